@@ -1,6 +1,7 @@
 #!/bin/sh
-# Appends a line to bench/history.csv: the instructions that four standard commands take, counted by callgrind, which
-# counts the same on a busy machine. Run it from the repository's root after `make all`; it takes a few minutes.
+# Appends a line to bench/history.csv: the instructions that standard commands and bench/walk.lua take, counted by
+# callgrind, which counts the same on a busy machine. Run it from the repository's root after `make all`; it takes a few
+# minutes.
 set -eu
 program=build/release/tperf
 count() {
@@ -11,7 +12,8 @@ search=$(count search llama-3.1-70b -s h100-sxm -g 256 -b 512 -j 1)
 train=$(count train llama-3.1-70b -s h100-sxm -b 512 --tp 8 --pp 4 --dp 8)
 infer=$(count infer llama-3.1-70b -s h100-sxm -g 16 -p 2048 -n 256 --tpot 20ms)
 schedule=$(count schedule zb_h1 zbv v_half -d 16 -m 1024)
+walk=$(count run --trust bench/walk.lua)
 history=bench/history.csv
-[ -e $history ] || echo "version,date,machine,search,train,infer,schedule" > $history
-echo "$(cat VERSION),$(git log -1 --format=%cs),$(uname -m) $(cc -dumpmachine) $(cc -dumpversion),$search,$train,$infer,$schedule" |
+[ -e $history ] || echo "version,date,machine,search,train,infer,schedule,walk" > $history
+echo "$(cat VERSION),$(git log -1 --format=%cs),$(uname -m) $(cc -dumpmachine) $(cc -dumpversion),$search,$train,$infer,$schedule,$walk" |
   tee -a $history

@@ -76,6 +76,12 @@ typedef struct tperf_replicas {
 tperf_replicas tperf_grid_replicas(const tperf_grid *grid, const int64_t *sizes,
                                    const int64_t *fast, bool experts);
 
+// Of the axes that hold copies of a weight and are not exchanged apart, the product of some values; of experts before
+// the axes that spread them divide it.
+int64_t tperf_grid_copies(const tperf_grid *grid, const int64_t *values, bool experts);
+// The product of some values over the folded axes that spread experts.
+int64_t tperf_grid_spread(const tperf_grid *grid, const int64_t *values);
+
 // The size of its shards alone, which no placement changes.
 int64_t tperf_grid_shards(const tperf_grid *grid, const int64_t *sizes, bool experts);
 

@@ -249,9 +249,6 @@ double tperf_stage_layers(const tperf_stage *stage, int section, int n_kinds);
 
 tperf_stage_time tperf_stage_time_of(const tperf_stage *stage, const tperf_workload *network,
                                      const tperf_layer_cost *costs, const tperf_job *job);
-tperf_pipeline_time tperf_pipeline_time_of(const tperf_pipeline *pipeline,
-                                           const tperf_workload *network,
-                                           const tperf_layer_cost *costs, const tperf_job *job);
 
 // Seconds that the replicas of a layer take to gather its weights and to reduce its gradients.
 typedef struct tperf_exchange {
@@ -309,21 +306,10 @@ tperf_hop tperf_hop_times(const tperf_job *job, const tperf_workload *network);
 // The average over the links between stages; depends on the placement of the stages.
 double tperf_hop_time(const tperf_candidate *candidate, const tperf_job *job, tperf_hop hop);
 
-// Equal to tperf_iteration_of's time, to the last bit.
-double tperf_iteration_time(const tperf_candidate *candidate, const tperf_job *job,
-                            const tperf_workload *network, const tperf_layer_cost *costs,
-                            const tperf_pipeline_time *pipeline, const tperf_exchange *exchanges,
-                            double hop, double optimizer);
-
 // A lower bound of what a simulation of the candidate's schedule takes, whatever its stages are like: no less than what
 // the busiest device does and waits for, nor than the closed form if all chunks were as short as the shortest.
 double tperf_iteration_least(const tperf_candidate *candidate, const tperf_job *job,
                              const tperf_workload *network, const tperf_layer_cost *costs,
                              const tperf_exchange *exchanges, double hop, double optimizer);
-
-// A lower bound of the iteration's time that holds for every placement of replicas and stages: layers, the bubble they make and the
-// optimizer's step, no data-parallel or pipeline traffic.
-double tperf_iteration_bound(const tperf_candidate *candidate, const tperf_pipeline_time *pipeline,
-                             double optimizer);
 
 #endif

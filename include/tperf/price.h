@@ -106,7 +106,9 @@ double tperf_late_chunks(const tperf_comm *comm, const tperf_platform *on, const
 
 // Seconds that something of `seconds` holds up for what runs beside it, and takes `slowing` seconds from: no less than
 // what the other does not cover.
-double tperf_exposed(double seconds, double slowing, double window);
+static inline double tperf_exposed(double seconds, double slowing, double window) {
+    return seconds - window > slowing ? seconds - window : slowing;
+}
 
 // Seconds of a message from one GPU to another, of the same fast domain or of another.
 double tperf_send_time(const tperf_platform *on, double bytes, bool in_domain);

@@ -91,6 +91,11 @@ void tperf_workload_time(const tperf_workload *network, const tperf_platform *on
                          const tperf_placement *placement, const tperf_op_work *works,
                          tperf_layer_cost *costs);
 
+// The second half of tperf_workload_time: costs are what tperf_workload_bytes made them.
+void tperf_workload_add_times(const tperf_workload *network, const tperf_platform *on,
+                              const tperf_placement *placement, const tperf_op_work *works,
+                              tperf_layer_cost *costs);
+
 // Refuses a system that lacks a peak which an op needs, its dtype on the tensor or vector units.
 tperf_status tperf_workload_check_system(const tperf_workload *network, const tperf_system *system,
                                          tperf_error *error);

@@ -106,16 +106,14 @@ static int64_t product_over(const tperf_grid *grid, unsigned mask, const int64_t
     return product;
 }
 
-// The same over the folded axes that cut experts.
-static int64_t product_of_experts(const tperf_grid *grid, const int64_t *values) {
+int64_t tperf_grid_spread(const tperf_grid *grid, const int64_t *values) {
     int64_t product = 1;
     for (int i = TPERF_AXIS_OWN; i < grid->n; i++)
         if (folded(grid, i) && cuts(grid, i, TPERF_CUTS_EXPERTS)) product *= values[i];
     return product;
 }
 
-// The same over the axes that replicate a weight, those exchanged apart left out.
-static int64_t copies_over(const tperf_grid *grid, bool experts, const int64_t *values) {
+int64_t tperf_grid_copies(const tperf_grid *grid, const int64_t *values, bool experts) {
     unsigned what = experts ? TPERF_CUTS_EXPERTS : TPERF_CUTS_WEIGHTS;
     unsigned view = experts ? view_of(grid, TPERF_CUTS_EXPERTS) : 0;
     int64_t product = 1;
@@ -123,7 +121,13 @@ static int64_t copies_over(const tperf_grid *grid, bool experts, const int64_t *
         if (folded(grid, i) || grid->axes[i].apart > 0) continue;
         if ((view >> i & 1) || !cuts(grid, i, what)) product *= values[i];
     }
-    return experts ? product / product_of_experts(grid, values) : product;
+    return product;
+}
+
+// The same, of experts too.
+static int64_t copies_over(const tperf_grid *grid, bool experts, const int64_t *values) {
+    int64_t product = tperf_grid_copies(grid, values, experts);
+    return experts ? product / tperf_grid_spread(grid, values) : product;
 }
 
 static int64_t shards_of(const tperf_grid *grid, const int64_t *sizes) {
@@ -134,8 +138,7 @@ static int64_t shards_of(const tperf_grid *grid, const int64_t *sizes) {
 
 bool tperf_grid_folds(const tperf_grid *grid, const int64_t *sizes) {
     unsigned view = view_of(grid, TPERF_CUTS_EXPERTS);
-    if (view && product_over(grid, view, sizes) % product_of_experts(grid, sizes) != 0)
-        return false;
+    if (view && product_over(grid, view, sizes) % tperf_grid_spread(grid, sizes) != 0) return false;
     int64_t shards = shards_of(grid, sizes);
     return !shards || copies_over(grid, false, sizes) % shards == 0;
 }

@@ -47,6 +47,11 @@ static bool add_layout(tperf_atlas *atlas, const tperf_siting *s, const int64_t 
     tperf_layout *layout = &atlas->layouts[atlas->n_layouts++];
     *layout = (tperf_layout){.room = room, .step = smallest_step(s, fast), .placed = UINT32_MAX};
     memcpy(layout->fast, fast, sizeof layout->fast);
+    int64_t own[TPERF_AXES_MAX];
+    memcpy(own, fast, sizeof own);
+    own[TPERF_AXIS_REPLICAS] = own[TPERF_AXIS_STAGES] = 1;
+    layout->dense = tperf_grid_copies(s->grid, own, false);
+    layout->experts = tperf_grid_copies(s->grid, own, true);
     return true;
 }
 
@@ -108,19 +113,42 @@ static uint32_t find_placed(tperf_atlas *atlas, const tperf_siting *s, uint32_t 
     return (uint32_t)atlas->n_placed++;
 }
 
-// The index of the groups of replicas; UINT32_MAX without memory.
-static uint32_t find_exchange(tperf_book *book, const tperf_siting *s, const int64_t *fast) {
-    tperf_exchange_groups groups;
-    memset(&groups, 0, sizeof groups); // compared with its padding
-    groups.dense = tperf_grid_replicas(s->grid, s->sizes, fast, false);
-    groups.experts = tperf_grid_replicas(s->grid, s->sizes, fast, true);
-    for (size_t i = book->n_exchanges; i-- > 0;)
-        if (memcmp(&book->exchanges[i], &groups, sizeof groups) == 0) return (uint32_t)i;
+static bool same_apart(const tperf_grid *grid, const tperf_exchange_groups *groups,
+                       const int64_t *fast) {
+    for (int i = TPERF_AXIS_OWN; i < grid->n; i++)
+        if (grid->axes[i].apart > 0 && groups->apart_fast[i] != fast[i]) return false;
+    return true;
+}
+
+// Adds the groups of replicas to a book: their index; UINT32_MAX without memory.
+static uint32_t add_exchange(tperf_book *book, const tperf_siting *s, const int64_t *fast,
+                             int64_t dense_fast, int64_t experts_fast) {
     if (!grow(s->heap, (void **)&book->exchanges, &book->exchanges_capacity, book->n_exchanges + 1,
               sizeof *book->exchanges))
         return UINT32_MAX;
-    book->exchanges[book->n_exchanges] = groups;
+    tperf_exchange_groups *groups = &book->exchanges[book->n_exchanges];
+    groups->dense_fast = dense_fast;
+    groups->experts_fast = experts_fast;
+    memcpy(groups->apart_fast, fast, sizeof groups->apart_fast);
+    groups->dense = tperf_grid_replicas(s->grid, s->sizes, fast, false);
+    groups->experts = tperf_grid_replicas(s->grid, s->sizes, fast, true);
     return (uint32_t)book->n_exchanges++;
+}
+
+// The index of the groups of replicas, from `first` on in the book; UINT32_MAX without memory.
+static uint32_t find_exchange(tperf_book *book, const tperf_siting *s, const tperf_layout *layout,
+                              const int64_t *fast, size_t first) {
+    int64_t dense = layout->dense * fast[TPERF_AXIS_REPLICAS];
+    int64_t experts = layout->experts * fast[TPERF_AXIS_REPLICAS];
+    int64_t spread = s->folds ? tperf_grid_spread(s->grid, fast) : 1;
+    if (spread > 1) experts /= spread;
+    for (size_t i = book->n_exchanges; i-- > first;) {
+        const tperf_exchange_groups *known = &book->exchanges[i];
+        if (known->dense_fast == dense && known->experts_fast == experts &&
+            same_apart(s->grid, known, fast))
+            return (uint32_t)i;
+    }
+    return add_exchange(book, s, fast, dense, experts);
 }
 
 static bool is_demanded(const tperf_siting *s, const int64_t *fast) {
@@ -130,15 +158,19 @@ static bool is_demanded(const tperf_siting *s, const int64_t *fast) {
 }
 
 static bool add_spot(tperf_book *book, tperf_atlas *atlas, const tperf_siting *s, uint32_t layout,
-                     const tperf_part *replicas, const tperf_part *stages) {
+                     const tperf_part *replicas, const tperf_part *stages, size_t first_exchange) {
     int64_t fast[TPERF_AXES_MAX];
     memcpy(fast, atlas->layouts[layout].fast, sizeof fast);
     fast[TPERF_AXIS_REPLICAS] = replicas->gpus;
     fast[TPERF_AXIS_STAGES] = stages->gpus;
-    tperf_grid_fold(s->grid, s->sizes, fast);
-    if (!is_demanded(s, fast)) return true;
-    tperf_spot spot = {find_placed(atlas, s, layout, fast), find_exchange(book, s, fast), replicas,
-                       stages};
+    if (s->folds) tperf_grid_fold(s->grid, s->sizes, fast);
+    if (s->folds && !is_demanded(s, fast)) return true;
+    tperf_spot spot = {
+        find_placed(atlas, s, layout, fast),
+        find_exchange(book, s, &atlas->layouts[layout], fast, first_exchange),
+        replicas,
+        stages,
+    };
     if (spot.placed == UINT32_MAX || spot.exchange == UINT32_MAX ||
         !grow(s->heap, (void **)&book->spots, &book->spots_capacity, book->n_spots + 1,
               sizeof *book->spots))
@@ -168,33 +200,41 @@ static parts parts_of(const tperf_siting *s, int axis) {
 // What is placed beside a layout: the parts that replicas and stages may have.
 typedef struct beside {
     parts replicas, stages;
+    size_t exchanges; // the book's groups from there on are of these stages
 } beside;
 
 // The parts of the replicas that share a domain with a layout and a part of the stages: no axis could have a larger part.
-// Under the published rules the domain is full (Q16).
+// Under the published rules the domain is full (Q16). *end: replicas' parts from there on are too large, here and for
+// larger parts of the stages.
 static bool add_spots_for(tperf_book *book, tperf_atlas *atlas, const tperf_siting *s,
-                          uint32_t index, const beside *b, const tperf_part *stages) {
+                          uint32_t index, const beside *b, const tperf_part *stages,
+                          const tperf_part **end) {
     const tperf_layout *layout = &atlas->layouts[index];
-    uint32_t room = (uint32_t)layout->room, left = room / stages->gpus;
+    uint32_t room = (uint32_t)layout->room, left = room / stages->gpus; // at least 1
     if (s->fills && left * stages->gpus != room) return true;
-    for (const tperf_part *r = b->replicas.end; r-- > b->replicas.begin;) {
-        if (r->gpus > left) continue;
-        if (r->gpus <= left / atlas->layouts[index].step || (s->fills && r->gpus < left)) break;
-        bool larger = (r->next <= left && !b->replicas.demanded) ||
-                      (stages->next <= room / r->gpus && !b->stages.demanded);
-        if (larger && !s->fills) continue;
-        if (!add_spot(book, atlas, s, index, r, stages)) return false;
+    while (*end > b->replicas.begin && (*end)[-1].gpus > left)
+        (*end)--;
+    uint32_t too_few = s->fills              ? left - 1
+                       : layout->step > left ? 0
+                                             : left / (uint32_t)layout->step;
+    for (const tperf_part *r = *end; r-- > b->replicas.begin && r->gpus > too_few;) {
+        bool larger = !s->fills && ((r->next <= left && !b->replicas.demanded) ||
+                                    (stages->next <= room / r->gpus && !b->stages.demanded));
+        if (!larger && !add_spot(book, atlas, s, index, r, stages, b->exchanges)) return false;
     }
     return true;
 }
 
 static const tperf_spots *add_spots(tperf_book *book, tperf_atlas *atlas, const tperf_siting *s) {
-    beside b = {parts_of(s, TPERF_AXIS_REPLICAS), parts_of(s, TPERF_AXIS_STAGES)};
+    beside b = {parts_of(s, TPERF_AXIS_REPLICAS), parts_of(s, TPERF_AXIS_STAGES),
+                book->n_exchanges};
     size_t begin = book->n_spots;
-    for (uint32_t i = 0; i < atlas->n_layouts; i++)
+    for (uint32_t i = 0; i < atlas->n_layouts; i++) {
+        const tperf_part *end = b.replicas.end;
         for (const tperf_part *p = b.stages.begin;
              p < b.stages.end && p->gpus <= atlas->layouts[i].room; p++)
-            if (!add_spots_for(book, atlas, s, i, &b, p)) return NULL;
+            if (!add_spots_for(book, atlas, s, i, &b, p, &end)) return NULL;
+    }
     if (!grow(s->heap, (void **)&book->lists, &book->lists_capacity, book->n_lists + 1,
               sizeof *book->lists))
         return NULL;

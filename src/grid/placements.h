@@ -17,13 +17,16 @@ typedef struct tperf_siting {
     const tperf_divisors *divisors;  // of all GPUs, and the GPUs of a domain
     bool one_domain; // the machine is no more than one domain, which holds all of it
     bool fills;      // a placement must fill the domain (Q16)
+    bool folds;      // the grid has axes that fold over others
 } tperf_siting;
 
 // One way to place the own axes that multiply the GPUs.
 typedef struct tperf_layout {
     int64_t fast[TPERF_AXES_MAX];
-    int64_t room;    // GPUs of a domain that are left for each of them
-    int64_t step;    // the smallest factor by which one of them could grow; INT64_MAX: none can
+    int64_t dense,
+        experts;  // the part of these that copies of a weight, and of experts', share a domain with
+    int64_t room; // GPUs of a domain that are left for each of them
+    int64_t step; // the smallest factor by which one of them could grow; INT64_MAX: none can
     uint32_t placed; // the last found of those that have it; UINT32_MAX: none
 } tperf_layout;
 
@@ -48,8 +51,10 @@ typedef struct tperf_spot {
     const tperf_part *replicas, *stages;
 } tperf_spot;
 
-// Groups of replicas; spots that make the same exchange gradients in the same time.
+// Groups of replicas; spots that make the same exchange gradients in the same time. Of one number of stages they follow
+// from the GPUs of a domain that hold copies, and from those of axes that are exchanged apart.
 typedef struct tperf_exchange_groups {
+    int64_t dense_fast, experts_fast, apart_fast[TPERF_AXES_MAX];
     tperf_replicas dense, experts;
 } tperf_exchange_groups;
 

@@ -1,7 +1,7 @@
 // iteration.c: the time of one training iteration. See tperf/plan.h.
 #include <math.h>
 
-#include "tperf/plan.h"
+#include "plan/exposure.h"
 
 static double larger(double a, double b) {
     return a > b ? a : b;
@@ -42,43 +42,93 @@ static double pair_of(const tperf_stage_time *t, const tperf_pass_cost *both, do
     return larger(longest, larger(one_by_one - both->comm + both->slowing, both->comm));
 }
 
-tperf_stage_time tperf_stage_time_of(const tperf_stage *stage, const tperf_workload *network,
-                                     const tperf_layer_cost *costs, const tperf_job *job) {
-    tperf_pass_cost forward = {0}, backward = {0}, both = {0};
-    double weight_grad = 0, hidden = 0, host_s = job->on.software->host_s;
+tperf_holding tperf_holding_of(const tperf_stage *stage, const tperf_workload *network,
+                               unsigned sections) {
+    tperf_holding h = {.leading = tperf_leading_section(stage, network)};
     for (int i = 0; i < network->n_kinds + 2; i++) {
         double layers = tperf_stage_layers(stage, i, network->n_kinds);
-        if (layers == 0) continue;
-        const tperf_pass_cost *f = &costs[i].forward, *b = &costs[i].backward;
+        if (layers == 0 || !(sections >> i & 1)) continue;
+        h.parts[h.n].section = i;
+        h.parts[h.n++].layers = layers;
+    }
+    return h;
+}
+
+static double layers_in(const tperf_holding *holding, int section) {
+    for (int i = 0; i < holding->n; i++)
+        if (holding->parts[i].section == section) return holding->parts[i].layers;
+    return 0;
+}
+
+// Whether a holds no less than b and begins with the same. Rounding is monotonic: it then waits no shorter.
+static bool covers(const tperf_holding *a, const tperf_holding *b) {
+    bool all = a->leading == b->leading;
+    for (int i = 0; i < b->n; i++)
+        all = all && layers_in(a, b->parts[i].section) >= b->parts[i].layers;
+    return all;
+}
+
+void tperf_holdings_of(const tperf_pipeline *pipeline, const tperf_workload *network,
+                       unsigned sections, tperf_holding *holdings) {
+    enum { LEADERS = 4 }; // stages looked at: the first ones hold most
+    for (size_t i = 0; i < pipeline->n_stages; i++) {
+        holdings[i] = tperf_holding_of(&pipeline->stages[i], network, sections);
+        for (size_t j = 0; j < i && j < LEADERS; j++)
+            holdings[i].covered = holdings[i].covered || covers(&holdings[j], &holdings[i]);
+    }
+}
+
+// pairs: with the time of a pair.
+static inline tperf_stage_time holding_time(const tperf_holding *holding,
+                                            const tperf_layer_cost *costs, const tperf_job *job,
+                                            bool pairs) {
+    tperf_pass_cost forward = {0}, backward = {0}, both = {0};
+    double weight_grad = 0, hidden = 0, host_s = job->on.software->host_s;
+    for (int i = 0; i < holding->n; i++) {
+        double layers = holding->parts[i].layers;
+        const tperf_layer_cost *cost = &costs[holding->parts[i].section];
+        const tperf_pass_cost *f = &cost->forward, *b = &cost->backward;
         forward.time += layers * f->time;
         backward.time += layers * b->time;
-        weight_grad += layers * costs[i].weight_grad;
+        weight_grad += layers * cost->weight_grad;
         forward.launches += layers * f->launches;
         backward.launches += layers * b->launches;
+        if (!pairs) continue;
         both.comm += layers * (f->comm + b->comm);
         both.slowing += layers * (f->slowing + b->slowing);
         if (job->training->hide_experts)
-            hidden += layers * hidden_exchanges(&costs[i].exchange, job->training->delay_grads);
+            hidden += layers * hidden_exchanges(&cost->exchange, job->training->delay_grads);
     }
     both.launches = forward.launches + backward.launches;
     tperf_stage_time t = {longer(&forward, host_s), longer(&backward, host_s), weight_grad, 0, 0};
     t.host = t.forward - forward.time + (t.backward - backward.time);
-    t.pair = pair_of(&t, &both, hidden, job);
+    if (pairs) t.pair = pair_of(&t, &both, hidden, job);
     return t;
 }
 
+tperf_stage_time tperf_stage_time_of(const tperf_stage *stage, const tperf_workload *network,
+                                     const tperf_layer_cost *costs, const tperf_job *job) {
+    tperf_holding holding = tperf_holding_of(stage, network, TPERF_ALL_SECTIONS);
+    return holding_time(&holding, costs, job, true);
+}
+
 tperf_pipeline_time tperf_pipeline_time_of(const tperf_pipeline *pipeline,
+                                           const tperf_holding *holdings,
                                            const tperf_workload *network,
                                            const tperf_layer_cost *costs, const tperf_job *job) {
+    tperf_holding own;
     const tperf_stage *stages = pipeline->stages;
-    tperf_stage_time busy = tperf_stage_time_of(&stages[0], network, costs, job);
+    bool pairs = pipeline->pairs != 0 || pipeline->pairs_each != 0;
+    tperf_stage_time busy =
+        holding_time(tperf_holding_at(holdings, pipeline, 0, network, &own), costs, job, pairs);
     if (pipeline->n_stages == 1) return (tperf_pipeline_time){&stages[0], busy, busy};
     double repeats = (double)stages[0].repeats;
     tperf_stage_time all = {repeats * busy.forward, repeats * busy.backward,
                             repeats * busy.weight_grad, 0, 0};
     const tperf_stage *busiest = &stages[0];
     for (size_t i = 1; i < pipeline->n_stages; i++) {
-        tperf_stage_time s = tperf_stage_time_of(&stages[i], network, costs, job);
+        tperf_stage_time s =
+            holding_time(tperf_holding_at(holdings, pipeline, i, network, &own), costs, job, pairs);
         repeats = (double)stages[i].repeats;
         all.forward += repeats * s.forward;
         all.backward += repeats * s.backward;
@@ -93,14 +143,6 @@ tperf_pipeline_time tperf_pipeline_time_of(const tperf_pipeline *pipeline,
                                  {(all.forward - busy.forward) / others,
                                   (all.backward - busy.backward) / others,
                                   (all.weight_grad - busy.weight_grad) / others, 0, 0}};
-}
-
-// hop: seconds that each pass of a stage takes longer for its message.
-static double bubble_of(const tperf_pipeline *pipeline, const tperf_stage_time *others,
-                        double hop) {
-    return pipeline->bubble_forward * (others->forward + hop) +
-           pipeline->bubble_backward * (others->backward + hop) +
-           pipeline->bubble_weight_grad * others->weight_grad;
 }
 
 // A collective among replicas, ready for any number of bytes.
@@ -133,21 +175,21 @@ typedef struct exchangers {
     double bytes[TPERF_AXES_MAX]; // for each of a shard's gradients
 } exchangers;
 
-static exchangers exchangers_of(const tperf_candidate *candidate, const tperf_job *job,
-                                const tperf_workload *network, bool experts) {
-    tperf_replicas r =
-        tperf_grid_replicas(&network->grid, candidate->sizes, candidate->placement.fast, experts);
-    tperf_collective reduction = candidate->zero ? TPERF_REDUCE_SCATTER : TPERF_ALL_REDUCE;
-    exchangers e = {exchanger_of(job, TPERF_ALL_GATHER, r.shards),
-                    exchanger_of(job, reduction, r.shards),
-                    (int)r.n_copies,
-                    {{0}},
-                    {0}};
-    for (int i = 0; i < r.n_copies; i++) {
-        e.copies[i] = exchanger_of(job, TPERF_ALL_REDUCE, r.copies[i].group);
-        e.bytes[i] = r.copies[i].bytes / (candidate->zero ? (double)r.shards.size : 1);
+static void make_exchangers(exchangers *e, const tperf_replicas *r, int zero,
+                            const tperf_job *job) {
+    e->gather = exchanger_of(job, TPERF_ALL_GATHER, r->shards);
+    e->reduce = exchanger_of(job, zero ? TPERF_REDUCE_SCATTER : TPERF_ALL_REDUCE, r->shards);
+    e->n_copies = (int)r->n_copies;
+    for (int i = 0; i < e->n_copies; i++) {
+        e->copies[i] = exchanger_of(job, TPERF_ALL_REDUCE, r->copies[i].group);
+        e->bytes[i] = r->copies[i].bytes / (zero ? (double)r->shards.size : 1);
     }
-    return e;
+}
+
+static tperf_replicas replicas_of(const tperf_candidate *candidate, const tperf_workload *network,
+                                  bool experts) {
+    return tperf_grid_replicas(&network->grid, candidate->sizes, candidate->placement.fast,
+                               experts);
 }
 
 // Weights travel as they are kept, or cast to what is computed with where that is less; gradients are
@@ -170,11 +212,9 @@ static tperf_replica_comm comm_of(const exchanger *e, double bytes, bool gathers
 }
 
 // Adds the collectives of weights that are exchanged alike; how many there are then.
-static int add_comms(const exchangers *x, const tperf_candidate *candidate, const tperf_training *t,
+static int add_comms(const exchangers *x, int zero, const tperf_training *t,
                      const tperf_weights *weights, bool experts, tperf_replica_comm *comms, int n) {
-    if (candidate->zero)
-        comms[n++] =
-            comm_of(&x->gather, gathered_bytes(t, weights, candidate->zero), true, experts);
+    if (zero) comms[n++] = comm_of(&x->gather, gathered_bytes(t, weights, zero), true, experts);
     double gradients = t->gradient_bytes * weights->count;
     comms[n++] = comm_of(&x->reduce, gradients, false, experts);
     for (int i = 0; i < x->n_copies; i++)
@@ -183,72 +223,93 @@ static int add_comms(const exchangers *x, const tperf_candidate *candidate, cons
 }
 
 // The collectives of one layer of a section.
-static int comms_of(const exchangers *dense, const exchangers *expert,
-                    const tperf_candidate *candidate, const tperf_job *job,
-                    const tperf_layer_cost *cost, tperf_replica_comm *comms) {
-    const tperf_training *t = job->training;
-    int n = add_comms(dense, candidate, t, &cost->weights, false, comms, 0);
-    return cost->experts.bytes > 0 ? add_comms(expert, candidate, t, &cost->experts, true, comms, n)
-                                   : n;
+static int comms_of(const exchangers *dense, const exchangers *expert, int zero,
+                    const tperf_training *t, const tperf_layer_cost *cost,
+                    tperf_replica_comm *comms) {
+    int n = add_comms(dense, zero, t, &cost->weights, false, comms, 0);
+    return cost->experts.bytes > 0 ? add_comms(expert, zero, t, &cost->experts, true, comms, n) : n;
 }
 
 int tperf_replica_comms_of(const tperf_candidate *candidate, const tperf_job *job,
                            const tperf_workload *network, const tperf_layer_cost *costs,
                            int section, tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX]) {
-    exchangers dense = exchangers_of(candidate, job, network, false);
-    exchangers expert = exchangers_of(candidate, job, network, true);
-    return comms_of(&dense, &expert, candidate, job, &costs[section], comms);
+    tperf_replicas copies = replicas_of(candidate, network, false);
+    tperf_replicas experts = replicas_of(candidate, network, true);
+    exchangers dense, expert;
+    make_exchangers(&dense, &copies, candidate->zero, job);
+    make_exchangers(&expert, &experts, candidate->zero, job);
+    return comms_of(&dense, &expert, candidate->zero, job->training, &costs[section], comms);
 }
 
 // A matrix is orthogonalised whole: replicas that share its state out gather its update in 16 bits (arXiv 2502.16982,
 // section 2.3). Embedding and head are not.
-static double update_time(const tperf_candidate *candidate, const tperf_job *job,
-                          const exchangers *dense, const exchangers *expert,
-                          const tperf_layer_cost *cost, bool is_layer) {
+static double update_time(int zero, const tperf_job *job, const exchangers *dense,
+                          const exchangers *expert, const tperf_layer_cost *cost, bool is_layer) {
     enum { UPDATE_BYTES = 2 };
-    if (job->training->iterations == 0 || candidate->zero == 0 || !is_layer) return 0;
+    if (job->training->iterations == 0 || zero == 0 || !is_layer) return 0;
     double seconds = exchange(&dense->gather, UPDATE_BYTES * cost->weights.count);
     if (cost->experts.count > 0)
         seconds += exchange(&expert->gather, UPDATE_BYTES * cost->experts.count);
     return seconds;
 }
 
-void tperf_exchange_times(const tperf_candidate *candidate, const tperf_job *job,
-                          const tperf_workload *network, const tperf_layer_cost *costs,
-                          tperf_exchange *exchanges) {
-    exchangers dense = exchangers_of(candidate, job, network, false), expert = {0};
-    if (has_experts(network, costs)) expert = exchangers_of(candidate, job, network, true);
+static bool has_weights(const tperf_layer_cost *cost) {
+    const tperf_weights *w = &cost->weights;
+    return w->count > 0 || w->gathered > 0 || w->frozen > 0 || cost->experts.bytes > 0;
+}
+
+void tperf_exchange_times_among(const tperf_replicas *copies, const tperf_replicas *experts,
+                                int zero, const tperf_job *job, const tperf_workload *network,
+                                const tperf_layer_cost *costs, tperf_exchange *exchanges) {
+    exchangers dense, expert;
+    make_exchangers(&dense, copies, zero, job);
+    if (has_experts(network, costs)) make_exchangers(&expert, experts, zero, job);
     for (int i = 0; i < network->n_kinds + 2; i++) {
         tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX];
-        int n = comms_of(&dense, &expert, candidate, job, &costs[i], comms);
         tperf_exchange e = {0};
+        exchanges[i] = e;
+        if (!has_weights(&costs[i])) continue;
+        int n = comms_of(&dense, &expert, zero, job->training, &costs[i], comms);
         for (int c = 0; c < n; c++)
             *(comms[c].gathers ? &e.gather : &e.reduce) += comms[c].seconds;
         // the backward pass gathers again
-        e.update = update_time(candidate, job, &dense, &expert, &costs[i], i < network->n_kinds);
-        if (candidate->zero >= 3 && job->training->reshards > 0) e.reduce += e.gather;
+        e.update = update_time(zero, job, &dense, &expert, &costs[i], i < network->n_kinds);
+        if (zero >= 3 && job->training->reshards > 0) e.reduce += e.gather;
         exchanges[i] = e;
     }
 }
 
-// overlap: the part of the pass beside which the exchange runs; below 0: as the software has it.
-static double beyond(double exchange_time, const tperf_pass_cost *pass, const tperf_job *job,
-                     double overlap) {
+void tperf_exchange_times(const tperf_candidate *candidate, const tperf_job *job,
+                          const tperf_workload *network, const tperf_layer_cost *costs,
+                          tperf_exchange *exchanges) {
+    tperf_replicas copies = replicas_of(candidate, network, false);
+    tperf_replicas experts = replicas_of(candidate, network, true);
+    tperf_exchange_times_among(&copies, &experts, candidate->zero, job, network, costs, exchanges);
+}
+
+// overlap: the part of the pass beside which an exchange runs; below 0: as the software has it.
+static double window_of(const tperf_pass_cost *pass, const tperf_job *job, double overlap) {
     double window = pass->time;
     if (job->on.rules->data_overlap_excludes_comm) window -= pass->comm;
-    window *= tperf_window(job, overlap);
-    double slowing = window > 0 ? tperf_comm_share(&(tperf_comm){0}, &job->on) * exchange_time : 0;
-    return tperf_exposed(exchange_time, slowing, window);
+    return window * tperf_window(job, overlap);
+}
+
+tperf_cover tperf_cover_of(const tperf_job *job, const tperf_layer_cost *cost) {
+    const tperf_training *t = job->training;
+    double share = tperf_comm_share(&(tperf_comm){0}, &job->on);
+    tperf_cover c = {window_of(&cost->forward, job, t->gather_overlap),
+                     window_of(&cost->backward, job, t->reduce_overlap), 0, 0};
+    if (c.forward > 0) c.slows_forward = share;
+    if (c.backward > 0) c.slows_backward = share;
+    return c;
 }
 
 double tperf_window(const tperf_job *job, double overlap) {
     return overlap < 0 ? job->training->data_overlap * job->on.software->overlap : overlap;
 }
 
-// Layers of such a section that a bucket holds. Buckets are of whole ones' parameters: more than one may be part of a
-// layer.
-static double layers_of_bucket(const tperf_candidate *candidate, const tperf_job *job,
-                               const tperf_workload *network, const tperf_layer_cost *cost) {
+double tperf_layers_of_bucket(const tperf_candidate *candidate, const tperf_job *job,
+                              const tperf_workload *network, const tperf_layer_cost *cost) {
     const tperf_training *t = job->training;
     double all = cost->weights.count + cost->experts.count;
     if (!(t->bucket > 0) || !(all > 0)) return 1;
@@ -260,68 +321,34 @@ void tperf_exposures_of(const tperf_candidate *candidate, const tperf_job *job,
                         const tperf_workload *network, const tperf_layer_cost *costs,
                         const tperf_exchange *exchanges, double optimizer,
                         tperf_exposure *sections) {
-    const tperf_training *t = job->training;
     for (int i = 0; i < network->n_kinds + 2; i++) {
-        double gather = beyond(exchanges[i].gather, &costs[i].forward, job, t->gather_overlap);
-        double reduce = beyond(exchanges[i].reduce, &costs[i].backward, job, t->reduce_overlap);
-        double bucket = layers_of_bucket(candidate, job, network, &costs[i]);
-        tperf_exposure e = {
-            gather, reduce, exchanges[i].gather - gather, exchanges[i].reduce - reduce,
-            0,      0,      exchanges[i].update};
-        e.first_gather = bucket * e.hidden_gather;
-        e.first_reduce = bucket * e.hidden_reduce;
-        if (t->gather_in_step) e.first_gather = larger(e.first_gather - optimizer, 0);
-        sections[i] = e;
+        tperf_cover cover = tperf_cover_of(job, &costs[i]);
+        double bucket = tperf_layers_of_bucket(candidate, job, network, &costs[i]);
+        sections[i] = tperf_exposure_of(&exchanges[i], &cover, bucket,
+                                        job->training->gather_in_step, optimizer);
     }
 }
 
 tperf_exposure tperf_stage_exposure(const tperf_stage *stage, const tperf_workload *network,
                                     const tperf_exposure *sections) {
-    const tperf_exposure *first = &sections[tperf_leading_section(stage, network)];
-    tperf_exposure sum = {0};
-    for (int i = 0; i < network->n_kinds + 2; i++) {
-        double layers = tperf_stage_layers(stage, i, network->n_kinds);
-        sum.gather += layers * sections[i].gather;
-        sum.reduce += layers * sections[i].reduce;
-        sum.hidden_gather += layers * sections[i].hidden_gather;
-        sum.hidden_reduce += layers * sections[i].hidden_reduce;
-        sum.update += layers * sections[i].update;
-    }
-    sum.first_gather = smaller(first->first_gather, sum.hidden_gather);
-    sum.first_reduce = smaller(first->first_reduce, sum.hidden_reduce);
-    return sum;
+    tperf_holding holding = tperf_holding_of(stage, network, TPERF_ALL_SECTIONS);
+    return tperf_holding_exposure(&holding, sections, false);
 }
 
-// Of the stage that waits longest for its replicas: seconds of an iteration, and of that what every micro-batch's
-// passes wait.
-typedef struct waiting {
-    double time, each_forward, each_backward;
-    const tperf_stage *stage;
-} waiting;
-
-// Weights are gathered once, or for every micro-batch when they are sharded (ZeRO 3), gradients likewise (ZeRO 2). What
-// happens once is waited for by the first of a device's chunks alone: the weights of the others travel while it works,
-// and so do their gradients, which are whole before its own.
-static waiting waiting_of(const tperf_candidate *candidate, const tperf_job *job,
-                          const tperf_workload *network, const tperf_layer_cost *costs,
-                          const tperf_exchange *exchanges, double optimizer) {
-    tperf_exposure sections[TPERF_SECTIONS_MAX];
-    double microbatches = (double)candidate->microbatches;
-    double chunks = (double)candidate->pipeline->virtual_stages;
-    bool gathers_each = tperf_gathers_each(candidate, job->training);
-    bool reduces_each = tperf_reduces_each(candidate, job->training);
-    waiting worst = {0};
-    tperf_exposures_of(candidate, job, network, costs, exchanges, optimizer, sections);
-    for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
-        tperf_exposure e = tperf_stage_exposure(&candidate->pipeline->stages[i], network, sections);
-        double gather = (gathers_each ? microbatches : 1 / chunks) * e.gather + e.first_gather;
-        double reduce =
-            (reduces_each ? microbatches : 1 / chunks) * e.reduce + e.first_reduce + e.update;
-        if (gather + reduce > worst.time)
-            worst = (waiting){gather + reduce, gathers_each ? e.gather : 0,
-                              reduces_each ? e.reduce : 0, &candidate->pipeline->stages[i]};
-    }
-    return worst;
+tperf_pace tperf_pace_of(const tperf_candidate *candidate, const tperf_training *training,
+                         const tperf_workload *network, double optimizer) {
+    tperf_pace p = {
+        .pipeline = candidate->pipeline,
+        .network = network,
+        .microbatches = (double)candidate->microbatches,
+        .chunks = (double)candidate->pipeline->virtual_stages,
+        .gathers_each = tperf_gathers_each(candidate, training),
+        .reduces_each = tperf_reduces_each(candidate, training),
+        .optimizer = optimizer,
+    };
+    p.gathers = p.gathers_each ? p.microbatches : 1 / p.chunks;
+    p.reduces = p.reduces_each ? p.microbatches : 1 / p.chunks;
+    return p;
 }
 
 tperf_hop tperf_hop_times(const tperf_job *job, const tperf_workload *network) {
@@ -339,74 +366,6 @@ double tperf_hop_time(const tperf_candidate *candidate, const tperf_job *job, tp
     double slow_links = trunc((double)pp / (double)fast - 1);
     double slow = job->on.rules->slow_pipeline_links_cost ? hop.slow : 0;
     return ((links - slow_links) * hop.fast + slow_links * slow) / links;
-}
-
-// The parts of an iteration that add up to its time.
-typedef struct parts {
-    double work, data_comm, pipeline_comm, bubble, optimizer;
-    double hidden; // of the work: collectives of overlapped passes
-    double hop;
-    waiting waits;
-} parts;
-
-// What overlapped passes save against one after the other. A pair is of one chunk.
-static double pairs_of(const tperf_candidate *candidate) {
-    const tperf_pipeline *p = candidate->pipeline;
-    return p->pairs + p->pairs_each * (double)candidate->microbatches;
-}
-
-static double hidden_of(const tperf_candidate *candidate, const tperf_stage_time *busy) {
-    const tperf_pipeline *p = candidate->pipeline;
-    double pairs = pairs_of(candidate);
-    if (pairs == 0) return 0;
-    return pairs * (busy->forward + busy->backward - busy->pair) / (double)p->virtual_stages;
-}
-
-static parts parts_of(const tperf_candidate *candidate, const tperf_job *job,
-                      const tperf_workload *network, const tperf_layer_cost *costs,
-                      const tperf_pipeline_time *pipeline, const tperf_exchange *exchanges,
-                      double hop, double optimizer) {
-    double microbatches = (double)candidate->microbatches;
-    hop *= (double)candidate->pipeline->virtual_stages;
-    waiting data = waiting_of(candidate, job, network, costs, exchanges, optimizer);
-    tperf_stage_time others = pipeline->others;
-    others.forward += data.each_forward;
-    others.backward += data.each_backward;
-    return (parts){
-        .work = microbatches * (pipeline->busy.forward + pipeline->busy.backward),
-        .data_comm = data.time,
-        .pipeline_comm = 2 * microbatches * hop,
-        .bubble = bubble_of(candidate->pipeline, &others, hop),
-        .optimizer = optimizer,
-        .hidden = hidden_of(candidate, &pipeline->busy),
-        .hop = hop,
-        .waits = data,
-    };
-}
-
-static double whole(const parts *p) {
-    return p->work + p->bubble + p->data_comm + p->pipeline_comm + p->optimizer - p->hidden;
-}
-
-double tperf_iteration_time(const tperf_candidate *candidate, const tperf_job *job,
-                            const tperf_workload *network, const tperf_layer_cost *costs,
-                            const tperf_pipeline_time *pipeline, const tperf_exchange *exchanges,
-                            double hop, double optimizer) {
-    parts p = parts_of(candidate, job, network, costs, pipeline, exchanges, hop, optimizer);
-    return whole(&p);
-}
-
-double tperf_iteration_bound(const tperf_candidate *candidate, const tperf_pipeline_time *pipeline,
-                             double optimizer) {
-    // The terms come in the order of whole() and rounding is monotonic, so the bound holds to the last bit.
-    parts p = {
-        .work =
-            (double)candidate->microbatches * (pipeline->busy.forward + pipeline->busy.backward),
-        .bubble = bubble_of(candidate->pipeline, &pipeline->others, 0),
-        .optimizer = optimizer,
-        .hidden = hidden_of(candidate, &pipeline->busy),
-    };
-    return whole(&p);
 }
 
 // Seconds of compute, memory and collectives of one micro-batch in a stage, both passes; and its FLOPs.
@@ -435,16 +394,21 @@ static double average_flops(const tperf_pipeline *pipeline, const tperf_workload
 
 tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf_job *job,
                                    const tperf_workload *network, const tperf_layer_cost *costs) {
-    tperf_pipeline_time pipeline = tperf_pipeline_time_of(candidate->pipeline, network, costs, job);
     tperf_exchange exchanges[TPERF_SECTIONS_MAX];
+    tperf_exposure sections[TPERF_SECTIONS_MAX];
+    tperf_pace pace = tperf_pace_of(candidate, job->training, network,
+                                    tperf_optimizer_time(candidate, job, network, costs));
+    tperf_pipeline_time pipeline =
+        tperf_pipeline_time_of(candidate->pipeline, NULL, network, costs, job);
     tperf_exchange_times(candidate, job, network, costs, exchanges);
-    parts p = parts_of(candidate, job, network, costs, &pipeline, exchanges,
-                       tperf_hop_time(candidate, job, tperf_hop_times(job, network)),
-                       tperf_optimizer_time(candidate, job, network, costs));
+    tperf_exposures_of(candidate, job, network, costs, exchanges, pace.optimizer, sections);
+    tperf_waiting waits = tperf_waiting_of(&pace, sections, false);
+    tperf_parts p = tperf_parts_of(&pace, &pipeline, &waits,
+                                   tperf_hop_time(candidate, job, tperf_hop_times(job, network)));
     double microbatches = (double)candidate->microbatches, flops;
     tperf_pass_cost busy = breakdown_of_stage(pipeline.busiest, network, costs, &flops);
     return (tperf_iteration){
-        .time = whole(&p),
+        .time = tperf_whole(&p),
         .compute = microbatches * busy.compute,
         .memory = microbatches * busy.exposed_memory,
         .tensor_comm = microbatches * busy.comm - p.hidden,
@@ -458,10 +422,10 @@ tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf
         .pipeline = pipeline,
         .hop = p.hop,
         .hidden = p.hidden,
-        .each_forward = p.waits.each_forward,
-        .each_backward = p.waits.each_backward,
-        .waiting = p.waits.stage,
-        .pairs = pairs_of(candidate),
+        .each_forward = waits.each_forward,
+        .each_backward = waits.each_backward,
+        .waiting = waits.stage,
+        .pairs = tperf_pairs_of(&pace),
     };
 }
 

@@ -20,6 +20,7 @@ typedef struct question {
     const tperf_workload *network;
     const tperf_layer_cost *costs;
     double microbatches;
+    bool experts;                 // some weights are spread as experts are
     double shards, expert_shards; // that ZeRO cuts a weight into
     int groups;                   // that a GPU communicates in
 } question;
@@ -39,12 +40,12 @@ static weights weights_of(const question *q, const tperf_stage *stage) {
     for (int kind = 0; kind < kinds; kind++) {
         double layers = q->candidate->pipeline->weight_copies * (double)stage->layers[kind];
         tperf_weights_add(&w.layers, &q->costs[kind].weights, layers);
-        tperf_weights_add(&w.layer_experts, &q->costs[kind].experts, layers);
+        if (q->experts) tperf_weights_add(&w.layer_experts, &q->costs[kind].experts, layers);
     }
     for (int end = kinds; end < kinds + 2; end++) {
         if (!(end == kinds ? has_first(q, stage) : has_last(q, stage))) continue;
         tperf_weights_add(&w.ends, &q->costs[end].weights, 1);
-        tperf_weights_add(&w.end_experts, &q->costs[end].experts, 1);
+        if (q->experts) tperf_weights_add(&w.end_experts, &q->costs[end].experts, 1);
     }
     if (has_first(q, stage) && has_last(q, stage))
         tperf_weights_add(&w.ends, &q->costs[kinds + 1].tied, -1);
@@ -105,8 +106,9 @@ static double steps_of(const weights *w) {
 static double spread(const question *q, const weights *w, tperf_weights rate,
                      tperf_weights end_rate, bool sharded) {
     double all = held(&w->layers, &rate) + held(&w->ends, &end_rate);
-    double experts = held(&w->layer_experts, &rate) + held(&w->end_experts, &end_rate);
     if (sharded) all /= q->shards;
+    if (!q->experts) return all;
+    double experts = held(&w->layer_experts, &rate) + held(&w->end_experts, &end_rate);
     if (sharded && experts > 0) experts /= q->expert_shards;
     return all + experts;
 }
@@ -170,17 +172,28 @@ static tperf_memory memory_of(const question *q, const tperf_stage *stage) {
     return m;
 }
 
+static bool has_experts(const tperf_workload *network, const tperf_layer_cost *costs) {
+    for (int i = 0; i < network->n_kinds + 2; i++) {
+        const tperf_weights *e = &costs[i].experts;
+        if (e->bytes > 0 || e->count > 0 || e->gathered > 0 || e->copies > 0 || e->step > 0)
+            return true;
+    }
+    return false;
+}
+
 static question question_of(const tperf_candidate *candidate, const tperf_job *job,
                             const tperf_workload *network, const tperf_layer_cost *costs) {
     const int64_t *sizes = candidate->sizes;
+    bool experts = has_experts(network, costs);
     return (question){
+        .experts = experts,
         .candidate = candidate,
         .job = job,
         .network = network,
         .costs = costs,
         .microbatches = (double)candidate->microbatches,
         .shards = (double)tperf_grid_shards(&network->grid, sizes, false),
-        .expert_shards = (double)tperf_grid_shards(&network->grid, sizes, true),
+        .expert_shards = experts ? (double)tperf_grid_shards(&network->grid, sizes, true) : 1,
         .groups = tperf_grid_groups(&network->grid, sizes),
     };
 }

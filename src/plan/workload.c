@@ -148,6 +148,12 @@ void tperf_workload_time(const tperf_workload *network, const tperf_platform *on
                          const tperf_placement *placement, const tperf_op_work *works,
                          tperf_layer_cost *costs) {
     tperf_workload_bytes(network, costs);
+    tperf_workload_add_times(network, on, placement, works, costs);
+}
+
+void tperf_workload_add_times(const tperf_workload *network, const tperf_platform *on,
+                              const tperf_placement *placement, const tperf_op_work *works,
+                              tperf_layer_cost *costs) {
     for (int section = 0; section < network->n_kinds + 2; section++) {
         tperf_layer_cost *sum = &costs[section];
         bool inside = false;

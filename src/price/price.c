@@ -192,10 +192,6 @@ static comm_times comm_times_of(const tperf_pass *pass, const tperf_platform *on
     return t;
 }
 
-double tperf_exposed(double seconds, double slowing, double window) {
-    return larger(seconds - window, slowing);
-}
-
 double tperf_late_time(const tperf_op *op, const tperf_platform *on, double panels, double comm,
                        double slowing, double work) {
     if (!op->panels) return tperf_exposed(comm, slowing, work);

@@ -43,13 +43,43 @@ static bool same_place(const tperf_topic *a, const tperf_topic *b) {
            memcmp(&a->question.system, &b->question.system, sizeof a->question.system) == 0;
 }
 
+// The first topic whose own axes can be placed in the same ways.
+static size_t seat_of(const tperf_topic *topics, size_t i) {
+    size_t seat = 0;
+    while (topics[seat].one_domain != topics[i].one_domain ||
+           topics[seat].divisors->domain != topics[i].divisors->domain)
+        seat++;
+    return seat;
+}
+
 static void prepare_places(tperf_search *search) {
-    const tperf_topic *topics = search->topics;
+    tperf_topic *topics = search->topics;
     for (size_t i = 0; i < search->n_topics; i++) {
+        topics[i].seat = seat_of(topics, i);
         if (i == 0 || !same_place(&topics[i - 1], &topics[i]))
             search->places[search->n_places++] = (tperf_place){i, i};
         search->places[search->n_places - 1].end++;
     }
+}
+
+static bool count_stages(tperf_search *search) {
+    const tperf_search_options *o = &search->options;
+    search->first_stage =
+        tperf_heap_new(&search->heap.heap, o->n_pipelines + 1, sizeof *search->first_stage);
+    for (size_t i = 0; search->first_stage && i < o->n_pipelines; i++) {
+        search->first_stage[i] = search->n_stages;
+        search->n_stages += o->pipelines[i].n_stages;
+    }
+    return search->first_stage != NULL;
+}
+
+static bool prepare_scratch(const tperf_search *search, tperf_scratch *s) {
+    const tperf_heap *heap = &search->heap.heap;
+    s->books = tperf_heap_zeroed(heap, search->n_topics, sizeof *s->books);
+    s->atlases = tperf_heap_zeroed(heap, search->n_topics, sizeof *s->atlases);
+    s->exchanged = tperf_heap_zeroed(heap, search->n_topics, sizeof *s->exchanged);
+    s->holdings.of = tperf_heap_zeroed(heap, search->n_stages + 1, sizeof *s->holdings.of);
+    return s->books && s->atlases && s->exchanged && s->holdings.of;
 }
 
 static bool prepare(tperf_search *search, const tperf_question *questions) {
@@ -66,11 +96,9 @@ static bool prepare(tperf_search *search, const tperf_question *questions) {
     for (size_t i = 0; i < workers * search->n_topics; i++)
         search->finds[i].best = (tperf_best){
             .heap = heap, .limit = search->options.keep_all ? SIZE_MAX : search->options.top};
-    for (size_t i = 0; i < workers; i++) {
-        search->scratch[i].books = tperf_heap_zeroed(heap, search->n_topics, sizeof(tperf_book));
-        search->scratch[i].atlases = tperf_heap_zeroed(heap, search->n_topics, sizeof(tperf_atlas));
-        if (!search->scratch[i].books || !search->scratch[i].atlases) return false;
-    }
+    if (!count_stages(search)) return false;
+    for (size_t i = 0; i < workers; i++)
+        if (!prepare_scratch(search, &search->scratch[i])) return false;
     for (size_t i = 0; i < search->n_topics; i++)
         if (!prepare_topic(search, &search->topics[i], &questions[i])) return false;
     prepare_places(search);
@@ -101,6 +129,10 @@ static void release_scratch(tperf_scratch *s, size_t n_topics) {
         tperf_book_release(&s->books[i]);
     for (size_t i = 0; s->atlases && i < n_topics; i++)
         tperf_atlas_release(&s->atlases[i]);
+    for (size_t i = 0; s->exchanged && i < n_topics; i++)
+        tperf_heap_free(s->exchanged[i].of);
+    tperf_heap_free(s->holdings.of);
+    tperf_heap_free(s->covers);
     tperf_heap_free(s->books);
     tperf_heap_free(s->atlases);
     tperf_heap_free(s->timed);
@@ -122,6 +154,7 @@ void tperf_search_free(tperf_search *search) {
     tperf_heap_free(search->topics);
     tperf_heap_free(search->places);
     tperf_heap_free(search->divisors);
+    tperf_heap_free(search->first_stage);
     tperf_heap_free(search->finds);
     tperf_heap_free(search->scratch);
     tperf_shared_heap_release(&search->heap);

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "grid/placements.h"
+#include "plan/exposure.h"
 #include "search/best.h"
 
 // A question, prepared.
@@ -12,6 +13,8 @@ typedef struct tperf_topic {
     tperf_question question;
     bool one_domain; // the machine is no more than one fast domain, which holds all of it
     const tperf_divisors *divisors; // of the number of GPUs
+    size_t
+        seat; // topics in which own axes can be placed in the same ways, whatever the machine, have the same
 } tperf_topic;
 
 // Neighbouring topics in which the axes of a network can be placed in the same ways: what a shape's layouts cost
@@ -23,7 +26,7 @@ typedef struct tperf_place {
 // What depends on how many stages share a domain: as many as a divisor of all GPUs.
 typedef struct tperf_slot {
     double hop;      // tperf_hop_time
-    int64_t hop_for; // the walk's stamp when it was timed
+    int64_t hop_for; // the scratch's hop_stamp when it was timed
 } tperf_slot;
 
 // The network's costs in one placement of its axes; timed when first needed.
@@ -37,30 +40,48 @@ typedef struct tperf_paced {
     tperf_pipeline_time time;
 } tperf_paced;
 
-// What the replicas of one spot exchange; timed when first needed.
+// What groups of replicas exchange at one ZeRO stage; timed when first needed.
 typedef struct tperf_exchanged {
-    int64_t timed_for; // the walk's stamp
+    int64_t timed_for; // the scratch's weights_stamp
     tperf_exchange sections[TPERF_SECTIONS_MAX];
 } tperf_exchanged;
 
+// Of one topic: the groups of the book's x ZeRO stages.
+typedef struct tperf_exchanges {
+    size_t capacity;
+    tperf_exchanged *of;
+} tperf_exchanges;
+
+// What the stages of all pipelines hold, in their order.
+typedef struct tperf_holdings {
+    int n_kinds;
+    unsigned sections; // that count
+    unsigned leading;  // that lead a stage
+    tperf_holding *of;
+} tperf_holdings;
+
 // What one worker needs while it walks one shape for one place; grows, and is used again.
 typedef struct tperf_scratch {
-    size_t timed_capacity, costs_capacity, works_capacity, slots_capacity, exchanged_capacity,
+    size_t timed_capacity, costs_capacity, covers_capacity, works_capacity, slots_capacity,
         paced_capacity;
     tperf_costs *timed;         // one a placement of the place's atlas
     tperf_layer_cost *costs;    // placements x n_panels x sections
+    tperf_cover *covers;        // likewise
     tperf_paced *paced;         // placements x n_panels
     tperf_op_work *works;       // n_panels x ops, once a placement has been timed
     tperf_slot *slots;          // one a divisor of all GPUs
-    tperf_exchanged *exchanged; // one a kind of exchange of the topic's book
-    tperf_atlas *atlases;       // one a place
-    tperf_book *books;          // one a topic
-    int64_t stamp;              // changes whenever slots and exchanges have to be timed again
-    int64_t shape_stamp;        // changes with the shape and the place
-    int64_t pace_stamp;         // changes with these and the pipeline
-    int64_t sizes_stamp;        // changes with the three below
-    int strategy;               // of the shape walked last
+    tperf_exchanges *exchanged; // one a topic
+    tperf_atlas *atlases;       // one a seat
+    tperf_book *books;          // one a number of GPUs in domains as large
+    tperf_holdings holdings;
+    int64_t hop_stamp;     // changes with the shape, the place, the topic and the number of stages
+    int64_t shape_stamp;   // changes with the shape and the place
+    int64_t pace_stamp;    // changes with these and the pipeline
+    int64_t sizes_stamp;   // changes with the three below
+    int64_t weights_stamp; // changes with these and the weights
+    int strategy;          // of the shape walked last
     int64_t sizes[TPERF_AXES_MAX], demanded[TPERF_AXES_MAX]; // its sizes and placements
+    tperf_weights weights[TPERF_SECTIONS_MAX], experts[TPERF_SECTIONS_MAX]; // its layers'
 } tperf_scratch;
 
 // What one worker has found for one question.
@@ -75,9 +96,11 @@ struct tperf_search {
     tperf_shared_heap heap; // of everything below
     tperf_pool *pool;       // may go before the search does
     size_t n_workers, n_topics, n_places, n_divisors;
+    size_t n_stages; // of all pipelines
     tperf_topic *topics;
     tperf_place *places;       // of all topics, in their order
     tperf_divisors *divisors;  // of every number of GPUs
+    size_t *first_stage;       // of every pipeline, among the stages of all
     tperf_scratch *scratch;    // one a worker
     tperf_finds *finds;        // workers x topics
     const tperf_shape *shapes; // of the walk under way

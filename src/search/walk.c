@@ -2,38 +2,14 @@
 // placements, panels. docs/model.md section 7.1. Nothing is allocated per candidate.
 #include <string.h>
 
-#include "search/space.h"
-
-typedef struct walk {
-    tperf_search *search;
-    int worker;
-    size_t place; // its index
-    const tperf_topic *topic;
-    size_t topic_index;
-    const tperf_shape *shape;
-    const tperf_workload *network;
-    size_t n_sections;
-    tperf_job job;
-    tperf_scratch *scratch;
-    tperf_finds *finds;
-    int64_t own_gpus, own_batch; // what the grid's own axes multiply to, and cut the batch into
-    int64_t demanded[TPERF_AXES_MAX];
-    tperf_candidate partial; // what the loops have fixed so far
-    tperf_memory memory;
-    double optimizer;        // seconds of its step
-    const tperf_spot *spots; // of the sizes at hand
-    size_t n_spots;
-    bool feasible, worked_out;
-    tperf_hop hop;
-    tperf_layer_cost bytes[TPERF_SECTIONS_MAX]; // no times
-} walk;
+#include "search/walk.h"
 
 // Sizes are at most 2^31, and division of 32 bits is several times as fast as that of 64.
 static bool divides(int64_t part, int64_t whole) {
     return (uint32_t)whole % (uint32_t)part == 0;
 }
 
-static bool room_for(walk *w, void **array, size_t *capacity, size_t n, size_t size) {
+static bool room_for(tperf_walk *w, void **array, size_t *capacity, size_t n, size_t size) {
     if (n <= *capacity) return true;
     size_t grown = n > 2 * *capacity ? n : 2 * *capacity;
     void *moved = tperf_heap_grow(&w->search->heap.heap, *array, grown, size);
@@ -44,22 +20,14 @@ static bool room_for(walk *w, void **array, size_t *capacity, size_t n, size_t s
 }
 
 // The same, with stamps of 0 in what is new.
-static bool stamped_room_for(walk *w, void **array, size_t *capacity, size_t n, size_t size) {
+static bool stamped_room_for(tperf_walk *w, void **array, size_t *capacity, size_t n, size_t size) {
     size_t known = *capacity;
     if (!room_for(w, array, capacity, n, size)) return false;
     if (*capacity > known) memset((char *)*array + known * size, 0, (*capacity - known) * size);
     return true;
 }
 
-static tperf_atlas *atlas_of(walk *w) {
-    return &w->scratch->atlases[w->place];
-}
-
-static tperf_book *book_of(walk *w) {
-    return &w->scratch->books[w->topic_index];
-}
-
-static tperf_siting siting_of(walk *w) {
+static tperf_siting siting_of(tperf_walk *w) {
     return (tperf_siting){
         .heap = &w->search->heap.heap,
         .grid = &w->network->grid,
@@ -68,154 +36,49 @@ static tperf_siting siting_of(walk *w) {
         .divisors = w->topic->divisors,
         .one_domain = w->topic->one_domain,
         .fills = !w->topic->one_domain && !w->job.on.rules->placements_may_underfill,
+        .folds = w->folds,
     };
 }
 
-static bool prepare_room(walk *w) {
+static bool prepare_room(tperf_walk *w) {
     tperf_scratch *s = w->scratch;
     tperf_siting siting = siting_of(w);
     size_t n_works = w->shape->n_panels * w->network->n_ops;
     return stamped_room_for(w, (void **)&s->slots, &s->slots_capacity, w->topic->divisors->n,
                             sizeof *s->slots) &&
            room_for(w, (void **)&s->works, &s->works_capacity, n_works, sizeof *s->works) &&
-           tperf_atlas_make(atlas_of(w), &siting, s->sizes_stamp);
+           tperf_atlas_make(tperf_walk_atlas(w), &siting, s->sizes_stamp);
 }
 
 // Room for what the spots at hand need.
-static bool room_for_spots(walk *w) {
+static bool room_for_spots(tperf_walk *w) {
     tperf_scratch *s = w->scratch;
-    size_t n_placed = atlas_of(w)->n_placed;
+    size_t n_placed = tperf_walk_atlas(w)->n_placed;
+    size_t n_costs = n_placed * w->shape->n_panels * w->n_sections;
+    tperf_exchanges *e = &s->exchanged[w->topic_index];
     return stamped_room_for(w, (void **)&s->timed, &s->timed_capacity, n_placed,
                             sizeof *s->timed) &&
            stamped_room_for(w, (void **)&s->paced, &s->paced_capacity,
                             n_placed * w->shape->n_panels, sizeof *s->paced) &&
-           room_for(w, (void **)&s->costs, &s->costs_capacity,
-                    n_placed * w->shape->n_panels * w->n_sections, sizeof *s->costs) &&
-           stamped_room_for(w, (void **)&s->exchanged, &s->exchanged_capacity,
-                            book_of(w)->n_exchanges, sizeof *s->exchanged);
-}
-
-static void prepare_works(walk *w) {
-    for (size_t i = 0; !w->worked_out && i < w->shape->n_panels; i++)
-        tperf_workload_work(w->network, &w->job.on, w->shape->panels[i],
-                            &w->scratch->works[i * w->network->n_ops]);
-    w->worked_out = true;
-}
-
-// The network's costs in a placement, for every number of panels.
-static const tperf_layer_cost *costs_of(walk *w, uint32_t placed) {
-    tperf_scratch *s = w->scratch;
-    tperf_layer_cost *costs = &s->costs[placed * w->shape->n_panels * w->n_sections];
-    if (s->timed[placed].timed_for == s->shape_stamp) return costs;
-    prepare_works(w);
-    tperf_placement placement;
-    memcpy(placement.fast, atlas_of(w)->placed[placed].fast, sizeof placement.fast);
-    for (size_t i = 0; i < w->shape->n_panels; i++) {
-        placement.panels = w->shape->panels[i];
-        tperf_workload_time(w->network, &w->job.on, &placement, &s->works[i * w->network->n_ops],
-                            &costs[i * w->n_sections]);
-    }
-    s->timed[placed].timed_for = s->shape_stamp;
-    return costs;
-}
-
-static const tperf_pipeline_time *pipeline_time(walk *w, size_t paced,
-                                                const tperf_layer_cost *costs) {
-    tperf_paced *p = &w->scratch->paced[paced];
-    if (p->paced_for != w->scratch->pace_stamp)
-        p->time = tperf_pipeline_time_of(w->partial.pipeline, w->network, costs, &w->job);
-    p->paced_for = w->scratch->pace_stamp;
-    return &p->time;
-}
-
-static bool keep(walk *w, double throughput) {
-    tperf_found found = {throughput, w->memory.total, w->feasible, w->partial};
-    const tperf_search_options *options = &w->search->options;
-    if (!tperf_best_wants(&w->finds->best, &found)) return true;
-    if (options->accept && !options->accept(options->accept_context, w->topic_index, &found))
-        return true;
-    return tperf_best_keep(&w->finds->best, &found);
-}
-
-static bool ruled_out(const walk *w, const tperf_pipeline_time *pipeline) {
-    if (w->search->options.no_pruning || w->search->options.by_least) return false;
-    double bound = tperf_iteration_bound(&w->partial, pipeline, w->optimizer);
-    return !tperf_best_admits(&w->finds->best, (double)w->job.global_batch / bound);
-}
-
-static const tperf_exchange *exchanges_of(walk *w, uint32_t index) {
-    tperf_exchanged *e = &w->scratch->exchanged[index];
-    if (e->timed_for != w->scratch->stamp)
-        tperf_exchange_times(&w->partial, &w->job, w->network, w->bytes, e->sections);
-    e->timed_for = w->scratch->stamp;
-    return e->sections;
-}
-
-static double hop_of(walk *w, const tperf_part *stages) {
-    tperf_slot *slot = &w->scratch->slots[stages->index];
-    if (slot->hop_for != w->scratch->stamp)
-        slot->hop = tperf_hop_time(&w->partial, &w->job, w->hop);
-    slot->hop_for = w->scratch->stamp;
-    return slot->hop;
-}
-
-static bool evaluate(walk *w, const tperf_spot *spot, const tperf_layer_cost *costs,
-                     const tperf_pipeline_time *pipeline) {
-    w->finds->evaluated++;
-    w->partial.placement.fast[TPERF_AXIS_REPLICAS] = spot->replicas->gpus;
-    w->partial.placement.fast[TPERF_AXIS_STAGES] = spot->stages->gpus;
-    const tperf_exchange *exchanges = exchanges_of(w, spot->exchange);
-    double hop = hop_of(w, spot->stages);
-    double time = w->search->options.by_least
-                      ? tperf_iteration_least(&w->partial, &w->job, w->network, costs, exchanges,
-                                              hop, w->optimizer)
-                      : tperf_iteration_time(&w->partial, &w->job, w->network, costs, pipeline,
-                                             exchanges, hop, w->optimizer);
-    double throughput = (double)w->job.global_batch / time;
-    if (!tperf_best_admits(&w->finds->best, throughput)) return true;
-    return keep(w, throughput);
-}
-
-// The spots [from, to), in which a layer costs the same, with every number of panels.
-static bool walk_placed(walk *w, size_t from, size_t to) {
-    uint32_t placed = w->spots[from].placed;
-    const tperf_layer_cost *costs = costs_of(w, placed);
-    memcpy(w->partial.placement.fast, atlas_of(w)->placed[placed].fast,
-           sizeof w->partial.placement.fast);
-    for (size_t p = 0; p < w->shape->n_panels; p++, costs += w->n_sections) {
-        const tperf_pipeline_time *pipeline =
-            pipeline_time(w, placed * w->shape->n_panels + p, costs);
-        if (ruled_out(w, pipeline)) continue;
-        w->partial.placement.panels = w->shape->panels[p];
-        for (size_t i = from; i < to; i++)
-            if (!evaluate(w, &w->spots[i], costs, pipeline)) return false;
-    }
-    return true;
-}
-
-static bool walk_spots(walk *w) {
-    w->scratch->stamp++;
-    w->optimizer = tperf_optimizer_time(&w->partial, &w->job, w->network, w->bytes);
-    for (size_t from = 0, to; from < w->n_spots; from = to) {
-        for (to = from + 1; to < w->n_spots && w->spots[to].placed == w->spots[from].placed;)
-            to++;
-        if (!walk_placed(w, from, to)) return false;
-    }
-    return true;
+           room_for(w, (void **)&s->costs, &s->costs_capacity, n_costs, sizeof *s->costs) &&
+           room_for(w, (void **)&s->covers, &s->covers_capacity, n_costs, sizeof *s->covers) &&
+           stamped_room_for(w, (void **)&e->of, &e->capacity,
+                            tperf_walk_book(w)->n_exchanges * w->search->options.n_zero,
+                            sizeof *e->of);
 }
 
 // All placements of the sizes at hand. false: no memory.
-static bool find_spots(walk *w) {
+static bool find_spots(tperf_walk *w) {
     tperf_siting siting = siting_of(w);
-    tperf_book *book = book_of(w);
-    const tperf_spots *list = tperf_book_find(book, atlas_of(w), &siting);
+    tperf_book *book = tperf_walk_book(w);
+    const tperf_spots *list = tperf_book_find(book, tperf_walk_atlas(w), &siting);
     if (!list) return false;
     w->spots = book->spots + list->begin;
     w->n_spots = list->end - list->begin;
     return room_for_spots(w);
 }
 
-static void note_least(walk *w) {
+static void note_least(tperf_walk *w) {
     const tperf_found *least = &w->finds->least;
     if (least->candidate.pipeline && w->memory.total > least->memory) return;
     tperf_found found = {0, w->memory.total, w->feasible, w->partial};
@@ -224,22 +87,36 @@ static void note_least(walk *w) {
 }
 
 // Whether an axis shards state over a part of the replicas, which takes a ZeRO stage.
-static bool shards_state(const walk *w) {
+static bool shards_state(const tperf_walk *w) {
     const tperf_grid *grid = &w->network->grid;
     for (int i = TPERF_AXIS_OWN; i < grid->n; i++)
         if (grid->axes[i].cuts & TPERF_CUTS_STATE) return w->partial.sizes[i] != 0;
     return false;
 }
 
-static bool walk_sizes(walk *w) {
+static void size_buckets(tperf_walk *w) {
+    w->simple = w->job.training->iterations == 0;
+    for (size_t i = 0; i < w->n_used; i++) {
+        double layers =
+            tperf_layers_of_bucket(&w->partial, &w->job, w->network, &w->bytes[w->used[i]]);
+        w->buckets[w->used[i]] = layers;
+        if (w->scratch->holdings.leading >> w->used[i] & 1) w->simple = w->simple && layers <= 1;
+    }
+}
+
+static bool walk_sizes(tperf_walk *w) {
     const tperf_search_options *options = &w->search->options;
     if (!find_spots(w)) return false;
     w->scratch->pace_stamp++;
+    if (w->hops_of != w->partial.pipeline->pp) w->scratch->hop_stamp++;
+    w->hops_of = w->partial.pipeline->pp;
+    size_buckets(w);
     int64_t count = (int64_t)(w->n_spots * w->shape->n_panels);
     if (count == 0) return true;
     double capacity = w->job.on.system->accelerator.hbm.capacity * (1 - options->training.reserved);
     for (size_t z = 0; z < options->n_zero; z++) {
         w->partial.zero = options->zero[z];
+        w->zero = z;
         if (!options->zero[z] && shards_state(w)) continue;
         w->memory = tperf_memory_of(&w->partial, &w->job, w->network, w->bytes);
         w->feasible = w->memory.total <= capacity;
@@ -249,7 +126,7 @@ static bool walk_sizes(walk *w) {
         if (w->feasible) w->finds->feasible += count;
         if (options->memory_only) continue;
         if (!w->feasible && !options->keep_all && !options->infeasible_too) continue;
-        if (!walk_spots(w)) return false;
+        if (!tperf_walk_spots(w)) return false;
     }
     return true;
 }
@@ -262,7 +139,7 @@ static bool allowed(const int64_t *sizes, size_t n, int64_t size) {
 }
 
 // Whether the sizes divide what they must and the schedule takes as many micro-batches; then they are set.
-static bool set_sizes(walk *w, const tperf_pipeline *pipeline, int64_t gpus) {
+static bool set_sizes(tperf_walk *w, const tperf_pipeline *pipeline, int64_t gpus) {
     if (pipeline->pp > gpus || !divides(pipeline->pp, gpus)) return false;
     int64_t replicas = gpus / pipeline->pp, batch = w->job.global_batch;
     if (replicas > batch / w->own_batch || batch % (replicas * w->own_batch) != 0) return false;
@@ -280,7 +157,7 @@ static bool set_sizes(walk *w, const tperf_pipeline *pipeline, int64_t gpus) {
     return true;
 }
 
-static bool walk_pipelines(walk *w) {
+static bool walk_pipelines(tperf_walk *w) {
     const tperf_search_options *options = &w->search->options;
     int64_t gpus = w->topic->question.gpus / w->own_gpus;
     for (size_t i = 0; i < options->n_pipelines; i++) {
@@ -340,12 +217,13 @@ bool tperf_search_hopeless(const tperf_search *search, const tperf_shape *shape)
     return true;
 }
 
-static bool walk_topic(walk *w, size_t topic_index) {
+static bool walk_topic(tperf_walk *w, size_t topic_index) {
     const tperf_topic *topic = &w->search->topics[topic_index];
     w->own_gpus = gpus_of(w->network, topic->question.gpus);
     w->job.global_batch = topic->question.global_batch;
     if (!w->own_gpus) return true;
     if (w->job.global_batch % w->shape->micro_batch != 0) return true;
+    w->hops_of = 0;
     w->topic = topic;
     w->topic_index = topic_index;
     w->finds = tperf_search_finds(w->search, w->worker, topic_index);
@@ -364,15 +242,53 @@ static void note_sizes(tperf_scratch *scratch, const tperf_shape *shape) {
     memcpy(scratch->sizes, sizes, size);
     memcpy(scratch->demanded, shape->fast, size);
     scratch->sizes_stamp++;
+    scratch->weights_stamp++;
+}
+
+// Nor are exchanges of other weights.
+static void note_weights(tperf_scratch *scratch, const tperf_layer_cost *bytes, size_t n_sections) {
+    bool same = true;
+    for (size_t i = 0; i < n_sections; i++) {
+        same = same &&
+               memcmp(&scratch->weights[i], &bytes[i].weights, sizeof(tperf_weights)) == 0 &&
+               memcmp(&scratch->experts[i], &bytes[i].experts, sizeof(tperf_weights)) == 0;
+        scratch->weights[i] = bytes[i].weights;
+        scratch->experts[i] = bytes[i].experts;
+    }
+    if (!same) scratch->weights_stamp++;
+}
+
+static void note_used(tperf_walk *w) {
+    for (int i = 0; i < w->network->n_kinds + 2; i++) {
+        if (w->network->section_end[i] == tperf_section_begin(w->network, i)) continue;
+        w->sections |= 1u << i;
+        w->used[w->n_used++] = (size_t)i;
+    }
+}
+
+// What stages hold of the sections that count.
+static void note_holdings(tperf_walk *w) {
+    tperf_holdings *known = &w->scratch->holdings;
+    if (known->n_kinds == w->network->n_kinds && known->sections == w->sections) return;
+    known->n_kinds = w->network->n_kinds;
+    known->sections = w->sections;
+    known->leading = 0;
+    const tperf_search_options *options = &w->search->options;
+    tperf_holding *holdings = known->of;
+    for (size_t i = 0; i < options->n_pipelines; i++) {
+        const tperf_pipeline *pipeline = &options->pipelines[i];
+        tperf_holdings_of(pipeline, w->network, w->sections, holdings);
+        for (size_t j = 0; j < pipeline->n_stages; j++)
+            known->leading |= 1u << holdings++->leading;
+    }
 }
 
 bool tperf_walk_shape(tperf_search *search, const tperf_place *place, const tperf_shape *shape,
                       int worker) {
     const tperf_workload *network = shape->network;
-    walk w = {
+    tperf_walk w = {
         .search = search,
         .worker = worker,
-        .place = (size_t)(place - search->places),
         .shape = shape,
         .network = network,
         .n_sections = (size_t)network->n_kinds + 2,
@@ -389,9 +305,15 @@ bool tperf_walk_shape(tperf_search *search, const tperf_place *place, const tper
     w.demanded[TPERF_AXIS_REPLICAS] = search->options.replicas_fast;
     w.demanded[TPERF_AXIS_STAGES] = search->options.stages_fast;
     w.own_batch = tperf_grid_own_batch(&network->grid, network->sizes);
-    note_sizes(w.scratch, shape);
-    w.scratch->shape_stamp++;
+    for (int i = TPERF_AXIS_OWN; i < network->grid.n; i++)
+        w.folds = w.folds || network->grid.axes[i].folds;
     tperf_workload_bytes(network, w.bytes);
+    note_used(&w);
+    note_sizes(w.scratch, shape);
+    note_weights(w.scratch, w.bytes, w.n_sections);
+    note_holdings(&w);
+    w.scratch->shape_stamp++;
+    w.scratch->hop_stamp++;
     w.hop = tperf_hop_times(&w.job, network);
     for (size_t topic = place->first; topic < place->end; topic++)
         if (!walk_topic(&w, topic)) return false;
