@@ -244,8 +244,13 @@ function resource.constructor(options)
   local what, methods = options.what, options.methods or {}
   schemas[options.kind], renamed[options.kind] = options.schema, options.renamed
   local made = setmetatable({}, { __mode = "k" }) -- object -> what it held, so that one that still does needs no check
+  local derived = options.derived or {}
   local metatable = {
-    __index = function(object, key) return methods[key] or options.derive and options.derive(object, key) end,
+    __index = function(object, key) -- fields that are absent come here, too
+      local found = derived[key]
+      if found then return found(object) end
+      return methods[key]
+    end,
     __tostring = function(object) return rawget(object, "name") or what end,
     __name = what,
   }
