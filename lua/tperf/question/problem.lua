@@ -1,4 +1,5 @@
 --- What tperf.search and tperf.train share: arguments turned into a model, machines, layouts and pipelines.
+local changed = require "tperf.changed"
 local check = require "tperf.base.check"
 local layer = require "tperf.question.layer"
 local workload = require "tperf.describe.workload"
@@ -211,15 +212,6 @@ function problem.arguments(what, given, schema)
   return o
 end
 
-local lengthened = setmetatable({}, { __mode = "k" }) -- model -> the last copy of it with another seq
-
-local function with_seq(m, seq)
-  local last = lengthened[m]
-  if last and last.seq == seq then return model(last) end
-  lengthened[m] = m:with { seq = seq }
-  return lengthened[m]
-end
-
 --- From checked arguments (problem.schema, and gpus as a number or a list) to all that the core needs.
 ---@return table problem  { model, rules, training, software, strategies, layouts, variants, fixed, zero, questions,
 ---  pipelines, pipeline_list, pps }; each question refers to what configuration.of wants
@@ -227,7 +219,7 @@ end
 function problem.of(o, strategies)
   local p = { model = model(o.model), rules = rules(o.rules), strategies = strategies, layouts = {} }
   local free = free_knobs(o, p.rules)
-  if o.seq then p.model = with_seq(p.model, o.seq) end
+  if o.seq then p.model = changed(p.model, { seq = o.seq }) end
   overlap.check(o, p.model)
   p.model = tuning.packed(o, p.model)
   p.training, p.variants = training.of(o, p.rules, p.model), variants_of(o, free, p.model, p.rules, strategies)
