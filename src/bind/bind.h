@@ -55,6 +55,8 @@ void tperf_bind_machine(lua_State *L);
 void tperf_bind_decode(lua_State *L);
 void tperf_bind_grid(lua_State *L);
 void tperf_bind_workload(lua_State *L);
+void tperf_bind_snapshot(
+    lua_State *L); // adds functions to the table at the top of the stack instead
 void tperf_bind_iteration(
     lua_State *L); // adds methods to the table at the top of the stack instead
 void tperf_bind_op(lua_State *L);

@@ -182,13 +182,6 @@ local function merge(what, base, changes, depth)
   return copy
 end
 
-local function copy_of(value)
-  if type(value) ~= "table" then return value end
-  local copy = {}
-  for key, one in next, value do copy[key] = copy_of(one) end
-  return copy
-end
-
 local schemas = {} -- kind -> schema
 local sharers = setmetatable({}, { __mode = "k" }) -- constructor -> the same for the library's own questions
 
@@ -198,21 +191,27 @@ local sharers = setmetatable({}, { __mode = "k" }) -- constructor -> the same fo
 ---@return function
 function resource.shared(constructor) return sharers[constructor] end
 
+local stamp, snapshot, unchanged = core.resource.stamp, core.resource.snapshot, core.resource.unchanged
+
 -- The objects that were made of files, by name.
-local function sharer(construct, made, seal)
-  local known = {}
+local function sharer(construct, made, options)
+  local known, seal, hidden = {}, options.seal or function() end, options.hidden
   return function(value)
-    if type(value) ~= "string" then return construct(value) end
+    if type(value) ~= "string" then
+      local object = construct(value)
+      seal(object)
+      return object
+    end
     local one = known[value]
     if one then
-      local moment, size, number = core.resource.stamp(one.path)
+      local moment, size, number = stamp(one.path)
       local still = moment == one.moment and size == one.size and number == one.number
-      if still and core.resource.same(made[one.object], one.object) then return one.object end
+      if still and (hidden or unchanged(made[one.object], one.object)) then return one.object end
     end
     one = {}
     one.object, one.path = construct(value)
-    one.moment, one.size, one.number = core.resource.stamp(one.path)
-    if seal then seal(one.object) end
+    one.moment, one.size, one.number = stamp(one.path)
+    seal(one.object)
     known[value] = one
     return one.object
   end
@@ -231,14 +230,14 @@ function resource.unit_at(kind, path)
   return found and found.unit
 end
 
---- The metatables of objects that are all data, by what they are: for messages between processes.
-resource.metatables = {}
+resource.metatables = {} -- of objects that are all data, by what they are: for messages between processes
 
 --- A constructor of checked objects: from a name, a path, a table of the same content, or such an object.
 --- options: what ("tperf.system"), kind ("systems"), schema, methods (optional), renamed (old name -> new name,
 --- optional), and hooks that may be absent:
 --- import(content, origin) -> content, before the check; finish(object) -> message, path when it is wrong;
---- seal(object) for objects that resource.shared hands out, and looks at before it does so again.
+--- seal(object) for objects that resource.shared hands out; hidden: no callback of a script ever sees one of those that
+--- were asked for by name.
 ---@return fun(value: string|table): table
 function resource.constructor(options)
   local what, methods = options.what, options.methods or {}
@@ -268,7 +267,7 @@ function resource.constructor(options)
       local at = place(origin, path, is_unknown) .. (named and content.name .. ": " or "")
       raise("%s: %s%s", label, at, message)
     end
-    made[object] = copy_of(object)
+    made[object] = snapshot(object)
     return object
   end
 
@@ -280,10 +279,9 @@ function resource.constructor(options)
     return build(label, merge(label, object, changes, 0))
   end
 
-  -- The object, and the path of the file that it was made of.
-  local function construct(value)
-    local origin
-    if made[value] and core.resource.same(made[value], value) then return value end
+  local function construct(value) -- the object, and the path of the file that it was made of
+    local origin, known = nil, made[value]
+    if known and unchanged(known, value) then return value end
     if type(value) == "string" then
       value, origin = open(what, options.kind, value)
     elseif type(value) ~= "table" then
@@ -295,7 +293,7 @@ function resource.constructor(options)
   end
 
   local function constructor(value) return (construct(value)) end
-  sharers[constructor] = sharer(construct, made, options.seal)
+  sharers[constructor] = sharer(construct, made, options)
   return constructor
 end
 

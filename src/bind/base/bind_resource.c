@@ -2,8 +2,8 @@
 //   prefix: where `make install` puts things; executable: this program's path, or nil;
 //   entries(directory) -> the names in it, in no order, or nil when it cannot be read;
 //   make_folder(path): true, or nil and a message, as os.remove; scripts without --trust get their own;
-//   same(a, b): whether two tables hold the same, tables within them likewise. Every question asks so of its
-//   system, a few hundred fields.
+//   same(a, b): whether two tables hold the same, tables within them likewise;
+//   snapshot and unchanged: see bind_snapshot.c.
 #include <dirent.h>
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -109,4 +109,5 @@ void tperf_bind_resource(lua_State *L) {
     lua_setfield(L, -2, "stamp");
     lua_pushcfunction(L, same);
     lua_setfield(L, -2, "same");
+    tperf_bind_snapshot(L);
 }

@@ -294,12 +294,14 @@ static int check_system(lua_State *L) {
 // seal_system(table): nobody changes it any more, or whoever asks with it looks first; it is read this once.
 static int seal_system(lua_State *L) {
     lua_settop(L, 1);
-    tperf_system *system = lua_newuserdatauv(L, sizeof *system, 0);
-    tperf_bind_check_system(L, 1, system);
     tperf_bind_weak_table(L, &sealed_key);
     lua_pushvalue(L, 1);
-    lua_pushvalue(L, 2);
-    lua_rawset(L, -3);
+    if (lua_rawget(L, 2) != LUA_TNIL) return 0;
+    tperf_system *system = lua_newuserdatauv(L, sizeof *system, 0);
+    tperf_bind_check_system(L, 1, system);
+    lua_pushvalue(L, 1);
+    lua_insert(L, -2);
+    lua_rawset(L, 2);
     return 0;
 }
 
