@@ -2,13 +2,14 @@
 local batches = require "tperf.question.sweep.batches"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
+local lazy = require "tperf.lazy"
 local questions = require "tperf.question.ranks.questions"
 local refusal = require "tperf.base.refusal"
 local row = require "tperf.question.sweep.row"
 local rules = require "tperf.describe.rules"
 local train = require "tperf.question.train"
 
-local function bytes_of(result) return { bytes = core.codec.encode(result) } end
+local function bytes_of(result) return { bytes = core.codec.encode(lazy.settle(result)) } end
 
 -- Of a point on its own; nil when interrupted.
 local function answer(question, args)

@@ -2,6 +2,8 @@
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local configuration = require "tperf.question.configuration"
+local core = require "tperf.core"
+local lazy = require "tperf.lazy"
 local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 local offload = require "tperf.describe.arch.offload"
 local overlap = require "tperf.describe.overlap"
@@ -80,73 +82,84 @@ local function why_too_big(c, question)
   return "does not fit: the fullest GPU needs " .. advice.miss(c.memory.total, question)
 end
 
-local unread = {} -- configuration -> its reason so far, and what finds the advice
+local REASON <const> = { reason = true }
+local brief = setmetatable({}, { __mode = "k" }) -- configuration -> its reason without advice
 
-local function read_reason(c)
-  local u = unread[c]
-  unread[c] = nil
-  setmetatable(c, nil)
-  c.reason = ("%s; %s"):format(u.reason, u.advice())
-  return c.reason
-end
-
-setmetatable(unread, { __mode = "k" })
-
--- A configuration whose `reason` is found by more searches when somebody reads it.
-local READER <const> = {
-  __index = function(c, name) return name == "reason" and read_reason(c) or nil end,
-  __pairs = function(c)
-    read_reason(c)
-    return next, c, nil
-  end,
-}
-
+-- Its `reason` has advice, which more searches find: when somebody reads it.
 local function lacks_memory(c, o, s, question)
-  unread[c] = {
-    reason = why_too_big(c, question), advice = function() return advice.advice(o, { s }, question, search.least) end,
-  }
-  setmetatable(c, READER)
+  local reason = why_too_big(c, question)
+  brief[c] = reason
+  lazy.add(c, REASON, function()
+    return { reason = ("%s; %s"):format(reason, advice.advice(o, { s }, question, search.least)) }
+  end)
 end
 
 --- The same configuration with its reason in it, without advice, which many points at once are not worth.
 ---@param c any  what train.run returned, or anything else
 function train.brief(c)
-  local u = unread[c]
-  if not u then return c end
-  unread[c] = nil
-  setmetatable(c, nil).reason = u.reason
+  if brief[c] and lazy.forget(c, "reason") then c.reason = brief[c] end
   return c
 end
 
-local function explain(c, t)
-  local p, network, found = t.problem, t.network, t.found
-  local question = p.questions[1]
+-- Fields that tell of a configuration op by op and stage by stage.
+local DETAILS <const> = { kinds = true, layers = true, first = true, last = true, stages = true, exchanges = true,
+  messages = true, least_time = true, update = true }
+
+-- { ops of the i-th section … } of a network, as `on` has it: core's copies of what the question was asked with.
+local function add_ops(details, t, on)
+  local network, found, kinds = t.network, t.found, t.problem.layouts[1].kinds
   local function ops(section)
-    return network:ops(section, question.system, p.rules, found.fast, found.panels, false, p.software)
+    return network:ops(section, on.system, on.rules, found.fast, found.panels, false, on.software)
   end
-  local kinds = p.layouts[1].kinds
-  c.kinds = {}
-  for i, kind in ipairs(kinds) do c.kinds[i] = { key = kind.key, count = 0, ops = ops(i) } end
-  c.layers, c.first, c.last = c.kinds[1].ops, ops(#kinds + 1), ops(#kinds + 2)
-  recomputation.describe(c, p.variants[1], t.o)
-  offload.describe(c, p.variants[1], t.o)
-  if c.zero == 3 and not t.o.reshard_after_forward then c.reshard_after_forward = false end
-  c.sequence_parallel = t.o.sequence_parallel
-  axes.tell_options(c, t.strategy, t.o)
-  c.stages = configuration.stages(question, network, found)
-  for _, stage in ipairs(c.stages) do
-    for i, kind in ipairs(c.kinds) do kind.count = kind.count + stage.repeats * stage.kinds[i] end
+  details.kinds = {}
+  for i, kind in ipairs(kinds) do details.kinds[i] = { key = kind.key, count = 0, ops = ops(i) } end
+  details.layers, details.first, details.last = details.kinds[1].ops, ops(#kinds + 1), ops(#kinds + 2)
+  return kinds
+end
+
+-- on: the question; its system and its rules as they were when it was asked. optimizer: seconds of the breakdown.
+local function details_of(t, on, optimizer)
+  local details, network, found = {}, t.network, t.found
+  local kinds = add_ops(details, t, on)
+  details.stages = configuration.stages(on, network, found)
+  for _, stage in ipairs(details.stages) do
+    for i, kind in ipairs(details.kinds) do kind.count = kind.count + stage.repeats * stage.kinds[i] end
     stage.kinds = nil
   end
-  local audit = configuration.audit(question, network, found)
-  c.exchanges, c.messages, c.least_time = audit.exchanges, audit.messages, audit.least
-  for i, exchange in ipairs(c.exchanges) do
+  local audit = configuration.audit(on, network, found)
+  details.exchanges, details.messages, details.least_time = audit.exchanges, audit.messages, audit.least
+  for i, exchange in ipairs(details.exchanges) do
     exchange.section = kinds[i] and kinds[i].key or i == #kinds + 1 and "before the layers" or "after the layers"
   end
-  c.update = {
-    bytes = audit.optimizer_bytes, time = c.breakdown.optimizer, bandwidth = audit.optimizer_part * audit.hbm,
+  details.update = {
+    bytes = audit.optimizer_bytes, time = optimizer, bandwidth = audit.optimizer_part * audit.hbm,
   }
-  return c, audit
+  return details, audit
+end
+
+-- A copy of a set of rules, which are a script's own to change; those of a name are the library's.
+local function rules_as_asked(o, set)
+  if type(o.rules) ~= "table" then return set end
+  local copy = {}
+  for name, value in pairs(set) do copy[name] = value end
+  return copy
+end
+
+local function explain(c, t)
+  local p, o, s = t.problem, t.o, t.strategy
+  recomputation.describe(c, p.variants[1], o)
+  offload.describe(c, p.variants[1], o)
+  if c.zero == 3 and not o.reshard_after_forward then c.reshard_after_forward = false end
+  c.sequence_parallel = o.sequence_parallel
+  axes.tell_options(c, s, o)
+  local question, optimizer = p.questions[1], c.breakdown.optimizer
+  local on = {
+    system = core.machine(question.system), rules = rules_as_asked(o, p.rules), training = question.training,
+    pipelines = question.pipelines, global_batch = question.global_batch, software = question.software,
+  }
+  local kept = { network = t.network, found = t.found, problem = { layouts = p.layouts } }
+  lazy.add(c, DETAILS, function() return (details_of(kept, on, optimizer)) end)
+  return c
 end
 
 -- What a configuration that a search found says of itself.
@@ -238,7 +251,7 @@ function train.run(given)
   local t = prepare(given)
   local o, p = t.o, t.problem
   local question = p.questions[1]
-  local c, audit = explain(configuration.of(question, t.strategy, t.network, t.found), t)
+  local c = explain(configuration.of(question, t.strategy, t.network, t.found), t)
   local closed, timeline = p.closed_forms[o.schedule] or c.pp == 1, nil
   if o.simulate or not closed then
     timeline = simulate.run(c, question, t.network, t.found, o.simulate or {})
@@ -246,7 +259,7 @@ function train.run(given)
     timeline.configuration = c
   end
   if o.straggling then configuration.straggle(c, question, straggling.of(c, o.straggling)) end
-  if o.explain then c.sum = sum(c, audit, closed) end
+  if o.explain then c.sum = sum(c, configuration.audit(question, t.network, t.found), closed) end
   if not c.feasible then lacks_memory(c, o, t.strategy, question) end
   return c, timeline
 end
