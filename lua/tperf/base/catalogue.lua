@@ -68,8 +68,7 @@ local function collect(root, below, names, depth)
   end
 end
 
---- The sorted names that can be loaded.
----@param kind string  "systems", "models" or "software"
+--- The sorted names that can be loaded, of "systems", "models" or "software".
 ---@return string[]
 function resource.list(kind)
   local names, sorted = {}, {}
@@ -183,19 +182,18 @@ local function merge(what, base, changes, depth)
 end
 
 local schemas = {} -- kind -> schema
-local sharers = setmetatable({}, { __mode = "k" }) -- constructor -> the same for the library's own questions
+local sharers = setmetatable({}, { __mode = "k" }) -- constructor -> function(hidden) -> resource.shared's
 
 --- A constructor for the library itself: where it is asked for a name again, and neither the file nor the object made
 --- of it has changed, it returns that object, which users' scripts must not get to see as their own.
----@param constructor function  as resource.constructor returns it
----@return function
-function resource.shared(constructor) return sharers[constructor] end
+---@param hidden boolean?  no script ever sees these objects, in answers or callbacks, so that nothing has changed them
+function resource.shared(constructor, hidden) return sharers[constructor](hidden) end
 
 local stamp, snapshot, unchanged = core.resource.stamp, core.resource.snapshot, core.resource.unchanged
 
 -- The objects that were made of files, by name.
-local function sharer(construct, made, options)
-  local known, seal, hidden = {}, options.seal or function() end, options.hidden
+local function sharer(construct, made, seal, hidden)
+  local known = {}
   return function(value)
     if type(value) ~= "string" then
       local object = construct(value)
@@ -236,8 +234,7 @@ resource.metatables = {} -- of objects that are all data, by what they are: for 
 --- options: what ("tperf.system"), kind ("systems"), schema, methods (optional), renamed (old name -> new name,
 --- optional), and hooks that may be absent:
 --- import(content, origin) -> content, before the check; finish(object) -> message, path when it is wrong;
---- seal(object) for objects that resource.shared hands out; hidden: no callback of a script ever sees one of those that
---- were asked for by name.
+--- seal(object) for objects that resource.shared hands out.
 ---@return fun(value: string|table): table
 function resource.constructor(options)
   local what, methods = options.what, options.methods or {}
@@ -293,7 +290,9 @@ function resource.constructor(options)
   end
 
   local function constructor(value) return (construct(value)) end
-  sharers[constructor] = sharer(construct, made, options)
+  local seal = options.seal or function() end
+  local open, hidden = sharer(construct, made, seal, false), sharer(construct, made, seal, true)
+  sharers[constructor] = function(is_hidden) return is_hidden and hidden or open end
   return constructor
 end
 

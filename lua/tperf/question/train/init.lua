@@ -8,6 +8,7 @@ local model = require "tperf.base.catalogue".shared(require "tperf.describe.mode
 local offload = require "tperf.describe.arch.offload"
 local overlap = require "tperf.describe.overlap"
 local problem = require "tperf.question.problem"
+local recalled = require "tperf.recalled"
 local recomputation = require "tperf.describe.arch.recompute"
 local refusal = require "tperf.base.refusal"
 local rules = require "tperf.describe.rules.shared"
@@ -17,6 +18,7 @@ local straggling = require "tperf.question.goodput.straggling"
 local simulate = require "tperf.question.train.simulate"
 local strategy = require "tperf.describe.strategy"
 local sum = require "tperf.question.train.sum"
+local system = require "tperf.base.catalogue".shared(require "tperf.describe.system", true)
 local train_sizes = require "tperf.question.train.sizes"
 
 local train = {}
@@ -137,9 +139,8 @@ local function details_of(t, on, optimizer)
   return details, audit
 end
 
--- A copy of a set of rules, which are a script's own to change; those of a name are the library's.
-local function rules_as_asked(o, set)
-  if type(o.rules) ~= "table" then return set end
+-- A copy of a set of rules that a script may change.
+local function copy_of(set)
   local copy = {}
   for name, value in pairs(set) do copy[name] = value end
   return copy
@@ -154,7 +155,7 @@ local function explain(c, t)
   axes.tell_options(c, s, o)
   local question, optimizer = p.questions[1], c.breakdown.optimizer
   local on = {
-    system = core.machine(question.system), rules = rules_as_asked(o, p.rules), training = question.training,
+    system = core.machine(question.system), rules = t.own_rules and copy_of(p.rules) or p.rules, training = question.training,
     pipelines = question.pipelines, global_batch = question.global_batch, software = question.software,
   }
   local kept = { network = t.network, found = t.found, problem = { layouts = p.layouts } }
@@ -191,14 +192,19 @@ local function prepare(given)
   if type(given) == "table" and given.configuration ~= nil then given = with_configuration(given) end
   local s = axes.asked(given)
   problem.refuse_axes("tperf.train", given, { s })
-  local o = problem.arguments("tperf.train", given, schema_of(s))
+  local schema = schema_of(s)
+  local o = problem.arguments("tperf.train", given, schema)
   problem.refuse_panels("tperf.train", o, { s })
-  local own, share = train_sizes.own(o, s, model(o.model), rules(o.rules))
+  local own_rules = type(o.rules) == "table"
+  o.model, o.rules = model(o.model), rules(o.rules)
+  local own, share = train_sizes.own(o, s, o.model, o.rules)
   train_sizes.complete(o, s, own)
-  local p = problem.of(o, { s })
+  local list = type(o.system) == "table" and not (o.system.network or o.system.accelerator)
+  if not list then o.system = system(o.system) end
+  local p = (own_rules or list) and problem.of(o, { s }) or recalled(o, s, schema)
   train_sizes.check(o, s, p, own, share)
   local question = p.questions[1]
-  local t = { o = o, strategy = s, problem = p, network = p.layouts[1].network(own, o.micro_batch, p.variants[1]) }
+  local t = { o = o, strategy = s, own_rules = own_rules, problem = p, network = p.layouts[1].network(own, o.micro_batch, p.variants[1]) }
   t.found = { sizes = { o.dp, o.pp, table.unpack(own) }, pipeline = 1, micro_batch = o.micro_batch, zero = o.zero }
   t.found.fast = train_sizes.placement(o, s, own, question.system.network.fast.domain)
   local panels = o.panels and { o.panels } or s.panels and s.panels(p.model, share, p.rules) or { 1 }
