@@ -3,6 +3,7 @@
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local problem = require "tperf.question.problem"
+local sized = require "tperf.core".resource.sized
 local schedules = require "tperf.describe.schedule"
 
 local MOST <const> = 64 -- kept
@@ -29,7 +30,7 @@ local known, count = {}, 0 -- text -> the problem, and what keeps its objects wh
 
 -- The problem with sizes of its own.
 local function with_sizes(base, o)
-  local p, question = {}, {}
+  local p, question = sized(32), sized(16)
   for name, value in next, base do p[name] = value end
   for name, value in next, base.questions[1] do question[name] = value end
   question.gpus, question.global_batch, question.warnings = o.gpus, o.global_batch, nil

@@ -1,4 +1,6 @@
 --- What is worked out once for each schema of tperf.check.
+local sized = require "tperf.core".resource.sized
+
 local schemas = {}
 
 --- The names in a map, sorted: for messages, and for orders that never change.
@@ -38,5 +40,33 @@ schemas.asked_of = schemas.once(function(schema, describe)
   end
   return set
 end)
+
+--- The same as a sorted list.
+schemas.asked_names_of = schemas.once(function(schema, describe)
+  local names, set = {}, schemas.asked_of(schema, describe)
+  for _, name in ipairs(schemas.names_of(schema)) do names[#names + 1] = set[name] and name or nil end
+  return names
+end)
+
+--- The checked copy of a table that nothing is wrong with, in no order; nil: something is.
+function schemas.sound(value, schema, describe)
+  local asked = schemas.asked_names_of(schema, describe)
+  local copy = sized(#asked + 16)
+  for name, given in next, value do
+    local one, message = schema[name], nil
+    if not one then return nil end
+    copy[name], message = one(given, name)
+    if message then return nil end
+  end
+  for i = 1, #asked do
+    local name, field, message = asked[i], nil, nil
+    if rawget(value, name) == nil then
+      field, message = schema[name](nil, name)
+      if message then return nil end
+      copy[name] = field
+    end
+  end
+  return copy
+end
 
 return schemas

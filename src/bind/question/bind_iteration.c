@@ -205,7 +205,7 @@ static int network_iteration(lua_State *L) {
     tperf_layer_cost costs[TPERF_SECTIONS_MAX];
     tperf_iteration iteration = iteration_of(L, network, &s, costs);
     tperf_memory memory = tperf_memory_of(&s.candidate, &s.job, network, costs);
-    lua_createtable(L, 0, 32);
+    lua_createtable(L, 0, 48);
     tperf_fields_set(L, "time", iteration.time);
     tperf_fields_set(L, "time_without_waste",
                      lua_isnoneornil(L, 8) ? iteration.time : time_without_waste(L, network, &s));
