@@ -29,9 +29,23 @@ end
 
 problem.sizes = one_or_list(check.integer { min = 1, max = 1 << 31 })
 
+-- Whether there are axes or options that not all of the strategies have.
+local function strangers(given, strategies)
+  local axes, options = strategy.words()
+  for _, s in ipairs(strategies) do
+    for _, name in ipairs(axes) do
+      if given[name] ~= nil and not s.index[name] then return true end
+    end
+    for _, name in ipairs(options) do
+      if given[name] ~= nil and not s.options[name] then return true end
+    end
+  end
+end
+
 --- Refuses arguments that are axes of strategies which were not asked for.
 ---@param what string  whose arguments: "tperf.search"
 function problem.refuse_axes(what, given, strategies)
+  if type(given) ~= "table" or not strangers(given, strategies) then return end
   local asked, own = {}, {}
   for i, s in ipairs(strategies) do
     asked[i] = s.name
@@ -40,12 +54,12 @@ function problem.refuse_axes(what, given, strategies)
   end
   for _, s in ipairs(strategy.all()) do
     for _, name in ipairs(s.axis_names) do
-      if type(given) == "table" and given[name] ~= nil and not own[name] then
+      if given[name] ~= nil and not own[name] then
         refusal.raise("%s: '%s' is an axis of strategy %s, not of %s", what, name, s.name, table.concat(asked, ", "))
       end
     end
     for name in pairs(s.options) do
-      if type(given) == "table" and given[name] ~= nil and not own[name] then
+      if given[name] ~= nil and not own[name] then
         refusal.raise("%s: '%s' is an option of strategy %s, not of %s", what, name, s.name, table.concat(asked, ", "))
       end
     end

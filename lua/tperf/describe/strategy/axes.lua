@@ -8,13 +8,13 @@ local axes = {}
 function axes.asked(given)
   if type(given) ~= "table" then return strategy.of "tensor" end
   if given.strategy ~= nil then return strategy.of(given.strategy) end
+  local named = {}
+  for _, name in ipairs((strategy.words())) do
+    if given[name] ~= nil then named[#named + 1] = name end
+  end
   for _, s in ipairs(strategy.all()) do
     local has = true
-    for _, other in ipairs(strategy.all()) do
-      for _, name in ipairs(other.axis_names) do
-        has = has and (given[name] == nil or s.index[name] ~= nil)
-      end
-    end
+    for _, name in ipairs(named) do has = has and s.index[name] ~= nil end
     if has then return s end
   end
   return strategy.of "tensor"

@@ -57,7 +57,7 @@ local refusal = require "tperf.base.refusal"
 
 local strategy = {}
 
-local known, order = {}, {}
+local known, order, words = {}, {}, nil
 
 local MOST_AXES <const> = 10 -- beside dp and pp
 
@@ -205,8 +205,22 @@ function strategy.define(given)
   local s = prepare(given)
   if known[s.name] then check.fail("tperf.strategy: '%s' is already defined", s.name) end
   known[s.name] = s
-  order[#order + 1] = s
+  order[#order + 1], words = s, nil
   return s
+end
+
+--- The names of all axes, and of all options, each once; not to be changed.
+---@return string[] axes, string[] options
+function strategy.words()
+  if not words then
+    local axes, options = {}, {}
+    for _, s in ipairs(order) do
+      for _, name in ipairs(s.axis_names) do axes[name] = true end
+      for _, name in ipairs(s.option_names) do options[name] = true end
+    end
+    words = { check.names(axes), check.names(options) }
+  end
+  return words[1], words[2]
 end
 
 --- All strategies, in the order of their definition.
@@ -268,10 +282,9 @@ end
 ---  dtype, weight_dtype, kv_dtype   "bf16"; matrix_dtype: in which products with weights multiply (dtype)
 ---  expert_dtype, expert_matrix_dtype   the same of routed experts, where they differ
 function strategy.share(s, model, micro_batch, sizes, rules, options)
-  local share = {
-    micro_batch = micro_batch, seq = model.seq, rules = rules, ep = 1,
-    attention = "flash", recompute = "none", mode = "train", context = 0,
-  }
+  local share = core.resource.sized(32)
+  share.micro_batch, share.seq, share.rules, share.ep = micro_batch, model.seq, rules, 1
+  share.attention, share.recompute, share.mode, share.context = "flash", "none", "train", 0
   for name, value in pairs(options or {}) do share[name] = value end
   share.tokens = micro_batch * share.seq
   if share.sequence_parallel == nil then share.sequence_parallel = share.mode ~= "decode" end
