@@ -1,4 +1,4 @@
-// bind_snapshot.c: tperf.core.resource.snapshot(table) -> snapshot, and unchanged(snapshot, table): whether the table
+// bind_snapshot.c: tperf.core.resource.snapshot(table) -> snapshot, and unchanged(snapshot, table, name): whether the table
 // still holds what it did, tables within it likewise. Every question asks so of its model and its system, of a few
 // hundred fields: one walk through them finds them in the order that they were in, unless somebody has changed them.
 #include <stdbool.h>
@@ -122,12 +122,34 @@ static bool is_unchanged(lua_State *L, int table, const field **next) {
     return (*next)++->key.type == LUA_TNONE;
 }
 
+// The first field within the table at a name of the outermost one; NULL: there was none.
+static const field *find_part(const snapshot *s, const void *name) {
+    int depth = 0;
+    for (const field *f = s->fields; f < s->fields + s->n; f++) {
+        if (f->key.type == LUA_TNONE) {
+            depth--;
+        } else if (f->value.type == LUA_TTABLE) {
+            if (depth == 0 && f->key.is.pointer == name) return f + 1;
+            depth++;
+        }
+    }
+    return NULL;
+}
+
+// unchanged(snapshot, table, name): of the table at that name alone, if one is given
 static int unchanged(lua_State *L) {
     const snapshot *s = luaL_checkudata(L, 1, type_name);
     luaL_checktype(L, 2, LUA_TTABLE);
-    lua_settop(L, 2);
-    const field *next = s->fields;
-    lua_pushboolean(L, s->n > 0 && is_unchanged(L, 2, &next));
+    lua_settop(L, 3);
+    const field *next = s->n > 0 ? s->fields : NULL;
+    int table = 2;
+    if (next && !lua_isnil(L, 3)) {
+        next = find_part(s, lua_topointer(L, 3));
+        lua_pushvalue(L, 3);
+        lua_rawget(L, 2);
+        table = 4;
+    }
+    lua_pushboolean(L, next && lua_istable(L, table) && is_unchanged(L, table, &next));
     return 1;
 }
 

@@ -8,8 +8,7 @@ local refusal = require "tperf.base.refusal"
 
 local resource = {}
 
-local max_bytes = 16 << 20 -- the reader's own limit
-local extensions = { ".yaml", ".json" }
+local max_bytes, extensions = 16 << 20, { ".yaml", ".json" } -- the reader's own limit
 
 local function roots()
   local list = {}
@@ -46,8 +45,6 @@ function resource.below_root(path)
 end
 
 --- The path of such a name, below the first root that has it; nil when none has.
----@param name string
----@return string?
 function resource.in_roots(name)
   for _, root in ipairs(roots()) do
     local path = root .. "/" .. name
@@ -146,7 +143,7 @@ function resource.read(path)
   return core.yaml(text or "", path)
 end
 
---- "file:line:column: " of a path in the content, or of the nearest thing around it.
+-- "file:line:column: " of a path in the content, or of the nearest thing around it.
 local function place(origin, path, is_key)
   if not origin then return "" end
   local at = origin.positions[path]
@@ -184,20 +181,22 @@ end
 local schemas = {} -- kind -> schema
 local sharers = setmetatable({}, { __mode = "k" }) -- constructor -> function(hidden) -> resource.shared's
 
---- A constructor for the library itself: where it is asked for a name again, and neither the file nor the object made
---- of it has changed, it returns that object, which users' scripts must not get to see as their own.
+--- A constructor for the library itself: asked for a name again, it returns the object made of its file, unless one of
+--- them has changed. Users' scripts must not get to see it as their own.
 ---@param hidden boolean?  no script ever sees these objects, in answers or callbacks, so that nothing has changed them
-function resource.shared(constructor, hidden) return sharers[constructor](hidden) end
+---@param part string?  the field that the question is about: nobody looks at others of a script's own object
+function resource.shared(constructor, hidden, part) return sharers[constructor](hidden, part) end
 
 local stamp, snapshot, unchanged = core.resource.stamp, core.resource.snapshot, core.resource.unchanged
 
--- The objects that were made of files, by name.
-local function sharer(construct, made, seal, hidden)
-  local known = {}
+local function sharer(construct, made, seal, hidden, part)
+  local known, sealed = {}, setmetatable({}, { __mode = "k" })
   return function(value)
     if type(value) ~= "string" then
+      if part and sealed[value] and unchanged(made[value], value, part) then return value end
       local object = construct(value)
       seal(object)
+      sealed[object] = part
       return object
     end
     local one = known[value]
@@ -291,8 +290,10 @@ function resource.constructor(options)
 
   local function constructor(value) return (construct(value)) end
   local seal = options.seal or function() end
-  local open, hidden = sharer(construct, made, seal, false), sharer(construct, made, seal, true)
-  sharers[constructor] = function(is_hidden) return is_hidden and hidden or open end
+  local open, closed = sharer(construct, made, seal), sharer(construct, made, seal, true)
+  sharers[constructor] = function(hidden, part)
+    return part and sharer(construct, made, seal, hidden, part) or hidden and closed or open
+  end
   return constructor
 end
 
