@@ -1,5 +1,5 @@
---- Records some of whose fields are found when somebody reads them: by name, with pairs, or in a report. `next` of stock
---- Lua sees only those that were found.
+--- Records some of whose fields are found when somebody reads them: by name, with pairs, or in a report. `next` of
+--- stock Lua sees only those that were found.
 local lazy = {}
 
 -- Record -> what finds its fields: { { names = set, find = function() -> fields } … }.

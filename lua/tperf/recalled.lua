@@ -1,5 +1,5 @@
---- What tperf.train works out of arguments that are the same call after call: all but sizes and placements. A sweep over
---- these asks about one model, system and way of training again and again.
+--- What tperf.train works out of arguments that are the same call after call: all but sizes and placements. A sweep
+--- over these asks about one model, system and way of training again and again.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local problem = require "tperf.question.problem"

@@ -290,9 +290,9 @@ function resource.constructor(options)
 
   local function constructor(value) return (construct(value)) end
   local seal = options.seal or function() end
-  local open, closed = sharer(construct, made, seal), sharer(construct, made, seal, true)
+  local shown, closed = sharer(construct, made, seal), sharer(construct, made, seal, true)
   sharers[constructor] = function(hidden, part)
-    return part and sharer(construct, made, seal, hidden, part) or hidden and closed or open
+    return part and sharer(construct, made, seal, hidden, part) or hidden and closed or shown
   end
   return constructor
 end

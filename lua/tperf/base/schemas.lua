@@ -53,15 +53,16 @@ function schemas.sound(value, schema, describe)
   local asked = schemas.asked_names_of(schema, describe)
   local copy = sized(#asked + 16)
   for name, given in next, value do
-    local one, message = schema[name], nil
+    local one = schema[name]
     if not one then return nil end
-    copy[name], message = one(given, name)
+    local field, message = one(given, name)
     if message then return nil end
+    copy[name] = field
   end
   for i = 1, #asked do
-    local name, field, message = asked[i], nil, nil
+    local name = asked[i]
     if rawget(value, name) == nil then
-      field, message = schema[name](nil, name)
+      local field, message = schema[name](nil, name)
       if message then return nil end
       copy[name] = field
     end

@@ -2,8 +2,8 @@
 --   name, columns       by which a table is recognised
 --   case(row)           { gpu =, measured = seconds, source =, label =, … }, or nil and why the row is left out
 --   system(case, system, given) -> the changes that the row makes to the system of its GPU, as system:with takes them,
---     and a text for them; nil and a reason (optional); given: the user named the system, whose network between nodes is
---     then that of all rows
+--     and a text for them; nil and a reason (optional); given: the user named the system, whose network between nodes
+--     is then that of all rows
 --   predict(case, machine, system, rules) -> seconds, or nil and a reason
 -- or, of serving, where one simulation answers several rows (tperf.measured.serving.cases):
 --   cases(rows, path, options, tell) -> cases with metric, engine, model and gpu, and those left out

@@ -155,8 +155,9 @@ local function explain(c, t)
   axes.tell_options(c, s, o)
   local question, optimizer = p.questions[1], c.breakdown.optimizer
   local on = {
-    system = core.machine(question.system), rules = t.own_rules and copy_of(p.rules) or p.rules, training = question.training,
-    pipelines = question.pipelines, global_batch = question.global_batch, software = question.software,
+    system = core.machine(question.system), rules = t.own_rules and copy_of(p.rules) or p.rules,
+    training = question.training, pipelines = question.pipelines, global_batch = question.global_batch,
+    software = question.software,
   }
   local kept = { network = t.network, found = t.found, problem = { layouts = p.layouts } }
   lazy.add(c, DETAILS, function() return (details_of(kept, on, optimizer)) end)
@@ -204,7 +205,8 @@ local function prepare(given)
   local p = (own_rules or list) and problem.of(o, { s }) or recalled(o, s, schema)
   train_sizes.check(o, s, p, own, share)
   local question = p.questions[1]
-  local t = { o = o, strategy = s, own_rules = own_rules, problem = p, network = p.layouts[1].network(own, o.micro_batch, p.variants[1]) }
+  local t = { o = o, strategy = s, own_rules = own_rules, problem = p }
+  t.network = p.layouts[1].network(own, o.micro_batch, p.variants[1])
   t.found = { sizes = { o.dp, o.pp, table.unpack(own) }, pipeline = 1, micro_batch = o.micro_batch, zero = o.zero }
   t.found.fast = train_sizes.placement(o, s, own, question.system.network.fast.domain)
   local panels = o.panels and { o.panels } or s.panels and s.panels(p.model, share, p.rules) or { 1 }
