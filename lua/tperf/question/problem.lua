@@ -1,5 +1,6 @@
 --- What tperf.search and tperf.train share: arguments turned into a model, machines, layouts and pipelines.
 local changed = require "tperf.changed"
+local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local layer = require "tperf.question.layer"
 local workload = require "tperf.describe.workload"
@@ -31,9 +32,9 @@ problem.sizes = one_or_list(check.integer { min = 1, max = 1 << 31 })
 
 -- Whether there are axes or options that not all of the strategies have.
 local function strangers(given, strategies)
-  local axes, options = strategy.words()
+  local own, options = axes.words()
   for _, s in ipairs(strategies) do
-    for _, name in ipairs(axes) do
+    for _, name in ipairs(own) do
       if given[name] ~= nil and not s.index[name] then return true end
     end
     for _, name in ipairs(options) do
@@ -99,8 +100,8 @@ function problem.schema(strategies)
   local placed = check.integer { min = 1, max = 1 << 31, optional = true }
   local fast = { dp = placed, pp = placed }
   for _, s in ipairs(strategies) do
-    local axes, axes_placed = layer.axis_fields(s, problem.sizes)
-    for name, checker in pairs(axes) do schema[name], fast[name] = checker, axes_placed[name] end
+    local fields, fields_placed = layer.axis_fields(s, problem.sizes)
+    for name, checker in pairs(fields) do schema[name], fast[name] = checker, fields_placed[name] end
   end
   for _, s in ipairs(strategies) do
     for name, option in pairs(s.options) do schema[name] = one_or_list(check.choice { option.choices }) end

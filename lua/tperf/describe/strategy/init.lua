@@ -57,7 +57,7 @@ local refusal = require "tperf.base.refusal"
 
 local strategy = {}
 
-local known, order, words = {}, {}, nil
+local known, order = {}, {}
 
 local MOST_AXES <const> = 10 -- beside dp and pp
 
@@ -205,22 +205,8 @@ function strategy.define(given)
   local s = prepare(given)
   if known[s.name] then check.fail("tperf.strategy: '%s' is already defined", s.name) end
   known[s.name] = s
-  order[#order + 1], words = s, nil
+  order[#order + 1] = s
   return s
-end
-
---- The names of all axes, and of all options, each once; not to be changed.
----@return string[] axes, string[] options
-function strategy.words()
-  if not words then
-    local axes, options = {}, {}
-    for _, s in ipairs(order) do
-      for _, name in ipairs(s.axis_names) do axes[name] = true end
-      for _, name in ipairs(s.option_names) do options[name] = true end
-    end
-    words = { check.names(axes), check.names(options) }
-  end
-  return words[1], words[2]
 end
 
 --- All strategies, in the order of their definition.
