@@ -4,7 +4,7 @@ local sweep = require "tperf.question.sweep"
 
 local tperf = {
   architecture = require "tperf.describe.arch",
-  args = require "tperf.base.args",
+  args = require "tperf.input.args",
   block = require "tperf.describe.block",
   calibrate = require "tperf.measured.calibrate".run,
   collective = require "tperf.question.collective".time,

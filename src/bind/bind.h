@@ -31,7 +31,10 @@ tperf_heap tperf_bind_heap(lua_State *L);
 // Whether what failed for lack of memory is worth a second try: after the first, garbage is collected.
 bool tperf_bind_try_again(lua_State *L, tperf_status status, bool *tried);
 
-// Copies the system (a table made by tperf.system) at index; raises when the core refuses it.
+// The type of a system as the core has it, a tperf_system that never changes.
+#define TPERF_BIND_MACHINE "tperf.machine"
+
+// Copies the system (a table made by tperf.system, or a machine) at index; raises when the core refuses it.
 void tperf_bind_check_system(lua_State *L, int index, tperf_system *out);
 
 // Leaves zeroed memory on the stack, as a userdata of that type; release is its __gc, and runs after errors, too.
@@ -53,9 +56,12 @@ void tperf_bind_seal_system(lua_State *L);
 void tperf_bind_curve_fields(lua_State *L);
 void tperf_bind_collective(lua_State *L);
 void tperf_bind_machine(lua_State *L);
+void tperf_bind_machine_methods(lua_State *L); // leaves the table of its methods
 void tperf_bind_decode(lua_State *L);
 void tperf_bind_grid(lua_State *L);
 void tperf_bind_workload(lua_State *L);
+void tperf_bind_snapshot(
+    lua_State *L); // adds functions to the table at the top of the stack instead
 void tperf_bind_iteration(
     lua_State *L); // adds methods to the table at the top of the stack instead
 void tperf_bind_op(lua_State *L);

@@ -2,7 +2,7 @@
 --- finite numbers and readable JSON, or says in a line or two what is wrong (1, 2), and nothing of its inside.
 local core = require "tperf.core"
 local commands = require "tperf.cli.commands"
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 local program = require "program" -- spec/program.lua
 local wrong = require "fuzz.wrong"
 

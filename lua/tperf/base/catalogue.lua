@@ -8,8 +8,7 @@ local refusal = require "tperf.base.refusal"
 
 local catalogue = {}
 
-local max_bytes = 16 << 20 -- the YAML reader's own limit
-local extensions = { ".yaml", ".json" }
+local max_bytes, extensions = 16 << 20, { ".yaml", ".json" } -- the YAML reader's own limit
 
 local function roots()
   local list = {}
@@ -47,8 +46,6 @@ function catalogue.below_root(path)
 end
 
 --- The path of a relative name in the first root that has it; nil if none has.
----@param name string
----@return string?
 function catalogue.in_roots(name)
   for _, root in ipairs(roots()) do
     local path = root .. "/" .. name
@@ -69,8 +66,7 @@ local function collect(root, below, names, depth)
   end
 end
 
---- The names of a kind that can be loaded, sorted.
----@param kind string  "systems", "models" or "software"
+--- The names of "systems", "models" or "software" that can be loaded, sorted.
 ---@return string[]
 function catalogue.list(kind)
   local names, sorted = {}, {}
@@ -184,37 +180,37 @@ local function merge(what, base, changes, depth)
   return copy
 end
 
-local function copy_of(value)
-  if type(value) ~= "table" then return value end
-  local copy = {}
-  for key, one in next, value do copy[key] = copy_of(one) end
-  return copy
-end
-
 local schemas = {} -- kind -> schema
-local sharers = setmetatable({}, { __mode = "k" }) -- constructor -> its sharing form
+local sharers = setmetatable({}, { __mode = "k" }) -- constructor -> function(hidden, part) -> its sharing form
 
 --- The sharing form of a constructor, for the library's own use: asked for the same name again, it returns the same
 --- object as long as neither the file nor the object has changed. Scripts must not get hold of such an object.
----@param constructor function  as catalogue.constructor returns it
----@return function
-function catalogue.shared(constructor) return sharers[constructor] end
+---@param hidden boolean?  no script ever sees these objects, in answers or callbacks, so that nothing has changed them
+---@param part string?  the field that the question is about: nobody looks at others of a script's own object
+function catalogue.shared(constructor, hidden, part) return sharers[constructor](hidden, part) end
 
--- The objects made from files, by name.
-local function sharer(construct, made, seal)
-  local known = {}
+local stamp, snapshot, unchanged = core.resource.stamp, core.resource.snapshot, core.resource.unchanged
+
+local function sharer(construct, made, seal, hidden, part)
+  local known, sealed = {}, setmetatable({}, { __mode = "k" })
   return function(value)
-    if type(value) ~= "string" then return construct(value) end
+    if type(value) ~= "string" then
+      if part and sealed[value] and unchanged(made[value], value, part) then return value end
+      local object = construct(value)
+      seal(object)
+      sealed[object] = part
+      return object
+    end
     local one = known[value]
     if one then
-      local moment, size, number = core.resource.stamp(one.path)
+      local moment, size, number = stamp(one.path)
       local still = moment == one.moment and size == one.size and number == one.number
-      if still and core.resource.same(made[one.object], one.object) then return one.object end
+      if still and (hidden or unchanged(made[one.object], one.object)) then return one.object end
     end
     one = {}
     one.object, one.path = construct(value)
-    one.moment, one.size, one.number = core.resource.stamp(one.path)
-    if seal then seal(one.object) end
+    one.moment, one.size, one.number = stamp(one.path)
+    seal(one.object)
     known[value] = one
     return one.object
   end
@@ -233,21 +229,25 @@ function catalogue.unit_at(kind, path)
   return found and found.unit
 end
 
---- The metatables of objects that hold only data, by name, so that such objects can be sent between processes.
-catalogue.metatables = {}
+catalogue.metatables = {} -- of objects that hold only data, by name, so that such objects can be sent between processes
 
 --- Makes a constructor of checked objects. It takes a name, a path, a table with the content of a file, or an object.
 --- options: what ("tperf.system"), kind ("systems"), schema; optional: methods, renamed (deprecated name -> new name),
 --- and the hooks
 --- import(content, origin) -> content, run before the check; finish(object) -> message, path of what is wrong;
---- seal(object), which protects an object that catalogue.shared hands out more than once.
+--- seal(object) for objects that catalogue.shared hands out.
 ---@return fun(value: string|table): table
 function catalogue.constructor(options)
   local what, methods = options.what, options.methods or {}
   schemas[options.kind], renamed[options.kind] = options.schema, options.renamed
   local made = setmetatable({}, { __mode = "k" }) -- object -> its content when checked: unchanged, it needs no check
+  local derived = options.derived or {}
   local metatable = {
-    __index = function(object, key) return methods[key] or options.derive and options.derive(object, key) end,
+    __index = function(object, key) -- fields that are absent come here, too
+      local found = derived[key]
+      if found then return found(object) end
+      return methods[key]
+    end,
     __tostring = function(object) return rawget(object, "name") or what end,
     __name = what,
   }
@@ -265,7 +265,7 @@ function catalogue.constructor(options)
       local at = place(origin, path, is_unknown) .. (named and content.name .. ": " or "")
       raise("%s: %s%s", label, at, message)
     end
-    made[object] = copy_of(object)
+    made[object] = snapshot(object)
     return object
   end
 
@@ -277,10 +277,9 @@ function catalogue.constructor(options)
     return build(label, merge(label, object, changes, 0))
   end
 
-  -- The object, and the path of the file it was made from.
-  local function construct(value)
-    local origin
-    if made[value] and core.resource.same(made[value], value) then return value end
+  local function construct(value) -- the object, and the path of the file it was made from
+    local origin, known = nil, made[value]
+    if known and unchanged(known, value) then return value end
     if type(value) == "string" then
       value, origin = open(what, options.kind, value)
     elseif type(value) ~= "table" then
@@ -292,7 +291,11 @@ function catalogue.constructor(options)
   end
 
   local function constructor(value) return (construct(value)) end
-  sharers[constructor] = sharer(construct, made, options.seal)
+  local seal = options.seal or function() end
+  local shown, closed = sharer(construct, made, seal), sharer(construct, made, seal, true)
+  sharers[constructor] = function(hidden, part)
+    return part and sharer(construct, made, seal, hidden, part) or hidden and closed or shown
+  end
   return constructor
 end
 

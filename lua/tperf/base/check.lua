@@ -244,6 +244,8 @@ check.names, check.once = schemas.names, schemas.once -- see there
 ---@param schema table
 function check.fields(value, path, schema)
   if type(value) ~= "table" then return wrong(path, "a table", value) end
+  local done = schemas.sound(value, schema, check.describe)
+  if done then return done end
   local names, unknown = schemas.names_of(schema), nil
   for key in next, value do
     if not schema[key] then

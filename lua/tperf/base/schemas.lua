@@ -1,4 +1,6 @@
 --- Facts about schemas of tperf.base.check that are computed once per schema.
+local sized = require "tperf.core".resource.sized
+
 local schemas = {}
 
 --- The keys of a map, sorted, for messages and for a fixed order.
@@ -38,5 +40,34 @@ schemas.asked_of = schemas.once(function(schema, describe)
   end
   return set
 end)
+
+--- The same as a sorted list.
+schemas.asked_names_of = schemas.once(function(schema, describe)
+  local names, set = {}, schemas.asked_of(schema, describe)
+  for _, name in ipairs(schemas.names_of(schema)) do names[#names + 1] = set[name] and name or nil end
+  return names
+end)
+
+--- The checked copy of a table that nothing is wrong with, in no order; nil: something is.
+function schemas.sound(value, schema, describe)
+  local asked = schemas.asked_names_of(schema, describe)
+  local copy = sized(#asked + 16)
+  for name, given in next, value do
+    local one = schema[name]
+    if not one then return nil end
+    local field, message = one(given, name)
+    if message then return nil end
+    copy[name] = field
+  end
+  for i = 1, #asked do
+    local name = asked[i]
+    if rawget(value, name) == nil then
+      local field, message = schema[name](nil, name)
+      if message then return nil end
+      copy[name] = field
+    end
+  end
+  return copy
+end
 
 return schemas

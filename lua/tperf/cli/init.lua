@@ -18,7 +18,7 @@ local check = require "tperf.base.check"
 local core = require "tperf.core"
 local commands = require "tperf.cli.commands"
 local in_options = require "tperf.cli.ask.in_options"
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 local outputs = require "tperf.cli.outputs"
 
 local function wrong(name, message)

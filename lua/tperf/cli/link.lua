@@ -2,7 +2,7 @@
 local check = require "tperf.base.check"
 local commands = require "tperf.cli.commands"
 local number = require "tperf.output.number"
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 
 local link = {}
 

@@ -1,7 +1,7 @@
 --- The manual page (man(7) macros), from the commands' own declarations.
 local commands = require "tperf.cli.commands"
 local core = require "tperf.core"
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 
 -- Text that roff must not read as commands.
 local function escape(text)

@@ -1,6 +1,6 @@
 --- Whether what a command is to write can be written: asked before it does its work. An option says what it names by
 -- `writes`: "file", "folder", "plot" (a file whose name ends as a plot's may) or "prefix" (of files' names).
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 local output = require "tperf.output.file"
 
 local outputs = {}

@@ -8,6 +8,7 @@
 --   objective  "dpo": of each sample a chosen and a rejected sequence, which a frozen reference model sees, too
 --   reference  "resident": its weights are beside the policy's, which adapters share; "precomputed": its
 --              log-probabilities are known
+local changed = require "tperf.describe.changed"
 local check = require "tperf.base.check"
 local workload = require "tperf.describe.workload"
 local refusal = require "tperf.base.refusal"
@@ -121,7 +122,7 @@ end
 
 --- The model with what a question says of its sequences.
 function tuning.packed(o, m)
-  return o.packing and m:with { packing = o.packing } or m
+  return o.packing and changed(m, { packing = o.packing }) or m
 end
 
 --- What a question asks for; nil: all parameters are trained to predict the next token.

@@ -1,6 +1,7 @@
 --- JSON (RFC 8259), written piece by piece: keys sorted, numbers in the shortest form that reads back unchanged.
 local check = require "tperf.base.check"
 local columns = require "tperf.output.columns"
+local lazy = require "tperf.base.lazy"
 local number = require "tperf.output.number"
 
 local json = {}
@@ -106,7 +107,7 @@ function writer:table(value, path, depth)
       self.open[value] == "" and "the value itself" or "'" .. self.open[value] .. "'")
   end
   if depth >= DEPTH then check.fail("%s: '%s…' is nested over %d levels deep", self.what, path:sub(1, 60), DEPTH) end
-  self.open[value] = path
+  self.open[lazy.settle(value)] = path
   local count, flat = list_length(value), is_flat(value)
   if count then
     self:items("[", "]", count, flat, depth, function(i)

@@ -3,7 +3,7 @@ local check = require "tperf.base.check"
 local commands = require "tperf.cli.commands"
 local in_options = require "tperf.cli.ask.in_options"
 local number = require "tperf.output.number"
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 
 local command = {}
 

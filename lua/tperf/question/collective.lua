@@ -4,8 +4,8 @@ local check = require "tperf.base.check"
 local placement = require "tperf.question.placement"
 local refusal = require "tperf.base.refusal"
 local rules = require "tperf.describe.rules.shared"
-local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
 local questions = require "tperf.question.ranks.questions"
+local system = require "tperf.base.catalogue".shared(require "tperf.describe.system", true, "network")
 
 local kinds = {
   "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "scatter", "gather", "all_to_all", "send",

@@ -1,5 +1,6 @@
 --- Configurations: what tperf.search returns and tperf.train explains.
 local axes = require "tperf.describe.strategy.axes"
+local check = require "tperf.base.check"
 local profile = require "tperf.describe.profile"
 
 local configuration = {}
@@ -266,8 +267,8 @@ function configuration.retime(c, question, t, closed)
   c.memory.peak = t.peak
   if closed then return end
   local b, rest = c.breakdown, t.iteration_time
-  for name, seconds in pairs(b) do
-    if name ~= "bubble" and name ~= "data_comm" then rest = rest - seconds end
+  for _, name in ipairs(check.names(b)) do -- in one order, so that the last digit is the same every time
+    if name ~= "bubble" and name ~= "data_comm" then rest = rest - b[name] end
   end
   b.data_comm = math.max(math.min(b.data_comm, rest), 0.0)
   b.bubble = rest - b.data_comm

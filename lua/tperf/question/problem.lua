@@ -1,4 +1,6 @@
 --- What tperf.search and tperf.train share: arguments turned into a model, machines, layouts and pipelines.
+local changed = require "tperf.describe.changed"
+local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local layer = require "tperf.question.layer"
 local workload = require "tperf.describe.workload"
@@ -28,9 +30,23 @@ end
 
 problem.sizes = one_or_list(check.integer { min = 1, max = 1 << 31 })
 
+-- Whether there are axes or options that not all of the strategies have.
+local function strangers(given, strategies)
+  local own, options = axes.words()
+  for _, s in ipairs(strategies) do
+    for _, name in ipairs(own) do
+      if given[name] ~= nil and not s.index[name] then return true end
+    end
+    for _, name in ipairs(options) do
+      if given[name] ~= nil and not s.options[name] then return true end
+    end
+  end
+end
+
 --- Refuses arguments that are axes of strategies which were not asked for.
 ---@param what string  whose arguments: "tperf.search"
 function problem.refuse_axes(what, given, strategies)
+  if type(given) ~= "table" or not strangers(given, strategies) then return end
   local asked, own = {}, {}
   for i, s in ipairs(strategies) do
     asked[i] = s.name
@@ -39,12 +55,12 @@ function problem.refuse_axes(what, given, strategies)
   end
   for _, s in ipairs(strategy.all()) do
     for _, name in ipairs(s.axis_names) do
-      if type(given) == "table" and given[name] ~= nil and not own[name] then
+      if given[name] ~= nil and not own[name] then
         refusal.raise("%s: '%s' is an axis of strategy %s, not of %s", what, name, s.name, table.concat(asked, ", "))
       end
     end
     for name in pairs(s.options) do
-      if type(given) == "table" and given[name] ~= nil and not own[name] then
+      if given[name] ~= nil and not own[name] then
         refusal.raise("%s: '%s' is an option of strategy %s, not of %s", what, name, s.name, table.concat(asked, ", "))
       end
     end
@@ -84,8 +100,8 @@ function problem.schema(strategies)
   local placed = check.integer { min = 1, max = 1 << 31, optional = true }
   local fast = { dp = placed, pp = placed }
   for _, s in ipairs(strategies) do
-    local axes, axes_placed = layer.axis_fields(s, problem.sizes)
-    for name, checker in pairs(axes) do schema[name], fast[name] = checker, axes_placed[name] end
+    local fields, fields_placed = layer.axis_fields(s, problem.sizes)
+    for name, checker in pairs(fields) do schema[name], fast[name] = checker, fields_placed[name] end
   end
   for _, s in ipairs(strategies) do
     for name, option in pairs(s.options) do schema[name] = one_or_list(check.choice { option.choices }) end
@@ -211,15 +227,6 @@ function problem.arguments(what, given, schema)
   return o
 end
 
-local lengthened = setmetatable({}, { __mode = "k" }) -- model -> the last copy of it with another seq
-
-local function with_seq(m, seq)
-  local last = lengthened[m]
-  if last and last.seq == seq then return model(last) end
-  lengthened[m] = m:with { seq = seq }
-  return lengthened[m]
-end
-
 --- From checked arguments (problem.schema, and gpus as a number or a list) to all that the core needs.
 ---@return table problem  { model, rules, training, software, strategies, layouts, variants, fixed, zero, questions,
 ---  pipelines, pipeline_list, pps }; each question refers to what configuration.of wants
@@ -227,7 +234,7 @@ end
 function problem.of(o, strategies)
   local p = { model = model(o.model), rules = rules(o.rules), strategies = strategies, layouts = {} }
   local free = free_knobs(o, p.rules)
-  if o.seq then p.model = with_seq(p.model, o.seq) end
+  if o.seq then p.model = changed(p.model, { seq = o.seq }) end
   overlap.check(o, p.model)
   p.model = tuning.packed(o, p.model)
   p.training, p.variants = training.of(o, p.rules, p.model), variants_of(o, free, p.model, p.rules, strategies)

@@ -2,8 +2,8 @@
 //   prefix: where `make install` puts things; executable: this program's path, or nil;
 //   entries(directory) -> the names in it, in no order, or nil when it cannot be read;
 //   make_folder(path): true, or nil and a message, as os.remove; scripts without --trust get their own;
-//   same(a, b): whether two tables hold the same, tables within them likewise. Every question asks so of its
-//   system, a few hundred fields.
+//   same(a, b): whether two tables hold the same, tables within them likewise;
+//   snapshot and unchanged: see bind_snapshot.c.
 #include <dirent.h>
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -83,11 +83,62 @@ static bool same_fields(lua_State *L, int a, int b, int depth) {
     return more == 0;
 }
 
+static void add_word(lua_State *L, int index, luaL_Buffer *out) {
+    int type = lua_type(L, index);
+    luaL_addchar(out,
+                 (char)('a' + type + (type == LUA_TNUMBER && lua_isinteger(L, index) ? 20 : 0)));
+    if (type == LUA_TBOOLEAN) {
+        luaL_addchar(out, lua_toboolean(L, index) ? '1' : '0');
+    } else if (type == LUA_TNUMBER && lua_isinteger(L, index)) {
+        lua_Integer value = lua_tointeger(L, index);
+        luaL_addlstring(out, (const char *)&value, sizeof value);
+    } else if (type == LUA_TNUMBER) {
+        lua_Number value = lua_tonumber(L, index);
+        luaL_addlstring(out, (const char *)&value, sizeof value);
+    } else if (type == LUA_TSTRING) {
+        size_t size;
+        const char *text = lua_tolstring(L, index, &size);
+        luaL_addlstring(out, (const char *)&size, sizeof size);
+        luaL_addlstring(out, text, size);
+    }
+}
+
 static int same(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     luaL_checktype(L, 2, LUA_TTABLE);
     lua_settop(L, 2);
     lua_pushboolean(L, same_fields(L, 1, 2, 0));
+    return 1;
+}
+
+// sized(n) -> an empty table with room for n fields, which need not be moved as it fills.
+static int sized(lua_State *L) {
+    lua_Integer n = luaL_checkinteger(L, 1);
+    luaL_argcheck(L, n >= 0 && n <= 4096, 1, "a few fields are meant");
+    lua_createtable(L, 0, (int)n);
+    return 1;
+}
+
+// words(table, names): the values of these fields as text, different for different values; nil where one is neither a
+// number, a text nor a boolean.
+static int words(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TTABLE);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    lua_settop(L, 2);
+    luaL_Buffer out;
+    lua_Integer n = (lua_Integer)lua_rawlen(L, 2);
+    luaL_checkstack(L, (int)(n < 200 ? n : 200) + 4, "words");
+    luaL_argcheck(L, n <= 200, 2, "too many names");
+    for (lua_Integer i = 1; i <= n; i++) {
+        lua_rawgeti(L, 2, i);
+        int type = lua_rawget(L, 1);
+        if (type != LUA_TNIL && type != LUA_TBOOLEAN && type != LUA_TNUMBER && type != LUA_TSTRING)
+            return 0;
+    }
+    luaL_buffinit(L, &out);
+    for (int i = 3; i < 3 + n; i++)
+        add_word(L, i, &out);
+    luaL_pushresult(&out);
     return 1;
 }
 
@@ -109,4 +160,9 @@ void tperf_bind_resource(lua_State *L) {
     lua_setfield(L, -2, "stamp");
     lua_pushcfunction(L, same);
     lua_setfield(L, -2, "same");
+    lua_pushcfunction(L, sized);
+    lua_setfield(L, -2, "sized");
+    lua_pushcfunction(L, words);
+    lua_setfield(L, -2, "words");
+    tperf_bind_snapshot(L);
 }

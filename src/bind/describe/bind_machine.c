@@ -6,10 +6,8 @@
 #include "bind/model_args.h"
 #include "tperf/collective.h"
 
-static const char type_name[] = "tperf.machine";
-
 static const tperf_system *check_machine(lua_State *L) {
-    return luaL_checkudata(L, 1, type_name);
+    return luaL_checkudata(L, 1, TPERF_BIND_MACHINE);
 }
 
 static double check_size(lua_State *L, int index) {
@@ -82,15 +80,6 @@ static int machine_collective(lua_State *L) {
     return 1;
 }
 
-static int new_machine(lua_State *L) {
-    tperf_system system;
-    tperf_bind_check_system(L, 1, &system);
-    tperf_system *machine = lua_newuserdatauv(L, sizeof *machine, 0);
-    *machine = system;
-    luaL_setmetatable(L, type_name);
-    return 1;
-}
-
 static const luaL_Reg methods[] = {
     {"kernel", machine_kernel},
     {"stream", machine_stream},
@@ -99,10 +88,6 @@ static const luaL_Reg methods[] = {
     {NULL, NULL},
 };
 
-void tperf_bind_machine(lua_State *L) {
-    luaL_newmetatable(L, type_name);
+void tperf_bind_machine_methods(lua_State *L) {
     luaL_newlib(L, methods);
-    lua_setfield(L, -2, "__index");
-    lua_pop(L, 1);
-    lua_pushcfunction(L, new_machine);
 }

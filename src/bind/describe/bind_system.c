@@ -181,25 +181,29 @@ static void read_host(lua_State *L, tperf_system *out) {
 
 static const char sealed_key; // its address is the registry's key of a table: system -> its struct
 
-// Copies what a sealed system was read as.
-static bool read_sealed(lua_State *L, int index, tperf_system *out) {
+// Pushes the machine that a sealed system was read as, or nil.
+static bool push_sealed(lua_State *L, int index) {
     index = lua_absindex(L, index);
-    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &sealed_key) != LUA_TTABLE) {
-        lua_pop(L, 1);
-        return false;
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &sealed_key) == LUA_TTABLE) {
+        lua_pushvalue(L, index);
+        lua_rawget(L, -2);
+        lua_remove(L, -2);
     }
-    lua_pushvalue(L, index);
-    lua_rawget(L, -2);
-    const tperf_system *known = lua_touserdata(L, -1);
-    if (known) *out = *known;
-    lua_pop(L, 2);
-    return known != NULL;
+    return !lua_isnil(L, -1);
 }
 
 void tperf_bind_check_system(lua_State *L, int index, tperf_system *out) {
-    luaL_checktype(L, index, LUA_TTABLE);
     luaL_checkstack(L, 16, NULL);
-    if (read_sealed(L, index, out)) return;
+    const tperf_system *machine = luaL_testudata(L, index, TPERF_BIND_MACHINE);
+    if (machine) {
+        *out = *machine;
+        return;
+    }
+    luaL_checktype(L, index, LUA_TTABLE);
+    bool sealed = push_sealed(L, index);
+    if (sealed) *out = *(const tperf_system *)lua_touserdata(L, -1);
+    lua_pop(L, 1);
+    if (sealed) return;
     memset(out, 0, sizeof *out);
     lua_pushvalue(L, index);
     read_numbers(L, tperf_system_numbers, out);
@@ -218,16 +222,39 @@ static int check_system(lua_State *L) {
     return 0;
 }
 
+static void push_machine(lua_State *L, int index) {
+    tperf_system system;
+    tperf_bind_check_system(L, index, &system);
+    tperf_system *machine = lua_newuserdatauv(L, sizeof *machine, 0);
+    *machine = system;
+    luaL_setmetatable(L, TPERF_BIND_MACHINE);
+}
+
+// machine(table) -> the machine that it is at the moment
+static int new_machine(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TTABLE);
+    if (!push_sealed(L, 1)) push_machine(L, 1);
+    return 1;
+}
+
 // seal_system(table): nobody changes it any more, or whoever asks with it looks first; it is read this once.
 static int seal_system(lua_State *L) {
     lua_settop(L, 1);
-    tperf_system *system = lua_newuserdatauv(L, sizeof *system, 0);
-    tperf_bind_check_system(L, 1, system);
+    if (push_sealed(L, 1)) return 0;
+    push_machine(L, 1);
     tperf_bind_weak_table(L, &sealed_key);
     lua_pushvalue(L, 1);
-    lua_pushvalue(L, 2);
+    lua_pushvalue(L, 3);
     lua_rawset(L, -3);
     return 0;
+}
+
+void tperf_bind_machine(lua_State *L) {
+    luaL_newmetatable(L, TPERF_BIND_MACHINE);
+    tperf_bind_machine_methods(L);
+    lua_setfield(L, -2, "__index");
+    lua_pop(L, 1);
+    lua_pushcfunction(L, new_machine);
 }
 
 void tperf_bind_seal_system(lua_State *L) {

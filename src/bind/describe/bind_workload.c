@@ -87,7 +87,7 @@ static int new_network(lua_State *L) {
     lua_settop(L, 4);
     size_t n_ops = copy_sections(L, 4);
     tperf_workload *network =
-        lua_newuserdatauv(L, sizeof *network + n_ops * sizeof network->ops[0], 0);
+        lua_newuserdatauv(L, sizeof *network + n_ops * sizeof network->ops[0], 1);
     memset(network, 0, sizeof *network);
     network->capacity = n_ops;
     luaL_setmetatable(L, type_name);

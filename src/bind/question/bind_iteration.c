@@ -136,13 +136,55 @@ const tperf_workload *tperf_bind_read_setting(lua_State *L, tperf_setting *s) {
     return network;
 }
 
+// What a network's layers cost on a platform and placement: of the two that were asked for last, with software and
+// without. Configurations that differ in replicas, stages or batch alone ask for the same.
+typedef struct priced {
+    bool known;
+    tperf_system system;
+    tperf_rules rules;
+    tperf_software software;
+    tperf_placement placement;
+    tperf_layer_cost costs[TPERF_SECTIONS_MAX];
+} priced;
+
+// Those of the network at index 1, which keeps them.
+static priced *priced_of(lua_State *L) {
+    if (lua_getiuservalue(L, 1, 1) != LUA_TUSERDATA) {
+        lua_pop(L, 1);
+        memset(lua_newuserdatauv(L, 2 * sizeof(priced), 0), 0, 2 * sizeof(priced));
+        lua_pushvalue(L, -1);
+        lua_setiuservalue(L, 1, 1);
+    }
+    priced *all = lua_touserdata(L, -1);
+    lua_pop(L, 1);
+    return all;
+}
+
+static bool is_priced(const priced *p, const tperf_setting *s, const tperf_placement *placement) {
+    return p->known && memcmp(&p->system, s->job.on.system, sizeof p->system) == 0 &&
+           memcmp(&p->rules, s->job.on.rules, sizeof p->rules) == 0 &&
+           memcmp(&p->software, s->job.on.software, sizeof p->software) == 0 &&
+           memcmp(&p->placement, placement, sizeof p->placement) == 0;
+}
+
 // Raises unless the system has all peaks that the network's ops need.
 static tperf_iteration iteration_of(lua_State *L, const tperf_workload *network,
                                     const tperf_setting *s, tperf_layer_cost *costs) {
-    tperf_error error;
-    if (tperf_workload_check_system(network, &s->system, &error) != TPERF_OK)
-        tperf_bind_raise(L, &error);
-    tperf_workload_time(network, &s->job.on, &s->candidate.placement, NULL, costs);
+    const tperf_placement *placement = &s->candidate.placement;
+    priced *p = priced_of(L) + (s->job.on.software == &tperf_software_none);
+    if (!is_priced(p, s, placement)) {
+        tperf_error error;
+        p->known = false;
+        if (tperf_workload_check_system(network, &s->system, &error) != TPERF_OK)
+            tperf_bind_raise(L, &error);
+        tperf_workload_time(network, &s->job.on, placement, NULL, p->costs);
+        p->system = *s->job.on.system;
+        p->rules = *s->job.on.rules;
+        p->software = *s->job.on.software;
+        p->placement = *placement;
+        p->known = true;
+    }
+    memcpy(costs, p->costs, (size_t)(network->n_kinds + 2) * sizeof *costs);
     return tperf_iteration_of(&s->candidate, &s->job, network, costs);
 }
 
@@ -163,7 +205,7 @@ static int network_iteration(lua_State *L) {
     tperf_layer_cost costs[TPERF_SECTIONS_MAX];
     tperf_iteration iteration = iteration_of(L, network, &s, costs);
     tperf_memory memory = tperf_memory_of(&s.candidate, &s.job, network, costs);
-    lua_createtable(L, 0, 32);
+    lua_createtable(L, 0, 48);
     tperf_fields_set(L, "time", iteration.time);
     tperf_fields_set(L, "time_without_waste",
                      lua_isnoneornil(L, 8) ? iteration.time : time_without_waste(L, network, &s));

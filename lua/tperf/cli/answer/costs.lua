@@ -1,7 +1,7 @@
 --- `--tokens` of search and train: what the whole run takes, with its failures, as tperf.cost has it.
 local check = require "tperf.base.check"
 local format = require "tperf.output.format"
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 
 local costs = {}
 

@@ -1,7 +1,7 @@
 --- `tperf memory --fewest`: the smallest machine that holds a model, and how.
 local configuration = require "tperf.cli.ask.configuration"
 local format = require "tperf.output.format"
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 
 local fewest = {}
 

@@ -1,7 +1,7 @@
 --- Options of a command in a file, YAML or JSON: { devices: 8, times: { f: 1, b: 2 }, text: true }. Names are those of
 -- the command line, with "_" or "-"; a list stands for a comma-separated value.
 local check = require "tperf.base.check"
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 local catalogue = require "tperf.base.catalogue"
 
 local config_file = {}

@@ -1,5 +1,5 @@
 --- What the library says, in the words of the command line.
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 
 -- The option that holds a field of a table, by what the command says of the table: "engine.*" = "*" has "max_num_seqs"
 -- of it in --max-num-seqs, "host.*" = "host *" has "step" in --host; nil of other tables.

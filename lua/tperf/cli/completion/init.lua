@@ -1,7 +1,7 @@
 --- Shell completion, from the commands' own declarations. A word is completed from lists: those below by name,
 -- "files" and "folders" by the shell, and what an option or an argument itself says.
 local commands = require "tperf.cli.commands"
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 
 local completion = {}
 

@@ -1,6 +1,6 @@
 --- The options of commands that run scripts, and what they do.
 local core = require "tperf.core"
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 local units = require "tperf.base.units"
 
 local limits = {}

@@ -1,5 +1,7 @@
 --- pairs and next in one fixed order: Lua's own changes from run to run, and so would what a script prints. Numbers
 -- come first, then strings, false, true, and the rest as they come.
+local lazy = require "tperf.base.lazy"
+
 local order = {}
 
 local next, rawget, type = next, rawget, type
@@ -28,7 +30,7 @@ end
 
 --- As Lua's pairs.
 function order.pairs(t, ...)
-  local meta = getmetatable(t)
+  local meta = getmetatable(lazy.settle(t))
   if type(t) ~= "table" or meta and rawget(meta, "__pairs") then return pairs(t, ...) end
   local keys, n = keys_of(t)
   local i = 0
@@ -79,7 +81,7 @@ end
 function order.next(t, key)
   if type(t) ~= "table" then error(("bad argument #1 to 'next' (table expected, got %s)"):format(type(t)), 2) end
   if key == nil then
-    walks[t] = nil
+    walks[lazy.settle(t)] = nil
     local first = first_of(t)
     if first == nil then return nil end
     return first, rawget(t, first)

@@ -39,7 +39,7 @@ function script.run(list, trusted, host, record)
   end
   local own = arguments_of(list, host.program)
   rawset(env, "arg", own)
-  require "tperf.base.args".set(own)
+  require "tperf.input.args".set(own)
   local chunk
   chunk, problem = source.chunk(text, path == "-" and "=stdin" or "@" .. path, trusted and "bt" or "t", env)
   if not chunk then error(problem, 0) end

@@ -99,10 +99,8 @@ local derived = {
   layer_pattern = function(m) return (m.mamba or m.mamba1) and not m.mixers and ("M"):rep(m.layers) or nil end,
 }
 
---- The value of an absent field, or nil.
-function description.derive(model, field)
-  return derived[field] and derived[field](model)
-end
+--- Absent field -> function(model) -> its value, or nil.
+description.derived = derived
 
 local function check_attention(m)
   if not m.heads then return "'heads' is missing", "" end

@@ -79,22 +79,52 @@ end
 ---@field cross? boolean it also attends to the encoder's output
 ---@field key string equal for groups of equal layers, so that a caller need cost each kind once
 
+-- What a layer is made of follows from this number of it: function(layer) -> integer; nil: all layers are alike. Models
+-- are asked for their groups again and again, and a record of each layer is dear.
+local function classes(model, pattern, experts, dense)
+  local mixed, windows, stack = model.mixers, model.window and model.window.pattern, model.encoder_stack
+  if not (pattern or mixed or windows or stack or experts) then return nil end
+  local every, encoder = experts and experts.every, stack and stack.layers or 0
+  local byte = string.byte
+  return function(layer)
+    local class = pattern and byte(pattern, layer) or 0
+    if mixed then class = class << 8 | byte(mixed, (layer - 1) % #mixed + 1) end
+    if windows then class = class << 8 | byte(windows, (layer - 1) % #windows + 1) end
+    if every and layer % every == 0 and not dense[layer] then class = ~class end
+    return layer <= encoder and class ~ 1 << 32 or class
+  end
+end
+
+local function group_of(model, layer, pattern, experts, dense)
+  local window = window_of(model.window, layer)
+  local one = pattern and mixer(pattern:sub(layer, layer), window)
+    or block(model, layer, experts and layer % experts.every == 0 and not dense[layer], window)
+  one.key, one.first, one.count = key_of(one, recurrent(model, layer)), layer, 1
+  return one
+end
+
 --- The model's layers 1 .. layers as runs of equal ones.
 ---@param model table a model's description
 ---@return tperf.layer_group[]
 function groups.of(model)
   local runs, pattern, experts, dense = {}, model.layer_pattern, model.experts, dense_layers(model)
+  local class_of, class, last = classes(model, pattern, experts, dense), nil, nil
   for layer = 1, model.layers do
-    local window = window_of(model.window, layer)
-    local one = pattern and mixer(pattern:sub(layer, layer), window)
-      or block(model, layer, experts and layer % experts.every == 0 and not dense[layer], window)
-    one.key = key_of(one, recurrent(model, layer))
-    local last = runs[#runs]
-    if last and last.key == one.key then
+    local now = class_of and class_of(layer) or 0
+    if now == class then
       last.count = last.count + 1
     else
-      one.first, one.count = layer, 1
-      runs[#runs + 1] = one
+      local one = group_of(model, layer, pattern, experts, dense)
+      if last and last.key == one.key then
+        last.count = last.count + 1
+      else
+        last, runs[#runs + 1] = one, one
+      end
+      class = now
+    end
+    if not class_of then
+      last.count = model.layers
+      break
     end
   end
   return runs

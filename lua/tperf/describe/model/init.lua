@@ -60,5 +60,5 @@ end
 ---@return tperf.model
 return catalogue.constructor {
   what = "tperf.model", kind = "models", schema = description.schema, methods = methods,
-  derive = description.derive, finish = description.disagreement, import = import,
+  derived = description.derived, finish = description.disagreement, import = import,
 }

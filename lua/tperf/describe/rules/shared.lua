@@ -1,7 +1,8 @@
 --- tperf.rules for the library's own questions, which ask for a name again and again: one set for each.
 local rules = require "tperf.describe.rules"
-local same = require "tperf.core".resource.same
+local core = require "tperf.core"
 
+local snapshot, unchanged = core.resource.snapshot, core.resource.unchanged
 local shared, pristine = {}, {} -- name -> set, and what it holds
 
 ---@param value string|table|nil  as for tperf.rules
@@ -9,11 +10,8 @@ local shared, pristine = {}, {} -- name -> set, and what it holds
 return function(value)
   value = value == nil and "default" or value
   local set = type(value) == "string" and shared[value]
-  if set and same(pristine[value], set) then return rules.of(set) end
+  if set and unchanged(pristine[value], set) then return rules.of(set) end
   set = rules.of(value)
-  if type(value) == "string" then
-    shared[value], pristine[value] = set, {}
-    for name, on in pairs(set) do pristine[value][name] = on end
-  end
+  if type(value) == "string" then shared[value], pristine[value] = set, snapshot(set) end
   return set
 end

@@ -1,20 +1,38 @@
 --- What questions ask of a strategy's axes.
+local check = require "tperf.base.check"
 local strategy = require "tperf.describe.strategy"
 
 local axes = {}
+
+local words, counted = nil, 0 -- { names of axes, names of options } of so many strategies, of which none ever goes
+
+--- The names of all strategies' axes, and of their options, each once; not to be changed.
+---@return string[] axes, string[] options
+function axes.words()
+  local all = strategy.all()
+  if #all ~= counted then
+    local own, options = {}, {}
+    for _, s in ipairs(all) do
+      for _, name in ipairs(s.axis_names) do own[name] = true end
+      for _, name in ipairs(s.option_names) do options[name] = true end
+    end
+    words, counted = { check.names(own), check.names(options) }, #all
+  end
+  return words[1], words[2]
+end
 
 --- The strategy that arguments ask for: by name, or the first that has all the axes that they name.
 ---@param given table  arguments
 function axes.asked(given)
   if type(given) ~= "table" then return strategy.of "tensor" end
   if given.strategy ~= nil then return strategy.of(given.strategy) end
+  local named = {}
+  for _, name in ipairs((axes.words())) do
+    if given[name] ~= nil then named[#named + 1] = name end
+  end
   for _, s in ipairs(strategy.all()) do
     local has = true
-    for _, other in ipairs(strategy.all()) do
-      for _, name in ipairs(other.axis_names) do
-        has = has and (given[name] == nil or s.index[name] ~= nil)
-      end
-    end
+    for _, name in ipairs(named) do has = has and s.index[name] ~= nil end
     if has then return s end
   end
   return strategy.of "tensor"

@@ -268,10 +268,9 @@ end
 ---  dtype, weight_dtype, kv_dtype   "bf16"; matrix_dtype: in which products with weights multiply (dtype)
 ---  expert_dtype, expert_matrix_dtype   the same of routed experts, where they differ
 function strategy.share(s, model, micro_batch, sizes, rules, options)
-  local share = {
-    micro_batch = micro_batch, seq = model.seq, rules = rules, ep = 1,
-    attention = "flash", recompute = "none", mode = "train", context = 0,
-  }
+  local share = core.resource.sized(32)
+  share.micro_batch, share.seq, share.rules, share.ep = micro_batch, model.seq, rules, 1
+  share.attention, share.recompute, share.mode, share.context = "flash", "none", "train", 0
   for name, value in pairs(options or {}) do share[name] = value end
   share.tokens = micro_batch * share.seq
   if share.sequence_parallel == nil then share.sequence_parallel = share.mode ~= "decode" end

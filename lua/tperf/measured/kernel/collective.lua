@@ -43,17 +43,17 @@ function collective.case(row)
   }
 end
 
---- The system of a case, with its row's network between nodes unless the system is given; nil and a reason.
+--- What a case changes of its system: the network between nodes unless the system is given; nil and a reason.
 function collective.system(case, system, given)
-  if given or case.nodes == 1 then return system, "" end
+  if given or case.nodes == 1 then return {}, "" end
   local network, reason = fabrics.of(case.inter, case.gpus / case.nodes)
   if not network then
-    if case.intra:find "NVL72" and case.gpus <= system.network.fast.domain then return system, "" end
+    if case.intra:find "NVL72" and case.gpus <= system.network.fast.domain then return {}, "" end
     return nil, reason
   end
   local slow = { efficiency = network.curve }
   if network.bandwidth then slow.bandwidth, slow.nics_per_gpu = network.bandwidth, 1 end
-  return system:with { network = { slow = slow } }, case.inter .. case.gpus // case.nodes
+  return { network = { slow = slow } }, case.inter .. case.gpus // case.nodes
 end
 
 --- Seconds predicted; nil and a reason when the system cannot.

@@ -105,11 +105,11 @@ local function imbalance_of(row)
   return balanced and 1 or UNBALANCED
 end
 
---- The model of a row: a description, or nil and why there is none.
----@param row table
----@return table? model
----@return string? reason
-function models.of(row)
+-- What of a row the model follows from, beside how balanced its routing was.
+local COLUMNS <const> = { "experts", "topk", "moe_ffn", "model", "mtp_layers", "mlp", "mla", "q_lora_rank",
+  "kv_lora_rank", "qk_nope_dim", "qk_rope_dim", "v_head_dim", "tp", table.unpack(SIZES) }
+
+local function make(row, imbalance)
   local size, experts = {}, nil
   for _, name in ipairs(SIZES) do size[name] = read.count(row[name]) end
   local count = read.count(row.experts)
@@ -120,7 +120,32 @@ function models.of(row)
   if not known then return described(size, experts, row) end
   local ok, model = check.attempt(changed, known, size, experts, row)
   if not ok then return nil, "the row's sizes do not go with the model of its name" end
-  return model.experts and model:with { experts = { imbalance = imbalance_of(row) } } or model
+  return model.experts and model:with { experts = { imbalance = imbalance } } or model
+end
+
+local MOST_MADE <const> = 4096
+local made, count_made = {}, 0 -- columns as text -> what models.of returns
+
+--- The model of a row, the same for rows that say the same: checked where it can be, else a description that
+--- tperf.model refuses; or nil and why there is none.
+---@param row table
+---@return table? model
+---@return string? reason
+---@return boolean checked
+function models.of(row)
+  local words, imbalance = {}, imbalance_of(row)
+  for i, name in ipairs(COLUMNS) do words[i] = row[name] end
+  words[#words + 1] = imbalance
+  local key = table.concat(words, "\0")
+  local known = made[key]
+  if not known then
+    if count_made >= MOST_MADE then made, count_made = {}, 0 end
+    local model, reason = make(row, imbalance)
+    local checked, object = check.attempt(require "tperf.describe.model", model)
+    known = { model and checked and object or model, reason, checked }
+    made[key], count_made = known, count_made + 1
+  end
+  return table.unpack(known, 1, 3)
 end
 
 return models

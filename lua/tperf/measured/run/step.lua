@@ -170,13 +170,12 @@ function step.case(row, options)
   if reason then return nil, reason end
   local precision = precisions.of(row)
   if not precision then return nil, "the precision is not settled" end
-  local model, sizes, batch, micro
-  model, reason = models.of(row)
+  local model, checked, sizes, batch, micro
+  model, reason, checked = models.of(row)
   if model then sizes, reason = sizes_of(row) end
   if sizes then batch, micro, reason = micro_batch_of(row, sizes) end
   if not batch then return nil, reason end
-  local known, described = check.attempt(require "tperf.describe.model", model)
-  local recompute = recomputed.of(row, software_stack, known and described)
+  local recompute = recomputed.of(row, software_stack, checked and model)
   if not recompute then return nil, "recomputation: " .. row.recompute end
   local zero, reshards = zero_of(row, sizes)
   local case = {
@@ -195,7 +194,7 @@ function step.case(row, options)
   return case
 end
 
---- The system of a case: its nodes and, unless the system is given, its network, where the row names them.
+--- What a case changes of its system: its nodes and, unless the system is given, its network, where the row names them.
 function step.system(case, system, given)
   local domain = case.intra:find "NVL72" and system.network.fast.domain or case.gpus_per_node
   local change = { fast = { domain = math.min(domain, math.max(system.network.fast.domain, case.gpus_per_node)) } }
@@ -204,8 +203,7 @@ function step.system(case, system, given)
     change.slow = { bandwidth = fabric.bandwidth, nics_per_gpu = 1, efficiency = fabric.curve }
   end
   local variant = gpus.variant(case.gpu, system)
-  if variant then system = system:with(variant) end
-  return system:with { network = change },
+  return { accelerator = variant and variant.accelerator, network = change },
     ("%d %s %s"):format(domain, fabric and fabric.bandwidth or "", variant and case.gpu or "")
 end
 

@@ -14,7 +14,7 @@ local refusal = require "tperf.base.refusal"
 local rules = require "tperf.describe.rules.shared"
 local stored = require "tperf.describe.stored"
 local strategy = require "tperf.describe.strategy"
-local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
+local system = require "tperf.base.catalogue".shared(require "tperf.describe.system", true)
 
 local serving = {}
 

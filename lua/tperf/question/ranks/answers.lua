@@ -3,6 +3,7 @@ local batches = require "tperf.question.sweep.batches"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local jobs = require "tperf.question.ranks.jobs"
+local lazy = require "tperf.base.lazy"
 local questions = require "tperf.question.ranks.questions"
 local refusal = require "tperf.base.refusal"
 local row = require "tperf.question.sweep.row"
@@ -10,7 +11,7 @@ local rules = require "tperf.describe.rules"
 local search = require "tperf.question.search"
 local train = require "tperf.question.train"
 
-local function bytes_of(result) return { bytes = core.codec.encode(result) } end
+local function bytes_of(result) return { bytes = core.codec.encode(lazy.settle(result)) } end
 
 -- Of a point on its own; nil when interrupted.
 local function answer(question, args)

@@ -5,6 +5,7 @@
 local io, os = io, os
 local check = require "tperf.base.check"
 local core = require "tperf.core"
+local lazy = require "tperf.base.lazy"
 local model = require "tperf.describe.model"
 local own_code = require "tperf.question.sweep.own_code"
 local catalogue = require "tperf.base.catalogue"
@@ -100,11 +101,11 @@ function cache:find(args)
   return key
 end
 
--- The configurations in what a script's own function returned, with their reasons in them.
+-- The configurations in an answer, with all their fields in them.
 local function settle(value, seen)
   if type(value) ~= "table" or seen[value] then return end
   seen[value] = true
-  train.brief(value)
+  lazy.settle(train.brief(value))
   for _, part in next, value do settle(part, seen) end
 end
 
@@ -115,7 +116,7 @@ end
 ---@param args table
 function cache:add(key, answer, row, args)
   if answer == nil then return end
-  if not self.question then settle(answer, {}) end
+  settle(answer, {})
   local ok, bytes = pcall(codec.encode, answer)
   if not ok then check.fail("%s: the cache cannot keep what 'run' returned: %s", WHAT, bytes) end
   self:add_bytes(key, bytes, row, args)

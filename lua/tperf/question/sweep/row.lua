@@ -1,4 +1,6 @@
 --- Rows of a sweep: what a point varied, what was found, and why nothing was.
+local lazy = require "tperf.base.lazy"
+
 local row = {}
 
 -- Of a search: facts about the run rather than its answer, and what the row has anyway.
@@ -63,9 +65,7 @@ function row.of(job, values, result, searched)
   end
   local fields = searched and result[1] or result
   if type(fields) == "number" then fields = { time = fields } end
-  for name, value in pairs(type(fields) == "table" and fields or {}) do
-    if type(name) == "string" then full[name] = value end
-  end
+  if type(fields) == "table" then lazy.copy(full, fields) end
   if searched then
     full.candidates, full.fitting, full.reason = result.candidates, result.feasible, result.reason
     full.feasible = result.feasible > 0

@@ -2,10 +2,13 @@
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local configuration = require "tperf.question.configuration"
+local core = require "tperf.core"
+local lazy = require "tperf.base.lazy"
 local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 local offload = require "tperf.describe.arch.offload"
 local overlap = require "tperf.describe.overlap"
 local problem = require "tperf.question.problem"
+local recalled = require "tperf.question.recalled"
 local recomputation = require "tperf.describe.arch.recompute"
 local refusal = require "tperf.base.refusal"
 local rules = require "tperf.describe.rules.shared"
@@ -15,6 +18,7 @@ local straggling = require "tperf.question.goodput.straggling"
 local simulate = require "tperf.question.train.simulate"
 local strategy = require "tperf.describe.strategy"
 local sum = require "tperf.question.train.sum"
+local system = require "tperf.base.catalogue".shared(require "tperf.describe.system", true)
 local train_sizes = require "tperf.question.train.sizes"
 local questions = require "tperf.question.ranks.questions"
 
@@ -81,73 +85,84 @@ local function why_too_big(c, question)
   return "does not fit: the fullest GPU needs " .. advice.miss(c.memory.total, question)
 end
 
-local unread = {} -- configuration -> its reason so far, and what finds the advice
+local REASON <const> = { reason = true }
+local brief = setmetatable({}, { __mode = "k" }) -- configuration -> its reason without advice
 
-local function read_reason(c)
-  local u = unread[c]
-  unread[c] = nil
-  setmetatable(c, nil)
-  c.reason = ("%s; %s"):format(u.reason, u.advice())
-  return c.reason
-end
-
-setmetatable(unread, { __mode = "k" })
-
--- A configuration whose `reason` is found by more searches when somebody reads it.
-local READER <const> = {
-  __index = function(c, name) return name == "reason" and read_reason(c) or nil end,
-  __pairs = function(c)
-    read_reason(c)
-    return next, c, nil
-  end,
-}
-
+-- Its `reason` has advice, which more searches find: when somebody reads it.
 local function lacks_memory(c, o, s, question)
-  unread[c] = {
-    reason = why_too_big(c, question), advice = function() return advice.advice(o, { s }, question, search.least) end,
-  }
-  setmetatable(c, READER)
+  local reason = why_too_big(c, question)
+  brief[c] = reason
+  lazy.add(c, REASON, function()
+    return { reason = ("%s; %s"):format(reason, advice.advice(o, { s }, question, search.least)) }
+  end)
 end
 
 --- The same configuration with its reason in it, without advice, which many points at once are not worth.
 ---@param c any  what train.run returned, or anything else
 function train.brief(c)
-  local u = unread[c]
-  if not u then return c end
-  unread[c] = nil
-  setmetatable(c, nil).reason = u.reason
+  if brief[c] and lazy.forget(c, "reason") then c.reason = brief[c] end
   return c
 end
 
-local function explain(c, t)
-  local p, network, found = t.problem, t.network, t.found
-  local question = p.questions[1]
+-- Fields that tell of a configuration op by op and stage by stage.
+local DETAILS <const> = { kinds = true, layers = true, first = true, last = true, stages = true, exchanges = true,
+  messages = true, least_time = true, update = true }
+
+-- { ops of the i-th section … } of a network, as `on` has it: core's copies of what the question was asked with.
+local function add_ops(details, t, on)
+  local network, found, kinds = t.network, t.found, t.problem.layouts[1].kinds
   local function ops(section)
-    return network:ops(section, question.system, p.rules, found.fast, found.panels, false, p.software)
+    return network:ops(section, on.system, on.rules, found.fast, found.panels, false, on.software)
   end
-  local kinds = p.layouts[1].kinds
-  c.kinds = {}
-  for i, kind in ipairs(kinds) do c.kinds[i] = { key = kind.key, count = 0, ops = ops(i) } end
-  c.layers, c.first, c.last = c.kinds[1].ops, ops(#kinds + 1), ops(#kinds + 2)
-  recomputation.describe(c, p.variants[1], t.o)
-  offload.describe(c, p.variants[1], t.o)
-  if c.zero == 3 and not t.o.reshard_after_forward then c.reshard_after_forward = false end
-  c.sequence_parallel = t.o.sequence_parallel
-  axes.tell_options(c, t.strategy, t.o)
-  c.stages = configuration.stages(question, network, found)
-  for _, stage in ipairs(c.stages) do
-    for i, kind in ipairs(c.kinds) do kind.count = kind.count + stage.repeats * stage.kinds[i] end
+  details.kinds = {}
+  for i, kind in ipairs(kinds) do details.kinds[i] = { key = kind.key, count = 0, ops = ops(i) } end
+  details.layers, details.first, details.last = details.kinds[1].ops, ops(#kinds + 1), ops(#kinds + 2)
+  return kinds
+end
+
+-- on: the question; its system and its rules as they were when it was asked. optimizer: seconds of the breakdown.
+local function details_of(t, on, optimizer)
+  local details, network, found = {}, t.network, t.found
+  local kinds = add_ops(details, t, on)
+  details.stages = configuration.stages(on, network, found)
+  for _, stage in ipairs(details.stages) do
+    for i, kind in ipairs(details.kinds) do kind.count = kind.count + stage.repeats * stage.kinds[i] end
     stage.kinds = nil
   end
-  local audit = configuration.audit(question, network, found)
-  c.exchanges, c.messages, c.least_time = audit.exchanges, audit.messages, audit.least
-  for i, exchange in ipairs(c.exchanges) do
+  local audit = configuration.audit(on, network, found)
+  details.exchanges, details.messages, details.least_time = audit.exchanges, audit.messages, audit.least
+  for i, exchange in ipairs(details.exchanges) do
     exchange.section = kinds[i] and kinds[i].key or i == #kinds + 1 and "before the layers" or "after the layers"
   end
-  c.update = {
-    bytes = audit.optimizer_bytes, time = c.breakdown.optimizer, bandwidth = audit.optimizer_part * audit.hbm,
+  details.update = {
+    bytes = audit.optimizer_bytes, time = optimizer, bandwidth = audit.optimizer_part * audit.hbm,
   }
-  return c, audit
+  return details, audit
+end
+
+-- A copy of a set of rules that a script may change.
+local function copy_of(set)
+  local copy = {}
+  for name, value in pairs(set) do copy[name] = value end
+  return copy
+end
+
+local function explain(c, t)
+  local p, o, s = t.problem, t.o, t.strategy
+  recomputation.describe(c, p.variants[1], o)
+  offload.describe(c, p.variants[1], o)
+  if c.zero == 3 and not o.reshard_after_forward then c.reshard_after_forward = false end
+  c.sequence_parallel = o.sequence_parallel
+  axes.tell_options(c, s, o)
+  local question, optimizer = p.questions[1], c.breakdown.optimizer
+  local on = {
+    system = core.machine(question.system), rules = t.own_rules and copy_of(p.rules) or p.rules,
+    training = question.training, pipelines = question.pipelines, global_batch = question.global_batch,
+    software = question.software,
+  }
+  local kept = { network = t.network, found = t.found, problem = { layouts = p.layouts } }
+  lazy.add(c, DETAILS, function() return (details_of(kept, on, optimizer)) end)
+  return c
 end
 
 -- What a configuration that a search found says of itself.
@@ -179,14 +194,20 @@ local function prepare(given)
   if type(given) == "table" and given.configuration ~= nil then given = with_configuration(given) end
   local s = axes.asked(given)
   problem.refuse_axes("tperf.train", given, { s })
-  local o = problem.arguments("tperf.train", given, schema_of(s))
+  local schema = schema_of(s)
+  local o = problem.arguments("tperf.train", given, schema)
   problem.refuse_panels("tperf.train", o, { s })
-  local own, share = train_sizes.own(o, s, model(o.model), rules(o.rules))
+  local own_rules = type(o.rules) == "table"
+  o.model, o.rules = model(o.model), rules(o.rules)
+  local own, share = train_sizes.own(o, s, o.model, o.rules)
   train_sizes.complete(o, s, own)
-  local p = problem.of(o, { s })
+  local list = type(o.system) == "table" and not (o.system.network or o.system.accelerator)
+  if not list then o.system = system(o.system) end
+  local p = (own_rules or list) and problem.of(o, { s }) or recalled(o, s, schema)
   train_sizes.check(o, s, p, own, share)
   local question = p.questions[1]
-  local t = { o = o, strategy = s, problem = p, network = p.layouts[1].network(own, o.micro_batch, p.variants[1]) }
+  local t = { o = o, strategy = s, own_rules = own_rules, problem = p }
+  t.network = p.layouts[1].network(own, o.micro_batch, p.variants[1])
   t.found = { sizes = { o.dp, o.pp, table.unpack(own) }, pipeline = 1, micro_batch = o.micro_batch, zero = o.zero }
   t.found.fast = train_sizes.placement(o, s, own, question.system.network.fast.domain)
   local panels = o.panels and { o.panels } or s.panels and s.panels(p.model, share, p.rules) or { 1 }
@@ -240,7 +261,7 @@ function train.run(given)
   local t = prepare(given)
   local o, p = t.o, t.problem
   local question = p.questions[1]
-  local c, audit = explain(configuration.of(question, t.strategy, t.network, t.found), t)
+  local c = explain(configuration.of(question, t.strategy, t.network, t.found), t)
   local closed, timeline = p.closed_forms[o.schedule] or c.pp == 1, nil
   if o.simulate or not closed then
     timeline = simulate.run(c, question, t.network, t.found, o.simulate or {})
@@ -248,7 +269,7 @@ function train.run(given)
     timeline.configuration = c
   end
   if o.straggling then configuration.straggle(c, question, straggling.of(c, o.straggling)) end
-  if o.explain then c.sum = sum(c, audit, closed) end
+  if o.explain then c.sum = sum(c, configuration.audit(question, t.network, t.found), closed) end
   if not c.feasible then lacks_memory(c, o, t.strategy, question) end
   return c, timeline
 end

@@ -1,5 +1,5 @@
 local check = require "tperf.base.check"
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 local output = require "tperf.output.file"
 
 local COLUMNS = {

@@ -1,5 +1,5 @@
 local check = require "tperf.base.check"
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 
 local function named(names)
   local rows = {}

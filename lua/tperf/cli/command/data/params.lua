@@ -1,5 +1,5 @@
 local model = require "tperf.describe.model"
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 local report = require "tperf.report"
 local settings = require "tperf.cli.ask.settings"
 

@@ -1,4 +1,4 @@
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 local settings = require "tperf.cli.ask.settings"
 local output = require "tperf.output.file"
 

@@ -16,7 +16,7 @@ return {
     if values.man then
       io.stdout:write(require "tperf.cli.man"())
     elseif command then
-      io.stdout:write(require "tperf.base.options".help(name, command))
+      io.stdout:write(require "tperf.input.options".help(name, command))
     else
       io.stdout:write(commands.overview())
     end

@@ -1,6 +1,6 @@
 local limits = require "tperf.cli.sandbox.limits"
 local manifest = require "tperf.cli.sandbox.manifest"
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 local recorder = require "tperf.cli.sandbox.recorder"
 local script = require "tperf.cli.sandbox.script"
 

@@ -1,4 +1,4 @@
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 local bandwidths = require "tperf.import.nccl_tests".bandwidths
 local settings = require "tperf.cli.ask.settings"
 local units = require "tperf.base.units"

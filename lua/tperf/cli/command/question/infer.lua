@@ -1,7 +1,7 @@
 local axes = require "tperf.describe.strategy.axes"
 local format = require "tperf.output.format"
 local from = require "tperf.cli.ask.from"
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 local precision = require "tperf.describe.precision"
 local refusal = require "tperf.base.refusal"
 

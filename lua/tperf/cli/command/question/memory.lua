@@ -35,7 +35,7 @@ docs/memory.md says what the parts are. Where it does not fit, a single change t
 tperf memory llama-3.1-70b -s h100-sxm --fewest tells the smallest number of GPUs that trains it, and with
 -p 2048 -n 256 the smallest that serves it: a fast domain's at most, or whole ones.
 With --from and a server's command, such as vllm serve, what each GPU of an engine holds.]],
-  options = configuration.options(false, require "tperf.base.options".join({
+  options = configuration.options(false, require "tperf.input.options".join({
     { long = "strategy", value = "NAME", from = "strategies", help = "how a layer is cut up (default tensor)" },
     { long = "svg", value = "FILE", writes = "plot", help = "also draw a stacked bar for each stage" },
   }, fewest.options)),

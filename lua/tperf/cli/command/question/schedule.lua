@@ -1,6 +1,6 @@
 local check = require "tperf.base.check"
 local config_file = require "tperf.cli.ask.config_file"
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 local outputs = require "tperf.cli.outputs"
 local refusal = require "tperf.base.refusal"
 local schedule = require "tperf.question.schedule"

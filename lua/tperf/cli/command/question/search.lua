@@ -38,7 +38,7 @@ An option that takes a list tries each of its values: --recompute none,full --ze
 256,512,1024. Columns that say the usual in every row (no recomputation, ZeRO 1, it fits) are left out.
 The placement is what one fast domain (the GPUs behind one NVLink switch) holds of each axis. Nine tenths
 of comparable runs took a time between `from` and `to`.]],
-  options = configuration.options(true, require "tperf.base.options".join({
+  options = configuration.options(true, require "tperf.input.options".join({
     { long = "strategy", value = "NAME,...", kind = "list", from = "strategies",
       help = "strategies to try, or all (`tperf list strategies`)" },
     { long = "top", short = "k", value = "K", kind = "integer", help = "how many to print (default 10)" },

@@ -1,6 +1,6 @@
 local answer = require "tperf.cli.answer.serving"
 local from = require "tperf.cli.ask.from"
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 local precision = require "tperf.describe.precision"
 local question = require "tperf.cli.ask.serving"
 local settings = require "tperf.cli.ask.settings"

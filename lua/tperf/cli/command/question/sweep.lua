@@ -1,4 +1,4 @@
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 
 local SUMMARY = [[
 SELECT question, tperf, count(*) AS points, sum(length(record)) AS bytes FROM records GROUP BY question, tperf]]

@@ -86,7 +86,7 @@ return {
   details = [[
 For example: tperf train gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --micro-batch 1
 Prints where the time of an iteration and the memory go, by stage and by op.]],
-  options = configuration.options(false, require "tperf.base.options".join({
+  options = configuration.options(false, require "tperf.input.options".join({
     { long = "strategy", value = "NAME", from = "strategies", help = "how a layer is cut up (default tensor)" },
     { long = "explain", help = "also print the sum behind the time: every term a formula with its numbers" },
     { long = "simulate", value = "NAME", from = "schedules",

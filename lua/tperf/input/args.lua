@@ -1,6 +1,6 @@
 --- tperf.args: a script declares its options once; parsing, error messages and --help follow from the declaration.
 local check = require "tperf.base.check"
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 
 local args = {}
 

@@ -1,0 +1,150 @@
+-- Whole calls remember what they worked out: what a script changes in between, and what nobody has read yet, must not
+-- show.
+local json = require "tperf.output.json"
+local program = require "program"
+local tperf = require "tperf"
+
+local function question(system)
+  return { model = "llama-3.1-8b", system = system, global_batch = 64, tp = 2, dp = 8, pp = 2 }
+end
+
+local function all_reduce(system)
+  return tperf.collective { system = system, kind = "all_reduce", bytes = 1e9, gpus = 64 }
+end
+
+-- What a copy that nobody has asked about says of the same.
+local function anew(system) return system:with {} end
+
+describe("a question about a system changed in place", function()
+  it("is answered as one about a new system", function()
+    local system = tperf.system "h100-sxm"
+    local changes = {
+      function(s) s.network.slow.bandwidth = s.network.slow.bandwidth / 4 end,
+      function(s) s.accelerator.launch = 1e-3 end,
+      function(s) s.accelerator.launch = nil end,
+      function(s) s.network.slow.bandwidth = 4 * s.network.slow.bandwidth end,
+    }
+    for i, change in ipairs(changes) do
+      local time, seconds = tperf.train(question(system)).time, all_reduce(system)
+      change(system)
+      local again = anew(system)
+      assert.equal(tperf.train(question(again)).time, tperf.train(question(system)).time)
+      assert.equal(all_reduce(again), all_reduce(system))
+      assert.equal(i == 1 or i == 4, seconds ~= all_reduce(system)) -- collectives know of the network alone
+      assert.not_equal(time, tperf.train(question(system)).time)
+    end
+  end)
+
+  it("is refused where it makes no sense any more", function()
+    local system = tperf.system "h100-sxm"
+    all_reduce(system)
+    system.network.fast.bandwith = 1
+    assert.error_matches(function() all_reduce(system) end, "unknown field 'network.fast.bandwith'")
+    system.network.fast.bandwith, system.network.slow.latency = nil, "slow"
+    assert.error_matches(function() all_reduce(system) end, "network.slow.latency")
+    system.network = nil
+    assert.error_matches(function() all_reduce(system) end, "'network' is missing")
+  end)
+
+  it("does not reach what a script was handed", function()
+    local time = tperf.train(question "h100-sxm").time
+    local handed = tperf.search { model = "llama-3.1-8b", system = "h100-sxm", gpus = 32, global_batch = 64 }
+    handed.system.accelerator.launch = 1
+    assert.equal(time, tperf.train(question "h100-sxm").time)
+    assert.equal(handed[1].time,
+      tperf.search { model = "llama-3.1-8b", system = "h100-sxm", gpus = 32, global_batch = 64 }[1].time)
+  end)
+end)
+
+describe("rules of a script's own", function()
+  it("are looked at in every question", function()
+    local o = question "h100-sxm"
+    o.rules = tperf.rules { memory_counts_passing = true }
+    local before = tperf.train(o)
+    o.rules.memory_counts_passing = false
+    assert.is_true(before.memory.total > tperf.train(o).memory.total)
+    assert.equal(before.memory.total, before.stages[1].memory.total) -- as they were when it was asked
+  end)
+end)
+
+describe("what is found when it is read", function()
+  local DETAILS <const> = { "kinds", "layers", "first", "last", "stages", "exchanges", "messages", "least_time",
+    "update" }
+
+  it("is what it was when the question was asked", function()
+    local system = tperf.system "h100-sxm"
+    local c, other = tperf.train(question(system)), tperf.train(question(system))
+    local before = json.encode { c.layers, c.exchanges, c.messages, c.stages, c.update }
+    system.accelerator.hbm.bandwidth, system.network.fast.bandwidth = 1e9, 1e9
+    assert.equal(before, json.encode { other.layers, other.exchanges, other.messages, other.stages, other.update })
+  end)
+
+  it("is in pairs, JSON and rows of sweeps", function()
+    local seen = {}
+    for name in pairs(tperf.train(question "h100-sxm")) do seen[name] = true end
+    local text = json.encode(tperf.train(question "h100-sxm"))
+    local o = question "h100-sxm"
+    o.run, o.tp = tperf.train, tperf.vary { 1, 2 }
+    local row = tperf.sweep(o)[2]
+    for _, name in ipairs(DETAILS) do
+      assert.truthy(seen[name], name)
+      assert.truthy(text:find(('"%s"'):format(name), 1, true), name)
+      assert.truthy(row[name], name)
+    end
+    assert.equal(json.encode(row.layers), json.encode(tperf.train(question "h100-sxm").layers))
+  end)
+
+  it("is in a script's next", function()
+    local result = program.script [[
+      local c = require "tperf".train { model = "llama-3.1-8b", system = "h100-sxm", global_batch = 64, tp = 8 }
+      local names = {}
+      for name in next, c do names[#names + 1] = name end
+      print(table.concat(names, " "))
+    ]]
+    program.remove(result.folder)
+    assert.equal("", result.err)
+    for _, name in ipairs(DETAILS) do assert.truthy((" " .. result.out):find(" " .. name .. "[ \n]"), name) end
+  end)
+
+  it("leaves what a script has put in its place", function()
+    local c = tperf.train(question "h100-sxm")
+    c.layers = "mine"
+    for _ in pairs(c) do end
+    assert.equal("mine", c.layers)
+    assert.equal("table", type(c.stages))
+  end)
+end)
+
+describe("a simulated iteration", function()
+  it("has the same last digit in every process", function()
+    local text = [[print(("%.17g"):format(require "tperf".train { model = "llama-3.1-8b", system = "h100-sxm",
+      global_batch = 64, tp = 2, dp = 8, pp = 2, schedule = "zb_h1" }.breakdown.bubble))]]
+    local first
+    for _ = 1, 8 do
+      local result = program.script(text)
+      program.remove(result.folder)
+      assert.equal("", result.err)
+      first = first or result.out
+      assert.equal(first, result.out)
+    end
+  end)
+end)
+
+describe("a model's groups", function()
+  it("are runs of equal layers, whatever tells the layers apart", function()
+    local function runs(fields)
+      local m = tperf.model { name = "m", layers = 7, hidden = 512, heads = 8, seq = 64, vocab = 100,
+        window = fields.window, experts = fields.experts }
+      local list = {}
+      for i, group in ipairs(m:groups()) do list[i] = ("%d+%d %s"):format(group.first, group.count, group.key) end
+      return table.concat(list, ", ")
+    end
+    assert.equal("1+7 dense/gqa/full", runs {})
+    assert.equal("1+2 dense/gqa/16, 3+1 dense/gqa/full, 4+2 dense/gqa/16, 6+1 dense/gqa/full, 7+1 dense/gqa/16",
+      runs { window = { size = 16, pattern = "wwf" } })
+    assert.equal("1+1 dense/gqa/full, 2+6 moe/gqa/full",
+      runs { experts = { count = 8, top_k = 2, ffn = 64, dense_layers = 1 } })
+    assert.equal("1+1 dense/gqa/full, 2+1 moe/gqa/full, 3+3 dense/gqa/full, 6+1 moe/gqa/full, 7+1 dense/gqa/full",
+      runs { experts = { count = 8, top_k = 2, ffn = 64, every = 2, dense_layers = { 4 } } })
+  end)
+end)
