@@ -85,7 +85,7 @@ describe("the library", function()
       for _, name in ipairs { "plot", "report", "op", "units", "schedule" } do
         assert(require("tperf." .. name) == tperf[name])
       end
-      print(type(require "tperf.compat.llm_analysis".train), tperf.op.linear == require "tperf.describe.op".linear)
+      print(type(require "tperf.compat.llm_analysis".train), tperf.op.linear == require "tperf.op".linear)
     ]]
     assert.equal("function\ttrue\n", result.out)
   end)

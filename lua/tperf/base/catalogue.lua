@@ -1,57 +1,14 @@
 --- The catalogue of data files. Finds a file by name, reads it, checks it against a schema and makes an object of it.
--- "h100-sxm" of "systems" is systems/h100-sxm.yaml in the first root that has it: the folders in TPERF_PATH, the
--- source tree, the data installed beside the library, and share/tperf.
-local io, os, debug, next, setmetatable, getmetatable = io, os, debug, next, setmetatable, getmetatable
+-- "h100-sxm" of "systems" is systems/h100-sxm.yaml in the first root that has it (tperf.base.roots).
+local io, next, setmetatable, getmetatable = io, next, setmetatable, getmetatable
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local refusal = require "tperf.base.refusal"
+local roots = require "tperf.base.roots"
 
-local catalogue = {}
+local catalogue = { below_root = roots.below, in_roots = roots.find }
 
 local max_bytes, extensions = 16 << 20, { ".yaml", ".json" } -- the YAML reader's own limit
-
-local function roots()
-  local list = {}
-  for root in (os.getenv "TPERF_PATH" or ""):gmatch "[^:]+" do list[#list + 1] = root end
-  local executable = core.resource.executable
-  if executable then
-    local folder = executable:match "^(.*)/"
-    list[#list + 1] = folder:match "^(.*)/build/[^/]+$" or folder
-    list[#list + 1] = folder:match "^(.*)/bin$" and folder:gsub("/bin$", "/share/tperf") or nil
-  end
-  local file = debug.getinfo(1, "S").source
-  local source = file:match "^@(.*)lua/tperf/base/catalogue%.lua$"
-  local library = file:match "^@(.*/tperf)/base/catalogue%.lua$"
-  if source then list[#list + 1] = source == "" and "." or source end
-  if library then list[#list + 1] = library .. "/data" end -- as `make install-lua` puts it
-  list[#list + 1] = core.resource.prefix .. "/share/tperf"
-  return list
-end
-
-local function exists(path)
-  local file = io.open(path, "rb")
-  if file then file:close() end
-  return file ~= nil
-end
-
---- A path relative to the root that holds it, such as "systems/h100-sxm.yaml"; nil if no root does.
----@param path string
----@return string?
-function catalogue.below_root(path)
-  for _, root in ipairs(roots()) do
-    local name = path:sub(1, #root + 1) == root .. "/" and path:sub(#root + 2)
-    if name and (name:find "^systems/" or name:find "^models/" or name:find "^software/"
-      or name:find "^recipes/") then return name end
-  end
-end
-
---- The path of a relative name in the first root that has it; nil if none has.
-function catalogue.in_roots(name)
-  for _, root in ipairs(roots()) do
-    local path = root .. "/" .. name
-    if exists(path) then return path end
-  end
-end
 
 local function has_extension(name) return name:find "%.yaml$" ~= nil or name:find "%.json$" ~= nil end
 
@@ -70,7 +27,7 @@ end
 ---@return string[]
 function catalogue.list(kind)
   local names, sorted = {}, {}
-  for _, root in ipairs(roots()) do collect(root, kind, names, 3) end
+  for _, root in ipairs(roots.list()) do collect(root, kind, names, 3) end
   for name in next, names do sorted[#sorted + 1] = name end
   table.sort(sorted)
   return sorted
@@ -91,10 +48,10 @@ local renamed = {} -- kind -> old name -> new name
 -- The file of a name, in the first root that has it.
 local function in_roots(kind, name)
   if name:find("..", 1, true) or name:sub(1, 1) == "/" then return nil end
-  for _, root in ipairs(roots()) do
+  for _, root in ipairs(roots.list()) do
     for _, extension in ipairs(extensions) do
       local path = string.format("%s/%s/%s%s", root, kind, name, extension)
-      if exists(path) then return path end
+      if roots.exists(path) then return path end
     end
   end
 end
@@ -119,12 +76,12 @@ end
 ---@return string? message
 function catalogue.find(kind, name)
   if has_extension(name) then
-    if exists(name) then return name end
+    if roots.exists(name) then return name end
     return nil, string.format("cannot open %s", check.show(name))
   end
   local path = in_roots(kind, name)
   if path then return path end
-  if name:find("/", 1, true) and exists(name) then return name end
+  if name:find("/", 1, true) and roots.exists(name) then return name end
   path = of_old_name(kind, name)
   if path then return path end
   return nil, string.format("unknown %s %s%s%s; `tperf list %s` shows them all", kind:gsub("s$", ""),
@@ -185,8 +142,8 @@ local sharers = setmetatable({}, { __mode = "k" }) -- constructor -> function(hi
 
 --- The sharing form of a constructor, for the library's own use: asked for the same name again, it returns the same
 --- object as long as neither the file nor the object has changed. Scripts must not get hold of such an object.
----@param hidden boolean?  no script ever sees these objects, in answers or callbacks, so that nothing has changed them
----@param part string?  the field that the question is about: nobody looks at others of a script's own object
+---@param hidden boolean?  no script ever sees these objects, so they cannot have been changed
+---@param part string?     the only field of a script's own object that the question reads
 function catalogue.shared(constructor, hidden, part) return sharers[constructor](hidden, part) end
 
 local stamp, snapshot, unchanged = core.resource.stamp, core.resource.snapshot, core.resource.unchanged
@@ -231,6 +188,20 @@ end
 
 catalogue.metatables = {} -- of objects that hold only data, by name, so that such objects can be sent between processes
 
+-- The metatable of objects: absent fields come to __index, too.
+local function metatable_of(what, methods, derived)
+  catalogue.metatables[what] = {
+    __index = function(object, key)
+      local found = derived[key]
+      if found then return found(object) end
+      return methods[key]
+    end,
+    __tostring = function(object) return rawget(object, "name") or what end,
+    __name = what,
+  }
+  return catalogue.metatables[what]
+end
+
 --- Makes a constructor of checked objects. It takes a name, a path, a table with the content of a file, or an object.
 --- options: what ("tperf.system"), kind ("systems"), schema; optional: methods, renamed (deprecated name -> new name),
 --- and the hooks
@@ -241,17 +212,7 @@ function catalogue.constructor(options)
   local what, methods = options.what, options.methods or {}
   schemas[options.kind], renamed[options.kind] = options.schema, options.renamed
   local made = setmetatable({}, { __mode = "k" }) -- object -> its content when checked: unchanged, it needs no check
-  local derived = options.derived or {}
-  local metatable = {
-    __index = function(object, key) -- fields that are absent come here, too
-      local found = derived[key]
-      if found then return found(object) end
-      return methods[key]
-    end,
-    __tostring = function(object) return rawget(object, "name") or what end,
-    __name = what,
-  }
-  catalogue.metatables[what] = metatable
+  local metatable = metatable_of(what, methods, options.derived or {})
 
   local function build(label, content, origin)
     local object, message, path, is_unknown = check.fields(content, "", options.schema)
