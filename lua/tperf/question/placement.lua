@@ -1,4 +1,6 @@
 --- Placements where no search looks for the fastest: neighbours first, each axis as many GPUs of a fast domain as fit.
+local axes = require "tperf.describe.strategy.axes"
+local divisors = require "tperf.base.divisors"
 local nearest = require "tperf.base.nearest"
 local refusal = require "tperf.base.refusal"
 
@@ -17,14 +19,14 @@ function placement.fitting(n, limit)
   return best
 end
 
---- How many replicas the axes that fold over them take: those that share experts.
+--- How many replicas the axes that fold over them take, at least: those that share experts.
 ---@param s table  a strategy
 ---@param sizes integer[]  of its axes
 ---@return integer
 function placement.sharing(s, sizes)
   local folded, over, counted = 1, 1, {}
   for i, axis in ipairs(s.axes) do
-    if axis.folds and axis.cuts[1] == "experts" then
+    if axes.spreads(axis) then
       folded = folded * sizes[i]
       for _, name in ipairs(axis.folds) do
         local at = s.index[name]
@@ -33,7 +35,7 @@ function placement.sharing(s, sizes)
       end
     end
   end
-  return (folded + over - 1) // over
+  return folded // divisors.gcd(folded, over)
 end
 
 local function check_part(what, name, part, size)

@@ -5,11 +5,12 @@ local axes = {}
 
 --- The strategy that arguments ask for: by name, or the first that has all the axes that they name.
 ---@param given table  arguments
-function axes.asked(given)
+---@param serves boolean?  of those that serve
+function axes.asked(given, serves)
   if type(given) ~= "table" then return strategy.of "tensor" end
   if given.strategy ~= nil then return strategy.of(given.strategy) end
   for _, s in ipairs(strategy.all()) do
-    local has = true
+    local has = s.serves or not serves
     for _, other in ipairs(strategy.all()) do
       for _, name in ipairs(other.axis_names) do
         has = has and (given[name] == nil or s.index[name] ~= nil)
@@ -51,23 +52,30 @@ function axes.names()
   return names
 end
 
+--- Whether an axis cuts `what`: "tokens", "batch", "state" …
+---@return boolean
+function axes.cuts(axis, what)
+  for _, one in ipairs(axis.cuts) do
+    if one == what then return true end
+  end
+  return false
+end
+
+--- Whether experts alone are cut along an axis, whose groups are made of others' GPUs.
+---@return boolean
+function axes.spreads(axis) return axis.folds ~= nil and axes.cuts(axis, "experts") end
+
 --- The size of an axis where none is given. share: the sizes of the axes before it.
 ---@return integer  0: an axis that shards state does so over all replicas
 function axes.default(axis, model, share, rules)
   if axis.default then return axis.default(model, share, rules) end
-  for _, what in ipairs(axis.cuts) do
-    if what == "state" then return 0 end
-  end
-  return 1
+  return axes.cuts(axis, "state") and 0 or 1
 end
 
 --- Whether an axis of this size is worth a word: one that shards state over all replicas is none of its own.
 ---@return boolean
 function axes.shows(axis, size)
-  for _, what in ipairs(axis.cuts) do
-    if what == "state" then return size ~= nil and size > 0 end
-  end
-  return true
+  return not axes.cuts(axis, "state") or size ~= nil and size > 0
 end
 
 --- Says in a configuration what was chosen of a strategy's options.
@@ -82,7 +90,7 @@ end
 --- Whether an axis matters to a model: those that experts alone are cut along do where there are some.
 ---@return boolean
 function axes.matters(axis, model)
-  return model.experts ~= nil or not (axis.folds and axis.cuts[1] == "experts")
+  return model.experts ~= nil or not axes.spreads(axis)
 end
 
 return axes

@@ -116,7 +116,7 @@ end
 --- beside its products, see tensor.lua.
 fitting.options = {
   moe_dispatcher = { axis = "ep", choices = { "alltoall", "allgather", "deepep", "hybridep" }, quiet = true },
-  overlap_tp = { axis = "tp", choices = { "bulk", "none", "ring", "async" }, quiet = true },
+  overlap_tp = { axis = "tp", choices = { "bulk", "none", "ring", "async" }, quiet = true, serves = false },
 }
 
 --- The axis over which ZeRO shards the state of a part of the replicas: hybrid shards (HSDP). 0: over all of them.

@@ -28,7 +28,8 @@
 --   serves           false: it cuts sequences, and so nothing of a step of one token (true)
 --   options          { cp_kind = { axis = "cp", choices = { "all_gather", "ring" … } } }: named choices about an axis
 --                    that its functions find in the share, the first where none is given; searches take a list of them.
---                    quiet = true: configurations tell it only where it was asked for
+--                    quiet = true: configurations tell it only where it was asked for; serves = false: it changes
+--                    nothing of serving
 --   trains           false: searches of "all" strategies leave it out (true)
 --   features         the axis that cuts heads and features
 --   column, row, replicated, norm, heads, router, scan, embedding, head, cross_entropy   cuts, see below
@@ -146,6 +147,7 @@ end
 
 local option_schema = {
   axis = check.string(), choices = check.list(check.string(), { min = 1 }), quiet = check.boolean { default = false },
+  serves = check.boolean { default = true },
 }
 
 -- A copy of the options, checked. own: they are the strategy's own; else those about axes that it replaces are

@@ -106,7 +106,7 @@ local function fits_with(o, s, name, value)
 end
 
 local function advice(o)
-  local list, s = {}, axes.asked(o)
+  local list, s = {}, axes.asked(o, true)
   for _, change in ipairs(changes_of(s)) do
     for i = 2, #change do
       local name, value = change[1], change[i]
@@ -216,7 +216,7 @@ end
 ---  ops                    { phase, part, layers, block, name, time, compute_time, exposed_memory_time, comm_time,
 ---                         flops, bytes, intensity, bound, weight_bytes } of one layer or end, averaged over steps
 function infer.run(given)
-  local s = axes.asked(given)
+  local s = axes.asked(given, true)
   problem.refuse_axes("tperf.infer", given, { s })
   local o = check.record("tperf.infer", given, schema_of(s))
   o.strategy = s

@@ -239,7 +239,7 @@ end
 ---  candidates, feasible   how many were tried; how many fit and keep the limits
 ---  reason       why there are none
 function search_inference.run(given)
-  local s = axes.asked(given)
+  local s = axes.asked(given, true)
   problem.refuse_axes("tperf.search_inference", given, { s })
   local o = check.record("tperf.search_inference", given, schema_of(s))
   o.strategy = s
