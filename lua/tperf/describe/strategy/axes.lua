@@ -32,12 +32,15 @@ local function add(list, known, s, name, entry)
 end
 
 --- All axes and options of all strategies, each once: what multiplies GPUs, options, what is folded.
+---@param serves boolean?  of strategies that serve
 ---@return table[] list  of { name =, axis = or option =, strategies = names }
-function axes.every()
+function axes.every(serves)
   local plain, options, folded, known = {}, {}, {}, {}
   for _, s in ipairs(strategy.all()) do
+    if serves and not s.serves then goto next end
     for _, axis in ipairs(s.axes) do add(axis.folds and folded or plain, known, s, axis.name, { axis = axis }) end
     for _, name in ipairs(s.option_names) do add(options, known, s, name, { option = s.options[name] }) end
+    ::next::
   end
   table.move(options, 1, #options, #plain + 1, plain)
   return table.move(folded, 1, #folded, #plain + 1, plain)

@@ -3,6 +3,7 @@ local from = require "tperf.cli.ask.from"
 local options = require "tperf.base.options"
 local precision = require "tperf.describe.precision"
 local question = require "tperf.cli.ask.serving"
+local serving_axes = require "tperf.cli.serving_axes"
 local settings = require "tperf.cli.ask.settings"
 
 local SEARCH <const> = { "gpus", "top", "pareto" }
@@ -77,11 +78,10 @@ With --slo and --rate and nothing said of what serves, the fewest GPUs that serv
   options = options.join({
     { long = "system", short = "s", value = "NAME", from = "systems files",
       help = "what it runs on (`tperf list systems`, or a file)" },
-    { long = "tp", value = "N", kind = "integer", help = "GPUs that cut layers (default 1)" },
+  }, serving_axes.options "integer", {
     { long = "pp", value = "N", kind = "integer", help = "stages that hold layers in turn (default 1)" },
     { long = "attention-dp", value = "N", kind = "integer",
       help = "ranks of a replica, which share experts (default 1)" },
-    { long = "ep", value = "N", kind = "integer", help = "replicas that share experts (default 1)" },
     { long = "software", value = "NAME", from = "software", help = "the engine: vllm (default), sglang, tensorrt-llm" },
     { long = "sampling", value = "NAME", from = { "greedy", "random", "top_p", "none" },
       help = "how tokens are drawn (default greedy)" },
