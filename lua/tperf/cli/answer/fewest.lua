@@ -12,7 +12,7 @@ fewest.options = {
   { long = "prompt", short = "p", value = "N", min = 1, kind = "integer",
     help = "of the fewest that serve it: tokens of a prompt" },
   { long = "generate", short = "n", value = "N", min = 1, kind = "integer", help = "tokens of an answer" },
-  { long = "weight-dtype", value = "NAME", help = "how served weights are stored (default bf16)" },
+  { long = "weight-dtype", value = "NAME", help = "how served weights are stored (default: the checkpoint's)" },
   { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
 }
 

@@ -268,7 +268,6 @@ end
 ---  seq                new tokens of each sequence (the model's seq), and context: tokens before them, in the cache
 ---  ep                 GPUs that experts are spread over
 ---  dtype, weight_dtype, kv_dtype   "bf16"; matrix_dtype: in which products with weights multiply (dtype)
----  expert_dtype, expert_matrix_dtype   the same of routed experts, where they differ
 function strategy.share(s, model, micro_batch, sizes, rules, options)
   local share = {
     micro_batch = micro_batch, seq = model.seq, rules = rules, ep = 1,

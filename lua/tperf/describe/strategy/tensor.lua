@@ -85,8 +85,6 @@ local function product(p, o, given, cut)
   given.dtype, given.weight_dtype, given.matrix_dtype = p.dtype, p.weight_dtype, p.matrix_dtype
   if o.experts then
     given.experts, given.active = o.experts, o.active
-    given.weight_dtype = p.expert_dtype or p.weight_dtype
-    given.matrix_dtype = p.expert_matrix_dtype or p.matrix_dtype
     return adapters.attach(p, o, given, cut, op.grouped_linear(given))
   end
   given.tied, given.weights_elsewhere = o.tied, o.weights_elsewhere

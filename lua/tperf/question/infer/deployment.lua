@@ -38,8 +38,6 @@ serving.schema = {
   prefill_batch = size,
   weight_dtype = check.choice { STORED, optional = true }, kv_dtype = check.choice { STORED, default = "bf16" },
   compute_dtype = check.choice { MULTIPLIED, optional = true },
-  expert_dtype = check.choice { STORED, optional = true },
-  expert_compute_dtype = check.choice { MULTIPLIED, optional = true },
   precision = precision.optional,
   sequence_parallel = check.boolean { default = false },
   reserve = check.number { min = 0, max = 0.99, default = 0.1 },
@@ -165,7 +163,6 @@ function serving.variant(s, o, mode, seq, context)
     recompute = "none", sequence_parallel = mode == "prefill" and o.sequence_parallel or false, mode = mode, seq = seq,
     context = context, weight_dtype = op_dtype[o.weight_dtype] or o.weight_dtype,
     kv_dtype = op_dtype[o.kv_dtype] or o.kv_dtype, matrix_dtype = o.other_dtype, sampling = o.sampler,
-    expert_dtype = op_dtype[o.expert_dtype] or o.expert_dtype, expert_matrix_dtype = o.expert_compute_dtype,
   }
   for _, name in ipairs(s.option_names) do variant[name] = o[name] end
   return variant
@@ -190,9 +187,9 @@ end
 
 local function shape_of(p, c, own, micro_batch)
   local o, plan = p.o, p.plan
-  local key = ("%s %d %d %d %d %d %s %s %s %s %s %s %s"):format(table.concat(own, " "), c.pp, micro_batch,
-    c.prefill_batch, o.prompt, o.generate, o.weight_dtype, o.kv_dtype, o.compute_dtype, o.sequence_parallel,
-    o.expert_dtype, o.expert_compute_dtype, serving.chosen(p.strategy, o))
+  local key = ("%s %d %d %d %d %d %s %s %s %s %s"):format(table.concat(own, " "), c.pp, micro_batch, c.prefill_batch,
+    o.prompt, o.generate, o.weight_dtype, o.kv_dtype, o.compute_dtype, o.sequence_parallel,
+    serving.chosen(p.strategy, o))
   local shape = plan.shapes[key]
   if not shape then
     if plan.count >= CACHED then plan.shapes, plan.count = {}, 0 end

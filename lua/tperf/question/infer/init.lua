@@ -189,8 +189,6 @@ end
 ---  weight_dtype, kv_dtype  how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32,
 ---                         fp16, fp8, int8, fp4, int4)
 ---  compute_dtype          in which products with weights multiply (as precision says, or "bf16"; fp16, fp8, int8, fp4)
----  expert_dtype, expert_compute_dtype   the same of routed experts, where they differ: gpt-oss has experts of 4 bits
----                         beside 16-bit attention ("fp4" and, on GPUs of Hopper, "bf16")
 ---  attention              "flash" (default), "unfused"
 ---  sequence_parallel      whether tp cuts the residual stream of prompts by tokens (false)
 ---  fast                   GPUs of each axis in one fast domain: { tp =, ep =, pp = }; as many as fit

@@ -183,7 +183,7 @@ end
 ---  ep, etp                GPUs that experts are spread over, that cut each expert (1; as tp): out of tp x cp x ranks.
 ---                         Without attention_dp so many of the replicas as they take are ranks
 ---  cp_kind, moe_dispatcher   options of the strategy
----  precision, weight_dtype, kv_dtype, compute_dtype, expert_dtype, expert_compute_dtype  as tperf.infer has them
+---  precision, weight_dtype, kv_dtype, compute_dtype   as tperf.infer has them
 ---  rules                  "default"
 ---  gpu_hour               dollars per GPU-hour, in place of the system's price
 ---  memory_utilization     part of the memory that the engine may use, from which num_blocks follows (the engine's)

@@ -49,8 +49,8 @@ local known, count = {}, 0
 ---@param o table  checked arguments of tperf.serve
 function memory.of(p, o)
   local key = table.concat({ workload.signature(p.model), workload.signature(p.system), p.rules.name, ranks.key(p, o), o.pp,
-    o.weight_dtype, p.weights and p.weights.key or "", o.kv_dtype, o.compute_dtype, tostring(o.expert_dtype),
-    tostring(o.expert_compute_dtype), o.engine.max_num_batched_tokens, o.engine.max_num_seqs }, " ")
+    o.weight_dtype, p.weights and p.weights.key or "", o.kv_dtype, o.compute_dtype,
+    o.engine.max_num_batched_tokens, o.engine.max_num_seqs }, " ")
   if not known[key] then
     if count >= KEPT then known, count = {}, 0 end
     known[key], count = held_by(p, o), count + 1

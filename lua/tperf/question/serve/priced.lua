@@ -25,7 +25,6 @@ priced.schema = {
   pp = serving.size,
   weight_dtype = serving.schema.weight_dtype, kv_dtype = serving.schema.kv_dtype,
   compute_dtype = serving.schema.compute_dtype, precision = serving.schema.precision,
-  expert_dtype = serving.schema.expert_dtype, expert_compute_dtype = serving.schema.expert_compute_dtype,
   memory_utilization = check.number { above = 0, max = 1, optional = true },
   software = check.any(optional), host = engines.host_checker, gpu_hour = serving.schema.gpu_hour,
   sampling = check.choice { sampling.KINDS, default = "greedy" },
@@ -60,8 +59,7 @@ function priced.problem(o, s)
   local given = {
     model = o.model, system = o.system, rules = o.rules, attention = "flash", prompt = 1, generate = 1,
     weight_dtype = o.weight_dtype, kv_dtype = o.kv_dtype, compute_dtype = o.compute_dtype, precision = o.precision,
-    expert_dtype = o.expert_dtype, expert_compute_dtype = o.expert_compute_dtype, sequence_parallel = false,
-    reserve = 0, strategy = s,
+    sequence_parallel = false, reserve = 0, strategy = s,
   }
   for _, name in ipairs(s.option_names) do given[name] = o[name] end
   local profile, p = engines.of(o.software), serving.problem(WHAT, given)

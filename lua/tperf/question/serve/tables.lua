@@ -195,8 +195,8 @@ function tables.of(p, o, fast)
   local longest = math.min(rounded(math.min(p.model.context or LONGEST, engine.max_model_len)), LONGEST)
   local drafts = engine.speculation and engine.speculation.tokens or 0
   local key = table.concat({ workload.signature(p.model), workload.signature(p.system), p.rules.name, ranks.key(p, o),
-    o.weight_dtype, p.weights and p.weights.key or "", o.kv_dtype, o.compute_dtype, tostring(o.expert_dtype),
-    tostring(o.expert_compute_dtype), o.sampling, kernels_of(p.profile), seqs, most, longest, drafts }, " ")
+    o.weight_dtype, p.weights and p.weights.key or "", o.kv_dtype, o.compute_dtype, o.sampling,
+    kernels_of(p.profile), seqs, most, longest, drafts }, " ")
   if not known[key] then
     if count >= KEPT then known, count = {}, 0 end
     known[key], count = made_of(p, o, fast, seqs, most, longest), count + 1

@@ -8,8 +8,8 @@ local serving_axes = require "tperf.cli.serving_axes"
 local LISTS <const> = options.join(serving_axes.names(), { "pp", "batch" }) -- that may be lists
 
 local QUESTION = {
-  "prompt", "generate", "prefill_batch", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "expert_dtype",
-  "expert_compute_dtype", "attention", "rules", "reserve", "gpu_hour", "software", "pp", "batch",
+  "prompt", "generate", "prefill_batch", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "attention",
+  "rules", "reserve", "gpu_hour", "software", "pp", "batch",
 }
 QUESTION = options.join(QUESTION, serving_axes.chosen())
 local SEARCH = { "gpus", "ttft", "tpot", "objective", "top" }
@@ -165,8 +165,6 @@ With -g, the best ways to use so many GPUs:
     { long = "weight-dtype", value = "NAME", help = "how all weights are stored (default: likewise)" },
     { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
     { long = "compute-dtype", value = "NAME", help = "in which weights are multiplied (default: likewise)" },
-    { long = "expert-dtype", value = "NAME", help = "how routed experts are stored (default: as weights)" },
-    { long = "expert-compute-dtype", value = "NAME", help = "in which they multiply (default: as other weights)" },
     { long = "attention", value = "NAME", from = { "flash", "unfused" }, help = "flash (default) or unfused" },
     { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free (default 0.1)" },
     { long = "gpu-hour", value = "DOLLARS", kind = "number", help = "price of a GPU-hour" },

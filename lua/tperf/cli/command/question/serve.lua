@@ -90,8 +90,6 @@ With --slo and --rate and nothing said of what serves, the fewest GPUs that serv
     { long = "weight-dtype", value = "NAME", help = "how all weights are stored (default: likewise)" },
     { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
     { long = "compute-dtype", value = "NAME", help = "in which products with weights multiply (default: likewise)" },
-    { long = "expert-dtype", value = "NAME", help = "how routed experts are stored (default: as weights)" },
-    { long = "expert-compute-dtype", value = "NAME", help = "in which they multiply (default: as other weights)" },
     { long = "gpu-memory-utilization", value = "PART", kind = "number",
       help = "part of the memory that the engine may use (default: its own)" },
     { long = "host", value = "NAME=TIME,...",
