@@ -191,7 +191,7 @@ end
 ---  compute_dtype          in which products with weights multiply (as precision says, or "bf16"; fp16, fp8, int8, fp4)
 ---  attention              "flash" (default), "unfused"
 ---  sequence_parallel      whether tp cuts the residual stream of prompts by tokens (false)
----  fast                   GPUs of each axis in one fast domain: { tp =, ep =, pp = }; as many as fit
+---  fast                   GPUs of each axis in one fast domain: { tp =, ep =, pp = }; what answers a request first
 ---  reserve                part of the HBM that stays free (0.1)
 ---  gpu_hour               dollars per GPU-hour, in place of the system's price
 ---  rules                  "default"

@@ -9,12 +9,21 @@ local memory = {}
 
 local WHAT <const> = "tperf.serve"
 local KEPT <const> = 256 -- deployments
+local USUAL <const> = { batch = 32, prompt = 1024, generate = 256 } -- by which a placement is chosen
 local LOGIT_BYTES <const> = 30 -- of a logit in 16 and 32 bits, sorted, with its place, its probability and their sum
+
+-- The placement that answers a batch of usual requests first.
+local function usual_placement(p, c, shards)
+  local usual = setmetatable({ batch = USUAL.batch }, { __index = c })
+  p.o.prompt, p.o.generate = ranks.whole(USUAL.prompt, shards), USUAL.generate
+  return serving.evaluate(p, usual).placement
+end
 
 -- Bytes on one GPU: weights and buffers of the largest step; the cache of a token, and what a request has besides.
 local function held_by(p, o)
   local c, shards = { pp = o.pp, dp = o.sharing, batch = 1, prefill_batch = 1 }, ranks.shards(o, p)
   for i, name in ipairs(p.strategy.axis_names) do c[name] = o.own[i] end
+  c.placement = usual_placement(p, c, shards)
   p.o.generate = 1
   local function held(prompt)
     p.o.prompt = prompt
