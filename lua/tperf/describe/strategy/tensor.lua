@@ -137,22 +137,15 @@ function tensor.router(p, o)
   }
 end
 
---- The scan of this GPU's rows; where the sequence is cut, every GPU's last state goes to the others (arXiv 2405.21060,
---- section 8.2).
+--- The scan of this GPU's rows, and what GPUs that share the sequence tell each other.
 function tensor.scan(p, o)
-  local ops = {
+  local states = fitting.states(p, 4.0 * p.micro_batch * o.heads * o.head_dim * o.state)
+  return {
     op.scan {
       name = o.name, batch = p.micro_batch, seq = p.seq // shards_of(p), heads = o.heads, head_dim = o.head_dim,
       groups = o.groups, state = o.state, chunk = o.chunk, step = p.mode == "decode", dtype = p.dtype,
-    },
+    }, table.unpack(states),
   }
-  if shards_of(p) > 1 then
-    ops[2] = op.collective {
-      name = "states", kind = "all_gather", axis = "cp", bytes = 4.0 * p.micro_batch * o.heads * o.head_dim * o.state,
-      share = true,
-    }
-  end
-  return ops
 end
 
 function tensor.inner(p, width) return 1.0 * whole(p) * split(p, width, { name = "inner" }) end
