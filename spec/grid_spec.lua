@@ -85,13 +85,13 @@ describe("an axis of one's own", function()
       for name, value in pairs(more) do q[name] = value end
       return tperf.infer(q)
     end
-    local racks, replicas = of { strategy = "racks", rack = 4 }, of { dp = 4 }
+    local apart, replicas = of { strategy = "racks", rack = 4 }, of { dp = 4 }
     for _, field in ipairs { "gpus", "ttft", "tpot", "tokens_per_second", "prefill_tokens_per_second", "max_batch",
       "decode_tokens_per_second", "tokens_per_second_per_gpu", "energy_per_token" } do
-      assert.near(replicas[field], racks[field], 1e-12 * replicas[field])
+      assert.near(replicas[field], apart[field], 1e-12 * replicas[field])
     end
     for _, part in ipairs { "input", "output", "total", "generated" } do
-      assert.near(replicas.cost[part], racks.cost[part], 1e-12)
+      assert.near(replicas.cost[part], apart.cost[part], 1e-12)
     end
     local found = tperf.search_inference { model = "llama-3.1-8b", system = "h100-sxm", gpus = 8, prompt = 512,
       generate = 64, strategy = "racks", top = 1000 }

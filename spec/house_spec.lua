@@ -197,6 +197,34 @@ describe("the Lua files", function()
     none(wrong)
   end)
 
+  -- Strategies name their axes; others ask what an axis cuts. tp1 and tp2 are words of the published SUMMA layer, and
+  -- what reads or writes other stacks' files, or tables, speaks of these stacks' axes.
+  it("know no axis by its name but in strategies", function()
+    local tperf, names, wrong, seen = require "tperf", {}, {}, 0
+    for _, s in ipairs(tperf.strategy.all()) do
+      for _, name in ipairs(s.built_in and s.axis_names or {}) do names[name] = true end
+    end
+    names.shard = nil -- a word of products, too
+    local foreign = { import = true, export = true, compat = true, measured = true, strategy = true }
+    local summa = { ["lua/tperf/describe/arch/layer/attention.lua"] = true, ["lua/tperf/describe/arch/layer/gpt.lua"] = true,
+      ["lua/tperf/cli/ask/from.lua"] = true, ["lua/tperf/cli/command/question/serve.lua"] = true }
+    for _, path in ipairs(lua_files) do
+      local inside = path:match "^lua/tperf/([%w_]+)"
+      if inside and not foreign[inside] and not summa[path] then
+        seen = seen + 1
+        for number, line in ipairs(lines_of(path)) do
+          local code = line:gsub("^%s*%-%-.*", ""):gsub(" %-%- .*", "")
+          for word in code:gmatch '["%.]([%a][%w]*)%f[^%w_]' do
+            local quoted = code:find('"' .. word .. '"', 1, true) or code:find("[%w%])]%." .. word .. "%f[^%w_]")
+            if names[word] and quoted then wrong[#wrong + 1] = ("%s:%d: %s"):format(path, number, line) end
+          end
+        end
+      end
+    end
+    assert.is_true(seen > 150)
+    none(wrong)
+  end)
+
   it("require what lies below them only", function()
     -- Reports read results: the questions and what they ask do not know them. The writers of files are anybody's, and
     -- so is the style of pages. A web page stands beside the command line, whose options its forms are.

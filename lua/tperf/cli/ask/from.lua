@@ -69,7 +69,8 @@ local function refuse(launch, ignored)
 end
 
 -- What the search leaves open, as it does without a file.
-local OPEN <const> = { strategy = true, micro_batch = true, zero = true, recompute = true, recompute_modules = true, recompute_method = true, recompute_num_layers = true,
+local OPEN <const> = { strategy = true, micro_batch = true, zero = true, recompute = true,
+  recompute_modules = true, recompute_method = true, recompute_num_layers = true,
   sequence_parallel = true, schedule = true, virtual_stages = true }
 for _, name in ipairs(axes.names()) do OPEN[name] = true end
 

@@ -26,8 +26,10 @@ end
 -- The command that starts a deployment, alone on standard output.
 local function launch(values, d, asked)
   local e = asked.engine
-  io.write(require "tperf".report.launch({ tp = d.tp, pp = d.pp, dp = d.replicas, ep = d.ep,
-    batch = d.max_num_seqs or e.max_num_seqs }, values.launch, { model = asked.model,
+  local strategy, ranks, ep = require "tperf.describe.strategy.axes".asked(d, true).name, d.attention_dp or 1, d.ep
+  if ranks > 1 and not ep then ep = (d.tp or 1) * ranks // (d.etp or d.tp or 1) end -- over all of them
+  io.write(require "tperf".report.launch({ strategy = strategy, tp = d.tp, pp = d.pp, dp = ranks > 1 and ranks
+    or d.replicas, ep = ep, etp = d.etp, batch = d.max_num_seqs or e.max_num_seqs }, values.launch, { model = asked.model,
     max_tokens = d.max_num_batched_tokens or e.max_num_batched_tokens, seq_max = e.max_model_len,
     kv_dtype = asked.kv_dtype ~= "bf16" and asked.kv_dtype or nil, weight_dtype = asked.weight_dtype,
     memory_utilization = asked.memory_utilization,
