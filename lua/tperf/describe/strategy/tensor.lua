@@ -94,6 +94,7 @@ end
 function tensor.column(p, o)
   local rows, axis = o.rows or shard(p), p.features
   local given = { tokens = tensor.inner_tokens(p, o.rows), n_in = o.n_in, n_out = o.local_out or split(p, o.n_out, o) }
+  if o.experts and p.sequence_parallel then return product(p, o, given, "column") end -- of rows gathered before it
   if not p.rules.columns_gather then
     given.input_grad = axis
   elseif o.gathered then -- the product that gathered it sums up the gradient, too

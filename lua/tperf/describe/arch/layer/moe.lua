@@ -60,6 +60,19 @@ local function load(m, p, lie)
   return rows, (e.count / dispatch.gpus(p)) * (1 - (1 - e.top_k / e.count) ^ tokens)
 end
 
+-- Rows of all GPUs that cut an expert come together before its first product, whose input they stay: Megatron-Core's
+-- dispatcher gathers them, and its grouped products communicate nothing (moe/token_dispatcher.py, dispatch_postprocess;
+-- explicit_expert_comm of its extensions/transformer_engine.py). Where each GPU has the whole stream it has all rows.
+local function gather_rows(m, p, rows, lie)
+  if not p.sequence_parallel or lie.cut == 1 then return {} end
+  return {
+    op.collective {
+      name = "gather-rows", kind = "all_gather", axis = p.expert_features or p.features,
+      bytes = BYTES * 1.0 * m.hidden * rows * lie.cut,
+    },
+  }
+end
+
 -- Tokens of several replicas, for experts that are cut over all their GPUs; back go sums.
 local function meet(m, p, lie, name, kind)
   if lie.gathered == 1 then return {} end
@@ -161,6 +174,7 @@ local function inside(m, p)
     ops[#ops + 1] = p:replicated { name = "latent-in", n_in = m.hidden, n_out = e.latent, input_kept_elsewhere = true }
   end
   ops[#ops + 1] = exchange(narrow, p, "dispatch", rows, lie, rows)
+  parts.append(ops, gather_rows(narrow, p, rows, lie))
   local mlp = parts.mlp(narrow, of_experts(p), e.ffn, {
     rows = rows, experts = e.count // dispatch.gpus(p), active = active, gathered = summed_later,
     partial = summed_later,
