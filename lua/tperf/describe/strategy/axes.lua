@@ -58,10 +58,8 @@ end
 --- Whether an axis cuts `what`: "tokens", "batch", "state" …
 ---@return boolean
 function axes.cuts(axis, what)
-  for _, one in ipairs(axis.cuts) do
-    if one == what then return true end
-  end
-  return false
+  local cuts = axis.cuts
+  return cuts[1] == what or cuts[2] == what or cuts[3] == what or cuts[4] == what or cuts[5] == what or cuts[6] == what
 end
 
 --- Whether experts alone are cut along an axis, whose groups are made of others' GPUs.
@@ -78,7 +76,7 @@ end
 --- Whether an axis of this size is worth a word: one that shards state over all replicas is none of its own.
 ---@return boolean
 function axes.shows(axis, size)
-  return not axes.cuts(axis, "state") or size ~= nil and size > 0
+  return axis.cuts[1] ~= "state" or size ~= nil and size > 0
 end
 
 --- Says in a configuration what was chosen of a strategy's options.
