@@ -4,7 +4,8 @@
 -- As in strategy "context", cp GPUs share a sequence and each has all weights of the layer. There, every GPU attends
 -- with its part of the queries, and gathers all keys and values. Here, an all-to-all turns a part of the sequence with
 -- all heads into the whole sequence with a part of the heads, and a second one turns the result back. Context moves
--- 2 kv_heads heads of every token to each GPU, this 2 (heads + kv_heads) / cp; but tp x cp cannot exceed the heads.
+-- 2 kv_heads heads of every token to each GPU, this 2 (heads + kv_heads) / cp; but tp x cp cannot exceed the heads. It
+-- trains, and it serves: tperf.infer, tperf.serve and their searches take it by its name.
 local tperf = require "tperf"
 local op = tperf.op
 
@@ -41,10 +42,16 @@ function ulysses.heads(p, heads, kv_heads)
   }
 end
 
--- One all-to-all of queries, keys and values before attention, one of its result after it, 16-bit numbers.
+-- One all-to-all of queries, keys and values before attention, one of its result after it, 16-bit numbers. A token that
+-- is decoded is whole on every GPU, which attends with its own heads to the keys that it keeps; results are gathered.
 function ulysses.exchange(p, cut, shape)
   if p.cp == 1 then return {}, {} end
   local tokens = p.micro_batch * p.seq
+  if p.mode == "decode" then
+    local bytes = 2.0 * tokens * cut.heads * (shape.value_dim or shape.head_dim)
+    local gather = op.collective { name = "gather-heads", kind = "all_gather", axis = "cp", bytes = bytes, share = true }
+    return {}, { gather }
+  end
   local function all_to_all(name, width)
     return { op.collective { name = name, kind = "all_to_all", axis = "cp", bytes = 2.0 * tokens * width } }
   end

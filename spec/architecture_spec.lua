@@ -38,13 +38,13 @@ local function each_op(model, o, visit)
   lay(made.last, nil, 1, "last")
 end
 
--- Parameters on one GPU by part, and each op's in order.
+-- Parameters on one GPU by part, and in order those of each op that has some.
 local function weights(model, o)
   local sum, list = { layer = 0, first = 0, last = 0, mtp = 0 }, {}
   each_op(model, o, function(op, times, part)
     local n = op.tied and 0 or op.weight_bytes / BYTES * times
     sum[part] = sum[part] + n
-    list[#list + 1] = { name = op.name, n = n, expert = op.expert }
+    if op.weight_bytes > 0 then list[#list + 1] = { name = op.name, n = n, expert = op.expert } end
   end)
   return sum, list
 end

@@ -44,6 +44,61 @@ describe("a fast domain", function()
     end
   end)
 
+  -- Everybody's GPUs in a domain of d can lie so in one of d + 1, and whoever chooses by the latency is no later there.
+  local function never_later(what, domains, latency)
+    local least = math.huge
+    for _, domain in ipairs(domains) do
+      local seconds = latency(domain)
+      assert.is_true(seconds <= least * (1 + 1e-12),
+        ("%s, domains of %d: %.17g s after %.17g s"):format(what, domain, seconds, least))
+      least = seconds
+    end
+  end
+
+  local function machine(base, domain)
+    return tperf.system(base):with {
+      network = { fast = { domain = domain } }, accelerator = { hbm = { capacity = 2e12 } },
+    }
+  end
+
+  local function with(question, sizes)
+    for name, value in pairs(sizes) do question[name] = value end
+    return question
+  end
+
+  it("makes no answer later by being larger", function()
+    local all = {}
+    for domain = 1, 144 do all[domain] = domain end
+    for _, case in ipairs {
+      { "llama-3.1-70b", "h100-sxm", { tp = 8, pp = 4 } }, { "llama-3.1-8b", "b200-sxm", { tp1 = 4, tp2 = 8 } },
+      { "mixtral-8x7b", "h100-sxm", { tp = 2, ep = 4, pp = 2 } },
+      { "qwen3-30b-a3b", "b200-sxm", { tp = 2, cp = 9, ep = 16, etp = 1 } },
+      { "deepseek-v3", "gb200-nvl72", { tp = 8, cp = 4, ep = 32, etp = 1, pp = 3 } },
+      { "kimi-k2", "gb200-nvl72", { tp = 2, ep = 48, etp = 1, pp = 4 } },
+    } do
+      local model, base, sizes = table.unpack(case)
+      never_later(model, all, function(domain)
+        return tperf.infer(with({ model = model, system = machine(base, domain), prompt = 7200, generate = 64,
+          batch = 4 }, sizes)).latency
+      end)
+    end
+  end)
+
+  it("makes no served request later by being larger", function()
+    for _, case in ipairs {
+      { "llama-3.1-8b", "h100-sxm", { tp = 8, pp = 2 }, 16 },
+      { "qwen3-30b-a3b", "b200-sxm", { tp = 2, cp = 9, attention_dp = 4, etp = 1, ep = 8 }, 24 },
+    } do
+      local model, base, sizes, most = table.unpack(case)
+      local domains = {}
+      for domain = 1, most do domains[domain] = domain end
+      never_later(model, domains, function(domain)
+        return tperf.serve(with({ model = model, system = machine(base, domain), load = { concurrency = 8 }, count = 16,
+          prompt = 900, output = 100, engine = { max_num_seqs = 64, max_num_batched_tokens = 2048 } }, sizes)).e2e.mean
+      end)
+    end
+  end)
+
   it("is filled under the published rules", function()
     local request = {
       model = "subramanian2024/gpt3_1T", system = tperf.system "subramanian2024/B200", gpus = 1024, global_batch = 4096,

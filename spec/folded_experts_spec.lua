@@ -33,7 +33,12 @@ describe("experts that are whole", function()
     local a, b = op_of(cut, "dispatch").forward.comms[1], op_of(whole, "dispatch").forward.comms[1]
     assert.same({ "all_to_all", "ep", 4 }, { a.kind, a.axis, a.gpus })
     assert.same({ "all_to_all", "ep", 8 }, { b.kind, b.axis, b.gpus })
-    assert.equal("etp", op_of(cut, "fc1").forward.comms[1].axis)
+    local gathered = op_of(cut, "gather-rows")
+    assert.same({ "all_gather", "etp" }, { gathered.forward.comms[1].kind, gathered.forward.comms[1].axis })
+    assert.equal("reduce_scatter", gathered.backward.comms[1].kind)
+    assert.same({}, op_of(cut, "fc1").forward.comms)
+    assert.equal("etp", op_of(cut, "fc2").forward.comms[1].axis)
+    assert.is_nil(op_of(whole, "gather-rows"))
     for _, name in ipairs { "fc1", "fc2" } do assert.same({}, op_of(whole, name).forward.comms) end
   end)
 
@@ -93,6 +98,88 @@ describe("memory of folded layouts", function()
       assert.near(4 * (dense + experts), c.memory.gradients, 1)
       -- Master copies and two moments in 32 bits, sharded over the replicas of each (ZeRO 1).
       assert.near(12 * (dense / replicas + experts / expert_replicas), c.memory.optimizer, 1)
+    end)
+  end
+end)
+
+-- The same with dense first layers and shared experts, with the distributed optimizer and without it, and what the
+-- layers keep for the backward pass. s tokens of a sequence, b = 1 of them in a micro-batch, h features; T = s / (tp
+-- cp) rows on a GPU between blocks, where the sequence is cut by tp, too (arXiv 2205.05198, section 4.2.2), and Q = s /
+-- cp rows of products. Every count below is of 16-bit numbers unless it says bytes.
+describe("all bytes of folded layouts", function()
+  local H <const>, HEADS <const>, KV <const>, D <const>, SEQ <const> = 2048, 32, 4, 128, 4096
+  local E <const>, K <const>, F <const> = 128, 8, 768 -- experts, of a token, width of one
+  local DENSE <const>, SHARED <const> = 6144, 1024 -- widths of the dense layers' MLP and of the shared expert
+
+  local function model(layers, dense)
+    return tperf.model(MODEL):with { layers = layers, ffn = DENSE,
+      experts = { dense_layers = dense, shared = 1, shared_ffn = SHARED } }
+  end
+
+  local function trained(sizes, layers, dense, zero)
+    return tperf.train {
+      model = model(layers, dense), system = "h100-sxm", strategy = "context", tp = sizes.tp, cp = sizes.cp,
+      dp = sizes.dp, ep = sizes.ep, etp = sizes.etp, global_batch = sizes.dp, zero = zero, software = "none",
+    }
+  end
+
+  -- Attention keeps its norm's input, that of qkv, which is the norm's output, both on T rows; the norms of queries and
+  -- keys their inputs; queries, keys and values; and the output projection's input, cut by heads over tp on Q rows: so
+  -- 2 (2 h + (HEADS + KV) d + (HEADS + 2 KV) d + HEADS d) T bytes. Fused kernels have 4 bytes a row and head of
+  -- log-sum-exp in place of 2205.05198's 5 a s^2 (section 4.1).
+  local function attention(t)
+    return 2 * (2 * H + (HEADS + KV) * D + (HEADS + 2 * KV) * D + HEADS * D) * t + 4 * HEADS * t
+  end
+
+  -- A gated MLP of width w: two inputs of the activation, one of the last product, on Q rows and w / tp features.
+  local function mlp(width, t) return 2 * 3 * width * t end
+
+  -- The dense layer's MLP: the norm's input, its output.
+  local function dense_layer(t) return attention(t) + 2 * 2 * H * t + mlp(DENSE, t) end
+
+  -- Experts: the norm's input and its output once, for router, dispatch and shared expert; the scores in fp32, 4 E T
+  -- bytes. Each GPU sends k T rows and gets as many where tokens are spread evenly, whatever ep is. The etp GPUs of an
+  -- expert gather theirs, k T etp rows: the input of the first product stays (Megatron-Core's dispatcher gathers it,
+  -- see tperf/describe/arch/layer/moe.lua), 2 h k T etp bytes; activation's inputs and the last product's are f / etp
+  -- wide on all of these rows, 2 x 3 f k T bytes. The shared expert is cut by tp as a dense MLP.
+  local function expert_layer(t, etp)
+    return attention(t) + 2 * 2 * H * t + 4 * E * t + 2 * H * K * t * etp + mlp(F, K * t) + mlp(SHARED, t)
+  end
+
+  for _, case in ipairs {
+    { "ep folded over tp", { tp = 4, cp = 1, dp = 4, ep = 4, etp = 1 } },
+    { "ep folded over cp and dp", { tp = 1, cp = 4, dp = 4, ep = 16, etp = 1 } },
+    { "ep folded over tp, cp and dp", { tp = 4, cp = 2, dp = 8, ep = 64, etp = 1 } },
+    { "etp as large as tp", { tp = 4, cp = 1, dp = 8, ep = 8, etp = 4 } },
+    { "etp smaller than tp", { tp = 4, cp = 1, dp = 4, ep = 8, etp = 2 } },
+    { "etp larger than tp", { tp = 1, cp = 4, dp = 2, ep = 4, etp = 2 } },
+  } do
+    local name, sizes = table.unpack(case)
+    local gpus = sizes.tp * sizes.cp * sizes.dp
+    local t = SEQ / (sizes.tp * sizes.cp)
+
+    it("of weights, gradients and optimizer are right by hand: " .. name, function()
+      -- Two layers, one of them dense. Cut by tp: attention (qkv and projection), the dense MLP, the shared expert's,
+      -- embedding and head. Whole: norms of the layer and of heads, the router, the last norm. By etp ep: experts.
+      local cut = 2 * (H * (HEADS + 2 * KV) * D + HEADS * D * H) + 3 * H * DENSE + 3 * H * SHARED + 2 * 151936 * H
+      local whole = 2 * (2 * H + 2 * D) + E * H + H
+      local dense, experts = cut / sizes.tp + whole, 3 * H * F * E / (sizes.ep * sizes.etp)
+      local replicas, expert_replicas = sizes.cp * sizes.dp, gpus / (sizes.ep * sizes.etp)
+      for zero = 0, 1 do
+        local memory = trained(sizes, 2, 1, zero).memory
+        assert.near(2 * (dense + experts), memory.weights, 1)
+        assert.near(4 * (dense + experts), memory.gradients, 1)
+        -- Master copy and two moments in 32 bits; the distributed optimizer shards those of dense weights over
+        -- dp x cp, of experts over edp.
+        local state = zero == 0 and dense + experts or dense / replicas + experts / expert_replicas
+        assert.near(12 * state, memory.optimizer, 1)
+      end
+    end)
+
+    it("of activations are right by hand: " .. name, function()
+      local base = trained(sizes, 2, 1, 1).memory.activations
+      assert.near(expert_layer(t, sizes.etp), trained(sizes, 3, 1, 1).memory.activations - base, 1)
+      assert.near(dense_layer(t), trained(sizes, 3, 2, 1).memory.activations - base, 1)
     end)
   end
 end)

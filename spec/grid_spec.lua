@@ -78,6 +78,59 @@ describe("an axis of one's own", function()
     assert.near(2 * plain.tokens_per_second, r.tokens_per_second, 1e-9 * r.tokens_per_second)
   end)
 
+  it("costs as many GPUs as it takes, and answers as many prompts", function()
+    local function of(more)
+      local q = { model = "llama-3.1-8b", system = "h100-sxm", tp = 2, prompt = 512, generate = 64, batch = 8,
+        gpu_hour = 2 }
+      for name, value in pairs(more) do q[name] = value end
+      return tperf.infer(q)
+    end
+    local apart, replicas = of { strategy = "racks", rack = 4 }, of { dp = 4 }
+    for _, field in ipairs { "gpus", "ttft", "tpot", "tokens_per_second", "prefill_tokens_per_second", "max_batch",
+      "decode_tokens_per_second", "tokens_per_second_per_gpu", "energy_per_token" } do
+      assert.near(replicas[field], apart[field], 1e-12 * replicas[field])
+    end
+    for _, part in ipairs { "input", "output", "total", "generated" } do
+      assert.near(replicas.cost[part], apart.cost[part], 1e-12)
+    end
+    local found = tperf.search_inference { model = "llama-3.1-8b", system = "h100-sxm", gpus = 8, prompt = 512,
+      generate = 64, strategy = "racks", top = 1000 }
+    local most = 0
+    for _, r in ipairs(found) do
+      assert.equal(8, r.rack * r.tp * r.pp * r.dp)
+      most = math.max(most, r.rack)
+    end
+    assert.equal(8, most)
+  end)
+
+  -- Blocks ask for what an axis does, so that one which spreads experts may be called as one likes.
+  it("may do what a built-in one does under another name", function()
+    local own = { name = "wide", extends = "tensor", axes = {} }
+    for i, axis in ipairs(tensor.axes) do
+      own.axes[i] = axis
+      if axis.name == "ep" then
+        own.axes[i] = { name = "wide", cuts = { "experts" }, folds = axis.folds, admits = function(m, p)
+          if m.experts.count % p.wide ~= 0 then return false, "does not divide the experts" end
+          return true
+        end }
+      end
+    end
+    tperf.strategy.define(own)
+    local function same(ask, question, fields)
+      local one, other = {}, { strategy = "wide" }
+      for name, value in pairs(question) do one[name], other[name == "ep" and "wide" or name] = value, value end
+      local expected, got = ask(one), ask(other)
+      for _, field in ipairs(fields) do assert.equal(expected[field], got[field], field) end
+      assert.same(expected.memory, got.memory)
+    end
+    same(train, { model = "mixtral-8x7b", tp = 2, ep = 8, etp = 1, pp = 4, dp = 8, global_batch = 64 },
+      { "time", "mfu", "gpus" })
+    same(tperf.infer, { model = "mixtral-8x7b", system = "h100-sxm", tp = 2, ep = 8, etp = 1, prompt = 512,
+      generate = 32 }, { "ttft", "tpot", "gpus", "max_batch" })
+    same(tperf.serve, { model = "mixtral-8x7b", system = "h100-sxm", tp = 2, etp = 1, attention_dp = 4, ep = 8,
+      load = { concurrency = 4 }, count = 8, prompt = 200, output = 20 }, { "throughput", "gpus", "num_blocks" })
+  end)
+
   it("must be sound", function()
     local function fails(axis, message)
       local own = { name = "unsound", extends = "tensor", axes = { tensor.axes[1], axis } }

@@ -24,8 +24,8 @@ describe("tperf serve", function()
       local limits = "--rate 50 --slo ttft=300ms,tpot=15ms,quantile=0.9 "
       local found = tperf(MODEL .. limits .. "-g 8 --max-num-batched-tokens 4096 --max-num-seqs 256 --top 2 --csv")
       assert.equal(0, found.code, found.err)
-      assert.matches("^gpus,tp,ep,replicas,max_num_seqs,max_num_batched_tokens,", found.out)
-      local gpus, tp, replicas = lines(found.out)[2]:match "^(%d+),(%d+),1,(%d+),256,4096,"
+      assert.matches("^gpus,strategy,tp,etp,ep,pp,replicas,max_num_seqs,max_num_batched_tokens,", found.out)
+      local gpus, tp, replicas = lines(found.out)[2]:match "^(%d+),tensor,(%d+),%d+,1,1,(%d+),256,4096,"
       assert.equal(math.tointeger(gpus), tp * replicas)
       local one = tperf(MODEL .. limits .. ("--tp %s --replicas %s --max-num-batched-tokens 4096 --max-num-seqs 256 "
         .. "--count 2000 --csv"):format(tp, replicas))
@@ -79,7 +79,8 @@ describe("tperf serve", function()
       assert.equal(2, tperf(MODEL .. "--saturation --rate 3").code)
       local front = tperf(MODEL .. "--pareto -g 1 --max-num-seqs 32 --max-num-batched-tokens 4096 --csv --plot f.svg")
       assert.equal(0, front.code, front.err)
-      assert.matches("^gpus,tp,ep,max_num_seqs,max_num_batched_tokens,concurrency,per_user,per_gpu", front.out)
+      assert.matches("^gpus,strategy,tp,etp,ep,pp,max_num_seqs,max_num_batched_tokens,concurrency,per_user,per_gpu",
+        front.out)
       assert.equal(6 + 1, #lines(front.out)) -- 1, 2 … 32 at a time: more for each is less for all
     end)
   end)

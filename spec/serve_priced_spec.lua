@@ -135,17 +135,17 @@ describe("a priced step", function()
     near(tperf.serve(question { software = engine({}, { scheduler = "sglang" }) }).tpot.mean, decodes.tpot.mean, 1e-9)
   end)
 
-  it("stores and multiplies routed experts in dtypes of their own", function()
+  it("stores routed experts as the checkpoint does, and multiplies them in a dtype of their own", function()
     local function gpt_oss(more)
       more.model, more.system = "gpt-oss-20b", "h100-sxm"
       return tperf.serve(question(more))
     end
-    local wide, narrow = gpt_oss {}, gpt_oss { expert_dtype = "fp4" }
+    local wide, narrow = gpt_oss { weight_dtype = "bf16" }, gpt_oss {} -- as its checkpoint has them
     local all = gpt_oss { weight_dtype = "fp4", kv_dtype = "bf16" }
     assert.truthy(narrow.tpot.mean < wide.tpot.mean and narrow.tpot.mean > all.tpot.mean)
-    -- 24 layers of 32 experts of 3 x 2,880 x 2,880 weights
-    near(24 * 32 * 3 * 2880 * 2880 * 1.5, wide.memory.weights - narrow.memory.weights, 0.01)
-    local ok, raised = pcall(gpt_oss, { expert_dtype = "fp4", expert_compute_dtype = "fp4" })
+    -- 24 layers of 32 experts of 3 x 2,880 x 2,880 weights, each of 4 bits and a 32nd of a byte of scale
+    near(24 * 32 * 3 * 2880 * 2880 * (1.5 - 1 / 32), wide.memory.weights - narrow.memory.weights, 1e-3)
+    local ok, raised = pcall(gpt_oss, { compute_dtype = "fp4" })
     assert.is_false(ok)
     assert.truthy(raised:find("accelerator.tensor.fp4", 1, true), raised)
   end)
@@ -261,7 +261,8 @@ describe("a deployment that cannot be priced", function()
     assert.truthy(not ok and raised:find('unknown software "vlm"', 1, true), raised)
     refused({ prefill = { tp = 1 } }, "'prefill' and 'decode' go together")
     refused({ model = "mixtral-8x7b", ep = 2, attention_dp = 4 }, "'ep' = 2 and 'attention_dp' = 4")
-    refused({ model = "deepseek-v2", system = "b300-sxm", ep = 8 }, "'replicas' = 1 must be a multiple of 'ep' = 8")
+    refused({ model = "deepseek-v2", system = "b300-sxm", ep = 8 },
+      "'replicas' = 1 must be a multiple of 8, the replicas over which 'ep' = 8")
     refused({ host = { step = -1 } }, "host.step")
     refused({ host = "sglang" }, "'host' must be a table")
     refused({ memory_utilization = 2 }, "'memory_utilization'")

@@ -129,11 +129,19 @@ describe("an architecture", function()
     local c = train { model = own, dp = 8 }
     assert.same({ 2, 16, 32 }, { #c.kinds, c.kinds[1].count, c.kinds[2].count })
     assert.equal(2 * c.kinds[2].ops[1].weight_bytes, c.kinds[1].ops[1].weight_bytes)
+    local unnamed = model { layer = { block }, groups = function(m)
+      return { { count = 8, wide = 2 }, { count = m.layers - 16, wide = 1 }, { count = 8, wide = 2 } }
+    end }
+    local same = train { model = unnamed, dp = 8 }
+    assert.same({ c.time, 2, "wide 2", "wide 1" }, { same.time, #same.kinds, same.kinds[1].key, same.kinds[2].key })
   end)
 
   it("refuses groups and statements that cannot be", function()
     for changes, message in pairs {
       [{ groups = {} }] = "'groups' must be a list of 1 to 4096 groups",
+      [{ groups = { { count = 24, key = "a", blocks = { mlp }, wide = 1 },
+        { count = 24, key = "a", blocks = { mlp }, wide = 2 } } }]
+        = "groups 1 and 2 have the key 'a' and differ in 'wide': give them two keys, or none",
       [{ groups = { { count = 1, key = "a", blocks = { mlp } } } }] = "the groups have 1 layers, the model 48",
       [{ groups = { { count = 48, key = "a" } } }] = "group 1: 'blocks' must be a list of blocks",
       [{ groups = { { count = 0, key = "a",

@@ -183,3 +183,33 @@ describe("--precision", function()
     assert.is_true(rows[2].time < rows[1].time)
   end)
 end)
+
+describe("a model of models/ that was published in fewer bits", function()
+  -- Bytes of checkpoints as their publishers state them: gpt-oss, arXiv 2508.10925, table 1; DeepSeek-V3's README:
+  -- 671 billion parameters, of which embedding and head have 16 bits.
+  local GIB <const> = 2 ^ 30
+  for _, case in ipairs {
+    { "gpt-oss-20b", 12.8 * GIB, 0.005 }, { "gpt-oss-120b", 60.8 * GIB, 0.005 },
+    { "deepseek-v3", 671e9 + 2 * 129280 * 7168, 0.015 },
+  } do
+    local name, bytes, within = table.unpack(case)
+
+    it("is served so: " .. name, function()
+      local machine = tperf.system("b300-sxm"):with { accelerator = { hbm = { capacity = 1e12 } } }
+      local memory = infer(name, { system = machine }).memory
+      assert.near(1, memory.weights / bytes, within)
+      local served = tperf.serve { model = name, system = machine, load = { concurrency = 1 }, count = 1, prompt = 10,
+        output = 2 }
+      assert.near(1, served.memory.weights / memory.weights, 1e-9)
+    end)
+
+    it("is trained as if it were not: " .. name, function()
+      local function trained(model)
+        local c = tperf.train { model = model, system = "h100-sxm", gpus = 512, pp = 4, ep = 32, etp = 1,
+          global_batch = 512, recompute = "full" }
+        return { c.time, c.memory.total, c.memory.weights }
+      end
+      assert.same(trained(tperf.model(name):with { stored = { method = "another" } }), trained(name))
+    end)
+  end
+end)

@@ -101,7 +101,9 @@ function beside.print(timeline, values)
   if b.kind ~= "trace" and (values.beside or values.by == "op") then
     error(("--%s: a log of timers tells no events"):format(values.beside and "beside" or "by"), 0)
   end
-  if values.beside then require "tperf.output.file".write(values.beside, require "tperf.timeline.picture.beside_svg"(b)) end
+  if values.beside then
+    require "tperf.output.file".write(values.beside, require "tperf.timeline.picture.beside_svg"(b))
+  end
   local told = values.json or values.csv
   if told and values.by == "op" then
     return cli_table(values, b.ops, with_numbers({ key = "op" }, { key = "pass" }, { key = "kernels" }))

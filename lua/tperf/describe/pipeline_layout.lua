@@ -35,6 +35,9 @@ local function expanded(text, fail, depth)
   while at <= #text do
     local group, after = text:match("^(%b())()", at)
     local piece = group and expanded(group:sub(2, -2), fail, depth + 1) or text:match("^[EtmL|]", at)
+    if not piece and text:find "^%d" then
+      fail("begins with a number: as a list of layers it needs one for each stage, and nothing else: 8,8,7,7")
+    end
     if not piece then
       fail("has %q at letter %d: letters are E, t, m and L, | ends a stage, *N repeats one, or what is in ( )",
         text:sub(at, at), at)

@@ -1,5 +1,6 @@
 --- Lays out the ops of a model for one shape: the only place where Lua runs between the question and the core, once
 -- for each shape.
+local axes = require "tperf.describe.strategy.axes"
 local core = require "tperf.core"
 local check = require "tperf.base.check"
 local refusal = require "tperf.base.refusal"
@@ -139,8 +140,8 @@ function layout.signature(model)
 end
 
 local VARIANT = { "recompute", "recompute_modules", "offload_modules", "loss", "fused_activation",
-  "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype", "matrix_dtype", "expert_dtype",
-  "expert_matrix_dtype", "sampling", "part" }
+  "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype", "matrix_dtype", "sampling",
+  "part" }
 
 local words = setmetatable({}, { __mode = "k" }) -- variant -> strategy -> what of a key it decides
 
@@ -247,7 +248,7 @@ local function lay_out(model, s, attention, rules, o)
   local sums
   local function totals()
     local sizes = {}
-    for i, axis in ipairs(s.axes) do sizes[i] = axis.cuts[1] == "state" and 0 or 1 end
+    for i, axis in ipairs(s.axes) do sizes[i] = axes.cuts(axis, "state") and 0 or 1 end
     sums = sums or totals_of(sections_of(sizes, 1, { recompute = "none", sequence_parallel = true }), runs)
     return sums
   end

@@ -3,11 +3,17 @@ local check = require "tperf.base.check"
 local command = require "tperf.page.command"
 local configuration = require "tperf.cli.ask.configuration"
 local grid = require "tperf.page.grid"
+local options = require "tperf.base.options"
+local serving_axes = require "tperf.cli.ask.serving_axes"
 
 local compare = {}
 
 local OWN <const> = { systems = true, show = true, domain = true, hbm = true }
 local MOST_SYSTEMS <const>, MOST_COUNTS <const> = 8, 12
+
+-- What a front is asked of `tperf infer`'s options.
+local ASKED <const> = options.join({ "gpus", "prompt", "generate", "pp", "batch", "precision", "weight_dtype",
+  "kv_dtype", "compute_dtype", "gpu_hour" }, serving_axes.chosen())
 
 local function per_gpu(c) return c.tokens_per_second / c.gpus end
 
@@ -110,9 +116,7 @@ function compare.front(question)
   local names, systems, domain, hbm = machines(given)
   local values, arguments = command.values("infer", given, OWN)
   local asked = { model = arguments[1] or error("MODEL is missing", 0), top = 1 }
-  for _, name in ipairs { "gpus", "prompt", "generate", "weight_dtype", "kv_dtype", "compute_dtype", "gpu_hour" } do
-    asked[name] = values[name]
-  end
+  for _, name in ipairs(ASKED) do asked[name] = values[name] end
   local script = script_of(names, asked, domain, hbm, [[
   for _, point in ipairs(tperf.search_inference(question).pareto or {}) do
     print(name, 1 / point.tpot, point.tokens_per_second_per_gpu)
@@ -129,13 +133,13 @@ function compare.front(question)
   end
   return {
     script = script, missing = missing,
-    table = grid(rows, {
-      { key = "machine", title = "system" }, { key = "tp" }, { key = "pp", usual = 1 }, { key = "ep", usual = 1 },
-      { key = "dp" }, { key = "batch" }, { key = "ttft", unit = "s" }, { key = "tpot", unit = "s" },
-      { key = "speed", title = "tokens/s of a user" },
+    table = grid(rows, options.join({ { key = "machine", title = "system" },
+      { key = "strategy", usual = "tensor" } }, serving_axes.columns(), {
+      { key = "pp", usual = 1 }, { key = "dp" }, { key = "batch" }, { key = "ttft", unit = "s" },
+      { key = "tpot", unit = "s" }, { key = "speed", title = "tokens/s of a user" },
       { key = "tokens_per_second_per_gpu", title = "tokens/s per GPU" },
       { key = "memory.total", title = "memory", unit = "bytes" },
-    }),
+    })),
     chart = rows[1] and tperf.plot.lines({
       rows = rows, series = "machine", logx = 10, logy = 10, x = { key = "speed", title = "tokens/s of a user" },
       y = { key = "tokens_per_second_per_gpu", title = "tokens/s per GPU" }, width = question.width,

@@ -1,8 +1,10 @@
 --- tperf.fewest: the smallest number of GPUs that holds a model's training, or its serving, and how.
+local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local refusal = require "tperf.base.refusal"
 local search = require "tperf.question.search"
 local search_inference = require "tperf.question.search.inference"
+local strategy = require "tperf.describe.strategy"
 local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
 
 local fewest = {}
@@ -66,7 +68,9 @@ local function trained(given, gpus)
   for name, value in pairs(DEFAULTS) do
     if question[name] == nil then question[name] = value end
   end
-  if not (question.strategy or question.tp1 or question.tp2) then question.strategy = { "tensor", "context" } end
+  if question.strategy == nil and axes.asked(question) == strategy.of "tensor" then
+    question.strategy = { "tensor", "context" }
+  end
   question.gpus = { gpus } -- a list: no more searches for what would help
   question.global_batch = question.global_batch or gpus
   local results, why = refusal.attempt(search.within, question)

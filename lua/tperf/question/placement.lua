@@ -1,4 +1,7 @@
---- Placements where no search looks for the fastest: neighbours first, each axis as many GPUs of a fast domain as fit.
+--- Placements of one configuration in fast domains: neighbours first, each axis as many GPUs of a domain as fit; or all
+--- ways to share a domain out, for who takes the fastest.
+local axes = require "tperf.describe.strategy.axes"
+local divisors = require "tperf.base.divisors"
 local nearest = require "tperf.base.nearest"
 local refusal = require "tperf.base.refusal"
 
@@ -17,14 +20,14 @@ function placement.fitting(n, limit)
   return best
 end
 
---- How many replicas the axes that fold over them take: those that share experts.
+--- How many replicas the axes that fold over them take, at least: those that share experts.
 ---@param s table  a strategy
 ---@param sizes integer[]  of its axes
 ---@return integer
 function placement.sharing(s, sizes)
   local folded, over, counted = 1, 1, {}
   for i, axis in ipairs(s.axes) do
-    if axis.folds and axis.cuts[1] == "experts" then
+    if axes.spreads(axis) then
       folded = folded * sizes[i]
       for _, name in ipairs(axis.folds) do
         local at = s.index[name]
@@ -33,7 +36,7 @@ function placement.sharing(s, sizes)
       end
     end
   end
-  return (folded + over - 1) // over
+  return folded // divisors.gcd(folded, over)
 end
 
 local function check_part(what, name, part, size)
@@ -85,6 +88,50 @@ function placement.of(what, s, sizes, pp, given, domain)
     refusal.raise("%sthe placement takes more GPUs than the %d of a fast domain", what, domain)
   end
   return s.grid:fold(sizes, list)
+end
+
+-- The parts of axes of these sizes that fit into a domain together so that none of them could be larger.
+local function parts_of(sizes, domain)
+  local list, parts = {}, {}
+  local function is_largest(product)
+    for i, size in ipairs(sizes) do
+      for _, part in ipairs(divisors.of(size)) do
+        if part > parts[i] and product // parts[i] * part <= domain then return false end
+      end
+    end
+    return true
+  end
+  local function each(i, product)
+    if i > #sizes then
+      if is_largest(product) then list[#list + 1] = table.move(parts, 1, #parts, 1, {}) end
+      return
+    end
+    for _, part in ipairs(divisors.of(sizes[i])) do
+      if product * part > domain then break end
+      parts[i] = part
+      each(i + 1, product * part)
+    end
+    parts[i] = nil
+  end
+  each(1, 1)
+  return list
+end
+
+--- All placements that leave no axis a larger part of a domain, neighbours first at the head; one where all GPUs are in
+--- one domain, or where parts are demanded. Arguments and lists as of placement.of.
+---@return integer[][] list
+function placement.all(what, s, sizes, pp, given, domain)
+  local first = placement.of(what, s, sizes, pp, given, domain)
+  local asked = { placement.sharing(s, sizes), pp }
+  local product = asked[1] * pp
+  for i, axis in ipairs(s.axes) do
+    asked[2 + i] = axis.folds and 1 or sizes[i]
+    product = math.min(product, domain + 1) * asked[2 + i]
+  end
+  if product <= domain or given and next(given) then return { first } end
+  local list = { first }
+  for _, parts in ipairs(parts_of(asked, domain)) do list[#list + 1] = s.grid:fold(sizes, parts) end
+  return list
 end
 
 return placement

@@ -1,5 +1,6 @@
 --- Who is who in a cluster: ranks as Megatron-LM numbers them, the strategy's axes first (tp, cp …), then dp, then pp.
 -- Axes that fold over others (etp, ep) number the GPUs of these in the same order.
+local axes = require "tperf.describe.strategy.axes"
 local strategy = require "tperf.describe.strategy"
 
 local ranks = {}
@@ -20,12 +21,15 @@ function ranks.of(c)
   axis("pp", c.pp)
   local inner = 1
   for _, one in ipairs(s.axes) do
-    if one.folds and one.cuts[1] == "experts" then
+    if axes.spreads(one) then
       self.folded[one.name] = { over = one.folds, inner = inner, size = c[one.name] or 1 }
       inner = inner * self.folded[one.name].size
     end
   end
-  self.replicas = { "dp", table.unpack(s.gradient_axes) }
+  self.replicas = { "dp" }
+  for _, one in ipairs(s.axes) do
+    if not one.folds and not axes.cuts(one, "weights") then table.insert(self.replicas, one.name) end
+  end
   return self
 end
 
@@ -36,9 +40,9 @@ function ranks:at(rank, axis) return rank // self.strides[axis] % self.sizes[axi
 function ranks:moved(rank, axis, to) return rank + (to - self:at(rank, axis)) * self.strides[axis] end
 
 -- All combinations over some axes.
-local function over(self, rank, axes)
+local function over(self, rank, names)
   local list = { rank }
-  for _, axis in ipairs(axes) do
+  for _, axis in ipairs(names) do
     local wider = {}
     for _, one in ipairs(list) do
       for i = 0, self.sizes[axis] - 1 do wider[#wider + 1] = self:moved(one, axis, i) end

@@ -2,6 +2,7 @@
 local configuration = require "tperf.cli.ask.configuration"
 local format = require "tperf.output.format"
 local options = require "tperf.input.options"
+local serving_axes = require "tperf.cli.ask.serving_axes"
 
 local fewest = {}
 
@@ -11,19 +12,20 @@ fewest.options = {
   { long = "prompt", short = "p", value = "N", min = 1, kind = "integer",
     help = "of the fewest that serve it: tokens of a prompt" },
   { long = "generate", short = "n", value = "N", min = 1, kind = "integer", help = "tokens of an answer" },
-  { long = "weight-dtype", value = "NAME", help = "how served weights are stored (default bf16)" },
+  { long = "weight-dtype", value = "NAME", help = "how served weights are stored (default: the checkpoint's)" },
   { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
 }
 
 local SERVING <const> = { "prompt", "generate", "weight_dtype", "kv_dtype" }
-local SHARED <const> = { "system", "batch", "tp", "pp", "ep", "cp", "etp", "ulysses", "attention", "rules", "reserve",
-  "strategy" }
+local SHARED <const> = options.join({ "system", "batch", "pp", "attention", "rules", "reserve" },
+  serving_axes.chosen())
 
-local served_columns = {
-  { key = "gpus" }, { key = "tp" }, { key = "cp", usual = 1 }, { key = "pp" }, { key = "ep", usual = 1 },
-  { key = "dp", usual = 1 }, { key = "batch" }, { key = "max_batch" }, { key = "memory.weights", unit = "bytes" },
+local served_columns = options.join({ { key = "gpus" }, { key = "strategy", usual = "tensor" } },
+  serving_axes.columns(), {
+  { key = "pp" }, { key = "dp", usual = 1 }, { key = "batch" }, { key = "max_batch" },
+  { key = "memory.weights", unit = "bytes" },
   { key = "memory.cache", unit = "bytes" }, { key = "memory.total", title = "memory", unit = "bytes" },
-}
+})
 
 local function serving_question(values, arguments)
   local missing = options.missing(values, { "system", "prompt", "generate" })

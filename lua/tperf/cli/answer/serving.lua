@@ -1,7 +1,10 @@
 --- What `tperf serve` prints: answers, requests, steps, deployments.
 local at = require "tperf.output.columns".at
 local format = require "tperf.output.format"
+local layout = require "tperf.report.cut"
+local options = require "tperf.base.options"
 local report = require "tperf.report"
+local serving_axes = require "tperf.cli.ask.serving_axes"
 local show = require "tperf.cli.answer.table"
 
 local answer = {}
@@ -99,21 +102,21 @@ function answer.flat(r)
   return { row }, columns
 end
 
-local deployment_columns = {
-  { key = "gpus", title = "GPUs" }, { key = "tp" }, { key = "ep", usual = 1 }, { key = "replicas" },
-  { key = "max_num_seqs", title = "seqs" }, { key = "max_num_batched_tokens", title = "tokens" },
+local size_columns = options.join({ { key = "gpus", title = "GPUs" }, { key = "strategy", usual = "tensor" } },
+  serving_axes.columns(), { { key = "pp", usual = 1 } })
+local deployment_columns = options.join(size_columns, {
+  { key = "replicas" }, { key = "max_num_seqs", title = "seqs" }, { key = "max_num_batched_tokens", title = "tokens" },
   { key = "served.ttft.p99", title = "TTFT p99", unit = "s" },
   { key = "served.tpot.p99", title = "TPOT p99", unit = "s" },
   { key = "served.attainment", title = "within limits", unit = "%" },
   { key = "served.throughput_per_gpu", title = "tokens/s/GPU" }, { key = "served.cost.generated", title = "$/Mtoken" },
   { key = "saturation_rate", title = "most requests/s" },
-}
-local front_columns = {
-  { key = "gpus", title = "GPUs" }, { key = "tp" }, { key = "ep", usual = 1 }, { key = "max_num_seqs", title = "seqs" },
-  { key = "max_num_batched_tokens", title = "tokens" }, { key = "concurrency" },
-  { key = "per_user", title = "tokens/s/user" }, { key = "per_gpu", title = "tokens/s/GPU" },
+})
+local front_columns = options.join(size_columns, {
+  { key = "max_num_seqs", title = "seqs" }, { key = "max_num_batched_tokens", title = "tokens" },
+  { key = "concurrency" }, { key = "per_user", title = "tokens/s/user" }, { key = "per_gpu", title = "tokens/s/GPU" },
   { key = "served.ttft.mean", title = "TTFT", unit = "s" }, { key = "served.cost.generated", title = "$/Mtoken" },
-}
+})
 local curve_columns = {
   { key = "rate", title = "requests/s" }, { key = "served.ttft.mean", title = "TTFT", unit = "s" },
   { key = "served.ttft.p99", title = "TTFT p99", unit = "s" }, { key = "served.tpot.mean", title = "TPOT", unit = "s" },
@@ -131,7 +134,7 @@ function answer.curve(values, rows) show(values, rows, curve_columns) end
 --- The Pareto front of tokens per user and per GPU.
 function answer.front(rows)
   return require "tperf".plot.scatter { rows = rows, x = { key = "per_user", title = "tokens/s of a user" },
-    y = { key = "per_gpu", title = "tokens/s of a GPU" }, series = function(row) return "tp " .. row.tp end,
+    y = { key = "per_gpu", title = "tokens/s of a GPU" }, series = layout.sizes,
     label = function(row) return ("%d at a time"):format(row.concurrency) end, title = "What users and GPUs get" }
 end
 
@@ -141,7 +144,7 @@ function answer.deployments(values, found)
   if found.reason then error(found.reason, 0) end
   show(values, rows, values.pareto and front_columns or deployment_columns)
   io.stderr:write(("%d kinds of engine tried%s\n"):format(found.candidates, values.pareto and ""
-    or "; \"most requests/s\": of tp x ep GPUs"))
+    or "; \"most requests/s\": of one, with the ranks that share experts"))
 end
 
 --- One answer, in the format asked for.

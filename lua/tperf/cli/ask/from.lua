@@ -1,4 +1,5 @@
 --- `--from FILE`: a launch file as the arguments of train, memory, search and infer; what it was understood as.
+local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local settings = require "tperf.cli.ask.settings"
 
@@ -68,11 +69,11 @@ local function refuse(launch, ignored)
 end
 
 -- What the search leaves open, as it does without a file.
-local OPEN <const> = { strategy = true, tp = true, pp = true, cp = true, ep = true, dp = true, micro_batch = true,
-  zero = true,
-  recompute = true, recompute_modules = true, recompute_method = true, recompute_num_layers = true,
+local OPEN <const> = { strategy = true, micro_batch = true, zero = true, recompute = true,
+  recompute_modules = true, recompute_method = true, recompute_num_layers = true,
   sequence_parallel = true, schedule = true, virtual_stages = true,
   overlap_grad_reduce = true, overlap_param_gather = true }
+for _, name in ipairs(axes.names()) do OPEN[name] = true end
 
 local RENAMED <const> = { global_batch = "batch" }
 

@@ -1,4 +1,6 @@
 --- What `tperf serve` asks: its options as the arguments of tperf.serve and of what is built on it.
+local options = require "tperf.base.options"
+local serving_axes = require "tperf.cli.ask.serving_axes"
 local units = require "tperf.base.units"
 
 local question = {}
@@ -6,9 +8,8 @@ local question = {}
 local ENGINE = { "max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size",
   "long_prefill_token_threshold" }
 local LOAD = { "rate", "process", "cv", "burst", "concurrency", "think" }
-local QUESTION = { "count", "seed", "replicas", "router", "threads", "system", "tp", "pp", "ep", "attention_dp",
-  "software", "sampling", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "expert_dtype",
-  "expert_compute_dtype", "gpu_hour" }
+local QUESTION = options.join({ "count", "seed", "replicas", "router", "threads", "system", "pp", "attention_dp",
+  "software", "sampling", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "gpu_hour" }, serving_axes.chosen())
 
 -- "fixed=5ms,per_token=20us": { fixed = 0.005, per_token = 2e-5 }, or nil and a message.
 local function times(option, text)
@@ -86,13 +87,14 @@ function question.of(values, model)
   return asked
 end
 
-local OPEN <const> = { "tp", "pp", "ep", "replicas", "num_gpu_blocks", "trace", "requests", "steps" }
+local CLOSED <const> = options.join(serving_axes.names(), { "pp", "attention_dp", "replicas", "num_gpu_blocks", "trace",
+  "requests", "steps" })
 
 --- Whether a deployment is asked for: limits and a rate, and nothing that says what serves it.
 function question.is_open(values, model)
   local wanted = model and (values.slo and values.rate or values.pareto)
   if not wanted or values.saturation or values.figure then return false end
-  for _, name in ipairs(OPEN) do
+  for _, name in ipairs(CLOSED) do
     if values[name] then return false end
   end
   return true

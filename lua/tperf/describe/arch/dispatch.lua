@@ -1,4 +1,5 @@
---- How tokens come to their experts over ep and back: the option moe_dispatcher, in Megatron-LM's words
+--- How tokens come to their experts and back, over the axis that spreads these (p.spread: ep): the option
+-- moe_dispatcher, in Megatron-LM's words
 -- (--moe-token-dispatcher-type, --moe-flex-dispatcher-backend):
 --   alltoall   one copy of a token for each of its experts; a GPU of several experts sorts what several others send
 --   deepep     one copy for each domain that has any of its experts, over the NICs, and there one for each GPU that has
@@ -6,6 +7,8 @@
 --   hybridep   the same by a kernel that takes fewer multiprocessors
 --   allgather  every GPU gets all tokens of the others, and picks its own; back go sums
 local core = require "tperf.core"
+
+local dispatch = {}
 
 -- Multiprocessors that the kernels take: Megatron-LM's moe_deepep_num_sms (20, as DeepSeek-V3's training has it, arXiv
 -- 2412.19437, section 3.2.2), Megatron-Bridge's moe_hybridep_num_sms (16).
@@ -15,11 +18,14 @@ local UNITS <const> = { deepep = 20, hybridep = 16 }
 -- 4 to 12 multiprocessors (the table of sglang 0.5.6 in NVIDIA's aiconfigurator, commit 095f58a51, Apache-2.0).
 local RELAYED <const> = { deepep = 11.2e9 }
 
+--- GPUs that experts are spread over.
+function dispatch.gpus(p) return p[p.spread] or 1 end
+
 -- Tokens gathered from all replicas; the rows of this GPU's experts are picked from them.
 local function gathered(m, p, there, rows, lie, element)
   local bytes = element * 1.0 * m.hidden
   local comm = {
-    kind = there and "all_gather" or "reduce_scatter", axis = "ep", bytes = bytes * p:outer_tokens() * lie.replicas,
+    kind = there and "all_gather" or "reduce_scatter", axis = p.spread, bytes = bytes * p:outer_tokens() * lie.replicas,
     exchanges = true,
   }
   return { comm = comm, bytes = 2 * bytes * rows, repeated_bytes = 0 }
@@ -28,9 +34,9 @@ end
 local function once(m, p, rows, element)
   local bytes, e = element * 1.0 * m.hidden, m.experts
   local groups, top_groups = e.groups or 1, e.top_groups or 1
-  local come = core.op.routed_parts(e.count, e.top_k, groups, top_groups, p.ep) / e.top_k * rows
+  local come = core.op.routed_parts(e.count, e.top_k, groups, top_groups, dispatch.gpus(p)) / e.top_k * rows
   local comm = {
-    kind = "all_to_all", axis = "ep", bytes = bytes * rows, exchanges = true,
+    kind = "all_to_all", axis = p.spread, bytes = bytes * rows, exchanges = true,
     once = {
       experts = e.count, top_k = e.top_k, groups = groups, top_groups = top_groups, units = UNITS[p.moe_dispatcher],
       relayed = UNITS[p.moe_dispatcher] * (RELAYED[p.moe_dispatcher] or 0),
@@ -41,9 +47,9 @@ end
 
 local function pairwise(m, p, rows, lie, element)
   local bytes = element * 1.0 * m.hidden
-  local sorts = p.mode == "train" and lie.replicas > 1 and m.experts.count > p.ep
+  local sorts = p.mode == "train" and lie.replicas > 1 and m.experts.count > dispatch.gpus(p)
   return {
-    comm = { kind = "all_to_all", axis = "ep", bytes = bytes * rows, exchanges = true },
+    comm = { kind = "all_to_all", axis = p.spread, bytes = bytes * rows, exchanges = true },
     bytes = bytes * (p:outer_tokens() + (sorts and 3 or 1) * rows),
     repeated_bytes = sorts and bytes * rows or 0, -- what was sorted is read while that is held which was sent
   }
@@ -57,8 +63,10 @@ end
 ---@param lie table       how the experts lie on the GPUs: { replicas … }
 ---@param element number  bytes of a number that travels
 ---@return table way      { comm = the collective, bytes =, repeated_bytes = }
-return function(m, p, there, rows, lie, element)
+function dispatch.way(m, p, there, rows, lie, element)
   local kind = lie.replicas > 1 and p.moe_dispatcher or "alltoall"
   if kind == "allgather" then return gathered(m, p, there, rows, lie, element) end
   return UNITS[kind] and once(m, p, rows, element) or pairwise(m, p, rows, lie, element)
 end
+
+return dispatch

@@ -34,8 +34,9 @@ local schema = {
 ---  layer         the blocks of every layer, but for groups with blocks of their own
 ---  first, last   blocks before the first layer and after the last; the usual embedding and head
 ---  groups        the model's layers as runs of equal ones, in order, or function(model) -> such a list; as the model's
----                description has them. Each is { count = layers, key = name, equal for equal layers, blocks = { … }?,
----                seq = tokens of its sequence, the model's?, … }: blocks find it, with all its fields, as share.group
+---                description has them. Each is { count = layers, key = name, equal for equal layers (what its fields
+---                say), blocks = { … }?, seq = tokens of its sequence, the model's?, … }: blocks find it, with all its
+---                fields, as share.group
 ---  parameters    how many the model has, or function(model) -> that, those that a token meets; as the description says
 ---  flops_per_token   forward and backward, a number or function(model, options) -> it (options as those of
 ---                model:flops_per_token), of which MFU is made

@@ -32,13 +32,67 @@ local function wrong(given, i, field, what, value)
     check.show(value))
 end
 
+local COUNTED <const> = { count = true, key = true, first = true } -- these say nothing of what a layer is
+
+local DEEPEST <const> = 8 -- tables in tables, of which the content counts
+
+-- A value as text, the same for equal content; functions, blocks and what lies deep stand for themselves.
+local function text(value, depth)
+  if type(value) ~= "table" or block.is(value) or depth == 0 then return tostring(value) end
+  local words = {}
+  for field, inner in next, value do words[#words + 1] = tostring(field) .. " " .. text(inner, depth - 1) end
+  table.sort(words)
+  return table.concat(words, " ")
+end
+
+-- The first field in which two groups differ; nil: they are alike.
+local function difference(a, b)
+  for _, group in ipairs { a, b } do
+    for _, field in ipairs(check.names(group)) do
+      local differs = not COUNTED[field] and text(a[field], DEEPEST) ~= text(b[field], DEEPEST)
+      if differs then return field end
+    end
+  end
+end
+
+-- Names a group without a key by its fields that are numbers, words or truths.
+local function named(group)
+  local words = {}
+  for _, field in ipairs(check.names(group)) do
+    local value = group[field]
+    local tells = not COUNTED[field] and type(value) ~= "table" and type(value) ~= "function"
+    if tells then words[#words + 1] = ("%s %s"):format(field, tostring(value)) end
+  end
+  return words[1] and table.concat(words, ", ") or "layer"
+end
+
+-- Layers of one key are laid out once, so groups which differ need two. Those without keys are told apart by their
+-- fields.
+local function tell_apart(given, groups)
+  local known = {}
+  for i, group in ipairs(groups) do
+    local name, number = group.key or named(group), 1
+    while known[name] and difference(groups[known[name]], group) do
+      if group.key then
+        check.fail("tperf.architecture '%s': groups %d and %d have the key '%s' and differ in '%s': give them two "
+          .. "keys, or none", given.name, known[name], i, name, difference(groups[known[name]], group))
+      end
+      number = number + 1
+      name = ("%s (%d)"):format(named(group), number)
+    end
+    group.key, known[name] = name, known[name] or i
+  end
+end
+
 local function checked_group(given, i, group)
   if type(group) ~= "table" then wrong(given, i, "group", "a table", group) end
   local copy = {}
   for field, value in next, group do copy[field] = value end
   local count, seq = math.tointeger(copy.count), copy.seq
   if not count or count < 1 then wrong(given, i, "count", "an integer of at least 1", copy.count) end
-  if type(copy.key) ~= "string" then wrong(given, i, "key", "a name, equal for equal layers", copy.key) end
+  if copy.key ~= nil and type(copy.key) ~= "string" then
+    wrong(given, i, "key", "a name, equal for equal layers", copy.key)
+  end
   if seq ~= nil and not (math.tointeger(seq) and seq >= 1 and seq <= 1 << 31) then
     wrong(given, i, "seq", "an integer of at least 1", seq)
   end
@@ -71,6 +125,7 @@ function stated.groups(given, model)
     groups[i] = checked_group(given, i, rawget(list, i))
     groups[i].first, first = first, first + groups[i].count
   end
+  tell_apart(given, groups)
   if first - 1 ~= model.layers then
     check.fail("tperf.architecture '%s': the groups have %d layers, the model %d", given.name, first - 1, model.layers)
   end

@@ -3,7 +3,6 @@
 local check = require "tperf.base.check"
 local checked = require "tperf.describe.schedule.checked"
 local refusal = require "tperf.base.refusal"
-local costs = require "tperf.describe.schedule.costs"
 local placements = require "tperf.describe.schedule.placement"
 local rule_sets = require "tperf.describe.schedule.rules"
 

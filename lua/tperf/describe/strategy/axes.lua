@@ -23,7 +23,8 @@ end
 
 --- The strategy that arguments ask for: by name, or the first that has all the axes that they name.
 ---@param given table  arguments
-function axes.asked(given)
+---@param serves boolean?  of those that serve
+function axes.asked(given, serves)
   if type(given) ~= "table" then return strategy.of "tensor" end
   if given.strategy ~= nil then return strategy.of(given.strategy) end
   local named = {}
@@ -31,7 +32,7 @@ function axes.asked(given)
     if given[name] ~= nil then named[#named + 1] = name end
   end
   for _, s in ipairs(strategy.all()) do
-    local has = true
+    local has = s.serves or not serves
     for _, name in ipairs(named) do has = has and s.index[name] ~= nil end
     if has then return s end
   end
@@ -49,12 +50,15 @@ local function add(list, known, s, name, entry)
 end
 
 --- All axes and options of all strategies, each once: what multiplies GPUs, options, what is folded.
+---@param serves boolean?  of strategies that serve
 ---@return table[] list  of { name =, axis = or option =, strategies = names }
-function axes.every()
+function axes.every(serves)
   local plain, options, folded, known = {}, {}, {}, {}
   for _, s in ipairs(strategy.all()) do
+    if serves and not s.serves then goto next end
     for _, axis in ipairs(s.axes) do add(axis.folds and folded or plain, known, s, axis.name, { axis = axis }) end
     for _, name in ipairs(s.option_names) do add(options, known, s, name, { option = s.options[name] }) end
+    ::next::
   end
   table.move(options, 1, #options, #plain + 1, plain)
   return table.move(folded, 1, #folded, #plain + 1, plain)
@@ -69,23 +73,28 @@ function axes.names()
   return names
 end
 
+--- Whether an axis cuts `what`: "tokens", "batch", "state" …
+---@return boolean
+function axes.cuts(axis, what)
+  local cuts = axis.cuts
+  return cuts[1] == what or cuts[2] == what or cuts[3] == what or cuts[4] == what or cuts[5] == what or cuts[6] == what
+end
+
+--- Whether experts alone are cut along an axis, whose groups are made of others' GPUs.
+---@return boolean
+function axes.spreads(axis) return axis.folds ~= nil and axes.cuts(axis, "experts") end
+
 --- The size of an axis where none is given. share: the sizes of the axes before it.
 ---@return integer  0: an axis that shards state does so over all replicas
 function axes.default(axis, model, share, rules)
   if axis.default then return axis.default(model, share, rules) end
-  for _, what in ipairs(axis.cuts) do
-    if what == "state" then return 0 end
-  end
-  return 1
+  return axes.cuts(axis, "state") and 0 or 1
 end
 
 --- Whether an axis of this size is worth a word: one that shards state over all replicas is none of its own.
 ---@return boolean
 function axes.shows(axis, size)
-  for _, what in ipairs(axis.cuts) do
-    if what == "state" then return size ~= nil and size > 0 end
-  end
-  return true
+  return axis.cuts[1] ~= "state" or size ~= nil and size > 0
 end
 
 --- Says in a configuration what was chosen of a strategy's options.
@@ -100,7 +109,7 @@ end
 --- Whether an axis matters to a model: those that experts alone are cut along do where there are some.
 ---@return boolean
 function axes.matters(axis, model)
-  return model.experts ~= nil or not (axis.folds and axis.cuts[1] == "experts")
+  return model.experts ~= nil or not axes.spreads(axis)
 end
 
 return axes

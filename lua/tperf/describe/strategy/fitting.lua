@@ -1,6 +1,7 @@
 --- What fits how many GPUs: divisions that strategies share. The published solver rounds down what does not divide;
 -- the default rules refuse it, by the names of the block, the op and the size.
 local divisors = require "tperf.base.divisors"
+local op = require "tperf.describe.op"
 local refusal = require "tperf.base.refusal"
 
 local fitting = {}
@@ -70,12 +71,30 @@ local function without_experts(m, rules)
   return not (m.experts and rules.layers_from_description) and "has no experts to spread" or nil
 end
 
+--- Where the sequence is cut, every GPU's last state goes to the others, over one axis after the other (arXiv
+--- 2405.21060, section 8.2). A token that is decoded is whole on each of them.
+---@param bytes number  of a GPU's state
+---@return table ops
+function fitting.states(p, bytes)
+  local list = {}
+  for _, name in ipairs(p.mode ~= "decode" and p.sequence_axes or {}) do
+    local size = p[name] or 1
+    if size > 1 then
+      list[#list + 1] = op.collective {
+        name = list[1] and "states-" .. name or "states", kind = "all_gather", axis = name, share = true, bytes = bytes,
+      }
+      bytes = bytes * size
+    end
+  end
+  return list
+end
+
 --- How many GPUs cut each expert, as tp cuts other products: as many as tp, or one, which has the expert whole
 --- (Megatron-Core's expert-tensor-parallel size).
 ---@param over string[]  the axes that it folds over
 function fitting.expert_features(over)
   return {
-    name = "etp", cuts = { "experts" }, folds = over, meaning = "GPUs that cut each expert",
+    name = "etp", cuts = { "experts", "features" }, folds = over, meaning = "GPUs that cut each expert",
     said = { search = "1 and tp", train = "tp" },
     default = function(m, p, rules) return without_experts(m, rules) and 1 or p.tp end,
     tries = function(m, p, rules) return (without_experts(m, rules) or p.tp == 1) and { 1 } or { 1, p.tp } end,
@@ -116,7 +135,7 @@ end
 --- runs beside its products, see tensor.lua.
 fitting.options = {
   moe_dispatcher = { axis = "ep", choices = { "alltoall", "allgather", "deepep", "hybridep" }, quiet = true },
-  overlap_tp = { axis = "tp", choices = { "bulk", "none", "ring", "async" }, quiet = true },
+  overlap_tp = { axis = "tp", choices = { "bulk", "none", "ring", "async" }, quiet = true, serves = false },
 }
 
 --- The axis over which ZeRO shards the state of a part of the replicas: hybrid shards (HSDP). 0: over all of them.

@@ -28,11 +28,13 @@
 --   serves           false: it cuts sequences, and so nothing of a step of one token (true)
 --   options          { cp_kind = { axis = "cp", choices = { "all_gather", "ring" … } } }: named choices about an axis
 --                    that its functions find in the share, the first where none is given; searches take a list of them.
---                    quiet = true: configurations tell it only where it was asked for
+--                    quiet = true: configurations tell it only where it was asked for; serves = false: it changes
+--                    nothing of serving
 --   trains           false: searches of "all" strategies leave it out (true)
 --   features         the axis that cuts heads and features
 --   column, row, replicated, norm, heads, router, scan, embedding, head, cross_entropy   cuts, see below
 --   inner, outer, inner_tokens, outer_tokens, inner_bias, outer_bias                     cuts, see below
+-- A prepared strategy has, further, the roles of its axes, which blocks ask for: roles.lua.
 -- Its cuts are methods of the share that blocks call. "Outer" is the residual stream as it lies between blocks,
 -- "inner" what lies between a column and a row product:
 --   share:column{ name, n_in, n_out }  outer -> inner     share:row{ name, n_in, n_out }         inner -> outer
@@ -54,6 +56,7 @@ local check = require "tperf.base.check"
 local checked = require "tperf.describe.strategy.checked"
 local core = require "tperf.core"
 local refusal = require "tperf.base.refusal"
+local roles = require "tperf.describe.strategy.roles"
 
 local strategy = {}
 
@@ -117,14 +120,6 @@ local function bits_of(list, value)
   return bits
 end
 
--- What an axis cuts and folds over, said in full.
-local function complete(s, axis)
-  local replicates = false
-  for _, name in ipairs(s.gradient_axes) do replicates = replicates or name == axis.name end
-  if axis.experts then axis.cuts, axis.folds = axis.cuts or { "experts" }, axis.folds or { "dp" } end
-  axis.cuts = axis.cuts or replicates and { "tokens" } or { "weights", "experts" }
-end
-
 -- The axes as rows of the core's grid, each with its bit.
 local function grid_of(s)
   local bit, rows = { dp = 1 }, {}
@@ -146,6 +141,7 @@ end
 
 local option_schema = {
   axis = check.string(), choices = check.list(check.string(), { min = 1 }), quiet = check.boolean { default = false },
+  serves = check.boolean { default = true },
 }
 
 -- A copy of the options, checked. own: they are the strategy's own; else those about axes that it replaces are
@@ -174,12 +170,13 @@ local function prepare(given)
       check.fail("tperf.strategy '%s': two axes are called '%s'", s.name, axis.name)
     end
     index[axis.name], s.axis_names[i] = i, axis.name
-    complete(s, axis)
+    roles.complete(s, axis)
   end
   for _, name in ipairs(s.gradient_axes) do
     if not index[name] then check.fail("tperf.strategy '%s': no axis '%s' to reduce gradients over", s.name, name) end
   end
   s.index, s.grid = index, grid_of(s)
+  roles.set(s)
   s.options = options_of(s, index, type(given) == "table" and rawget(given, "options") ~= nil)
   s.option_names = check.names(s.options)
   checked.install(s)
@@ -264,12 +261,10 @@ end
 ---  sequence_parallel  whether the stream is cut by tokens over tp (true; false for decode)
 ---  mode               "train", "prefill", "decode"
 ---  seq                new tokens of each sequence (the model's seq), and context: tokens before them, in the cache
----  ep                 GPUs that experts are spread over
 ---  dtype, weight_dtype, kv_dtype   "bf16"; matrix_dtype: in which products with weights multiply (dtype)
----  expert_dtype, expert_matrix_dtype   the same of routed experts, where they differ
 function strategy.share(s, model, micro_batch, sizes, rules, options)
   local share = core.resource.sized(32)
-  share.micro_batch, share.seq, share.rules, share.ep = micro_batch, model.seq, rules, 1
+  share.micro_batch, share.seq, share.rules = micro_batch, model.seq, rules
   share.attention, share.recompute, share.mode, share.context = "flash", "none", "train", 0
   for name, value in pairs(options or {}) do share[name] = value end
   share.tokens = micro_batch * share.seq

@@ -85,8 +85,6 @@ local function product(p, o, given, cut)
   given.dtype, given.weight_dtype, given.matrix_dtype = p.dtype, p.weight_dtype, p.matrix_dtype
   if o.experts then
     given.experts, given.active = o.experts, o.active
-    given.weight_dtype = p.expert_dtype or p.weight_dtype
-    given.matrix_dtype = p.expert_matrix_dtype or p.matrix_dtype
     return adapters.attach(p, o, given, cut, op.grouped_linear(given))
   end
   given.tied, given.weights_elsewhere = o.tied, o.weights_elsewhere
@@ -96,6 +94,7 @@ end
 function tensor.column(p, o)
   local rows, axis = o.rows or shard(p), p.features
   local given = { tokens = tensor.inner_tokens(p, o.rows), n_in = o.n_in, n_out = o.local_out or split(p, o.n_out, o) }
+  if o.experts and p.sequence_parallel then return product(p, o, given, "column") end -- of rows gathered before it
   if not p.rules.columns_gather then
     given.input_grad = axis
   elseif o.gathered then -- the product that gathered it sums up the gradient, too
@@ -139,22 +138,15 @@ function tensor.router(p, o)
   }
 end
 
---- The scan of this GPU's rows; where the sequence is cut, every GPU's last state goes to the others (arXiv 2405.21060,
---- section 8.2).
+--- The scan of this GPU's rows, and what GPUs that share the sequence tell each other.
 function tensor.scan(p, o)
-  local ops = {
+  local states = fitting.states(p, 4.0 * p.micro_batch * o.heads * o.head_dim * o.state)
+  return {
     op.scan {
       name = o.name, batch = p.micro_batch, seq = p.seq // shards_of(p), heads = o.heads, head_dim = o.head_dim,
       groups = o.groups, state = o.state, chunk = o.chunk, step = p.mode == "decode", dtype = p.dtype,
-    },
+    }, table.unpack(states),
   }
-  if shards_of(p) > 1 then
-    ops[2] = op.collective {
-      name = "states", kind = "all_gather", axis = "cp", bytes = 4.0 * p.micro_batch * o.heads * o.head_dim * o.state,
-      share = true,
-    }
-  end
-  return ops
 end
 
 function tensor.inner(p, width) return 1.0 * whole(p) * split(p, width, { name = "inner" }) end

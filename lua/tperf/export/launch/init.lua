@@ -133,6 +133,9 @@ local function training(c, model, options)
 end
 
 local function serving(c, model, options)
+  if c.strategy and c.strategy ~= "tensor" then
+    check.fail("tperf.report.launch: strategy = %s: no engine that is known cuts layers so", check.show(c.strategy))
+  end
   if options.kv_dtype and not options.kv_dtype:find "^[%w_.-]+$" then
     check.fail("tperf.report.launch: 'kv_dtype' must be a type's name, got %s", check.show(options.kv_dtype))
   end

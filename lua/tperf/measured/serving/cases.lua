@@ -5,6 +5,7 @@ local check = require "tperf.base.check"
 local core = require "tperf.core"
 local fit = require "tperf.measured.calibrate.fit"
 local gpus = require "tperf.measured.gpus"
+local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 local names = require "tperf.measured.run.names"
 local system = require "tperf.describe.system"
 local text_file = require "tperf.input.text"
@@ -44,30 +45,28 @@ function cases.dtypes(precision, machine)
   return stored, peaks[stored] and stored or "bf16"
 end
 
--- gpt-oss as it was published: experts of 4 bits, all else of 16.
-local function published(about, precision)
-  if about.model:find "^gpt%-oss" and STORED[precision] == "fp4" then
-    about.experts, about.stored = about.stored, "bf16"
-    about.experts_products, about.products = about.products, "bf16"
-  end
-  return about
+-- Checkpoints whose experts alone have 4 bits, as gpt-oss was published.
+local function is_published(about)
+  local stored = model(about.model).stored
+  return stored and about.stored == "fp4" and stored.experts == "mxfp4" and not stored.layers
 end
 
 --- What a row is about: its system and model, and with a precision the dtypes of weights and products. nil and a reason
 --- where one of them is not known.
----@return table? about  { system, model, stored, products, experts, experts_products }: the last two where they differ
+---@return table? about  { system, model, stored, products }; stored: nil as the model's checkpoint has it
 ---@return string? reason
-function cases.subject(gpu, model, options, precision)
+function cases.subject(gpu, called, options, precision)
   local machine, no_machine = cases.system(gpu, options)
   if not machine then return nil, no_machine end
-  local known, no_model = cases.model(model)
+  local known, no_model = cases.model(called)
   if not known then return nil, no_model end
   local about = { system = machine, model = known }
   if not precision then return about end
   local no_dtype
   about.stored, about.products, no_dtype = cases.dtypes(precision, machine)
   if not about.stored then return nil, no_dtype end
-  return published(about, precision)
+  if is_published(about) then about.stored = nil end
+  return about
 end
 
 --- A JSON file that stands beside a table.

@@ -36,8 +36,7 @@ local function question_of(row, options)
   if not (c and tp and pp and prompt and output) then return nil, "lengths, concurrency, tp or pp are missing" end
   local engine, kv, part = engines.launched(row, c)
   return { model = about.model, system = about.system, tp = tp, pp = pp, weight_dtype = about.stored,
-    compute_dtype = about.products,
-    expert_dtype = about.experts, expert_compute_dtype = about.experts_products, kv_dtype = kv or "bf16",
+    compute_dtype = about.products, kv_dtype = kv or "bf16",
     load = { concurrency = c }, count = 10 * c, prompt = prompt, output = output,
     engine = engine, memory_utilization = part,
     software = options.software or engines.profile(row), rules = options.rules }

@@ -60,8 +60,8 @@ function static.cases(rows, _, options, tell)
     local question, reason = question_of(row, options)
     if question then
       local q = question
-      local key = table.concat({ q.model, tostring(q.system), q.tp, q.pp or 1, q.weight_dtype, q.kv_dtype, q.count,
-        q.prompt, q.output, tostring(q.software) }, " ")
+      local key = table.concat({ q.model, tostring(q.system), q.tp, q.pp or 1, tostring(q.weight_dtype), q.kv_dtype,
+        q.count, q.prompt, q.output, tostring(q.software) }, " ")
       if key ~= last then
         last = key
         answer, why = cases.answer(question)

@@ -5,6 +5,7 @@ local axes = require "tperf.describe.strategy.axes"
 local cache = require "tperf.describe.arch.cache"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
+local figures = require "tperf.question.infer.figures"
 local workload = require "tperf.describe.workload"
 local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 local pipelines = require "tperf.question.search.pipelines"
@@ -19,7 +20,6 @@ local system = require "tperf.base.catalogue".shared(require "tperf.describe.sys
 local serving = {}
 
 local CACHED <const> = 512 -- shapes
-local HOUR <const>, MILLION <const> = 3600, 1e6
 
 -- Bytes of an element, and what ops call it: storage of 4 bits is as large whatever the bits mean.
 local BYTES = { fp32 = 4, fp16 = 2, bf16 = 2, fp8 = 1, int8 = 1, fp4 = 0.5, int4 = 0.5 }
@@ -38,8 +38,6 @@ serving.schema = {
   prefill_batch = size,
   weight_dtype = check.choice { STORED, optional = true }, kv_dtype = check.choice { STORED, default = "bf16" },
   compute_dtype = check.choice { MULTIPLIED, optional = true },
-  expert_dtype = check.choice { STORED, optional = true },
-  expert_compute_dtype = check.choice { MULTIPLIED, optional = true },
   precision = precision.optional,
   sequence_parallel = check.boolean { default = false },
   reserve = check.number { min = 0, max = 0.99, default = 0.1 },
@@ -50,14 +48,22 @@ serving.size, serving.optional_size = size, optional_size
 
 local usual = rules()
 
---- The fields of a question about some strategy: of both questions, and its axes.
-function serving.schema_of(s, axis_checker)
-  local schema = {}
-  for name, checker in pairs(serving.schema) do schema[name] = checker end
+--- Adds to a schema what a strategy lets a server choose: sizes of its axes, and its options.
+function serving.add_strategy(schema, s, axis_checker)
   for _, axis in ipairs(s.axes) do
     if axes.shows(axis, 0) then schema[axis.name] = axis_checker end
   end
+  for name, option in pairs(s.options) do
+    if option.serves then schema[name] = check.choice { option.choices, optional = true } end
+  end
   schema.strategy = check.any { optional = true }
+end
+
+--- The fields of a question about some strategy: of both questions, and its axes and options.
+function serving.schema_of(s, axis_checker)
+  local schema = {}
+  for name, checker in pairs(serving.schema) do schema[name] = checker end
+  serving.add_strategy(schema, s, axis_checker)
   return schema
 end
 
@@ -144,20 +150,28 @@ local function caches_of(p, sizes)
   return list
 end
 
---- The variant of layout's networks for `seq` tokens of each sequence after `context` of them.
-function serving.variant(o, mode, seq, context)
-  return {
+--- What arguments choose of a strategy's options, as text.
+function serving.chosen(s, o)
+  local list = {}
+  for i, name in ipairs(s.option_names) do list[i] = tostring(o[name]) end
+  return table.concat(list, " ")
+end
+
+--- The variant of layout's networks of a strategy for `seq` tokens of each sequence after `context` of them.
+function serving.variant(s, o, mode, seq, context)
+  local variant = {
     recompute = "none", sequence_parallel = mode == "prefill" and o.sequence_parallel or false, mode = mode, seq = seq,
     context = context, weight_dtype = op_dtype[o.weight_dtype] or o.weight_dtype,
     kv_dtype = op_dtype[o.kv_dtype] or o.kv_dtype, matrix_dtype = o.other_dtype, sampling = o.sampler,
-    expert_dtype = op_dtype[o.expert_dtype] or o.expert_dtype, expert_matrix_dtype = o.expert_compute_dtype,
   }
+  for _, name in ipairs(s.option_names) do variant[name] = o[name] end
+  return variant
 end
 
 local function lay_out(p, sizes, pp, micro_batch, prefill_batch)
   local o, laid = p.o, p.plan.layout
   local function network(batch, mode, seq, context)
-    return laid.network(sizes, batch, serving.variant(o, mode, seq, context))
+    return laid.network(sizes, batch, serving.variant(p.strategy, o, mode, seq, context))
   end
   local keys, steps = lengths(laid.kinds, o.prompt + o.generate), {}
   for i, n in ipairs(keys) do steps[i] = network(micro_batch, "decode", 1, n - 1) end
@@ -173,9 +187,9 @@ end
 
 local function shape_of(p, c, own, micro_batch)
   local o, plan = p.o, p.plan
-  local key = ("%s %d %d %d %d %d %s %s %s %s %s %s"):format(table.concat(own, " "), c.pp, micro_batch, c.prefill_batch,
-    o.prompt, o.generate, o.weight_dtype, o.kv_dtype, o.compute_dtype, o.sequence_parallel, o.expert_dtype,
-    o.expert_compute_dtype)
+  local key = ("%s %d %d %d %d %d %s %s %s %s %s"):format(table.concat(own, " "), c.pp, micro_batch, c.prefill_batch,
+    o.prompt, o.generate, o.weight_dtype, o.kv_dtype, o.compute_dtype, o.sequence_parallel,
+    serving.chosen(p.strategy, o))
   local shape = plan.shapes[key]
   if not shape then
     if plan.count >= CACHED then plan.shapes, plan.count = {}, 0 end
@@ -188,6 +202,7 @@ end
 --- One GPU's share, for questions about sizes; c: the sizes of axes by their names.
 function serving.share(p, c)
   local options = { sequence_parallel = p.o.sequence_parallel or false }
+  for _, name in ipairs(p.strategy.option_names) do options[name] = p.o[name] end
   local share = strategy.share(p.strategy, p.model, 1, {}, p.rules, options)
   for _, name in ipairs(p.strategy.axis_names) do share[name] = c[name] end
   return share
@@ -209,80 +224,63 @@ function serving.shards(p, c)
   local share, shards = serving.share(p, c), 1
   if p.o.sequence_parallel then return p.strategy.sequence_shards(share) end
   for _, axis in ipairs(p.strategy.axes) do
-    for _, what in ipairs(axis.cuts) do
-      if what == "tokens" then shards = shards * c[axis.name] end
-    end
+    if axes.cuts(axis, "tokens") then shards = shards * c[axis.name] end
   end
   return shards
 end
 
--- Dollars of a million tokens, and joules of one; of prompts, of answers and of all.
-local function add_cost(p, r, prompts, steps)
-  local o, gpus = p.o, r.gpus // r.dp -- those of a replica
-  local all, generated = r.batch * (o.prompt + o.generate), r.batch * o.generate
-  if p.price then
-    local rate = p.price / HOUR * gpus * MILLION
-    r.cost = {
-      input = rate * prompts / (r.batch * o.prompt), output = rate * steps / generated,
-      total = rate * (prompts + steps) / all, generated = rate * (prompts + steps) / generated,
-    }
+-- What the core says of the placement that answers a request first, and that placement.
+local function fastest(p, c, own, shape, sizes)
+  local least, best, placed = math.huge, nil, nil
+  local domain = p.system.network.fast.domain
+  local list = c.placement and { c.placement } or placement.all(p.what .. ": ", p.strategy, own, c.pp, c.fast, domain)
+  for _, fast in ipairs(list) do
+    local r = core.serve(p.system, p.rules, shape.pipelines, shape.prefill, shape.decode, shape.single, shape.caches,
+      fast, sizes)
+    local latency = r.prefill.time + r.decode.time
+    if latency < least then least, best, placed = latency, r, fast end
   end
-  local power = p.system.accelerator.power
-  if power then r.energy_per_token = power * gpus * (prompts + steps) / generated end
+  return best, placed
 end
 
--- A request of a batch that is always full waits in its decode steps, of `steps` seconds in all, for the prompts of the
--- requests that take the place of others: of n groups of prompts, each of which takes `prompt` seconds, n - 1 come
--- within a cycle of its own prompt and its decoding D. So D = steps + (n - 1) prompt D / (D + prompt).
-local function decoding_when_full(steps, prompt, n)
-  local b = steps + (n - 2) * prompt
-  return (b + math.sqrt(b * b + 4 * steps * prompt)) / 2
-end
-
--- Times of a batch that is always full: a prompt comes in as an answer leaves.
-local function add_steady(o, r, prompt, groups, steps)
-  local decoding = decoding_when_full(steps, prompt, groups)
-  r.steady = { latency = r.ttft + decoding, interruptions = decoding - steps,
-    tpot = o.generate > 1 and decoding / (o.generate - 1) or nil }
-end
-
---- The record of a choice { pp, dp, batch, prefill_batch, fast } and sizes of the strategy's axes, whether it fits or
---- not.
+--- The record of a choice { pp, dp, batch, prefill_batch, fast or placement } and sizes of the strategy's axes, fits it
+--- or not. fast: parts of domains that are demanded; placement: as placement.of gives it. Without both it is the
+--- one with the least latency.
 function serving.evaluate(p, c)
   local o, s = p.o, p.strategy
   local microbatches = math.min(c.pp, c.batch)
   local micro_batch = (c.batch + microbatches - 1) // microbatches
   local own = serving.own_sizes(p, c)
   local shape = shape_of(p, c, own, micro_batch)
-  local fast = placement.of(p.what .. ": ", s, own, c.pp, c.fast, p.system.network.fast.domain)
-  local r = core.serve(p.system, p.rules, shape.pipelines, shape.prefill, shape.decode, shape.single, shape.caches,
-    fast, {
-      batch = c.batch, prefill_batch = c.prefill_batch, micro_batch = micro_batch, microbatches = microbatches,
-      prompt = o.prompt, generate = o.generate, reserved = o.reserve,
-    })
+  local r, fast = fastest(p, c, own, shape, {
+    batch = c.batch, prefill_batch = c.prefill_batch, micro_batch = micro_batch, microbatches = microbatches,
+    prompt = o.prompt, generate = o.generate, reserved = o.reserve,
+  })
   local groups = (c.batch + c.prefill_batch - 1) // c.prefill_batch
   local prompts = groups * r.prefill_busiest
   local steps = r.decode.time
+  local replicas = c.dp * s.grid:batch(own)
   r.strategy, r.pp, r.dp, r.gpus = s.name, c.pp, c.dp, s.grid:gpus(own) * c.pp * c.dp
   r.fast, r.placement = { dp = fast[1], pp = fast[2] }, fast
   for i, axis in ipairs(s.axes) do
     if axes.shows(axis, own[i]) then r[axis.name], r.fast[axis.name] = own[i], fast[2 + i] end
   end
-  r.batch, r.sequences = c.batch, c.batch * c.dp * s.grid:batch(own)
+  axes.tell_options(r, s, o)
+  r.batch, r.sequences = c.batch, c.batch * replicas
   r.prefill_batch, r.microbatches, r.prompt, r.generate = c.prefill_batch, microbatches, o.prompt, o.generate
   r.software, r.precision = "none", p.weights and p.weights.name or o.weight_dtype
   r.ttft = r.prefill.time
   r.tpot = shape.decode and steps / (o.generate - 1) or nil
   r.latency = r.ttft + steps
-  add_steady(o, r, r.prefill_busiest, groups, steps)
+  figures.add_steady(r, o, groups, steps)
   r.tokens_per_second = r.sequences * o.generate / (prompts + steps)
   r.tokens_per_second_per_gpu = r.tokens_per_second / r.gpus
   r.total_tokens_per_second = r.sequences * (o.prompt + o.generate) / (prompts + steps)
-  r.prefill_tokens_per_second = c.dp * c.prefill_batch * o.prompt / r.prefill_busiest
+  r.prefill_tokens_per_second = replicas * c.prefill_batch * o.prompt / r.prefill_busiest
   r.decode_tokens_per_second = r.tpot and r.sequences / r.tpot
   r.memory.capacity = p.system.accelerator.hbm.capacity * (1 - o.reserve)
   r.feasible = c.batch <= r.max_batch
-  add_cost(p, r, prompts, steps)
+  figures.add_cost(r, p, replicas, prompts, steps)
   return r, shape
 end
 

@@ -107,7 +107,7 @@ local function fits_with(o, s, name, value)
 end
 
 local function advice(o)
-  local list, s = {}, axes.asked(o)
+  local list, s = {}, axes.asked(o, true)
   for _, change in ipairs(changes_of(s)) do
     for i = 2, #change do
       local name, value = change[1], change[i]
@@ -190,11 +190,9 @@ end
 ---  weight_dtype, kv_dtype  how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32,
 ---                         fp16, fp8, int8, fp4, int4)
 ---  compute_dtype          in which products with weights multiply (as precision says, or "bf16"; fp16, fp8, int8, fp4)
----  expert_dtype, expert_compute_dtype   the same of routed experts, where they differ: gpt-oss has experts of 4 bits
----                         beside 16-bit attention ("fp4" and, on GPUs of Hopper, "bf16")
 ---  attention              "flash" (default), "unfused"
 ---  sequence_parallel      whether tp cuts the residual stream of prompts by tokens (false)
----  fast                   GPUs of each axis in one fast domain: { tp =, ep =, pp = }; as many as fit
+---  fast                   GPUs of each axis in one fast domain: { tp =, ep =, pp = }; what answers a request first
 ---  reserve                part of the HBM that stays free (0.1)
 ---  gpu_hour               dollars per GPU-hour, in place of the system's price
 ---  rules                  "default"
@@ -217,7 +215,7 @@ end
 ---  ops                    { phase, part, layers, block, name, time, compute_time, exposed_memory_time, comm_time,
 ---                         flops, bytes, intensity, bound, weight_bytes } of one layer or end, averaged over steps
 function infer.run(given)
-  local s = axes.asked(given)
+  local s = axes.asked(given, true)
   problem.refuse_axes("tperf.infer", given, { s })
   local o = check.record("tperf.infer", given, schema_of(s))
   o.strategy = s

@@ -228,7 +228,6 @@ end
 ---  weight_dtype, kv_dtype  how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32,
 ---                         fp16, fp8, int8, fp4, int4)
 ---  compute_dtype          in which products with weights multiply (as precision says, or "bf16"; fp16, fp8, int8, fp4)
----  expert_dtype, expert_compute_dtype   the same of routed experts, where they differ
 ---  attention              "flash" (default), "unfused"
 ---  sequence_parallel      whether tp cuts the residual stream of prompts by tokens (false)
 ---  reserve                part of the HBM that stays free (0.1)
@@ -240,7 +239,7 @@ end
 ---  candidates, feasible   how many were tried; how many fit and keep the limits
 ---  reason       why there are none
 function search_inference.run(given)
-  local s = axes.asked(given)
+  local s = axes.asked(given, true)
   problem.refuse_axes("tperf.search_inference", given, { s })
   local o = check.record("tperf.search_inference", given, schema_of(s))
   o.strategy = s

@@ -4,6 +4,7 @@ local check = require "tperf.base.check"
 local core = require "tperf.core"
 local load = require "tperf.question.serve.load"
 local pool = require "tperf.question.serve.pool"
+local strategy = require "tperf.describe.strategy"
 local trace = require "tperf.question.serve.trace"
 local questions = require "tperf.question.ranks.questions"
 
@@ -88,7 +89,7 @@ local KEEPS = { requests = 1, steps = 2 }
 local MOST <const> = (1 << 31) - 2
 local limit = check.number { above = 0, max = 1e12, unit = "s", optional = true }
 
-local schema = {
+local own = {
   requests = check.any { optional = true },
   load = check.record_of(load.schema, { optional = true }),
   prompt = load.lengths, output = load.lengths,
@@ -101,7 +102,17 @@ local schema = {
   keep = check.choice { { "requests", "steps" }, optional = true },
   threads = check.integer { min = 1, max = 1024, optional = true },
 }
-for name, checker in pairs(pool.schema) do schema[name] = checker end
+
+local schemas = {} -- by the number of strategies that there are: none is ever taken away
+
+local function schema()
+  local count = #strategy.all()
+  if not schemas[count] then
+    schemas[count] = pool.schema()
+    for name, checker in pairs(own) do schemas[count][name] = checker end
+  end
+  return schemas[count]
+end
 
 -- The requests as a list that the core copies once, or nil.
 local function listed(o)
@@ -164,11 +175,16 @@ end
 ---  model, system          a name, a file, a table: steps are priced from the model's network on the system
 ---  software               the engine: "vllm", the newest release of it that software/ has (default), "sglang",
 ---                         "tensorrt-llm", with a release ("vllm-0.11"), a file or a table (see tperf.software)
----  tp, pp                 GPUs that cut layers, stages that hold layers in turn (1)
----  attention_dp           ranks of a replica, each with a queue and a cache of its own and tp x pp GPUs, whose steps
----                         go together; its experts are spread over them (1)
----  ep                     the same, said by replicas: so many of them share their experts (1)
----  precision, weight_dtype, kv_dtype, compute_dtype, expert_dtype, expert_compute_dtype  as tperf.infer has them
+---  strategy               how layers are cut: "tensor" (default), "context", "stationary", one of your own; follows
+---                         from the axes
+---  tp, cp, ulysses, tp1, tp2 …   GPUs along the strategy's axes, which cut layers, prompts and caches (1)
+---  pp                     stages that hold layers in turn (1)
+---  attention_dp           ranks of a replica, each with a queue and a cache of its own and the GPUs of those axes,
+---                         whose steps go together; its experts are spread over them (1)
+---  ep, etp                GPUs that experts are spread over, that cut each expert (1; as tp): out of tp x cp x ranks.
+---                         Without attention_dp so many of the replicas as they take are ranks
+---  cp_kind, moe_dispatcher   options of the strategy
+---  precision, weight_dtype, kv_dtype, compute_dtype   as tperf.infer has them
 ---  rules                  "default"
 ---  gpu_hour               dollars per GPU-hour, in place of the system's price
 ---  memory_utilization     part of the memory that the engine may use, from which num_blocks follows (the engine's)
@@ -187,8 +203,8 @@ end
 ---             "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }; scheduler ("vllm", "sglang" or
 ---             "tensorrt-llm": the engine's), receive_interval (steps between two looks for new requests: 1)
 ---  prefill, decode        two pools in place of one: prompts are computed in the first, and go over with their keys
----             and values and their first token. Each has what differs from the rest: { tp =, pp =, attention_dp =,
----             ep =, replicas =, system =, memory_utilization =, engine = { … }, step_time = }
+---             and values and their first token. Each has what differs from the rest: { strategy =, its axes,
+---             pp =, attention_dp =, replicas =, system =, memory_utilization =, engine = { … }, step_time = }
 ---  transfer   { latency =, per_token = }: seconds of that (what the network between the pools takes; 0 with step_time)
 ---  requests   a list of { arrival =, prompt =, output =, priority =, segments = }, or the name of a CSV or JSONL file
 ---  load       { concurrency =, think = }, { rate =, process = "poisson", "gamma" or "uniform", cv =, burst = }, or
@@ -207,7 +223,7 @@ end
 ---  threads    as many as processors that may be used; the answer is the same
 ---@return tperf.served result
 function serve.run(given)
-  local o = check.record("tperf.serve", given, schema)
+  local o = check.record("tperf.serve", given, schema())
   local decode, prefill = pool.of(o)
   local latency, per_token = 0, 0
   if prefill then latency, per_token = pool.transfer(o, decode, prefill) end

@@ -1,6 +1,6 @@
 --- What of a GPU's memory an engine has for its cache: vLLM's num_gpu_blocks. docs/serving.md.
 local workload = require "tperf.describe.workload"
-local placement = require "tperf.question.placement"
+local ranks = require "tperf.question.serve.ranks"
 local refusal = require "tperf.base.refusal"
 local serving = require "tperf.question.infer.deployment"
 local units = require "tperf.base.units"
@@ -9,24 +9,33 @@ local memory = {}
 
 local WHAT <const> = "tperf.serve"
 local KEPT <const> = 256 -- deployments
+local USUAL <const> = { batch = 32, prompt = 1024, generate = 256 } -- by which a placement is chosen
 local LOGIT_BYTES <const> = 30 -- of a logit in 16 and 32 bits, sorted, with its place, its probability and their sum
+
+-- The placement that answers a batch of usual requests first.
+local function usual_placement(p, c, shards)
+  local usual = setmetatable({ batch = USUAL.batch }, { __index = c })
+  p.o.prompt, p.o.generate = ranks.whole(USUAL.prompt, shards), USUAL.generate
+  return serving.evaluate(p, usual).placement
+end
 
 -- Bytes on one GPU: weights and buffers of the largest step; the cache of a token, and what a request has besides.
 local function held_by(p, o)
-  local c = { tp = o.tp, ep = o.ep, pp = o.pp, batch = 1, prefill_batch = 1 }
-  c.dp = placement.sharing(p.strategy, serving.own_sizes(p, c))
+  local c, shards = { pp = o.pp, dp = o.sharing, batch = 1, prefill_batch = 1 }, ranks.shards(o, p)
+  for i, name in ipairs(p.strategy.axis_names) do c[name] = o.own[i] end
+  c.placement = usual_placement(p, c, shards)
   p.o.generate = 1
   local function held(prompt)
     p.o.prompt = prompt
     return serving.evaluate(p, c)
   end
-  local two, three = held(1), held(2)
-  local token = three.memory.cache - two.memory.cache
-  local largest = held(o.engine.max_num_batched_tokens)
+  local one, two = held(shards), held(2 * shards) -- of prompts, whose first answer is a token more
+  local token = (two.memory.cache - one.memory.cache) / shards
+  local largest = held(ranks.whole(o.engine.max_num_batched_tokens, shards))
   return {
     fast = largest.placement, weights = largest.memory.weights,
     buffers = largest.memory.buffers, token = token,
-    request = math.max(two.memory.cache - 2 * token, 0),
+    request = math.max(one.memory.cache - (shards + 1) * token, 0),
     capacity = p.system.accelerator.hbm.visible or p.system.accelerator.hbm.capacity,
     logits = LOGIT_BYTES * o.engine.max_num_seqs * p.model.vocab,
   }
@@ -48,9 +57,9 @@ local known, count = {}, 0
 ---@param p table  a problem of tperf.question.infer.deployment, with `profile`
 ---@param o table  checked arguments of tperf.serve
 function memory.of(p, o)
-  local key = table.concat({ workload.signature(p.model), workload.signature(p.system), p.rules.name, o.tp, o.ep, o.pp,
-    o.weight_dtype, p.weights and p.weights.key or "", o.kv_dtype, o.compute_dtype, tostring(o.expert_dtype),
-    tostring(o.expert_compute_dtype), o.engine.max_num_batched_tokens, o.engine.max_num_seqs }, " ")
+  local key = table.concat({ workload.signature(p.model), workload.signature(p.system), p.rules.name, ranks.key(p, o),
+    o.pp, o.weight_dtype, p.weights and p.weights.key or "", o.kv_dtype, o.compute_dtype,
+    o.engine.max_num_batched_tokens, o.engine.max_num_seqs }, " ")
   if not known[key] then
     if count >= KEPT then known, count = {}, 0 end
     known[key], count = held_by(p, o), count + 1
@@ -60,9 +69,9 @@ end
 
 --- vLLM's num_gpu_blocks: what weights, buffers and states leave of the memory, in blocks. Layers with a window are
 --- counted as if they kept all: their blocks are not pooled with the others' here.
-function memory.blocks(m, o, profile)
-  local engine, of = o.engine, profile.engine
-  local runtime = o.tp * o.pp * o.ep > 1 and of.runtime_parallel or of.runtime
+function memory.blocks(m, p, o)
+  local engine, of = o.engine, p.profile.engine
+  local runtime = o.rank_gpus * o.ranks > 1 and of.runtime_parallel or of.runtime
   local part = o.memory_utilization or of.memory_utilization
   local room = ROOMS[of.memory](m, part, runtime) - engine.max_num_seqs * m.request
   if m.token == 0 then return nil end
@@ -70,8 +79,8 @@ function memory.blocks(m, o, profile)
   if blocks < 2 then
     local function bytes(n) return units.format(n, "bytes") end
     refusal.raise("%s: the model leaves no room for a cache: weights of %s and buffers of %s per GPU, of %s; try more "
-      .. "tp, a narrower weight_dtype, fewer max_num_batched_tokens", WHAT, bytes(m.weights),
-      bytes(math.max(m.buffers, m.logits)), bytes(m.capacity))
+      .. "%s, a narrower weight_dtype, fewer max_num_batched_tokens", WHAT, bytes(m.weights),
+      bytes(math.max(m.buffers, m.logits)), bytes(m.capacity), p.strategy.features or "GPUs")
   end
   return math.tointeger(math.min(blocks, (1 << 31) - 2))
 end

@@ -1,8 +1,13 @@
 --- Pools of engines, as tperf.serve is asked for them and as the core takes them: one that does all, or two, one of
 --- which prefills for the other. docs/serving.md.
 local check = require "tperf.base.check"
+local axes = require "tperf.describe.strategy.axes"
 local core = require "tperf.core"
 local priced = require "tperf.question.serve.priced"
+local problem = require "tperf.question.problem"
+local ranks = require "tperf.question.serve.ranks"
+local serving = require "tperf.question.infer.deployment"
+local strategy = require "tperf.describe.strategy"
 
 local pool = {}
 
@@ -44,22 +49,33 @@ local step_time = check.record_of({ fixed = seconds, per_token = seconds, per_co
   per_prefill_pair = seconds }, { optional = true })
 local size = check.integer { min = 1, max = 1 << 20, optional = true }
 
---- The fields of tperf.serve that decide about its pools.
-pool.schema = {
+-- The fields of tperf.serve that decide about its pools, but for those of strategies.
+local common = {
   step_time = step_time, engine = check.record_of(engine_schema(true), { default = {} }),
   replicas = check.integer { min = 1, max = 1 << 20, default = 1 }, attention_dp = size,
   transfer = check.record_of({ latency = seconds, per_token = seconds }, { optional = true }),
 }
-for name, checker in pairs(priced.schema) do pool.schema[name] = checker end
+for name, checker in pairs(priced.schema) do common[name] = checker end
 
 -- What a pool may have for itself; all else is as for both.
 local own = {
-  step_time = step_time, engine = check.record_of(engine_schema(false), { default = {} }), replicas = size, tp = size,
-  pp = size, ep = size, attention_dp = size, system = check.any { optional = true },
-  memory_utilization = priced.schema.memory_utilization,
+  step_time = step_time, engine = check.record_of(engine_schema(false), { default = {} }), replicas = size, pp = size,
+  attention_dp = size, system = check.any { optional = true }, memory_utilization = priced.schema.memory_utilization,
 }
-pool.schema.prefill, pool.schema.decode = check.record_of(own, { optional = true }), check.record_of(own,
-  { optional = true })
+
+--- The fields of tperf.serve that decide about its pools, with the axes and options of all strategies.
+---@return table schema
+function pool.schema()
+  local schema, one = {}, {}
+  for name, checker in pairs(common) do schema[name] = checker end
+  for name, checker in pairs(own) do one[name] = checker end
+  for _, s in ipairs(strategy.all()) do
+    serving.add_strategy(schema, s, size)
+    serving.add_strategy(one, s, size)
+  end
+  schema.prefill, schema.decode = check.record_of(one, { optional = true }), check.record_of(one, { optional = true })
+  return schema
+end
 
 local function check_times(o)
   local t = o.step_time
@@ -98,24 +114,6 @@ local function check_engine(e)
   end
 end
 
--- How many ranks a replica has, and how many replicas there are. Replicas that share experts are ranks of one.
-local function check_ranks(o)
-  if o.attention_dp and o.ep > 1 and o.ep ~= o.attention_dp then
-    check.fail("%s: 'ep' = %d and 'attention_dp' = %d: the ranks of attention share the experts, so both are the same",
-      WHAT, o.ep, o.attention_dp)
-  end
-  if o.attention_dp then
-    o.ranks = o.attention_dp
-    if not o.step_time then o.ep = o.attention_dp end
-    return
-  end
-  if o.replicas % o.ep ~= 0 then
-    check.fail("%s: 'replicas' = %d must be a multiple of 'ep' = %d, the replicas that share experts", WHAT, o.replicas,
-      o.ep)
-  end
-  o.ranks, o.replicas = o.ep, o.replicas // o.ep
-end
-
 local NO_TIME = { fixed = 0, per_token = 0, per_context_token = 0, per_prefill_pair = 0 }
 
 -- For the core.
@@ -147,11 +145,13 @@ end
 -- A pool: what was asked, checked; how the core takes it; and with a model what it holds.
 local function made(o)
   check_times(o)
-  check_ranks(o)
-  local held
-  if not o.step_time then o.steps, held = priced.steps(o) end
+  local s, held = axes.asked(o, true), nil
+  problem.refuse_axes(WHAT, o, { s })
+  local p = o.step_time and ranks.unpriced(s) or priced.problem(o, s)
+  ranks.set(o, p)
+  if not o.step_time then o.steps, held = priced.steps(p, o) end
   check_engine(o.engine)
-  return { o = o, core = encode(o), held = held, gpus = o.tp * o.pp * o.ranks * o.replicas }
+  return { o = o, core = encode(o), held = held, gpus = o.rank_gpus * o.ranks * o.replicas }
 end
 
 -- What is asked of one of two pools: the common arguments with its own in their place.
@@ -189,9 +189,9 @@ function pool.transfer(o, decode, prefill)
   if o.transfer or not (decode.held and prefill.held) then
     return o.transfer and o.transfer.latency or 0, o.transfer and o.transfer.per_token or 0
   end
-  local function replica(p) return p.o.tp * p.o.pp end
-  local senders = math.min(replica(prefill), replica(decode))
-  local bytes = math.min(prefill.held.token * replica(prefill), decode.held.token * replica(decode)) / senders
+  local from, to = prefill.o.rank_gpus, decode.o.rank_gpus
+  local senders = math.min(from, to)
+  local bytes = math.min(prefill.held.token * from, decode.held.token * to) / senders
   local system, many = decode.held.system, 1024
   local near = prefill.gpus + decode.gpus <= system.network.fast.domain
   local machine = core.machine(system)

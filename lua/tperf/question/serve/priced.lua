@@ -4,9 +4,7 @@
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local engines = require "tperf.question.serve.engine"
-local infer = require "tperf.question.infer"
 local memory = require "tperf.question.serve.memory"
-local refusal = require "tperf.base.refusal"
 local runtime = require "tperf.describe.profile"
 local sampling = require "tperf.describe.arch.sampling"
 local serving = require "tperf.question.infer.deployment"
@@ -17,72 +15,76 @@ local priced = {}
 
 local WHAT <const> = "tperf.serve"
 local ELEMENT_BYTES <const> = 2 -- of the stream between stages
+local MANY <const> = 1024 -- tokens
 
 local optional = { optional = true }
 
 --- The fields of tperf.serve that say what is served and on what.
 priced.schema = {
   model = check.any(optional), system = check.any(optional), rules = check.any(optional),
-  tp = serving.size, pp = serving.size, ep = serving.size,
+  pp = serving.size,
   weight_dtype = serving.schema.weight_dtype, kv_dtype = serving.schema.kv_dtype,
   compute_dtype = serving.schema.compute_dtype, precision = serving.schema.precision,
-  expert_dtype = serving.schema.expert_dtype, expert_compute_dtype = serving.schema.expert_compute_dtype,
   memory_utilization = check.number { above = 0, max = 1, optional = true },
   software = check.any(optional), host = engines.host_checker, gpu_hour = serving.schema.gpu_hour,
   sampling = check.choice { sampling.KINDS, default = "greedy" },
 }
 
-local tensor = strategy.of "tensor"
-
-local function check_sizes(p, o)
-  for _, axis in ipairs(tensor.axes) do
-    local reason = (o[axis.name] or 1) > 1 and infer.refusal(p, axis, o)
-    if reason then refusal.raise("%s: '%s' = %d %s", WHAT, axis.name, o[axis.name], reason) end
-  end
-  if o.pp > p.model.layers then
-    refusal.raise("%s: 'pp' = %d is more than the model's %d layers", WHAT, o.pp, p.model.layers)
-  end
+-- What a GPU sends of a token to the next stage: a part of the stream, which the GPUs there gather.
+local function elements(p, o)
+  local share = strategy.share(p.strategy, p.model, 1, o.own, p.rules, { mode = "prefill", sequence_parallel = true })
+  share.seq = MANY * p.strategy.sequence_shards(share) -- so that each GPU has some
+  return share:boundary(p.model.hidden) / share.seq
 end
 
--- Between two stages go the stream and what is added to it, cut by tp: seconds of a batch, and for each token.
+-- Between two stages go the stream and what is added to it: seconds of a batch, and for each token.
 local function sends(p, o)
   if o.pp == 1 then return 0, 0 end
-  local machine, many = core.machine(p.system), 1024
-  local fast = o.tp * o.pp <= p.system.network.fast.domain and 2 or 1
+  local machine, many, sent = core.machine(p.system), MANY, elements(p, o)
+  local fast = o.rank_gpus <= p.system.network.fast.domain and 2 or 1
   local function send(tokens)
-    return machine:collective(p.rules, "send", 2 * ELEMENT_BYTES * p.model.hidden * tokens / o.tp, 2, fast)
+    return machine:collective(p.rules, "send", 2 * ELEMENT_BYTES * sent * tokens, 2, fast)
   end
   local one, more = send(1), send(1 + many)
   local per_token = (more - one) / many
   return math.max(one - per_token, 0), per_token
 end
 
---- The tables of the engine's steps, for the core; sets what the model decides about the engine: max_model_len and
---- num_blocks; and what the host adds.
+--- What is served, as tperf.serving has it, with the engine's `profile` and its terms; sets the dtypes that the
+--- arguments leave open.
 ---@param o table  checked arguments of tperf.serve
----@return table steps
----@return table held  token = bytes of a token of the cache on a GPU, memory, system, rules, spread of the engine
-function priced.steps(o)
-  local profile = engines.of(o.software)
-  o.host = engines.host(profile, o.host, o.tp * o.pp * o.ep > 1)
-  local engine = o.engine
-  o.sampler = o.sampling ~= "none" and o.sampling or nil
-  if o.sampler == "top_p" and profile.engine.sampler == "fused" then o.sampler = "top_p_fused" end
-  local p = serving.problem(WHAT, {
+---@param s table  the strategy
+---@return table problem
+function priced.problem(o, s)
+  local given = {
     model = o.model, system = o.system, rules = o.rules, attention = "flash", prompt = 1, generate = 1,
     weight_dtype = o.weight_dtype, kv_dtype = o.kv_dtype, compute_dtype = o.compute_dtype, precision = o.precision,
-    expert_dtype = o.expert_dtype, expert_compute_dtype = o.expert_compute_dtype, sequence_parallel = false,
-    reserve = 0,
-  })
+    sequence_parallel = false, reserve = 0, strategy = s,
+  }
+  for _, name in ipairs(s.option_names) do given[name] = o[name] end
+  local profile, p = engines.of(o.software), serving.problem(WHAT, given)
   o.weight_dtype, o.compute_dtype, o.other_dtype = p.o.weight_dtype, p.o.compute_dtype, p.o.other_dtype
   p.software, p.profile = runtime.terms(profile), profile
-  check_sizes(p, o)
+  return p
+end
+
+--- The tables of the engine's steps, for the core; sets what the model decides about the engine: max_model_len and
+--- num_blocks; and what the host adds.
+---@param p table  of priced.problem
+---@param o table  checked arguments of tperf.serve, with what tperf.serve.ranks sets
+---@return table steps
+---@return table held  token = bytes of a token of the cache on a GPU, memory, system, rules, spread of the engine
+function priced.steps(p, o)
+  local profile, engine = p.profile, o.engine
+  o.host = engines.host(profile, o.host, o.rank_gpus * o.ranks > 1)
+  o.sampler = o.sampling ~= "none" and o.sampling or nil
+  if o.sampler == "top_p" and profile.engine.sampler == "fused" then o.sampler = "top_p_fused" end
   if p.model.context then engine.max_model_len = math.min(engine.max_model_len, p.model.context) end
   engine.max_num_batched_tokens = math.min(engine.max_num_batched_tokens, 1 << 20)
   engine.scheduler = engine.scheduler or profile.engine.scheduler
   if engine.async_scheduling == nil then engine.async_scheduling = profile.engine.async_scheduling end
   local held = memory.of(p, o)
-  engine.num_blocks = engine.num_blocks or memory.blocks(held, o, profile)
+  engine.num_blocks = engine.num_blocks or memory.blocks(held, p, o)
   local t = tables.of(p, o, held.fast)
   local send, send_token = sends(p, o)
   t.more = { window = t.more.window, step = o.host.step, request = o.host.request, token = o.host.token,

@@ -2,6 +2,7 @@
 --- of a step alike (products, norms, collectives) is priced by their number, the head and sampling by the rows that are
 --- sampled, attention by each request's own length. docs/serving.md has the rules.
 local workload = require "tperf.describe.workload"
+local ranks = require "tperf.question.serve.ranks"
 local refusal = require "tperf.base.refusal"
 local serving = require "tperf.question.infer.deployment"
 
@@ -49,13 +50,14 @@ local ATTENTION = { attention = true, ["index-scores"] = true, select = true }
 
 -- What prices networks: networks of a shape, and the seconds of a section's ops, attention's apart.
 local function pricer(p, o, fast)
-  local sizes, laid = serving.own_sizes(p, { tp = o.tp, ep = o.ep }), p.plan.layout
-  local self = { kinds = laid.kinds, layers = {} }
+  local laid, shards = p.plan.layout, ranks.shards(o, p)
+  local self = { kinds = laid.kinds, layers = {}, shards = shards }
   for _, run in ipairs(laid.runs) do self.layers[run[1]] = (self.layers[run[1]] or 0) + run[2] end
   function self.network(mode, batch, seq, context, part)
-    local variant = serving.variant(o, mode, seq, context)
+    if mode == "prefill" then seq = ranks.whole(seq, shards) end
+    local variant = serving.variant(p.strategy, o, mode, seq, context)
     variant.part = part
-    return laid.network(sizes, batch, variant)
+    return laid.network(o.own, batch, variant)
   end
   function self.section(network, number)
     local attention, others = 0, 0
@@ -165,7 +167,7 @@ local function made_of(p, o, fast, seqs, most, longest)
   local t = { more = { window = window_of(price.kinds), launches = launches_of(price) } }
   t.decode_tokens = tokens_line(price, "decode", axis)
   local m = p.model
-  local alike = not (m.mla or m.mamba or m.mamba1 or m.delta)
+  local alike = price.shards == 1 and not (m.mla or m.mamba or m.mamba1 or m.delta)
   t.prefill_tokens = alike and t.decode_tokens or tokens_line(price, "prefill", axis)
   t.rows = rows_line(price, grid(1, math.min(most, seqs * (1 + drafts)), 2 ^ 0.25),
     o.sampler == "top_p" and p.profile.engine.sampler_entry * p.model.vocab or 0)
@@ -192,9 +194,9 @@ function tables.of(p, o, fast)
   local most = math.max(rounded(engine.max_num_batched_tokens), LEAST_TOKENS)
   local longest = math.min(rounded(math.min(p.model.context or LONGEST, engine.max_model_len)), LONGEST)
   local drafts = engine.speculation and engine.speculation.tokens or 0
-  local key = table.concat({ workload.signature(p.model), workload.signature(p.system), p.rules.name, o.tp, o.ep,
-    o.weight_dtype, p.weights and p.weights.key or "", o.kv_dtype, o.compute_dtype, tostring(o.expert_dtype),
-    tostring(o.expert_compute_dtype), o.sampling, kernels_of(p.profile), seqs, most, longest, drafts }, " ")
+  local key = table.concat({ workload.signature(p.model), workload.signature(p.system), p.rules.name, ranks.key(p, o),
+    o.weight_dtype, p.weights and p.weights.key or "", o.kv_dtype, o.compute_dtype, o.sampling,
+    kernels_of(p.profile), seqs, most, longest, drafts }, " ")
   if not known[key] then
     if count >= KEPT then known, count = {}, 0 end
     known[key], count = made_of(p, o, fast, seqs, most, longest), count + 1

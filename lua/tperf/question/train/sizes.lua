@@ -56,7 +56,7 @@ end
 -- Refuses axes that do not divide those that they fold over.
 local function check_folds(o, s, own)
   for i, axis in ipairs(s.axes) do
-    if o.zero == 0 and own[i] > 0 and axis.cuts[1] == "state" then
+    if o.zero == 0 and own[i] > 0 and axes.cuts(axis, "state") then
       refusal.raise("tperf.train: '%s' = %d wants a ZeRO stage from 1 on, which shards something", axis.name, own[i])
     end
   end

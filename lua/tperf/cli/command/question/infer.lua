@@ -1,50 +1,25 @@
-local axes = require "tperf.describe.strategy.axes"
 local format = require "tperf.output.format"
 local from = require "tperf.cli.ask.from"
 local options = require "tperf.input.options"
 local precision = require "tperf.describe.precision"
 local refusal = require "tperf.base.refusal"
+local serving_axes = require "tperf.cli.ask.serving_axes"
 
-local USUAL <const> = "tensor" -- the strategy that need not be named
-
--- The strategies' axes but those that shard what only training keeps, and the options that may be lists.
-local AXES <const>, LISTS <const> = {}, {}
-for _, entry in ipairs(axes.every()) do
-  if entry.axis and entry.axis.cuts[1] ~= "state" then AXES[#AXES + 1], LISTS[#LISTS + 1] = entry, entry.name end
-end
-LISTS[#LISTS + 1], LISTS[#LISTS + 2] = "pp", "batch"
-
-local function axis_options()
-  local list = {}
-  for i, entry in ipairs(AXES) do
-    local of = entry.strategies[1] == USUAL and "" or (" (%s)"):format(table.concat(entry.strategies, ", "))
-    list[i] = { long = entry.name:gsub("_", "-"), value = "N,...", min = 1, kind = "integers",
-      help = entry.axis.meaning .. of }
-  end
-  return list
-end
-
-local function axis_columns()
-  local list = {}
-  for i, entry in ipairs(AXES) do
-    list[i] = { key = entry.name, usual = entry.name ~= "tp" and 1 or nil, wide = entry.axis.default and 2 or nil }
-  end
-  return list
-end
+local LISTS <const> = options.join(serving_axes.names(), { "pp", "batch" }) -- that may be lists
 
 local QUESTION = {
-  "prompt", "generate", "prefill_batch", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "expert_dtype",
-  "expert_compute_dtype", "attention", "rules", "reserve", "gpu_hour", "software", "strategy",
+  "prompt", "generate", "prefill_batch", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "attention",
+  "rules", "reserve", "gpu_hour", "software", "pp", "batch",
 }
-table.move(LISTS, 1, #LISTS, #QUESTION + 1, QUESTION)
+QUESTION = options.join(QUESTION, serving_axes.chosen())
 local SEARCH = { "gpus", "ttft", "tpot", "objective", "top" }
 
-local columns = options.join(axis_columns(), {
+local columns = options.join(serving_axes.columns(), {
   { key = "pp" }, { key = "dp" }, { key = "batch" }, { key = "max_batch" },
   { key = "ttft", unit = "s" }, { key = "tpot", unit = "s" }, { key = "tokens_per_second", title = "tokens/s" },
   { key = "tokens_per_second_per_gpu", title = "per GPU" },
   { key = "memory.total", title = "memory", unit = "bytes" }, { key = "cost.generated", title = "$/Mtoken" },
-  { key = "strategy", usual = USUAL }, { key = "software", csv = true },
+  { key = "strategy", usual = "tensor" }, { key = "software", csv = true },
 })
 local op_columns = {
   { key = "phase" }, { key = "part" }, { key = "layers", wide = 2 }, { key = "block" }, { key = "name" },
@@ -103,10 +78,8 @@ end
 
 -- The row of sizes that are not admitted.
 local function refused(question, reason)
-  local row = { dp = question.dp or question.ep or 1, feasible = false, reason = reason }
-  for _, name in ipairs(LISTS) do row[name] = question[name] end
-  row.tp = row.tp or not question.strategy and 1 or nil
-  row.pp, row.batch = row.pp or 1, row.batch or 1
+  local row = { dp = question.dp, pp = 1, batch = 1, feasible = false, reason = reason }
+  for _, name in ipairs(LISTS) do row[name] = question[name] or row[name] end
   return row
 end
 
@@ -185,18 +158,14 @@ With -g, the best ways to use so many GPUs:
       help = "sequences that a replica decodes at a time" },
     { long = "prefill-batch", value = "N", min = 1, kind = "integer",
       help = "prompts that it takes in at a time (default 1)" },
-    { long = "strategy", value = "NAME", from = "strategies",
-      help = "how a layer is cut up (default tensor)" },
-  }, axis_options(), {
+  }, serving_axes.options "integers", {
     { long = "pp", value = "N,...", min = 1, kind = "integers", help = "pipeline parallelism: stages" },
-    { long = "dp", value = "N", min = 1, kind = "integer", help = "replicas (default: as ep)" },
+    { long = "dp", value = "N", min = 1, kind = "integer", help = "replicas (default: those that share experts)" },
     { long = "precision", value = "NAME", from = precision.names,
       help = "of layers: fp8-block, mxfp8 (the checkpoint's)" },
     { long = "weight-dtype", value = "NAME", help = "how all weights are stored (default: likewise)" },
     { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
     { long = "compute-dtype", value = "NAME", help = "in which weights are multiplied (default: likewise)" },
-    { long = "expert-dtype", value = "NAME", help = "how routed experts are stored (default: as weights)" },
-    { long = "expert-compute-dtype", value = "NAME", help = "in which they multiply (default: as other weights)" },
     { long = "attention", value = "NAME", from = { "flash", "unfused" }, help = "flash (default) or unfused" },
     { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free (default 0.1)" },
     { long = "gpu-hour", value = "DOLLARS", kind = "number", help = "price of a GPU-hour" },

@@ -3,6 +3,7 @@ local from = require "tperf.cli.ask.from"
 local options = require "tperf.input.options"
 local precision = require "tperf.describe.precision"
 local question = require "tperf.cli.ask.serving"
+local serving_axes = require "tperf.cli.ask.serving_axes"
 local settings = require "tperf.cli.ask.settings"
 
 local SEARCH <const> = { "gpus", "top", "pareto" }
@@ -25,8 +26,11 @@ end
 -- The command that starts a deployment, alone on standard output.
 local function launch(values, d, asked)
   local e = asked.engine
-  io.write(require "tperf".report.launch({ tp = d.tp, pp = d.pp, dp = d.replicas, ep = d.ep,
-    batch = d.max_num_seqs or e.max_num_seqs }, values.launch, { model = asked.model,
+  local strategy, ranks, ep = require "tperf.describe.strategy.axes".asked(d, true).name, d.attention_dp or 1, d.ep
+  if ranks > 1 and not ep then ep = (d.tp or 1) * ranks // (d.etp or d.tp or 1) end -- over all of them
+  io.write(require "tperf".report.launch({ strategy = strategy, tp = d.tp, pp = d.pp, dp = ranks > 1 and ranks
+    or d.replicas, ep = ep, etp = d.etp, batch = d.max_num_seqs or e.max_num_seqs }, values.launch, {
+    model = asked.model,
     max_tokens = d.max_num_batched_tokens or e.max_num_batched_tokens, seq_max = e.max_model_len,
     kv_dtype = asked.kv_dtype ~= "bf16" and asked.kv_dtype or nil, weight_dtype = asked.weight_dtype,
     memory_utilization = asked.memory_utilization,
@@ -77,11 +81,10 @@ With --slo and --rate and nothing said of what serves, the fewest GPUs that serv
   options = options.join({
     { long = "system", short = "s", value = "NAME", from = "systems files",
       help = "what it runs on (`tperf list systems`, or a file)" },
-    { long = "tp", value = "N", kind = "integer", help = "GPUs that cut layers (default 1)" },
+  }, serving_axes.options "integer", {
     { long = "pp", value = "N", kind = "integer", help = "stages that hold layers in turn (default 1)" },
     { long = "attention-dp", value = "N", kind = "integer",
       help = "ranks of a replica, which share experts (default 1)" },
-    { long = "ep", value = "N", kind = "integer", help = "replicas that share experts (default 1)" },
     { long = "software", value = "NAME", from = "software", help = "the engine: vllm (default), sglang, tensorrt-llm" },
     { long = "sampling", value = "NAME", from = { "greedy", "random", "top_p", "none" },
       help = "how tokens are drawn (default greedy)" },
@@ -90,8 +93,6 @@ With --slo and --rate and nothing said of what serves, the fewest GPUs that serv
     { long = "weight-dtype", value = "NAME", help = "how all weights are stored (default: likewise)" },
     { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
     { long = "compute-dtype", value = "NAME", help = "in which products with weights multiply (default: likewise)" },
-    { long = "expert-dtype", value = "NAME", help = "how routed experts are stored (default: as weights)" },
-    { long = "expert-compute-dtype", value = "NAME", help = "in which they multiply (default: as other weights)" },
     { long = "gpu-memory-utilization", value = "PART", kind = "number",
       help = "part of the memory that the engine may use (default: its own)" },
     { long = "host", value = "NAME=TIME,...",

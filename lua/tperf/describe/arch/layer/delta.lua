@@ -88,13 +88,9 @@ local function rule(m, p, cut)
   }
 end
 
--- Where the sequence is cut, every GPU's last state goes to the others.
-local function states(m, p, cut)
-  if (p.cp or 1) == 1 then return nil end
-  return op.collective {
-    name = "states", kind = "all_gather", axis = "cp", share = true,
-    bytes = 1.0 * STATE_BYTES * p.micro_batch * cut.heads * m.delta.key_dim * m.delta.value_dim,
-  }
+-- Bytes of a GPU's last state.
+local function state(m, p, cut)
+  return 1.0 * STATE_BYTES * p.micro_batch * cut.heads * m.delta.key_dim * m.delta.value_dim
 end
 
 -- The norm of every head, then times silu(z), in one kernel.
@@ -115,7 +111,7 @@ local function inside(m, p)
     p:column { name = "in", n_in = m.hidden, local_out = cut.convolved + cut.inner + 2 * cut.heads },
     convolution(m, p, cut), gates(p, cut), rule(m, p, cut),
   }
-  ops[#ops + 1] = states(m, p, cut)
+  parts.append(ops, fitting.states(p, state(m, p, cut)))
   parts.append(ops, gated_norm(m, p, cut))
   ops[#ops + 1] = p:row { name = "out", n_in = d.value_heads * d.value_dim, n_out = m.hidden }
   return ops

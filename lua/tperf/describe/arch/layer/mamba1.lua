@@ -69,12 +69,7 @@ local function inside(m, p)
   }
   parts.append(ops, selection(m, p, inner))
   ops[#ops + 1] = scan(m, p, inner)
-  if (p.cp or 1) > 1 then
-    ops[#ops + 1] = op.collective {
-      name = "states", kind = "all_gather", axis = "cp", share = true,
-      bytes = 1.0 * STATE_BYTES * p.micro_batch * inner * s.state,
-    }
-  end
+  parts.append(ops, fitting.states(p, 1.0 * STATE_BYTES * p.micro_batch * inner * s.state))
   ops[#ops + 1] = p:row { name = "out", n_in = s.inner, n_out = m.hidden, bias = s.bias }
   return ops
 end

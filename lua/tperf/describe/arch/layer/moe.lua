@@ -1,6 +1,7 @@
---- Mixture of experts (arXiv 2101.03961): a router sends each token to top_k of the experts, which p.ep GPUs share;
--- an all-to-all over "ep" takes the tokens there, another brings the results back. Each expert is cut over "etp" as a
--- dense MLP is over tp. Both axes fold over tp, cp and dp (arXiv 2504.14960). Shared experts (arXiv 2401.06066) meet
+--- Mixture of experts (arXiv 2101.03961): a router sends each token to top_k of the experts, which the GPUs of one of
+-- the strategy's axes share (p.spread: ep); an all-to-all over it takes the tokens there, another brings the results
+-- back. Each expert is cut over a second (p.expert_features: etp) as a dense MLP is over tp. Both fold over tp, cp and
+-- dp (arXiv 2504.14960). Shared experts (arXiv 2401.06066) meet
 -- every token.
 --   load   every GPU works as hard as the busiest: imbalance times the mean; with a capacity factor, exactly its slots,
 --          filled or not (GShard, arXiv 2006.16668)
@@ -37,18 +38,18 @@ local BYTES = 2
 --   gathered  replicas whose tokens come together, for experts that are cut over more GPUs than the stream is whole on
 --   replicas  GPUs with other tokens that the experts are spread over
 local function spread(m, p)
-  local tp = p[p.features] or 1
-  local cut = p.etp or tp
-  if m.experts.count % p.ep ~= 0 then
-    refusal.raise("block 'moe': the %d experts are not divided by ep = %d", m.experts.count, p.ep)
+  local tp, gpus = p[p.features] or 1, dispatch.gpus(p)
+  local cut = p[p.expert_features] or tp
+  if m.experts.count % gpus ~= 0 then
+    refusal.raise("block 'moe': the %d experts are not divided by %s = %d", m.experts.count, p.spread, gpus)
   end
-  if p.sequence_parallel then return { cut = cut, sharing = 1, gathered = 1, replicas = p.ep } end
+  if p.sequence_parallel then return { cut = cut, sharing = 1, gathered = 1, replicas = gpus } end
   if math.max(tp, cut) % math.min(tp, cut) ~= 0 then
-    refusal.raise("block 'moe': etp = %d neither divides %s = %d nor is divided by it, as where each GPU has the whole "
-      .. "stream it must", cut, p.features, tp)
+    refusal.raise("block 'moe': %s = %d neither divides %s = %d nor is divided by it, as where each GPU has the whole "
+      .. "stream it must", p.expert_features, cut, p.features, tp)
   end
-  local sharing = divisors.gcd(p.ep, math.max(tp // cut, 1))
-  return { cut = cut, sharing = sharing, gathered = math.max(cut // tp, 1), replicas = p.ep // sharing }
+  local sharing = divisors.gcd(gpus, math.max(tp // cut, 1))
+  return { cut = cut, sharing = sharing, gathered = math.max(cut // tp, 1), replicas = gpus // sharing }
 end
 
 -- Rows for the experts of one GPU, after dispatch; and how many of these experts have any.
@@ -56,7 +57,20 @@ local function load(m, p, lie)
   local e, mine = m.experts, 1.0 * p:outer_tokens() * lie.gathered
   local rows = math.ceil(mine * e.top_k * (e.capacity_factor or e.imbalance) / lie.sharing)
   local tokens = mine * (p.sequence_parallel and lie.cut or 1) * lie.replicas -- that choose among all experts
-  return rows, (e.count / p.ep) * (1 - (1 - e.top_k / e.count) ^ tokens)
+  return rows, (e.count / dispatch.gpus(p)) * (1 - (1 - e.top_k / e.count) ^ tokens)
+end
+
+-- Rows of all GPUs that cut an expert come together before its first product, whose input they stay: Megatron-Core's
+-- dispatcher gathers them, and its grouped products communicate nothing (moe/token_dispatcher.py, dispatch_postprocess;
+-- explicit_expert_comm of its extensions/transformer_engine.py). Where each GPU has the whole stream it has all rows.
+local function gather_rows(m, p, rows, lie)
+  if not p.sequence_parallel or lie.cut == 1 then return {} end
+  return {
+    op.collective {
+      name = "gather-rows", kind = "all_gather", axis = p.expert_features or p.features,
+      bytes = BYTES * 1.0 * m.hidden * rows * lie.cut,
+    },
+  }
 end
 
 -- Tokens of several replicas, for experts that are cut over all their GPUs; back go sums.
@@ -64,7 +78,8 @@ local function meet(m, p, lie, name, kind)
   if lie.gathered == 1 then return {} end
   return {
     op.collective {
-      name = name, kind = kind, axis = "etp", bytes = BYTES * 1.0 * m.hidden * p:outer_tokens() * lie.gathered,
+      name = name, kind = kind, axis = p.expert_features,
+      bytes = BYTES * 1.0 * m.hidden * p:outer_tokens() * lie.gathered,
     },
   }
 end
@@ -109,10 +124,10 @@ local function sent_element(p)
   return precision and precision.dispatch == "fp8" and precision.eight or BYTES
 end
 
--- Copies every row to its places (or back, adding up), and exchanges them over ep, as tperf/describe/arch/dispatch.lua
--- has it. routed: pairs of a token and an expert that are sorted; nil on the way back.
+-- Copies every row to its places (or back, adding up), and exchanges them, as tperf/describe/arch/dispatch.lua has it.
+-- routed: pairs of a token and an expert that are sorted; nil on the way back.
 local function exchange(m, p, name, rows, lie, routed)
-  local function way(there) return dispatch(m, p, there, rows, lie, there and sent_element(p) or BYTES) end
+  local function way(there) return dispatch.way(m, p, there, rows, lie, there and sent_element(p) or BYTES) end
   local function pass(w)
     return { bytes = w.bytes, vector_flops = 1.0 * rows * m.hidden, comms = lie.replicas > 1 and { w.comm } or {} }
   end
@@ -138,7 +153,7 @@ end
 
 -- The same share of the work, with the features of its products cut over the experts' own axis.
 local function of_experts(p)
-  return p.etp and setmetatable({ features = "etp" }, { __index = p }) or p
+  return p[p.expert_features] and setmetatable({ features = p.expert_features }, { __index = p }) or p
 end
 
 -- The same model, as wide as the latent that its routed experts work in.
@@ -159,8 +174,10 @@ local function inside(m, p)
     ops[#ops + 1] = p:replicated { name = "latent-in", n_in = m.hidden, n_out = e.latent, input_kept_elsewhere = true }
   end
   ops[#ops + 1] = exchange(narrow, p, "dispatch", rows, lie, rows)
+  parts.append(ops, gather_rows(narrow, p, rows, lie))
   local mlp = parts.mlp(narrow, of_experts(p), e.ffn, {
-    rows = rows, experts = e.count // p.ep, active = active, gathered = summed_later, partial = summed_later,
+    rows = rows, experts = e.count // dispatch.gpus(p), active = active, gathered = summed_later,
+    partial = summed_later,
   })
   mlp[1]:belong "expert_fc1"
   mlp[2]:belong "moe_act"

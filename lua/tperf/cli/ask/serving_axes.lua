@@ -1,0 +1,62 @@
+--- The options and columns of commands that serve: the axes and options of all strategies.
+local axes = require "tperf.describe.strategy.axes"
+
+local serving_axes = {}
+
+local USUAL <const> = "tensor" -- the strategy that need not be named
+
+local AXES <const>, OPTIONS <const> = {}, {}
+for _, entry in ipairs(axes.every(true)) do
+  if entry.axis and axes.shows(entry.axis, 0) then AXES[#AXES + 1] = entry end
+  if entry.option and entry.option.serves then OPTIONS[#OPTIONS + 1] = entry end
+end
+
+local function of(entry)
+  return entry.strategies[1] == USUAL and "" or (" (%s)"):format(table.concat(entry.strategies, ", "))
+end
+
+--- The names of the axes.
+---@return string[]
+function serving_axes.names()
+  local list = {}
+  for i, entry in ipairs(AXES) do list[i] = entry.name end
+  return list
+end
+
+--- The names of all that a strategy lets one choose: itself, its axes and its options.
+---@return string[]
+function serving_axes.chosen()
+  local list = serving_axes.names()
+  for _, entry in ipairs(OPTIONS) do list[#list + 1] = entry.name end
+  list[#list + 1] = "strategy"
+  return list
+end
+
+--- The command-line options.
+---@param kind string  of the axes: "integer", or "integers" for lists
+---@return table[]
+function serving_axes.options(kind)
+  local list = { { long = "strategy", value = "NAME", from = "strategies",
+    help = "how a layer is cut up (default tensor)" } }
+  for _, entry in ipairs(AXES) do
+    list[#list + 1] = { long = entry.name:gsub("_", "-"), value = kind == "integers" and "N,..." or "N", min = 1,
+      kind = kind, help = (entry.axis.meaning or entry.name) .. of(entry) }
+  end
+  for _, entry in ipairs(OPTIONS) do
+    list[#list + 1] = { long = entry.name:gsub("_", "-"), value = "NAME", from = entry.option.choices,
+      help = ("of %s: %s%s"):format(entry.option.axis, table.concat(entry.option.choices, ", "), of(entry)) }
+  end
+  return list
+end
+
+--- The columns of sizes.
+---@return tperf.Column[]
+function serving_axes.columns()
+  local list = {}
+  for i, entry in ipairs(AXES) do
+    list[i] = { key = entry.name, usual = i > 1 and 1 or nil, wide = entry.axis.default and 2 or nil }
+  end
+  return list
+end
+
+return serving_axes

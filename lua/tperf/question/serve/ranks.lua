@@ -1,0 +1,130 @@
+--- How the GPUs of a deployment are shared out: sizes of the strategy's axes, the ranks of a replica over which its
+--- experts are spread, and how many replicas there are. docs/serving.md.
+local axes = require "tperf.describe.strategy.axes"
+local infer = require "tperf.question.infer"
+local placement = require "tperf.question.placement"
+local refusal = require "tperf.base.refusal"
+local rules = require "tperf.describe.rules.shared"
+local serving = require "tperf.question.infer.deployment"
+
+local ranks = {}
+
+local WHAT <const> = "tperf.serve"
+local MOST <const> = 1 << 31 -- GPUs
+
+--- What takes the place of a problem where the times of steps are given, and no model says which sizes it admits.
+function ranks.unpriced(s)
+  return { strategy = s, model = { name = "step_time", seq = 1, experts = {} }, rules = rules(), o = {} }
+end
+
+local function check_sizes(p, o, c)
+  for _, axis in ipairs(p.strategy.axes) do
+    local reason = c[axis.name] > 1 and infer.refusal(p, axis, c)
+    if reason then refusal.raise("%s: '%s' = %d %s", WHAT, axis.name, c[axis.name], reason) end
+  end
+  if o.pp > p.model.layers then
+    refusal.raise("%s: 'pp' = %d is more than the model's %d layers", WHAT, o.pp, p.model.layers)
+  end
+end
+
+-- The axes that spread experts, with the product of their sizes, but for those of `open`.
+local function folded(s, own, open)
+  local product = 1
+  for i, axis in ipairs(s.axes) do
+    if axes.spreads(axis) and i ~= open then product = product * own[i] end
+  end
+  return product
+end
+
+-- "'ep' = 8 and 'etp' = 2"
+local function said(s, own)
+  local parts = {}
+  for i, axis in ipairs(s.axes) do
+    if axes.spreads(axis) and own[i] > 1 then parts[#parts + 1] = ("'%s' = %d"):format(axis.name, own[i]) end
+  end
+  return table.concat(parts, " and ")
+end
+
+-- The axis that spreads experts over ranks where no size of it is given.
+local function open_axis(s, o)
+  for i, axis in ipairs(s.axes) do
+    if axes.spreads(axis) and not axis.default and o[axis.name] == nil then return i end
+  end
+end
+
+-- Spreads experts over all GPUs of the ranks, as far as nothing else is said.
+local function spread(p, o, c, own)
+  local s, some = p.strategy, false
+  for _, axis in ipairs(s.axes) do some = some or axes.spreads(axis) end
+  if not (some and p.model.experts) then
+    refusal.raise("%s: 'attention_dp' = %d: %s no experts for ranks to share; 'replicas' are engines apart", WHAT,
+      o.attention_dp, some and ("model '%s' has"):format(p.model.name) or ("strategy '%s' spreads"):format(s.name))
+  end
+  local open = open_axis(s, o)
+  if not open then return end
+  local name, gpus, others = s.axis_names[open], s.grid:gpus(own) * o.attention_dp, folded(s, own, open)
+  if gpus % others ~= 0 then
+    refusal.raise("%s: %s do not divide the %d GPUs of 'attention_dp' = %d ranks; give '%s'", WHAT, said(s, own), gpus,
+      o.attention_dp, name)
+  end
+  c[name], own[open] = gpus // others, gpus // others
+end
+
+-- Engines of axes that cut the batch: those that experts are spread over step together with the ranks, others do not.
+local function of_batch(s, own)
+  local together, apart, over = 1, 1, {}
+  for _, axis in ipairs(s.axes) do
+    for _, name in ipairs(axes.spreads(axis) and axis.folds or {}) do over[name] = true end
+  end
+  for i, axis in ipairs(s.axes) do
+    if axes.cuts(axis, "batch") then
+      if over[axis.name] then together = together * own[i] else apart = apart * own[i] end
+    end
+  end
+  return together, apart
+end
+
+--- Sets in the arguments `own`, the sizes of the strategy's axes, `sharing`, the replicas that share experts,
+--- `rank_gpus`, the GPUs of a rank, `ranks` of a replica, and `replicas` of so many ranks.
+---@param o table  checked arguments of tperf.serve
+---@param p table  a problem of tperf.serving, or ranks.unpriced
+function ranks.set(o, p)
+  local s, c = p.strategy, {}
+  for _, axis in ipairs(s.axes) do c[axis.name] = o[axis.name] end
+  local own = serving.own_sizes(p, c)
+  if (o.attention_dp or 1) > 1 then spread(p, o, c, own) end
+  if p.model.layers then check_sizes(p, o, c) end
+  local sharing, gpus = placement.sharing(s, own), s.grid:gpus(own)
+  if not gpus or gpus > MOST // o.pp or not s.grid:folds(own, sharing) then
+    refusal.raise("%s: 'pp' x the strategy's axes is more than 2^31 GPUs", WHAT)
+  end
+  if o.attention_dp and o.attention_dp ~= sharing then
+    refusal.raise("%s: %s and 'attention_dp' = %d: the experts are spread over %d rank%s so; leave 'attention_dp' out, "
+      .. "or the size", WHAT, said(s, own), o.attention_dp, sharing, sharing == 1 and "" or "s")
+  end
+  if not o.attention_dp and o.replicas % sharing ~= 0 then
+    refusal.raise("%s: 'replicas' = %d must be a multiple of %d, the replicas over which %s spread%s the experts",
+      WHAT, o.replicas, sharing, said(s, own), said(s, own):find " and " and "" or "s")
+  end
+  local together, apart = of_batch(s, own)
+  o.own, o.sharing, o.ranks = own, sharing, sharing * together
+  o.rank_gpus = gpus // (together * apart) * o.pp
+  o.replicas = (o.attention_dp and o.replicas or o.replicas // sharing) * apart
+end
+
+--- How the layers are cut, as text.
+function ranks.key(p, o)
+  return ("%s %s %s"):format(p.strategy.name, table.concat(o.own, " "), serving.chosen(p.strategy, o))
+end
+
+--- Into how many parts the deployment's axes cut a prompt.
+function ranks.shards(o, p)
+  local c = {}
+  for i, name in ipairs(p.strategy.axis_names) do c[name] = o.own[i] end
+  return serving.shards(p, c)
+end
+
+--- The tokens of which each part is as long: engines pad the last one.
+function ranks.whole(tokens, shards) return (tokens + shards - 1) // shards * shards end
+
+return ranks
