@@ -49,7 +49,9 @@ function ulysses.exchange(p, cut, shape)
   local tokens = p.micro_batch * p.seq
   if p.mode == "decode" then
     local bytes = 2.0 * tokens * cut.heads * (shape.value_dim or shape.head_dim)
-    local gather = op.collective { name = "gather-heads", kind = "all_gather", axis = "cp", bytes = bytes, share = true }
+    local gather = op.collective {
+      name = "gather-heads", kind = "all_gather", axis = "cp", bytes = bytes, share = true,
+    }
     return {}, { gather }
   end
   local function all_to_all(name, width)

@@ -3,7 +3,7 @@ local check = require "tperf.base.check"
 local command = require "tperf.page.command"
 local configuration = require "tperf.cli.ask.configuration"
 local grid = require "tperf.page.grid"
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 local serving_axes = require "tperf.cli.ask.serving_axes"
 
 local compare = {}

@@ -2,7 +2,7 @@
 local at = require "tperf.output.columns".at
 local format = require "tperf.output.format"
 local layout = require "tperf.report.cut"
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 local report = require "tperf.report"
 local serving_axes = require "tperf.cli.ask.serving_axes"
 local show = require "tperf.cli.answer.table"

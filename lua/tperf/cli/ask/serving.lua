@@ -1,5 +1,5 @@
 --- What `tperf serve` asks: its options as the arguments of tperf.serve and of what is built on it.
-local options = require "tperf.base.options"
+local options = require "tperf.input.options"
 local serving_axes = require "tperf.cli.ask.serving_axes"
 local units = require "tperf.base.units"
 
