@@ -157,7 +157,7 @@ describe("--precision", function()
       assert.equal(recipe, result.out:match '"precision": *"([^"]+)"', result.err)
       local ok, message = pcall(tperf.report.launch, c, "torchtitan", { model = "llama-3-8b" })
       assert.is_false(ok)
-      assert.truthy(message:find("without arguments for precision '" .. recipe:match "^[%w-]+", 1, true))
+      assert.truthy(message:find(("precision = %s: torchtitan is"):format(recipe:match "^[%w-]+"), 1, true), message)
     end
     local c = tperf.train {
       model = "llama-3-8b", system = "h100-sxm", gpus = 8, global_batch = 8,
@@ -165,7 +165,7 @@ describe("--precision", function()
     }
     local ok, message = pcall(tperf.report.launch, c, "megatron", { model = "llama-3-8b" })
     assert.is_false(ok)
-    assert.truthy(message:find("without arguments for precision 'fp8-block (weight grad bf16)'", 1, true))
+    assert.truthy(message:find("precision = fp8-block (weight grad bf16): megatron is", 1, true), message)
   end)
 
   it("is refused by name", function()
