@@ -185,6 +185,7 @@ static const tperf_field fused_fields[] = {
     OPTIONAL("sinks", FLAG, fused.sinks),
     OPTIONAL("values_in_keys", FLAG, fused.values_in_keys),
     OPTIONAL("kv_dtype", TEXT, kv_dtype),
+    OPTIONAL("matrix_dtype", TEXT, matrix_dtype),
     OPTIONAL("gather", TEXT, fused.gather_axis),
     OPTIONAL("ring", FLAG, fused.ring),
     {0},

@@ -3,6 +3,7 @@ local check = require "tperf.base.check"
 local fit = require "tperf.measured.calibrate.fit"
 local profile = require "tperf.measured.calibrate.profile"
 local kind_of = require "tperf.measured.run.stacks".kind
+local nearest_of = require "tperf.measured.run.stacks".nearest
 local system = require "tperf.describe.system"
 local unfit = require "tperf.describe.unfit"
 
@@ -65,7 +66,7 @@ end
 
 -- What tells a case from the runs of a profile with these facts.
 local function is_unlike(facts, case)
-  local question = { model = case.model, system = system(case.system) }
+  local question = { model = case.model, system = system(case.system), attention = case.attention or case.profile.kernel }
   return #unfit.warnings(facts, question, case.sizes.gpus) > 0
 end
 
@@ -175,19 +176,25 @@ function holdout.of_kind(stacks, kind, but)
   return list
 end
 
--- A row a stack, predicted by the profile of its kind, fitted to the other stacks of that kind: an old one, which has
--- no kind with a profile, by `typical`.
+local function joined(lists)
+  local all = {}
+  for _, list in ipairs(lists) do table.move(list, 1, #list, #all + 1, all) end
+  return all
+end
+
+-- A row a stack, predicted by the profile of its kind, fitted to the other stacks of that kind; of an old one, all of
+-- that which is nearest.
 local function rows_of_stacks(stacks, names, rows)
-  local of_old
+  local reach, of_old = holdout.reach(stacks), {}
   for _, name in ipairs(names) do
-    local old = kind_of(name) == "old"
-    local kind = old and "typical" or kind_of(name)
+    local old, kind = kind_of(name) == "old", nearest_of(name)
     local others = holdout.of_kind(stacks, kind, name)
     if #others >= 2 then
-      local made = old and of_old or table.pack(holdout.shared(others))
-      if old then of_old = made end
-      local row = new_row(name, "by " .. kind)
-      add(row, stacks[name], profile.add_ratios({}, stacks[name], made[1]), made[2].spread)
+      local made = old and of_old[kind] or table.pack(holdout.shared(others))
+      if old then of_old[kind] = made end
+      local row, facts = new_row(name, "by " .. kind), profile.facts(joined(others))
+      facts.spread = made[2].spread
+      add(row, stacks[name], profile.add_ratios({}, stacks[name], made[1]), made[2].spread, facts, reach(name))
       rows[#rows + 1] = row
     end
   end

@@ -49,6 +49,7 @@ function precisions.of(row)
     gather = recipe:find "float8 all%-gather" and "narrow" or nil,
     weight_grad = recipe:find "gw_hp" and "bf16" or nil,
     activation = recipe:find "activations stored" and "fp8" or nil,
+    attention = recipe:find "fp8 attention" and "fp8" or nil,
   }
 end
 

@@ -47,16 +47,25 @@ end
 -- it shows what its libraries reach on its machines, layout by layout. Old: attention of several kernels on GPUs
 -- of 2020 and before, which neither `typical` nor `tuned` is fitted to. Tests: models that nobody trains, likewise. All
 -- others ran a library as it is shipped.
+local OLD <const> = { ["bigscience-2022"] = "typical", ["megatron-deepspeed-2022"] = "typical",
+  ["megatron-lm-2022"] = "tuned" } -- NVIDIA's own papers and tables
+
 local KINDS = {
   ["nemo-mlperf-3.1"] = "tuned", ["megatron-core-2024"] = "tuned", ["megatron-core-moe-2025"] = "tuned",
   ["megatron-bridge-25.09"] = "tuned", ["megatron-bridge-26.02"] = "tuned", ["megatron-bridge-26.06"] = "tuned",
   ["nemo-24.11"] = "tuned", ["nemo-long-2025"] = "tuned",
-  ["bigscience-2022"] = "old", ["megatron-deepspeed-2022"] = "old", ["megatron-lm-2022"] = "old",
   ["megatron-core-ci-2025"] = "tests",
 }
 
 --- "typical", "tuned", "old" or "tests": which of the profiles for stacks without one of their own describes a stack.
 ---@param name string
-function stacks.kind(name) return KINDS[name] or "typical" end
+function stacks.kind(name) return OLD[name] and "old" or KINDS[name] or "typical" end
+
+--- "typical" or "tuned": which of the two predicts a stack without a profile of its own, an old one too.
+---@param name string
+function stacks.nearest(name)
+  local kind = stacks.kind(name)
+  return kind == "old" and OLD[name] or kind == "tests" and "typical" or kind
+end
 
 return stacks

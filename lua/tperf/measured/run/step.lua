@@ -37,7 +37,8 @@ local ZERO = {
 -- its gradients unreduced until the last micro-batch (torchtitan: reshard_after_forward).
 local function zero_of(row, sizes)
   if row.fsdp == "jax-fsdp" then return 3, true end
-  local stage = first_of(row.zero_fsdp, ZERO, 0)
+  -- BigScience's scripts of these runs have it (train/tr3-1B3-baseline/tr3m-*.slurm: ZERO_STAGE=1); its table does not.
+  local stage = row.source:find "tr3m" and 1 or first_of(row.zero_fsdp, ZERO, 0)
   return stage, not (stage == 3 and sizes.pp > 1 and row.zero_fsdp:find "FSDP")
 end
 
@@ -60,8 +61,12 @@ end
 local DTYPES <const> = { float32 = "fp32", bfloat16 = "bf16", fp32 = "fp32", bf16 = "bf16" }
 
 -- What the optimizer keeps: of a precision-aware one the dtypes of gradients and of both moments.
+-- The experiments with Moonlight are of its recipe, which has both in 16 bits, as its cards say.
+local MOONLIGHT <const> = "grads bfloat16, moments bfloat16"
+
 local function states_of(row)
-  local gradients, first = read.text(row.optimizer_states):match "grads (%w+), moments (%w+)"
+  local same = row.source:find "matched experiments" and row.model:find "^moonlight"
+  local gradients, first = read.text(row.optimizer_states, same and MOONLIGHT):match "grads (%w+), moments (%w+)"
   return { optimizer = OPTIMIZERS[read.text(row.optimizer)], gradients = DTYPES[gradients], moments = DTYPES[first] }
 end
 
