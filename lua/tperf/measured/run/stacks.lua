@@ -36,14 +36,16 @@ local patterns = {
 --- The name of a profile, or nil.
 ---@param source string
 ---@param table string?  of the source
-function stacks.of(source, table)
+---@param gpu string?    AMD submits to MLPerf an implementation of its own
+function stacks.of(source, table, gpu)
   source, table = source:lower(), (table or ""):lower()
+  if source:find "^mlperf" and (gpu or ""):find "MI%d" then return "rocm-mlperf-5.0" end
   for _, pattern in ipairs(patterns) do
     if source:find(pattern[1]) and table:find(pattern[2]) then return pattern[3] end
   end
 end
 
--- Who published the runs, and to what end, decides. Tuned: NVIDIA's own submissions to MLPerf and the tables in which
+-- Who published the runs, and to what end, decides. Tuned: NVIDIA's and AMD's submissions to MLPerf and the tables in which
 -- it shows what its libraries reach on its machines, layout by layout. Old: attention of several kernels on GPUs
 -- of 2020 and before, which neither `typical` nor `tuned` is fitted to. Tests: models that nobody trains, likewise. All
 -- others ran a library as it is shipped.
@@ -51,7 +53,7 @@ local OLD <const> = { ["bigscience-2022"] = "typical", ["megatron-deepspeed-2022
   ["megatron-lm-2022"] = "tuned" } -- NVIDIA's own papers and tables
 
 local KINDS = {
-  ["nemo-mlperf-3.1"] = "tuned", ["megatron-core-2024"] = "tuned", ["megatron-core-moe-2025"] = "tuned",
+  ["nemo-mlperf-3.1"] = "tuned", ["rocm-mlperf-5.0"] = "tuned", ["megatron-core-2024"] = "tuned", ["megatron-core-moe-2025"] = "tuned",
   ["megatron-bridge-25.09"] = "tuned", ["megatron-bridge-26.02"] = "tuned", ["megatron-bridge-26.06"] = "tuned",
   ["nemo-24.11"] = "tuned", ["nemo-long-2025"] = "tuned",
   ["megatron-core-ci-2025"] = "tests",

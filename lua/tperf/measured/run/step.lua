@@ -170,7 +170,7 @@ end
 
 --- A case, or nil and why the row is left out. options.software: the profile of all rows, as tperf.software returns it.
 function step.case(row, options)
-  local software_stack = options and options.software and options.software.name or stacks.of(row.source, row.table)
+  local software_stack = options and options.software and options.software.name or stacks.of(row.source, row.table, row.gpu)
   local reason = common_reason(row, software_stack)
   if reason then return nil, reason end
   local precision = precisions.of(row)
