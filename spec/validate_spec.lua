@@ -542,14 +542,26 @@ describe("held-out validation", function()
     -- Medians of 1, 1.2 and 1.4 pull alike, whatever the number of runs; a stack that was tuned has no say.
     local rows = holdout.run(made(joined(repeated({ stack = "torchtitan-2024", factor = 1.2 }, 3),
       repeated({ stack = "internevo-2024", factor = 1 }, 24), repeated({ stack = "fms-fsdp-2024", factor = 1.4 }, 24),
-      repeated({ stack = "megatron-lm-2022", factor = 1.2 }, 9),
+      repeated({ stack = "bigscience-2022", factor = 1.2 }, 9),
       repeated({ stack = "nemo-mlperf-3.1", factor = 2 }, 9))),
       "stack")
     local bias = {}
     for _, row in ipairs(rows) do bias[row.stack] = row.bias end
     assert.is_nil(bias["nemo-mlperf-3.1"]) -- no two others that were tuned
-    assert.near(0, bias["megatron-lm-2022"], 5e-2)
+    assert.near(0, bias["bigscience-2022"], 5e-2)
     assert.is_true(bias["internevo-2024"] > 0.19 and bias["fms-fsdp-2024"] < -0.14)
+  end)
+
+  it("predicts an old stack by the kind that its publisher's others are of", function()
+    local rows = holdout.run(made(joined(repeated({ stack = "nemo-24.11", factor = 1.5 }, 9),
+      repeated({ stack = "nemo-mlperf-3.1", factor = 1.5 }, 9), repeated({ stack = "internevo-2024", factor = 1 }, 9),
+      repeated({ stack = "torchtitan-2024", factor = 1 }, 9), repeated({ stack = "megatron-lm-2022", factor = 1.5 }, 9),
+      repeated({ stack = "bigscience-2022", factor = 1 }, 9))), "stack")
+    local by = {}
+    for _, row in ipairs(rows) do by[row.stack] = row end
+    assert.same({ "by tuned", "by typical" }, { by["megatron-lm-2022"].group, by["bigscience-2022"].group })
+    assert.near(0, by["megatron-lm-2022"].bias, 5e-2)
+    assert.near(0, by["bigscience-2022"].bias, 5e-2)
   end)
 
   it("needs groups, and training runs", function()
