@@ -184,8 +184,8 @@ end
 
 -- A row a stack, predicted by the profile of its kind, fitted to the other stacks of that kind; of an old one, all of
 -- that which is nearest.
-local function rows_of_stacks(stacks, names, rows)
-  local reach, of_old = holdout.reach(stacks), {}
+local function rows_of_stacks(stacks, names, rows, reach)
+  local of_old = {}
   for _, name in ipairs(names) do
     local old, kind = kind_of(name) == "old", nearest_of(name)
     local others = holdout.of_kind(stacks, kind, name)
@@ -223,6 +223,13 @@ local function stacks_of(cases)
   return stacks, names
 end
 
+local reaches = setmetatable({}, { __mode = "k" }) -- of lists of cases, which take longer than all else
+
+local function reach_of(cases, stacks)
+  reaches[cases] = reaches[cases] or holdout.reach(stacks)
+  return reaches[cases]
+end
+
 holdout.WAYS = { "stack", "system", "scale", "model", "third" }
 
 --- Predicts each group of runs by a fit to the others.
@@ -233,11 +240,10 @@ holdout.WAYS = { "stack", "system", "scale", "model", "third" }
 ---@return table summary  over groups: { groups, runs, median, worst, worst_group, within }
 function holdout.run(cases, way)
   local stacks, names = stacks_of(cases)
-  local rows = {}
+  local rows, reach = {}, reach_of(cases, stacks)
   if way == "stack" then
-    rows_of_stacks(stacks, names, rows)
+    rows_of_stacks(stacks, names, rows, reach)
   else
-    local reach = holdout.reach(stacks)
     for _, name in ipairs(names) do rows_within(name, splits[way](stacks[name]), rows, reach(name)) end
   end
   if #rows == 0 then check.fail("tperf.validate: these runs have no two groups to hold out by %s", way) end

@@ -202,7 +202,8 @@ end
 
 --- The system of a case: its nodes and, unless the system is given, its network, where the row names them.
 function step.system(case, system, given)
-  local domain = case.intra:find "NVL72" and system.network.fast.domain or case.gpus_per_node
+  -- A rack's NVLink joins many nodes, whatever a table calls a node: trays of four GPUs.
+  local domain = system.name:find "nvl%d" and system.network.fast.domain or case.gpus_per_node
   local change = { fast = { domain = math.min(domain, math.max(system.network.fast.domain, case.gpus_per_node)) } }
   local fabric = not given and case.inter ~= "" and fabrics.of(case.inter, case.gpus_per_node) or nil
   if fabric and fabric.bandwidth then
