@@ -105,6 +105,11 @@ local function imbalance_of(row)
   return balanced and 1 or UNBALANCED
 end
 
+-- "capacity factor 1, padded (…)", "1.1": experts take so many times the mean and drop the rest.
+local function capacity_of(row)
+  return read.positive(read.text(row.moe_token_drop):match "^capacity factor ([%d.]+)" or row.moe_token_drop)
+end
+
 --- The model of a row: a description, or nil and why there is none.
 ---@param row table
 ---@return table? model
@@ -120,7 +125,8 @@ function models.of(row)
   if not known then return described(size, experts, row) end
   local ok, model = check.attempt(changed, known, size, experts, row)
   if not ok then return nil, "the row's sizes do not go with the model of its name" end
-  return model.experts and model:with { experts = { imbalance = imbalance_of(row) } } or model
+  if not model.experts then return model end
+  return model:with { experts = { imbalance = imbalance_of(row), capacity_factor = capacity_of(row) } }
 end
 
 return models
