@@ -145,6 +145,16 @@ end
 -- A step of reinforcement learning is mostly generation.
 local TRAINS <const> = { pretrain = true, lora = true, sft = true }
 
+-- Stacks whose recipes are sequence parallel wherever they are tensor parallel: all of their rows that say it are, and
+-- Megatron-Core wants it of experts beside tensor parallelism.
+local SEQUENCE_PARALLEL <const> = { ["nemo-24.11"] = true, ["megatron-core-moe-2025"] = true,
+  ["megatron-bridge-26.08-functional"] = true }
+
+local function is_sequence_parallel(row, stack, sizes)
+  if row.sp ~= "" then return row.sp == "1" end
+  return sizes.tp > 1 and SEQUENCE_PARALLEL[stack] or false
+end
+
 local function common_reason(row, software_stack)
   if not TRAINS[row.workload] then return "not training alone (" .. row.workload .. ")" end
   if row.notes:find "INVALID" or row.notes:find "wrong%-ffn" then return "the table itself says that it is wrong" end
@@ -188,7 +198,7 @@ function step.case(row, options)
     gpu = row.gpu, source = row.source, stack = software_stack,
     label = row.model, model = model, sizes = sizes, global_batch = batch, micro_batch = micro, recompute = recompute,
     zero = zero, reshards = reshards, states = states_of(row), offload = offload_of(row),
-    sequence_parallel = row.sp == "1", precision = precision, dealt = layout_of(row, model, sizes),
+    sequence_parallel = is_sequence_parallel(row, software_stack, sizes), precision = precision, dealt = layout_of(row, model, sizes),
     switches = switches(row, sizes), attention = attention_of(row), loss = compiled_loss(row) and "compiled" or nil,
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
     graphs = captures_all(row), memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
