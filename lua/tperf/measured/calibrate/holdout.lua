@@ -182,16 +182,16 @@ local function joined(lists)
   return all
 end
 
--- A row a stack, predicted by the profile of its kind, fitted to the other stacks of that kind; of an old one, all of
--- that which is nearest.
+-- A row a stack, predicted by the profile of its kind, fitted to the other stacks of that kind; of one that
+-- is apart, all of that which is nearest.
 local function rows_of_stacks(stacks, names, rows, reach)
-  local of_old = {}
+  local of_apart = {}
   for _, name in ipairs(names) do
-    local old, kind = kind_of(name) == "old", nearest_of(name)
+    local apart, kind = kind_of(name) == "apart", nearest_of(name)
     local others = holdout.of_kind(stacks, kind, name)
     if #others >= 2 then
-      local made = old and of_old[kind] or table.pack(holdout.shared(others))
-      if old then of_old[kind] = made end
+      local made = apart and of_apart[kind] or table.pack(holdout.shared(others))
+      if apart then of_apart[kind] = made end
       local row, facts = new_row(name, "by " .. kind), profile.facts(joined(others))
       facts.spread = made[2].spread
       add(row, stacks[name], profile.add_ratios({}, stacks[name], made[1]), made[2].spread, facts, reach(name))

@@ -45,29 +45,31 @@ function stacks.of(source, table, gpu)
   end
 end
 
--- Who published the runs, and to what end, decides. Tuned: NVIDIA's and AMD's submissions to MLPerf and the tables in which
--- it shows what its libraries reach on its machines, layout by layout. Old: attention of several kernels on GPUs
--- of 2020 and before, which neither `typical` nor `tuned` is fitted to. Tests: models that nobody trains, likewise. All
--- others ran a library as it is shipped.
-local OLD <const> = { ["bigscience-2022"] = "typical", ["megatron-deepspeed-2022"] = "typical",
-  ["megatron-lm-2022"] = "tuned" } -- NVIDIA's own papers and tables
+-- Who published the runs, and to what end, decides. Tuned: NVIDIA's submissions to MLPerf and the tables in which
+-- it shows what its libraries reach on its machines, layout by layout; AMD's submissions. All others ran a library as it
+-- is shipped. Tests: models that nobody trains, which neither `typical` nor `tuned` is fitted to.
+--
+-- Apart: predicted by one of the two, but not fitted to: attention of several kernels on GPUs of 2020 and before; and
+-- systems without curves of their own, whose errors are not the software's.
+local APART <const> = { ["bigscience-2022"] = "typical", ["megatron-deepspeed-2022"] = "typical",
+  ["megatron-lm-2022"] = "tuned", ["rocm-mlperf-5.0"] = "tuned" }
 
 local KINDS = {
-  ["nemo-mlperf-3.1"] = "tuned", ["rocm-mlperf-5.0"] = "tuned", ["megatron-core-2024"] = "tuned", ["megatron-core-moe-2025"] = "tuned",
+  ["nemo-mlperf-3.1"] = "tuned", ["megatron-core-2024"] = "tuned", ["megatron-core-moe-2025"] = "tuned",
   ["megatron-bridge-25.09"] = "tuned", ["megatron-bridge-26.02"] = "tuned", ["megatron-bridge-26.06"] = "tuned",
   ["nemo-24.11"] = "tuned", ["nemo-long-2025"] = "tuned",
   ["megatron-core-ci-2025"] = "tests",
 }
 
---- "typical", "tuned", "old" or "tests": which of the profiles for stacks without one of their own describes a stack.
+--- "typical", "tuned", "apart" or "tests": which of the profiles for stacks without one of their own describes a stack.
 ---@param name string
-function stacks.kind(name) return OLD[name] and "old" or KINDS[name] or "typical" end
+function stacks.kind(name) return APART[name] and "apart" or KINDS[name] or "typical" end
 
---- "typical" or "tuned": which of the two predicts a stack without a profile of its own, an old one too.
+--- "typical" or "tuned": which of the two predicts a stack without a profile of its own.
 ---@param name string
 function stacks.nearest(name)
   local kind = stacks.kind(name)
-  return kind == "old" and OLD[name] or kind == "tests" and "typical" or kind
+  return kind == "apart" and APART[name] or kind == "tests" and "typical" or kind
 end
 
 return stacks
