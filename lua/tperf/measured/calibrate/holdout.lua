@@ -66,7 +66,8 @@ end
 
 -- What tells a case from the runs of a profile with these facts.
 local function is_unlike(facts, case)
-  local question = { model = case.model, system = system(case.system), attention = case.attention or case.profile.kernel }
+  local question = { model = case.model, system = system(case.system) }
+  question.attention = case.attention or case.profile.kernel
   return #unfit.warnings(facts, question, case.sizes.gpus) > 0
 end
 

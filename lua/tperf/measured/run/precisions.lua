@@ -18,7 +18,7 @@ local function usual(row)
   return row.source:find "Megatron%-Bridge" and "fp8-current" or "fp8-delayed"
 end
 
--- Of the 24 rows of MLPerf's LoRA on Blackwell that name a configuration, 22 have it: so are those taken that name none.
+-- Of 24 rows of MLPerf's LoRA on Blackwell that name a configuration, 22 have it: so are those taken that name none.
 local function attends_narrow(row, recipe)
   local unnamed = recipe == "" and row.source:find "^MLPerf" and row.workload == "lora" and row.gpu:find "Blackwell"
   return unnamed or recipe:find "fp8 attention" ~= nil

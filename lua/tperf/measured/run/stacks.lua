@@ -46,8 +46,8 @@ function stacks.of(source, table, gpu)
 end
 
 -- Who published the runs, and to what end, decides. Tuned: NVIDIA's submissions to MLPerf and the tables in which
--- it shows what its libraries reach on its machines, layout by layout; AMD's submissions. All others ran a library as it
--- is shipped. Tests: models that nobody trains, which neither `typical` nor `tuned` is fitted to.
+-- it shows what its libraries reach on its machines, layout by layout. All others ran a library as it is
+-- shipped. Tests: models that nobody trains, which neither `typical` nor `tuned` is fitted to.
 --
 -- Apart: predicted by one of the two, but not fitted to: attention of several kernels on GPUs of 2020 and before; and
 -- systems without curves of their own, whose errors are not the software's.

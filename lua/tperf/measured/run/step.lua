@@ -180,7 +180,8 @@ end
 
 --- A case, or nil and why the row is left out. options.software: the profile of all rows, as tperf.software returns it.
 function step.case(row, options)
-  local software_stack = options and options.software and options.software.name or stacks.of(row.source, row.table, row.gpu)
+  local software_stack = options and options.software and options.software.name
+    or stacks.of(row.source, row.table, row.gpu)
   local reason = common_reason(row, software_stack)
   if reason then return nil, reason end
   local precision = precisions.of(row)
@@ -198,7 +199,8 @@ function step.case(row, options)
     gpu = row.gpu, source = row.source, stack = software_stack,
     label = row.model, model = model, sizes = sizes, global_batch = batch, micro_batch = micro, recompute = recompute,
     zero = zero, reshards = reshards, states = states_of(row), offload = offload_of(row),
-    sequence_parallel = is_sequence_parallel(row, software_stack, sizes), precision = precision, dealt = layout_of(row, model, sizes),
+    sequence_parallel = is_sequence_parallel(row, software_stack, sizes), precision = precision,
+    dealt = layout_of(row, model, sizes),
     switches = switches(row, sizes), attention = attention_of(row), loss = compiled_loss(row) and "compiled" or nil,
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
     graphs = captures_all(row), memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
