@@ -128,7 +128,7 @@ end
 function profile.shared(stacks, near)
   local groups = {}
   for i, cases in ipairs(stacks) do groups[i] = { cases = some(cases, MOST_OF_STACK), weight = 1 } end
-  return best_of(groups, math.sqrt(#stacks), near) -- a stack says as much as one thing that nobody repeated
+  return best_of(groups, #stacks, near)
 end
 
 --- Predicted / measured of each third of the cases of one stack, by a fit to the other two.
