@@ -6,7 +6,36 @@ local tperf = require "tperf"
 
 local function row(fields) return setmetatable(fields, { __index = function() return "" end }) end
 
+-- A small run with what a row must have, and `fields`.
+local function run(fields)
+  local usual = { workload = "pretrain", layers = "24", hidden = "2048", ffn = "8192", heads = "16", seq = "2048",
+    vocab = "50257", dtype = "fp16", mlp = "gelu", gpus = "8", tp = "1", pp = "1", micro_batch = "1",
+    global_batch = "8", iter_s = "1" }
+  for name, value in pairs(fields) do usual[name] = value end
+  return assert(step.case(row(usual)))
+end
+
 describe("a row of a training run", function()
+  it("of BigScience's 1.3B has the ZeRO stage of its scripts, and memory as nvidia-smi shows it", function()
+    assert.equal(1, run({ source = "BigScience tr3m-1B3 benchmarks" }).zero)
+    local memory = { total = 20e9, buffers = 0 }
+    local function shown(note) return require "tperf.measured.run.peak".shown(memory, { { memory = memory } }, note) end
+    assert.equal(shown "nvidia-smi", shown "GB as noted")
+    assert.equal(20e9, shown "max allocated")
+  end)
+
+  it("of MLPerf on AMD's GPUs is of AMD's implementation", function()
+    assert.equal("rocm-mlperf-5.0", run({ source = "MLPerf Training v5.0", gpu = "AMD Instinct MI325X" }).stack)
+    assert.equal("nemo-mlperf-3.1", run({ source = "MLPerf Training v5.0", gpu = "NVIDIA H200" }).stack)
+  end)
+
+  it("of an experiment with Moonlight has the optimizer of its recipe", function()
+    local source = "Megatron-Bridge performance skills (matched experiments)"
+    local states = run({ source = source, model = "moonlight-16b-a3b" }).states
+    assert.same({ "bf16", "bf16" }, { states.gradients, states.moments })
+    assert.is_nil(run({ source = source, model = "other" }).states.moments)
+  end)
+
   it("gives the ranks of latent attention, or is left out without them", function()
     local fields = { model = "proxy", layers = "4", hidden = "512", ffn = "2048", heads = "8", seq = "1024", mla = "1",
       mlp = "gelu", q_lora_rank = "192", kv_lora_rank = "64", qk_nope_dim = "16", qk_rope_dim = "8", v_head_dim = "16" }
@@ -34,6 +63,8 @@ describe("a row of a training run", function()
     end
     assert.equal("bf16", of("MLPerf", "bf16", "none"))
     assert.is_nil(of("MLPerf", "fp8 or fp4 (config not matched)", ""))
+    assert.same({ recipe = "fp8-delayed", attention = "fp8" },
+      of("MLPerf Training v5.1", "fp8", "fp8 delayed, fp8 attention, amax max of 4, amax reduced"))
     assert.same({ recipe = "fp8-delayed", parameters = "narrow" },
       of("MLPerf Training v4.1", "fp8", "fp8 delayed/hybrid, param gather in fp8, amax max of 1024"))
     assert.same({ recipe = "fp8-current", parameters = "narrow" },
@@ -43,7 +74,8 @@ describe("a row of a training run", function()
     assert.same({ recipe = "fp8-rowwise", weight_grad = "bf16" },
       of("torchao", "fp8", "rowwise_with_gw_hp, bf16 all-gather"))
     assert.same({ recipe = "mxfp8" }, of("x", "FP8-CS (FP8-MX)", "mxfp8/e4m3"))
-    assert.same({ recipe = "nvfp4" }, of("x", "fp4", "fp4 nvfp4, fp8 attention Float8CurrentScaling"))
+    assert.same({ recipe = "nvfp4", attention = "fp8" },
+      of("x", "fp4", "fp4 nvfp4, fp8 attention Float8CurrentScaling"))
     assert.same({ recipe = "fp8-delayed" }, of("MosaicML llm-foundry benchmarking", "amp_fp8", ""))
   end)
 

@@ -233,6 +233,41 @@ describe("layers", function()
   end)
 end)
 
+describe("attention in 8 bits", function()
+  local SEQ <const> = 8192
+
+  -- Forward and backward of one layer's attention: the kernels of the machine's own curves.
+  local function of(system, dtype)
+    local machine, time = require "tperf.core".machine(tperf.system(system)), 0
+    for _, backward in ipairs { false, true } do
+      local compute, memory = machine:kernel("causal_attention", dtype, HEADS, SEQ, SEQ, H // HEADS, 1, backward)
+      time = time + compute + memory
+    end
+    return time
+  end
+
+  local function attention(system, precision)
+    local c = train(precision, { system = system, gpus = 1, global_batch = 1, seq = SEQ, explain = true })
+    local op = op_of(c, "attention")
+    return op.forward.time + op.backward.time, c
+  end
+
+  it("has the kernels of 8 bits, which keep what they kept", function()
+    for _, system in ipairs { "h100-sxm", "b200-sxm" } do
+      local wide, kept = attention(system, "fp8-delayed")
+      local narrow, c = attention(system, { recipe = "fp8-delayed", attention = "fp8" })
+      assert.near(of(system, "bf16"), wide, 1e-9, system)
+      assert.near(of(system, "fp8"), narrow, 1e-9, system)
+      assert.equal(kept.memory.total, c.memory.total)
+    end
+  end)
+
+  it("is said by name", function()
+    local _, c = attention("h100-sxm", { recipe = "fp8-delayed", attention = "fp8" })
+    assert.equal("fp8-delayed (attention fp8)", c.precision)
+  end)
+end)
+
 describe("a narrower precision", function()
   local MODELS = { "llama-3-8b", "gpt3-175b", "deepseek-v3", "deepseek-v3.2", "qwen3-30b-a3b",
     "mixtral-8x7b", "nemotron-h-8b" }

@@ -131,6 +131,18 @@ describe("runs that a profile was not fitted to", function()
     assert.truthy(warnings({ software = dense, model = "mixtral-8x7b", gpus = 64 }):find("(experts)", 1, true))
   end)
 
+  it("are told by attention of several kernels, whose interval covers the reach", function()
+    local fused, unfused = search(), search { attention = "unfused" }
+    assert.equal("no run of typical with unfused attention was compared", table.concat(unfused.warnings, "\n"))
+    local typical = tperf.software "typical"
+    assert.near(typical.spread[1], fused.interval.low / fused.time, 1e-9)
+    assert.near(math.min(typical.spread[1], typical.reach[1]), unfused.interval.low / unfused.time, 1e-9)
+    local old = train { attention = "unfused", software = "megatron-lm-2022" }
+    assert.is_nil(table.concat(old.warnings, "\n"):find("attention was compared", 1, true))
+    local other = train { attention = "flash", software = "megatron-lm-2022" }
+    assert.truthy(table.concat(other.warnings, "\n"):find("with fused attention was compared", 1, true))
+  end)
+
   it("are told on the command line with the profile whose runs are nearest", function()
     local function nearest(options)
       return shell("tperf search llama-3.1-8b -b 16384 -k 1 " .. options).err

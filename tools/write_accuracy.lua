@@ -58,16 +58,18 @@ local function held_out(out, path)
   out[#out + 1] = "## Training runs held out\n"
   out[#out + 1] = "What a fit to the rest predicts of each group, and the part of the group's runs that lie inside the"
   out[#out + 1] = "interval which that fit claims for nine tenths (`tperf validate FILE.csv --hold-out GROUP`).\n"
+  local measured = require "tperf.measured"
+  local rows, reader = measured.open(path)
+  local cases = measured.predict(rows, reader, { hold_out = true }) -- once for all ways
   for _, way in ipairs(WAYS) do
-    local result = tperf.validate { file = path, hold_out = way[1] }
+    local groups, o = require "tperf.measured.calibrate.holdout".run(cases, way[1])
     out[#out + 1] = ("### %s\n\n%s.\n"):format(way[1]:gsub("^%l", string.upper), way[2])
     out[#out + 1] = "| stack | held out | runs | median % | p90 % | bias % | in interval % |"
     out[#out + 1] = "|---|---|---:|---:|---:|---:|---:|"
-    for _, g in ipairs(result.groups) do
+    for _, g in ipairs(groups) do
       out[#out + 1] = ("| %s | %s | %d | %s | %s | %s | %.0f |"):format(g.stack, g.group, g.runs, percent(g.median),
         percent(g.p90), percent(g.bias), 100 * g.within)
     end
-    local o = result.over_groups
     out[#out + 1] = ("\n%d groups: median %s %%, worst %s %% (%s); %.0f %% of %d runs lie in the interval.\n"):format(
       o.groups, percent(o.median), percent(o.worst), o.worst_group, 100 * o.within, o.runs)
   end

@@ -1,8 +1,7 @@
 --- In which precision the products of layers with their weights run, as a table row each: what is
 -- quantised, by which scales, in how many copies, and what is kept. The ops that it makes of a layer are in
--- tperf.describe.arch.narrowed. What stays in 16 bits whatever the recipe: attention's own products, the router, the
--- embedding and the head, gradients, and what layers send to each other; master weights and moments are the
--- optimizer's.
+-- tperf.describe.arch.narrowed. What stays in 16 bits whatever the recipe: the router, the embedding and the head,
+-- gradients, and what layers send to each other; master weights and moments are the optimizer's.
 --
 --   bf16, fp16       16 bits; they cost the same
 --   fp8-delayed      one scale a tensor, from the greatest numbers of earlier iterations: no pass of its own
@@ -83,6 +82,8 @@ precision.schema = {
   -- How attention's output is kept: for its own backward pass in 16 bits, or once for both it and the product behind.
   attention_output = check.choice { { "bf16", "e5m6" }, default = "bf16" },
   dispatch = check.choice { { "fp8", "bf16" }, default = "bf16" }, -- how tokens, and their gradients, go to experts
+  -- In which attention multiplies queries, keys and values (Transformer Engine's fp8_dpa); what it keeps stays.
+  attention = check.choice { { "fp8", "bf16" }, default = "bf16" },
 }
 
 local given_as = check.one_of(check.choice { precision.names }, check.record_of(precision.schema))
@@ -107,7 +108,7 @@ local function bytes_of(recipe, block) return BYTES[recipe.dtype] + (block and r
 local known = {} -- name -> record
 
 local ALL <const> = { products = "all", first_layers = 0, last_layers = 0, parameters = "bf16", activation = "bf16",
-  attention_output = "bf16", dispatch = "bf16" }
+  attention_output = "bf16", dispatch = "bf16", attention = "bf16" }
 
 -- "fp8-current (parameters narrow)": a recipe, and what a table says beyond its defaults.
 local function name_of(o)

@@ -91,9 +91,15 @@ local function range_warning(what, value, range)
   return ("%s %d is %s of the runs compared"):format(what, value, compared)
 end
 
+local function kernel_warning(profile, attention)
+  if not attention or (attention == "flash") == (profile.kernel ~= "unfused") then return nil end
+  return ("no run of %s with %s attention was compared"):format(profile.name,
+    attention == "flash" and "fused" or "unfused")
+end
+
 --- Sentences: what of a question no run of the profile resembled.
 ---@param profile table   of tperf.software
----@param question table  { model, system }
+---@param question table  { model, system, attention: "flash" or how else it runs; nil: as the profile has it }
 ---@param gpus integer
 ---@return string[]
 function unfit.warnings(profile, question, gpus)
@@ -102,6 +108,7 @@ function unfit.warnings(profile, question, gpus)
   if not profile.spread then add(("no run of %s was ever compared with a prediction"):format(profile.name)) end
   add(machine_warning(profile, question.system))
   add(architecture_warning(profile, question.model))
+  add(kernel_warning(profile, question.attention))
   add(range_warning("gpus", gpus, profile.gpus))
   add(range_warning("hidden", question.model.hidden, profile.hidden))
   add(range_warning("seq", question.model.seq, profile.seq))

@@ -248,7 +248,8 @@ function problem.of(o, strategies)
       p.questions[#p.questions + 1] = {
         model = p.model, system = machine, gpus = gpus, global_batch = o.global_batch, rules = p.rules,
         training = p.training, profile = p.profile, software = p.software, precision = precision.of(o.precision).name,
-        overlaps = overlap.said(o), checkpoint_bytes = training.checkpoint_bytes(p.training, o, p.model),
+        attention = o.attention, overlaps = overlap.said(o),
+        checkpoint_bytes = training.checkpoint_bytes(p.training, o, p.model),
       }
     end
   end

@@ -183,6 +183,7 @@ static const tperf_field fused_fields[] = {
     OPTIONAL("sinks", fused.sinks),
     OPTIONAL("values_in_keys", fused.values_in_keys),
     OPTIONAL("kv_dtype", kv_dtype),
+    OPTIONAL("matrix_dtype", matrix_dtype),
     OPTIONAL("gather", fused.gather_axis),
     OPTIONAL("ring", fused.ring),
     {0},

@@ -3,6 +3,7 @@ local check = require "tperf.base.check"
 local fit = require "tperf.measured.calibrate.fit"
 local profile = require "tperf.measured.calibrate.profile"
 local kind_of = require "tperf.measured.run.stacks".kind
+local nearest_of = require "tperf.measured.run.stacks".nearest
 local system = require "tperf.describe.system"
 local unfit = require "tperf.describe.unfit"
 
@@ -66,6 +67,7 @@ end
 -- What tells a case from the runs of a profile with these facts.
 local function is_unlike(facts, case)
   local question = { model = case.model, system = system(case.system) }
+  question.attention = case.attention or case.profile.kernel
   return #unfit.warnings(facts, question, case.sizes.gpus) > 0
 end
 
@@ -175,19 +177,25 @@ function holdout.of_kind(stacks, kind, but)
   return list
 end
 
--- A row a stack, predicted by the profile of its kind, fitted to the other stacks of that kind: an old one, which has
--- no kind with a profile, by `typical`.
-local function rows_of_stacks(stacks, names, rows)
-  local of_old
+local function joined(lists)
+  local all = {}
+  for _, list in ipairs(lists) do table.move(list, 1, #list, #all + 1, all) end
+  return all
+end
+
+-- A row a stack, predicted by the profile of its kind, fitted to the other stacks of that kind; of one that
+-- is apart, all of that which is nearest.
+local function rows_of_stacks(stacks, names, rows, reach)
+  local of_apart = {}
   for _, name in ipairs(names) do
-    local old = kind_of(name) == "old"
-    local kind = old and "typical" or kind_of(name)
+    local apart, kind = kind_of(name) == "apart", nearest_of(name)
     local others = holdout.of_kind(stacks, kind, name)
     if #others >= 2 then
-      local made = old and of_old or table.pack(holdout.shared(others))
-      if old then of_old = made end
-      local row = new_row(name, "by " .. kind)
-      add(row, stacks[name], profile.add_ratios({}, stacks[name], made[1]), made[2].spread)
+      local made = apart and of_apart[kind] or table.pack(holdout.shared(others))
+      if apart then of_apart[kind] = made end
+      local row, facts = new_row(name, "by " .. kind), profile.facts(joined(others))
+      facts.spread = made[2].spread
+      add(row, stacks[name], profile.add_ratios({}, stacks[name], made[1]), made[2].spread, facts, reach(name))
       rows[#rows + 1] = row
     end
   end
@@ -216,6 +224,13 @@ local function stacks_of(cases)
   return stacks, names
 end
 
+local reaches = setmetatable({}, { __mode = "k" }) -- of lists of cases, which take longer than all else
+
+local function reach_of(cases, stacks)
+  reaches[cases] = reaches[cases] or holdout.reach(stacks)
+  return reaches[cases]
+end
+
 holdout.WAYS = { "stack", "system", "scale", "model", "third" }
 
 --- Predicts each group of runs by a fit to the others.
@@ -226,11 +241,10 @@ holdout.WAYS = { "stack", "system", "scale", "model", "third" }
 ---@return table summary  over groups: { groups, runs, median, worst, worst_group, within }
 function holdout.run(cases, way)
   local stacks, names = stacks_of(cases)
-  local rows = {}
+  local rows, reach = {}, reach_of(cases, stacks)
   if way == "stack" then
-    rows_of_stacks(stacks, names, rows)
+    rows_of_stacks(stacks, names, rows, reach)
   else
-    local reach = holdout.reach(stacks)
     for _, name in ipairs(names) do rows_within(name, splits[way](stacks[name]), rows, reach(name)) end
   end
   if #rows == 0 then check.fail("tperf.validate: these runs have no two groups to hold out by %s", way) end

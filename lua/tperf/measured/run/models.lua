@@ -105,9 +105,15 @@ local function imbalance_of(row)
   return balanced and 1 or UNBALANCED
 end
 
+-- "capacity factor 1, padded (…)", "1.1": experts take so many times the mean and drop the rest.
+local function capacity_of(row)
+  return read.positive(read.text(row.moe_token_drop):match "^capacity factor ([%d.]+)" or row.moe_token_drop)
+end
+
 -- What of a row the model follows from, beside how balanced its routing was.
 local COLUMNS <const> = { "experts", "topk", "moe_ffn", "model", "mtp_layers", "mlp", "mla", "q_lora_rank",
-  "kv_lora_rank", "qk_nope_dim", "qk_rope_dim", "v_head_dim", "tp", table.unpack(SIZES) }
+  "kv_lora_rank", "qk_nope_dim", "qk_rope_dim", "v_head_dim", "tp", "moe_token_drop",
+  table.unpack(SIZES) }
 
 local function make(row, imbalance)
   local size, experts = {}, nil
@@ -120,7 +126,8 @@ local function make(row, imbalance)
   if not known then return described(size, experts, row) end
   local ok, model = check.attempt(changed, known, size, experts, row)
   if not ok then return nil, "the row's sizes do not go with the model of its name" end
-  return model.experts and model:with { experts = { imbalance = imbalance } } or model
+  if not model.experts then return model end
+  return model:with { experts = { imbalance = imbalance, capacity_factor = capacity_of(row) } }
 end
 
 local MOST_MADE <const> = 4096

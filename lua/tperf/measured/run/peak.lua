@@ -19,7 +19,8 @@ function peak.shown(memory, stages, note)
   if note:find "last%) rank" then memory = stages[#stages].memory end
   local outside = training.outside_allocator(memory)
   local allocated = memory.total - outside
-  if note:find "nvidia%-smi" then return allocated * RESERVED + outside + CONTEXT end
+  -- BigScience's notes mean what its chronicles do.
+  if note:find "nvidia%-smi" or note == "gb as noted" then return allocated * RESERVED + outside + CONTEXT end
   -- "max allocated …; reserved …" is an allocated figure with a remark.
   if note:find "reserved" and not note:find "allocated" then return allocated * RESERVED end
   return allocated

@@ -36,27 +36,40 @@ local patterns = {
 --- The name of a profile, or nil.
 ---@param source string
 ---@param table string?  of the source
-function stacks.of(source, table)
+---@param gpu string?    AMD submits to MLPerf an implementation of its own
+function stacks.of(source, table, gpu)
   source, table = source:lower(), (table or ""):lower()
+  if source:find "^mlperf" and (gpu or ""):find "MI%d" then return "rocm-mlperf-5.0" end
   for _, pattern in ipairs(patterns) do
     if source:find(pattern[1]) and table:find(pattern[2]) then return pattern[3] end
   end
 end
 
--- Who published the runs, and to what end, decides. Tuned: NVIDIA's own submissions to MLPerf and the tables in which
--- it shows what its libraries reach on its machines, layout by layout. Old: attention of several kernels on GPUs
--- of 2020 and before, which neither `typical` nor `tuned` is fitted to. Tests: models that nobody trains, likewise. All
--- others ran a library as it is shipped.
+-- Who published the runs, and to what end, decides. Tuned: NVIDIA's submissions to MLPerf and the tables in which
+-- it shows what its libraries reach on its machines, layout by layout. All others ran a library as it is
+-- shipped. Tests: models that nobody trains, which neither `typical` nor `tuned` is fitted to.
+--
+-- Apart: predicted by one of the two, but not fitted to: attention of several kernels on GPUs of 2020 and before; and
+-- systems without curves of their own, whose errors are not the software's.
+local APART <const> = { ["bigscience-2022"] = "typical", ["megatron-deepspeed-2022"] = "typical",
+  ["megatron-lm-2022"] = "tuned", ["rocm-mlperf-5.0"] = "tuned" }
+
 local KINDS = {
   ["nemo-mlperf-3.1"] = "tuned", ["megatron-core-2024"] = "tuned", ["megatron-core-moe-2025"] = "tuned",
   ["megatron-bridge-25.09"] = "tuned", ["megatron-bridge-26.02"] = "tuned", ["megatron-bridge-26.06"] = "tuned",
   ["nemo-24.11"] = "tuned", ["nemo-long-2025"] = "tuned",
-  ["bigscience-2022"] = "old", ["megatron-deepspeed-2022"] = "old", ["megatron-lm-2022"] = "old",
   ["megatron-core-ci-2025"] = "tests",
 }
 
---- "typical", "tuned", "old" or "tests": which of the profiles for stacks without one of their own describes a stack.
+--- "typical", "tuned", "apart" or "tests": which of the profiles for stacks without one of their own describes a stack.
 ---@param name string
-function stacks.kind(name) return KINDS[name] or "typical" end
+function stacks.kind(name) return APART[name] and "apart" or KINDS[name] or "typical" end
+
+--- "typical" or "tuned": which of the two predicts a stack without a profile of its own.
+---@param name string
+function stacks.nearest(name)
+  local kind = stacks.kind(name)
+  return kind == "apart" and APART[name] or kind == "tests" and "typical" or kind
+end
 
 return stacks

@@ -37,7 +37,8 @@ local ZERO = {
 -- its gradients unreduced until the last micro-batch (torchtitan: reshard_after_forward).
 local function zero_of(row, sizes)
   if row.fsdp == "jax-fsdp" then return 3, true end
-  local stage = first_of(row.zero_fsdp, ZERO, 0)
+  -- BigScience's scripts of these runs have it (train/tr3-1B3-baseline/tr3m-*.slurm: ZERO_STAGE=1); its table does not.
+  local stage = row.source:find "tr3m" and 1 or first_of(row.zero_fsdp, ZERO, 0)
   return stage, not (stage == 3 and sizes.pp > 1 and row.zero_fsdp:find "FSDP")
 end
 
@@ -60,8 +61,12 @@ end
 local DTYPES <const> = { float32 = "fp32", bfloat16 = "bf16", fp32 = "fp32", bf16 = "bf16" }
 
 -- What the optimizer keeps: of a precision-aware one the dtypes of gradients and of both moments.
+-- The experiments with Moonlight are of its recipe, which has both in 16 bits, as its cards say.
+local MOONLIGHT <const> = "grads bfloat16, moments bfloat16"
+
 local function states_of(row)
-  local gradients, first = read.text(row.optimizer_states):match "grads (%w+), moments (%w+)"
+  local same = row.source:find "matched experiments" and row.model:find "^moonlight"
+  local gradients, first = read.text(row.optimizer_states, same and MOONLIGHT):match "grads (%w+), moments (%w+)"
   return { optimizer = OPTIMIZERS[read.text(row.optimizer)], gradients = DTYPES[gradients], moments = DTYPES[first] }
 end
 
@@ -140,6 +145,16 @@ end
 -- A step of reinforcement learning is mostly generation.
 local TRAINS <const> = { pretrain = true, lora = true, sft = true }
 
+-- Stacks whose recipes are sequence parallel wherever they are tensor parallel: all of their rows that say it are, and
+-- Megatron-Core wants it of experts beside tensor parallelism.
+local SEQUENCE_PARALLEL <const> = { ["nemo-24.11"] = true, ["megatron-core-moe-2025"] = true,
+  ["megatron-bridge-26.08-functional"] = true }
+
+local function is_sequence_parallel(row, stack, sizes)
+  if row.sp ~= "" then return row.sp == "1" end
+  return sizes.tp > 1 and SEQUENCE_PARALLEL[stack] or false
+end
+
 local function common_reason(row, software_stack)
   if not TRAINS[row.workload] then return "not training alone (" .. row.workload .. ")" end
   if row.notes:find "INVALID" or row.notes:find "wrong%-ffn" then return "the table itself says that it is wrong" end
@@ -165,7 +180,8 @@ end
 
 --- A case, or nil and why the row is left out. options.software: the profile of all rows, as tperf.software returns it.
 function step.case(row, options)
-  local software_stack = options and options.software and options.software.name or stacks.of(row.source, row.table)
+  local software_stack = options and options.software and options.software.name
+    or stacks.of(row.source, row.table, row.gpu)
   local reason = common_reason(row, software_stack)
   if reason then return nil, reason end
   local precision = precisions.of(row)
@@ -182,7 +198,8 @@ function step.case(row, options)
     gpu = row.gpu, source = row.source, stack = software_stack,
     label = row.model, model = model, sizes = sizes, global_batch = batch, micro_batch = micro, recompute = recompute,
     zero = zero, reshards = reshards, states = states_of(row), offload = offload_of(row),
-    sequence_parallel = row.sp == "1", precision = precision, dealt = layout_of(row, model, sizes),
+    sequence_parallel = is_sequence_parallel(row, software_stack, sizes), precision = precision,
+    dealt = layout_of(row, model, sizes),
     switches = switches(row, sizes), attention = attention_of(row), loss = compiled_loss(row) and "compiled" or nil,
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
     graphs = captures_all(row), memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
@@ -196,7 +213,8 @@ end
 
 --- What a case changes of its system: its nodes and, unless the system is given, its network, where the row names them.
 function step.system(case, system, given)
-  local domain = case.intra:find "NVL72" and system.network.fast.domain or case.gpus_per_node
+  -- A rack's NVLink joins many nodes, whatever a table calls a node: trays of four GPUs.
+  local domain = system.name:find "nvl%d" and system.network.fast.domain or case.gpus_per_node
   local change = { fast = { domain = math.min(domain, math.max(system.network.fast.domain, case.gpus_per_node)) } }
   local fabric = not given and case.inter ~= "" and fabrics.of(case.inter, case.gpus_per_node) or nil
   if fabric and fabric.bandwidth then
