@@ -8,12 +8,13 @@
 #include <stdbool.h>
 
 // A matrix product of m x k by k x n on U units (streaming multiprocessors) of P/U FLOP/s each.
-// The library picks, among tiles of 256 x 128 to 64 x 64, each with its k cut in up to 16 parts
+// The library picks, among tiles of 256 x 128 to 64 x 64, each with its k cut in up to `split` parts
 // when there are fewer tiles than units, the one that ends first:
 //   work(tile) = waves 2 t_m t_n (k/parts + depth) / (efficiency P/U) (1 + tile_loss (1/t_m + 1/t_n))
 //   waves      = tiles/U, of which the part `quantisation` is rounded up to whole waves
 // Parts are written and added up at the HBM's bandwidth; factors of 8 or 4 bits are made first from 16-bit
-// activations, which are read and written once more. Results have 16 bits.
+// activations, which are read and written once more. Results have 16 bits. 4-bit factors are read with their scales, a
+// byte for 16 numbers (NVFP4).
 // After some time at full load the clock drops: work grows to work / sustained, half of the growth
 // at sustained_after_s. Kernel = launch + longer + shorter^2 / (4 longer) of work and HBM traffic.
 typedef struct tperf_gemm_curve {
@@ -21,6 +22,7 @@ typedef struct tperf_gemm_curve {
     double tile_loss;  // elements: what loading a tile's edges costs
     double depth;      // elements of k that starting and writing a tile costs
     double quantisation;
+    double split; // most parts that k is cut in; 0: 16
     double sustained, sustained_after_s;
 } tperf_gemm_curve;
 

@@ -17,7 +17,8 @@ static const struct {
 } tiles[] = {{256, 128}, {128, 256}, {128, 128}, {64, 256}, {128, 64}, {64, 128}, {64, 64}};
 
 enum { MOST_PARTS = 16 };
-static const double least_depth = 256; // of k in a part
+static const double least_depth = 256;     // of k in a part
+static const double scale_bytes = 1. / 16; // of a 4-bit number
 
 static double waves_of(double blocks, double units, double quantisation) {
     return quantisation * ceil(blocks / units) + (1 - quantisation) * fmax(blocks / units, 1);
@@ -26,13 +27,14 @@ static double waves_of(double blocks, double units, double quantisation) {
 tperf_kernel_time tperf_gemm_time(const tperf_gemm_curve *curve, const tperf_processor *p,
                                   const tperf_kernel *kernel) {
     double m = kernel->m, n = kernel->n, k = kernel->k, best = INFINITY;
+    double most = curve->split > 0 ? curve->split : MOST_PARTS;
     if (!(m > 0 && n > 0 && k > 0 && kernel->batch > 0)) return (tperf_kernel_time){0, 0};
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
         double tm = tiles[i].rows, tn = tiles[i].columns;
         double blocks = kernel->batch * ceil(m / tm) * ceil(n / tn);
         double rate =
             curve->efficiency * p->peak / p->units / (1 + curve->tile_loss * (1 / tm + 1 / tn));
-        for (double parts = 1; parts <= MOST_PARTS; parts *= 2) {
+        for (double parts = 1; parts <= most; parts *= 2) {
             if (parts > 1 && (k / parts < least_depth || blocks * parts / 2 > p->units)) break;
             double block = 2 * tm * tn * (k / parts + curve->depth) / rate;
             double sum = parts > 1 ? 2 * kernel->batch * m * n * (parts + 1) / p->bandwidth : 0;
@@ -42,6 +44,7 @@ tperf_kernel_time tperf_gemm_time(const tperf_gemm_curve *curve, const tperf_pro
     }
     // 16-bit results; narrower factors are made from 16-bit activations first, here or before.
     double second = kernel->second > 0 ? kernel->second : p->element;
+    if (second < 1) second += scale_bytes;
     double bytes = p->element * m * k + second * k * n + fmax(p->element, 2) * m * n;
     if (p->element < 2 && !p->quantised) bytes += (2 + p->element) * m * k;
     return overlap(best, curve->sustained, curve->sustained_after_s,

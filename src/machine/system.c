@@ -75,9 +75,13 @@ typedef struct range {
     { #path, offsetof(tperf_##curve##_curve, path), low, high }
 
 static const range gemm_ranges[] = {
-    RANGE(gemm, efficiency, MIN_PART, MAX_PART), RANGE(gemm, tile_loss, 0, MAX_ELEMENTS),
-    RANGE(gemm, depth, 0, MAX_ELEMENTS),         RANGE(gemm, quantisation, 0, 1),
-    RANGE(gemm, sustained, MIN_PART, 1),         RANGE(gemm, sustained_after_s, MIN_WAIT, MAX_WAIT),
+    RANGE(gemm, efficiency, MIN_PART, MAX_PART),
+    RANGE(gemm, tile_loss, 0, MAX_ELEMENTS),
+    RANGE(gemm, depth, 0, MAX_ELEMENTS),
+    RANGE(gemm, quantisation, 0, 1),
+    RANGE(gemm, sustained, MIN_PART, 1),
+    RANGE(gemm, sustained_after_s, MIN_WAIT, MAX_WAIT),
+    RANGE(gemm, split, 0, 16),
 };
 
 static const range attention_ranges[] = {

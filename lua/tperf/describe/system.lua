@@ -37,6 +37,7 @@ local sustained_after = quantity("s", { min = 1e-12, max = 1e3 })
 local function gemm_curve()
   return curve {
     efficiency = check.number(reached), tile_loss = elements, depth = elements, quantisation = part,
+    split = check.integer { min = 1, max = 16, default = 16 },
     sustained = sustained, sustained_after = sustained_after,
   }
 end

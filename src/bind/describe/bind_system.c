@@ -43,6 +43,7 @@ static const number_slot gemm_slots[] = {
     SLOT(tperf_gemm_curve, "tile_loss", tile_loss),
     SLOT(tperf_gemm_curve, "depth", depth),
     SLOT(tperf_gemm_curve, "quantisation", quantisation),
+    SLOT(tperf_gemm_curve, "split", split),
     SLOT(tperf_gemm_curve, "sustained", sustained),
     SLOT(tperf_gemm_curve, "sustained_after", sustained_after_s),
     {NULL, 0},

@@ -16,8 +16,8 @@ local function compute_of(system)
 end
 
 -- The launch and the HBM's efficiency come with the 16-bit products. Kernels for fewer bits have fewer tiles to choose
--- from, which shows as a larger loss of the smaller ones.
-local function gemm(dtype, cases, with_memory)
+-- from, which shows as a larger loss of the smaller ones, and may leave k whole (split = 1).
+local function gemm(dtype, cases, with_memory, split)
   local parameters = {
     { name = "efficiency", start = 0.85, low = 0.05, high = 1.5 },
     { name = "tile_loss", start = 4, low = 0.1, high = with_memory and 100 or 300 },
@@ -38,7 +38,7 @@ local function gemm(dtype, cases, with_memory)
       compute.gemm = compute.gemm or {}
       compute.gemm[dtype] = {
         efficiency = v.efficiency, tile_loss = v.tile_loss, depth = v.depth, quantisation = v.quantisation,
-        sustained = v.sustained, sustained_after = v.sustained_after,
+        sustained = v.sustained, sustained_after = v.sustained_after, split = split,
       }
       if with_memory then
         system.accelerator.launch, system.accelerator.hbm.efficiency = v.launch, v.hbm
@@ -225,7 +225,12 @@ function makers.gemm(cases, add)
     return case.flops >= 1e8 and not case.blockwise
   end), "dtype")
   table.sort(names, function(a, b) return (a == "bf16" and "" or a) < (b == "bf16" and "" or b) end)
-  for _, dtype in ipairs(names) do add(gemm(dtype, groups[dtype], dtype == "bf16" or dtype == "fp16")) end
+  for _, dtype in ipairs(names) do
+    local wide = dtype == "bf16" or dtype == "fp16"
+    local curve = gemm(dtype, groups[dtype], wide)
+    if not wide then curve.either = gemm(dtype, groups[dtype], wide, 1) end
+    add(curve)
+  end
 end
 
 function makers.attention(cases, add)
