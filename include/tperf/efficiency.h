@@ -14,7 +14,7 @@
 //   waves      = tiles/U, of which the part `quantisation` is rounded up to whole waves
 // Parts are written and added up at the HBM's bandwidth; factors of 8 or 4 bits are made first from 16-bit
 // activations, which are read and written once more. Results have 16 bits. 4-bit factors are read with their scales, a
-// byte for 16 numbers (NVFP4).
+// byte for 16 numbers (NVFP4). HBM traffic of t seconds takes t + sqrt(ramp t).
 // After some time at full load the clock drops: work grows to work / sustained, half of the growth
 // at sustained_after_s. Kernel = launch + longer + shorter^2 / (4 longer) of work and HBM traffic.
 typedef struct tperf_gemm_curve {
@@ -22,8 +22,10 @@ typedef struct tperf_gemm_curve {
     double tile_loss;  // elements: what loading a tile's edges costs
     double depth;      // elements of k that starting and writing a tile costs
     double quantisation;
-    double split; // most parts that k is cut in; 0: 16
+    double split;  // most parts that k is cut in; 0: 16
+    double ramp_s; // the effective bandwidth grows with the bytes, as decoding's
     double sustained, sustained_after_s;
+    double setup_s; // of experts' products: beyond the launch
 } tperf_gemm_curve;
 
 enum { TPERF_HEAD_SIZES_MAX = 6 };
@@ -107,6 +109,7 @@ typedef struct tperf_kernel {
     tperf_kernel_kind kind;
     double batch, m, n, k;
     double second; // bytes of one element of the k x n factor, or of keys; 0: as of the others
+    bool grouped;  // gemm: the products of experts, each with rows of its own
     double shared; // attention: heads that share their keys and values, in bytes; 0 or 1 = none
     bool warm;     // its operands still lie in the last-level cache
     bool made;     // its factors come in the precision that it multiplies in: it makes none first

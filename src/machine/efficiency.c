@@ -47,8 +47,11 @@ tperf_kernel_time tperf_gemm_time(const tperf_gemm_curve *curve, const tperf_pro
     if (second < 1) second += scale_bytes;
     double bytes = p->element * m * k + second * k * n + fmax(p->element, 2) * m * n;
     if (p->element < 2 && !p->quantised) bytes += (2 + p->element) * m * k;
-    return overlap(best, curve->sustained, curve->sustained_after_s,
-                   kernel->batch * bytes / p->bandwidth);
+    double memory = kernel->batch * bytes / p->bandwidth;
+    tperf_kernel_time time = overlap(best, curve->sustained, curve->sustained_after_s,
+                                     memory + sqrt(curve->ramp_s * memory));
+    time.compute += curve->setup_s;
+    return time;
 }
 
 static double efficiency_at(const tperf_attention_curve *curve, double head_size) {

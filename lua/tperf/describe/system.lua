@@ -31,13 +31,14 @@ end
 local reached = { min = 1e-6, max = 10 } -- clocks may boost beyond the figure, and losses come on top
 local part, elements = check.number { min = 0, max = 1 }, check.number { min = 0, max = 1e9 }
 local wait = quantity("s", { min = 0, max = 1e3 })
+local no_wait = quantity("s", { min = 0, max = 1e3, default = 0 })
 local sustained = check.number { min = part_reached.min, max = 1 }
 local sustained_after = quantity("s", { min = 1e-12, max = 1e3 })
 
 local function gemm_curve()
   return curve {
     efficiency = check.number(reached), tile_loss = elements, depth = elements, quantisation = part,
-    split = check.integer { min = 1, max = 16, default = 16 },
+    split = check.integer { min = 1, max = 16, default = 16 }, ramp = no_wait, setup = no_wait,
     sustained = sustained, sustained_after = sustained_after,
   }
 end
@@ -81,6 +82,7 @@ end
 local compute_curves = check.record_of {
   source = source, other = efficiency(), gemm = by_dtype(gemm_curve), attention = by_dtype(attention_curve),
   decode = by_dtype(decode_curve), -- by the dtype of the cache
+  experts4 = by_dtype(gemm_curve), -- experts' products with weights of 4 bits, by the dtype of the activations
 }
 local fast_curves = check.record_of {
   source = source, send = efficiency(), all_reduce = link_curve(), all_gather = link_curve(),

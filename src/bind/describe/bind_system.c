@@ -44,6 +44,8 @@ static const number_slot gemm_slots[] = {
     SLOT(tperf_gemm_curve, "depth", depth),
     SLOT(tperf_gemm_curve, "quantisation", quantisation),
     SLOT(tperf_gemm_curve, "split", split),
+    SLOT(tperf_gemm_curve, "ramp", ramp_s),
+    SLOT(tperf_gemm_curve, "setup", setup_s),
     SLOT(tperf_gemm_curve, "sustained", sustained),
     SLOT(tperf_gemm_curve, "sustained_after", sustained_after_s),
     {NULL, 0},
@@ -137,6 +139,10 @@ static void read_kernels(lua_State *L, tperf_system *out) {
     for (int i = 0; i < TPERF_DTYPE_COUNT; i++) {
         if (enter_curve(L, "gemm", i)) {
             read_numbers(L, gemm_slots, &out->accelerator.gemm[i]);
+            lua_pop(L, 2);
+        }
+        if (enter_curve(L, "experts4", i)) {
+            read_numbers(L, gemm_slots, &out->accelerator.experts4[i]);
             lua_pop(L, 2);
         }
         if (enter_curve(L, "decode", i)) {

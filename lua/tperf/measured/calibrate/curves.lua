@@ -28,6 +28,8 @@ local function gemm(dtype, cases, with_memory, split)
   if with_memory then
     table.insert(parameters, { name = "launch", start = 4e-6, low = 2e-7, high = 2e-4 })
     table.insert(parameters, { name = "hbm", start = 0.85, low = 0.2, high = 1 })
+  elseif dtype == "fp4" then
+    table.insert(parameters, { name = "ramp", start = 1e-6, low = 1e-9, high = 1e-4 })
   end
   return {
     name = "gemm." .. dtype, cases = cases, parameters = parameters,
@@ -38,7 +40,7 @@ local function gemm(dtype, cases, with_memory, split)
       compute.gemm = compute.gemm or {}
       compute.gemm[dtype] = {
         efficiency = v.efficiency, tile_loss = v.tile_loss, depth = v.depth, quantisation = v.quantisation,
-        sustained = v.sustained, sustained_after = v.sustained_after, split = split,
+        sustained = v.sustained, sustained_after = v.sustained_after, split = split, ramp = v.ramp,
       }
       if with_memory then
         system.accelerator.launch, system.accelerator.hbm.efficiency = v.launch, v.hbm
@@ -149,6 +151,30 @@ local function routing(cases)
   }
 end
 
+-- Experts' products whose weights have 4 bits and are widened on the way: no part of a tile's width is left unloaded.
+local function experts4(dtype, cases)
+  return {
+    name = "experts4." .. dtype, cases = cases,
+    parameters = {
+      { name = "efficiency", start = 0.5, low = 0.02, high = 1.5 },
+      { name = "tile_loss", start = 10, low = 0.1, high = 300 },
+      { name = "depth", start = 100, low = 4, high = 2000 },
+      { name = "setup", start = 5e-6, low = 1e-7, high = 1e-3 },
+      { name = "ramp", start = 1e-6, low = 1e-9, high = 1e-3 },
+    },
+    scope = function(case) return case.rows >= 16 * case.hit end,
+    needs = "blocks of experts with 1 to 16,384 tokens, on one and on several GPUs",
+    install = function(system, v)
+      local compute = compute_of(system)
+      compute.experts4 = compute.experts4 or {}
+      compute.experts4[dtype] = {
+        efficiency = v.efficiency, tile_loss = v.tile_loss, depth = v.depth, setup = v.setup, ramp = v.ramp,
+        quantisation = 0, split = 1, sustained = 1, sustained_after = 1e-3,
+      }
+    end,
+  }
+end
+
 local function fast_of(system)
   local fast = system.network.fast
   if type(fast.efficiency) ~= "table" then fast.efficiency = { send = fast.efficiency } end
@@ -247,6 +273,9 @@ function makers.moe(cases, add)
     return (case.format == "bf16" or case.format == "fp8") and not case.portable and not case.sglang
   end)
   if #list > 0 then add(routing(list)) end
+  local groups, names = fit.groups(those(cases, function(case) return case.weight end), "dtype")
+  table.sort(names)
+  for _, dtype in ipairs(names) do add(experts4(dtype, groups[dtype])) end
 end
 
 function makers.memory(cases, add, system)

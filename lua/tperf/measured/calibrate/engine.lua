@@ -172,7 +172,7 @@ end
 
 local FITTED <const> = { step = true, step_parallel = true, request = true }
 local OWN <const> = { "release", "scheduler", "async_scheduling", "step", "step_parallel", "request", "token",
-  "front_end", "front_end_token", "sampler", "sampler_entry", "memory", "memory_utilization", "runtime",
+  "front_end", "front_end_token", "sampler", "sampler_entry", "fused_casts", "memory", "memory_utilization", "runtime",
   "runtime_parallel" }
 
 local UNITS <const> = { step = "us", step_parallel = "us", request = "us", token = "us", front_end = "ms",
@@ -181,6 +181,7 @@ local SCALES <const> = { us = 1e6, ms = 1e3, ns = 1e9, GB = 1e-9 }
 
 local function line_of(name, value)
   local unit = UNITS[name]
+  if type(value) == "table" then value = "[" .. table.concat(value, ", ") .. "]" end
   return ("  %s: %s"):format(name, unit and ("%.4g %s"):format(value * SCALES[unit], unit) or tostring(value))
 end
 
@@ -216,7 +217,8 @@ function engine.text(base, result)
   for _, name in ipairs(OWN) do
     local value = base.engine[name]
     if FITTED[name] then value = result.values[name] end
-    if value ~= 0 and not (name == "async_scheduling" and value) then lines[#lines + 1] = line_of(name, value) end
+    local usual = value == 0 or name == "async_scheduling" and value or type(value) == "table" and #value == 0
+    if not usual then lines[#lines + 1] = line_of(name, value) end
   end
   local held = result.held
   lines[#lines + 1] = ("runs: %d\nerror: %.3g\nspread: [%.3g, %.3g]"):format(result.rows, held.median,
