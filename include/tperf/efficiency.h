@@ -25,6 +25,8 @@ typedef struct tperf_gemm_curve {
     double split;  // most parts that k is cut in; 0: 16
     double ramp_s; // the effective bandwidth grows with the bytes, as decoding's
     double sustained, sustained_after_s;
+    double rows;    // fewest of a tile, which has them in 16s; 0: 64
+    double memory;  // part of the bandwidth that loads of narrow weights reach; 0: all
     double setup_s; // of experts' products: beyond the launch
 } tperf_gemm_curve;
 

@@ -24,13 +24,19 @@ static double waves_of(double blocks, double units, double quantisation) {
     return quantisation * ceil(blocks / units) + (1 - quantisation) * fmax(blocks / units, 1);
 }
 
+static double whole(double size, double step) {
+    return ceil(size / step) * step;
+}
+
 tperf_kernel_time tperf_gemm_time(const tperf_gemm_curve *curve, const tperf_processor *p,
                                   const tperf_kernel *kernel) {
     double m = kernel->m, n = kernel->n, k = kernel->k, best = INFINITY;
     double most = curve->split > 0 ? curve->split : MOST_PARTS;
+    double fewest = curve->rows > 0 ? fmax(curve->rows, whole(m, 16)) : 64;
+    double bandwidth = p->bandwidth * (curve->memory > 0 ? curve->memory : 1);
     if (!(m > 0 && n > 0 && k > 0 && kernel->batch > 0)) return (tperf_kernel_time){0, 0};
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
-        double tm = tiles[i].rows, tn = tiles[i].columns;
+        double tm = fewest < 64 ? fewest : tiles[i].rows, tn = tiles[i].columns;
         double blocks = kernel->batch * ceil(m / tm) * ceil(n / tn);
         double rate =
             curve->efficiency * p->peak / p->units / (1 + curve->tile_loss * (1 / tm + 1 / tn));
@@ -47,7 +53,7 @@ tperf_kernel_time tperf_gemm_time(const tperf_gemm_curve *curve, const tperf_pro
     if (second < 1) second += scale_bytes;
     double bytes = p->element * m * k + second * k * n + fmax(p->element, 2) * m * n;
     if (p->element < 2 && !p->quantised) bytes += (2 + p->element) * m * k;
-    double memory = kernel->batch * bytes / p->bandwidth;
+    double memory = kernel->batch * bytes / bandwidth;
     tperf_kernel_time time = overlap(best, curve->sustained, curve->sustained_after_s,
                                      memory + sqrt(curve->ramp_s * memory));
     time.compute += curve->setup_s;
@@ -63,10 +69,6 @@ static double efficiency_at(const tperf_attention_curve *curve, double head_size
         return y[i - 1] * pow(y[i] / y[i - 1], part);
     }
     return y[curve->n_sizes - 1];
-}
-
-static double whole(double size, double step) {
-    return ceil(size / step) * step;
 }
 
 tperf_kernel_time tperf_attention_time(const tperf_attention_curve *curve, const tperf_processor *p,

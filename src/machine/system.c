@@ -84,6 +84,8 @@ static const range gemm_ranges[] = {
     RANGE(gemm, split, 0, 16),
     RANGE(gemm, ramp_s, 0, MAX_WAIT),
     RANGE(gemm, setup_s, 0, MAX_WAIT),
+    RANGE(gemm, rows, 0, 64),
+    RANGE(gemm, memory, 0, 1),
 };
 
 static const range attention_ranges[] = {

@@ -46,6 +46,8 @@ static const number_slot gemm_slots[] = {
     SLOT(tperf_gemm_curve, "split", split),
     SLOT(tperf_gemm_curve, "ramp", ramp_s),
     SLOT(tperf_gemm_curve, "setup", setup_s),
+    SLOT(tperf_gemm_curve, "rows", rows),
+    SLOT(tperf_gemm_curve, "memory", memory),
     SLOT(tperf_gemm_curve, "sustained", sustained),
     SLOT(tperf_gemm_curve, "sustained_after", sustained_after_s),
     {NULL, 0},

@@ -151,16 +151,15 @@ local function routing(cases)
   }
 end
 
--- Experts' products whose weights have 4 bits and are widened on the way: no part of a tile's width is left unloaded.
+-- Experts' products whose weights have 4 bits and are widened on the way.
 local function experts4(dtype, cases)
   return {
     name = "experts4." .. dtype, cases = cases,
     parameters = {
       { name = "efficiency", start = 0.5, low = 0.02, high = 1.5 },
       { name = "tile_loss", start = 10, low = 0.1, high = 300 },
-      { name = "depth", start = 100, low = 4, high = 2000 },
       { name = "setup", start = 5e-6, low = 1e-7, high = 1e-3 },
-      { name = "ramp", start = 1e-6, low = 1e-9, high = 1e-3 },
+      { name = "memory", start = 0.8, low = 0.1, high = 1 },
     },
     scope = function(case) return case.rows >= 16 * case.hit end,
     needs = "blocks of experts with 1 to 16,384 tokens, on one and on several GPUs",
@@ -168,8 +167,8 @@ local function experts4(dtype, cases)
       local compute = compute_of(system)
       compute.experts4 = compute.experts4 or {}
       compute.experts4[dtype] = {
-        efficiency = v.efficiency, tile_loss = v.tile_loss, depth = v.depth, setup = v.setup, ramp = v.ramp,
-        quantisation = 0, split = 1, sustained = 1, sustained_after = 1e-3,
+        efficiency = v.efficiency, tile_loss = v.tile_loss, setup = v.setup, memory = v.memory,
+        rows = 16, depth = 0, quantisation = 0, split = 1, sustained = 1, sustained_after = 1e-3,
       }
     end,
   }

@@ -172,11 +172,12 @@ end
 
 local FITTED <const> = { step = true, step_parallel = true, request = true }
 local OWN <const> = { "release", "scheduler", "async_scheduling", "step", "step_parallel", "request", "token",
-  "front_end", "front_end_token", "sampler", "sampler_entry", "fused_casts", "memory", "memory_utilization", "runtime",
+  "front_end", "front_end_token", "sampler", "sampler_entry", "fused_casts", "experts_setup", "memory", "memory_utilization", "runtime",
   "runtime_parallel" }
 
 local UNITS <const> = { step = "us", step_parallel = "us", request = "us", token = "us", front_end = "ms",
-  front_end_token = "us", sampler_entry = "ns", runtime = "GB", runtime_parallel = "GB" }
+  front_end_token = "us", sampler_entry = "ns",
+  experts_setup = "us", runtime = "GB", runtime_parallel = "GB" }
 local SCALES <const> = { us = 1e6, ms = 1e3, ns = 1e9, GB = 1e-9 }
 
 local function line_of(name, value)
@@ -217,7 +218,7 @@ function engine.text(base, result)
   for _, name in ipairs(OWN) do
     local value = base.engine[name]
     if FITTED[name] then value = result.values[name] end
-    local usual = value == 0 or name == "async_scheduling" and value or type(value) == "table" and #value == 0
+    local usual = value == nil or value == 0 or name == "async_scheduling" and value or type(value) == "table" and #value == 0
     if not usual then lines[#lines + 1] = line_of(name, value) end
   end
   local held = result.held

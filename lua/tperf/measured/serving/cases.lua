@@ -44,11 +44,12 @@ function cases.dtypes(precision, machine)
   return stored, peaks[stored] and stored or "bf16"
 end
 
--- gpt-oss as it was published: experts of 4 bits, all else of 16.
+-- gpt-oss as it was published: experts of 4 bits, all else of 16. Engines multiply them by activations of 8 bits where
+-- GPUs multiply 4 bits, of 16 elsewhere.
 local function published(about, precision)
   if about.model:find "^gpt%-oss" and STORED[precision] == "fp4" then
     about.experts, about.stored = about.stored, "bf16"
-    about.experts_products, about.products = about.products, "bf16"
+    about.experts_products, about.products = about.products == "fp4" and "fp8" or "bf16", "bf16"
   end
   return about
 end

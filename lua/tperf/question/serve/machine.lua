@@ -1,16 +1,7 @@
 --- A system as an engine's own kernels have it, where they differ from those that its curves were timed with.
 local machine = {}
 
-local fused = setmetatable({}, { __mode = "k" }) -- by the system that they were made of
-
--- Decode of 8-bit caches takes what that of 16-bit caches of as many bytes takes.
-local function with_fused_casts(system)
-  if not fused[system] then
-    local wide = system.accelerator.compute_efficiency.decode.bf16
-    fused[system] = system:with { accelerator = { compute_efficiency = { decode = { fp8 = wide } } } }
-  end
-  return fused[system]
-end
+local made = setmetatable({}, { __mode = "k" }) -- by the system that they were made of, and by what differs
 
 local function has(list, value)
   for _, item in ipairs(list) do
@@ -19,15 +10,33 @@ local function has(list, value)
   return false
 end
 
+-- Decode of 8-bit caches takes what that of 16-bit caches of as many bytes takes.
+local function fused_casts(compute, engine, generation)
+  local decode = compute.decode
+  local fused = decode and decode.fp8 and decode.bf16 and has(engine.fused_casts, generation)
+  return fused and { fp8 = decode.bf16 } or nil
+end
+
+-- Experts whose weights are widened to 16 bits start as the engine's kernels do.
+local function own_setup(compute, engine)
+  local experts = compute.experts4
+  return experts and experts.bf16 and engine.experts_setup and { bf16 = { setup = engine.experts_setup } } or nil
+end
+
 --- The system on which an engine's steps are priced.
 ---@param system table   of tperf.system
 ---@param profile table  of tperf.software, with an engine
 ---@return table system
 function machine.of(system, profile)
-  local compute = system.accelerator.compute_efficiency
-  local decode = type(compute) == "table" and compute.decode
-  if not (decode and decode.fp8 and decode.bf16) then return system end
-  return has(profile.engine.fused_casts, system.generation) and with_fused_casts(system) or system
+  local compute, engine = system.accelerator.compute_efficiency, profile.engine
+  if type(compute) ~= "table" then return system end
+  local decode, experts4 = fused_casts(compute, engine, system.generation), own_setup(compute, engine)
+  if not (decode or experts4) then return system end
+  local key = tostring(decode ~= nil) .. tostring(experts4 and engine.experts_setup)
+  made[system] = made[system] or {}
+  made[system][key] = made[system][key]
+    or system:with { accelerator = { compute_efficiency = { decode = decode, experts4 = experts4 } } }
+  return made[system][key]
 end
 
 return machine
