@@ -102,6 +102,7 @@ static const range decode_ranges[] = {
     RANGE(decode, setup_s, 0, MAX_WAIT),
     RANGE(decode, block_s, 0, MAX_WAIT),
     RANGE(decode, ramp_s, 0, MAX_WAIT),
+    RANGE(decode, whole, 0, 1),
 };
 
 static const range stream_ranges[] = {

@@ -54,7 +54,8 @@ local function attention_curve()
 end
 
 local function decode_curve()
-  return curve { efficiency = efficiency(), setup = wait, block = wait, ramp = wait }
+  return curve { efficiency = efficiency(), setup = wait, block = wait, ramp = wait,
+    whole = check.number { min = 0, max = 1, default = 0 } }
 end
 
 local function by_dtype(make)

@@ -64,11 +64,9 @@ static const number_slot attention_slots[] = {
 };
 
 static const number_slot decode_slots[] = {
-    SLOT(tperf_decode_curve, "efficiency", efficiency),
-    SLOT(tperf_decode_curve, "setup", setup_s),
-    SLOT(tperf_decode_curve, "block", block_s),
-    SLOT(tperf_decode_curve, "ramp", ramp_s),
-    {NULL, 0},
+    SLOT(tperf_decode_curve, "whole", whole),   SLOT(tperf_decode_curve, "efficiency", efficiency),
+    SLOT(tperf_decode_curve, "setup", setup_s), SLOT(tperf_decode_curve, "block", block_s),
+    SLOT(tperf_decode_curve, "ramp", ramp_s),   {NULL, 0},
 };
 
 static const number_slot stream_slots[] = {

@@ -10,11 +10,20 @@ local function has(list, value)
   return false
 end
 
--- Decode of 8-bit caches takes what that of 16-bit caches of as many bytes takes.
-local function fused_casts(compute, engine, generation)
-  local decode = compute.decode
-  local fused = decode and decode.fp8 and decode.bf16 and has(engine.fused_casts, generation)
-  return fused and { fp8 = decode.bf16 } or nil
+-- Decode of 8-bit caches takes what that of 16-bit caches of as many bytes takes; caches stay whole.
+local function own_decode(compute, engine, system)
+  local known, changed, any = compute.decode or {}, {}, false
+  if known.fp8 and known.bf16 and has(engine.fused_casts, system.generation) then
+    changed.fp8, any = known.bf16, true
+  end
+  if has(engine.whole_caches, system.generation) or has(engine.whole_caches, system.name) then
+    for dtype, curve in pairs(known) do
+      local mine = {}
+      for name, value in pairs(changed[dtype] or curve) do mine[name] = value end
+      changed[dtype], mine.whole, any = mine, 1, true
+    end
+  end
+  return any and changed or nil
 end
 
 -- Experts whose weights are widened to 16 bits start as the engine's kernels do.
@@ -30,9 +39,10 @@ end
 function machine.of(system, profile)
   local compute, engine = system.accelerator.compute_efficiency, profile.engine
   if type(compute) ~= "table" then return system end
-  local decode, experts4 = fused_casts(compute, engine, system.generation), own_setup(compute, engine)
+  local decode, experts4 = own_decode(compute, engine, system), own_setup(compute, engine)
   if not (decode or experts4) then return system end
-  local key = tostring(decode ~= nil) .. tostring(experts4 and engine.experts_setup)
+  local key = table.concat({ tostring(experts4 and engine.experts_setup), table.concat(engine.fused_casts, " "),
+    table.concat(engine.whole_caches, " ") }, ";")
   made[system] = made[system] or {}
   made[system][key] = made[system][key]
     or system:with { accelerator = { compute_efficiency = { decode = decode, experts4 = experts4 } } }
