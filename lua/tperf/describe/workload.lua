@@ -140,7 +140,7 @@ end
 
 local VARIANT = { "recompute", "recompute_modules", "offload_modules", "loss", "fused_activation",
   "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype", "matrix_dtype", "expert_dtype",
-  "expert_matrix_dtype", "sampling", "part" }
+  "expert_matrix_dtype", "sampling", "part", "moe_dispatcher" }
 
 local words = setmetatable({}, { __mode = "k" }) -- variant -> strategy -> what of a key it decides
 

@@ -8,7 +8,7 @@ local ENGINE = { "max_num_seqs", "max_num_batched_tokens", "max_model_len", "blo
 local LOAD = { "rate", "process", "cv", "burst", "concurrency", "think" }
 local QUESTION = { "count", "seed", "replicas", "router", "threads", "system", "tp", "pp", "ep", "attention_dp",
   "software", "sampling", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "expert_dtype",
-  "expert_compute_dtype", "gpu_hour" }
+  "expert_compute_dtype", "moe_dispatcher", "gpu_hour" }
 
 -- "fixed=5ms,per_token=20us": { fixed = 0.005, per_token = 2e-5 }, or nil and a message.
 local function times(option, text)

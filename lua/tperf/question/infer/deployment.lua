@@ -151,6 +151,7 @@ function serving.variant(o, mode, seq, context)
     context = context, weight_dtype = op_dtype[o.weight_dtype] or o.weight_dtype,
     kv_dtype = op_dtype[o.kv_dtype] or o.kv_dtype, matrix_dtype = o.other_dtype, sampling = o.sampler,
     expert_dtype = op_dtype[o.expert_dtype] or o.expert_dtype, expert_matrix_dtype = o.expert_compute_dtype,
+    moe_dispatcher = o.moe_dispatcher,
   }
 end
 

@@ -168,6 +168,8 @@ end
 ---                         go together; its experts are spread over them (1)
 ---  ep                     the same, said by replicas: so many of them share their experts (1)
 ---  precision, weight_dtype, kv_dtype, compute_dtype, expert_dtype, expert_compute_dtype  as tperf.infer has them
+---  moe_dispatcher         how tokens come to their experts over ep: "alltoall" (default), "allgather", "deepep" (up to
+---                         256 tokens of a GPU by its kernels of low latency) or "hybridep"
 ---  rules                  "default"
 ---  gpu_hour               dollars per GPU-hour, in place of the system's price
 ---  memory_utilization     part of the memory that the engine may use, from which num_blocks follows (the engine's)

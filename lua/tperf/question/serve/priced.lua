@@ -4,6 +4,7 @@
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local engines = require "tperf.question.serve.engine"
+local fitting = require "tperf.describe.strategy.fitting"
 local infer = require "tperf.question.infer"
 local machine = require "tperf.question.serve.machine"
 local memory = require "tperf.question.serve.memory"
@@ -31,6 +32,7 @@ priced.schema = {
   memory_utilization = check.number { above = 0, max = 1, optional = true },
   software = check.any(optional), host = engines.host_checker, gpu_hour = serving.schema.gpu_hour,
   sampling = check.choice { sampling.KINDS, default = "greedy" },
+  moe_dispatcher = check.choice { fitting.options.moe_dispatcher.choices, optional = true },
 }
 
 local tensor = strategy.of "tensor"

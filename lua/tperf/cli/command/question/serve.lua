@@ -82,6 +82,8 @@ With --slo and --rate and nothing said of what serves, the fewest GPUs that serv
     { long = "attention-dp", value = "N", kind = "integer",
       help = "ranks of a replica, which share experts (default 1)" },
     { long = "ep", value = "N", kind = "integer", help = "replicas that share experts (default 1)" },
+    { long = "moe-dispatcher", value = "NAME", from = { "alltoall", "allgather", "deepep", "hybridep" },
+      help = "how tokens come to experts (default alltoall)" },
     { long = "software", value = "NAME", from = "software", help = "the engine: vllm (default), sglang, tensorrt-llm" },
     { long = "sampling", value = "NAME", from = { "greedy", "random", "top_p", "none" },
       help = "how tokens are drawn (default greedy)" },
