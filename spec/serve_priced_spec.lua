@@ -140,8 +140,12 @@ describe("a priced step", function()
       more.model, more.system = "gpt-oss-20b", "h100-sxm"
       return tperf.serve(question(more))
     end
-    local wide, narrow = gpt_oss {}, gpt_oss { expert_dtype = "fp4" }
-    local all = gpt_oss { weight_dtype = "fp4", kv_dtype = "bf16" }
+    local function many(more)
+      more.requests = batch_of(32, 16, 16) -- which touch all experts
+      return gpt_oss(more)
+    end
+    local wide, narrow = many {}, many { expert_dtype = "fp4" }
+    local all = many { weight_dtype = "fp4", kv_dtype = "bf16" }
     assert.truthy(narrow.tpot.mean < wide.tpot.mean and narrow.tpot.mean > all.tpot.mean)
     -- 24 layers of 32 experts of 3 x 2,880 x 2,880 weights
     near(24 * 32 * 3 * 2880 * 2880 * 1.5, wide.memory.weights - narrow.memory.weights, 0.01)
