@@ -190,8 +190,8 @@ local function serving_exchange(gpus, tokens, dispatcher)
 end
 
 describe("moe_dispatcher of tperf.serve", function()
-  -- DeepEP of sglang 0.5.6.post2 on one, two and four nodes of H100s, 128 tokens of 7168 numbers of each GPU, top 8 of 256
-  -- experts: combines in 16 bits (aiconfigurator, commit 095f58a51, Apache-2.0).
+  -- DeepEP of sglang 0.5.6.post2 on one, two and four nodes of H100s, 128 tokens of 7168 numbers of each GPU, top 8 of
+  -- 256 experts: combines in 16 bits (aiconfigurator, commit 095f58a51, Apache-2.0).
   it("takes as long as DeepEP's kernels of low latency were timed at", function()
     for gpus, seconds in pairs { [8] = 72.4e-6, [16] = 186.2e-6, [32] = 263.3e-6 } do
       local time = serving_exchange(gpus, 128, "deepep").combine.time

@@ -100,8 +100,8 @@ describe("a priced step", function()
   end)
 
   local function engine(more, own)
-    local profile = { engine = { step_parallel = own and own.step_parallel, scheduler = own and own.scheduler or "vllm",
-      release = "0", step = own and own.step } }
+    local profile = { engine = { scheduler = "vllm", release = "0" } }
+    for name, value in pairs(own or {}) do profile.engine[name] = value end
     for name, value in pairs(PLAIN) do profile[name] = profile[name] or value end
     for name, value in pairs(more) do profile[name] = value end
     return profile
@@ -133,6 +133,22 @@ describe("a priced step", function()
     assert.truthy(ttft(600, "vllm", 1e-4) > ttft(600, "vllm", 0))
     local decodes = tperf.serve(question { software = engine({ host = 1e-4 }, { scheduler = "sglang" }) })
     near(tperf.serve(question { software = engine({}, { scheduler = "sglang" }) }).tpot.mean, decodes.tpot.mean, 1e-9)
+  end)
+
+  it("takes an engine's own kernels where its profile names them", function()
+    local function tpot(settings, more)
+      local asked = { model = "llama-3.1-8b", system = "b200-sxm", kv_dtype = "fp8", requests = batch_of(64, 64, 64) }
+      for name, value in pairs(more or {}) do asked[name] = value end
+      asked.software = engine({}, settings)
+      return tperf.serve(question(asked)).tpot.mean
+    end
+    local apart = tpot {}
+    assert.truthy(tpot { fused_casts = { "Blackwell" } } < 0.97 * apart)
+    assert.equal(apart, tpot { fused_casts = { "Hopper" } })
+    assert.truthy(tpot { whole_caches = { "b200-sxm" } } > apart)
+    local oss = { model = "gpt-oss-20b", system = "h100-sxm", kv_dtype = "bf16", expert_dtype = "fp4" }
+    -- 24 layers of two products of experts
+    near(24 * 2 * 30e-6, tpot({ experts_setup = 50e-6 }, oss) - tpot({ experts_setup = 20e-6 }, oss), 0.02)
   end)
 
   it("stores and multiplies routed experts in dtypes of their own", function()

@@ -110,8 +110,9 @@ double tperf_routing_parts(const tperf_routing *routing, double parts);
 // the NICs all but its ramp: the kernels send from the first token on):
 //   NICs t parts(g) (g-1)/g, fast ports t parts(n) (q-1)/q
 // Between domains, no faster than the kernels pass on both.
-// Kernels of low latency (DeepEP's) send each of the top_k copies straight to its GPU, all at once: an all-to-all's latency,
-// doubling log2(g), and the longer of bytes (g-1)/g through the NICs and bytes (q-1)/n through `ports` of the fast ports.
+// Kernels of low latency (DeepEP's) send each of the top_k copies straight to its GPU, all at once: an all-to-all's
+// latency, doubling log2(g), and the longer of bytes (g-1)/g through the NICs and bytes (q-1)/n through `ports` of the
+// fast ports.
 double tperf_dispatch_time(const tperf_system *system, const tperf_rules *rules,
                            const tperf_routing *routing, double bytes, tperf_group group);
 tperf_route tperf_dispatch_route(const tperf_routing *routing, double bytes,

@@ -51,8 +51,8 @@ typedef struct tperf_attention_curve {
 // With s seconds of HBM traffic at `efficiency`, and FLOPs at the efficiency that attention reaches:
 //   work = max(H/shared x block_s (1/2 + k/256) / U, FLOPs)   a block starts and ends for each cache
 //   time = setup + longer + shorter^2 / (4 longer) of work and s + sqrt(ramp s)
-// Kernels that cut caches share them out evenly. Those that leave them whole where there are 0.8 U and more (FlashAttention
-// 2, num_splits_heuristic) take s in waves of U, of which the part `whole` is rounded up.
+// Kernels that cut caches share them out evenly. Those that leave them whole where there are 0.8 U and more
+// (FlashAttention 2, num_splits_heuristic) take s in waves of U, of which the part `whole` is rounded up.
 typedef struct tperf_decode_curve {
     double efficiency; // of the HBM's bandwidth, for an endless cache; 0: there is no curve
     double setup_s;    // beyond the launch

@@ -1,5 +1,6 @@
 --- How many experts a batch touches. Of E experts the i-th most popular is chosen in proportion to i^-skew, k by each
--- token, none twice: with probability p_i = min(1, c i^-skew), whose sum is k. n tokens touch the sum of 1 - (1 - p_i)^n.
+-- token, none twice: with probability p_i = min(1, c i^-skew), whose sum is k. So n tokens touch
+-- the sum of 1 - (1 - p_i)^n.
 local popularity = {}
 
 local known = {} -- probabilities by what decides them

@@ -39,7 +39,8 @@ local function gemm_curve()
   return curve {
     efficiency = check.number(reached), tile_loss = elements, depth = elements, quantisation = part,
     split = check.integer { min = 1, max = 16, default = 16 }, ramp = no_wait, setup = no_wait,
-    rows = check.integer { min = 16, max = 64, default = 64 }, memory = check.number { above = 0, max = 1, default = 1 },
+    rows = check.integer { min = 16, max = 64, default = 64 },
+    memory = check.number { above = 0, max = 1, default = 1 },
     sustained = sustained, sustained_after = sustained_after,
   }
 end

@@ -194,7 +194,8 @@ function tables.of(p, o, fast)
   local drafts = engine.speculation and engine.speculation.tokens or 0
   local key = table.concat({ workload.signature(p.model), workload.signature(p.system), p.rules.name, o.tp, o.ep,
     o.weight_dtype, p.weights and p.weights.key or "", o.kv_dtype, o.compute_dtype, tostring(o.expert_dtype),
-    tostring(o.expert_compute_dtype), tostring(o.moe_dispatcher), o.sampling, kernels_of(p.profile), seqs, most, longest, drafts }, " ")
+    tostring(o.expert_compute_dtype),
+    tostring(o.moe_dispatcher), o.sampling, kernels_of(p.profile), seqs, most, longest, drafts }, " ")
   if not known[key] then
     if count >= KEPT then known, count = {}, 0 end
     known[key], count = made_of(p, o, fast, seqs, most, longest), count + 1
