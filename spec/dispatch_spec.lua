@@ -199,6 +199,14 @@ describe("moe_dispatcher of tperf.serve", function()
     end
   end)
 
+  -- DeepEP's normal kernels of sglang 0.5.6 and 0.5.12 there, 20 multiprocessors: combines of 4,096 tokens.
+  it("takes as long as DeepEP's normal kernels were timed at on one, two and four nodes", function()
+    for gpus, seconds in pairs { [8] = 973e-6, [16] = 2099e-6, [32] = 3528e-6 } do
+      local time = serving_exchange(gpus, 4096, "deepep").combine.time
+      assert.is_true(math.abs(time / seconds - 1) < 0.15, ("%d GPUs: %g"):format(gpus, time / seconds))
+    end
+  end)
+
   it("takes the normal kernels beyond 256 tokens of a GPU, which send a token once to each node", function()
     local few, many = serving_exchange(32, 256, "deepep").dispatch, serving_exchange(32, 257, "deepep").dispatch
     assert.near(24 / 32 * few.bytes, few.nic_bytes, 1)

@@ -89,6 +89,8 @@ double tperf_dispatch_time(const tperf_system *system, const tperf_rules *rules,
             tperf_collective_time(system, rules, TPERF_ALL_TO_ALL, route.fast_bytes * q / (q - 1),
                                   (tperf_group){group.fast, group.fast});
     double time = fmax(nics_time(system, rules, route.nic_bytes, group), ports);
+    if (route.nic_bytes == 0 && route.fast_bytes > 0 && routing->passed > 0)
+        return fmax(time, route.fast_bytes * q / (q - 1) / routing->passed);
     if (route.nic_bytes == 0 || routing->relayed == 0) return time;
     return fmax(time, (route.nic_bytes + route.fast_bytes) / routing->relayed);
 }

@@ -1,5 +1,6 @@
 --- The curves that measurements of operators and collectives determine. Each: name, cases, parameters to fit,
 -- install(system, values), which sets them in a plain copy of a system, and `needs`, what would settle them.
+local experts = require "tperf.measured.calibrate.experts"
 local fit = require "tperf.measured.calibrate.fit"
 
 local curves = {}
@@ -137,43 +138,6 @@ local function stream(cases, system)
   }
 end
 
--- What choosing experts and sorting tokens by them takes, as part of whole blocks of experts.
-local function routing(cases)
-  return {
-    name = "accelerator.routing", cases = cases,
-    parameters = {
-      { name = "setup", start = 1e-5, low = 1e-7, high = 1e-3 },
-      { name = "pair", start = 5e-10, low = 1e-12, high = 1e-7 },
-    },
-    scope = function(case) return case.rows >= 16 * case.hit end,
-    needs = "blocks of experts with 1 to 16,384 tokens, on one and on several GPUs",
-    install = function(system, v) system.accelerator.routing = { setup = v.setup, pair = v.pair } end,
-  }
-end
-
--- Experts' products whose weights have 4 bits and are widened on the way.
-local function experts4(dtype, cases)
-  return {
-    name = "experts4." .. dtype, cases = cases,
-    parameters = {
-      { name = "efficiency", start = 0.5, low = 0.02, high = 1.5 },
-      { name = "tile_loss", start = 10, low = 0.1, high = 300 },
-      { name = "setup", start = 5e-6, low = 1e-7, high = 1e-3 },
-      { name = "memory", start = 0.8, low = 0.1, high = 1 },
-    },
-    scope = function(case) return case.rows >= 16 * case.hit end,
-    needs = "blocks of experts with 1 to 16,384 tokens, on one and on several GPUs",
-    install = function(system, v)
-      local compute = compute_of(system)
-      compute.experts4 = compute.experts4 or {}
-      compute.experts4[dtype] = {
-        efficiency = v.efficiency, tile_loss = v.tile_loss, setup = v.setup, memory = v.memory,
-        rows = 16, depth = 0, quantisation = 0, split = 1, sustained = 1, sustained_after = 1e-3,
-      }
-    end,
-  }
-end
-
 local function fast_of(system)
   local fast = system.network.fast
   if type(fast.efficiency) ~= "table" then fast.efficiency = { send = fast.efficiency } end
@@ -271,10 +235,10 @@ function makers.moe(cases, add)
   local list = those(cases, function(case)
     return (case.format == "bf16" or case.format == "fp8") and not case.portable and not case.sglang
   end)
-  if #list > 0 then add(routing(list)) end
+  if #list > 0 then add(experts.routing(list)) end
   local groups, names = fit.groups(those(cases, function(case) return case.weight end), "dtype")
   table.sort(names)
-  for _, dtype in ipairs(names) do add(experts4(dtype, groups[dtype])) end
+  for _, dtype in ipairs(names) do add(experts.narrow(dtype, groups[dtype])) end
 end
 
 function makers.memory(cases, add, system)

@@ -6,7 +6,7 @@ local core = require "tperf.core"
 local engines = require "tperf.question.serve.engine"
 local fitting = require "tperf.describe.strategy.fitting"
 local infer = require "tperf.question.infer"
-local machine = require "tperf.question.serve.machine"
+local machines = require "tperf.question.serve.machine"
 local memory = require "tperf.question.serve.memory"
 local refusal = require "tperf.base.refusal"
 local runtime = require "tperf.describe.profile"
@@ -78,7 +78,7 @@ function priced.steps(o)
     reserve = 0,
   })
   o.weight_dtype, o.compute_dtype, o.other_dtype = p.o.weight_dtype, p.o.compute_dtype, p.o.other_dtype
-  p.software, p.profile, p.system = runtime.terms(profile), profile, machine.of(p.system, profile)
+  p.software, p.profile, p.system = runtime.terms(profile), profile, machines.of(p.system, profile)
   check_sizes(p, o)
   if p.model.context then engine.max_model_len = math.min(engine.max_model_len, p.model.context) end
   engine.max_num_batched_tokens = math.min(engine.max_num_batched_tokens, 1 << 20)
