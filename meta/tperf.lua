@@ -202,6 +202,7 @@
 ---@field shared? integer experts every token meets
 ---@field shared_ffn? integer width of one shared expert; that of a routed one if absent
 ---@field shared_gate? boolean one learned vector scales the shared experts' output (Qwen1.5-MoE, Qwen2-MoE)
+---@field skew? number How much more popular some experts are: the i-th most is chosen in proportion to i^-skew; 0: all alike.
 ---@field top_groups? integer of them a token's experts are of; absent: all
 ---@field top_k integer of them a token goes to
 
@@ -926,6 +927,7 @@
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as tperf.infer has them
 ---@field expert_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them
 ---@field expert_compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as tperf.infer has them
+---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" how tokens come to their experts over ep: "alltoall" (default), "allgather", "deepep" (up to 256 tokens of a GPU by its kernels of low latency) or "hybridep"
 ---@field rules? string|table "default"
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field memory_utilization? number part of the memory that the engine may use, from which num_blocks follows (the engine's)
@@ -973,7 +975,7 @@
 ---@field overlap_grad_reduce? boolean switches of what it overlaps
 ---@field overlap_param_gather? boolean switches of what it overlaps
 ---@field overlap_param_gather_with_optimizer_step? boolean another one
----@field engine? table of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm", async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token (seconds), sampler = "sort" or "fused", sampler_entry (seconds), memory = "all", "static" or "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
+---@field engine? table of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm", async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token (seconds), sampler = "sort" or "fused", sampler_entry (seconds), fused_casts (generations of GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on which decode leaves caches whole), experts_setup (seconds), memory = "all", "static" or "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
 ---@field host number|string seconds that the host takes to launch a kernel: no pass is faster than its launches
 ---@field overlap number part of a pass during which data-parallel traffic is under way, and so hidden
 ---@field optimizer? number part of the HBM's bandwidth that the optimizer's step reaches (0.7)

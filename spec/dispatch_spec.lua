@@ -1,5 +1,7 @@
 -- How tokens come to their experts: moe_dispatcher, and node-limited routing.
 local core = require "tperf.core"
+local placement = require "tperf.question.placement"
+local serving = require "tperf.question.infer.deployment"
 local tperf = require "tperf"
 
 -- Every choice of `count` of the numbers 1 … n.
@@ -165,5 +167,60 @@ describe("moe_dispatcher", function()
     local ok, message = pcall(trained, { moe_dispatcher = "deep" })
     assert.is_false(ok)
     assert.is_truthy(tostring(message):find "did you mean 'deepep'")
+  end)
+end)
+
+-- The exchanges of a step of so many tokens of each GPU, experts over all GPUs.
+local function serving_exchange(gpus, tokens, dispatcher)
+  local m = model()
+  m.vocab = 1024
+  local p = serving.problem("spec", {
+    model = m, system = "h100-sxm", attention = "flash", prompt = 1, generate = 1, weight_dtype = "bf16",
+    kv_dtype = "bf16", sequence_parallel = false, reserve = 0,
+  })
+  p.o.other_dtype, p.o.moe_dispatcher = p.o.other_dtype or "bf16", dispatcher
+  local sizes = serving.own_sizes(p, { tp = 1, ep = gpus })
+  local network = p.plan.layout.network(sizes, tokens, serving.variant(p.strategy, p.o, "decode", 1, 0))
+  local found = {}
+  local fast = placement.of("spec: ", p.strategy, sizes, 1, nil, p.system.network.fast.domain)
+  for _, op in ipairs(network:ops(1, p.system, p.rules, fast, 1, true)) do
+    if op.name == "dispatch" or op.name == "combine" then found[op.name] = op.forward.comms[1] end
+  end
+  return found
+end
+
+describe("moe_dispatcher of tperf.serve", function()
+  -- DeepEP of sglang 0.5.6.post2 on one, two and four nodes of H100s, 128 tokens of 7168 numbers of each GPU, top 8 of
+  -- 256 experts: combines in 16 bits (aiconfigurator, commit 095f58a51, Apache-2.0).
+  it("takes as long as DeepEP's kernels of low latency were timed at", function()
+    for gpus, seconds in pairs { [8] = 72.4e-6, [16] = 186.2e-6, [32] = 263.3e-6 } do
+      local time = serving_exchange(gpus, 128, "deepep").combine.time
+      assert.is_true(math.abs(time / seconds - 1) < 0.12, ("%d GPUs: %g"):format(gpus, time / seconds))
+    end
+  end)
+
+  -- DeepEP's normal kernels of sglang 0.5.6 and 0.5.12 there, 20 multiprocessors: combines of 4,096 tokens.
+  it("takes as long as DeepEP's normal kernels were timed at on one, two and four nodes", function()
+    for gpus, seconds in pairs { [8] = 973e-6, [16] = 2099e-6, [32] = 3528e-6 } do
+      local time = serving_exchange(gpus, 4096, "deepep").combine.time
+      assert.is_true(math.abs(time / seconds - 1) < 0.18, ("%d GPUs: %g"):format(gpus, time / seconds))
+    end
+  end)
+
+  it("takes the normal kernels beyond 256 tokens of a GPU, which send a token once to each node", function()
+    local few, many = serving_exchange(32, 256, "deepep").dispatch, serving_exchange(32, 257, "deepep").dispatch
+    assert.near(24 / 32 * few.bytes, few.nic_bytes, 1)
+    assert.near(3 / 4 * core.op.routed_parts(256, 8, 1, 1, 4) / 8 * many.bytes, many.nic_bytes, 1)
+  end)
+
+  it("is an argument, by which a model of experts is served faster", function()
+    local function tpot(dispatcher)
+      return tperf.serve({
+        model = "deepseek-v3", system = "h200-sxm", attention_dp = 32, weight_dtype = "fp8", kv_dtype = "bf16",
+        moe_dispatcher = dispatcher, load = { concurrency = 512 }, count = 512, prompt = 16, output = 16,
+      }).tpot.mean
+    end
+    assert.equal(tpot(), tpot "alltoall")
+    assert.is_true(tpot "deepep" < tpot "alltoall")
   end)
 end)

@@ -32,6 +32,37 @@ describe("efficiency curves of products", function()
     assert.is_true(skinny >= bytes / bandwidth and skinny < 1.3 * bytes / bandwidth)
   end)
 
+  it("cut k in as many parts as kernels do", function()
+    local _, cut = time(ideal(), 64, 64, 65536)
+    local _, whole = time(ideal { split = 1 }, 64, 64, 65536)
+    assert.near(2 * 64 * 64 * 65536 / (peak / 132), whole, 1e-9 * whole)
+    assert.is_true(cut < whole / 10)
+  end)
+
+  it("take longer for memory while the bandwidth ramps up", function()
+    local plain, ramped = time(ideal(), 16, 65536, 8192), time(ideal { ramp = 1e-5 }, 16, 65536, 8192)
+    local seconds = 2 * (16 * 65536 + 16 * 8192 + 65536 * 8192) / bandwidth
+    assert.near(math.sqrt(1e-5 * seconds), ramped - plain, 0.1 * (ramped - plain))
+  end)
+
+  it("of experts with 4-bit weights are curves of their own", function()
+    local curve = { efficiency = 1, tile_loss = 0, depth = 0, quantisation = 0, sustained = 1, sustained_after = 1e-3,
+      split = 1, rows = 16, setup = 5e-6 }
+    local machine = core.machine(h100:with {
+      accelerator = { compute_efficiency = { experts4 = { bf16 = curve } }, launch = 0, hbm = { efficiency = 1 } },
+    })
+    local function seconds(second, grouped)
+      local compute, memory = machine:kernel("gemm", "bf16", 32, 1, 2880, 2880, nil, nil, second, nil, grouped)
+      return compute + memory
+    end
+    -- 32 experts of 2880 x 2880 numbers of 4 bits and a scale's byte for 16 of them
+    local bytes = 32 * (2880 * 2880 * (0.5 + 1 / 16) + 2 * 2 * 2880)
+    local work = 32 * 16 * 2 * 2880 * 2880 / peak
+    assert.near(5e-6 + bytes / bandwidth, seconds(0.5, true), work / 2 + work ^ 2 / bytes * bandwidth)
+    assert.is_true(math.abs(seconds(0.5, true) - seconds(0.5)) > 1e-6) -- of plain products: another curve
+    assert.equal(seconds(2), seconds(2, true))
+  end)
+
   it("round up to whole waves of whole tiles", function()
     local machine = ideal { quantisation = 1 }
     local _, full = time(machine, 256 * 12, 128 * 11, 8192) -- 132 tiles: one wave

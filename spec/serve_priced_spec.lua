@@ -100,8 +100,8 @@ describe("a priced step", function()
   end)
 
   local function engine(more, own)
-    local profile = { engine = { step_parallel = own and own.step_parallel, scheduler = own and own.scheduler or "vllm",
-      release = "0", step = own and own.step } }
+    local profile = { engine = { scheduler = "vllm", release = "0" } }
+    for name, value in pairs(own or {}) do profile.engine[name] = value end
     for name, value in pairs(PLAIN) do profile[name] = profile[name] or value end
     for name, value in pairs(more) do profile[name] = value end
     return profile
@@ -135,13 +135,33 @@ describe("a priced step", function()
     near(tperf.serve(question { software = engine({}, { scheduler = "sglang" }) }).tpot.mean, decodes.tpot.mean, 1e-9)
   end)
 
+  it("takes an engine's own kernels where its profile names them", function()
+    local function tpot(settings, more)
+      local asked = { model = "llama-3.1-8b", system = "b200-sxm", kv_dtype = "fp8", requests = batch_of(64, 64, 64) }
+      for name, value in pairs(more or {}) do asked[name] = value end
+      asked.software = engine({}, settings)
+      return tperf.serve(question(asked)).tpot.mean
+    end
+    local apart = tpot {}
+    assert.truthy(tpot { fused_casts = { "Blackwell" } } < 0.97 * apart)
+    assert.equal(apart, tpot { fused_casts = { "Hopper" } })
+    assert.truthy(tpot { whole_caches = { "b200-sxm" } } > apart)
+    local oss = { model = "gpt-oss-20b", system = "h100-sxm", kv_dtype = "bf16" }
+    -- 24 layers of two products of experts
+    near(24 * 2 * 30e-6, tpot({ experts_setup = 50e-6 }, oss) - tpot({ experts_setup = 20e-6 }, oss), 0.02)
+  end)
+
   it("stores routed experts as the checkpoint does, and multiplies them in a dtype of their own", function()
     local function gpt_oss(more)
       more.model, more.system = "gpt-oss-20b", "h100-sxm"
       return tperf.serve(question(more))
     end
-    local wide, narrow = gpt_oss { weight_dtype = "bf16" }, gpt_oss {} -- as its checkpoint has them
-    local all = gpt_oss { weight_dtype = "fp4", kv_dtype = "bf16" }
+    local function many(more)
+      more.requests = batch_of(32, 16, 16) -- which touch all experts
+      return gpt_oss(more)
+    end
+    local wide, narrow = many { weight_dtype = "bf16" }, many {} -- as its checkpoint has them
+    local all = many { weight_dtype = "fp4", kv_dtype = "bf16" }
     assert.truthy(narrow.tpot.mean < wide.tpot.mean and narrow.tpot.mean > all.tpot.mean)
     -- 24 layers of 32 experts of 3 x 2,880 x 2,880 weights, each of 4 bits and a 32nd of a byte of scale
     near(24 * 32 * 3 * 2880 * 2880 * (1.5 - 1 / 32), wide.memory.weights - narrow.memory.weights, 1e-3)

@@ -337,7 +337,7 @@ describe("docs/serving.md", function()
   it("has the events of an instant in the order of the core's enum", function()
     local listed_in = program.slurp("src/serve/fleet.h"):match "typedef enum tperf_serve_event {(.-)}"
     local page, at, count = program.slurp "docs/serving.md", 1, 0
-    for name in listed_in:gmatch "(TP_[%u_]+),"  do
+    for name in listed_in:gmatch "(TPERF_[%u_]+),"  do
       count = count + 1
       at = assert(page:find("\n| `" .. name .. "` |", at, true), name)
     end

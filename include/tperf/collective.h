@@ -89,6 +89,11 @@ tperf_route tperf_collective_route(const tperf_system *system, const tperf_rules
 typedef struct tperf_routing {
     double experts, top_k, groups, top_groups;
     double relayed; // bytes/s that the kernels pass on between domains; 0: what the links do
+    double
+        passed; // bytes/s that they pass on within a domain, a GPU's own tokens too; 0: what the ports do
+    double
+        ports; // of kernels of low latency: the part of a port's bandwidth that they reach; 0: others
+    double doubling_s; // of these: more for each doubling of the domains
 } tperf_routing;
 
 // Why it is no routing; NULL: it is one.
@@ -106,7 +111,10 @@ double tperf_routing_parts(const tperf_routing *routing, double parts);
 // top_k, both tiers at the same time, each as long as an all-to-all that passes as many bytes through it (of a curve of
 // the NICs all but its ramp: the kernels send from the first token on):
 //   NICs t parts(g) (g-1)/g, fast ports t parts(n) (q-1)/q
-// Between domains, no faster than the kernels pass on both.
+// Between domains, no faster than the kernels pass on both; within one, than they pass on t parts(n).
+// Kernels of low latency (DeepEP's) send each of the top_k copies straight to its GPU, all at once: an all-to-all's
+// latency, doubling log2(g), and the longer of bytes (g-1)/g through the NICs and bytes (q-1)/n through `ports` of the
+// fast ports.
 double tperf_dispatch_time(const tperf_system *system, const tperf_rules *rules,
                            const tperf_routing *routing, double bytes, tperf_group group);
 tperf_route tperf_dispatch_route(const tperf_routing *routing, double bytes,

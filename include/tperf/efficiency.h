@@ -8,12 +8,13 @@
 #include <stdbool.h>
 
 // A matrix product of m x k by k x n on U units (streaming multiprocessors) of P/U FLOP/s each.
-// The library picks, among tiles of 256 x 128 to 64 x 64, each with its k cut in up to 16 parts
+// The library picks, among tiles of 256 x 128 to 64 x 64, each with its k cut in up to `split` parts
 // when there are fewer tiles than units, the one that ends first:
 //   work(tile) = waves 2 t_m t_n (k/parts + depth) / (efficiency P/U) (1 + tile_loss (1/t_m + 1/t_n))
 //   waves      = tiles/U, of which the part `quantisation` is rounded up to whole waves
 // Parts are written and added up at the HBM's bandwidth; factors of 8 or 4 bits are made first from 16-bit
-// activations, which are read and written once more. Results have 16 bits.
+// activations, which are read and written once more. Results have 16 bits. 4-bit factors are read with their scales, a
+// byte for 16 numbers (NVFP4). HBM traffic of t seconds takes t + sqrt(ramp t).
 // After some time at full load the clock drops: work grows to work / sustained, half of the growth
 // at sustained_after_s. Kernel = launch + longer + shorter^2 / (4 longer) of work and HBM traffic.
 typedef struct tperf_gemm_curve {
@@ -21,7 +22,12 @@ typedef struct tperf_gemm_curve {
     double tile_loss;  // elements: what loading a tile's edges costs
     double depth;      // elements of k that starting and writing a tile costs
     double quantisation;
+    double split;  // most parts that k is cut in; 0: 16
+    double ramp_s; // the effective bandwidth grows with the bytes, as decoding's
     double sustained, sustained_after_s;
+    double rows;    // fewest of a tile, which has them in 16s; 0: 64
+    double memory;  // part of the bandwidth that loads of narrow weights reach; 0: all
+    double setup_s; // of experts' products: beyond the launch
 } tperf_gemm_curve;
 
 enum { TPERF_HEAD_SIZES_MAX = 6 };
@@ -45,11 +51,14 @@ typedef struct tperf_attention_curve {
 // With s seconds of HBM traffic at `efficiency`, and FLOPs at the efficiency that attention reaches:
 //   work = max(H/shared x block_s (1/2 + k/256) / U, FLOPs)   a block starts and ends for each cache
 //   time = setup + longer + shorter^2 / (4 longer) of work and s + sqrt(ramp s)
+// Kernels that cut caches share them out evenly. Those that leave them whole where there are 0.8 U and more
+// (FlashAttention 2, num_splits_heuristic) take s in waves of U, of which the part `whole` is rounded up.
 typedef struct tperf_decode_curve {
     double efficiency; // of the HBM's bandwidth, for an endless cache; 0: there is no curve
     double setup_s;    // beyond the launch
     double block_s;    // that a unit spends on a head of 128 without keys
     double ramp_s;     // the effective bandwidth grows with the bytes
+    double whole;      // part of the blocks, one for each cache, that is rounded up to whole waves
 } tperf_decode_curve;
 
 // A kernel that only reads and writes: setup + bytes at `efficiency`, its launch included.
@@ -105,6 +114,7 @@ typedef struct tperf_kernel {
     tperf_kernel_kind kind;
     double batch, m, n, k;
     double second; // bytes of one element of the k x n factor, or of keys; 0: as of the others
+    bool grouped;  // gemm: the products of experts, each with rows of its own
     double shared; // attention: heads that share their keys and values, in bytes; 0 or 1 = none
     bool warm;     // its operands still lie in the last-level cache
     bool made;     // its factors come in the precision that it multiplies in: it makes none first

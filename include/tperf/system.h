@@ -37,6 +37,8 @@ typedef struct tperf_system {
         double units;                     // streaming multiprocessors; 0 = unknown, and no curves
         tperf_gemm_curve
             gemm[TPERF_DTYPE_COUNT]; // these replace compute_efficiency where they exist
+        tperf_gemm_curve experts4
+            [TPERF_DTYPE_COUNT]; // experts' products with weights of 4 bits, by what activations have
         tperf_attention_curve attention[TPERF_DTYPE_COUNT];
         tperf_decode_curve decode[TPERF_DTYPE_COUNT]; // by the dtype of the cache
         double launch_s;                              // seconds of fixed latency per op and pass

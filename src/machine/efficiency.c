@@ -17,22 +17,31 @@ static const struct {
 } tiles[] = {{256, 128}, {128, 256}, {128, 128}, {64, 256}, {128, 64}, {64, 128}, {64, 64}};
 
 enum { MOST_PARTS = 16 };
+static const double uncut = 0.8;       // caches of a unit, from which on kernels do not cut them
 static const double least_depth = 256; // of k in a part
+static const double scale_bytes = 1. / 16; // of a 4-bit number
 
 static double waves_of(double blocks, double units, double quantisation) {
     return quantisation * ceil(blocks / units) + (1 - quantisation) * fmax(blocks / units, 1);
 }
 
+static double whole(double size, double step) {
+    return ceil(size / step) * step;
+}
+
 tperf_kernel_time tperf_gemm_time(const tperf_gemm_curve *curve, const tperf_processor *p,
                                   const tperf_kernel *kernel) {
     double m = kernel->m, n = kernel->n, k = kernel->k, best = INFINITY;
+    double most = curve->split > 0 ? curve->split : MOST_PARTS;
+    double fewest = curve->rows > 0 ? fmax(curve->rows, whole(m, 16)) : 64;
+    double bandwidth = p->bandwidth * (curve->memory > 0 ? curve->memory : 1);
     if (!(m > 0 && n > 0 && k > 0 && kernel->batch > 0)) return (tperf_kernel_time){0, 0};
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
-        double tm = tiles[i].rows, tn = tiles[i].columns;
+        double tm = fewest < 64 ? fewest : tiles[i].rows, tn = tiles[i].columns;
         double blocks = kernel->batch * ceil(m / tm) * ceil(n / tn);
         double rate =
             curve->efficiency * p->peak / p->units / (1 + curve->tile_loss * (1 / tm + 1 / tn));
-        for (double parts = 1; parts <= MOST_PARTS; parts *= 2) {
+        for (double parts = 1; parts <= most; parts *= 2) {
             if (parts > 1 && (k / parts < least_depth || blocks * parts / 2 > p->units)) break;
             double block = 2 * tm * tn * (k / parts + curve->depth) / rate;
             double sum = parts > 1 ? 2 * kernel->batch * m * n * (parts + 1) / p->bandwidth : 0;
@@ -42,10 +51,14 @@ tperf_kernel_time tperf_gemm_time(const tperf_gemm_curve *curve, const tperf_pro
     }
     // 16-bit results; narrower factors are made from 16-bit activations first, here or before.
     double second = kernel->second > 0 ? kernel->second : p->element;
+    if (second == 0.5) second += scale_bytes; // more than half a byte has its scales already
     double bytes = p->element * m * k + second * k * n + fmax(p->element, 2) * m * n;
     if (p->element < 2 && !p->quantised) bytes += (2 + p->element) * m * k;
-    return overlap(best, curve->sustained, curve->sustained_after_s,
-                   kernel->batch * bytes / p->bandwidth);
+    double memory = kernel->batch * bytes / bandwidth;
+    tperf_kernel_time time = overlap(best, curve->sustained, curve->sustained_after_s,
+                                     memory + sqrt(curve->ramp_s * memory));
+    time.compute += curve->setup_s;
+    return time;
 }
 
 static double efficiency_at(const tperf_attention_curve *curve, double head_size) {
@@ -57,10 +70,6 @@ static double efficiency_at(const tperf_attention_curve *curve, double head_size
         return y[i - 1] * pow(y[i] / y[i - 1], part);
     }
     return y[curve->n_sizes - 1];
-}
-
-static double whole(double size, double step) {
-    return ceil(size / step) * step;
 }
 
 tperf_kernel_time tperf_attention_time(const tperf_attention_curve *curve, const tperf_processor *p,
@@ -95,6 +104,8 @@ tperf_kernel_time tperf_decode_time(const tperf_decode_curve *curve,
     double memory = bytes / (curve->efficiency * p->bandwidth);
     double narrow = kernel->second > 0 ? kernel->second / p->element : 1;
     double caches = heads / fmax(shared * narrow, 1);
+    if (caches >= uncut * p->units)
+        memory *= waves_of(caches, p->units, curve->whole) / fmax(caches / p->units, 1);
     double work = caches * curve->block_s * (0.5 + d / 256) / p->units;
     if (attention->n_sizes > 0)
         work = fmax(work, 4 * heads * d * keys / (efficiency_at(attention, d) * p->peak));

@@ -44,6 +44,11 @@ const tperf_system_number tperf_gemm_numbers[] = {
     ELEMENTS(gemm, tile_loss),
     ELEMENTS(gemm, depth),
     FIELD(gemm, "quantisation", NULL, quantisation, 0, 1),
+    {"split", NULL, offsetof(tperf_gemm_curve, split), 1, 16, true},
+    {"ramp", "s", offsetof(tperf_gemm_curve, ramp_s), 0, TPERF_MAX_WAIT, true},
+    {"setup", "s", offsetof(tperf_gemm_curve, setup_s), 0, TPERF_MAX_WAIT, true},
+    {"rows", NULL, offsetof(tperf_gemm_curve, rows), 16, 64, true},
+    {"memory", NULL, offsetof(tperf_gemm_curve, memory), TPERF_MIN_PART, 1, true},
     SUSTAINED(gemm),
     {0},
 };
@@ -62,6 +67,7 @@ const tperf_system_number tperf_decode_numbers[] = {
     WAIT(decode, "setup", setup_s),
     WAIT(decode, "block", block_s),
     WAIT(decode, "ramp", ramp_s),
+    {"whole", NULL, offsetof(tperf_decode_curve, whole), 0, 1, true},
     {0},
 };
 

@@ -67,18 +67,24 @@ static tperf_status check_attention(const tperf_attention_curve *curve, const ch
 static tperf_status check_kernels(const tperf_system *system, tperf_error *error) {
     for (int i = 0; i < TPERF_DTYPE_COUNT; i++) {
         const tperf_gemm_curve *gemm = &system->accelerator.gemm[i];
+        const tperf_gemm_curve *experts = &system->accelerator.experts4[i];
         const tperf_attention_curve *attention = &system->accelerator.attention[i];
         const tperf_decode_curve *decode = &system->accelerator.decode[i];
         if (gemm->efficiency != 0)
             TPERF_TRY(check_curve(gemm, tperf_gemm_numbers, "accelerator.compute_efficiency.gemm.",
                                   tperf_dtype_names[i], error));
+        if (experts->efficiency != 0)
+            TPERF_TRY(check_curve(experts, tperf_gemm_numbers,
+                                  "accelerator.compute_efficiency.experts4.", tperf_dtype_names[i],
+                                  error));
         if (attention->n_sizes != 0)
             TPERF_TRY(check_attention(attention, tperf_dtype_names[i], error));
         if (decode->efficiency != 0)
             TPERF_TRY(check_curve(decode, tperf_decode_numbers,
                                   "accelerator.compute_efficiency.decode.", tperf_dtype_names[i],
                                   error));
-        bool curves = gemm->efficiency != 0 || attention->n_sizes != 0 || decode->efficiency != 0;
+        bool curves = gemm->efficiency != 0 || experts->efficiency != 0 ||
+                      attention->n_sizes != 0 || decode->efficiency != 0;
         if (system->accelerator.units == 0 && curves)
             return tperf_error_set(error, TPERF_INVALID, "curves need accelerator.units");
     }
@@ -131,6 +137,7 @@ tperf_status tperf_system_validate(const tperf_system *system, tperf_error *erro
 void tperf_system_sustain(tperf_system *system) {
     for (int i = 0; i < TPERF_DTYPE_COUNT; i++) {
         system->accelerator.gemm[i].sustained_after_s = TPERF_MIN_WAIT;
+        system->accelerator.experts4[i].sustained_after_s = TPERF_MIN_WAIT;
         system->accelerator.attention[i].sustained_after_s = TPERF_MIN_WAIT;
     }
 }
@@ -145,6 +152,15 @@ static const tperf_decode_curve *decode_curve(const tperf_system *system, tperf_
     return curve->efficiency != 0 ? curve : NULL;
 }
 
+// Weights of 4 bits under wider activations have kernels of their own; the curve of plain products stands in for them.
+static const tperf_gemm_curve *gemm_curve(const tperf_system *system, tperf_dtype dtype,
+                                          const tperf_kernel *kernel) {
+    const tperf_gemm_curve *experts = &system->accelerator.experts4[dtype];
+    bool narrow = kernel->grouped && kernel->second > 0 && kernel->second < 1 &&
+                  tperf_dtype_bytes(dtype) > kernel->second;
+    return narrow && experts->efficiency != 0 ? experts : &system->accelerator.gemm[dtype];
+}
+
 static double bandwidth_of(const tperf_system *system, bool warm) {
     bool cached = warm && system->accelerator.cache.bandwidth > 0;
     return cached ? system->accelerator.cache.bandwidth : system->accelerator.hbm.bandwidth;
@@ -154,7 +170,7 @@ bool tperf_system_kernel_time(const tperf_system *system, tperf_dtype dtype,
                               const tperf_kernel *kernel, bool backward, tperf_kernel_time *time) {
     const tperf_decode_curve *decode = backward ? NULL : decode_curve(system, dtype, kernel);
     const tperf_attention_curve *attention = &system->accelerator.attention[dtype];
-    const tperf_gemm_curve *gemm = &system->accelerator.gemm[dtype];
+    const tperf_gemm_curve *gemm = gemm_curve(system, dtype, kernel);
     tperf_processor processor = {
         .peak = system->accelerator.tensor[dtype],
         .units = system->accelerator.units,

@@ -90,6 +90,7 @@ tperf_status tperf_op_linear(tperf_op *op, const tperf_linear *shape, tperf_erro
     tperf_pass_kernel(&op->backward, TPERF_KERNEL_GEMM, used, N / used, I, O);
     tperf_pass_kernel(&op->backward, TPERF_KERNEL_GEMM, used, I, O, N / used);
     op->forward.kernels[0].second = op->backward.kernels[0].second = weight;
+    op->forward.kernels[0].grouped = shape->experts > 0;
     op->forward.vector_flops = op->backward.vector_flops = shape->bias ? N * O : 0;
     op->forward.bytes = element * (N * I + N * O) + weight * used * I * O + weight * biases;
     op->backward.bytes =

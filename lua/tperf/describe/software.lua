@@ -24,6 +24,13 @@ local engine = {
   -- Sampling by top_p with a sort: seconds of what goes through the vocabulary one after the other, for each entry.
   sampler_entry = seconds,
   sampler = check.choice { { "sort", "fused" }, default = "sort" }, -- how top_p finds the likeliest tokens
+  -- Generations of GPUs on which what attention needs beside an 8-bit cache (queries in 8 bits, keys and values cast as
+  -- they are stored) is in other kernels, so that the cache costs its bytes alone.
+  fused_casts = check.list(check.string(), { default = {} }),
+  -- Generations or systems on which decode leaves caches whole (FlashAttention 2), which then fill whole waves.
+  whole_caches = check.list(check.string(), { default = {} }),
+  -- What a product of experts takes to start where 4-bit weights are widened to 16 bits; absent: what the system says.
+  experts_setup = check.number { min = 0, max = 1, unit = "s", optional = true },
   -- Part of the memory that it uses; of that, what runtime and communicators take on a GPU alone and on one of several.
   memory_utilization = check.number { above = 0, max = 1, default = 0.9 }, runtime = bytes, runtime_parallel = bytes,
   memory = check.choice { { "all", "static", "free" }, default = "all" }, -- of all, of which buffers go too; or is left
@@ -108,7 +115,9 @@ end
 ---  overlap_param_gather_with_optimizer_step   another one
 ---  engine         of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm",
 ---                 async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token
----                 (seconds), sampler = "sort" or "fused", sampler_entry (seconds), memory = "all", "static" or
+---                 (seconds), sampler = "sort" or "fused", sampler_entry (seconds), fused_casts (generations of
+---                 GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on which decode leaves
+---                 caches whole), experts_setup (seconds), memory = "all", "static" or
 ---                 "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
 ---  host           seconds that the host takes to launch a kernel: no pass is faster than its launches
 ---  overlap        part of a pass during which data-parallel traffic is under way, and so hidden

@@ -13,7 +13,7 @@ local FORMATS <const> = {
   fp8 = { bytes = 1, products = "fp8" }, -- a scale for each tensor or channel
   ["fp8-block"] = { bytes = 1 + 4 / (128 * 128), products = "fp8" }, -- arXiv 2412.19437, section 3.3
   mxfp8 = { bytes = 1 + 1 / 32, products = "fp8" }, -- OCP Microscaling 1.0, as the next
-  mxfp4 = { bytes = 0.5 + 1 / 32, products = "bf16" },
+  mxfp4 = { bytes = 0.5 + 1 / 32, products = "bf16", with_fp4 = "fp8" }, -- by activations of 8 bits where GPUs have 4
   nvfp4 = { bytes = 0.5 + 1 / 16, products = "fp4" }, -- arXiv 2509.25149, section 2
   int8 = { bytes = 1, products = "int8" },
   int4 = { bytes = 0.5 + 2 / 128, products = "bf16" }, -- a 16-bit scale for 128 weights: GPTQ's and AWQ's usual groups
@@ -37,7 +37,8 @@ local function of_checkpoint(what, m, system)
       what, m.name, s.method)
   end
   local layers, experts = FORMATS[s.layers], FORMATS[s.experts]
-  local products = (layers or experts).products
+  local format = layers or experts
+  local products = system.accelerator.tensor.fp4 and format.with_fp4 or format.products
   return {
     layers = layers and layers.bytes, experts = experts and experts.bytes,
     name = s.layers == s.experts and s.layers or (s.layers or "bf16") .. ", experts " .. (s.experts or "bf16"),

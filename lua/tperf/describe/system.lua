@@ -35,7 +35,8 @@ local function numbers(name)
   local fields = {}
   for _, f in ipairs(core.curve_fields[name]) do
     local default = f.optional and 0 or nil
-    fields[f.name] = check.number { unit = f.unit, min = f.low, max = f.high, default = default }
+    local least = f.optional and math.min(f.low, 0) or f.low -- 0: nothing is said
+    fields[f.name] = check.number { unit = f.unit, min = least, max = f.high, default = default }
   end
   return fields
 end
@@ -75,6 +76,7 @@ local function direct_curve() return curve(numbers "direct") end
 local compute_curves = check.record_of {
   source = source, other = efficiency(), gemm = by_dtype(gemm_curve), attention = by_dtype(attention_curve),
   decode = by_dtype(decode_curve), -- by the dtype of the cache
+  experts4 = by_dtype(gemm_curve), -- experts' products with weights of 4 bits, by the dtype of the activations
 }
 local fast_curves = check.record_of {
   source = source, send = efficiency(), all_reduce = link_curve(), all_gather = link_curve(),

@@ -16,7 +16,7 @@ static double check_size(lua_State *L, int index) {
     return size;
 }
 
-// machine:kernel(kind, dtype, batch, m, n, k, shared, backward, second, warm): seconds of compute and seconds of
+// machine:kernel(kind, dtype, batch, m, n, k, shared, backward, second, warm, grouped): seconds of compute and seconds of
 // exposed memory, launch included; nil when the system has no curve for it.
 static int machine_kernel(lua_State *L) {
     static const char *const kinds[] = {"gemm", "attention", "causal_attention", NULL};
@@ -30,6 +30,7 @@ static int machine_kernel(lua_State *L) {
     kernel.shared = lua_isnoneornil(L, 8) ? 1 : check_size(L, 8);
     kernel.second = lua_isnoneornil(L, 10) ? 0 : check_size(L, 10);
     kernel.warm = lua_toboolean(L, 11);
+    kernel.grouped = lua_toboolean(L, 12);
     for (int i = 0; i < TPERF_DTYPE_COUNT; i++) {
         tperf_kernel_time time;
         if (strcmp(dtype, tperf_dtype_names[i]) != 0) continue;

@@ -112,6 +112,9 @@ static const tperf_field routing_fields[] = {
     {"groups", TPERF_FIELD_NUMBER, offsetof(tperf_comm, routing.groups), false},
     {"top_groups", TPERF_FIELD_NUMBER, offsetof(tperf_comm, routing.top_groups), false},
     {"relayed", TPERF_FIELD_NUMBER, offsetof(tperf_comm, routing.relayed), false},
+    {"passed", TPERF_FIELD_NUMBER, offsetof(tperf_comm, routing.passed), false},
+    {"ports", TPERF_FIELD_NUMBER, offsetof(tperf_comm, routing.ports), false},
+    {"doubling", TPERF_FIELD_NUMBER, offsetof(tperf_comm, routing.doubling_s), false},
     {"units", TPERF_FIELD_NUMBER, offsetof(tperf_comm, units), false},
     {0},
 };
@@ -120,8 +123,12 @@ static void read_routing(lua_State *L, const tperf_op *op, tperf_comm *comm) {
     if (lua_isnoneornil(L, 8)) return;
     tperf_fields_read(L, 8, "once", routing_fields, comm);
     const char *fault = tperf_routing_fault(&comm->routing);
-    if (!fault && !(comm->units >= 0 && comm->routing.relayed >= 0))
-        fault = "'units' and 'relayed' must not be negative";
+    const tperf_routing *routing = &comm->routing;
+    if (!fault && !(comm->units >= 0 && routing->relayed >= 0 && routing->passed >= 0 &&
+                    routing->doubling_s >= 0))
+        fault = "'units', 'relayed', 'passed' and 'doubling' must not be negative";
+    if (!fault && !(comm->routing.ports >= 0 && comm->routing.ports <= 1))
+        fault = "'ports' must be from 0 to 1";
     if (!fault && comm->kind != TPERF_ALL_TO_ALL) fault = "only an all_to_all has it";
     if (fault) tperf_bind_fail(L, "op '%s': once: %s", op->name, fault);
 }
@@ -431,8 +438,10 @@ static int bytes(lua_State *L) {
 
 // routed_parts(experts, top_k, groups, top_groups, parts): tperf_routing_parts
 static int routed_parts(lua_State *L) {
-    tperf_routing routing = {luaL_checknumber(L, 1), luaL_checknumber(L, 2), luaL_checknumber(L, 3),
-                             luaL_checknumber(L, 4), 0};
+    tperf_routing routing = {.experts = luaL_checknumber(L, 1),
+                             .top_k = luaL_checknumber(L, 2),
+                             .groups = luaL_checknumber(L, 3),
+                             .top_groups = luaL_checknumber(L, 4)};
     const char *fault = tperf_routing_fault(&routing);
     if (fault) tperf_bind_fail(L, "experts: %s", fault);
     lua_pushnumber(L, tperf_routing_parts(&routing, luaL_checknumber(L, 5)));

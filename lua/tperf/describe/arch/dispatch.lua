@@ -4,6 +4,8 @@
 --   alltoall   one copy of a token for each of its experts; a GPU of several experts sorts what several others send
 --   deepep     one copy for each domain that has any of its experts, over the NICs, and there one for each GPU that has
 --              any (DeepEP, arXiv 2412.19437, section 3.2.2); a GPU copies what it got once for each expert
+--              In serving, batches of few tokens go by its kernels of low latency (SGLang's --deepep-mode auto): a copy
+--              for each expert, straight to its GPU
 --   hybridep   the same by a kernel that takes fewer multiprocessors
 --   allgather  every GPU gets all tokens of the others, and picks its own; back go sums
 local core = require "tperf.core"
@@ -17,6 +19,18 @@ local UNITS <const> = { deepep = 20, hybridep = 16 }
 -- Bytes/s that DeepEP's pass on between domains with each of them: combines timed on two and four nodes of H100s with
 -- 4 to 12 multiprocessors (the table of sglang 0.5.6 in NVIDIA's aiconfigurator, commit 095f58a51, Apache-2.0).
 local RELAYED <const> = { deepep = 11.2e9 }
+
+-- The same within a domain, a GPU's own tokens too: dispatches and combines on one node of H100s and of GB200s with 4
+-- to 24 multiprocessors, 14 to 18 GB/s (the table of sglang 0.5.12 there).
+local PASSED <const> = { deepep = 15.5e9 }
+
+-- DeepEP's kernels of low latency, beyond an all-to-all's latency: what each doubling of the nodes takes more (s), and
+-- the part of a port's bandwidth that they reach; timed on one node to four of H100s, one of H200s, B200s, B300s and
+-- GB200s (the tables of sglang 0.5.6 and 0.5.12 in NVIDIA's aiconfigurator, commit 095f58a51, Apache-2.0).
+local DOUBLING <const>, PORTS <const> = 5e-6, 0.5
+
+-- Tokens of a GPU up to which engines take them: what vLLM (VLLM_MOE_DP_CHUNK_SIZE) makes room for, SGLang for half.
+local FEW <const> = 256
 
 --- GPUs that experts are spread over.
 function dispatch.gpus(p) return p[p.spread] or 1 end
@@ -40,9 +54,19 @@ local function once(m, p, rows, element)
     once = {
       experts = e.count, top_k = e.top_k, groups = groups, top_groups = top_groups, units = UNITS[p.moe_dispatcher],
       relayed = UNITS[p.moe_dispatcher] * (RELAYED[p.moe_dispatcher] or 0),
+      passed = UNITS[p.moe_dispatcher] * (PASSED[p.moe_dispatcher] or 0),
     },
   }
   return { comm = comm, bytes = bytes * (come + rows), repeated_bytes = 0 }
+end
+
+local function at_once(m, p, rows, element)
+  local bytes, e = element * 1.0 * m.hidden, m.experts
+  local comm = {
+    kind = "all_to_all", axis = p.spread, bytes = bytes * rows, exchanges = true,
+    once = { experts = e.count, top_k = e.top_k, doubling = DOUBLING, ports = PORTS },
+  }
+  return { comm = comm, bytes = bytes * (p:outer_tokens() + rows), repeated_bytes = 0 }
 end
 
 local function pairwise(m, p, rows, lie, element)
@@ -66,6 +90,7 @@ end
 function dispatch.way(m, p, there, rows, lie, element)
   local kind = lie.replicas > 1 and p.moe_dispatcher or "alltoall"
   if kind == "allgather" then return gathered(m, p, there, rows, lie, element) end
+  if kind == "deepep" and p.mode ~= "train" and p:outer_tokens() <= FEW then return at_once(m, p, rows, element) end
   return UNITS[kind] and once(m, p, rows, element) or pairwise(m, p, rows, lie, element)
 end
 

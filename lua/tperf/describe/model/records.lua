@@ -27,6 +27,8 @@ records.experts = {
   latent = size(some), -- width that the routed experts work at, with a projection there and back (LatentMoE)
   capacity_factor = check.number { above = 0, max = 1e6, optional = true }, -- absent: dropless
   imbalance = check.number { min = 1, max = 1e6, default = 1 }, -- load of the busiest expert over the mean
+  -- How much more popular some experts are: the i-th most is chosen in proportion to i^-skew; 0: all alike.
+  skew = check.number { min = 0, max = 4, default = 0 },
   -- The first k layers, or these, are dense.
   dense_layers = check.one_of(check.integer { min = 0, max = 1 << 16, default = 0 },
     check.list(size(), { max = 1 << 16 })),

@@ -1,5 +1,6 @@
 --- The curves that measurements of operators and collectives determine. Each: name, cases, parameters to fit,
 -- install(system, values), which sets them in a plain copy of a system, and `needs`, what would settle them.
+local experts = require "tperf.measured.calibrate.experts"
 local fit = require "tperf.measured.calibrate.fit"
 
 local curves = {}
@@ -16,8 +17,8 @@ local function compute_of(system)
 end
 
 -- The launch and the HBM's efficiency come with the 16-bit products. Kernels for fewer bits have fewer tiles to choose
--- from, which shows as a larger loss of the smaller ones.
-local function gemm(dtype, cases, with_memory)
+-- from, which shows as a larger loss of the smaller ones, and may leave k whole (split = 1).
+local function gemm(dtype, cases, with_memory, split)
   local parameters = {
     { name = "efficiency", start = 0.85, low = 0.05, high = 1.5 },
     { name = "tile_loss", start = 4, low = 0.1, high = with_memory and 100 or 300 },
@@ -28,6 +29,8 @@ local function gemm(dtype, cases, with_memory)
   if with_memory then
     table.insert(parameters, { name = "launch", start = 4e-6, low = 2e-7, high = 2e-4 })
     table.insert(parameters, { name = "hbm", start = 0.85, low = 0.2, high = 1 })
+  elseif dtype == "fp4" then
+    table.insert(parameters, { name = "ramp", start = 1e-6, low = 1e-9, high = 1e-4 })
   end
   return {
     name = "gemm." .. dtype, cases = cases, parameters = parameters,
@@ -38,7 +41,7 @@ local function gemm(dtype, cases, with_memory)
       compute.gemm = compute.gemm or {}
       compute.gemm[dtype] = {
         efficiency = v.efficiency, tile_loss = v.tile_loss, depth = v.depth, quantisation = v.quantisation,
-        sustained = v.sustained, sustained_after = v.sustained_after,
+        sustained = v.sustained, sustained_after = v.sustained_after, split = split, ramp = v.ramp,
       }
       if with_memory then
         system.accelerator.launch, system.accelerator.hbm.efficiency = v.launch, v.hbm
@@ -135,20 +138,6 @@ local function stream(cases, system)
   }
 end
 
--- What choosing experts and sorting tokens by them takes, as part of whole blocks of experts.
-local function routing(cases)
-  return {
-    name = "accelerator.routing", cases = cases,
-    parameters = {
-      { name = "setup", start = 1e-5, low = 1e-7, high = 1e-3 },
-      { name = "pair", start = 5e-10, low = 1e-12, high = 1e-7 },
-    },
-    scope = function(case) return case.rows >= 16 * case.hit end,
-    needs = "blocks of experts with 1 to 16,384 tokens, on one and on several GPUs",
-    install = function(system, v) system.accelerator.routing = { setup = v.setup, pair = v.pair } end,
-  }
-end
-
 local function fast_of(system)
   local fast = system.network.fast
   if type(fast.efficiency) ~= "table" then fast.efficiency = { send = fast.efficiency } end
@@ -225,7 +214,12 @@ function makers.gemm(cases, add)
     return case.flops >= 1e8 and not case.blockwise
   end), "dtype")
   table.sort(names, function(a, b) return (a == "bf16" and "" or a) < (b == "bf16" and "" or b) end)
-  for _, dtype in ipairs(names) do add(gemm(dtype, groups[dtype], dtype == "bf16" or dtype == "fp16")) end
+  for _, dtype in ipairs(names) do
+    local wide = dtype == "bf16" or dtype == "fp16"
+    local curve = gemm(dtype, groups[dtype], wide)
+    if not wide then curve.either = gemm(dtype, groups[dtype], wide, 1) end
+    add(curve)
+  end
 end
 
 function makers.attention(cases, add)
@@ -241,7 +235,10 @@ function makers.moe(cases, add)
   local list = those(cases, function(case)
     return (case.format == "bf16" or case.format == "fp8") and not case.portable and not case.sglang
   end)
-  if #list > 0 then add(routing(list)) end
+  if #list > 0 then add(experts.routing(list)) end
+  local groups, names = fit.groups(those(cases, function(case) return case.weight end), "dtype")
+  table.sort(names)
+  for _, dtype in ipairs(names) do add(experts.narrow(dtype, groups[dtype])) end
 end
 
 function makers.memory(cases, add, system)

@@ -172,16 +172,24 @@ end
 
 local FITTED <const> = { step = true, step_parallel = true, request = true }
 local OWN <const> = { "release", "scheduler", "async_scheduling", "step", "step_parallel", "request", "token",
-  "front_end", "front_end_token", "sampler", "sampler_entry", "memory", "memory_utilization", "runtime",
-  "runtime_parallel" }
+  "front_end", "front_end_token", "sampler", "sampler_entry", "fused_casts", "whole_caches", "experts_setup", "memory",
+  "memory_utilization", "runtime", "runtime_parallel" }
 
 local UNITS <const> = { step = "us", step_parallel = "us", request = "us", token = "us", front_end = "ms",
-  front_end_token = "us", sampler_entry = "ns", runtime = "GB", runtime_parallel = "GB" }
+  front_end_token = "us", sampler_entry = "ns",
+  experts_setup = "us", runtime = "GB", runtime_parallel = "GB" }
 local SCALES <const> = { us = 1e6, ms = 1e3, ns = 1e9, GB = 1e-9 }
 
 local function line_of(name, value)
   local unit = UNITS[name]
+  if type(value) == "table" then value = "[" .. table.concat(value, ", ") .. "]" end
   return ("  %s: %s"):format(name, unit and ("%.4g %s"):format(value * SCALES[unit], unit) or tostring(value))
+end
+
+-- Whether a profile need not say it.
+local function usual(name, value)
+  if type(value) == "table" then return #value == 0 end
+  return value == nil or value == 0 or name == "async_scheduling" and value
 end
 
 -- Text in lines of a YAML block.
@@ -216,7 +224,7 @@ function engine.text(base, result)
   for _, name in ipairs(OWN) do
     local value = base.engine[name]
     if FITTED[name] then value = result.values[name] end
-    if value ~= 0 and not (name == "async_scheduling" and value) then lines[#lines + 1] = line_of(name, value) end
+    if not usual(name, value) then lines[#lines + 1] = line_of(name, value) end
   end
   local held = result.held
   lines[#lines + 1] = ("runs: %d\nerror: %.3g\nspread: [%.3g, %.3g]"):format(result.rows, held.median,

@@ -64,8 +64,18 @@ local function best_values(curve, trial, want, set)
   return (fit.minimise(curve.parameters, loss)), loss
 end
 
+-- The curve or the other one that it may be, whichever fits all cases better.
+local function nearer(curve, trial, set)
+  if not curve.either then return curve end
+  curve.either.reader = curve.reader
+  local values, loss = best_values(curve, trial, always, set)
+  local others, other_loss = best_values(curve.either, trial, always, set)
+  return other_loss(others) < loss(values) and curve.either or curve
+end
+
 -- Fits one curve: its error on the third of the cases that is held back, its values from all of them.
-local function fit_curve(curve, trial, o, set)
+local function fit_curve(given, trial, o, set)
+  local curve = nearer(given, trial, set)
   local reader = reader_named(curve.reader)
   if #curve.cases < FEWEST * #curve.parameters then
     check.fail("tperf.calibrate: %s has %d parameters, too many for %d measurements; it needs %s", curve.name,

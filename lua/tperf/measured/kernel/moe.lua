@@ -5,7 +5,10 @@ local read = require "tperf.measured.read"
 
 local moe = { name = "moe", columns = { "tokens", "hidden", "moe_inter", "experts", "topk", "tp", "ep", "time_s" } }
 
-local DTYPES = { bf16 = "bf16", fp16 = "bf16", fp8 = "fp8", fp8_block = "fp8", nvfp4 = "fp4" }
+-- What activations have, and weights where they have fewer bits.
+local DTYPES = { bf16 = "bf16", fp16 = "bf16", fp8 = "fp8", fp8_block = "fp8", nvfp4 = "fp4", w4a16_mxfp4 = "bf16",
+  w4a8_mxfp4_mxfp8 = "fp8" }
+local WEIGHTS = { w4a16_mxfp4 = 0.5, w4a8_mxfp4_mxfp8 = 0.5 } -- bytes of one
 local MOST <const> = 4096 -- experts; and GPUs that share them
 
 local function sizes_of(row)
@@ -40,13 +43,13 @@ end
 --- A case, or nil and why the row is left out.
 function moe.case(row)
   local dtype, seconds = DTYPES[row.dtype], read.positive(row.time_s)
-  if not dtype then return nil, "weights of 4 bits under wider activations, without a curve" end
+  if not dtype then return nil, "weights of 4 bits in integers, without a curve" end
   local case, reason = sizes_of(row)
   if not case then return nil, reason end
   if not seconds then return nil, "time_s is not a positive number" end
   case.rows, case.hit = load_of(case, read.text(row.distribution, "balanced"))
   if not case.rows then return nil, "a distribution of the tokens that is not known" end
-  case.gpu, case.dtype, case.measured = row.gpu, dtype, seconds
+  case.gpu, case.dtype, case.weight, case.measured = row.gpu, dtype, WEIGHTS[row.dtype], seconds
   local kernel = read.text(row.kernel_source)
   case.format, case.portable, case.sglang = row.dtype, kernel:find "triton" ~= nil, kernel:find "^sglang" ~= nil
   case.width = case.moe_inter / case.tp
@@ -71,7 +74,8 @@ function moe.predict(case, machine, system)
   if not system.accelerator.routing then return nil, "the system has no curve for routing" end
   local each, seconds = case.rows / case.hit, machine:routing(case.tokens * case.topk)
   for _, product in ipairs { { case.gates * case.width, case.hidden }, { case.hidden, case.width } } do
-    local compute, memory = machine:kernel("gemm", case.dtype, case.hit, each, product[1], product[2])
+    local compute, memory = machine:kernel("gemm", case.dtype, case.hit, each, product[1], product[2],
+      nil, nil, case.weight, nil, true)
     if not compute then return nil, "the system has no curve for " .. case.dtype .. " products" end
     seconds = seconds + compute + memory
   end

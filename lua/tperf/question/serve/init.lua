@@ -183,7 +183,8 @@ end
 ---                         whose steps go together; its experts are spread over them (1)
 ---  ep, etp                GPUs that experts are spread over, that cut each expert (1; as tp): out of tp x cp x ranks.
 ---                         Without attention_dp so many of the replicas as they take are ranks
----  cp_kind, moe_dispatcher   options of the strategy
+---  cp_kind, moe_dispatcher   options of the strategy; with "deepep" up to 256 tokens of a GPU go by its kernels of low
+---                         latency
 ---  precision, weight_dtype, kv_dtype, compute_dtype   as tperf.infer has them
 ---  rules                  "default"
 ---  gpu_hour               dollars per GPU-hour, in place of the system's price

@@ -4,6 +4,7 @@
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local engines = require "tperf.question.serve.engine"
+local machines = require "tperf.question.serve.machine"
 local memory = require "tperf.question.serve.memory"
 local runtime = require "tperf.describe.profile"
 local sampling = require "tperf.describe.arch.sampling"
@@ -64,7 +65,7 @@ function priced.problem(o, s)
   for _, name in ipairs(s.option_names) do given[name] = o[name] end
   local profile, p = engines.of(o.software), serving.problem(WHAT, given)
   o.weight_dtype, o.compute_dtype, o.other_dtype = p.o.weight_dtype, p.o.compute_dtype, p.o.other_dtype
-  p.software, p.profile = runtime.terms(profile), profile
+  p.software, p.profile, p.system = runtime.terms(profile), profile, machines.of(p.system, profile)
   return p
 end
 

@@ -6,7 +6,7 @@
 --   load   every GPU works as hard as the busiest: imbalance times the mean; with a capacity factor, exactly its slots,
 --          filled or not (GShard, arXiv 2006.16668)
 --   reads  an expert's weights are read if it has any token: of E experts, each taken with k / E by each of n tokens,
---          E (1 - (1 - k / E)^n) on average
+--          E (1 - (1 - k / E)^n) on average; fewer where some are more popular (tperf/describe/arch/popularity.lua)
 --
 -- In training, unfused kernels stand between the products, as in Megatron-LM (moe_utils.py, token_dispatcher.py and
 -- experts.py of its Core 0.14, the dispatcher alltoall, without moe_router_fusion) and torchtitan (models/moe):
@@ -26,6 +26,7 @@ local divisors = require "tperf.base.divisors"
 local refusal = require "tperf.base.refusal"
 local op = require "tperf.describe.op"
 local parts = require "tperf.describe.arch.layer.parts"
+local popularity = require "tperf.describe.arch.popularity"
 
 local moe = {}
 
@@ -57,7 +58,7 @@ local function load(m, p, lie)
   local e, mine = m.experts, 1.0 * p:outer_tokens() * lie.gathered
   local rows = math.ceil(mine * e.top_k * (e.capacity_factor or e.imbalance) / lie.sharing)
   local tokens = mine * (p.sequence_parallel and lie.cut or 1) * lie.replicas -- that choose among all experts
-  return rows, (e.count / dispatch.gpus(p)) * (1 - (1 - e.top_k / e.count) ^ tokens)
+  return rows, popularity.touched(e.count, e.top_k, e.skew, tokens) / dispatch.gpus(p)
 end
 
 -- Rows of all GPUs that cut an expert come together before its first product, whose input they stay: Megatron-Core's

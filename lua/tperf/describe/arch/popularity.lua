@@ -1,0 +1,37 @@
+--- How many experts a batch touches. Of E experts the i-th most popular is chosen in proportion to i^-skew, k by each
+-- token, none twice: with probability p_i = min(1, c i^-skew), whose sum is k. So n tokens touch
+-- the sum of 1 - (1 - p_i)^n.
+local popularity = {}
+
+local known = {} -- probabilities by what decides them
+
+-- p_i, the largest first: those that would exceed 1 are 1, and the others share the rest.
+local function probabilities(count, top_k, skew)
+  local list, sum, left, first = {}, 0, top_k, 1
+  for i = 1, count do
+    list[i] = i ^ -skew
+    sum = sum + list[i]
+  end
+  while first <= count and left * list[first] / sum >= 1 do
+    sum, left, list[first], first = sum - list[first], left - 1, 1, first + 1
+  end
+  for i = first, count do list[i] = left * list[i] / sum end
+  return list
+end
+
+--- The experts of `count` that `tokens` touch on average, each token choosing top_k of them.
+---@param count integer
+---@param top_k integer
+---@param skew number
+---@param tokens number
+---@return number
+function popularity.touched(count, top_k, skew, tokens)
+  if skew == 0 then return count * (1 - (1 - top_k / count) ^ tokens) end
+  local key = ("%d %d %.17g"):format(count, top_k, skew)
+  known[key] = known[key] or probabilities(count, top_k, skew)
+  local sum = 0
+  for _, p in ipairs(known[key]) do sum = sum + 1 - (1 - p) ^ tokens end
+  return sum
+end
+
+return popularity

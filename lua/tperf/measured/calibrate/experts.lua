@@ -1,0 +1,43 @@
+--- The curves that timed blocks of experts determine, as those of tperf.calibrate.curves.
+local experts = {}
+
+-- What choosing experts and sorting tokens by them takes, as part of whole blocks of experts.
+function experts.routing(cases)
+  return {
+    name = "accelerator.routing", cases = cases,
+    parameters = {
+      { name = "setup", start = 1e-5, low = 1e-7, high = 1e-3 },
+      { name = "pair", start = 5e-10, low = 1e-12, high = 1e-7 },
+    },
+    scope = function(case) return case.rows >= 16 * case.hit end,
+    needs = "blocks of experts with 1 to 16,384 tokens, on one and on several GPUs",
+    install = function(system, v) system.accelerator.routing = { setup = v.setup, pair = v.pair } end,
+  }
+end
+
+-- Experts' products whose weights have 4 bits and are widened on the way.
+function experts.narrow(dtype, cases)
+  return {
+    name = "experts4." .. dtype, cases = cases,
+    parameters = {
+      { name = "efficiency", start = 0.5, low = 0.02, high = 1.5 },
+      { name = "tile_loss", start = 10, low = 0.1, high = 300 },
+      { name = "setup", start = 5e-6, low = 1e-7, high = 1e-3 },
+      { name = "memory", start = 0.8, low = 0.1, high = 1 },
+    },
+    scope = function(case) return case.rows >= 16 * case.hit end,
+    needs = "blocks of experts with 1 to 16,384 tokens, on one and on several GPUs",
+    install = function(system, v)
+      local compute = system.accelerator.compute_efficiency
+      if type(compute) ~= "table" then compute = { other = compute or 0.8 } end
+      system.accelerator.compute_efficiency = compute
+      compute.experts4 = compute.experts4 or {}
+      compute.experts4[dtype] = {
+        efficiency = v.efficiency, tile_loss = v.tile_loss, setup = v.setup, memory = v.memory,
+        rows = 16, depth = 0, quantisation = 0, split = 1, sustained = 1, sustained_after = 1e-3,
+      }
+    end,
+  }
+end
+
+return experts
