@@ -157,9 +157,18 @@ typedef struct tperf_job {
     int64_t global_batch; // samples per iteration
 } tperf_job;
 
-// Bytes on one GPU. passing: what lives during one pass only; buffers: of libraries. host: in its host's memory.
+// The parts of a GPU's memory, in bytes, which add up to the total: PART(name, whether it is held all the time).
+// passing lives during one pass; buffers are the libraries'.
+#define TPERF_MEMORY_PARTS(PART)                                                                   \
+    PART(weights, true)                                                                            \
+    PART(gradients, true)                                                                          \
+    PART(optimizer, true) PART(activations, false) PART(passing, false) PART(buffers, true)
+
 typedef struct tperf_memory {
-    double weights, gradients, optimizer, activations, passing, buffers, total, host;
+#define PART(name, held) double name;
+    TPERF_MEMORY_PARTS(PART)
+#undef PART
+    double total, host; // host: bytes in the host's memory, not part of the total
 } tperf_memory;
 
 // Seconds of an iteration; the parts add up to time unless attention is recomputed under rules

@@ -168,7 +168,9 @@ static tperf_memory memory_of(const question *q, const tperf_stage *stage) {
         m.passing = a.again + a.work + whole_layers(q, stage) + messages_of(q);
         m.buffers = t->workspace_bytes + q->groups * t->communicator_bytes;
     }
-    m.total = m.weights + m.gradients + m.optimizer + m.activations + m.passing + m.buffers;
+#define PART(name, held) m.total += m.name;
+    TPERF_MEMORY_PARTS(PART)
+#undef PART
     return m;
 }
 

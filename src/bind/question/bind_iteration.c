@@ -35,12 +35,9 @@ static const tperf_field run_fields[] = {
 
 static void push_memory(lua_State *L, const tperf_memory *m) {
     lua_createtable(L, 0, 7);
-    tperf_fields_set(L, "weights", m->weights);
-    tperf_fields_set(L, "gradients", m->gradients);
-    tperf_fields_set(L, "optimizer", m->optimizer);
-    tperf_fields_set(L, "activations", m->activations);
-    tperf_fields_set(L, "passing", m->passing);
-    tperf_fields_set(L, "buffers", m->buffers);
+#define PART(name, held) tperf_fields_set(L, #name, m->name);
+    TPERF_MEMORY_PARTS(PART)
+#undef PART
     tperf_fields_set(L, "total", m->total);
 }
 
@@ -335,6 +332,23 @@ static const luaL_Reg methods[] = {
     {"devices", network_devices},
     {NULL, NULL},
 };
+
+void tperf_bind_held_memory(lua_State *L) {
+    static const struct {
+        const char *name;
+        bool held;
+    } parts[] = {
+#define PART(name, held) {#name, held},
+        TPERF_MEMORY_PARTS(PART)
+#undef PART
+    };
+    lua_newtable(L);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (!parts[i].held) continue;
+        lua_pushstring(L, parts[i].name);
+        lua_rawseti(L, -2, luaL_len(L, -2) + 1);
+    }
+}
 
 void tperf_bind_iteration(lua_State *L) {
     static const luaL_Reg predictor_methods[] = {{"seconds", predictor_seconds}, {NULL, NULL}};

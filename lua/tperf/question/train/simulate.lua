@@ -3,6 +3,7 @@
 -- each other while the pipeline fills and drains, weight gradients that fill bubbles.
 local check = require "tperf.base.check"
 local configuration = require "tperf.question.configuration"
+local core = require "tperf.core"
 local refusal = require "tperf.base.refusal"
 local schedule = require "tperf.describe.schedule"
 local simulation = require "tperf.timeline.simulation"
@@ -50,10 +51,9 @@ local function kept_by(stages)
   for _, stage in ipairs(stages) do
     local m = stage.memory
     for _ = 1, stage.repeats do
-      list[#list + 1] = {
-        weights = m.weights, gradients = m.gradients, optimizer = m.optimizer, buffers = m.buffers,
-        total = m.weights + m.gradients + m.optimizer + m.buffers,
-      }
+      local held = { total = 0.0 }
+      for _, name in ipairs(core.held_memory) do held[name], held.total = m[name], held.total + m[name] end
+      list[#list + 1] = held
     end
   end
   return list
@@ -89,7 +89,8 @@ local function peak_of(t)
   local first = t:queued(device, position)
   local second = first.overlapped and t:queued(device, position + 1)
   local passing = math.max(t:passing_of(first), second and t:passing_of(second) or 0.0)
-  local kept = t.kept[device]
+  local alive = { activations = t.fullest[device] - passing, passing = passing }
+  for _, name in ipairs(core.held_memory) do alive[name] = t.kept[device][name] end
   return {
     device = device, time = first.start, total = most,
     moment = {
@@ -97,10 +98,7 @@ local function peak_of(t)
       start = first.start, stop = first.stop,
       backward = second and { stage = second.stage, microbatch = second.microbatch },
     },
-    alive = {
-      weights = kept.weights, gradients = kept.gradients, optimizer = kept.optimizer, buffers = kept.buffers,
-      activations = t.fullest[device] - passing, passing = passing,
-    },
+    alive = alive,
     held = held_at(t, device, position),
   }
 end
