@@ -6,7 +6,7 @@
 ---@field layer? any[] the blocks of every layer, but for groups with blocks of their own
 ---@field first? any[] blocks before the first layer and after the last; the usual embedding and head
 ---@field last? any[] blocks before the first layer and after the last; the usual embedding and head
----@field groups? any the model's layers as runs of equal ones, in order, or function(model) -> such a list; as the model's description has them. Each is { count = layers, key = name, equal for equal layers, blocks = { … }?, seq = tokens of its sequence, the model's?, … }: blocks find it, with all its fields, as share.group
+---@field groups? any the model's layers as runs of equal ones, in order, or function(model) -> such a list; as the model's description has them. Each is { count = layers, key = name, equal for equal layers (what its fields say), blocks = { … }?, seq = tokens of its sequence, the model's?, … }: blocks find it, with all its fields, as share.group
 ---@field parameters? any how many the model has, or function(model) -> that, those that a token meets; as the description says
 ---@field flops_per_token? any forward and backward, a number or function(model, options) -> it (options as those of model:flops_per_token), of which MFU is made
 
@@ -63,16 +63,16 @@
 ---@field pp? integer GPUs of a replica: that cut layers, that share prompts and caches out, that hold layers in turn (1)
 ---@field ep? integer GPUs that experts are spread over, that cut each expert (1; as tp); both out of tp x cp x dp
 ---@field etp? integer GPUs that experts are spread over, that cut each expert (1; as tp); both out of tp x cp x dp
+---@field cp_kind? "all_gather"|"ring"|"all_to_all" options of the strategy, as tperf.train has them
+---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" options of the strategy, as tperf.train has them
 ---@field dp? integer replicas; those that share experts run in step (as many as ep and etp take)
 ---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' weights and products: "fp8-block", "mxfp8" … as tperf.train has them, or a table; scales counted (as the model's checkpoint has them)
 ---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" in which products with weights multiply (as precision says, or "bf16"; fp16, fp8, int8, fp4)
----@field expert_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" the same of routed experts, where they differ: gpt-oss has experts of 4 bits beside 16-bit attention ("fp4" and, on GPUs of Hopper, "bf16")
----@field expert_compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" the same of routed experts, where they differ: gpt-oss has experts of 4 bits beside 16-bit attention ("fp4" and, on GPUs of Hopper, "bf16")
 ---@field attention? "flash"|"unfused" "flash" (default), "unfused"
 ---@field sequence_parallel? boolean whether tp cuts the residual stream of prompts by tokens (false)
----@field fast? table GPUs of each axis in one fast domain: { tp =, ep =, pp = }; as many as fit
+---@field fast? table GPUs of each axis in one fast domain: { tp =, ep =, pp = }; what answers a request first
 ---@field reserve? number part of the HBM that stays free (0.1)
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field rules? string|table "default"
@@ -285,6 +285,7 @@
 ---@field keys integer rows of queries, of keys; seq for both
 ---@field kv_dtype? string of weights, of cached keys and values, where they differ
 ---@field kv_heads? integer heads of queries; of keys and values (heads)
+---@field matrix_dtype? string in which the matrix units multiply, where it differs
 ---@field name? string of the op, in tables and messages
 ---@field queries integer rows of queries, of keys; seq for both
 ---@field seen? number what a query sees: those before it; the last `window` of them; so many on average, in sequences of several documents
@@ -713,15 +714,15 @@
 
 ---@class tperf.report.print.request
 ---@field ascii? boolean no "─"
----@field color? boolean bold headings (report.print decides by the terminal; here the default is no colour)
----@field empty? string what stands in place of a table without rows
+---@field color? boolean bold headings; off by default (report.print turns it on for terminals)
+---@field empty? string printed instead of a table without rows
 ---@field title? string a line above
 
 ---@class tperf.report.text.request
 ---@field title? string a line above
----@field color? boolean bold headings (report.print decides by the terminal; here the default is no colour)
+---@field color? boolean bold headings; off by default (report.print turns it on for terminals)
 ---@field ascii? boolean no "─"
----@field empty? string what stands in place of a table without rows
+---@field empty? string printed instead of a table without rows
 
 ---@class tperf.rules.request
 ---@field base? "default"|"subramanian2024" the set that the others are taken from
@@ -877,6 +878,8 @@
 ---@field generate integer tokens that a request brings and wants
 ---@field gpus integer all of them; replicas take what tp and pp leave
 ---@field strategy? string|string[]|table how layers are cut: "tensor" (default), "context", one of your own
+---@field cp_kind? "all_gather"|"ring"|"all_to_all" options of the strategy, as tperf.train has them
+---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" options of the strategy, as tperf.train has them
 ---@field tp? any a size or a list; all that are possible
 ---@field cp? any a size or a list; all that are possible
 ---@field ulysses? any a size or a list; all that are possible
@@ -893,8 +896,6 @@
 ---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" in which products with weights multiply (as precision says, or "bf16"; fp16, fp8, int8, fp4)
----@field expert_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" the same of routed experts, where they differ
----@field expert_compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" the same of routed experts, where they differ
 ---@field attention? "flash"|"unfused" "flash" (default), "unfused"
 ---@field sequence_parallel? boolean whether tp cuts the residual stream of prompts by tokens (false)
 ---@field reserve? number part of the HBM that stays free (0.1)
@@ -905,8 +906,16 @@
 ---@class tperf.search_serving.request
 ---@field rate? number requests a second, of the whole deployment
 ---@field gpus? integer the most GPUs (1,024)
----@field tp? any a size or a list: powers of 2 within a fast domain; ep with experts alone
----@field ep? any a size or a list: powers of 2 within a fast domain; ep with experts alone
+---@field strategy? string|string[]|table how layers are cut: "tensor" (default), "context", "stationary", one of your own
+---@field tp? any its axes, a size or a list: powers of 2 within a fast domain
+---@field cp? any its axes, a size or a list: powers of 2 within a fast domain
+---@field ulysses? any its axes, a size or a list: powers of 2 within a fast domain
+---@field tp1? any its axes, a size or a list: powers of 2 within a fast domain
+---@field tp2? any its axes, a size or a list: powers of 2 within a fast domain
+---@field ep? any the same with experts: powers of 2 up to all GPUs; as tp
+---@field etp? any the same with experts: powers of 2 up to all GPUs; as tp
+---@field pp? any a size or a list (1)
+---@field attention_dp? any ranks that share experts, a size or a list (what ep makes of them)
 ---@field max_num_seqs? any a size or a list ({ 256, 1024 })
 ---@field max_num_batched_tokens? any a size or a list ({ 2048, 8192 })
 ---@field top? integer how many to return (10)
@@ -917,17 +926,22 @@
 ---@field model? string|table a name, a file, a table: steps are priced from the model's network on the system
 ---@field system? string|table a name, a file, a table: steps are priced from the model's network on the system
 ---@field software? string|table the engine: "vllm", the newest release of it that software/ has (default), "sglang", "tensorrt-llm", with a release ("vllm-0.11"), a file or a table (see tperf.software)
----@field tp? integer GPUs that cut layers, stages that hold layers in turn (1)
----@field pp? integer GPUs that cut layers, stages that hold layers in turn (1)
----@field attention_dp? integer ranks of a replica, each with a queue and a cache of its own and tp x pp GPUs, whose steps go together; its experts are spread over them (1)
----@field ep? integer the same, said by replicas: so many of them share their experts (1)
+---@field strategy? string|string[]|table how layers are cut: "tensor" (default), "context", "stationary", one of your own; follows from the axes
+---@field tp? integer GPUs along the strategy's axes, which cut layers, prompts and caches (1)
+---@field cp? integer GPUs along the strategy's axes, which cut layers, prompts and caches (1)
+---@field ulysses? integer GPUs along the strategy's axes, which cut layers, prompts and caches (1)
+---@field tp1? integer GPUs along the strategy's axes, which cut layers, prompts and caches (1)
+---@field tp2? integer GPUs along the strategy's axes, which cut layers, prompts and caches (1)
+---@field pp? integer stages that hold layers in turn (1)
+---@field attention_dp? integer ranks of a replica, each with a queue and a cache of its own and the GPUs of those axes, whose steps go together; its experts are spread over them (1)
+---@field ep? integer GPUs that experts are spread over, that cut each expert (1; as tp): out of tp x cp x ranks. Without attention_dp so many of the replicas as they take are ranks
+---@field etp? integer GPUs that experts are spread over, that cut each expert (1; as tp): out of tp x cp x ranks. Without attention_dp so many of the replicas as they take are ranks
+---@field cp_kind? "all_gather"|"ring"|"all_to_all" options of the strategy; with "deepep" up to 256 tokens of a GPU go by its kernels of low latency
+---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" options of the strategy; with "deepep" up to 256 tokens of a GPU go by its kernels of low latency
 ---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table as tperf.infer has them
 ---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as tperf.infer has them
----@field expert_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them
----@field expert_compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as tperf.infer has them
----@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" how tokens come to their experts over ep: "alltoall" (default), "allgather", "deepep" (up to 256 tokens of a GPU by its kernels of low latency) or "hybridep"
 ---@field rules? string|table "default"
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field memory_utilization? number part of the memory that the engine may use, from which num_blocks follows (the engine's)
@@ -935,8 +949,8 @@
 ---@field host? table what the host adds, in seconds: { front_end =, front_end_token =, step =, request =, token = }, for each request outside of the engine, for each token of its prompt there, to each step, for each request and each token in it (the engine's; 0 where the table does not say)
 ---@field step_time? table in place of a model: { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of a step: fixed, and for each token that it computes, each key that a decode reads, each pair of a query and a key in a prefill
 ---@field engine? table vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit), block_size (16), num_blocks (its num_gpu_blocks; what the memory holds, no limit with step_time), prefix_caching (true with num_blocks), chunked_prefill (true, but for TensorRT-LLM), async_scheduling (true with a model), long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"), speculation { method = "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }; scheduler ("vllm", "sglang" or "tensorrt-llm": the engine's), receive_interval (steps between two looks for new requests: 1)
----@field prefill? table two pools in place of one: prompts are computed in the first, and go over with their keys and values and their first token. Each has what differs from the rest: { tp =, pp =, attention_dp =, ep =, replicas =, system =, memory_utilization =, engine = { … }, step_time = }
----@field decode? table two pools in place of one: prompts are computed in the first, and go over with their keys and values and their first token. Each has what differs from the rest: { tp =, pp =, attention_dp =, ep =, replicas =, system =, memory_utilization =, engine = { … }, step_time = }
+---@field prefill? table two pools in place of one: prompts are computed in the first, and go over with their keys and values and their first token. Each has what differs from the rest: { strategy =, its axes, pp =, attention_dp =, replicas =, system =, memory_utilization =, engine = { … }, step_time = }
+---@field decode? table two pools in place of one: prompts are computed in the first, and go over with their keys and values and their first token. Each has what differs from the rest: { strategy =, its axes, pp =, attention_dp =, replicas =, system =, memory_utilization =, engine = { … }, step_time = }
 ---@field transfer? table { latency =, per_token = }: seconds of that (what the network between the pools takes; 0 with step_time)
 ---@field requests? any a list of { arrival =, prompt =, output =, priority =, segments = }, or the name of a CSV or JSONL file
 ---@field load? table { concurrency =, think = }, { rate =, process = "poisson", "gamma" or "uniform", cv =, burst = }, or { stages = { { rate =, duration = } … } }; arrivals in the list otherwise
@@ -1009,7 +1023,7 @@
 ---@field inner_tokens? function cuts, see below
 ---@field name string what messages call it; a line for lists
 ---@field norm? function cuts, see below
----@field options? any { cp_kind = { axis = "cp", choices = { "all_gather", "ring" … } } }: named choices about an axis that its functions find in the share, the first where none is given; searches take a list of them. quiet = true: configurations tell it only where it was asked for
+---@field options? any { cp_kind = { axis = "cp", choices = { "all_gather", "ring" … } } }: named choices about an axis that its functions find in the share, the first where none is given; searches take a list of them. quiet = true: configurations tell it only where it was asked for; serves = false: it changes nothing of serving
 ---@field outer? function cuts, see below
 ---@field outer_bias? function cuts, see below
 ---@field outer_tokens? function cuts, see below
@@ -1031,12 +1045,9 @@
 ---@field sequence_parallel? any whether the stream is cut by tokens over tp (true; false for decode)
 ---@field mode? any "train", "prefill", "decode"
 ---@field seq? any new tokens of each sequence (the model's seq), and context: tokens before them, in the cache
----@field ep? any GPUs that experts are spread over
 ---@field dtype? any "bf16"; matrix_dtype: in which products with weights multiply (dtype)
 ---@field weight_dtype? any "bf16"; matrix_dtype: in which products with weights multiply (dtype)
 ---@field kv_dtype? any "bf16"; matrix_dtype: in which products with weights multiply (dtype)
----@field expert_dtype? any the same of routed experts, where they differ
----@field expert_matrix_dtype? any the same of routed experts, where they differ
 
 ---@class tperf.sweep.request
 ---@field run? any tperf.search (default), tperf.train, tperf.collective, or a function(arguments) of one's own that returns a table, a number, or nil
@@ -1165,7 +1176,7 @@
 ---@field panels? integer of strategy summa; the fastest
 ---@field fast? table GPUs of each axis in one fast domain, { tp =, dp =, pp = }; the fastest placement of what is left open
 ---@field configuration? any one that a search found: all that is not given is taken from it
----@field simulate? any true, a schedule's name or a table (see tperf.simulate): the iteration pass by pass, too
+---@field simulate? any true, a schedule's name or a table (see tperf.question.train.simulate): the iteration pass by pass, too
 ---@field straggling? number|table the standard deviation of a GPU's time, a part of it, such as 0.02, or { deviation, screened = GPUs slower by that part do not run }: the step waits for the slowest. None: what the software's runs had of it is in its profile
 ---@field explain? boolean true: the whole sum, term by term, in `sum`
 ---@field software? string|table the training stack that runs it (see tperf.software): its name, a file or a table ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
@@ -1450,7 +1461,7 @@ function tperf_Report:save(path) end
 ---Bytes on a GPU, for a configuration on the one that holds most.
 ---@class tperf.memory
 ---@field total number
----@field peak? table of tperf.train, if simulated: the moment at which the fullest GPU is fullest, see tperf.simulate
+---@field peak? table of tperf.train, if simulated: the moment at which the fullest GPU is fullest
 ---@field weights number
 ---@field gradients number
 ---@field optimizer number master copy of the weights, and moments
@@ -1666,7 +1677,7 @@ function tperf_timeline:tasks() end
 ---@return table
 function tperf_timeline:beside(path, options) end
 
----Writes Chakra execution traces of every rank, or of some: see tperf.export.chakra.
+---Writes Chakra execution traces of every rank, or of some: see tperf.timeline.chakra.
 ---@param folder string
 ---@param options? table name, ranks
 ---@return string[] paths
@@ -1698,12 +1709,12 @@ function tperf.architecture.is(value) end
 ---@return table parts  { groups = the runs of equal layers of model:groups(), each with `blocks` (those of equal `key` are equal), first = the blocks before the first layer, last = those after the last one }
 function tperf.architecture.of(model, rules, apart, t) end
 
----Reads a script's arguments. Help, or a wrong argument, ends the script.
+---Parses a script's arguments. Prints help or an error message and exits where there is reason to.
 ---@class tperf.args.functions
 ---@overload fun(given: table): table
 tperf.args = {}
 
----What follows the script's name on the command line; for the program.
+---Sets the arguments after the script's name. For the program, not for scripts.
 ---@param list any
 function tperf.args.set(list) end
 
@@ -1981,15 +1992,15 @@ tperf.report = {}
 ---@return (string|tperf.Column)[]
 function tperf.report.configurations(rows, first) end
 
----Rows as CSV. The heading is the column's key (or the title, for a column that is a function); numbers are in
----SI units with every digit they need to be read back as they were; nil is an empty field.
+---Rows as CSV. The heading is the column's key, or its title if the key is a function. Numbers are in SI units, with
+---enough digits to read back unchanged; nil is an empty field.
 ---@param rows table[]
 ---@param wanted? (string|tperf.Column)[]
 ---@param options? tperf.report.csv.request
 ---@return string
 function tperf.report.csv(rows, wanted, options) end
 
----Rows that agree in some fields, together: { { rows = …, [field] = value … } … }, in the order of their first rows.
+---Groups rows by the values of some fields: { { rows = …, [field] = value … } … }, in the order of their first rows.
 ---@param rows table[]
 ---@param ... string fields
 ---@return table[]
@@ -2034,12 +2045,12 @@ function tperf.report.markdown(rows, wanted) end
 ---@return tperf.Report
 function tperf.report.new(options) end
 
----A wide table: one line for each value of `down`, one column for each value of `across`.
+---A pivot table: one row for each value of `down`, one column for each value of `across`.
 ---@param rows table[]
 ---@param down string|fun(row: table): any
 ---@param across string|fun(row: table): any
 ---@param value string|fun(row: table): any
----@param column? table what all the new columns share: unit, digits, format
+---@param column? table unit, digits and format of the new columns
 ---@return table[] rows, tperf.Column[] columns
 function tperf.report.pivot(rows, down, across, value, column) end
 
@@ -2048,7 +2059,7 @@ function tperf.report.pivot(rows, down, across, value, column) end
 ---@return string? text
 function tperf.report.placement(c) end
 
----Those of the columns of which some row has a value.
+---The columns in which at least one row has a value.
 ---@param rows table[]
 ---@param wanted (string|tperf.Column)[]
 ---@return (string|tperf.Column)[]
@@ -2167,11 +2178,11 @@ function tperf.search(given) end
 ---@return table records  the best first, as tperf.infer returns them; with pareto       the records that no other beats in both tpot and throughput per GPU candidates, feasible   how many were tried; how many fit and keep the limits reason       why there are none
 function tperf.search_inference(given) end
 
----The deployments that serve a rate within limits, on the fewest GPUs first: engines cut over tp GPUs, ep replicas
----that share experts, the engine's limits, and as many replicas as the rate needs. What one group of ep replicas
----serves is found by bisection (tperf.saturation), and their number by simulating them all behind the router.
+---The deployments that serve a rate within limits, on the fewest GPUs first: sizes of the strategy's axes, ranks that
+---share experts, the engine's limits, and as many replicas as the rate needs. What one group of ranks serves is found
+---by bisection (tperf.saturation), and their number by simulating them all behind the router.
 ---@param given tperf.search_serving.request
----@return table deployments  the best first: { tp, ep, replicas, gpus, max_num_seqs, max_num_batched_tokens, saturation_rate = of one group of ep replicas, served = tperf.serve's answer at the rate }; with candidates  how many were tried pareto      the closed loops that no other beats both in tokens per second and user and per GPU: { tp, ep, gpus, max_num_seqs, max_num_batched_tokens, concurrency, per_user, per_gpu, served } reason      why there are none
+---@return table deployments  the best first: { strategy, its axes' sizes, pp, attention_dp = ranks of a group, replicas = all ranks, gpus, max_num_seqs, max_num_batched_tokens, saturation_rate = of one group of ranks, served = tperf.serve's answer at the rate }; with candidates  how many were tried pareto      the closed loops that no other beats both in tokens per second and user and per GPU: the same of one group, with concurrency, per_user and per_gpu reason      why there are none
 function tperf.search_serving(given) end
 
 ---Simulates requests that go through serving engines: by the rules of vLLM's V1 scheduler, SGLang's or TensorRT-LLM's.
@@ -2234,21 +2245,21 @@ function tperf.train(given) end
 
 tperf.units = {}
 
----Prints a quantity with a fitting prefix; its text reads back and prints as the same text.
+---Formats a quantity with a suitable prefix. Parsing the text and formatting it again gives the same text.
 ---@param value number in the base unit
 ---@param unit string
 ---@param digits? integer significant digits, 4 when absent
 ---@return string
 function tperf.units.format(value, unit, digits) end
 
----Reads a quantity; a number without a unit is in the base unit.
+---Parses a quantity. A number without a unit is in the base unit.
 ---@param text string
 ---@param unit string the base unit, and so the dimension, to expect
----@return number? in the base unit; nil when the text is wrong
----@return string? what is wrong with it
+---@return number? in the base unit; nil if the text is invalid
+---@return string? why it is invalid
 function tperf.units.parse(text, unit) end
 
----The number and the base unit of a text that is a quantity with its unit written, such as "40 GB"; nil for others.
+---The value and base unit of a text that is a quantity with a unit, such as "40 GB"; nil for any other text.
 ---@param text string
 ---@return number?
 ---@return string?

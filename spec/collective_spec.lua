@@ -161,6 +161,21 @@ describe("tperf.collective", function()
     near(7 / 8 * 1e18 / 100e9, seconds(plain, "all_to_all", 1e18, 8, 8), "all_to_all in a domain", 1e-6)
   end)
 
+  it("makes an all-reduce between nodes of a reduce-scatter and an all-gather on fitted curves, too", function()
+    -- Their starts add up to its start; of the bytes trees take 2 (g - 1) / g V through the NICs, rings 2 (n - 1) / n V.
+    for _, system in ipairs { "h100-sxm", "a100-sxm-80gb", "b200-sxm" } do
+      local function parts_of_whole(bytes)
+        local function time(kind)
+          return tperf.collective { kind = kind, bytes = bytes, gpus = 64, fast = 8, system = system }
+        end
+        return (time "reduce_scatter" + time "all_gather") / time "all_reduce"
+      end
+      assert.near(1, parts_of_whole(8), 1e-3)
+      assert.near(63 / 64 / (7 / 8), parts_of_whole(1 << 44), 1e-2)
+      for shift = 10, 40, 5 do assert.is_true(parts_of_whole(1 << shift) < 1.13) end
+    end
+  end)
+
   it("places as many GPUs in a domain as fit when not told", function()
     for _, case in ipairs { { 8, 8 }, { 64, 8 }, { 12, 6 }, { 7, 7 }, { 11, 1 }, { 1 << 31, 8 }, { 2147483629, 1 } } do
       assert.equal(seconds(plain, "all_gather", 1e9, case[1], case[2]), seconds(plain, "all_gather", 1e9, case[1]))

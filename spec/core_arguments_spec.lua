@@ -205,7 +205,7 @@ describe("the C side", function()
 
   it("finds the library on disk where TPERF_LUA_DIR says", function()
     local folder = program.folder()
-    program.shell("mkdir -p tperf/cli/command", folder)
+    program.shell("mkdir -p tperf/cli/command/program", folder)
     program.write(folder .. "/tperf/cli/command/program/version.lua",
       "return { summary = 'x', run = function() print 'mine' end }")
     assert.equal("mine\n", program.shell("TPERF_LUA_DIR=. tperf version", folder).out)

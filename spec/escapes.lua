@@ -293,7 +293,7 @@ add {
   { "code for the library that --out names", writes("x.lua"), "it is in TPERF_LUA_DIR", env = "TPERF_LUA_DIR=lib",
     options = "--out lib/tperf" },
   { "a module of the library's name beside the script", "print(require 'tperf'.version ~= nil)", prints = "true\n",
-    env = "TPERF_LUA_DIR=lib", before = "mkdir -p tperf/cli && echo \"os.execute 'touch ../witness'\" > tperf/init.lua "
+    env = "TPERF_LUA_DIR=lib", before = "mkdir -p tperf/cli/sandbox && echo \"os.execute 'touch ../witness'\" > tperf/init.lua "
     .. "&& cp tperf/init.lua tperf/cli/sandbox/init.lua" },
   { "the core", "require 'tperf.core'", GONE },
   { "the core with another name", "require 'tperf/core'", "tperf/core" },

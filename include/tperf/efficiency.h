@@ -159,6 +159,8 @@ bool tperf_link_adds(const tperf_link_curve *curve, bool all_reduce, double band
 
 double tperf_direct_time(const tperf_direct_curve *curve, double bandwidth, double gpus,
                          double bytes);
-double tperf_slow_time(const tperf_slow_curve *curve, double seconds, double domains);
+// part: of an all-reduce's start, which the curve was fitted to; an all-gather and a reduce-scatter, of which an
+// all-reduce is made, have half of it.
+double tperf_slow_time(const tperf_slow_curve *curve, double seconds, double domains, double part);
 
 #endif

@@ -148,7 +148,8 @@ static double measured_time(const tperf_system *system, tperf_collective kind, d
         double through = through_fast_port(kind, bytes, n, q);
         stream = larger(stream, tperf_link_stream(link, all_reduce, port, q, through, bytes));
     }
-    return tperf_slow_time(slow, stream, g);
+    bool half = kind == TPERF_ALL_GATHER || kind == TPERF_REDUCE_SCATTER;
+    return tperf_slow_time(slow, stream, g, half ? 0.5 : 1);
 }
 
 static tperf_rate rate_of(const links *l, const tperf_rules *rules, tperf_collective kind,

@@ -63,7 +63,7 @@ static double nics_time(const tperf_system *system, const tperf_rules *rules, do
         return tperf_collective_time(system, rules, TPERF_ALL_TO_ALL, bytes * n / (n - q), group);
     double nics = system->network.slow.nics_per_gpu * system->network.slow.bandwidth;
     curve.ramp_s = 0;
-    return tperf_slow_time(&curve, bytes / (nics * curve.efficiency), n / q);
+    return tperf_slow_time(&curve, bytes / (nics * curve.efficiency), n / q, 1);
 }
 
 static double low_latency_time(const tperf_system *system, const tperf_routing *routing,

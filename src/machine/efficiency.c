@@ -171,7 +171,8 @@ double tperf_direct_time(const tperf_direct_curve *curve, double bandwidth, doub
     return curve->latency_s + curve->hop_s * (gpus - 1) + fmin(one, two);
 }
 
-double tperf_slow_time(const tperf_slow_curve *curve, double seconds, double domains) {
-    return curve->latency_s + curve->doubling_s * log2(domains) + curve->hop_s * (domains - 1) +
-           seconds + sqrt(curve->ramp_s * seconds);
+double tperf_slow_time(const tperf_slow_curve *curve, double seconds, double domains, double part) {
+    double start =
+        curve->latency_s + curve->doubling_s * log2(domains) + curve->hop_s * (domains - 1);
+    return part * start + seconds + sqrt(part * curve->ramp_s * seconds);
 }

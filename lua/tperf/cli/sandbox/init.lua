@@ -34,7 +34,7 @@ local function settle(name, ok, ...)
   if ok then return ... end
   local message = ...
   if type(message) ~= "string" then error(message, 0) end
-  message = message:gsub("^[^:\n]-tperf/cli/%a+%.lua:%d+: ", "")
+  message = message:gsub("^[^:\n]-tperf/cli/sandbox/%a+%.lua:%d+: ", "")
   message = message:gsub("^(bad argument #%d+ to )'[^']*'", "%1'" .. name .. "'")
   error(message:find "^[^:\n]+:%d+: " and message or check.where() .. message, 0)
 end

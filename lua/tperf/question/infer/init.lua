@@ -184,6 +184,7 @@ end
 ---  tp, cp, ulysses, pp    GPUs of a replica: that cut layers, that share prompts and caches out, that hold layers in
 ---                         turn (1)
 ---  ep, etp                GPUs that experts are spread over, that cut each expert (1; as tp); both out of tp x cp x dp
+---  cp_kind, moe_dispatcher   options of the strategy, as tperf.train has them
 ---  dp                     replicas; those that share experts run in step (as many as ep and etp take)
 ---  precision              of the layers' weights and products: "fp8-block", "mxfp8" … as tperf.train has them, or a
 ---                         table; scales counted (as the model's checkpoint has them)

@@ -217,6 +217,7 @@ end
 ---  prompt, generate       tokens that a request brings and wants
 ---  gpus                   all of them; replicas take what tp and pp leave
 ---  strategy               how layers are cut: "tensor" (default), "context", one of your own
+---  cp_kind, moe_dispatcher   options of the strategy, as tperf.train has them
 ---  tp, cp, ulysses, pp, ep, etp, batch   a size or a list; all that are possible
 ---  ttft, tpot             limits in seconds
 ---  objective              what is best: "throughput" (tokens per second and GPU, default), "tpot", "ttft", "latency",

@@ -9,6 +9,7 @@ local problem = require "tperf.question.problem"
 local refusal = require "tperf.base.refusal"
 local saturation = require "tperf.question.serve.saturation"
 local serve = require "tperf.question.serve"
+local strategy = require "tperf.describe.strategy"
 
 local search = {}
 
@@ -33,14 +34,16 @@ local own = {
   max_num_batched_tokens = sizes { 2048, 8192 },
   top = check.integer { min = 1, max = 1 << 20, default = 10 },
   count = check.integer { min = 100, max = 1 << 30, default = 1000 },
-  pareto = check.boolean { default = false },
+  pareto = check.boolean { default = false }, strategy = check.any { optional = true },
 }
 
--- The same with the axes of a strategy, each a size or a list.
-local schema_of = check.once(function(s)
+-- With the axes of all strategies, each a size or a list; problem.refuse_axes refuses those of others.
+local schema_of = check.once(function()
   local schema = {}
-  for _, axis in ipairs(s.axes) do
-    if axes.shows(axis, 0) then schema[axis.name] = sizes(nil) end
+  for _, s in ipairs(strategy.all()) do
+    for _, axis in ipairs(s.serves and s.axes or {}) do
+      if axes.shows(axis, 0) then schema[axis.name] = sizes(nil) end
+    end
   end
   for name, checker in pairs(own) do schema[name] = checker end
   return schema
@@ -61,7 +64,7 @@ local function read(given)
     end
     if schema[name] then
       mine[name] = given[name]
-    elseif name ~= "engine" and name ~= "strategy" then
+    elseif name ~= "engine" then
       q[name] = given[name]
     end
   end
@@ -214,7 +217,7 @@ end
 ---  rate                    requests a second, of the whole deployment
 ---  gpus                    the most GPUs (1,024)
 ---  strategy                how layers are cut: "tensor" (default), "context", "stationary", one of your own
----  tp, cp, tp1, tp2 …      its axes, a size or a list: powers of 2 within a fast domain
+---  tp, cp, ulysses, tp1, tp2   its axes, a size or a list: powers of 2 within a fast domain
 ---  ep, etp                 the same with experts: powers of 2 up to all GPUs; as tp
 ---  pp                      a size or a list (1)
 ---  attention_dp            ranks that share experts, a size or a list (what ep makes of them)

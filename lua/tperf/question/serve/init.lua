@@ -177,7 +177,7 @@ end
 ---                         "tensorrt-llm", with a release ("vllm-0.11"), a file or a table (see tperf.software)
 ---  strategy               how layers are cut: "tensor" (default), "context", "stationary", one of your own; follows
 ---                         from the axes
----  tp, cp, ulysses, tp1, tp2 …   GPUs along the strategy's axes, which cut layers, prompts and caches (1)
+---  tp, cp, ulysses, tp1, tp2   GPUs along the strategy's axes, which cut layers, prompts and caches (1)
 ---  pp                     stages that hold layers in turn (1)
 ---  attention_dp           ranks of a replica, each with a queue and a cache of its own and the GPUs of those axes,
 ---                         whose steps go together; its experts are spread over them (1)
