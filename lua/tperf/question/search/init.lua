@@ -232,7 +232,7 @@ end
 ---  overlap_moe_a2a    true: passes overlap to hide each other's expert all-to-alls (false)
 ---  delay_wgrad        true: experts' weight gradients are delayed to hide the all-to-all (false)
 ---  overlap_grad_reduce, overlap_param_gather   true: gradients are reduced in buckets during the whole backward pass,
----                     weights gathered during the forward pass; false: without overlap; by default as the software does
+---                     weights gathered during the forward pass; false: no overlap (as the software does)
 ---  overlap_param_gather_with_optimizer_step   true: the first bucket's weights are gathered during the optimizer's
 ---                     step (false)
 ---  bucket_size        parameters of a bucket (the larger of 40 million and a million for each replica)
