@@ -186,6 +186,7 @@ end
 ---                         stages (1)
 ---  ep, etp                GPUs that experts are spread over, GPUs that shard each (1; as tp); both out of tp x cp x dp
 ---  dp                     replicas; those that share experts run in step (by default as many as ep and etp span)
+---  cp_kind, moe_dispatcher   options of the strategy, as for tperf.train
 ---  precision              of the layers' weights and products: "fp8-block", "mxfp8" … as for tperf.train, or a
 ---                         table; scales are counted (by default as in the model's checkpoint)
 ---  weight_dtype, kv_dtype  dtypes of all weights and of the cache, in place of precision's ("bf16"; fp32,

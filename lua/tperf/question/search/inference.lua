@@ -218,6 +218,7 @@ end
 ---  gpus                   total; replicas use the GPUs that tp and pp leave
 ---  strategy               how layers are sharded: "tensor" (default), "context" or a custom strategy
 ---  tp, cp, ulysses, pp, ep, etp, batch   a size or a list; by default all possible sizes
+---  cp_kind, moe_dispatcher   options of the strategy, as for tperf.train
 ---  ttft, tpot             limits in seconds
 ---  objective              what to optimize: "throughput" (tokens per second per GPU, default), "tpot", "ttft",
 ---                         "latency", "cost" (of output tokens)

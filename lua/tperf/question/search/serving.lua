@@ -213,8 +213,8 @@ end
 ---@param given table
 ---  rate                    requests a second, of the whole deployment
 ---  gpus                    most GPUs (1,024)
----  strategy                how layers are sharded: "tensor" (default), "context", "stationary" or a custom strategy
----  tp, cp, tp1, tp2 …      its axes, a size or a list; by default powers of 2 within a fast domain
+---  tp                      a size or a list, as are the strategy's other axes (cp, tp1, tp2 …); by default powers
+---                          of 2 within a fast domain
 ---  ep, etp                 likewise for experts; by default powers of 2 up to all GPUs, and tp's
 ---  pp                      a size or a list (1)
 ---  attention_dp            ranks that share experts, a size or a list (as follows from ep)
@@ -223,7 +223,7 @@ end
 ---  top                     number of deployments to return (10)
 ---  count                   minimum number of requests of a run (1,000)
 ---  pareto                  whether to find the Pareto front, too; without a rate, only that (false)
---- and the arguments of tperf.serve: slo, the limits; model, system, prompt, output …; load gives the spread of
+--- and the arguments of tperf.serve: slo, the limits; model, system, strategy, prompt, output …; load the spread of
 --- arrivals (process, cv, burst), engine the settings that are not searched
 ---@return table deployments  best first: { strategy, its axes' sizes, pp, attention_dp = ranks of a group, replicas
 ---  = all ranks, gpus, max_num_seqs, max_num_batched_tokens, saturation_rate = of one group of ranks, served =

@@ -177,7 +177,7 @@ end
 ---                         "tensorrt-llm", with a release ("vllm-0.11"), a file or a table (see tperf.software)
 ---  strategy               how layers are sharded: "tensor" (default), "context", "stationary" or a custom strategy; by
 ---                         default the one that has the axes given
----  tp, cp, ulysses, tp1, tp2 …   GPUs along the strategy's axes, which shard layers, prompts and caches (1)
+---  tp, cp, ulysses, tp1, tp2   GPUs along the strategy's axes, which shard layers, prompts and caches (1)
 ---  pp                     pipeline stages (1)
 ---  attention_dp           ranks of a replica, each with its own queue and cache and with the GPUs of those axes. They
 ---                         step together, and experts are spread over them (1)
