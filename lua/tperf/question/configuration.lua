@@ -1,4 +1,4 @@
---- Configurations: what tperf.search returns and tperf.train explains.
+--- Configurations: the results of tperf.search, which tperf.train explains.
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local profile = require "tperf.describe.profile"
@@ -159,7 +159,7 @@ local function tokens_of(question)
   return question.model.seq * (question.work and question.work.sequences or 1)
 end
 
---- The sizes of the strategy's own axes.
+--- The sizes of the strategy's axes.
 function configuration.own(s, found)
   local own = {}
   for i in ipairs(s.axes) do own[i] = found.sizes[2 + i] or 0 end

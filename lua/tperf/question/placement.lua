@@ -7,7 +7,7 @@ local refusal = require "tperf.base.refusal"
 
 local placement = {}
 
---- The largest divisor of n that is no larger than limit.
+--- The largest divisor of n up to limit.
 function placement.fitting(n, limit)
   local best, d = 1, 1
   while d * d <= n and d <= limit do

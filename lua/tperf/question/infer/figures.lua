@@ -5,7 +5,7 @@ local HOUR <const>, MILLION <const> = 3600, 1e6
 
 --- Adds the dollars per million tokens (of prompts, outputs and all) and the joules per output token.
 ---@param r table  a record with gpus, batch and memory
----@param p table  a problem of tperf.infer.deployment
+---@param p table  a problem of tperf.question.infer.deployment
 ---@param replicas integer  among all the GPUs, each with its own batch
 ---@param prompts number  seconds of a batch's prompts
 ---@param steps number  seconds of its decode steps

@@ -1,6 +1,6 @@
 --- The pipelines that a search tries: number of stages, distribution of the layers, and the schedule by its closed
 --- form: a makespan is the busiest stage's work plus a bubble that is linear in one micro-batch's forward, backward and
---- weight-gradient times on a device (tperf/schedule lists the schedules that have one).
+--- weight-gradient times on a device (tperf/describe/schedule has those that do).
 local core = require "tperf.core"
 local check = require "tperf.base.check"
 local refusal = require "tperf.base.refusal"

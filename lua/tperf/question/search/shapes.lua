@@ -21,7 +21,7 @@ end
 
 --- The number of parts into which a search is cut; nil if this process walks it alone because it is small, or because
 --- a script's own functions decide in it.
----@param p table  as problem.of makes it, with `asked`
+---@param p table  of problem.of, with `asked`
 ---@param o table  checked arguments
 ---@return integer?
 function shapes.parts(p, o)

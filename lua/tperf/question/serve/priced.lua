@@ -50,8 +50,8 @@ local function sends(p, o)
   return math.max(one - per_token, 0), per_token
 end
 
---- The serving problem of tperf.infer.deployment, with the engine's `profile` and its terms. Sets the dtypes that the
---- arguments leave open.
+--- The problem of tperf.question.infer.deployment, with the engine's `profile` and its terms. Sets the dtypes that
+--- the arguments leave open.
 ---@param o table  checked arguments of tperf.serve
 ---@param s table  the strategy
 ---@return table problem
@@ -71,7 +71,7 @@ end
 --- The tables of the engine's steps, for the core. Sets the engine settings that depend on the model, max_model_len and
 --- num_blocks, and the host's times.
 ---@param p table  of priced.problem
----@param o table  checked arguments of tperf.serve, with the fields that tperf.serve.ranks sets
+---@param o table  checked arguments of tperf.serve, with the fields that tperf.question.serve.ranks sets
 ---@return table steps
 ---@return table held  token = bytes of a cached token on a GPU, memory, system, rules, spread of the engine
 function priced.steps(p, o)

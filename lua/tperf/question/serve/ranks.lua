@@ -87,7 +87,7 @@ end
 --- Sets in the arguments: `own`, the sizes of the strategy's axes; `sharing`, the replicas that share experts;
 --- `rank_gpus`, the GPUs of a rank; `ranks` of a replica; and `replicas` of so many ranks.
 ---@param o table  checked arguments of tperf.serve
----@param p table  a problem of tperf.infer.deployment, or ranks.unpriced
+---@param p table  a problem of tperf.question.infer.deployment, or ranks.unpriced
 function ranks.set(o, p)
   local s, c = p.strategy, {}
   for _, axis in ipairs(s.axes) do c[axis.name] = o[axis.name] end

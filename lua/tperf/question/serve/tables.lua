@@ -33,7 +33,7 @@ local function rounded(n)
   return power
 end
 
--- vLLM's sizes of captured batches (vllm/config: 1, 2, 4, eights to 256, sixteens from there).
+-- The batch sizes for which vLLM captures CUDA graphs (vllm/config: 1, 2, 4, then in steps of 8, from 256 of 16).
 local function graphs_of(most)
   most = math.min(most, GRAPH_TOKENS)
   local list = {}

@@ -16,7 +16,7 @@ local system = require "tperf.describe.system"
 local train = require "tperf.question.train"
 
 local WHAT <const> = "tperf.sweep"
-local LARGEST <const> = 1 << 30 -- bytes of an answer, which SQLite can hold
+local LARGEST <const> = 1 << 30 -- bytes of a record, within SQLite's limit
 
 local sha256, codec = core.file.sha256, core.codec
 

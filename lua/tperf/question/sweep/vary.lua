@@ -18,7 +18,7 @@ end
 function vary.is(value) return getmetatable(value) == variation end
 function vary.is_set(value) return getmetatable(value) == set end
 
---- Values that an argument of tperf.sweep takes in turn.
+--- The values over which tperf.sweep varies an argument.
 ---@param given any[]  the values; `as` names the column of the rows
 function vary.values(given)
   if type(given) ~= "table" then check.fail("tperf.vary needs a list of values, got %s", check.show(given)) end

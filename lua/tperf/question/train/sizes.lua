@@ -53,7 +53,7 @@ local function sharding(o, s)
   return #names > 1 and "the number of shards of the sequence (" .. table.concat(names, ", ") .. ")" or names[1]
 end
 
--- Refuses axes that do not divide those that they fold over.
+-- Refuses axes that do not divide the axes that they fold over.
 local function check_folds(o, s, own)
   for i, axis in ipairs(s.axes) do
     if o.zero == 0 and own[i] > 0 and axes.cuts(axis, "state") then
