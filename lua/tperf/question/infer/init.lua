@@ -177,20 +177,24 @@ end
 --- that is always full (steady); tperf.serve simulates arrivals and queues. Times in seconds, sizes in bytes.
 ---@param given table
 ---  model, system          a name, a file or a table
----  prompt, generate       input and output tokens of a request
+---  prompt                 input tokens of a request
+---  generate               output tokens of a request
 ---  batch                  sequences that one replica decodes at a time (1)
 ---  prefill_batch          prompts that it prefills at a time (1)
----  strategy               how layers are sharded: "tensor" (default), "context" or a custom strategy; by default the
----                         one that has the axes given
----  tp, cp, ulysses, pp    GPUs of a replica: tensor parallelism, context parallelism (prompts and caches), pipeline
----                         stages (1)
----  ep, etp                GPUs that experts are spread over, GPUs that shard each (1; as tp); both out of tp x cp x dp
+---  strategy               how layers are sharded: "tensor", "context" or a custom strategy; by default the first that
+---                         has the axes given
+---  tp                     tensor parallelism: GPUs of a replica that shard the layers (1)
+---  cp, ulysses            context parallelism: GPUs of a replica that shard prompts and caches (1)
+---  pp                     pipeline stages (1)
+---  ep                     GPUs that experts are spread over, out of tp x cp x dp (1)
+---  etp                    GPUs that shard each expert, out of tp x cp x dp (as tp)
 ---  dp                     replicas; those that share experts run in step (by default as many as ep and etp span)
 ---  cp_kind, moe_dispatcher   options of the strategy, as for tperf.train
 ---  precision              of the layers' weights and products: "fp8-block", "mxfp8" … as for tperf.train, or a
 ---                         table; scales are counted (by default as in the model's checkpoint)
----  weight_dtype, kv_dtype  dtypes of all weights and of the cache, in place of precision's ("bf16"; fp32,
----                         fp16, fp8, int8, fp4, int4)
+---  weight_dtype           dtype of all weights, in place of precision's: "bf16" (default), "fp32", "fp16", "fp8",
+---                         "int8", "fp4", "int4"
+---  kv_dtype               dtype of the cache, one of the same ("bf16")
 ---  compute_dtype          dtype of products with weights (precision's, or "bf16"; fp16, fp8, int8, fp4)
 ---  attention              "flash" (default), "unfused"
 ---  sequence_parallel      whether tp also shards the residual stream of prompts by tokens (false)

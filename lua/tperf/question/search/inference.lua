@@ -214,9 +214,11 @@ end
 --- replicas, with doublings of the batch, the largest that fits, and the largest within the limits.
 ---@param given table
 ---  model, system          a name, a file or a table
----  prompt, generate       input and output tokens of a request
+---  prompt                 input tokens of a request
+---  generate               output tokens of a request
 ---  gpus                   total; replicas use the GPUs that tp and pp leave
----  strategy               how layers are sharded: "tensor" (default), "context" or a custom strategy
+---  strategy               how layers are sharded: "tensor", "context" or a custom strategy; by default the first that
+---                         has the axes given
 ---  tp, cp, ulysses, pp, ep, etp, batch   a size or a list; by default all possible sizes
 ---  cp_kind, moe_dispatcher   options of the strategy, as for tperf.train
 ---  ttft, tpot             limits in seconds
@@ -226,8 +228,9 @@ end
 ---  prefill_batch          prompts that a replica prefills at a time (1)
 ---  precision              of the layers' weights and products: "fp8-block", "mxfp8" … as for tperf.train, or a
 ---                         table; scales are counted (by default as in the model's checkpoint)
----  weight_dtype, kv_dtype  dtypes of all weights and of the cache, in place of precision's ("bf16"; fp32,
----                         fp16, fp8, int8, fp4, int4)
+---  weight_dtype           dtype of all weights, in place of precision's: "bf16" (default), "fp32", "fp16", "fp8",
+---                         "int8", "fp4", "int4"
+---  kv_dtype               dtype of the cache, one of the same ("bf16")
 ---  compute_dtype          dtype of products with weights (precision's, or "bf16"; fp16, fp8, int8, fp4)
 ---  attention              "flash" (default), "unfused"
 ---  sequence_parallel      whether tp also shards the residual stream of prompts by tokens (false)

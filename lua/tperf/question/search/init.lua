@@ -208,8 +208,10 @@ end
 
 --- Ranks all ways to train a model on a system.
 ---@param given table
----  model, system      a name, a file or a table; system may be a list
----  gpus, global_batch   a number or a list; global_batch in sequences per iteration
+---  model              a name, a file or a table
+---  system             a name, a file or a table, or a list of them
+---  gpus               a number or a list
+---  global_batch       sequences per iteration
 ---  strategy           a name, a list of names, or "all", which ranks them together (by default "tensor", or the first
 ---                     strategy that has the axes given)
 ---  attention          "flash" (default), "unfused", "recompute", "summa"
@@ -217,22 +219,24 @@ end
 ---  rules              "default", "subramanian2024" or a table, see tperf.rules
 ---  micro_batch, pp, dp, panels   a number or a list to try; by default every number that divides
 ---  tp, tp1, tp2, cp   GPUs along each axis of the strategy, likewise
----  ep, etp            GPUs that experts are spread over, and that shard each (as tp, or 1), out of tp x cp x dp
+---  ep                 GPUs that experts are spread over, out of tp x cp x dp, likewise
+---  etp                GPUs that shard each expert, likewise (as tp, or 1)
 ---  shard              replicas that ZeRO shards over, likewise: fewer than all are hybrid sharding (all)
 ---  fast               { tp =, dp = … }: only these placements
 ---  schedule           a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" }); a schedule
 ---                     without one, such as a custom schedule, is ranked by simulation
 ---  pipeline_layout    Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in order
 ---  first_stage_layers, last_stage_layers  layers of the first and the last device; the others share the rest
----  account_for_embedding, account_for_loss  true: counts as a layer when layers are dealt out to stages (false)
+---  account_for_embedding, account_for_loss  true: embedding (loss) counts as a layer in the layout (false)
 ---  cp_kind            how context parallelism exchanges keys: "all_gather" (default), "ring", "all_to_all", or a list
 ---  moe_dispatcher     how tokens reach their experts: "alltoall" (default), "allgather", "deepep" or "hybridep"
 ---  overlap_tp         overlap of tensor parallelism's collectives with its products: "bulk" (default), "none",
 ---                     "ring" (TransformerEngine's user buffers), "async" (PyTorch's), or a list
 ---  overlap_moe_a2a    true: passes overlap to hide each other's expert all-to-alls (false)
 ---  delay_wgrad        true: experts' weight gradients are delayed to hide the all-to-all (false)
----  overlap_grad_reduce, overlap_param_gather   true: gradients are reduced in buckets during the whole backward pass,
----                     weights gathered during the forward pass; false: no overlap (as the software does)
+---  overlap_grad_reduce  true: gradients are reduced in buckets during the whole backward pass; false: no overlap (as
+---                     the software does)
+---  overlap_param_gather   true: weights are gathered during the forward pass; false: no overlap (as the software does)
 ---  overlap_param_gather_with_optimizer_step   true: the first bucket's weights are gathered during the optimizer's
 ---                     step (false)
 ---  bucket_size        parameters of a bucket (the larger of 40 million and a million for each replica)
@@ -256,7 +260,7 @@ end
 ---  precision          of the layers' products: "bf16" (default), "fp16", "fp8-delayed", "fp8-current", "fp8-block",
 ---                     "mxfp8", "nvfp4", "fp8-tensorwise", "fp8-rowwise", or a table (docs/model.md, section 1.10)
 ---  optimizer          "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
----  weights, gradients   their dtype in memory: "fp32", "bf16" … (docs/memory.md)
+---  weights, gradients   dtypes of weights and gradients in memory: "fp32", "bf16" … (docs/memory.md)
 ---  master             "fp32", "bf16" or "none": the optimizer's copy of the weights; by default fp32 for shorter
 ---                     weights
 ---  moments            dtype of the optimizer's moments; by default the optimizer's
@@ -276,9 +280,11 @@ end
 ---  keep               "all": every candidate, feasible or not
 ---  where              function(configuration) -> boolean: keeps a configuration. It is called only for those good
 ---                     enough to be returned; `candidates` and `feasible` count before it
----  infeasible, prune  true: also rank configurations that do not fit; false: also time those that bounds rule out
+---  infeasible         true: also rank configurations that do not fit (false)
+---  prune              false: also time configurations that bounds rule out (true)
 ---  simulate           true: rank by pass-by-pass simulation instead of the closed form; adds `simulated`
----  threads, progress  number of threads, by default all available processors; function(shapes done)
+---  threads            number of threads; by default all available processors
+---  progress           function(shapes): called with the number of shapes walked so far
 ---  software           profile of the training stack (see tperf.software): its name, a file or a table
 ---                     ("typical"); "none": the formulas alone, the default of rules without `typical_software`
 ---@return tperf.found|tperf.found[] result  a list, systems outermost, if gpus or system is a list

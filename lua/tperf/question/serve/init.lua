@@ -18,7 +18,7 @@ local serve = {}
 ---@field margin { mean: number?, p50: number?, p90: number?, p99: number? } half of each one's 95 % confidence interval
 ---  for a run of so many requests; absent below 50, 100, 500 and 5,000 requests
 
----@class tperf.served_request one request of a simulation, with keep
+---@class tperf.served_request a request of a simulation (if requests are kept)
 ---@field status string "finished" or "rejected": its prompt reaches max_model_len, or an empty cache cannot hold it
 ---@field arrival number seconds
 ---@field first_scheduled? number start of the first step that computes it; absent if rejected, as are the next three
@@ -30,7 +30,7 @@ local serve = {}
 ---@field cached_tokens integer tokens of the prompt found in the prefix cache at first admission
 ---@field steps integer steps that computed tokens of it
 
----@class tperf.served_step one step of an engine, with keep = "steps"
+---@class tperf.served_step a step of an engine (if steps are kept)
 ---@field start number seconds
 ---@field duration number seconds; 0 if it only preempted
 ---@field replica integer
@@ -175,14 +175,15 @@ end
 ---  model, system          a name, a file or a table: steps are priced from the model's network on the system
 ---  software               the engine: "vllm", the newest release of it that software/ has (default), "sglang",
 ---                         "tensorrt-llm", with a release ("vllm-0.11"), a file or a table (see tperf.software)
----  strategy               how layers are sharded: "tensor" (default), "context", "stationary" or a custom strategy; by
----                         default the one that has the axes given
+---  strategy               how layers are sharded: "tensor", "context", "stationary" or a custom strategy; by default
+---                         the first that has the axes given
 ---  tp, cp, ulysses, tp1, tp2   GPUs along the strategy's axes, which shard layers, prompts and caches (1)
 ---  pp                     pipeline stages (1)
 ---  attention_dp           ranks of a replica, each with its own queue and cache and with the GPUs of those axes. They
 ---                         step together, and experts are spread over them (1)
----  ep, etp                GPUs that experts are spread over, GPUs that shard each expert (1; as tp): out of tp x cp x
----                         ranks. Without attention_dp, as many replicas as they span are ranks
+---  ep                     GPUs that experts are spread over, out of tp x cp x ranks (1). Without attention_dp, as many
+---                         replicas as ep and etp span are ranks
+---  etp                    GPUs that shard each expert, out of tp x cp x ranks (as tp)
 ---  cp_kind, moe_dispatcher   options of the strategy
 ---  precision, weight_dtype, kv_dtype, compute_dtype   as for tperf.infer
 ---  rules                  "default"
@@ -202,11 +203,12 @@ end
 ---             long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"), speculation { method = "ngram",
 ---             "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }; scheduler ("vllm", "sglang" or
 ---             "tensorrt-llm": the engine's), receive_interval (steps between polls for new requests: 1)
----  prefill, decode        disaggregated serving: a pool for prompts, and one that receives their keys and values and
----             their first token. Each table has the pool's own settings: { strategy =, its axes,
----             pp =, attention_dp =, replicas =, system =, memory_utilization =, engine = { … }, step_time = }
----  transfer   { latency =, per_token = }: seconds of that transfer (by default the network's between the pools; 0
----             with step_time)
+---  prefill    disaggregated serving: settings of the pool that computes prompts and sends their keys and values and
+---             their first token to the decode pool: { strategy =, its axes, pp =, attention_dp =, replicas =,
+---             system =, memory_utilization =, engine = { … }, step_time = }
+---  decode     settings of the pool that decodes, the same fields as prefill
+---  transfer   { latency =, per_token = }: seconds to send a prompt's keys and values to the decode pool (by default
+---             those of the network between the pools; 0 with step_time)
 ---  requests   a list of { arrival =, prompt =, output =, priority =, segments = }, or the name of a CSV or JSONL file
 ---  load       { concurrency =, think = }, { rate =, process = "poisson", "gamma" or "uniform", cv =, burst = }, or
 ---             { stages = { { rate =, duration = } … } }; by default the arrivals in the list of requests

@@ -187,7 +187,7 @@ local known, count = {}, 0 -- by everything that decides the tables
 --- The tables of a deployment, as a shallow copy whose fields may be replaced.
 ---@param p table    a problem of tperf.question.infer.deployment, with `software` and `profile`
 ---@param o table    checked arguments of tperf.serve
----@param fast integer[]  GPUs of each axis in a fast domain
+---@param fast table GPUs of each axis in a fast domain
 function tables.of(p, o, fast)
   local engine = o.engine
   local seqs = math.max(rounded(engine.max_num_seqs), LEAST_SEQS)
