@@ -1,5 +1,5 @@
---- Traces of PyTorch's profiler (Kineto's JSON, torch.profiler's export_chrome_trace): what ran on the GPU, by kinds
--- that a prediction has, too.
+--- Reads traces of PyTorch's profiler (Kineto's JSON, torch.profiler's export_chrome_trace): GPU activity by the kinds
+-- that predictions have.
 local check = require "tperf.base.check"
 local context = require "tperf.import.kineto_context"
 local json = require "tperf.input.json"
@@ -8,12 +8,12 @@ local kineto = {}
 
 local MOST_BYTES <const> = 2 << 30
 
---- Kinds of what runs on a GPU, in the order of tables.
+--- Kinds of GPU activity, in the order of tables.
 kineto.kinds = { "matrix products", "attention", "recurrences", "norms", "passes over elements", "copies", "optimizer",
   "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "messages", "broadcast" }
 
--- Patterns of lower-case kernel names, the first that is found decides. NCCL's say the collective; a SendRecv is an
--- all-to-all where its group is of experts.
+-- Patterns of lower-case kernel names; the first match decides. NCCL's names contain the collective; SendRecv is an
+-- all-to-all if its group is one of experts.
 local PATTERNS <const> = {
   { "allreduce", "all_reduce" }, { "all_reduce", "all_reduce" }, { "allgather", "all_gather" },
   { "all_gather", "all_gather" }, { "reducescatter", "reduce_scatter" }, { "reduce_scatter", "reduce_scatter" },
@@ -34,8 +34,8 @@ local PATTERNS <const> = {
   { "memcpy", "copies" }, { "memset", "copies" },
 }
 
--- The collective that PyTorch names beside NCCL's kernel ("_allgather_base", "all_to_allv", "send"); nil where it names
--- none.
+-- The collective that PyTorch records with NCCL's kernel ("_allgather_base", "all_to_allv", "send"); nil if it does
+-- not.
 local function collective_of(args)
   local name = type(args) == "table" and args["Collective name"]
   if type(name) ~= "string" then return nil end
@@ -63,7 +63,7 @@ end
 
 local ON_GPU <const> = { kernel = true, gpu_memcpy = true, gpu_memset = true, Kernel = true, Memcpy = true }
 
--- The steps that the profiler marked, on the GPU's clock where it did, else on the host's.
+-- The steps that the profiler marked: on the GPU's timeline if it has them, else on the host's.
 local function steps_of(events)
   local marked = { gpu = {}, host = {} }
   for _, e in ipairs(events) do
@@ -82,11 +82,11 @@ local function checked(e, where, i)
   return e
 end
 
---- What a trace says of the GPU.
+--- Reads the GPU activity of a trace.
 ---@param path string
----@return table measured  { events = { { name, kind, start, stop, stream, step, about } … } (seconds from the first
----  step's start, in order; about: tperf.import.kineto_context), steps = how many, step_time = seconds of one, rank =
----  of the process when it says so }
+---@return table measured  { events = { { name, kind, start, stop, stream, step, about } … } (in seconds since the first
+---  step's start, in order; about: see tperf.import.kineto_context), steps = their number, step_time = seconds of one,
+---  rank = of the process, if known }
 function kineto.read(path)
   local file, message = io.open(path, "rb")
   if not file then check.fail("cannot open %s", message) end

@@ -1,6 +1,6 @@
---- What a trace of PyTorch's profiler says about a kernel besides its name: the annotations that it runs or was
--- launched in (record_function, NVTX, modules), the op that launched it with its shapes, the group it talks to. From
--- these its pass, its block and its FLOPs, where they are told.
+--- Context of kernels in a trace of PyTorch's profiler: the annotations around a kernel or its launch (record_function,
+-- NVTX, modules), the op that launched it with its shapes, and its process group. From these it infers a kernel's pass,
+-- block and FLOPs, if it can.
 local context = {}
 
 local ANNOTATES <const> = {
@@ -8,7 +8,7 @@ local ANNOTATES <const> = {
 }
 local LAUNCHES <const> = { cuda_runtime = true, cuda_driver = true, Runtime = true }
 
--- Patterns of lower-case names, the first that is found decides.
+-- Patterns of lower-case names; the first match decides.
 local PASSES <const> = {
   { "%(w%)", "weights" }, { "wgrad", "weights" }, { "backward_weight", "weights" }, { "weight_grad", "weights" },
   { "%(b%)", "backward" }, { "autograd::engine", "backward" }, { "backward", "backward" }, { "%f[%a]bwd", "backward" },
@@ -34,14 +34,14 @@ local function first_of(patterns, name)
   end
 end
 
--- What a name tells, remembered: a trace has millions of events of a few thousand names.
+-- A memoized lookup of what a name implies: a trace has millions of events, but only a few thousand names.
 local function reader()
   local known = {}
   return function(name)
     local found = known[name]
     if not found then
       local text = name:lower()
-      -- Functions of Python's files ("train.py(12): forward") are called from anywhere.
+      -- Functions of Python files ("train.py(12): forward") may be called from anywhere.
       local block, op = first_of(BLOCKS, text:gsub("^.*%.py%(%d+%): ", ""))
       found = { pass = first_of(PASSES, text), block = block, op = op }
       known[name] = found
@@ -50,7 +50,7 @@ local function reader()
   end
 end
 
--- FLOPs of a matrix product by the shapes of its operands; nil of other ops.
+-- FLOPs of a matrix product from the shapes of its operands; nil for other ops.
 local function flops_of(event)
   local dims = type(event.args) == "table" and event.args["Input Dims"]
   local which = event.name:match "^aten::([%w_]+)$"
@@ -67,7 +67,7 @@ local function flops_of(event)
   return product * (tonumber(b[#b]) or 0)
 end
 
--- Innermost first, what the events around a moment tell.
+-- What the events around a moment imply, the innermost first.
 local function told(stack, tell)
   local out = {}
   for i = #stack, 1, -1 do
@@ -85,7 +85,7 @@ local function by_time(a, b)
   return (a.dur or 0) > (b.dur or 0)
 end
 
--- Calls visit(moment, stack) for each moment of a thread: the events that are around it, outermost first.
+-- Calls visit(moment, stack) for each moment of a thread, with the events around it, outermost first.
 local function around(events, moments, visit)
   table.sort(events, by_time)
   table.sort(moments, by_time)
@@ -111,11 +111,11 @@ local function listed(threads, key, field, e)
   table.insert(t[field], e)
 end
 
---- What is known of each kernel besides its name.
+--- Returns a lookup of each kernel's context.
 ---@param list table[]  the trace's events
 ---@param is_gpu table  category -> whether its events run on the GPU
 ---@return fun(event: table): table  { pass = "forward", "backward" or "weights", block = "attention", "feed" or "ends",
----  op = "dispatch" or "combine", axis, flops }, each nil where the trace does not tell
+---  op = "dispatch" or "combine", axis, flops }; each nil if the trace does not tell
 function context.of(list, is_gpu)
   local host, gpu, launched, found = {}, {}, {}, {}
   local tell = reader()

@@ -1,5 +1,6 @@
---- The timers that Megatron-LM prints (--timing-log-level 1 or 2; --timing-log-option max, minmax or all), and the time
--- of an iteration, from a log of a run. What several iterations print is averaged, the first left out.
+--- Reads the timers that Megatron-LM prints (--timing-log-level 1 or 2; --timing-log-option max, minmax or all), and
+--- the
+-- time of an iteration, from a log. Values are averaged over iterations, without the first.
 local check = require "tperf.base.check"
 local text_file = require "tperf.input.text"
 
@@ -10,20 +11,20 @@ local function add(list, name, low, high)
   one.count, one.low, one.high, list[name] = one.count + 1, one.low + low, one.high + high, one
 end
 
--- { min, max } in seconds; the first iteration warms up.
+-- { min, max } in seconds, without the first iteration, which warms up.
 local function mean(one)
   if one.count == 1 then return { one.low * 1e-3, one.high * 1e-3 } end
   local n = one.count - 1
   return { (one.low - one.first[1]) / n * 1e-3, (one.high - one.first[2]) / n * 1e-3 }
 end
 
---- Whether a text is such a log.
+--- Whether a text is a log of Megatron-LM with timers.
 function timers.recognise(text)
   return text:find "time across ranks %(ms%)" ~= nil or text:find "times across ranks %(ms%)" ~= nil
     or text:find "elapsed time per iteration %(ms%)" ~= nil
 end
 
---- The timers of a log: name -> { least, most } over the ranks, in seconds; `iteration` is the time of one.
+--- The timers of a log: name -> { min, max } over the ranks, in seconds; `iteration` is the time of an iteration.
 ---@param text string
 ---@return table
 function timers.parse(text)

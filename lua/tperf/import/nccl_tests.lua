@@ -1,6 +1,6 @@
---- Logs of nccl-tests and rccl-tests (all_reduce_perf and the others), as printed, and their two bandwidths.
--- algbw = size / time; busbw = algbw x a factor by collective, so that it compares with the link's speed
--- (PERFORMANCE.md of nccl-tests). Size is the larger of the buffers, time the out-of-place one.
+--- Reads logs of nccl-tests and rccl-tests (all_reduce_perf and the others) as printed, with both bandwidths:
+-- algbw = size / time; busbw = algbw x a factor by collective, which makes it comparable with the link's speed
+-- (PERFORMANCE.md of nccl-tests). Size is that of the larger buffer, time the out-of-place one.
 local check = require "tperf.base.check"
 
 local nccl_tests = {}
@@ -14,13 +14,13 @@ local kinds = {
   scatter = "scatter", gather = "gather", sendrecv = "send",
 }
 
---- The collective that a name as nccl-tests writes it stands for, or nil.
+--- The collective for a name of nccl-tests, or nil.
 function nccl_tests.kind(name)
   return kinds[name]
 end
 
---- busbw / algbw of a collective among n GPUs.
----@param kind string  as tperf.collective names it
+--- The ratio busbw / algbw of a collective among n GPUs.
+---@param kind string  a collective of tperf.collective
 ---@param gpus integer
 ---@return number
 function nccl_tests.bus_factor(kind, gpus)
@@ -29,14 +29,14 @@ function nccl_tests.bus_factor(kind, gpus)
   return (gpus - 1) / gpus
 end
 
---- Bytes per second of a collective that took so many seconds: algorithm and bus bandwidth.
+--- The algorithm and bus bandwidths, in bytes/s, of a collective that took `seconds`.
 function nccl_tests.bandwidths(kind, gpus, bytes, seconds)
   local algorithm = bytes / seconds
   return algorithm, algorithm * nccl_tests.bus_factor(kind, gpus)
 end
 
--- "1048576 262144 float sum -1 45.2 23.2 40.6 0 …": size, count, type, [redop], [root], time, algbw, busbw, and so on
--- in place. Old versions print no root, and no redop where nothing is reduced.
+-- Parses "1048576 262144 float sum -1 45.2 23.2 40.6 0 …": size, count, type, [redop], [root], time, algbw, busbw, then
+-- the in-place figures. Old versions print no root, and no redop unless the collective reduces.
 local function measurement(line)
   local bytes, dtype, rest = line:match "^%s*(%d+)%s+%d+%s+(%a%w*)%s+(.*)$"
   if not bytes then return nil end
@@ -56,7 +56,7 @@ local function measurement(line)
   }
 end
 
--- Names of programs, the longest first: "all_reduce_perf" has "reduce_perf" in it.
+-- Names of programs, longest first, because "all_reduce_perf" contains "reduce_perf".
 local programs = check.names(kinds)
 table.sort(programs, function(a, b) return #a > #b or #a == #b and a < b end)
 
@@ -66,7 +66,7 @@ local function header_kind(text)
   end
 end
 
--- How many ranks a log lists ("#  Rank  0 Group …"), and on how many hosts.
+-- The number of ranks that a log lists ("#  Rank  0 Group …"), and the number of their hosts.
 local function ranks_of(text)
   local ranks, hosts, n_hosts = 0, {}, 0
   for line in text:gmatch "[^\r\n]+" do
@@ -77,14 +77,14 @@ local function ranks_of(text)
   return ranks, n_hosts
 end
 
--- "logs/all_reduce-8.txt": a file that is called as its collective.
+-- The collective that a file is named after, such as "logs/all_reduce-8.txt".
 local function name_kind(name)
   for _, program in ipairs(programs) do
     if name:match "[^/]*$":sub(1, #program) == program then return kinds[program] end
   end
 end
 
--- The collective whose columns and bus factor these are, where only one has such.
+-- The collective, inferred from the log's columns and bus factor, if only one fits.
 local function kind_of_columns(rows, gpus)
   local last = rows[#rows]
   local ratio = last.bus / last.algorithm
@@ -97,7 +97,7 @@ end
 --- The measurements in a log.
 ---@param text string
 ---@param name string    for messages
----@param given table?   { kind =, gpus =, nodes = } where the log does not say
+---@param given table?   { kind =, gpus =, nodes = }, for what the log does not say
 ---@return table[] cases { kind, gpus, nodes, bytes, seconds, algorithm, bus } in SI units
 function nccl_tests.parse(text, name, given)
   given = given or {}

@@ -19,15 +19,15 @@ local schema = {
 
 local collective = { kinds = kinds }
 
---- Seconds that a collective takes.
+--- The seconds that a collective takes.
 ---@param given table
 ---  system   a name, a file or a table
 ---  rules    "default"
 ---  kind     "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "scatter", "gather", "all_to_all" or
 ---           "send"
----  bytes    the full vector: the gathered result, the unreduced input; "64 MiB" or a number
----  gpus     in the group
----  fast     of them in one fast domain; as many as fit
+---  bytes    size of the full vector (the gathered result, the unreduced input): "64 MiB" or a number of bytes
+---  gpus     number of GPUs in the group
+---  fast     how many of them share a fast domain; by default as many as fit
 ---@return number seconds
 function collective.time(given)
   local o = check.record("tperf.collective", given, schema)

@@ -1,4 +1,4 @@
---- tperf.cost: what a training run takes: time, GPU-hours, money, energy, with its failures.
+--- tperf.cost: time, GPU-hours, money and energy of a training run, with its failures.
 local check = require "tperf.base.check"
 local goodput = require "tperf.question.goodput"
 local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
@@ -6,12 +6,12 @@ local straggling = require "tperf.question.goodput.straggling"
 local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
 
 local HOUR <const>, DAY <const> = 3600.0, 86400.0 -- seconds
-local GRAMS_PER_JOULE <const> = 1 / 3.6e6 -- of a gram per kilowatt-hour
+local GRAMS_PER_JOULE <const> = 1 / 3.6e6 -- 1 gram per kilowatt-hour
 
 local schema = {
   tokens = check.number { min = 1, max = 1e18, optional = true },
   model = check.any { optional = true }, system = check.any { optional = true },
-  price = check.number { min = 0, max = 1e9, optional = true }, -- dollars per GPU and hour
+  price = check.number { min = 0, max = 1e9, optional = true }, -- dollars per GPU-hour
   power = check.number { min = 0, max = 1e9, unit = "W", optional = true }, -- per GPU
   straggling = straggling.field,
   carbon = check.number { min = 0, max = 1e5, optional = true }, -- grams of CO2 per kilowatt-hour
@@ -19,7 +19,7 @@ local schema = {
 }
 for name, checker in pairs(goodput.fields) do schema[name] = checker end
 
--- Sweeps ask for many rows about the same few names.
+-- Sweeps ask about the same few names in many rows.
 local made = { [model] = {}, [system] = {} }
 local function once(constructor, value)
   if value == nil or type(value) == "table" and getmetatable(value) then return value end
@@ -31,13 +31,13 @@ end
 
 local above_0 = check.number { above = 0, max = 1e300, optional = true }
 local at_least_0 = check.number { min = 0, max = 1e300, optional = true }
--- What is read of a configuration.
+-- Fields read from a configuration.
 local read = {
   gpus = check.integer { min = 1, max = 1 << 53 }, tokens_per_second = above_0, time = above_0,
   checkpoint_bytes = above_0, idle = at_least_0, pp = check.integer { min = 1, optional = true },
   dp = check.integer { min = 1, optional = true },
 }
--- And of its records, where it has them.
+-- Records read from a configuration, if it has them.
 local records = {
   breakdown = { compute = check.number { min = 0 }, memory = check.number { min = 0 },
     tensor_comm = check.number { min = 0 }, bubble = check.number { min = 0 }, host = at_least_0 },
@@ -55,7 +55,7 @@ local function fields_of(from, checkers, path)
   return copy
 end
 
--- A configuration, or a row like one, with what is read of it checked once.
+-- A configuration, or a row like one, with the fields that are read, each checked once.
 local function configuration_of(given, o)
   local c = fields_of(given, read, "")
   for name, checkers in pairs(records) do
@@ -66,7 +66,7 @@ local function configuration_of(given, o)
   return c
 end
 
--- What so many seconds of the whole cluster take.
+-- GPU-hours, dollars, energy and CO2 of `seconds` with `paid` GPUs, of which `running` draw power.
 local function bill(seconds, paid, running, o)
   local gpu_hours = seconds / HOUR * paid
   local energy = o.power and o.power * running * seconds * o.pue
@@ -76,7 +76,7 @@ local function bill(seconds, paid, running, o)
   }
 end
 
--- What unequal GPUs make of an iteration: none where tperf.train has it in its time already.
+-- The effect of unequal GPUs on an iteration, and its factor on the time: 1 if tperf.train's time includes it already.
 local function straggle(c, o)
   if not o.straggling then return c.straggling, 1.0 end
   if c.straggling then
@@ -89,8 +89,8 @@ local function straggle(c, o)
   return s, 1 + s.seconds / c.time
 end
 
--- The ratios to the expected time between which nine tenths of runs lie: of the software's runs, of failures and of
--- clusters, which have nothing to do with each other; so their logarithms add up as the legs of a right angle do.
+-- The 5 % and 95 % quantiles of the time as ratios to the expected time. The three sources (spread of the software's
+-- runs, of failures and of clusters) are independent, so their logarithms add in quadrature.
 local function band_of(c, failed, s)
   local low, high, any = 0.0, 0.0, false
   local function add(ratio_low, ratio_high)
@@ -105,32 +105,32 @@ local function band_of(c, failed, s)
   if any then return math.exp(-math.sqrt(low)), math.exp(math.sqrt(high)) end
 end
 
---- What a training run takes with a configuration.
+--- The cost of a training run with a configuration.
 ---@param c table  a configuration, or a sweep's row: gpus and tokens_per_second
 ---@param given table
----  tokens    of the whole run; those of the model's own (`training_tokens`)
+---  tokens    tokens of the whole run; by default the model's `training_tokens`
 ---  model     a name, a file or a table
----  system    whose price per GPU-hour and power limit count
+---  system    supplies the price per GPU-hour and the power limit
 ---  price     dollars per GPU-hour, in place of the system's
 ---  power     watts per GPU, in place of the system's
 ---  carbon    grams of CO2 per kilowatt-hour of the grid
----  pue       what the building draws for every watt of the GPUs (1)
----  straggling  the standard deviation of a GPU's time, a part of it, such as 0.02, or { deviation, screened = GPUs
----              slower by that part do not run }: the slowest sets the step. None: what the software's runs had of it
----              is in its profile
----  mtbf      seconds between failures on average, of what the field says: { gpu = } or { node =, gpus_per_node = } or
----            { cluster = }; then also checkpoint and restart
+---  pue       power usage effectiveness: watts that the building draws per watt of the GPUs (1)
+---  straggling  standard deviation of a GPU's time as a part of the mean, such as 0.02, or { deviation, screened = GPUs
+---              slower by more than this part do not run }: the slowest GPU sets the step. By default nothing is added:
+---              the software profile includes the spread of the runs that it was fitted to
+---  mtbf      mean seconds between failures: { gpu = } or { node =, gpus_per_node = } or { cluster = }; requires
+---            checkpoint and restart
 ---  checkpoint  { interval or steps (else the best), size (weights and optimizer), bandwidth (of a GPU), store (of
----            all), write, async, copy (of a GPU to its host), block, load }, see docs/goodput.md
----  restart   seconds from a failure's detection until the run trains again, without loading the checkpoint
----  detection   seconds until a failure is seen (0)
----  spares    { nodes, repair (s), part (of the failures that take a node out, 1), gpus_per_node }: nodes that stand by
+---            the whole store), write, async, copy (of a GPU to its host), block, load }, see docs/goodput.md
+---  restart   seconds from the detection of a failure until the run trains again, without loading the checkpoint
+---  detection   seconds until a failure is detected (0)
+---  spares    { nodes, repair (s), part (of the failures that take a node out, 1), gpus_per_node }: standby nodes
 ---@return table cost  { tokens, seconds, days, gpu_hours, dollars, energy (J), co2 (kg) }: dollars, energy and CO2 only
----  when price, power and carbon are known; empty for a row without a configuration, so that its fields are gaps. GPUs
----  that the placement leaves idle, and spare ones, are paid for, but draw no power. With failures also goodput, a
----  part; failures; mtbf (of the cluster); checkpoint { bytes, write, block, load, interval, young, daly, best,
----  count }; lost { checkpoints, rework, restarts, waiting } seconds; straggling. low, high: nine tenths of runs lie
----  between them
+---  if price, power and carbon are known; empty for a row without a configuration, so that its fields are gaps. GPUs
+---  that the placement leaves idle and spare GPUs are paid for, but draw no power. With failures also goodput (a part
+---  of the time); failures; mtbf (of the cluster); checkpoint { bytes, write, block, load, interval, young, daly, best,
+---  count }; lost { checkpoints, rework, restarts, waiting } in seconds; straggling. low, high: the same records at the
+---  ends of the interval that holds 90 % of runs
 return function(c, given)
   local o = check.record("tperf.cost", given or {}, schema)
   if type(c) ~= "table" then check.fail("tperf.cost needs a configuration, got %s", check.show(c)) end

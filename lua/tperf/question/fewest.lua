@@ -1,4 +1,4 @@
---- tperf.fewest: the smallest number of GPUs that holds a model's training, or its serving, and how.
+--- tperf.fewest: the smallest number of GPUs on which a model trains or is served, and a configuration for it.
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local refusal = require "tperf.base.refusal"
@@ -10,9 +10,9 @@ local system = require "tperf.base.catalogue".shared(require "tperf.describe.sys
 local fewest = {}
 
 local MOST <const> = 1 << 17 -- GPUs
-local TRIES <const> = 128 -- between two powers of two
+local TRIES <const> = 128 -- at most, between two powers of two
 
--- The numbers of GPUs above `low` and up to `high` that are tried: within a fast domain all, beyond it whole domains.
+-- The GPU counts above `low` and up to `high` to try: every count within a fast domain, whole domains beyond it.
 local function between(low, high, domain)
   local list, n = {}, low
   local whole = math.max((high - low) // (TRIES * domain), 1) * domain
@@ -23,13 +23,13 @@ local function between(low, high, domain)
   return list
 end
 
--- Twice as many: up to a fast domain, then whole ones.
+-- Doubles a GPU count: capped at one fast domain below it, in whole domains beyond.
 local function doubled(gpus, domain)
   return gpus < domain and math.min(2 * gpus, domain) or 2 * gpus
 end
 
--- The first number that `try` finds something for, what it finds, and the number and the reason before it: by doubling,
--- then all between the last two. Raises where there is none.
+-- Returns the first count for which `try` succeeds and its result, then the count tried before it and why that failed:
+-- doubles until one succeeds, then tries the counts between the last two. Raises if no count succeeds.
 local function first(try, domain)
   local before, reason, high = 0, nil, 1
   while true do
@@ -71,7 +71,7 @@ local function trained(given, gpus)
   if question.strategy == nil and axes.asked(question) == strategy.of "tensor" then
     question.strategy = { "tensor", "context" }
   end
-  question.gpus = { gpus } -- a list: no more searches for what would help
+  question.gpus = { gpus } -- a list, so that search does not look for advice
   question.global_batch = question.global_batch or gpus
   local results, why = refusal.attempt(search.within, question)
   if not results then return nil, why, true end
@@ -87,14 +87,14 @@ local function served(given, gpus)
   return found[1], found.reason, found.candidates == 0
 end
 
---- The smallest number of GPUs that holds a model, and the fastest way on it: within a fast domain any number, beyond
---- it whole domains.
+--- The smallest number of GPUs on which a model fits, and the fastest configuration on it. Within a fast domain every
+--- number is tried, beyond it whole domains.
 ---@param given table  for training: the arguments of tperf.search without gpus. What is left open is tried: strategies
 ---  tensor and context, ZeRO stages 1 to 3, no and full recomputation, every size of the axes; micro_batch is 1, and
----  global_batch as many sequences as GPUs, so that pipelines are full. For serving: those of tperf.search_inference
----  (prompt, generate …) without gpus; batch is 1 unless given
+---  global_batch has as many sequences as GPUs, so that pipelines are full. For serving: the arguments of
+---  tperf.search_inference (prompt, generate …) without gpus; batch is 1 by default
 ---@return table answer  { gpus, configuration, before = { gpus, reason }: the next smaller number that was tried, and
----  why it is too few (nil where one GPU does) }
+---  why it is too few (nil if one GPU suffices) }
 function fewest.run(given)
   local machine = system(copy_of(given).system)
   local serves = given.prompt ~= nil or given.generate ~= nil

@@ -20,26 +20,27 @@ local layer = {}
 
 ---@class tperf.comm a collective
 ---@field kind string
----@field bytes number the full vector
----@field axis? string of a collective within a layer
----@field gpus integer
----@field fast integer of them in one fast domain
----@field time number seconds that it takes by itself
+---@field bytes number size of the full vector
+---@field axis? string the axis that communicates, for a collective within a layer
+---@field gpus integer in the group
+---@field fast integer GPUs of the group in one fast domain
+---@field time number seconds, run by itself
 ---@field fast_bytes number that one GPU sends over its fast port
 ---@field nic_bytes number that one GPU sends through its NICs
----@field algorithm string whose time that is: "ring", "rings" (parallel ones), "tree", "switch", "pairwise", "send"
----@field beside? boolean it runs beside its op's own work: only what exceeds that takes time
+---@field algorithm string the algorithm timed: "ring", "rings" (parallel rings), "tree", "switch", "pairwise", "send"
+---@field beside? boolean overlaps with its op's own work: only the time beyond that work counts
 
 ---@class tperf.pass one pass of an op on one GPU
 ---@field tensor_flops number
 ---@field vector_flops number
----@field equivalent_flops number with vector work times tensor peak / vector peak, as the published solver reports it
----@field bytes number through the HBM
+---@field equivalent_flops number tensor FLOPs plus vector FLOPs times tensor peak / vector peak, as the
+--- published solver reports it
+---@field bytes number HBM traffic
 ---@field comms tperf.comm[]
----@field time number seconds, the sum of the following
----@field compute_time number
----@field exposed_memory_time number
----@field comm_time number
+---@field time number seconds, the sum of the next three
+---@field compute_time number seconds
+---@field exposed_memory_time number seconds of HBM traffic that compute does not hide
+---@field comm_time number seconds
 
 ---@class tperf.layer_op an op of a layer, for one micro-batch on one GPU
 ---@field block string
@@ -50,7 +51,7 @@ local layer = {}
 ---@field forward tperf.pass
 ---@field backward tperf.pass
 
--- The sizes of a strategy's axes from fields named like them.
+-- The sizes of a strategy's axes, from the fields of `given` with the axes' names.
 local function sizes_of(s, given, m, set)
   local sizes, share = {}, strategy.share(s, m, 1, {}, set)
   for i, axis in ipairs(s.axes) do
@@ -60,7 +61,7 @@ local function sizes_of(s, given, m, set)
   return sizes
 end
 
---- The fields that arguments have for the axes of a strategy.
+--- The argument fields for the axes of a strategy: their sizes, and the fields of `fast`.
 function layer.axis_fields(s, checker)
   local schema, fast = {}, {}
   for _, name in ipairs(s.axis_names) do
@@ -85,18 +86,18 @@ local schema_of = check.once(function(s)
   return schema
 end)
 
---- The ops of one layer for one micro-batch on one GPU, in order. Bytes and FLOPs are counts, times are seconds.
+--- The ops of one layer for one micro-batch on one GPU, in order. Bytes and FLOPs are counts; times are in seconds.
 ---@param given table
----  model, system      a name, a file, a table
----  strategy           "tensor" (default), "summa", "context" or one of your own
+---  model, system      a name, a file or a table
+---  strategy           "tensor" (default), "summa", "context" or a custom strategy
 ---  attention          "flash" (default), "unfused", "recompute", "summa"
----  micro_batch        samples (1)
----  tp, tp1, tp2, cp, ep, etp   GPUs along each axis of the strategy (1; etp as tp)
----  ulysses, shard     of strategy context; of no consequence to a layer
----  panels             of SUMMA products (4)
----  fast               GPUs of each axis in one fast domain: { tp = 8 }; as many as fit
----  seq                tokens, in place of the model's
----  kind               which kind of layer, where a model mixes them: 1 is the first (default)
+---  micro_batch        sequences (1)
+---  tp, tp1, tp2, cp, ep, etp   GPUs along each axis of the strategy (1; etp: as tp)
+---  ulysses, shard     axes of strategy context; they do not change a layer
+---  panels             panels of SUMMA products (4)
+---  fast               GPUs of each axis in one fast domain, such as { tp = 8 }; by default as many as fit
+---  seq                tokens in a sequence, in place of the model's
+---  kind               index of the kind of layer, for a model that mixes kinds (1, the first)
 ---  recompute          "none" (default), "selective", "full"
 ---  sequence_parallel  true (default) or false
 ---  rules              "default"

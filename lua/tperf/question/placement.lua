@@ -1,5 +1,5 @@
---- Placements of one configuration in fast domains: neighbours first, each axis as many GPUs of a domain as fit; or all
---- ways to share a domain out, for who takes the fastest.
+--- Placements of a configuration in fast domains: neighbours first, each axis with as many GPUs of a domain as fit; or
+--- every way to share a domain between the axes, to find the fastest.
 local axes = require "tperf.describe.strategy.axes"
 local divisors = require "tperf.base.divisors"
 local nearest = require "tperf.base.nearest"
@@ -7,7 +7,7 @@ local refusal = require "tperf.base.refusal"
 
 local placement = {}
 
---- The largest divisor of n that is no larger than limit.
+--- The largest divisor of n up to limit.
 function placement.fitting(n, limit)
   local best, d = 1, 1
   while d * d <= n and d <= limit do
@@ -20,7 +20,7 @@ function placement.fitting(n, limit)
   return best
 end
 
---- How many replicas the axes that fold over them take, at least: those that share experts.
+--- The least number of replicas that the axes folded over replicas occupy: those that share experts.
 ---@param s table  a strategy
 ---@param sizes integer[]  of its axes
 ---@return integer
@@ -45,7 +45,7 @@ local function check_part(what, name, part, size)
     nearest.divisors(size, part))
 end
 
--- The part of the replicas that gives a folded axis the part that was asked for.
+-- The number of replicas in a domain that gives a folded axis the part asked for.
 local function replicas_for(s, sizes, list, given)
   for i, axis in ipairs(s.axes) do
     local wanted = axis.folds and given[axis.name]
@@ -63,14 +63,14 @@ local function replicas_for(s, sizes, list, given)
   end
 end
 
---- GPUs of each axis in one fast domain.
----@param what string      in front of messages: "tperf.infer: "
+--- The GPUs of each axis in one fast domain.
+---@param what string      prefix of messages, such as "tperf.infer: "
 ---@param s table          a strategy
 ---@param sizes integer[]  of its axes
 ---@param pp integer       stages
----@param given table?     axis -> part, where one is demanded
----@param domain integer
----@return integer[] fast  of dp, pp and the strategy's axes, as the core takes it
+---@param given table?     axis -> part, for axes whose part is asked for
+---@param domain integer   GPUs of a fast domain
+---@return integer[] fast  of dp, pp and the strategy's axes, in the core's order
 function placement.of(what, s, sizes, pp, given, domain)
   local list, left = { 1, 1 }, domain
   given = given or {}
@@ -90,7 +90,7 @@ function placement.of(what, s, sizes, pp, given, domain)
   return s.grid:fold(sizes, list)
 end
 
--- The parts of axes of these sizes that fit into a domain together so that none of them could be larger.
+-- The ways to divide a domain between axes of these sizes such that no axis could have a larger part.
 local function parts_of(sizes, domain)
   local list, parts = {}, {}
   local function is_largest(product)
@@ -117,8 +117,8 @@ local function parts_of(sizes, domain)
   return list
 end
 
---- All placements that leave no axis a larger part of a domain, neighbours first at the head; one where all GPUs are in
---- one domain, or where parts are demanded. Arguments and lists as of placement.of.
+--- All placements in which no axis could have a larger part of a domain, with placement.of's at the head; only that one
+--- if all GPUs fit into one domain, or if parts are asked for. Arguments and lists are those of placement.of.
 ---@return integer[][] list
 function placement.all(what, s, sizes, pp, given, domain)
   local first = placement.of(what, s, sizes, pp, given, domain)

@@ -1,4 +1,4 @@
---- What tperf.search and tperf.train share: arguments turned into a model, machines, layouts and pipelines.
+--- What tperf.search and tperf.train share: turning arguments into a model, machines, layouts and pipelines.
 local changed = require "tperf.describe.changed"
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
@@ -22,7 +22,7 @@ local tuning = require "tperf.describe.tuning"
 
 local problem = {}
 
-local VIRTUAL_STAGES = { 2, 3, 4, 6, 8 } -- chunks a device that interleaving schedules try
+local VIRTUAL_STAGES = { 2, 3, 4, 6, 8 } -- chunks per device that interleaving schedules try
 
 local function one_or_list(checker)
   return check.one_of_or_nil(checker, check.list(checker, { min = 1 }))
@@ -30,7 +30,7 @@ end
 
 problem.sizes = one_or_list(check.integer { min = 1, max = 1 << 31 })
 
--- Whether there are axes or options that not all of the strategies have.
+-- Whether an argument names an axis or option that not every one of the strategies has.
 local function strangers(given, strategies)
   local own, options = axes.words()
   for _, s in ipairs(strategies) do
@@ -43,8 +43,8 @@ local function strangers(given, strategies)
   end
 end
 
---- Refuses arguments that are axes of strategies which were not asked for.
----@param what string  whose arguments: "tperf.search"
+--- Refuses arguments that are axes or options only of strategies that were not asked for.
+---@param what string  the function's name, such as "tperf.search"
 function problem.refuse_axes(what, given, strategies)
   if type(given) ~= "table" or not strangers(given, strategies) then return end
   local asked, own = {}, {}
@@ -67,14 +67,14 @@ function problem.refuse_axes(what, given, strategies)
   end
 end
 
---- Refuses panels where no strategy has any.
+--- Refuses panels if no strategy has any.
 function problem.refuse_panels(what, o, strategies)
   local some = o.panels == nil
   for _, s in ipairs(strategies) do some = some or s.panels ~= nil end
   if not some then refusal.raise("%s: 'panels' are of strategy summa, not of %s", what, strategies[1].name) end
 end
 
---- The fields that search and train have in common, for some strategies.
+--- The fields that search and train have in common, for these strategies.
 function problem.schema(strategies)
   local schema = {
     model = check.any(), system = check.any(), rules = check.any { optional = true },
@@ -110,7 +110,7 @@ function problem.schema(strategies)
   return schema
 end
 
--- A value or a list as a list without repetitions; nil stays nil.
+-- A value or a list as a list without duplicates; nil stays nil.
 local function as_list(value)
   if type(value) ~= "table" then return value ~= nil and { value } or nil end
   local list, seen = {}, {}
@@ -121,7 +121,7 @@ local function as_list(value)
   return list
 end
 
---- A list of systems, and whether it was one (of names, or of tables) and not a single system.
+--- Returns a list of systems, and whether `value` was a list (of names or tables) rather than a single system.
 function problem.systems(value)
   if type(value) ~= "table" or value.network or value.accelerator then return { system(value) }, false end
   local list = {}
@@ -130,8 +130,8 @@ function problem.systems(value)
   return list, true
 end
 
--- What a search tries of the knobs that it leaves open: what people choose most. Fused attention recomputes its scores
--- by itself, so selective recomputation is for unfused attention.
+-- The values that a search tries for knobs left open: the usual choices. Fused attention recomputes its scores anyway,
+-- so selective recomputation is only for unfused attention.
 local function free_knobs(o, set)
   if not set.layers_from_description then return { recompute = { "none" }, schedule = { "1f1b" } } end
   return {
@@ -140,8 +140,8 @@ local function free_knobs(o, set)
   }
 end
 
--- What is recomputed, each way once. Selective recomputation is of scores that attention keeps; where the layers keep
--- none it is "none", unless its modules are named. Blocks of one's own may do as they like.
+-- The granularities of recomputation to try, each effect once. Selective recomputation drops the scores that attention
+-- keeps: if the layers keep none, it is "none", unless its modules are named. Custom blocks may differ.
 local function recomputations_of(o, free, network, set)
   local asked, list, seen = as_list(o.recompute) or free.recompute, {}, {}
   local selects = network.architecture or o.recompute_modules
@@ -154,7 +154,7 @@ local function recomputations_of(o, free, network, set)
   return list
 end
 
--- What is asked for of the strategies' options: name -> list of choices.
+-- The choices asked for of the strategies' options: name -> list.
 local function options_of(o, strategies)
   local options = {}
   for _, s in ipairs(strategies) do
@@ -163,7 +163,7 @@ local function options_of(o, strategies)
   return options
 end
 
--- Each of the variants with each choice of an option. other: options that are not as in the first variant.
+-- Combines each variant with each choice of an option. other: the options that differ from the first variant's.
 local function with_option(variants, name, wanted)
   local list = {}
   for _, variant in ipairs(variants) do
@@ -179,8 +179,8 @@ local function with_option(variants, name, wanted)
   return list
 end
 
--- Every combination of what changes a shape's ops without changing its sizes. again: all but sequence_parallel is as in
--- the variant before.
+-- Every combination of settings that change a shape's ops but not its sizes. again: the variant differs from the one
+-- before only in sequence_parallel.
 local function variants_of(o, free, network, set, strategies)
   local list, modules = {}, recomputation.text(o.recompute_modules, network)
   local offloaded = offload.text(o.offload_modules, network)
@@ -199,8 +199,8 @@ local function variants_of(o, free, network, set, strategies)
   return list
 end
 
--- What the arguments demand of the sizes. A strategy that is another one of the search where an axis is 1 leaves that
--- case to it; the published solver counts it twice.
+-- The sizes that the arguments fix. A strategy that equals another one of the search if an axis is 1 (same_as) leaves
+-- that case to it: the axis is at least 2. The published solver counts it twice.
 local function fixed_of(o, strategies, set)
   local fixed = { micro_batch = as_list(o.micro_batch), panels = as_list(o.panels), dp = as_list(o.dp), least = {} }
   local present = {}
@@ -215,7 +215,7 @@ local function fixed_of(o, strategies, set)
   return fixed
 end
 
---- Checks the arguments of a question, and fills in what its software profile decides.
+--- Checks the arguments of a question and fills in what its software profile decides.
 ---@return table arguments  with `profile` in place of the software asked for
 function problem.arguments(what, given, schema)
   local o = check.record(what, given, schema)
@@ -227,9 +227,9 @@ function problem.arguments(what, given, schema)
   return o
 end
 
---- From checked arguments (problem.schema, and gpus as a number or a list) to all that the core needs.
+--- Turns checked arguments (problem.schema, and gpus as a number or a list) into everything that the core needs.
 ---@return table problem  { model, rules, training, software, strategies, layouts, variants, fixed, zero, questions,
----  pipelines, pipeline_list, pps }; each question refers to what configuration.of wants
+---  pipelines, pipeline_list, pps }; each question has the fields that configuration.of needs
 ---@return boolean many   whether gpus or system was a list
 function problem.of(o, strategies)
   local p = { model = model(o.model), rules = rules(o.rules), strategies = strategies, layouts = {} }

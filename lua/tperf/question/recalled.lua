@@ -1,23 +1,23 @@
---- What tperf.train works out of arguments that are the same call after call: all but sizes and placements. A sweep
---- over these asks about one model, system and way of training again and again.
+--- Problems of tperf.train, kept for calls whose arguments differ only in sizes and placements: a sweep over these
+--- asks about one model, system and way of training again and again.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local problem = require "tperf.question.problem"
 local sized = require "tperf.core".resource.sized
 local schedules = require "tperf.describe.schedule"
 
-local MOST <const> = 64 -- kept
+local MOST <const> = 64 -- problems kept
 
--- What a problem keeps of these goes into its question, or into nothing.
+-- Arguments that affect only a problem's question and its fixed sizes, or nothing of it.
 local SIZES <const> = { global_batch = true, gpus = true, dp = true, fast = true, micro_batch = true, panels = true,
   simulate = true, explain = true, straggling = true, configuration = true }
--- What is told apart by which object it is.
+-- Arguments that are compared by identity.
 local OBJECTS <const> = { strategy = true, model = true, system = true, rules = true, software = true, profile = true }
 
-local built_in = {} -- schedules, which no script defines anew
+local built_in = {} -- schedules that no script can redefine
 for _, name in ipairs(schedules.names()) do built_in[name] = true end
 
--- The other fields of tperf.train with this schema, sorted.
+-- The other fields of this schema of tperf.train, sorted.
 local names_of = check.once(function(schema, s)
   local names = {}
   for _, name in ipairs(check.names(schema)) do
@@ -26,9 +26,9 @@ local names_of = check.once(function(schema, s)
   return names
 end)
 
-local known, count = {}, 0 -- text -> the problem, and what keeps its objects where they are
+local known, count = {}, 0 -- key -> the problem, and the objects whose addresses are in the key, kept alive
 
--- The problem with sizes of its own.
+-- A copy of the problem with the sizes of this call.
 local function with_sizes(base, o)
   local p, question = sized(32), sized(16)
   for name, value in next, base do p[name] = value end
@@ -38,11 +38,11 @@ local function with_sizes(base, o)
   return p
 end
 
---- What problem.of makes of the arguments.
----@param o table       checked arguments of tperf.train: sizes complete; model, system and rules as they were read, and
----  nobody's to change
+--- Returns problem.of(o), from the cache if it holds it.
+---@param o table       checked arguments of tperf.train: sizes complete; model, system and rules read already, and
+---  never changed
 ---@param s table       its strategy
----@param schema table  that they passed
+---@param schema table  the schema that checked them
 ---@return table problem
 return function(o, s, schema)
   local words = built_in[o.schedule] and core.resource.words(o, names_of(schema, s))

@@ -1,4 +1,4 @@
---- tperf.schedule { … }: the timeline of a pipeline schedule; tperf.schedule.define adds one's own.
+--- tperf.schedule { … }: the timeline of a pipeline schedule; tperf.schedule.define adds a custom schedule.
 local rule_sets = require "tperf.describe.schedule.rules"
 local schedules = require "tperf.describe.schedule"
 local simulation = require "tperf.timeline.simulation"
@@ -9,10 +9,10 @@ local schedule = {
   closed_form = schedules.closed_form, in_flight = schedules.in_flight,
 }
 
--- Of a configuration's arguments those for the schedule; the rest are tperf.train's.
+-- The arguments of a configuration that go to the schedule; all others are tperf.train's.
 local OF_SCHEDULE = { "schedule", "stages", "group_size", "memory_limit" }
 
--- The schedule of a modelled configuration, in seconds and bytes.
+-- Simulates the schedule of a modelled configuration, in seconds and bytes.
 local function of_model(arguments)
   local given, options = {}, {}
   for name, value in pairs(arguments) do given[name] = value end
@@ -27,21 +27,21 @@ end
 --- Simulates a schedule.
 ---@param arguments table
 --   schedule      name
---   devices       in the pipeline
---   stages        of the model; by default what the schedule has per device
---   microbatches  of an iteration
+--   devices       devices in the pipeline
+--   stages        stages of the model; by default as many per device as the schedule uses
+--   microbatches  micro-batches of an iteration
 --   group_size    micro-batches of a group, for schedules that interleave
 --   times         { forward=, backward=, backward_input=, backward_weight=, overlapped= }: each a number, or a
 --                 list or map by stage; any unit
 --   p2p           time between the end of a pass and its neighbour's start
---   memory        { forward >= 0, backward_input <= 0, backward_weight <= 0 }: what a pass leaves behind, by default
---                 1 from a forward to its (weight) backward
---   passing       { forward, backward }: what lives on the device while such a pass runs, and no longer
---   memory_limit  of every device, or a list by device
---   ready         when devices can begin (0), or a list by device
+--   memory        { forward >= 0, backward_input <= 0, backward_weight <= 0 }: the change that a pass leaves behind; by
+--                 default 1 from a forward pass to its (weight) backward pass
+--   passing       { forward, backward }: memory that lives on the device only while the pass runs
+--   memory_limit  limit of every device, or a list by device
+--   ready         time at which devices can begin (0), or a list by device
 --   rules         "default", "pp-visualization" or "zero-bubble"
--- or, for the times and memory of a model: schedule, stages, group_size, memory_limit, and a configuration as
--- tperf.train takes it (rules may be of either kind); the timeline then has iteration_time and configuration.
+-- or, with the times and memory of a model: schedule, stages, group_size, memory_limit, and a configuration as
+-- tperf.train takes it (rules may be either function's); the timeline then has iteration_time and configuration.
 ---@return tperf.timeline
 function schedule.simulate(arguments)
   if type(arguments) == "table" and arguments.model ~= nil then return of_model(arguments) end

@@ -1,17 +1,17 @@
---- The axes of a configuration that most have at their usual value: what each stack is told of the others. One that a
--- stack has no word for is refused by its name, for a launch without it runs something else.
+--- The less common axes of a configuration, and how each stack is told about them. An axis that a stack has no option
+-- for is refused by name: a launch without it would run something else.
 local check = require "tperf.base.check"
 
 local axes = {}
 
-local RANK <const> = 32 -- of adapters, where the question leaves it out (tperf.tuning)
+local RANK <const> = 32 -- of adapters, if the question leaves it out (tperf.describe.tuning)
 
 local function shown(value)
   if type(value) ~= "table" then return value end
   return value.rank and ("adapters of rank %d"):format(value.rank) or value[1] or "a table"
 end
 
--- Megatron-Core's options, by the names that each of its stacks has for them.
+-- Writers of Megatron-Core's options, by a stack's names for them.
 local function megatron_core(o)
   return {
     overlap_moe_a2a = function(w) w.put(o.a2a, true) end, delay_wgrad = function(w) w.put(o.wgrad, true) end,
@@ -27,7 +27,7 @@ local function megatron_core(o)
       w.put(o.bucket, math.tointeger(value) or w.cannot("bucket_size", value, "counts whole parameters"))
     end,
     overlap_param_gather_with_optimizer_step = o.step and function(w) w.put(o.step, true) end,
-    overlap_grad_reduce = function() end, overlap_param_gather = function() end, -- by leaving the switch out
+    overlap_grad_reduce = function() end, overlap_param_gather = function() end, -- off without their switches
     optimizer = function(w, value)
       if value ~= "sgd" and value ~= "muon" then w.cannot("optimizer", value, "has adam, sgd and muon") end
       w.put(o.optimizer, value)
@@ -66,7 +66,7 @@ local WRITERS <const> = {
     optimizer = "optimizer.optimizer", layout = "model.pipeline_model_parallel_layout",
     first = "model.num_layers_in_first_pipeline_stage", last = "model.num_layers_in_last_pipeline_stage",
     embedding = "model.account_for_embedding_in_pipeline_split", loss = "model.account_for_loss_in_pipeline_split",
-    gradients = function() end, -- ddp.grad_reduce_in_fp32 stands there in any case
+    gradients = function() end, -- ddp.grad_reduce_in_fp32 is always written
   },
   torchtitan = {
     shard = function(w, value, n)
@@ -86,7 +86,7 @@ local WRITERS <const> = {
     end,
   },
   deepspeed = {
-    cp_kind = function() end, -- deepspeed.lua
+    cp_kind = function() end, -- written by stack/deepspeed.lua
     optimizer = function(w, value)
       local name = ({ lion = "Lion", muon = "Muon", sgd = "SGD" })[value]
       w.put("optimizer.type", name or w.cannot("optimizer", value, "has Adam, Lion, Muon and SGD"))
@@ -125,7 +125,7 @@ WRITERS["megatron-bridge"].peft = function(w, value)
   w.note "cfg.peft is a LoRA: start from the model's finetuning recipe"
 end
 
--- name -> what is usual, besides nil.
+-- name -> the usual values, besides nil, that need no option.
 local USUAL <const> = {
   moe_dispatcher = { alltoall = true }, overlap_moe_a2a = { [false] = true }, delay_wgrad = { [false] = true },
   shard = {}, ulysses = { [1] = true }, overlap_tp = { bulk = true }, overlap_grad_reduce = { [true] = true },
@@ -136,17 +136,17 @@ local USUAL <const> = {
   pipeline_layout = {}, first_stage_layers = {}, last_stage_layers = {}, account_for_embedding = { [false] = true },
   account_for_loss = { [false] = true },
 }
--- What a configuration does not hold, and only its question says.
+-- Settings that are not in a configuration, only in its question.
 axes.asked = { "optimizer", "gradients", "weights", "master", "moments", "peft", "frozen", "packing", "objective",
   "pipeline_layout", "first_stage_layers", "last_stage_layers", "account_for_embedding", "account_for_loss" }
 
--- Where a stack has another usual value than tperf.
+-- Usual values of stacks that differ from tperf's.
 local OF_STACK <const> = { deepspeed = { cp_kind = { all_to_all = true } }, nanotron = { cp_kind = { ring = true } } }
 
 --- Collects the unusual axes of a configuration.
 ---@param c table  a configuration
----@param question table  the arguments it was found with
----@param n table  gets them as n.axes: names, sorted, and n[name], which stacks' modules read
+---@param question table  the arguments that found it
+---@param n table  receives n.axes, sorted names, and n[name], which the stacks' modules read
 function axes.copy(c, question, n)
   n.axes = {}
   for _, name in ipairs(check.names(USUAL)) do
@@ -162,7 +162,7 @@ function axes.copy(c, question, n)
   if n.shard == n.dp then n.shard = nil end
 end
 
---- Puts them, or refuses the first that the stack has no word for.
+--- Writes the axes; refuses the first for which the stack has no option.
 function axes.put(n, w, stack)
   for _, name in ipairs(check.names(USUAL)) do
     local value = n[name]

@@ -1,7 +1,8 @@
---- How launch files are written: a shell's command, with comments above.
+--- Formats launch files: a shell command with comments above it, YAML.
 local format = {}
 
---- "# " before every note. A name in it may hold a line end, behind which a shell would read on.
+--- Writes notes as comments. Control characters are replaced: a line end in a name would start a line that a shell
+--- runs.
 function format.notes(notes, mark)
   local lines = {}
   for i, note in ipairs(notes) do lines[i] = (mark or "#") .. " " .. note:gsub("%c+", " ") .. "\n" end
@@ -13,7 +14,7 @@ local function quoted(value)
   return text:find "[^%w_./:=,+-]" and "'" .. text:gsub("'", "'\\''") .. "'" or text
 end
 
---- "command \\\n    --option value \\\n …"
+--- Formats "command \\\n    --option value \\\n …".
 function format.command(words, list)
   local lines = { words }
   for _, one in ipairs(list) do
@@ -24,7 +25,7 @@ function format.command(words, list)
   return table.concat(lines, " \\\n    ") .. "\n"
 end
 
---- The nodes and GPUs of each that torchrun is told: nodes of 8, or one smaller one.
+--- The nodes and GPUs per node for torchrun: nodes of 8 GPUs, or smaller ones.
 function format.nodes(gpus, w)
   if gpus % 8 == 0 then
     if gpus > 8 then w.note("%d nodes of 8 GPUs", gpus // 8) end
@@ -44,9 +45,9 @@ local function yaml_value(value)
   return value:find "^[%a][%w_./-]*$" and value or ('"%s"'):format(value:gsub('["\\]', "\\%0"))
 end
 
---- Options grouped by section, sections in the order of their first: a file has each of them once.
+--- Groups options by section, in the order in which sections first appear: a file contains each section once.
 ---@param list table[]
----@param pattern string  what of an option's name is its section
+---@param pattern string  matches the section in an option's name
 function format.grouped(list, pattern)
   local groups, names, out = {}, {}, {}
   for _, one in ipairs(list) do
@@ -61,7 +62,7 @@ function format.grouped(list, pattern)
   return out
 end
 
---- Nested maps from dotted options, in their order, as YAML.
+--- Formats dotted options as YAML, as nested maps in the same order.
 function format.yaml(list)
   local lines, open = {}, {}
   for _, one in ipairs(format.grouped(list, "^[^.]*")) do

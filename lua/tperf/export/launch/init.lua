@@ -1,4 +1,4 @@
---- report.launch: the flags or the file that run a configuration under a real stack. docs/recipes.md.
+--- report.launch: writes the flags or the file that run a configuration on a real stack. docs/recipes.md.
 local check = require "tperf.base.check"
 local axes = require "tperf.export.launch.axes"
 local models = require "tperf.describe.model"
@@ -25,8 +25,8 @@ local STACKS <const> = {
   ["tensorrt-llm"] = { table = "tensorrt-llm-2026", module = "tensorrt_llm", serving = true },
 }
 
---- The stacks that launches can be written for, sorted.
----@param serving boolean?  those that serve; else those that train
+--- The names of the stacks for which launches can be written, sorted.
+---@param serving boolean?  stacks that serve; else stacks that train
 ---@return string[]
 function launch.stacks(serving)
   local list = {}
@@ -36,7 +36,7 @@ function launch.stacks(serving)
   return list
 end
 
--- Collects options, each of which the stack's table must have.
+-- Creates a collector of options; each must be in the stack's table.
 local function writer(stack, t)
   local w = { list = {}, notes = {}, by_name = {} }
   function w.put(option, value)
@@ -46,7 +46,7 @@ local function writer(stack, t)
     w.list[#w.list + 1] = { option = option, value = value }
     w.by_name[option] = value
   end
-  function w.off(option) -- a switch that is on unless --no-… turns it off
+  function w.off(option) -- for a switch that is on unless --no-… is given
     w.put(option, true)
     w.list[#w.list].option = option:gsub("^%-%-", "--no-")
   end
@@ -75,7 +75,7 @@ local function expert_sizes(n, model)
   n.experts = model and model.experts ~= nil or nil
 end
 
--- The files are run: nothing stands in them that is no such word.
+-- Checks a value against words: launch files are executed, so nothing else may be written to them.
 local function choice(c, name, words)
   local value = c[name]
   if value == nil then return words[1] end
@@ -99,7 +99,7 @@ local function schedule_of(c)
   check.fail("tperf.report.launch: the configuration's 'schedule' must be a schedule's name, got %s", check.show(name))
 end
 
--- What Megatron calls context parallelism's ways.
+-- Megatron's names for the kinds of context parallelism.
 local CP_COMM_TYPES <const> = { ring = "p2p", all_gather = "all_gather", all_to_all = "a2a" }
 
 local function training(c, model, options)
@@ -150,7 +150,7 @@ local function serving(c, model, options)
       n.ep, n.tp, n.dp)
   end
   n.experts = model and model.experts ~= nil or n.ep > 1
-  n.shared = n.ep > 1 and n.ep * n.etp > n.tp -- by replicas
+  n.shared = n.ep > 1 and n.ep * n.etp > n.tp -- experts are shared by replicas
   return n
 end
 
@@ -171,14 +171,14 @@ local function is_one_of(name, list)
   return false
 end
 
---- The launch of a configuration: a shell script, a TOML, a YAML or a Python recipe, with comments for what tperf
---- assumed and the stack cannot be told. What the stack cannot do is an error that names the axis.
+--- The launch of a configuration: a shell script, TOML, YAML or a Python recipe, with comments for tperf's assumptions
+--- that the stack has no option for. Raises an error that names the axis if the stack cannot run the configuration.
 ---@param configuration table  of tperf.search, tperf.train or tperf.infer
 ---@param stack string  megatron, megatron-bridge, torchtitan, deepspeed, nanotron; vllm, sglang, tensorrt-llm
 ---@param options table?  model: its name, path or object, for the arguments that describe it; seq: tokens of a
----  sequence (else the configuration's); question: the arguments that found it, for what it does not hold itself
----  (optimizer, gradients, peft, pipeline_layout …); of servers max_tokens, seq_max, kv_dtype, weight_dtype,
----  memory_utilization (of vLLM; 0.9), prefix_caching and chunked_prefill (true)
+---  sequence (else the configuration's); question: the arguments that found the configuration, for what it does not
+---  contain (optimizer, gradients, peft, pipeline_layout …); for servers max_tokens, seq_max, kv_dtype, weight_dtype,
+---  memory_utilization (vLLM; 0.9), prefix_caching and chunked_prefill (true)
 ---@return string text
 function launch.text(configuration, stack, options)
   local known = STACKS[stack]

@@ -1,4 +1,4 @@
---- The arguments of Megatron that describe a model of tperf.
+--- Megatron's arguments for a model of tperf.
 local function norm_of(m) return m.norm == "rmsnorm" and "RMSNorm" or "LayerNorm" end
 
 local POSITIONS <const> = { rotary = "rope", alibi = "alibi", none = "none", learned = "learned_absolute" }
@@ -29,7 +29,7 @@ local function latent(m, w)
   w.put("--v-head-dim", m.mla.v_dim)
 end
 
--- What a model has that these arguments do not say; nil when they say all of it.
+-- Words for the parts of a model that these arguments cannot express; nil if there are none.
 local function unsaid(m)
   local list = {}
   local function add(has, words)

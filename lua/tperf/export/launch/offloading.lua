@@ -1,4 +1,4 @@
---- What a configuration keeps in its hosts' memory, checked, and as stacks are told it.
+--- Checks the offloading of a configuration, and writes it for stacks.
 local check = require "tperf.base.check"
 local offload = require "tperf.describe.arch.offload"
 
@@ -11,14 +11,14 @@ local schema = {
 }
 local NAMES <const> = { "offload_layers", "offload_modules", "offload_optimizer" }
 
---- Copies it from a configuration.
+--- Copies the offloading settings of a configuration, checked.
 function offloading.copy(c, n)
   local own = {}
   for name in pairs(schema) do own[name] = c[name] end
   for name, value in pairs(check.record("tperf.report.launch: the configuration", own, schema)) do n[name] = value end
 end
 
---- Puts Megatron-Core's settings, by the stack's names for them: { optimizer, fraction, layers, fine, modules }.
+--- Writes Megatron-Core's settings under a stack's names for them: { optimizer, fraction, layers, fine, modules }.
 function offloading.put(n, w, names)
   if n.offload_layers and n.pp > 1 then
     w.cannot("offload_layers", n.offload_layers, "does it without pipelines alone")
@@ -34,7 +34,7 @@ function offloading.put(n, w, names)
   w.put(names.fraction, n.offload_optimizer)
 end
 
---- Refuses what a stack cannot do. optimizer: it can offload that.
+--- Refuses what a stack cannot offload. optimizer: whether it can offload the optimizer.
 function offloading.refuse(n, w, optimizer)
   for _, name in ipairs(NAMES) do
     local value = n[name]

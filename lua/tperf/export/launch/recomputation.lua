@@ -1,10 +1,10 @@
---- What a configuration recomputes, checked, and as Megatron's stacks are told it.
+--- Checks the recomputation of a configuration, and writes it for Megatron's stacks.
 local check = require "tperf.base.check"
 local recompute = require "tperf.describe.arch.recompute"
 
 local recomputation = {}
 
--- Files are run: nothing stands in them that is no such word.
+-- Launch files are executed, so only these words may be written to them.
 local schema = {
   recompute = check.choice { recompute.granularities, default = "none" },
   recompute_modules = check.list(check.choice { recompute.modules }, { optional = true, max = #recompute.modules }),
@@ -12,7 +12,7 @@ local schema = {
   recompute_num_layers = check.integer { min = 1, max = 1 << 16, optional = true },
 }
 
---- Of a configuration: { recompute, recompute_modules, recompute_method, recompute_num_layers }.
+--- The recomputation of a configuration: { recompute, recompute_modules, recompute_method, recompute_num_layers }.
 ---@param c table
 ---@return table
 function recomputation.of(c)
@@ -21,7 +21,7 @@ function recomputation.of(c)
   return check.record("tperf.report.launch: the configuration", own, schema)
 end
 
---- Puts Megatron's arguments, whose options `name` makes of the last parts of their names, such as "granularity".
+--- Writes Megatron's options; `name` turns the last part of an option's name, such as "granularity", into the whole.
 ---@param n table
 ---@param w table
 ---@param name fun(part: string): string
@@ -40,13 +40,13 @@ function recomputation.put(n, w, name)
   end
 end
 
---- Refuses layers that keep one input together.
+--- Refuses recomputation in which several layers share one kept input.
 function recomputation.refuse_groups(n, w)
   local layers = n.recompute == "full" and n.recompute_method ~= "every" and n.recompute_num_layers or 1
   if layers > 1 then w.cannot("recompute_num_layers", layers, "keeps each layer's input") end
 end
 
---- Refuses what recomputes less than whole layers, or only some of them.
+--- Refuses recomputation of less than whole layers, or of only some layers.
 function recomputation.refuse_parts(n, w)
   if n.recompute == "selective" then w.cannot("recompute", "selective", "recomputes whole layers or nothing") end
   local method = n.recompute_method

@@ -1,11 +1,11 @@
---- Which command of a script is the launch.
+--- Finds the command of a script that is the launch.
 local check = require "tperf.base.check"
 local marker = require "tperf.import.launch.shell.marker"
 local tables = require "tperf.import.launch.tables"
 
 local commands = {}
 
--- Do the words from i on fit a pattern, which may be of several words? The last of them, or nil.
+-- If the words from i on match a pattern of one or more words, returns the index of the last; else nil.
 local function fits_at(words, i, pattern)
   for one in pattern:gmatch "%S+" do
     local name = words[i] and words[i]:match "[^/]*$"
@@ -15,7 +15,7 @@ local function fits_at(words, i, pattern)
   return i - 1
 end
 
---- Where a command has a program of the table (its first pattern that fits): the position of its last word, or nil.
+--- The index of the last word of the table's program in a command (the first pattern that matches), or nil.
 function commands.program(words, t)
   for _, pattern in ipairs(t.programs or {}) do
     for i = 1, #words do
@@ -25,7 +25,7 @@ function commands.program(words, t)
   end
 end
 
--- How many options of a table a command has.
+-- The number of a command's options that a table has.
 local function known_options(words, t)
   local count = 0
   for _, word in ipairs(words) do
@@ -35,7 +35,7 @@ local function known_options(words, t)
   return count
 end
 
-local LEAST <const> = 3 -- known options of a command whose program says nothing
+local LEAST <const> = 3 -- known options that make a command a candidate if its program is unknown
 
 local function candidates(list, t)
   local found, others = {}, {}
@@ -80,7 +80,8 @@ end
 
 local function same(a, b) return table.concat(a.command.words, "\0") == table.concat(b.command.words, "\0") end
 
---- The launch among a script's commands: { command, at }, where `at` is its program's word (0: unknown); nil if none.
+--- The launch among a script's commands: { command, at }, with `at` the index of its program's word (0 if unknown); nil
+--- if there is none.
 ---@param list table[]     of shell.commands
 ---@param t table          the stack's table
 ---@param wanted string?   "first command", "2", or words of the comment above it
@@ -105,10 +106,10 @@ function commands.pick(list, t, wanted, where)
   return found[1]
 end
 
---- The words as a message shows them.
+--- The words as shown in messages.
 function commands.shown(words) return marker.shown(table.concat(words, " ")) end
 
--- Of a table that extends another: does the command have an option that the other lacks?
+-- Whether a command has an option of a table that the table it extends does not have.
 local function has_own(words, t)
   local base = tables.load(t.extends)
   for _, word in ipairs(words) do
@@ -119,7 +120,7 @@ local function has_own(words, t)
   return false
 end
 
---- How well a table fits a script: whether a program of it is started, then its known options.
+--- How well a table fits a script: by whether one of its programs is started, then by the number of known options.
 function commands.fit(list, t)
   local best = 0
   for _, one in ipairs(candidates(list, t)) do

@@ -1,12 +1,12 @@
---- YAML recipes whose servers have roles of their own (prefill, decode): backend.vllm_config, sglang_config,
--- trtllm_config, and resources that say how many workers there are.
+--- YAML recipes of servers with roles (prefill, decode): backend.vllm_config, sglang_config or trtllm_config, and
+-- resources with the numbers of workers.
 local check = require "tperf.base.check"
 
 local disaggregated = {}
 
 local BACKENDS <const> = { vllm_config = "vLLM", sglang_config = "SGLang", trtllm_config = "TensorRT-LLM" }
 
---- Is the content such a recipe? Its stack, and the key of its settings.
+--- If the content is such a recipe, returns its stack and the key of its settings.
 function disaggregated.recognise(content)
   local backend = type(content.backend) == "table" and content.backend
   for key, stack in pairs(BACKENDS) do
@@ -14,7 +14,8 @@ function disaggregated.recognise(content)
   end
 end
 
---- { prefill = {…}, decode = {…}, total_gpus }, each role read by `read(tree, path)`; one role is the launch itself.
+--- Returns { prefill = {…}, decode = {…}, total_gpus }, with each role read by `read(tree, path)`; a single role is
+--- returned as the launch itself.
 function disaggregated.read(content, key, read)
   local r, total, names = {}, 0, {}
   local resources = type(content.resources) == "table" and content.resources or {}
@@ -32,7 +33,7 @@ function disaggregated.read(content, key, read)
       total = total + one.workers * one.gpus
     end
   end
-  if #names == 1 then -- one role is the launch itself
+  if #names == 1 then -- a single role
     for _, name in ipairs(check.names(r[names[1]])) do
       if r[name] == nil then r[name] = r[names[1]][name] end
     end

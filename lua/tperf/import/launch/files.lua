@@ -1,5 +1,5 @@
---- The files of a launch: read with a limit, and told apart by their names and what they hold.
-local io = io -- scripts may lose it
+--- The files of a launch: read up to a size limit, classified by name and content.
+local io = io -- scripts may remove the global
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local toml = require "tperf.input.toml"
@@ -29,7 +29,7 @@ local function kind_of(path, text)
   return "shell"
 end
 
---- A file: { path, name, folder, text, kind }. Raises when it cannot be read.
+--- Opens a file: { path, name, folder, text, kind }. Raises if it cannot be read.
 ---@param path string|table  or { name =, text = }
 function files.open(path)
   local text, message
@@ -46,8 +46,8 @@ function files.open(path)
     kind = kind_of(path, text) }
 end
 
---- The text of a file beside a script, by the name that the script uses; nil when it is not there, or elsewhere, or a
---- pipe, which would wait.
+--- The text of a file beside a script, by the script's name for it; nil if it does not exist, lies elsewhere or is not
+--- a regular file (a pipe would block).
 function files.beside(folder, name)
   name = name:gsub("^%./", "")
   if name == "" or name:find "^[/~]" or name:find "[%c*?]" or name:find("\1", 1, true) then return nil end
@@ -55,7 +55,7 @@ function files.beside(folder, name)
   return core.file.is_regular(path) and read(path) or nil
 end
 
--- YAML's loaders take the last of two equal keys; the reader refuses them. Blanks the first with what is below it.
+-- YAML loaders take the last of two equal keys, but the reader refuses them. Blanks the first one and what is below it.
 local function without_first(text, line)
   local lines, at = {}, 0
   local indent
@@ -73,7 +73,7 @@ local function without_first(text, line)
   return table.concat(lines, "\n")
 end
 
---- The content of a YAML or JSON text, and a function that tells where a path is. Of equal keys the last counts.
+--- The content of a YAML or JSON text, and a function that locates a path. Of equal keys the last one counts.
 ---@return table content
 ---@return fun(path: string): string
 ---@return fun(path: string): boolean null

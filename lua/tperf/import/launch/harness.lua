@@ -1,4 +1,4 @@
---- Scripts that start a launch through another repository's machinery: what that adds, as its own files say it.
+--- Scripts that launch through another repository's harness: what the harness adds, according to its files.
 local check = require "tperf.base.check"
 local files = require "tperf.import.launch.files"
 local marker = require "tperf.import.launch.shell.marker"
@@ -15,7 +15,7 @@ local function known()
   return content and content.harnesses or check.fail("%s", message)
 end
 
---- Variables that a benchmark's driver sets for its scripts, when one of `signs` is in the text: name -> value.
+--- The variables that a benchmark's driver sets for its scripts (name -> value), recognized by a sign in the text.
 function harness.environment(text)
   for _, one in ipairs(known()) do
     if text:find(one.sign, 1, true) then return one.variables, one.name end
@@ -23,7 +23,7 @@ function harness.environment(text)
   return {}
 end
 
--- An argument of a model's YAML with its ${VARIABLES}; nil for false and what is not set.
+-- An argument in a model's YAML with its ${VARIABLES} filled in; nil for false and for unset variables.
 local function filled(value, variables, given)
   if type(value) == "boolean" then return value or nil end
   local text = tostring(value):gsub("%${([%w_]+)}", function(name)
@@ -44,7 +44,8 @@ local STATES <const> = { "--use-precision-aware-optimizer", "--main-grads-dtype"
 
 local function add(list, more) table.move(more, 1, #more, #list + 1, list) end
 
--- What sbatch_benchmarking.sh of Megatron-MoE-ModelZoo adds to the model's arguments for the variables set.
+-- The arguments that sbatch_benchmarking.sh of Megatron-MoE-ModelZoo adds to the model's for the variables that are
+-- set.
 local function zoo_extras(v, has)
   local list = {}
   if v.PR ~= nil and FP8[v.PR] then
@@ -66,7 +67,7 @@ local function zoo_extras(v, has)
   return list
 end
 
--- The variables of a command after the table of the machinery has filled what is not set.
+-- The variables of a command, completed by the harness's table.
 local function zoo_variables(command, conf, given)
   local environment = {}
   for name, value in pairs(command.environment) do environment[name] = value end
@@ -76,8 +77,8 @@ local function zoo_variables(command, conf, given)
   return sh.vars
 end
 
---- The words of a launch whose model is a YAML with MODEL_ARGS beside it (Megatron-MoE-ModelZoo); nil when none is.
----@param command table   the command, whose words `at` on follow
+--- The words of a launch whose model is a YAML with MODEL_ARGS beside it (Megatron-MoE-ModelZoo); nil if there is none.
+---@param command table   the command, whose words from `at` on are added
 ---@param all table[]     the files of the launch
 ---@return string[]? arguments
 ---@return integer? gpus

@@ -1,13 +1,13 @@
---- Which options change neither the time of a step nor its memory, and which of the unknown may.
+--- Tells which options affect neither the time nor the memory of a step, and which unknown options may.
 local ignored = {}
 
--- Concepts of what a run is for, where it writes and what it logs.
+-- Concepts of a run's purpose, output paths and logs.
 local CONCEPTS <const> = { run = true, data = true, ["cluster.launcher"] = true }
 
---- Does the concept change neither time nor memory?
+--- Whether a concept affects neither time nor memory.
 function ignored.concept(concept) return CONCEPTS[concept] or CONCEPTS[concept:match "^[^.]+"] or false end
 
--- Words of options: where a file's name, a seed or a rate is meant.
+-- Words in option names that refer to paths, seeds, rates and the like.
 local WORDS <const> = {}
 for word in ([[lr adam sgd beta1 beta2 eps decay warmup seed data dataset datasets path dir directory folder file vocab
   merge tokenizer log logging logger level wandb tensorboard tb save load ckpt checkpoint checkpoints checkpointing
@@ -24,7 +24,7 @@ for word in ([[lr adam sgd beta1 beta2 eps decay warmup seed data dataset datase
   WORDS[word] = true
 end
 
--- Words of options that decide sizes, work or bytes, whatever stands beside them.
+-- Words in option names that refer to sizes, work or bytes, regardless of other words.
 local MATTERS <const> = {}
 for word in ([[parallel degree shard sharding micro global batch stage stages virtual layers hidden heads experts expert
   moe seq sequence recompute offload fp8 fp4 quantization quantize quant zero fsdp overlap interleaved accumulation
@@ -37,7 +37,7 @@ local EXCEPT <const> = { "eval", "port", "address", "log", "timeout", "rank", "c
   "scheduler", "data%-stages", "hidden%-act", "pretraining%-tp", "loss", "rotary", "file", "doc", "unused", "parser",
     "per%-token%-loss", "name", "dist", "dropout" }
 
---- Does an option that no table has look like one that matters?
+--- Whether an option that no table has looks like one that matters.
 function ignored.matters(plain)
   for _, pattern in ipairs(EXCEPT) do
     if ("-" .. plain .. "-"):find("[-.]" .. pattern .. "[-.s]") then return false end
@@ -48,7 +48,7 @@ function ignored.matters(plain)
   return false
 end
 
---- Does an option that no table has change nothing, as its words say, or because it switches something off?
+--- Whether an option that no table has changes nothing: by its words, or because it switches something off.
 function ignored.option(plain, value)
   if ignored.matters(plain) then return value == false or value == "false" or value == 0 end
   if value == false then return true end
@@ -58,11 +58,11 @@ function ignored.option(plain, value)
   return false
 end
 
--- Names that can only be a size that the step is cut or filled by.
+-- Patterns of names that can only be a size by which the step is split or filled.
 local SIZES <const> = { "parallel.*size$", "parallel.*degree$", "^train.*batch.*size", "global.*batch", "micro.*batch",
   "virtual.*stage", "virtual.*pipeline", "^seq.*len", "shard.*degree" }
 
---- Would an unknown option of that value change the sizes that an import gives?
+--- Whether an unknown option with this value would change the sizes of the import.
 function ignored.is_size(plain, value)
   local number = math.tointeger(tonumber(value))
   if not number or number == 1 or number == 0 or not ignored.matters(plain) then return false end

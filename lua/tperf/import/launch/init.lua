@@ -1,4 +1,4 @@
---- tperf.import.launch: what a launch file of a real stack says, in tperf's words. docs/recipes.md.
+--- tperf.import.launch: reads a launch file of a real stack into tperf's terms. docs/recipes.md.
 local check = require "tperf.base.check"
 local commands = require "tperf.import.launch.commands"
 local files = require "tperf.import.launch.files"
@@ -17,7 +17,7 @@ local schema = {
   options = check.string { optional = true }, given = check.any { optional = true },
 }
 
--- What the caller says of a launch: names of variables as strings, and gpus, command, function … as they are.
+-- Splits `given` into a script's variables, as strings, and the rest (gpus, command, function …).
 local function split_given(given)
   local variables = {}
   for _, name in ipairs(check.names(given)) do
@@ -31,7 +31,7 @@ local function split_given(given)
   return variables
 end
 
--- Runs a shell script; its command lines, variables and what it wrote.
+-- Runs a shell script; returns its commands, its variables and the files that it wrote.
 local function run_script(script, all, variables)
   local slurm = launcher.directives(script.text)
   local environment = launcher.environment(slurm)
@@ -56,7 +56,7 @@ local function first_of(all, kind)
   end
 end
 
--- The table of a stack asked for, of the user's file, or the one that fits best.
+-- The table of the stack asked for, or the user's file, or the table that fits best.
 local function table_for(o, fits)
   if o.options then return tables.load(o.options) end
   if o.stack then
@@ -107,20 +107,20 @@ local function from_shell(o, all, script, variables)
     usual = usual, line = picked.command.line, path = picked.command.where })
 end
 
---- Reads a launch file, and the files beside it that it needs. docs/recipes.md.
+--- Reads a launch file and the files beside it that it needs. docs/recipes.md.
 ---@param arguments table
 ---  files     the paths, a script first; or { name = "run.sh", text = "…" }
----  stack     the stack's name, such as "megatron" (default: what fits best)
----  version   of the stack, as its table has it (default: the newest)
----  options   a table of options of one's own: a YAML as recipes/*.yaml are, or a CSV
----  given     what the files do not say: gpus, command (which of a script's), function (of a Python recipe), and a
+---  stack     the stack's name, such as "megatron"; by default the one that fits best
+---  version   the version of the stack's table; by default the newest
+---  options   a custom table of options: a YAML like recipes/*.yaml, or a CSV
+---  given     what the files do not say: gpus, command (which one of a script), function (of a Python recipe), and a
 ---            script's variables by name
----@return table launch  the reading: for training gpus, tp, pp, vp (chunks of a device), cp, ep, etp, dp, micro_batch,
+---@return table launch  for training gpus, tp, pp, vp (chunks per device), cp, ep, etp, dp, micro_batch,
 ---  microbatches, global_batch, seq, zero, sequence_parallel, recompute, precision, overlap, model or model_name; for
 ---  serving gpus, tp, pp, dp, attention_tp, attention_dp, ep, etp, max_batch, max_tokens or chunk, seq_max, kv_dtype …,
----  or a block for each role. Beside it stack, version, kind, and what was read: understood (a list of { option, value,
----  concept, place }), ignored and unknown (lists of { option, value, place }), refused (of the unknown those whose
----  names say that they may matter), assumed (texts)
+---  or a table for each role. Also stack, version, kind, and what was read: understood (a list of { option, value,
+---  concept, place }), ignored and unknown (lists of { option, value, place }), refused (the unknown options whose
+---  names suggest that they matter), assumed (texts)
 function launch.read(arguments)
   local o = check.record("tperf.import.launch", arguments, schema)
   o.given = o.given or {}

@@ -1,9 +1,9 @@
---- How many GPUs the command around a program starts: torchrun, deepspeed, accelerate, mpirun, Slurm.
+--- The number of GPUs that a program's launcher starts: torchrun, deepspeed, accelerate, mpirun, Slurm.
 local marker = require "tperf.import.launch.shell.marker"
 
 local launcher = {}
 
--- Options by what they count; "=" or a word follows.
+-- Options by what they count; the count follows after "=" or as the next word.
 local COUNTS <const> = {
   ["--nproc-per-node"] = "per_node", ["--nproc_per_node"] = "per_node", ["--nnodes"] = "nodes",
   ["--num_gpus"] = "per_node", ["--num-gpus"] = "per_node", ["--num_nodes"] = "nodes", ["--num-nodes"] = "nodes",
@@ -22,7 +22,7 @@ local function take(found, name, value)
   found[what] = marker.is_in(value) and { open = marker.names(value)[1] } or count(value) or found[what]
 end
 
---- What `#SBATCH` lines say: { slurm_nodes, tasks, per_node }.
+--- The settings of `#SBATCH` lines: { slurm_nodes, tasks, per_node }.
 function launcher.directives(text)
   local found = {}
   for line in text:gmatch "#SBATCH%s+([^\n]+)" do
@@ -45,9 +45,9 @@ function launcher.environment(found)
   return variables
 end
 
---- The GPUs of a command, or nil; and the name of a variable that is missing to tell.
+--- The GPUs of a command, or nil and the name of a variable that is needed to tell.
 ---@param words string[]
----@param last integer  of the words before the program's own
+---@param last integer  index of the last word before the program's own
 ---@param slurm table   of launcher.directives
 ---@return integer? gpus
 ---@return string? missing

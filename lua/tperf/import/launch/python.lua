@@ -1,8 +1,8 @@
---- A Python recipe read, never run: what a function assigns (`cfg.model.tensor_model_parallel_size = 8`) and what it
--- passes by name (`TrainConfig(global_batch_size=512)`), with constants of the file put in.
+--- Reads a Python recipe without running it: the assignments of a function (`cfg.model.tensor_model_parallel_size = 8`)
+--- and keyword arguments (`TrainConfig(global_batch_size=512)`), with the file's constants substituted.
 local python = {}
 
--- The text with comments blanked and strings kept, as logical lines: { text, line, indent }.
+-- Splits a text into logical lines { text, line, indent }, with comments blanked and strings kept.
 local function logical_lines(s)
   local list, part, start, line, depth, i = {}, {}, 1, 1, 0, 1
   while i <= #s do
@@ -97,7 +97,7 @@ local function literal(text, constants)
   return nil
 end
 
--- `name=value` inside a call's brackets, with the field that holds it: train=TrainConfig(global_batch_size=8).
+-- Reads the keyword arguments of a call, also of nested calls: train=TrainConfig(global_batch_size=8).
 local function read_call(text, path, constants, put)
   local inside = text:match "^%s*[%w_.]+%s*(%b())%s*$"
   if not inside then return false end
@@ -114,7 +114,7 @@ local function read_call(text, path, constants, put)
   return true
 end
 
--- The lines of a function (all when name is nil), and those of the file's own level.
+-- The lines of a function (all lines if name is nil), and the names of all functions.
 local function body_of(lines, name)
   local list, inside, found = {}, nil, {}
   for _, one in ipairs(lines) do
@@ -130,12 +130,12 @@ local function body_of(lines, name)
   return list, found
 end
 
---- The functions that a Python text defines, in order.
+--- The names of the functions that a Python text defines, in order.
 function python.functions(s)
   return select(2, body_of(logical_lines(s), nil))
 end
 
---- What a function of a Python text assigns. A call of another function of the file counts as its lines.
+--- Reads the assignments of a function. A call of another function of the file is replaced by that function's lines.
 ---@param s string
 ---@param name string?  the function; nil for all lines
 ---@param put fun(path: string, value: any, line: integer)

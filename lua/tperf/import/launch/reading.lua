@@ -1,4 +1,4 @@
---- From settings to the neutral reading: what a stack's module needs around it, and what is told beside it.
+--- Turns settings into a neutral reading: the context of a stack's module, and lists of what was read.
 local check = require "tperf.base.check"
 local files = require "tperf.import.launch.files"
 local ignored = require "tperf.import.launch.ignored"
@@ -19,7 +19,7 @@ local function module_of(t)
   return require("tperf.import.launch.stack." .. t.module)
 end
 
--- "NNODES (for --nnodes) is not in FILE; …"
+-- Raises "FILE does not say WHAT: give it as NAME (--set NAME=…)".
 local function ask(where, name, what)
   check.fail("%s does not say %s: give it as %s (--set %s=…)", where, what, name, name)
 end
@@ -39,7 +39,7 @@ local function ask_all(where, asked)
   check.fail("%s does not say %s: --set %s=… says it", where, table.concat(names, ", "), first)
 end
 
--- Sizes that nobody knows are refused: the reading would be wrong without a word.
+-- Refuses unknown options that look like sizes: the reading would be wrong without notice.
 local function refuse_sizes(where, s)
   local names = {}
   for _, one in ipairs(s.unknown) do
@@ -54,7 +54,7 @@ local function refuse_sizes(where, s)
   end
 end
 
---- The context of a stack's module; see stack/common.lua.
+--- Creates the context of a stack's module; see stack/common.lua.
 function reading.context(o, where)
   local context = { given = o.given, path = where, assumed = {}, sourced = {} }
   context.gpus = o.given.gpus ~= nil and math.tointeger(tonumber(o.given.gpus)) or nil
@@ -68,7 +68,7 @@ function reading.context(o, where)
   return context
 end
 
--- Is a name all but one letter or two of an option that matters?
+-- Whether a name differs by only one or two letters from an option that matters.
 local function misspelt(plain, t)
   for name, row in pairs(t.by_name) do
     if math.abs(#name - #plain) <= 2 and #plain > 8 and not ignored.concept(row.concept) then
@@ -81,7 +81,7 @@ local function misspelt(plain, t)
   return false
 end
 
---- The reading of settings by their stack's module.
+--- Reads settings with their stack's module.
 ---@param s table
 ---@param context table
 ---@param where string
@@ -109,7 +109,7 @@ function reading.of(s, context, where)
   return r
 end
 
---- A launch that environment variables make (MLPerf).
+--- Reads a launch that is made of environment variables (MLPerf).
 function reading.environment(o, t, sh, script)
   local s = settings.new(t)
   for _, row in ipairs(t.options) do
@@ -126,7 +126,7 @@ function reading.environment(o, t, sh, script)
   return reading.of(s, context, script.path)
 end
 
--- The text of a file that an option names: written by the script, among the given ones, or beside the script.
+-- The text of a file that an option names: written by the script, given by the caller, or beside the script.
 local function config_text(name, c)
   if c.sh.files[name] then return c.sh.files[name], name end
   local base = name:match "[^/]*$"
@@ -142,8 +142,8 @@ local function words_of(t, argv, c)
   return s
 end
 
--- Settings of the file that the command names: under those of the command, or over them where the stack's own form is
--- a file; DeepSpeed's stand beside them.
+-- Adds the settings of the file that the command names. The command's settings take precedence, except for stacks whose
+-- own form is a file; DeepSpeed's are kept apart.
 local function with_config(s, c, context)
   for _, row in ipairs(s.table.by_concept["stack.config"] or {}) do
     local name = s:set(row.option)
@@ -162,7 +162,7 @@ local function with_config(s, c, context)
         context.config:read_tree(content, at)
         return s
       end
-      if s.table.form ~= "argv" then -- the file wins
+      if s.table.form ~= "argv" then -- the file takes precedence
         s:read_tree(content, at)
         context.null = null
         return s
@@ -177,7 +177,7 @@ local function with_config(s, c, context)
   return s
 end
 
---- A launch that a command line makes. c: { argv, gpus, missing, sh, script, all, usual, line }.
+--- Reads a launch that is a command line. c: { argv, gpus, missing, sh, script, all, usual, line }.
 function reading.command(o, t, c)
   local context = reading.context(o, c.script.path)
   context.sourced = c.sh.sourced

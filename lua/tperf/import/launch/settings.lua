@@ -1,4 +1,4 @@
---- What a launch file sets, in a stack's own options: read from words or from a tree, looked up in the stack's table.
+--- The settings of a launch file in a stack's own options: read from words or a tree, looked up in the stack's table.
 local check = require "tperf.base.check"
 local ignored = require "tperf.import.launch.ignored"
 local marker = require "tperf.import.launch.shell.marker"
@@ -21,7 +21,7 @@ local function integer_of(text)
   return math.tointeger(tonumber(plain))
 end
 
--- A value as its option's type has it; nil and a message.
+-- Converts a value to its option's type; on failure nil and a message.
 local function converted(row, value)
   local kind = row.type
   if kind == "flag" or kind == "unset_flag" or kind == "switch" or kind == "boolean" then
@@ -59,7 +59,7 @@ local function text_of(value)
   return table.concat(parts, " ")
 end
 
---- Sets an option by its row. What a marker stands for is asked for, unless it changes nothing.
+--- Sets an option by its row. A marker in the value is asked for, unless the option changes nothing.
 function settings:put(row, value, place)
   self.seen = true
   if type(value) == "table" and #value == 1 then value = value[1] end
@@ -87,7 +87,7 @@ function settings:put(row, value, place)
   end
 end
 
---- Sets an option by its name, in any spelling that the table has; files what the table does not have.
+--- Sets an option by its name, in any spelling that the table has; records options that the table does not have.
 function settings:name(name, value, place)
   local plain = tables.plain(name)
   local row = self.table.by_name[plain]
@@ -97,7 +97,7 @@ function settings:name(name, value, place)
   if row and (value == true or value == "true") then return self:put(row, false, place) end
   local base = plain:match "^([^.]+)%."
   row = base and self.table.by_name[base]
-  if row and row.type == "map" then return end -- a part of what is known as a whole
+  if row and row.type == "map" then return end -- part of a map that is known as a whole
   local entry = { option = name, value = marker.shown(text_of(value)), place = place }
   local list = ignored.option(plain, value) and self.ignored or self.unknown
   list[#list + 1] = entry
@@ -105,13 +105,13 @@ end
 
 local function is_option(word) return word:find "^%-%-?%a" ~= nil end
 
--- `name=value` without dashes, an override as Hydra and MaxText take them, of an option that the table has.
+-- An override of an option in the table, as `name=value` without dashes (Hydra, MaxText).
 local function override(self, word)
   local name, value = word:match "^%+*([%a][%w_.]*)=(.*)$"
   if name and self.table.by_name[tables.plain(name)] then return name, value end
 end
 
---- Reads the words of a command from `first` on. Those that belong to no option are kept in self.words.
+--- Reads the words of a command from `first` on. Words that belong to no option are kept in self.words.
 function settings:read_words(words, first, place)
   local i = first
   while words[i] do
@@ -146,7 +146,7 @@ function settings:read_words(words, first, place)
   end
 end
 
---- Reads a tree of maps: "zero_optimization.stage" is the option of an inner key.
+--- Reads a tree of maps: "zero_optimization.stage" is the option of a nested key.
 ---@param content table
 ---@param at fun(path: string): string  the place of a path
 ---@param prefix string?
@@ -170,13 +170,13 @@ function settings:read_tree(content, at, prefix)
   end
 end
 
---- The value of an option that is set, or nil.
+--- The value of an option if it is set, or nil.
 function settings:set(option)
   local entry = self.by_option[option]
   return entry and entry.value
 end
 
---- The value of an option: as it is set, else its default.
+--- The value of an option, or its default.
 function settings:get(option)
   local entry = self.by_option[option]
   if entry then return entry.value end
@@ -186,8 +186,8 @@ end
 
 local SWITCHES <const> = { flag = true, unset_flag = true, switch = true, boolean = true }
 
---- The value last set of the options of a concept, else the first default, and the option. A switch beside a size
--- (--decrease-batch-size-if-needed) is no size.
+--- The value last set among the options of a concept, else the first default; and the option. A switch that shares a
+-- concept with sizes (--decrease-batch-size-if-needed) is not a size.
 function settings:concept(concept)
   local rows = self.table.by_concept[concept] or {}
   local switch = rows[1] and SWITCHES[rows[1].type]
@@ -200,7 +200,7 @@ function settings:concept(concept)
   end
 end
 
---- Is an option of that concept set?
+--- Whether an option of a concept is set.
 function settings:has(concept)
   for _, entry in ipairs(self.list) do
     if entry.concept == concept then return true end

@@ -1,5 +1,5 @@
---- The tables of options: recipes/STACK-VERSION.yaml, or a file of the user's own (YAML of that form, or CSV with the
--- columns stack, version, option, aliases, type, default, concept, source).
+--- Tables of options: recipes/STACK-VERSION.yaml, or a user's file (YAML in the same form, or CSV with the columns
+-- stack, version, option, aliases, type, default, concept, source).
 local check = require "tperf.base.check"
 local csv = require "tperf.input.csv"
 local catalogue = require "tperf.base.catalogue"
@@ -20,7 +20,7 @@ local schema = {
   options = check.list(check.any()),
 }
 
---- A name as options are compared: without dashes in front, "_" as "-", small letters.
+--- Normalizes an option's name for comparison: no leading dashes, "_" as "-", lower case.
 function tables.plain(name) return (name:gsub("^%-+", ""):gsub("_", "-"):lower()) end
 
 local function index(t)
@@ -95,7 +95,7 @@ end
 
 local cache = {}
 
---- The table of a name (of recipes/) or a path.
+--- Loads the table with a name (of recipes/) or a path.
 ---@param name string
 ---@return table
 function tables.load(name)
@@ -132,7 +132,7 @@ local function is_called(t, stack)
   return false
 end
 
---- The tables of a stack, that of the version asked for first, then the newest.
+--- The tables of a stack, newest first, except that the version asked for comes before them.
 ---@param stack string
 ---@param version string?
 ---@return table[]

@@ -1,4 +1,4 @@
---- Launches whose file is a configuration itself: YAML, JSON, TOML, a Python recipe.
+--- Launches whose file is a configuration: YAML, JSON, TOML, or a Python recipe.
 local check = require "tperf.base.check"
 local disaggregated = require "tperf.import.launch.disaggregated"
 local files = require "tperf.import.launch.files"
@@ -9,7 +9,7 @@ local tables = require "tperf.import.launch.tables"
 
 local trees = {}
 
--- How many of a tree's leaves a table has.
+-- The number of leaves of a tree that a table knows.
 local function known_leaves(content, t, prefix, depth)
   local count = 0
   if depth > 20 then return 0 end
@@ -73,7 +73,7 @@ local function read_tree(o, file, table_for)
   return reading.of(settings_of(t, content, at), context, file.path)
 end
 
--- The option that a field of a Python recipe is: by its whole path, else the only one that ends like it.
+-- The option for a field of a Python recipe: by its whole path, else the only option that ends with the field's name.
 local function full_name(t, path)
   if t.by_name[tables.plain(path)] then return path end
   local last = "." .. tables.plain(path:match "[^.]*$")

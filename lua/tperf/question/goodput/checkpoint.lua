@@ -1,4 +1,4 @@
---- How large a checkpoint is, how long it is written, and how long that stops the work.
+--- A checkpoint's size, how long writing it takes, and how long that stops the work.
 local check = require "tperf.base.check"
 local units = require "tperf.base.units"
 
@@ -9,15 +9,15 @@ local function rate() return check.number { above = 0, max = 1e18, unit = "bytes
 
 --- The field `checkpoint` of tperf.cost.
 checkpoint.schema = {
-  interval = check.number { above = 0, max = 1e12, unit = "s", optional = true }, -- of work, saves apart; else the best
-  steps = check.integer { min = 1, max = 1 << 53, optional = true }, -- the same in iterations
-  size = check.number { above = 0, max = 1e24, unit = "bytes", optional = true }, -- else the weights and optimizer
+  interval = check.number { above = 0, max = 1e12, unit = "s", optional = true }, -- of work between saves; else best
+  steps = check.integer { min = 1, max = 1 << 53, optional = true }, -- the interval in iterations
+  size = check.number { above = 0, max = 1e24, unit = "bytes", optional = true }, -- else weights and optimizer state
   bandwidth = rate(), -- of each GPU to the store
   store = rate(), -- of the whole store
   write = seconds(true), -- in place of size over bandwidth
-  async = check.boolean { default = false }, -- written behind the work, which stops for the copy to the host alone
+  async = check.boolean { default = false }, -- written in the background: only the copy to the host stops the work
   copy = rate(), -- of each GPU to its host
-  block = seconds(true), -- in place of the size over `copy`
+  block = seconds(true), -- in place of size over `copy`
   load = seconds(true), -- on a restart; else as long as `write`
 }
 
@@ -31,7 +31,7 @@ local function size_of(c, o)
   return size
 end
 
--- Every GPU writes its share of the whole once, as fast as it and its part of the store can.
+-- Seconds to write: every GPU writes its shard once, limited by its own bandwidth and its share of the store's.
 local function written(c, o)
   if o.write then return o.write end
   if not (o.bandwidth or o.store) then
@@ -56,11 +56,11 @@ local function blocked(c, o, write)
   return size_of(c, o) / c.gpus / o.copy
 end
 
---- What a checkpoint takes.
+--- The times of a checkpoint.
 ---@param c table  a configuration: gpus, checkpoint_bytes, time
 ---@param o table  checked by checkpoint.schema
----@return table   { bytes, async, write, block, load, lag: seconds until it counts, interval: what was asked for }
----@return number least  the shortest interval that can be
+---@return table   { bytes, async, write, block, load, lag: seconds until it counts, interval: as asked for }
+---@return number least  the shortest feasible interval, in seconds
 function checkpoint.of(c, o)
   local write = written(c, o)
   local block = blocked(c, o, write)

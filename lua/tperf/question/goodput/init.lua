@@ -1,4 +1,4 @@
---- How long a run takes that is saved, fails and restarts: what of its time is training, its goodput.
+--- The time of a run that saves, fails and restarts, and its goodput: the part of that time that is training.
 local check = require "tperf.base.check"
 local checkpoint = require "tperf.question.goodput.checkpoint"
 local daly = require "tperf.question.goodput.daly"
@@ -10,7 +10,7 @@ local goodput = {}
 
 local time = check.number { min = 0, max = 1e12, unit = "s", optional = true }
 
---- The fields of tperf.cost that say what fails and what is done about it.
+--- The fields of tperf.cost about failures and checkpoints.
 goodput.fields = {
   mtbf = check.record_of(machines.mtbf, { optional = true }),
   checkpoint = check.record_of(checkpoint.schema, { optional = true }),
@@ -19,9 +19,9 @@ goodput.fields = {
 }
 
 local LOW <const>, HIGH <const> = 0.05, 0.95
-local LEAST <const> = 1e-3 -- of the time: a run that trains less than that never ends
+local LEAST <const> = 1e-3 -- part of the time: a run that trains less than this never ends
 
--- What must be said of a run that fails.
+-- Raises unless the arguments of a run that fails are complete.
 local function check_given(o)
   if o.mtbf then
     for _, name in ipairs { "checkpoint", "restart" } do
@@ -48,15 +48,15 @@ local function never(mtbf, reason)
     reason)
 end
 
--- The interval that is asked for, else the best one that can be.
+-- Sets the interval: the one asked for, else the best feasible one.
 local function choose_interval(one, least, mtbf)
   one.young, one.daly = daly.young(one.block, mtbf), daly.higher_order(one.block, mtbf)
   one.best = one.block > 0 and math.max(daly.best(one.block, mtbf), least) or nil
   one.interval = one.interval or one.best
 end
 
--- 5 % and 95 % of such runs: Poisson's count of failures, and what each of them loses, which is as likely to be early
--- in an interval as late.
+-- The 5 % and 95 % quantiles of a run's time: the count of failures is Poisson-distributed, and the time that each
+-- loses is uniform over an interval.
 local function band(base, wall, failures, each)
   local lost = failures > 0 and (wall - base) / failures or 0
   if lost <= 0 then return wall, wall end
@@ -67,18 +67,18 @@ local function band(base, wall, failures, each)
   return math.min(at(LOW), wall), math.max(at(HIGH), wall)
 end
 
----@class tperf.goodput what of a run's time is training
+---@class tperf.goodput how much of a run's time is training
 ---@field seconds number of the whole run, expected
----@field low number what one run in twenty takes less than
----@field high number what one run in twenty takes more than
----@field part number of the time that is training: goodput
----@field mtbf? number seconds between failures of all GPUs, on average
+---@field low number 5 % quantile of the seconds
+---@field high number 95 % quantile of the seconds
+---@field part number goodput: the part of the time that is training
+---@field mtbf? number mean seconds between failures of all GPUs
 ---@field failures? number expected
 ---@field checkpoint table { bytes, write, block, load, interval, young, daly, best: seconds, count }
 ---@field lost table seconds: { checkpoints, rework, restarts, waiting }
----@field spare_gpus integer that stand by
+---@field spare_gpus integer on standby
 
--- Without failures: the work, and what saves stop it.
+-- A run without failures: the work, and the time for which saves stop it.
 local function saved_only(work, one)
   local count = math.floor(work / one.interval)
   one.count = count
@@ -113,12 +113,12 @@ local function failing(work, o, one, least, mtbf, machine)
   }
 end
 
---- What so much work takes with saves and failures.
+--- The time of a run with saves and failures.
 ---@param c table       a configuration: gpus, time, checkpoint_bytes
 ---@param o table       checked arguments with goodput.fields
 ---@param work number   seconds of training
 ---@param machine table?  a system
----@return tperf.goodput?  nil: neither was asked for
+---@return tperf.goodput?  nil if neither was asked for
 function goodput.of(c, o, work, machine)
   check_given(o)
   if not o.checkpoint then return nil end

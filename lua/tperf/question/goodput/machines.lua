@@ -1,4 +1,4 @@
---- How often a cluster fails, and how long it then waits for a machine that works.
+--- How often a cluster fails, and how long it then waits for a working machine.
 local check = require "tperf.base.check"
 local units = require "tperf.base.units"
 
@@ -6,9 +6,9 @@ local machines = {}
 
 local time = check.number { above = 0, max = 1e15, unit = "s", optional = true }
 
---- The field `mtbf` of tperf.cost: seconds between failures, on average.
+--- The field `mtbf` of tperf.cost: mean seconds between failures.
 machines.mtbf = {
-  gpu = time, -- of one GPU, with its share of everything else that fails
+  gpu = time, -- of one GPU, with its share of all other causes of failure
   node = time, -- of one node
   cluster = time, -- of all GPUs together
   gpus_per_node = check.integer { min = 1, max = 1 << 20, optional = true }, -- else a fast domain of the system
@@ -16,7 +16,7 @@ machines.mtbf = {
 
 --- The field `spares` of tperf.cost.
 machines.spares = {
-  nodes = check.integer { min = 0, max = 1 << 20 }, -- that stand by, and are paid for
+  nodes = check.integer { min = 0, max = 1 << 20 }, -- on standby, and paid for
   repair = check.number { above = 0, max = 1e12, unit = "s" }, -- of a failed node
   part = check.number { min = 0, max = 1, default = 1 }, -- of the failures that take a node out
   gpus_per_node = check.integer { min = 1, max = 1 << 20, optional = true },
@@ -30,7 +30,7 @@ local function per_node(given, machine, field)
   return count
 end
 
---- Seconds between failures of all these GPUs.
+--- Mean seconds between failures of a cluster of so many GPUs.
 ---@param given table    of machines.mtbf
 ---@param gpus integer
 ---@param machine table?  a system
@@ -49,14 +49,14 @@ function machines.mtbf_of(given, gpus, machine)
   return given.node / math.ceil(gpus / per_node(given, machine, "mtbf"))
 end
 
---- What spare nodes mean for a run: a node fails every `mtbf` seconds on average and is away for `repair`; the run
---- stands still while more are away than stand by. That is a loss system of spares + 1 servers, the last of them
---- the run's: Erlang's B, whatever the distribution of repairs.
+--- The time that a run with spare nodes waits. A node fails every `mtbf` seconds on average and is away for `repair`
+--- seconds; the run stands still while more nodes are away than there are spares. That is a loss system of spares + 1
+--- servers, the last of them the run's: Erlang's B formula, for any distribution of repair times.
 ---@param given table  of machines.spares
 ---@param mtbf number  seconds
 ---@param machine table?  a system
 ---@return number waiting  part of all time
----@return integer gpus    that stand by
+---@return integer gpus    on standby
 function machines.spares_of(given, mtbf, machine)
   local load, blocking = given.part * given.repair / mtbf, 1.0
   for nodes = 1, given.nodes + 1 do blocking = load * blocking / (nodes + load * blocking) end

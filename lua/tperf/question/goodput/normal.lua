@@ -1,9 +1,9 @@
---- The standard normal distribution, and the largest of many numbers drawn from it.
+--- The standard normal distribution, and the largest of n draws from it.
 local normal = {}
 
 local ROOT <const> = math.sqrt(2 * math.pi)
 local SERIES <const> = 3.0 -- up to here the series, beyond it the continued fraction
-local FAR <const> = 38.0 -- where the density is 0 in a double
+local FAR <const> = 38.0 -- from here on the density is 0 in a double
 
 --- The density at z.
 ---@param z number
@@ -21,14 +21,14 @@ local function middle(z)
   return sum * normal.density(z)
 end
 
--- The area beyond z > 0 by its continued fraction (26.2.14), from its end.
+-- The area beyond z > 0 by its continued fraction (26.2.14), evaluated from the end.
 local function beyond(z)
   local value = z
   for k = 120, 1, -1 do value = z + k / value end
   return normal.density(z) / value
 end
 
---- The probability of a number up to z.
+--- The cumulative probability of z.
 ---@param z number
 ---@return number
 function normal.below(z)
@@ -37,7 +37,7 @@ function normal.below(z)
   return z > 0 and 1 - beyond(z) or beyond(-z)
 end
 
---- The number that this part of all is below.
+--- The quantile: the number below which `part` of the distribution lies.
 ---@param part number  between 0 and 1
 ---@return number
 function normal.quantile(part)
@@ -49,24 +49,25 @@ function normal.quantile(part)
   return (low + high) / 2
 end
 
---- What this part of all largest of n numbers is below: each of them is below it with the n-th root of the chance.
+--- The quantile of the largest of n draws: each is below it with the n-th root of the probability.
 ---@param n integer
----@param part number
----@param limit number?  no number is above it: such are drawn again
+---@param part number  between 0 and 1
+---@param limit number?  truncates the distribution: draws above it are repeated
 ---@return number
 function normal.largest_quantile(n, part, limit)
   local whole = limit and normal.below(limit) or 1.0
-  -- Near 1 the upper tail tells more digits than the probability: 1 - part^(1/n).
+  -- Near 1 the upper tail keeps more digits than the probability: 1 - part^(1/n).
   local tail = 1 - whole - whole * (math.exp(math.log(part) / n) - 1)
   return -normal.quantile(tail)
 end
 
 local STEP <const>, WIDTH <const> = 1 / 128, 12.0
 
---- The expected largest of n numbers: the integral of z dF^n, as the integral of 1 - F^n above 0 less that of F^n below
---- it, by the trapezoidal rule, whose error for smooth functions that vanish at both ends is far below its square.
+--- The expected largest of n draws: the integral of z dF^n, computed as the integral of 1 - F^n above 0 minus that of
+--- F^n below it, by the trapezoidal rule, whose error for smooth functions that vanish at both ends is far below the
+--- square of its step.
 ---@param n integer
----@param limit number?  no number is above it: such are drawn again
+---@param limit number?  truncates the distribution: draws above it are repeated
 ---@return number
 function normal.expected_largest(n, limit)
   local whole, last = limit and normal.below(limit) or 1.0, math.min(limit or WIDTH, WIDTH)

@@ -1,13 +1,13 @@
---- What GPUs of unequal speed cost a synchronous step, which waits for the slowest of them.
+--- The cost of unequal GPUs to a synchronous step, which waits for the slowest of them.
 --
--- The time that a GPU's kernels take is normal, with the same mean for all and a standard deviation of a stated part of
--- it. The slowest GPU of those that cut a layer up slows the stage; the slowest stage sets a pipeline's pace, while the
--- bubble at its ends is of all stages, and so of a usual one; the slowest replica sets the step:
+-- The time of a GPU's kernels is normally distributed, with one mean for all GPUs and a standard deviation that is a
+-- given part of it. The slowest GPU of those that share a layer slows its stage; the slowest stage sets the pipeline's
+-- pace, while the bubble at its ends is made of all stages, so a usual one counts; the slowest replica sets the step:
 --   E = deviation x (computing x e(all GPUs) + computing in the bubble x e(GPUs of a stage)),
--- with e(n) the expected largest of n standard normal numbers. Links and the HBM are as fast everywhere.
+-- with e(n) the expected largest of n standard normal numbers. Links and HBM are equally fast everywhere.
 --
--- Sinha et al. (SC22, arXiv 2208.11035) timed nine tenths of the GPUs of five clusters: those of one kind differ by 8 %
--- on average (22 % at most), outliers up to 1.5 times as slow as the median left out.
+-- Sinha et al. (SC22, arXiv 2208.11035) timed nine tenths of the GPUs of five clusters: GPUs of one kind differ by 8 %
+-- on average (22 % at most), without outliers up to 1.5 times as slow as the median.
 local check = require "tperf.base.check"
 local normal = require "tperf.question.goodput.normal"
 
@@ -20,18 +20,18 @@ local schema = {
 }
 
 --- The field of tperf.train and tperf.cost: the standard deviation as a part of the mean, or { deviation, screened =
---- GPUs slower than that part are found and replaced before they run }.
+--- GPUs slower by more than this part are found and replaced before they run }.
 straggling.field = check.one_of(check.number { min = 0, max = 0.5, optional = true }, check.record_of(schema))
 
 local LOW <const>, HIGH <const> = 0.05, 0.95
 
----@class tperf.straggling what unequal GPUs cost a step
----@field deviation number of a GPU's time, a part of the mean
+---@class tperf.straggling the cost of unequal GPUs to a step
+---@field deviation number standard deviation of a GPU's time, a part of the mean
 ---@field screened? number GPUs slower by more than this part do not run
----@field slowest number how many times as long as the mean the slowest of all GPUs takes, expected
----@field seconds number of an iteration, expected
----@field low number seconds that nineteen in twenty clusters lose more than
----@field high number seconds that nineteen in twenty clusters lose less than
+---@field slowest number expected time of the slowest of all GPUs, as a multiple of the mean
+---@field seconds number lost in an iteration, expected
+---@field low number 5 % quantile of these seconds over clusters
+---@field high number 95 % quantile of these seconds over clusters
 
 --- What unequal GPUs add to an iteration.
 ---@param c tperf.configuration  gpus, pp, dp and breakdown

@@ -1,5 +1,5 @@
---- What tperf.infer and tperf.search_inference share: arguments turned into what the core serves, and its answer
--- turned into a record. docs/inference.md.
+--- What tperf.infer and tperf.search_inference share: from arguments to a deployment for the core, and from the core's
+-- result to a record. docs/inference.md.
 local stated = require "tperf.describe.model.stated"
 local axes = require "tperf.describe.strategy.axes"
 local cache = require "tperf.describe.arch.cache"
@@ -19,9 +19,9 @@ local system = require "tperf.base.catalogue".shared(require "tperf.describe.sys
 
 local serving = {}
 
-local CACHED <const> = 512 -- shapes
+local CACHED <const> = 512 -- shapes in the cache
 
--- Bytes of an element, and what ops call it: storage of 4 bits is as large whatever the bits mean.
+-- Bytes of an element, and the dtype name that ops use: 4 bits take the same room whatever the format.
 local BYTES = { fp32 = 4, fp16 = 2, bf16 = 2, fp8 = 1, int8 = 1, fp4 = 0.5, int4 = 0.5 }
 local STORED = { "fp32", "fp16", "bf16", "fp8", "int8", "fp4", "int4" }
 local MULTIPLIED = { "bf16", "fp16", "fp8", "int8", "fp4" }
@@ -30,7 +30,7 @@ local op_dtype = { int4 = "fp4" }
 local size = check.integer { min = 1, max = 1 << 31, default = 1 }
 local optional_size = check.integer { min = 1, max = 1 << 31, optional = true }
 
---- The fields of both questions.
+--- The fields that both questions have.
 serving.schema = {
   model = check.any(), system = check.any(), rules = check.any { optional = true },
   attention = check.choice { { "flash", "unfused" }, default = "flash" },
@@ -48,7 +48,7 @@ serving.size, serving.optional_size = size, optional_size
 
 local usual = rules()
 
---- Adds to a schema what a strategy lets a server choose: sizes of its axes, and its options.
+--- Adds the fields of a strategy to a schema: the sizes of its axes, and its options that apply to serving.
 function serving.add_strategy(schema, s, axis_checker)
   for _, axis in ipairs(s.axes) do
     if axes.shows(axis, 0) then schema[axis.name] = axis_checker end
@@ -59,7 +59,7 @@ function serving.add_strategy(schema, s, axis_checker)
   schema.strategy = check.any { optional = true }
 end
 
---- The fields of a question about some strategy: of both questions, and its axes and options.
+--- The fields of a question about a strategy: those of both questions, its axes and its options.
 function serving.schema_of(s, axis_checker)
   local schema = {}
   for name, checker in pairs(serving.schema) do schema[name] = checker end
@@ -67,7 +67,7 @@ function serving.schema_of(s, axis_checker)
   return schema
 end
 
--- Whether a strategy leaves something to do for a single token.
+-- Refuses strategies that cannot shard a step of a single token.
 local function check_strategy(what, s)
   if s.serves then return end
   refusal.raise("%s: strategy '%s' cuts every sequence into parts, and a step of one token has none", what, s.name)
@@ -87,15 +87,15 @@ local function check_model(what, m, o, set)
   end
 end
 
--- Software profiles are fitted to training steps. Serving is priced with kernels as timed on their own, in the shapes
--- and with the caches of serving.
+-- Software profiles are fitted to training steps. Serving is priced with kernel times as measured in isolation, for the
+-- shapes and caches of serving.
 local function check_software(what, value)
   if value == nil or value == "none" then return end
   refusal.raise("%s: software profiles describe training; serving is priced with kernels as timed on their own "
     .. "(software = \"none\"), and tperf.serve adds what an engine does", what)
 end
 
-local known = setmetatable({}, { __mode = "k" }) -- model -> rules' name and attention -> { layout, shapes, count }
+local known = setmetatable({}, { __mode = "k" }) -- model -> cache key -> { layout, shapes, count }
 
 local function plan_of(m, s, set, attention, weights)
   local plans, key = known[m] or {}, set.name .. " " .. attention .. " " .. s.name .. (weights and weights.key or "")
@@ -105,7 +105,7 @@ local function plan_of(m, s, set, attention, weights)
   return plans[key]
 end
 
---- From checked arguments to a problem: model, system, rules and what has been laid out for them before.
+--- Turns checked arguments into a problem: model, system, rules and cached layouts.
 ---@return table problem  { what, o = a copy of the arguments with their dtypes filled in, model, system, strategy,
 ---  rules, weights = of tperf.describe.stored, plan, price }
 function serving.problem(what, given)
@@ -122,10 +122,10 @@ function serving.problem(what, given)
   return p
 end
 
--- Numbers of keys between which the counts of a step are affine: windows and choices fill up, and nothing else happens.
+-- Numbers of keys between which the costs of a step are affine: they bend only where a window or a selection fills up.
 local function lengths(kinds, tokens)
   local top, list, seen = 2, { 1 }, {}
-  while top < tokens do top = top * 2 end -- so that networks serve many prompts
+  while top < tokens do top = top * 2 end -- a power of two, so that many prompts share networks
   for _, kind in ipairs(kinds) do
     local window = kind.window or kind.chosen
     if window and window > 1 and window < top and not seen[window] then
@@ -150,14 +150,14 @@ local function caches_of(p, sizes)
   return list
 end
 
---- What arguments choose of a strategy's options, as text.
+--- The values of a strategy's options, as text for a cache key.
 function serving.chosen(s, o)
   local list = {}
   for i, name in ipairs(s.option_names) do list[i] = tostring(o[name]) end
   return table.concat(list, " ")
 end
 
---- The variant of layout's networks of a strategy for `seq` tokens of each sequence after `context` of them.
+--- The variant of a strategy's networks for `seq` new tokens of each sequence after `context` earlier ones.
 function serving.variant(s, o, mode, seq, context)
   local variant = {
     recompute = "none", sequence_parallel = mode == "prefill" and o.sequence_parallel or false, mode = mode, seq = seq,
@@ -199,7 +199,7 @@ local function shape_of(p, c, own, micro_batch)
   return shape
 end
 
---- One GPU's share, for questions about sizes; c: the sizes of axes by their names.
+--- One GPU's share, for questions about sizes; c: sizes by axis name.
 function serving.share(p, c)
   local options = { sequence_parallel = p.o.sequence_parallel or false }
   for _, name in ipairs(p.strategy.option_names) do options[name] = p.o[name] end
@@ -208,7 +208,7 @@ function serving.share(p, c)
   return share
 end
 
---- The sizes of the strategy's own axes; those that c leaves open are set.
+--- The sizes of the strategy's axes; sets those that c leaves open to their defaults.
 ---@return integer[] own
 function serving.own_sizes(p, c)
   local own, share = {}, serving.share(p, {})
@@ -219,7 +219,7 @@ function serving.own_sizes(p, c)
   return own
 end
 
---- Into how many parts the axes cut a prompt.
+--- The number of parts into which the axes cut a prompt.
 function serving.shards(p, c)
   local share, shards = serving.share(p, c), 1
   if p.o.sequence_parallel then return p.strategy.sequence_shards(share) end
@@ -229,7 +229,7 @@ function serving.shards(p, c)
   return shards
 end
 
--- What the core says of the placement that answers a request first, and that placement.
+-- The core's result for the placement with the least latency, and that placement.
 local function fastest(p, c, own, shape, sizes)
   local least, best, placed = math.huge, nil, nil
   local domain = p.system.network.fast.domain
@@ -243,9 +243,9 @@ local function fastest(p, c, own, shape, sizes)
   return best, placed
 end
 
---- The record of a choice { pp, dp, batch, prefill_batch, fast or placement } and sizes of the strategy's axes, fits it
---- or not. fast: parts of domains that are demanded; placement: as placement.of gives it. Without both it is the
---- one with the least latency.
+--- The record of a choice { pp, dp, batch, prefill_batch, fast or placement } with sizes of the strategy's axes,
+--- whether it fits or not. fast: the parts of domains asked for; placement: as of placement.of. Without both, the
+--- placement with the least latency.
 function serving.evaluate(p, c)
   local o, s = p.o, p.strategy
   local microbatches = math.min(c.pp, c.batch)

@@ -1,12 +1,12 @@
---- What follows from the times of a static batch: costs, and times of a batch that is always full. docs/inference.md.
+--- Figures that follow from the times of a static batch: costs, and times of an always-full batch. docs/inference.md.
 local figures = {}
 
 local HOUR <const>, MILLION <const> = 3600, 1e6
 
---- Dollars of a million tokens, and joules of one; of prompts, of answers and of all.
+--- Adds the dollars per million tokens (of prompts, outputs and all) and the joules per output token.
 ---@param r table  a record with gpus, batch and memory
----@param p table  a problem of tperf.serving
----@param replicas integer  among all the GPUs, each with a batch
+---@param p table  a problem of tperf.question.infer.deployment
+---@param replicas integer  among all the GPUs, each with its own batch
 ---@param prompts number  seconds of a batch's prompts
 ---@param steps number  seconds of its decode steps
 function figures.add_cost(r, p, replicas, prompts, steps)
@@ -23,15 +23,15 @@ function figures.add_cost(r, p, replicas, prompts, steps)
   if power then r.energy_per_token = power * gpus * (prompts + steps) / generated end
 end
 
--- A request of a batch that is always full waits in its decode steps, of `steps` seconds in all, for the prompts of the
--- requests that take the place of others: of n groups of prompts, each of which takes `prompt` seconds, n - 1 come
--- within a cycle of its own prompt and its decoding D. So D = steps + (n - 1) prompt D / (D + prompt).
+-- A request of an always-full batch decodes for `steps` seconds in all, interrupted by the prompts of the requests that
+-- replace others. There are n groups of prompts, each of which takes `prompt` seconds; n - 1 of them fall into a cycle
+-- of its own prompt and its decoding time D. So D = steps + (n - 1) prompt D / (D + prompt).
 local function decoding_when_full(steps, prompt, n)
   local b = steps + (n - 2) * prompt
   return (b + math.sqrt(b * b + 4 * steps * prompt)) / 2
 end
 
---- Times of a batch that is always full: a prompt comes in as an answer leaves.
+--- Adds the times of an always-full batch: a prompt starts whenever a request finishes.
 ---@param r table  a record with ttft and prefill_busiest
 ---@param o table  prompt and generate
 ---@param groups integer  of prompts in a batch

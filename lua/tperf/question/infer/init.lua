@@ -1,4 +1,4 @@
---- tperf.infer: how one way of serving a model answers: latency, throughput, memory, cost. docs/inference.md.
+--- tperf.infer: latency, throughput, memory and cost of one way to serve a model. docs/inference.md.
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local nearest = require "tperf.base.nearest"
@@ -22,7 +22,7 @@ local schema_of = check.once(function(s)
   return schema
 end)
 
---- Why a size of an axis is not admitted; nil when it is. given: the sizes of the axes before it, too.
+--- Why a size of an axis is not admitted; nil if it is. given: sizes by axis, with those of the axes before it.
 function infer.refusal(p, axis, given)
   local share = serving.share(p, given)
   if share[axis.name] == nil then share[axis.name] = axes.default(axis, p.model, share, p.rules) end
@@ -78,10 +78,10 @@ local function check_sizes(p, c)
   end
 end
 
-local SIZES <const> = { 2, 4, 8, 16, 32, 64, 128, 256 } -- to try of an axis
+local SIZES <const> = { 2, 4, 8, 16, 32, 64, 128, 256 } -- sizes of an axis to try
 
--- Single changes with which one sequence may fit: { name, values … }. What multiplies GPUs comes before what is folded;
--- what has a size of its own where none is given follows the others.
+-- Single changes that may make one sequence fit: { name, values … }. Axes that multiply GPUs come before folded ones;
+-- axes with a default of their own follow the others and are left out.
 local function changes_of(s)
   local list, folded = { { "weight_dtype", "fp8", "int4" } }, {}
   local function add(to, name) to[#to + 1] = table.move(SIZES, 1, #SIZES, 2, { name }) end
@@ -131,7 +131,7 @@ local function refuse(r, o)
     bytes(m.total - m.capacity), bytes(m.capacity), remedy)
 end
 
--- What holds an op up most: launch, compute, memory or network.
+-- The resource that limits an op: launch, compute, memory or network.
 local function bound_by(row, accelerator)
   local launch, hbm = accelerator.launch, accelerator.hbm
   local memory = row.bytes / (hbm.bandwidth * hbm.efficiency)
@@ -156,7 +156,7 @@ local function add_rows(rows, phase, part, layers, ops, accelerator)
   end
 end
 
--- The ops of both phases: of each kind of layer, then before and after the layers.
+-- The ops of both phases: those of each kind of layer, then those before and after the layers.
 local function rows_of(p, r, shape)
   local o, rows, kinds, fast = p.o, {}, p.plan.layout.kinds, r.placement
   local counts = {}
@@ -173,42 +173,48 @@ local function rows_of(p, r, shape)
   return rows
 end
 
---- How one way of serving a model answers, statically: one batch that starts at once, or one that is always full
---- (steady); no arrivals and no queue, which tperf.serve simulates. Times in seconds, sizes in bytes.
+--- The latency, throughput, memory and cost of one way to serve a model, for a static batch that starts at once, or one
+--- that is always full (steady); tperf.serve simulates arrivals and queues. Times in seconds, sizes in bytes.
 ---@param given table
----  model, system          a name, a file, a table
----  prompt, generate       tokens that a request brings and wants
+---  model, system          a name, a file or a table
+---  prompt                 input tokens of a request
+---  generate               output tokens of a request
 ---  batch                  sequences that one replica decodes at a time (1)
----  prefill_batch          prompts that it takes in at a time (1)
----  strategy               how layers are cut: "tensor" (default), "context", one of your own; follows from the axes
----  tp, cp, ulysses, pp    GPUs of a replica: that cut layers, that share prompts and caches out, that hold layers in
----                         turn (1)
----  ep, etp                GPUs that experts are spread over, that cut each expert (1; as tp); both out of tp x cp x dp
----  cp_kind, moe_dispatcher   options of the strategy, as tperf.train has them
----  dp                     replicas; those that share experts run in step (as many as ep and etp take)
----  precision              of the layers' weights and products: "fp8-block", "mxfp8" … as tperf.train has them, or a
----                         table; scales counted (as the model's checkpoint has them)
----  weight_dtype, kv_dtype  how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32,
----                         fp16, fp8, int8, fp4, int4)
----  compute_dtype          in which products with weights multiply (as precision says, or "bf16"; fp16, fp8, int8, fp4)
+---  prefill_batch          prompts that it prefills at a time (1)
+---  strategy               how layers are sharded: "tensor", "context" or a custom strategy; by default the first that
+---                         has the axes given
+---  tp                     tensor parallelism: GPUs of a replica that shard the layers (1)
+---  cp, ulysses            context parallelism: GPUs of a replica that shard prompts and caches (1)
+---  pp                     pipeline stages (1)
+---  ep                     GPUs that experts are spread over, out of tp x cp x dp (1)
+---  etp                    GPUs that shard each expert, out of tp x cp x dp (as tp)
+---  dp                     replicas; those that share experts run in step (by default as many as ep and etp span)
+---  cp_kind, moe_dispatcher   options of the strategy, as for tperf.train
+---  precision              of the layers' weights and products: "fp8-block", "mxfp8" … as for tperf.train, or a
+---                         table; scales are counted (by default as in the model's checkpoint)
+---  weight_dtype           dtype of all weights, in place of precision's: "bf16" (default), "fp32", "fp16", "fp8",
+---                         "int8", "fp4", "int4"
+---  kv_dtype               dtype of the cache, one of the same ("bf16")
+---  compute_dtype          dtype of products with weights (precision's, or "bf16"; fp16, fp8, int8, fp4)
 ---  attention              "flash" (default), "unfused"
----  sequence_parallel      whether tp cuts the residual stream of prompts by tokens (false)
----  fast                   GPUs of each axis in one fast domain: { tp =, ep =, pp = }; what answers a request first
----  reserve                part of the HBM that stays free (0.1)
+---  sequence_parallel      whether tp also shards the residual stream of prompts by tokens (false)
+---  fast                   GPUs of each axis in one fast domain: { tp =, ep =, pp = }; by default the placement with
+---                         the least latency
+---  reserve                part of the HBM to keep free (0.1)
 ---  gpu_hour               dollars per GPU-hour, in place of the system's price
 ---  rules                  "default"
----  software               "none", the only choice: kernels as timed on their own; profiles describe training
+---  software               only "none": kernel times as measured in isolation; profiles describe training
 ---  ops                    whether to list ops (false)
 ---@return table record
----  ttft, tpot, latency    to the first token of prefill_batch prompts; of each further token, on average (nil
----                         without); of all tokens of a request
+---  ttft, tpot, latency    time to the first token of prefill_batch prompts; mean time of each further token (nil
+---                         without any); time of all tokens of a request
 ---  steady                 { tpot, latency, interruptions } of a batch that is always full, where decode steps wait for
----                         the prompts of requests that take the place of others; interruptions: how long in all.
----                         Prompts have steps of their own: an engine that mixes them with decodes is between
+---                         the prompts of requests that replace others; interruptions: their total seconds.
+---                         Prompts run in steps of their own: an engine that mixes them with decodes lies between
 ---                         tpot and steady.tpot
----  first_step, last_step  the first and the last decode step
----  tokens_per_second      generated by all replicas, prompts included in the time; _per_gpu; total_ with prompts'
----                         tokens; prefill_ and decode_ of each phase on its own
+---  first_step, last_step  seconds of the first and the last decode step
+---  tokens_per_second      output tokens of all replicas, over the time of prompts and steps; _per_gpu; total_ counts
+---                         prompts' tokens, too; prefill_ and decode_ are those of each phase by itself
 ---  memory                 of the fullest GPU: { weights, cache, buffers, total, capacity }; max_batch
 ---  cache_sequence         the cache of one sequence, on one GPU of each stage
 ---  prefill, decode        { time, compute, memory, tensor_comm, pipeline_comm, wait } of one prefill, of all steps

@@ -1,4 +1,4 @@
---- A unit of work under MPI, answered: a point's answer as core.codec's bytes, or the reason why it is refused.
+--- Answers a unit of work under MPI: each point's result as core.codec's bytes, or the reason why it is refused.
 local batches = require "tperf.question.sweep.batches"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
@@ -13,7 +13,7 @@ local train = require "tperf.question.train"
 
 local function bytes_of(result) return { bytes = core.codec.encode(lazy.settle(result)) } end
 
--- Of a point on its own; nil when interrupted.
+-- The answer to a single point; nil if interrupted.
 local function answer(question, args)
   local result, reason = refusal.attempt(questions.of(question), args)
   if reason then return { reason = reason } end
@@ -22,7 +22,7 @@ local function answer(question, args)
   return result.complete and bytes_of(row.answer(result)) or nil
 end
 
--- Searches that share their work, in the order of systems, then of numbers of GPUs.
+-- The answers to searches that share work, by system, then by number of GPUs.
 local function answer_batch(unit)
   local answers, machines = {}, {}
   for i, system in ipairs(unit.systems) do
@@ -51,9 +51,9 @@ local function answer_points(unit, answers)
   return answers
 end
 
---- Answers a unit of work. Nothing when it was interrupted.
+--- Answers a unit of work. Returns nil if interrupted.
 ---@param message table  see questions.decode
----@return table? reply  { answers, rules }, or { error, at: the point's place in the unit }
+---@return table? reply  { answers, rules }, or { error, at: the point's index in the unit }
 return function(message)
   local answers = {}
   local ok, result = pcall(function()

@@ -1,5 +1,5 @@
---- Points of a sweep that other processes lay out themselves: they get once what does not vary, and of each point what
--- does. Where a row keeps a few fields, they make it, too: the first process then has next to nothing to do with it.
+--- Points of a sweep that other processes build themselves: they get the fixed arguments once, and of each point only
+-- the varied values. If rows keep only some fields, they also make the rows, which leaves little to the first process.
 local core = require "tperf.core"
 local own_code = require "tperf.question.sweep.own_code"
 local point = require "tperf.question.sweep.point"
@@ -11,14 +11,14 @@ local vary = require "tperf.question.sweep.vary"
 
 local jobs = {}
 
-local LONGEST <const> = 10000 -- values that every process gets; of more, each gets those of its own points
-local OF_FILES <const> = { "system", "model", "software" } -- names of files: only the first process reads them
+local LONGEST <const> = 10000 -- values that are sent to every process; of more, each gets those of its own points
+local OF_FILES <const> = { "system", "model", "software" } -- these name files, which only the first process reads
 
 local function read(kind, name)
-  return name ~= profile.NONE and require("tperf." .. kind)(name) or name
+  return name ~= profile.NONE and require("tperf.describe." .. kind)(name) or name
 end
 
--- What the names stand for that an argument has at some points.
+-- The objects that an argument names at some points, by name.
 local function read_names(kind, lists)
   local objects = {}
   for _, points in ipairs(lists) do
@@ -42,8 +42,8 @@ local function describe(job, question)
     fields = job.fields, lists = length <= LONGEST and lists or nil }
 end
 
---- What others have to know of a sweep to lay its points out; nil where they cannot, as the script's own code may be
---- meant, or a file that only the first process reads.
+--- What other processes need to build the points of a sweep; nil if they cannot, because the script's own code or a
+--- file that only the first process reads may be involved.
 ---@param job table  of tperf.sweep
 ---@param question string
 ---@return table?
@@ -53,9 +53,9 @@ function jobs.of(job, question)
   return ok and made or nil
 end
 
--- --- the other side ---
+-- --- the receiving side ---
 
-local known = setmetatable({}, { __mode = "k" }) -- by job: what builds arguments, and all points
+local known = setmetatable({}, { __mode = "k" }) -- job -> the builder of its arguments, and all its points
 
 local function prepare(job)
   known[job] = known[job] or {
@@ -81,10 +81,10 @@ local function answer(job, values, result, reason)
 end
 
 --- Answers points.
----@param unit table      { job: as jobs.of has made it, first, last, points: unless the job has them }
+---@param unit table      { job: of jobs.of, first, last, points: unless the job has them }
 ---@param run function    its question
----@param answers table   gets, for each point, its row, or where rows keep all { bytes } or { reason }; and `refused`,
----  how many are, and `reason`, why the first is
+---@param answers table   receives, for each point, its row or, if rows keep all fields, { bytes } or { reason }; and
+---  `refused`, the number of refused points, and `reason`, the first point's if it is refused
 ---@return boolean complete  false when interrupted
 function jobs.answer(unit, run, answers)
   local job, points = unit.job, prepare(unit.job).points

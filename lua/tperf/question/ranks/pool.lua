@@ -1,5 +1,5 @@
---- Work that is shared among the processes of a run under MPI: the first sends units to the others, the largest first,
--- and takes what they answer, in whatever order it comes.
+--- Shares work among the processes of a run under MPI: the first process sends units to the others, the largest first,
+-- and takes their answers in the order in which they arrive.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local questions = require "tperf.question.ranks.questions"
@@ -8,20 +8,20 @@ local ranks, codec = core.ranks, core.codec
 
 local pool = {}
 
-local AHEAD <const> = 2 -- units that a process has: one that it works at, and the next
-local HELPS_BELOW <const> = 16 -- processes: the first of more has enough to do with what the others ask
-local SHORTEST <const>, LONGEST <const> = 20e-6, 1e-3 -- s, between two looks for messages
+local AHEAD <const> = 2 -- units queued at a process: the one that it works on, and the next
+local HELPS_BELOW <const> = 16 -- processes: with more, the first is busy enough serving the others
+local SHORTEST <const>, LONGEST <const> = 20e-6, 1e-3 -- s, between polls for messages
 
-local workers -- { rank, waiting: units that it has, run, known: definitions that it has }
-local number = 0 -- of the last unit
+local workers -- { rank, waiting: number of its units, run, known: definitions that it has }
+local number = 0 -- of the last unit sent
 
 local is_running = false
 
---- Whether there are others to share work with: not for what is a part of work that they share already.
+--- Whether there are processes to share work with: false inside work that is shared already.
 ---@return boolean
 function pool.is_shared() return ranks.count > 1 and ranks.self == 0 and not is_running end
 
---- How many processes answer.
+--- The number of processes that answer.
 ---@return integer
 function pool.size() return ranks.count end
 
@@ -47,11 +47,11 @@ local function send(worker, unit, definitions)
   return number
 end
 
--- A run's units: those that can be sent, the largest first, and those that only this process can answer.
+-- The units of a run: those that can be sent, the largest first, and those that only this process can answer.
 local Run = {}
 Run.__index = Run
 
--- The next unit to send, with its bytes; those that have none are kept for this process.
+-- Encodes and returns the next unit to send; units that cannot be encoded are kept for this process.
 function Run:next_to_send()
   while self.first <= self.last do
     local unit = self.units[self.first]
@@ -64,7 +64,7 @@ function Run:next_to_send()
   end
 end
 
--- The next unit for this process: what nobody else can answer, then the smallest, while the others have enough.
+-- The next unit for this process: first those that cannot be sent, then the smallest, while the others are busy.
 function Run:next_to_answer()
   local unit = table.remove(self.own)
   if unit or ranks.count > HELPS_BELOW or self.first > self.last then return unit end
@@ -84,7 +84,7 @@ function Run:feed()
   end
 end
 
--- The failure that counts is that of the first unit, as without other processes.
+-- The failure to report is that of the first unit, as it would be without other processes.
 function Run:fail(unit, message)
   if not self.failed or unit.index < self.failed.index then
     self.failed = { index = unit.index, message = message }
@@ -105,11 +105,11 @@ function Run:take(bytes, from)
     for _, name in ipairs(reply.rules) do core.rules_used[name] = true end
     unit.take(reply.answers)
   else
-    self.interrupted = true -- the launcher has sent it a signal, and will send this process one
+    self.interrupted = true -- by the launcher's signal, which this process will also get
   end
 end
 
--- Takes what has come; whether there was something.
+-- Takes the messages that have arrived; returns whether there were any.
 function Run:receive()
   local any = false
   while true do
@@ -120,7 +120,7 @@ function Run:receive()
   end
 end
 
--- Answers a unit here; false when interrupted.
+-- Answers a unit here; returns false if interrupted.
 function Run:answer(unit)
   if self.failed and unit.index > self.failed.index then return true end
   local ok, result = pcall(unit.ask)
@@ -148,10 +148,10 @@ function Run:loop()
   end
 end
 
---- Answers units of work on all processes. false when interrupted, which stays to be seen by who asked; raises the
---- error of the first unit that has one.
+--- Answers units of work on all processes. Returns false if interrupted, which it leaves for the caller to handle;
+--- raises the error of the first unit that has one.
 ---@param units table[]  { index, weight, describe(): unit of questions, take(answers), ask(): boolean, place(i): text }
----  ask answers the unit in this process, place says in a message which point of it is the i-th
+---  ask answers the unit in this process; place names its i-th point in messages
 ---@return boolean
 function pool.run(units)
   start()
@@ -170,7 +170,7 @@ function pool.run(units)
   return complete
 end
 
--- A call with data as a unit: its result goes to results[index].
+-- A unit that calls a function with plain data; its result goes to results[index].
 local function call_unit(module, name, arguments, results, index, tell)
   local function finish(result)
     results[index] = result
@@ -191,12 +191,12 @@ local function call_unit(module, name, arguments, results, index, tell)
   }
 end
 
---- What a function of one of the library's modules gives for each list of arguments, all of them data and the first a
---- question: on all processes where there are some. Each call has to be worth a message.
+--- Calls a function of one of the library's modules with each list of arguments, on all processes under MPI. The
+--- arguments are plain data, the first of them a question. A call should take much longer than a message.
 ---@param module string
 ---@param name string
 ---@param list any[][]
----@param tell fun(done: integer)  called after each
+---@param tell fun(done: integer)  called after each call
 ---@return any[] results  in the order of the list
 function pool.map(module, name, list, tell)
   local results, units, done = {}, {}, 0

@@ -1,4 +1,4 @@
---- What one process asks of another under MPI: questions of the library by name, with arguments that are data.
+--- What processes ask of each other under MPI: the library's questions by name, with arguments that are plain data.
 local core = require "tperf.core"
 local own_code = require "tperf.question.sweep.own_code"
 local catalogue = require "tperf.base.catalogue"
@@ -8,37 +8,37 @@ local questions = {}
 
 local by_name, names = {}, {}
 
---- Makes a question known to other processes, where its module registers it under the same name.
+--- Registers a question, so that other processes find it under the same name.
 ---@param name string
 ---@param run function
 function questions.register(name, run) by_name[name], names[run] = run, name end
 
---- The name of a question that other processes know; nil for a script's own function.
+--- The name under which other processes know a question; nil for a script's own function.
 ---@param run function
 ---@return string?
 function questions.name(run) return names[run] end
 
---- The question of that name.
+--- The question with this name.
 ---@param name string
 ---@return function
 function questions.of(name) return by_name[name] end
 
-local OF_FILES <const> = { "system", "model", "software" } -- names of files: only the first process reads them
+local OF_FILES <const> = { "system", "model", "software" } -- these name files, which only the first process reads
 
--- The metatables of systems, models and profiles, and their names.
+-- The metatables of systems, models and profiles -> their names.
 local function classes()
   local of = {}
   for name, metatable in pairs(catalogue.metatables) do of[metatable] = name end
   return of
 end
 
--- The objects that the arguments of many points share: each goes to each process once.
+-- Objects that the arguments of many points share: each is sent to each process once.
 local definitions = {}
 definitions.__index = definitions
 
 local runs = 0
 
---- Begins a run of many points.
+--- Starts a run of many points.
 ---@return table definitions
 function questions.begin()
   runs = runs + 1
@@ -46,8 +46,8 @@ function questions.begin()
     definitions)
 end
 
--- The object that an argument stands for, or those of a list, under names that go into `ids`; raises where one has no
--- bytes.
+-- The object that an argument names, or those of a list; adds their ids to `ids`. Raises if an object cannot be
+-- encoded.
 function definitions:define(kind, value, ids)
   if type(value) == "table" and debug.getmetatable(value) == nil and value[1] ~= nil then
     local list = {}
@@ -63,7 +63,7 @@ function definitions:define(kind, value, ids)
   return self:share(value, ids)
 end
 
--- Makes a table go to each process once, under a name that goes into `ids`.
+-- Marks a table to be sent once to each process; adds its id to `ids`.
 function definitions:share(value, ids)
   if not self.names[value] then
     local bytes = core.codec.encode(value, self.classes)
@@ -75,7 +75,7 @@ function definitions:share(value, ids)
   return value
 end
 
--- Arguments with the objects that their names stand for.
+-- A copy of the arguments with objects in place of their names.
 function definitions:resolve(question, args, ids)
   if question ~= "collective" and own_code(args) then error("the script's own code", 0) end
   if question == "serve" and type(args.requests) == "string" then error("a file", 0) end
@@ -87,10 +87,10 @@ function definitions:resolve(question, args, ids)
   return copy
 end
 
---- Bytes that another process turns into the same unit of work, and which definitions they need; nil when there is
---- something in it that has no bytes, such as a function.
+--- Encodes a unit of work for another process, with the ids of the definitions that it needs; nil if it contains
+--- something that cannot be encoded, such as a function.
 ---@param unit table  { question, points: arguments[] }, { question = "search", rest, systems, gpus },
----  { job: of ranks/jobs, first, last, points: what varies } or { walk: options, args, part }
+---  { job: of ranks/jobs, first, last, points: the varied values } or { walk: options, args, part }
 ---@return string? bytes
 ---@return table<string, true>? ids
 function definitions:encode(unit)
@@ -116,11 +116,11 @@ function definitions:encode(unit)
   if ok then return bytes, ids end
 end
 
--- --- the other side ---
+-- --- the receiving side ---
 
 local values = { run = 0 }
 
---- The unit of work of a message.
+--- Decodes the unit of work in a message.
 ---@param message table  { run, definitions: table<string, string>, unit: string }
 ---@return table
 function questions.decode(message)

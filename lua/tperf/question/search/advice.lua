@@ -1,4 +1,4 @@
---- What to say when nothing fits in memory: by how much, and which single change would help, found by trying.
+--- Advice if nothing fits in memory: how much is missing, and which single change would help, found by trying.
 local check = require "tperf.base.check"
 local units = require "tperf.base.units"
 
@@ -12,7 +12,8 @@ local function show(name, value)
   return type(value) == "string" and ('%s = "%s"'):format(name, value) or ("%s = %s"):format(name, value)
 end
 
--- The values of an argument that could help, least change first. nil is an argument that the search leaves open.
+-- The values of an argument that could help, least change first; nil stands for an argument that the search leaves
+-- open.
 local function recompute_after(given, o)
   local has, list = {}, {}
   for _, value in ipairs(as_list(given)) do has[value] = true end
@@ -45,7 +46,7 @@ local function larger(given, gpus)
   return list
 end
 
--- { name, values, axis = whether dp makes room for it } of each argument that could be changed.
+-- Each argument that could be changed: { name, values, axis = whether dp shrinks to make room for it }.
 local function changes(o, strategies, question)
   local list = {}
   local function add(name, values, axis)
@@ -71,7 +72,7 @@ local function with(o, question, change, value)
   changed.system, changed.gpus, changed.where, changed.progress = question.system, question.gpus, nil, nil
   if change.axis then changed.dp, changed.fast = nil, nil end
   changed[change.name] = value
-  if change.name == "recompute" then -- whole layers, all of them
+  if change.name == "recompute" then -- full recomputation of all layers
     changed.recompute_modules, changed.recompute_method, changed.recompute_num_layers = nil, nil, nil
   end
   return changed
@@ -79,16 +80,16 @@ end
 
 local function bytes(value) return units.format(value, "bytes") end
 
---- "96 GB, 16 GB too much": what is needed and by how much it misses.
+--- "96 GB, 16 GB too much": the memory needed, and the excess.
 function shortage.miss(needed, question)
   local room = question.system.accelerator.hbm.capacity * (1 - question.training.reserved)
   return ("%s, %s too much"):format(bytes(needed), bytes(needed - room))
 end
 
---- Single changes that make it fit, as words.
+--- The single changes that make it fit, in words.
 ---@param o table           checked arguments of a search
 ---@param strategies table[]
----@param question table    as problem.of makes them
+---@param question table    of problem.of
 ---@param least function    search.least
 function shortage.advice(o, strategies, question, least)
   local found, stopped = {}, false

@@ -1,4 +1,4 @@
---- Why a question of a search has no candidate, and which numbers of GPUs have some.
+--- Why a question of a search has no candidate, and which numbers of GPUs have one.
 local axes = require "tperf.describe.strategy.axes"
 local divisors = require "tperf.base.divisors"
 local nearest = require "tperf.base.nearest"
@@ -8,7 +8,7 @@ local strategy = require "tperf.describe.strategy"
 
 local splits = {}
 
--- Whether what was asked for splits so many GPUs at all.
+-- Whether the sizes asked for can split so many GPUs at all.
 local function exists(p, question, gpus)
   local other, found = { gpus = gpus, global_batch = question.global_batch }, false
   local pps = space.pipeline_sizes(p.model, p.rules, { other }, p.wanted_pps)
@@ -21,9 +21,9 @@ local function exists(p, question, gpus)
   return found
 end
 
-local NEAR <const> = 256 -- numbers tried below and above
+local NEAR <const> = 256 -- numbers tried below, and above
 
--- "; 504 or 512 GPUs have one": the nearest that do, in whole fast domains where there are several.
+-- "; 504 or 512 GPUs have one": the nearest counts that work, as whole fast domains beyond one domain.
 local function counts_near(p, question)
   local domain, list = question.system.network.fast.domain, {}
   local step = question.gpus > domain and domain or 1
@@ -42,7 +42,7 @@ local function counts_near(p, question)
   return #list > 0 and ("; %s GPUs have one"):format(table.concat(list, " or ")) or ""
 end
 
--- The axes that the strategy would cut this model along.
+-- The axes along which the strategy could cut this model.
 local function axes_of(p)
   local s, names = p.strategies[1], {}
   for _, axis in ipairs(s.axes) do
@@ -61,8 +61,8 @@ local function reasons()
   end
 end
 
--- Why a size of an axis that was asked for is none, and which near it divide the GPUs and are admitted; nil when it is
--- one.
+-- Why a size of an axis is not possible, and the nearest sizes that divide the GPUs and are admitted; nil if it is
+-- possible.
 local function wrong_size(p, axis, size, gpus)
   local share = strategy.share(p.strategies[1], p.model, 1, {}, p.rules)
   for _, name in ipairs(p.strategies[1].axis_names) do share[name] = 1 end
@@ -80,7 +80,7 @@ local function wrong_size(p, axis, size, gpus)
   return ("%s = %d %s; %s"):format(axis.name, size, reason or "is not admitted", nearest.of(list, size))
 end
 
--- What is wrong with the sizes that were asked for: of the first strategy's axes, pp and dp.
+-- What is wrong with the sizes asked for: of the first strategy's axes, pp and dp.
 local function wrong_sizes(p, question)
   local list, add = reasons()
   local gpus, batch = question.gpus, question.global_batch
@@ -109,7 +109,7 @@ local function wrong_sizes(p, question)
   return table.concat(list, "; ")
 end
 
--- The first reasons why sizes that were tried were not admitted. That a model has no experts is none.
+-- The first reasons why tried sizes were not admitted, except for axes that do not matter to the model.
 local function refusals(p)
   local list, add = reasons()
   local idle = {} -- axes that do not matter to the model
@@ -122,9 +122,9 @@ local function refusals(p)
   return table.concat(list, "; ")
 end
 
---- In words.
----@param p table         as problem.of makes it, with `refused`: why sizes were not admitted
----@param question table  one of its
+--- The reason in words.
+---@param p table         of problem.of, with `refused`: why sizes were not admitted
+---@param question table  one of its questions
 ---@param fast table?     the placement asked for
 ---@return string
 function splits.why_none(p, question, fast)

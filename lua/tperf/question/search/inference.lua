@@ -1,4 +1,4 @@
---- tperf.search_inference: the best ways to serve a model on a number of GPUs under limits of latency.
+--- tperf.search_inference: ranks ways to serve a model on a number of GPUs under latency limits.
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local divisors = require "tperf.base.divisors"
@@ -20,7 +20,7 @@ local function optional_sizes(value, path)
 end
 local seconds = check.number { above = 0, max = 1e9, unit = "s", optional = true }
 
--- What of a record is to be least.
+-- The figure of a record that each objective minimizes.
 local objectives = {
   throughput = function(r) return -r.tokens_per_second_per_gpu end,
   tpot = function(r) return r.tpot end,
@@ -45,7 +45,7 @@ local function is_wanted(wanted, size)
   return not wanted
 end
 
--- The sizes of an axis that are wanted and admitted; c: the sizes of those before it.
+-- The sizes of an axis that are asked for and admitted; c: the sizes of the axes before it.
 local function choices(p, axis, c, candidates)
   local list, wanted, share = {}, p.o[axis.name], serving.share(p, c)
   if not axes.shows(axis, 0) then return { 0 } end
@@ -58,8 +58,8 @@ local function choices(p, axis, c, candidates)
   return list
 end
 
--- Calls visit for every { pp, dp, sizes of the strategy's axes }: axes that multiply the GPUs, stages, then those that
--- fold over them and over the replicas that are left.
+-- Calls visit for every { pp, dp, sizes of the strategy's axes }: first axes that multiply the GPUs, then stages, then
+-- axes that fold over those and over the remaining replicas.
 local function each_split(p, visit)
   local o, s, c, own = p.o, p.strategy, {}, {}
   local plain, folded = {}, {}
@@ -106,7 +106,7 @@ local function within(o, r)
   return r.feasible and (not o.ttft or r.ttft <= o.ttft) and (not o.tpot or r.tpot <= o.tpot)
 end
 
--- Doublings up to what fits, the most that fits, and the most that keeps within the limits: times grow with the batch.
+-- Visits doublings up to the largest batch that fits, and the largest within the limits: times grow with the batch.
 local function each_batch(p, split, visit)
   local o = p.o
   local function at(batch)
@@ -137,7 +137,7 @@ local function each_batch(p, split, visit)
   if low.batch > doubling then visit(low) end
 end
 
--- The sizes by which equal records are ordered.
+-- The sizes that order equal records.
 local function order_of(s)
   local list = table.move(s.axis_names, 1, #s.axis_names, 1, {})
   table.insert(list, 2, "pp")
@@ -145,7 +145,7 @@ local function order_of(s)
   return list
 end
 
--- Which of two records is better; what is equal is ordered by sizes, so that the answer is one.
+-- An ordering of records by the objective; ties are broken by sizes, so that the result is deterministic.
 local function better(o, s)
   local least, order = objectives[o.objective], order_of(s)
   return function(a, b)
@@ -159,7 +159,7 @@ local function better(o, s)
   end
 end
 
--- The records that no other beats both in time per token and in throughput per GPU, by rising time per token.
+-- The Pareto front of time per token and throughput per GPU, by increasing time per token.
 local function front_of(records)
   local points, front = {}, {}
   for i, r in ipairs(records) do points[i] = { x = r.tpot, y = r.tokens_per_second_per_gpu } end
@@ -167,7 +167,7 @@ local function front_of(records)
   return front
 end
 
--- Which of the sizes that were asked for divides no split of the GPUs, or is not admitted.
+-- Words for the requested sizes that divide no split of the GPUs or are not admitted, with the nearest that work.
 local function wrong_size(p)
   local o, list, possible, open = p.o, {}, { pp = {} }, { pp = false }
   for _, name in ipairs(p.strategy.axis_names) do possible[name], open[name] = {}, false end
@@ -210,34 +210,37 @@ local function reason_of(p, counts)
     units.format(best.ttft, "s", 3), units.format(best.tpot, "s", 3))
 end
 
---- The best ways to serve a model on a number of GPUs: every split of them over a strategy's axes, pp and replicas,
---- and batches in doublings, the largest that fits, and the largest within the limits.
+--- The best ways to serve a model on a number of GPUs. Tries every split of the GPUs over a strategy's axes, pp and
+--- replicas, with doublings of the batch, the largest that fits, and the largest within the limits.
 ---@param given table
----  model, system          a name, a file, a table
----  prompt, generate       tokens that a request brings and wants
----  gpus                   all of them; replicas take what tp and pp leave
----  strategy               how layers are cut: "tensor" (default), "context", one of your own
----  cp_kind, moe_dispatcher   options of the strategy, as tperf.train has them
----  tp, cp, ulysses, pp, ep, etp, batch   a size or a list; all that are possible
+---  model, system          a name, a file or a table
+---  prompt                 input tokens of a request
+---  generate               output tokens of a request
+---  gpus                   total; replicas use the GPUs that tp and pp leave
+---  strategy               how layers are sharded: "tensor", "context" or a custom strategy; by default the first that
+---                         has the axes given
+---  tp, cp, ulysses, pp, ep, etp, batch   a size or a list; by default all possible sizes
+---  cp_kind, moe_dispatcher   options of the strategy, as for tperf.train
 ---  ttft, tpot             limits in seconds
----  objective              what is best: "throughput" (tokens per second and GPU, default), "tpot", "ttft", "latency",
----                         "cost" (of generated tokens)
----  top                    how many to return (10)
----  prefill_batch          prompts that a replica takes in at a time (1)
----  precision              of the layers' weights and products: "fp8-block", "mxfp8" … as tperf.train has them, or a
----                         table; scales counted (as the model's checkpoint has them)
----  weight_dtype, kv_dtype  how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32,
----                         fp16, fp8, int8, fp4, int4)
----  compute_dtype          in which products with weights multiply (as precision says, or "bf16"; fp16, fp8, int8, fp4)
+---  objective              what to optimize: "throughput" (tokens per second per GPU, default), "tpot", "ttft",
+---                         "latency", "cost" (of output tokens)
+---  top                    number of records to return (10)
+---  prefill_batch          prompts that a replica prefills at a time (1)
+---  precision              of the layers' weights and products: "fp8-block", "mxfp8" … as for tperf.train, or a
+---                         table; scales are counted (by default as in the model's checkpoint)
+---  weight_dtype           dtype of all weights, in place of precision's: "bf16" (default), "fp32", "fp16", "fp8",
+---                         "int8", "fp4", "int4"
+---  kv_dtype               dtype of the cache, one of the same ("bf16")
+---  compute_dtype          dtype of products with weights (precision's, or "bf16"; fp16, fp8, int8, fp4)
 ---  attention              "flash" (default), "unfused"
----  sequence_parallel      whether tp cuts the residual stream of prompts by tokens (false)
----  reserve                part of the HBM that stays free (0.1)
+---  sequence_parallel      whether tp also shards the residual stream of prompts by tokens (false)
+---  reserve                part of the HBM to keep free (0.1)
 ---  gpu_hour               dollars per GPU-hour, in place of the system's price
 ---  rules                  "default"
----  software               "none", the only choice: kernels as timed on their own; profiles describe training
----@return table records  the best first, as tperf.infer returns them; with
----  pareto       the records that no other beats in both tpot and throughput per GPU
----  candidates, feasible   how many were tried; how many fit and keep the limits
+---  software               only "none": kernel times as measured in isolation; profiles describe training
+---@return table records  as of tperf.infer, best first; with
+---  pareto       the Pareto front of tpot and throughput per GPU
+---  candidates, feasible   number tried; number that fit and keep the limits
 ---  reason       why there are none
 function search_inference.run(given)
   local s = axes.asked(given, true)

@@ -1,4 +1,4 @@
---- tperf.search: all ways to train a model on a machine, best first.
+--- tperf.search: ranks all ways to train a model on a system.
 local axes = require "tperf.describe.strategy.axes"
 local core = require "tperf.core".search
 local check = require "tperf.base.check"
@@ -21,12 +21,12 @@ local search = {}
 
 ---@class tperf.found the configurations that a search found, best first
 ---@field [integer] tperf.configuration
----@field candidates integer how many there are
----@field feasible integer how many of them fit in memory
----@field evaluated? integer how many were timed, when prune is false
----@field complete boolean false when Ctrl-C ended the search
----@field proven? boolean when simulated: nothing else could be among the best
----@field seconds number that the search took
+---@field candidates integer number of candidates
+---@field feasible integer number that fit in memory
+---@field evaluated? integer number that were timed, if prune is false
+---@field complete boolean false if Ctrl-C ended the search
+---@field proven? boolean if simulated: no other candidate could be among the best
+---@field seconds number duration of the search
 ---@field reason? string why nothing was found
 ---@field model tperf.model
 ---@field system tperf.system
@@ -54,7 +54,7 @@ local function schema_of(strategies)
   return #strategies == 1 and schema_of_one(strategies[1]) or new_schema(strategies)
 end
 
--- The configuration of something the core found, and its network.
+-- The configuration of a candidate that the core found, and its network.
 local function describe(p, o, question, found)
   local layout, s = p.layouts[found.strategy], p.strategies[found.strategy]
   local variant = p.variants[found.variant]
@@ -74,9 +74,9 @@ local function new_core_search(p, o)
   end)
 end
 
---- What needs least memory of all ways to answer one question: { memory, feasible, sizes … }; nil without any.
+--- The candidate of one question that needs least memory: { memory, feasible, sizes … }; nil without any.
 ---@param o table  checked arguments
----@return table|nil least, boolean complete  false when Ctrl-C ended it
+---@return table|nil least, boolean complete  false if Ctrl-C ended it
 function search.least(o, strategies)
   local p = problem.of(o, strategies)
   local options = { top = 1, threads = o.threads, prune = true, memory_only = true, fast = o.fast }
@@ -86,8 +86,8 @@ function search.least(o, strategies)
   return core_search:answer(1).least, complete
 end
 
---- The fastest placement of one shape: { fast, panels … } as the core has it; nil where none is left.
----@param p table      as problem.of makes it, with one question, one pipeline and one ZeRO stage
+--- The fastest placement of one shape: { fast, panels … } as the core gives it; nil if there is none.
+---@param p table      of problem.of, with one question, one pipeline and one ZeRO stage
 ---@param o table      checked arguments
 ---@param shape table  as the core's walk takes it
 function search.place(p, o, shape)
@@ -97,8 +97,8 @@ function search.place(p, o, shape)
   return core_search:answer(1)[1]
 end
 
--- By how much the candidate that needs least misses, and what would help. That is found by more searches, which many
--- questions at once are not worth: most points of a sweep's corner do not fit.
+-- How much memory the smallest candidate lacks, and which change would help. Finding that takes more searches, which
+-- does not pay for many questions at once: most points in the corner of a sweep do not fit.
 local function why_too_big(p, o, question, found, complete)
   local least, sizes = found.least, {}
   local text = ("none of %d candidates fits in %s of memory"):format(found.candidates,
@@ -121,7 +121,7 @@ local function answer(p, o, core_search, index, complete)
   local found = core_search:answer(index)
   local result = {
     candidates = found.candidates, feasible = found.feasible, complete = complete,
-    evaluated = not o.prune and found.evaluated or nil, -- with pruning it depends on the threads' luck
+    evaluated = not o.prune and found.evaluated or nil, -- with pruning it depends on thread timing
     model = question.model, system = question.system, gpus = question.gpus, global_batch = question.global_batch,
   }
   if o.kept then
@@ -143,7 +143,7 @@ local function answer(p, o, core_search, index, complete)
   return result
 end
 
--- Whether candidates are ranked by simulation: when asked to, and where a schedule has no closed form.
+-- Whether candidates are ranked by simulation: if asked to, or if a schedule has no closed form.
 local function simulates(p, o)
   for _, name in ipairs(p.schedules) do
     if not p.closed_forms[name] then
@@ -159,7 +159,7 @@ local function simulates(p, o)
   return o.simulate
 end
 
--- The results of all questions; idle: no walk.
+-- The results of all questions; idle: without a walk.
 local function ask(p, o, idle)
   local core_search <close> = new_core_search(p, o)
   local complete, results = not idle and shapes.all(p, o, core_search), {}
@@ -167,7 +167,7 @@ local function ask(p, o, idle)
   return results
 end
 
--- The strategies, the checked arguments and the problem of a question; whether it has many answers.
+-- The checked arguments and the problem of a question, and whether it has a list of answers.
 local function lay_out(given)
   local strategies = type(given) == "table" and given.strategy ~= nil and strategy.list(given.strategy)
     or { axes.asked(given) }
@@ -177,7 +177,7 @@ local function lay_out(given)
   return o, problem.of(o, strategies)
 end
 
---- As search.run, for what is part of another question: Ctrl-C stays to be seen by who asked that.
+--- search.run for use inside another question: leaves Ctrl-C for that question to handle.
 function search.within(given)
   local start = core.clock()
   local o, p, many = lay_out(given)
@@ -197,8 +197,7 @@ function search.within(given)
   return many and results or results[1]
 end
 
---- What a part of a search's shapes gives, for the process of a run under MPI that asked
--- (tperf/question/search/shapes).
+--- Walks a part of a search's shapes, for the process of a run under MPI that asked (tperf/question/search/shapes).
 ---@param given table    the question
 ---@param options table  of the walk
 ---@param part table     { index, of }
@@ -207,78 +206,88 @@ function search.part(given, options, part)
   return shapes.answer(p, options, part)
 end
 
---- Searches all ways to run a model on a machine.
+--- Ranks all ways to train a model on a system.
 ---@param given table
----  model, system      a name, a file or a table; system may be a list
----  gpus, global_batch   a number or a list; samples per iteration
----  strategy           a name, a list of names, or "all"; the best across them ("tensor", or the first that has the
----                     axes that are given)
+---  model              a name, a file or a table
+---  system             a name, a file or a table, or a list of them
+---  gpus               a number or a list
+---  global_batch       sequences per iteration
+---  strategy           a name, a list of names, or "all", which ranks them together (by default "tensor", or the first
+---                     strategy that has the axes given)
 ---  attention          "flash" (default), "unfused", "recompute", "summa"
----  seq                tokens, in place of the model's
+---  seq                tokens in a sequence, in place of the model's
 ---  rules              "default", "subramanian2024" or a table, see tperf.rules
----  micro_batch, pp, dp, panels   a number or a list: only these; any that divides
+---  micro_batch, pp, dp, panels   a number or a list to try; by default every number that divides
 ---  tp, tp1, tp2, cp   GPUs along each axis of the strategy, likewise
----  ep, etp            GPUs that experts are spread over, and that cut each (as tp, or 1), out of tp x cp x dp
----  shard              replicas that ZeRO shards over, likewise: fewer than all are hybrid shards (all)
+---  ep                 GPUs that experts are spread over, out of tp x cp x dp, likewise
+---  etp                GPUs that shard each expert, likewise (as tp, or 1)
+---  shard              replicas that ZeRO shards over, likewise: fewer than all are hybrid sharding (all)
 ---  fast               { tp =, dp = … }: only these placements
----  schedule           a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" }); one without,
----                     such as one's own, is ranked by simulation
+---  schedule           a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" }); a schedule
+---                     without one, such as a custom schedule, is ranked by simulation
 ---  pipeline_layout    Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in order
 ---  first_stage_layers, last_stage_layers  layers of the first and the last device; the others share the rest
----  account_for_embedding, account_for_loss  true: count as a layer when layers are dealt out to stages (false)
----  cp_kind            how context parallelism gets at keys: "all_gather" (default), "ring", "all_to_all", or a list
----  moe_dispatcher     how tokens come to their experts: "alltoall" (default), "allgather", "deepep" or "hybridep"
----  overlap_tp         what of tensor parallelism's collectives runs beside its products: "bulk" (default), "none",
+---  account_for_embedding, account_for_loss  true: embedding (loss) counts as a layer in the layout (false)
+---  cp_kind            how context parallelism exchanges keys: "all_gather" (default), "ring", "all_to_all", or a list
+---  moe_dispatcher     how tokens reach their experts: "alltoall" (default), "allgather", "deepep" or "hybridep"
+---  overlap_tp         overlap of tensor parallelism's collectives with its products: "bulk" (default), "none",
 ---                     "ring" (TransformerEngine's user buffers), "async" (PyTorch's), or a list
----  overlap_moe_a2a    true: passes overlap to hide each other's exchanges with experts (false)
----  delay_wgrad        true: experts' weight gradients wait until that is under way (false)
----  overlap_grad_reduce, overlap_param_gather   true: gradients are reduced beside the whole backward pass, weights
----                     gathered beside the forward pass, in buckets; false: beside nothing; as the software does
----  overlap_param_gather_with_optimizer_step   true: the first bucket's weights go beside the optimizer's step (false)
+---  overlap_moe_a2a    true: passes overlap to hide each other's expert all-to-alls (false)
+---  delay_wgrad        true: experts' weight gradients are delayed to hide the all-to-all (false)
+---  overlap_grad_reduce  true: gradients are reduced in buckets during the whole backward pass; false: no overlap (as
+---                     the software does)
+---  overlap_param_gather   true: weights are gathered during the forward pass; false: no overlap (as the software does)
+---  overlap_param_gather_with_optimizer_step   true: the first bucket's weights are gathered during the optimizer's
+---                     step (false)
 ---  bucket_size        parameters of a bucket (the larger of 40 million and a million for each replica)
 ---  ulysses            GPUs of context parallelism by all-to-all inside cp, likewise (1)
----  virtual_stages     chunks of layers on a device for schedules that interleave; those of { 2, 3, 4, 6, 8 } that deal
----                     the layers out evenly, or all where a schedule is asked for
+---  virtual_stages     chunks of layers per device for schedules that interleave; by default those of { 2, 3, 4, 6, 8 }
+---                     that deal the layers out evenly, or all of them if a schedule is given
 ---  zero               ZeRO stage 0 to 3, or a list (1)
 ---  recompute          "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---  sequence_parallel  true (default), false, or a list
----  recompute_modules  what selective recomputation runs again, one or a list of "core_attn", "moe_act", "layernorm",
----                     "mla_up_proj", "mlp", "moe", "shared_experts" (docs/memory.md); the scores of unfused attention
----  recompute_method   of full recomputation: "uniform" (default), groups of recompute_num_layers layers keep one
----                     input; "block", the first so many layers of each chunk; "every" so many (docs/memory.md)
----  recompute_num_layers   see there (1)
----  recompute_layers   an older name of it, under "uniform"
----  offload_layers     so many first layers of each chunk keep their activations in the host's memory (0)
----  offload_modules    whose inputs the host's memory keeps, one or a list of "attn_norm", "qkv_linear", "core_attn",
----                     "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
----  offload_optimizer  part of the optimizer's states that the host keeps and updates, 0 to 1 (0)
+---  recompute_modules  modules that selective recomputation reruns, one or a list of "core_attn", "moe_act",
+---                     "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts" (docs/memory.md); by default the
+---                     scores of unfused attention
+---  recompute_method   of full recomputation: "uniform" (default): each group of recompute_num_layers layers keeps one
+---                     input; "block": the first so many layers of each chunk; "every" so many (docs/memory.md)
+---  recompute_num_layers   number of layers for recompute_method (1)
+---  recompute_layers   older name of recompute_num_layers, under "uniform"
+---  offload_layers     number of first layers of each chunk whose activations are offloaded to the host (0)
+---  offload_modules    modules whose inputs are offloaded to the host, one or a list of "attn_norm", "qkv_linear",
+---                     "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
+---  offload_optimizer  part of the optimizer's states that the host holds and updates, 0 to 1 (0)
 ---  precision          of the layers' products: "bf16" (default), "fp16", "fp8-delayed", "fp8-current", "fp8-block",
 ---                     "mxfp8", "nvfp4", "fp8-tensorwise", "fp8-rowwise", or a table (docs/model.md, section 1.10)
 ---  optimizer          "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
----  weights, gradients   the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
----  master             "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
----  moments            dtype of the optimizer's moments; the optimizer's
----  loss               what cross-entropy keeps, as tperf.software says it (the software's, "in-place")
+---  weights, gradients   dtypes of weights and gradients in memory: "fp32", "bf16" … (docs/memory.md)
+---  master             "fp32", "bf16" or "none": the optimizer's copy of the weights; by default fp32 for shorter
+---                     weights
+---  moments            dtype of the optimizer's moments; by default the optimizer's
+---  loss               what cross-entropy keeps, see tperf.software (by default the software's, "in-place")
 ---  reserve            part of the memory to keep free (0)
----  data_overlap       false: data-parallel traffic waits for compute instead of hiding behind it (true)
----  reshard_after_forward   false: weights that ZeRO 3 gathered stay until the backward pass, of a pipeline until the
----                     last one, as torchtitan's fsdp_reshard_after_forward = "never" (true)
----  gradient_shard     true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)
----  peft               adapters beside frozen weights: { kind = "lora" or "qlora", rank … } (docs/finetuning.md)
+---  data_overlap       false: data-parallel traffic is not overlapped with compute (true)
+---  reshard_after_forward   false: weights that ZeRO 3 gathered are kept until the backward pass, in a pipeline until
+---                     the last one, like torchtitan's fsdp_reshard_after_forward = "never" (true)
+---  gradient_shard     true: the optimizer also keeps its shard of the gradients in fp32, as DeepSpeed does (false)
+---  peft               adapters on frozen weights: { kind = "lora" or "qlora", rank … } (docs/finetuning.md)
 ---  frozen             parts that are not trained: { "embedding", "head", "layers:1-20", "mlp" … }
 ---  packing            documents in a sequence: { mean = tokens } or { lengths = { … } }
----  objective          "next_token" (default) or "dpo": two sequences a sample, which a frozen reference sees, too
+---  objective          "next_token" (default) or "dpo": two sequences per sample, which a frozen reference model also
+---                     runs
 ---  reference          of "dpo": "resident" (default), or "precomputed" log-probabilities
----  top                how many configurations to return (10)
+---  top                number of configurations to return (10)
 ---  keep               "all": every candidate, feasible or not
----  where              function(configuration) -> boolean: which may be returned. Called only for those good enough to
----                     be; `candidates` and `feasible` count before it
----  infeasible, prune  true: let configurations that do not fit compete; false: evaluate what bounds rule out, too
----  simulate           true: rank by simulation, pass by pass, and not by the closed form; adds `simulated`
----  threads, progress  as many as processors that may be used; function(shapes done)
----  software           the training stack that runs them (see tperf.software): its name, a file or a table
----                     ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
----@return tperf.found|tperf.found[] result  a list of them, systems outermost, when gpus or system is a list
+---  where              function(configuration) -> boolean: keeps a configuration. It is called only for those good
+---                     enough to be returned; `candidates` and `feasible` count before it
+---  infeasible         true: also rank configurations that do not fit (false)
+---  prune              false: also time configurations that bounds rule out (true)
+---  simulate           true: rank by pass-by-pass simulation instead of the closed form; adds `simulated`
+---  threads            number of threads; by default all available processors
+---  progress           function(shapes): called with the number of shapes walked so far
+---  software           profile of the training stack (see tperf.software): its name, a file or a table
+---                     ("typical"); "none": the formulas alone, the default of rules without `typical_software`
+---@return tperf.found|tperf.found[] result  a list, systems outermost, if gpus or system is a list
 function search.run(given)
   local result = search.within(given)
   if not (result.complete or result[1] and result[1].complete) then core.interrupted() end

@@ -1,6 +1,6 @@
---- The pipelines that a search tries: how many stages, how the layers spread over them, and the schedule through its
--- closed form. A schedule's makespan is the busiest stage's work and a bubble, linear in one micro-batch's forward,
--- backward and weight-gradient time on a device (tperf/schedule says which schedules export it).
+--- The pipelines that a search tries: number of stages, distribution of the layers, and the schedule by its closed
+--- form: a makespan is the busiest stage's work plus a bubble that is linear in one micro-batch's forward, backward and
+--- weight-gradient times on a device (tperf/describe/schedule has those that do).
 local core = require "tperf.core"
 local check = require "tperf.base.check"
 local refusal = require "tperf.base.refusal"
@@ -12,14 +12,14 @@ local UNLIMITED = 2.0 ^ 53 -- micro-batches in flight
 
 local function has_closed_form(definition) return definition.closed_form and definition.in_flight and true or false end
 
---- Whether a schedule has a closed form, by name.
+--- Which schedules have a closed form: name -> boolean.
 function pipelines.closed_forms(names)
   local has = {}
   for _, name in ipairs(names) do has[name] = has_closed_form(schedule.get(name)) end
   return has
 end
 
---- The schedules whose bubble and activations have a closed form, sorted.
+--- The names of the schedules whose bubble and activations have a closed form, sorted.
 function pipelines.schedules()
   local names = {}
   for _, name in ipairs(schedule.names()) do
@@ -29,30 +29,30 @@ function pipelines.schedules()
   return names
 end
 
--- A makespan in F, B, D, W and O as one in F, B and W: a pair takes as long as its halves, less what it hides, which is
--- counted apart; and B = D + W.
+-- Converts a makespan in F, B, D, W and O to one in F, B and W: B = D + W, and an overlapped pair O takes as long as
+-- its halves; what it hides is counted separately.
 local function in_passes(form)
   local d, o = form.D or 0, form.O or 0
   return { forward = (form.F or 0) + o, backward = (form.B or 0) + o + d, weight_grad = (form.W or 0) - d }
 end
 
--- Where stages run in both directions, each device holds one and its mirror image, and every weight is kept twice.
+-- If stages run in both directions, each device holds a stage and its mirror image, so every weight is kept twice.
 local function weight_copies(definition)
   return definition.placement == "mirrored" and definition.stages_per_device == 1 and 2 or 1
 end
 
--- Whether stages go down the devices and back up.
+-- Whether stages go down the devices and back up (a V).
 local function is_folded(definition)
   return definition.placement == "mirrored" and definition.stages_per_device == 2
 end
 
--- Whether the core knows which device runs which chunk: in turn, or down the devices and back up.
+-- Whether the core knows which device runs which chunk: round-robin, or down the devices and back up.
 local function is_placed(definition, chunks)
   local placement = definition.placement
   return placement == "round_robin" or placement == "block" and chunks == 1 or is_folded(definition)
 end
 
--- The bubble for `microbatches`, in the times of a whole device, or nil where there is no closed form.
+-- The bubble for `microbatches`, in units of a whole device's times; nil without a closed form.
 local function bubble_at(definition, pp, chunks, microbatches)
   local p = { devices = pp, stages = pp * chunks, microbatches = microbatches, rules = {} }
   if definition.refuse and definition.refuse(p) then return nil end
@@ -65,7 +65,7 @@ local function bubble_at(definition, pp, chunks, microbatches)
   }
 end
 
--- What the number of micro-batches must be a multiple of, and at least, for the closed form to hold.
+-- The multiple and the minimum of the number of micro-batches for which the closed form holds.
 local function demands(definition, pp, chunks)
   local multiple = pp
   for _, n in ipairs { 1, 2 } do
@@ -86,14 +86,14 @@ local function in_flight(definition, pp, chunks)
   return list
 end
 
--- Micro-batches of which the head keeps something. In the last of several chunks of a device each goes back before the
--- next one comes, or while it comes where passes overlap.
+-- Micro-batches whose activations the head keeps. In the last of several chunks of a device, each runs backward before
+-- the next one arrives, or while it arrives if passes overlap.
 local function last_in_flight(list, several, overlapped)
   local n = list[#list]
   return several and n < UNLIMITED and (overlapped and 2 or 1) or n
 end
 
--- Of a schedule without a closed form the core knows bounds alone: no bubble, and one micro-batch in flight.
+-- For a schedule without a closed form the core only computes bounds: no bubble, and one micro-batch in flight.
 local function describe_bound(one, definition, pp, chunks)
   one.bounds, one.weight_copies, one.folded = true, weight_copies(definition), is_folded(definition)
   one.placed = is_placed(definition, chunks)
@@ -101,14 +101,14 @@ local function describe_bound(one, definition, pp, chunks)
   return one
 end
 
--- Of a device alone: every forward pass but the first beside the backward pass of the micro-batch before.
+-- A pipeline of one device: every forward pass except the first overlaps with the previous micro-batch's backward pass.
 local function describe_alone(one)
   one.pairs, one.pairs_each, one.in_flight, one.last_in_flight = -1, 1, { 2 }, 2
   return one
 end
 
--- One pipeline, or nil when the schedule has a closed form, but not for these sizes.
----@param alone_overlaps boolean  a device alone overlaps its passes
+-- One pipeline; nil if the schedule has a closed form, but not for these sizes.
+---@param alone_overlaps boolean  a single device overlaps its passes
 local function describe(name, number, pp, chunks, alone_overlaps)
   local one = {
     pp = pp, virtual_stages = chunks, schedule = number, bubble_forward = 0, bubble_backward = 0,
@@ -134,7 +134,7 @@ local function describe(name, number, pp, chunks, alone_overlaps)
   return one
 end
 
--- The numbers of chunks on a device that a schedule takes: its own, or the wanted ones from 2 on when it interleaves.
+-- The chunks per device that a schedule allows: its own number, or the wanted ones from 2 on if it interleaves.
 local function chunks_of(definition, wanted)
   if definition.stages_per_device then return { definition.stages_per_device } end
   if not definition.placement then return { 1 } end
@@ -145,7 +145,7 @@ local function chunks_of(definition, wanted)
   return list
 end
 
---- Refuses numbers of chunks on a device that none of these schedules takes.
+--- Refuses numbers of chunks per device that none of these schedules allows.
 ---@param names string[]  schedules
 ---@param wanted integer[]?
 function pipelines.check_chunks(names, wanted)
@@ -162,14 +162,14 @@ function pipelines.check_chunks(names, wanted)
   end
 end
 
--- The most stages that so many layers fill: those at the ends may hold embedding and head alone.
+-- The most stages that these layers fill: the first and last may hold only the embedding and the head.
 local function most_stages(layers, has_ends) return has_ends and layers + 2 or layers end
 
--- Part of the layers by which chunks may be uneven: a device that is done early waits, in every round, for the one with
--- a layer more. With less than this, spec/rerank_spec.lua finds the closed form within a hundredth of the simulation.
+-- How uneven chunks may be, as a part of the layers: in every round a device that finishes early waits for one with an
+-- extra layer. Below this, spec/rerank_spec.lua finds the closed form within 1 % of the simulation.
 local UNEVEN <const> = 0.1
 
--- Whether so many chunks have about as many layers each.
+-- Whether so many chunks have nearly equal numbers of layers.
 local function is_even(layers, chunks)
   return (layers + chunks - 1) // chunks * chunks < (1 + UNEVEN) * layers
 end
@@ -206,11 +206,11 @@ local function make(options)
   return core.pipelines(options.runs, options.has_ends, list, options.picked), described
 end
 
-local MOST_MADE <const> = 64 -- kept
+local MOST_MADE <const> = 64 -- in the cache
 
 local made, count = {}, 0
 
--- What decides pipelines, as text; nil: layers are dealt out by a function.
+-- The options that decide the pipelines, as a cache key; nil if a function deals the layers out.
 local function key_of(options)
   if options.deal then return nil end
   local words = {
@@ -226,16 +226,16 @@ end
 
 --- All pipelines of a search.
 ---@param options table  pps = list of sizes, schedules = list of names, virtual_stages = list, layers, runs = list of
----  { kind, layers }, has_ends, even = only chunks with about as many layers each; deal: as pipeline_layout.of
----  returns it; alone_overlaps: where pp is 1, the passes of neighbouring micro-batches overlap; picked: as
----  tperf.describe.arch.recompute says
----@return userdata made, table described  for the core; and { pp, virtual_stages, schedule = name } of each
+---  { kind, layers }, has_ends, even = only chunks with nearly equal numbers of layers; deal: of pipeline_layout.of;
+---  alone_overlaps: if pp is 1, the passes of neighbouring micro-batches overlap; picked: see
+---  tperf.describe.arch.recompute
+---@return userdata made, table described  the core's pipelines; and { pp, virtual_stages, schedule = name } of each
 function pipelines.make(options)
   local key = key_of(options)
   local known = key and made[key]
   if not known then
     known = { make(options) }
-    known.of = {} -- so that no other definition is found in the place of one of these
+    known.of = {} -- keeps the definitions alive: the key holds their addresses
     for i, name in ipairs(options.schedules) do known.of[i] = schedule.get(name) end
     if count == MOST_MADE then made, count = {}, 0 end
     if key then made[key], count = known, count + 1 end
@@ -243,10 +243,10 @@ function pipelines.make(options)
   return known[1], known[2]
 end
 
---- Why a schedule makes no pipeline of these sizes.
+--- Why a schedule has no pipeline of these sizes.
 ---@param name string  the schedule
 ---@param pp integer
----@param wanted integer?  chunks on a device; any
+---@param wanted integer?  chunks per device; nil for any
 ---@param layers integer
 ---@return string
 function pipelines.why_none(name, pp, wanted, layers)
@@ -266,7 +266,7 @@ function pipelines.why_none(name, pp, wanted, layers)
     .. "layers; %s"):format(name, chunks, pp, chunks * pp, layers, remedy)
 end
 
---- The names of a search's `schedule` argument: a name, a list, or "any" that has a closed form.
+--- The schedule names of a search's `schedule` argument: a name, a list, or "any" that has a closed form.
 function pipelines.names(value)
   if value == "any" then return pipelines.schedules() end
   local list, seen, all = {}, {}, schedule.names()

@@ -1,16 +1,16 @@
---- Ranks what a search found by simulation. The core has ranked candidates by a lower bound of what a simulation of
--- their schedule takes (tperf_iteration_least, include/tperf/plan.h); they are simulated in that order until no bound
--- is below the worst simulation that still counts.
+--- Ranks the candidates of a search by simulation. The core has ranked them by a lower bound of their simulated time
+-- (tperf_iteration_least, include/tperf/plan.h); they are simulated in that order until no bound is below the worst
+-- simulated time that still counts.
 local configuration = require "tperf.question.configuration"
 local refusal = require "tperf.base.refusal"
 local simulate = require "tperf.question.train.simulate"
 
 local rerank = {}
 
---- How many candidates a search keeps for this first, and at most; each takes about a millisecond.
+--- How many candidates a search keeps for this, at first and at most; each takes about a millisecond.
 rerank.FIRST, rerank.MOST = 64, 4096
 
--- One candidate, simulated; nil where its schedule cannot run it, or its memory does not suffice after all.
+-- One candidate, simulated; nil if its schedule cannot run it or it does not fit after all.
 local function simulated(p, o, question, item, describe)
   local c, network = describe(p, o, question, item)
   c.stages = configuration.stages(question, network, item)
@@ -29,14 +29,14 @@ local function before(a, b)
   return a.place < b.place
 end
 
---- The best by simulation.
+--- The best candidates by simulation.
 ---@param p table         the search's problem
 ---@param o table         its checked arguments
 ---@param question table
 ---@param found table     the core's answer, ranked by the bound
 ---@param describe fun(p: table, o: table, question: table, item: table): table, userdata  an item's configuration
 ---  and network
----@return table[] configurations  the best o.top, best first
+---@return table[] configurations  at most o.top, best first
 ---@return boolean proven  no candidate that the core left out could be among them
 function rerank.best(p, o, question, found, describe)
   local list = {}

@@ -1,4 +1,4 @@
---- Whether the rows of a search's answer fit into the memory that is left.
+--- Whether the rows of a search's result fit into the memory limit.
 local core = require "tperf.core".search
 local check = require "tperf.base.check"
 local shapes = require "tperf.question.search.shapes"
@@ -6,10 +6,10 @@ local units = require "tperf.base.units"
 
 local search_room = {}
 
--- Bytes of a row of the answer: at least, as spec/memory_limit_spec.lua measures.
+-- Lower bound of the bytes of a row of the result, measured by spec/memory_limit_spec.lua.
 local ROW_BYTES <const> = 1400
 
--- How many rows the answer has: what the core counts without timing anything. nil when interrupted.
+-- The number of rows of the result, which the core counts without timing anything; nil if interrupted.
 local function count_rows(p, o, new_core_search)
   local options = { top = 1, threads = o.threads, prune = true, memory_only = true, fast = o.fast }
   local core_search <close> = new_core_search(p, options)
@@ -23,8 +23,8 @@ local function count_rows(p, o, new_core_search)
   return rows
 end
 
---- Refuses an answer that cannot fit before the walk for it. false when interrupted.
----@param p table  as problem.of makes it
+--- Refuses a result that cannot fit, before walking for it. Returns false if interrupted.
+---@param p table  of problem.of
 ---@param o table  checked arguments
 ---@param new_core_search fun(p: table, options: table): userdata
 function search_room.check(p, o, new_core_search)

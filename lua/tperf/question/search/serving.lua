@@ -13,9 +13,9 @@ local strategy = require "tperf.describe.strategy"
 
 local search = {}
 
-local TOLERANCE <const> = 0.02 -- of the rate of one group of replicas, from which their number is guessed
-local TOO_FEW <const> = 8 -- more groups to try than guessed
-local CLOSED <const> = 4 -- requests for each in flight, of a point of the Pareto front
+local TOLERANCE <const> = 0.02 -- of the rate of one group of ranks, from which the number of groups is guessed
+local TOO_FEW <const> = 8 -- groups to try beyond the guess
+local CLOSED <const> = 4 -- requests per request in flight, for a point of the Pareto front
 
 local some = check.integer { min = 1, max = 1 << 20 }
 local function sizes(default)
@@ -52,7 +52,7 @@ end)
 local REFUSED <const> = { replicas = "there are as many as 'rate' needs", keep = "ask tperf.serve for it",
   prefill = "pools are not looked for: ask tperf.serve", decode = "pools are not looked for: ask tperf.serve" }
 
--- What is looked for, and what tperf.serve is asked besides.
+-- Splits the arguments into those of the search and those of tperf.serve.
 local function read(given)
   if type(given) ~= "table" then check.fail("tperf.search_serving needs a table, got %s", check.show(given)) end
   local s = axes.asked(given, true)
@@ -86,8 +86,8 @@ local function read(given)
   return o, q
 end
 
--- Sets what one group serves; notes why none of it is. A larger limit of requests that changes nothing, for so many
--- never run, is no deployment of its own.
+-- Sets the rate that one group serves; notes why it serves none. A larger max_num_seqs that changes nothing, because so
+-- many requests never run at once, is not a deployment of its own.
 local function take_rate(d, found, o, reasons, before)
   if found.rate == 0 then
     reasons[#reasons + 1] = found.reason
@@ -102,8 +102,8 @@ local function take_rate(d, found, o, reasons, before)
   return true
 end
 
--- The least number of groups that serve the rate: from the guess down while that holds, else up. Several groups see a
--- smoother load than one, and the last of them a part of it.
+-- The least number of groups that serve the rate: downwards from the guess while that holds, else upwards. Several
+-- groups see a smoother load than one, and the last may have capacity to spare.
 local function size(d, q, o)
   local function at(groups)
     local asked = deployments.question(q, d, groups)
@@ -127,7 +127,7 @@ local function size(d, q, o)
   return d
 end
 
--- Fewer GPUs, then more rate to spare, then smaller sizes.
+-- Orders by fewer GPUs, then more spare rate, then smaller sizes.
 local function better(q)
   local order = table.move(q.strategy.axis_names, 1, #q.strategy.axis_names, 1, {})
   order = table.move({ "pp", table.unpack(deployments.LIMITS) }, 1, 3, #order + 1, order)
@@ -142,7 +142,7 @@ local function better(q)
   end
 end
 
--- Sizes those that may be among the best `top`, the most promising first.
+-- Sizes the deployments that may be among the best `top`, the most promising first.
 local function sized(list, q, o, tell)
   for _, d in ipairs(list) do d.gpus = d.guess * d.of.gpus end
   local found, order = {}, better(q)
@@ -175,8 +175,8 @@ local function point(d, one, concurrency)
   return p
 end
 
---- Closed loops of a deployment, from a lone request up to what runs at a time.
----@param one table  what tperf.serve is asked of it
+--- Closed-loop runs of a deployment, from one request in flight up to max_num_seqs.
+---@param one table  the question to tperf.serve
 ---@param d table    the deployment
 function search.closed_loops(one, d)
   local points = {}
@@ -210,30 +210,31 @@ local function most_common(reasons)
   return best
 end
 
---- The deployments that serve a rate within limits, on the fewest GPUs first: sizes of the strategy's axes, ranks that
---- share experts, the engine's limits, and as many replicas as the rate needs. What one group of ranks serves is found
---- by bisection (tperf.saturation), and their number by simulating them all behind the router.
+--- The deployments that serve a rate within limits, fewest GPUs first. Searches the sizes of the strategy's axes, ranks
+--- that share experts, the engine's limits, and the number of replicas that the rate needs. The rate of one group of
+--- ranks is found by bisection (tperf.saturation), the number of groups by simulating them all behind the router.
 ---@param given table
 ---  rate                    requests a second, of the whole deployment
----  gpus                    the most GPUs (1,024)
----  strategy                how layers are cut: "tensor" (default), "context", "stationary", one of your own
----  tp, cp, ulysses, tp1, tp2   its axes, a size or a list: powers of 2 within a fast domain
----  ep, etp                 the same with experts: powers of 2 up to all GPUs; as tp
+---  gpus                    most GPUs (1,024)
+---  strategy                how layers are sharded: "tensor", "context", "stationary" or a custom strategy; by default
+---                          the first that has the axes given
+---  tp, cp, ulysses, tp1, tp2   sizes of its axes, each a size or a list; by default powers of 2 within a fast domain
+---  ep, etp                 likewise for experts; by default powers of 2 up to all GPUs, and tp's
 ---  pp                      a size or a list (1)
----  attention_dp            ranks that share experts, a size or a list (what ep makes of them)
+---  attention_dp            ranks that share experts, a size or a list (as follows from ep)
 ---  max_num_seqs            a size or a list ({ 256, 1024 })
 ---  max_num_batched_tokens  a size or a list ({ 2048, 8192 })
----  top                     how many to return (10)
----  count                   requests of a run, the least (1,000)
----  pareto                  whether to find the Pareto front, too; without a rate it alone (false)
---- and what tperf.serve takes: slo, the limits; model, system, prompt, output …; load says how arrivals are spread
---- (process, cv, burst), engine has what is not looked for
----@return table deployments  the best first: { strategy, its axes' sizes, pp, attention_dp = ranks of a group, replicas
+---  top                     number of deployments to return (10)
+---  count                   minimum number of requests of a run (1,000)
+---  pareto                  whether to find the Pareto front, too; without a rate, only that (false)
+--- and the arguments of tperf.serve: slo, the limits; model, system, prompt, output …; load the spread of
+--- arrivals (process, cv, burst), engine the settings that are not searched
+---@return table deployments  best first: { strategy, its axes' sizes, pp, attention_dp = ranks of a group, replicas
 ---  = all ranks, gpus, max_num_seqs, max_num_batched_tokens, saturation_rate = of one group of ranks, served =
----  tperf.serve's answer at the rate }; with
----  candidates  how many were tried
----  pareto      the closed loops that no other beats both in tokens per second and user and per GPU: the same of one
----              group, with concurrency, per_user and per_gpu
+---  tperf.serve's result at the rate }; with
+---  candidates  number tried
+---  pareto      the Pareto front of tokens per second per user and per GPU, of closed-loop runs of one group: the same
+---              fields with concurrency, per_user and per_gpu
 ---  reason      why there are none
 function search.run(given)
   local o, q = read(given)

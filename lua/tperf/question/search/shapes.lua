@@ -1,17 +1,17 @@
---- The shapes of one large search on all processes of a run under MPI: each walks a part of them, and the first puts
---- what they find together, in the search's total order.
+--- Splits the shapes of one large search among all processes of a run under MPI: each walks a part of them, and the
+--- first process merges the results in the search's total order.
 local pool = require "tperf.question.ranks.pool"
 local search_walk = require "tperf.question.search.walk"
 
 local shapes = {}
 
-local FEWEST <const> = 1024 -- shapes that pay for laying the problem out once more in each process
-local PARTS <const> = 4     -- for each process: parts differ in how much of them can fit
+local FEWEST <const> = 1024 -- shapes for which it pays to lay out the problem again in each process
+local PARTS <const> = 4     -- for each process: parts differ in how many of their shapes fit
 
--- Of the walk's options, those that decide what it keeps.
+-- The options of the walk that decide what it keeps.
 local OPTIONS <const> = { "kept", "top", "threads", "prune", "keep", "infeasible", "memory_only", "fast" }
 
--- What others are told: the question as it was asked, without what is of this process alone.
+-- The message to other processes: the question as it was asked, without what concerns this process only.
 local function asked(p, o)
   local args, options = {}, {}
   for name, value in pairs(p.asked) do args[name] = name ~= "progress" and value or nil end
@@ -19,9 +19,9 @@ local function asked(p, o)
   return args, options
 end
 
---- How many parts a search is cut into; nil where it is walked here alone: it is small, or functions of the script's
---- own decide in it.
----@param p table  as problem.of makes it, with `asked`
+--- The number of parts into which a search is cut; nil if this process walks it alone because it is small, or because
+--- a script's own functions decide in it.
+---@param p table  of problem.of, with `asked`
 ---@param o table  checked arguments
 ---@return integer?
 function shapes.parts(p, o)
@@ -33,7 +33,7 @@ function shapes.parts(p, o)
   return math.min(PARTS * pool.size(), count)
 end
 
---- Walks all shapes of a search, cut into so many parts. false when interrupted.
+--- Walks all shapes of a search in `parts` parts. Returns false if interrupted.
 ---@return boolean
 function shapes.walk(p, o, core_search, parts)
   local args, options = asked(p, o)
@@ -63,11 +63,11 @@ function shapes.walk(p, o, core_search, parts)
   return pool.run(units)
 end
 
---- Walks a part in another process than the one that asked.
+--- Walks a part, in a process other than the one that asked.
 ---@param p table        the problem of the unit's arguments
 ---@param o table        the unit's options
 ---@param part table
----@return table? answers  of all questions, and `shapes`, how many there were; nil when interrupted
+---@return table? answers  of all questions, with `shapes`, the number walked; nil if interrupted
 function shapes.answer(p, o, part)
   p.refused = {}
   local core_search <close> = search_walk.new(p, o)
@@ -78,7 +78,7 @@ function shapes.answer(p, o, part)
   return answers
 end
 
---- Walks all shapes of a search, on all processes of a run under MPI if that pays. false when interrupted.
+--- Walks all shapes of a search, on all processes of a run under MPI if that pays. Returns false if interrupted.
 ---@return boolean
 function shapes.all(p, o, core_search)
   local parts = shapes.parts(p, o)

@@ -1,5 +1,5 @@
---- The shapes of a search: every size of a strategy's axes, and every micro-batch, that some question allows.
--- docs/model.md section 7. The core walks what is left: pipelines, placements, panels.
+--- The shapes of a search: every size of a strategy's axes and every micro-batch that some question allows.
+-- docs/model.md section 7. The core walks the rest: pipelines, placements, panels.
 local divisors = require "tperf.base.divisors"
 local nearest = require "tperf.base.nearest"
 local stated = require "tperf.describe.model.stated"
@@ -7,7 +7,7 @@ local strategy = require "tperf.describe.strategy"
 
 local space = {}
 
-local MOST_TOKENS = 1 << 53 -- exactly representable; no GPU holds as many
+local MOST_TOKENS = 1 << 53 -- exactly representable; no GPU holds that many
 
 local function divides_any(n, questions)
   for _, q in ipairs(questions) do
@@ -16,7 +16,7 @@ local function divides_any(n, questions)
   return false
 end
 
--- One question for each number of GPUs: on which system they are asked decides no size. The batch is one for all.
+-- One question for each number of GPUs: sizes do not depend on the system. All questions share one batch.
 local function of_each_count(questions)
   local seen, list = {}, {}
   for _, q in ipairs(questions) do
@@ -49,8 +49,8 @@ local function contains(list, value)
   return false
 end
 
--- What of the GPUs the axes before one take: `product` of those that multiply them; `folded` by the axes that fold over
--- the same as this one, out of `over`.
+-- The GPUs that the axes before `axis` take: `product` of those that multiply; `folded` by the axes that fold over the
+-- same axes as this one, out of `over`.
 local function taken_by(s, axis, sizes)
   local product, folded, over = 1, 1, 1
   for i, other in ipairs(s.axes) do
@@ -65,14 +65,14 @@ local function taken_by(s, axis, sizes)
   return product, folded, over
 end
 
--- The sizes of an axis to look at: those that were asked for, or that a strategy wants tried, or all candidates.
+-- The sizes of an axis to try: those asked for, else those that the strategy suggests, else all candidates.
 local function sizes_to_try(axis, fixed, candidates, model, share, rules)
   local asked = fixed[axis.name]
   if not asked then return axis.tries and axis.tries(model, share, rules) or candidates end
   return asked
 end
 
--- A function that tells whether a size divides what an axis takes GPUs from, for some question.
+-- Returns a test whether a size divides the GPUs that are left for an axis, in some question.
 local function divider(s, axis, sizes, questions)
   local product, folded, over = taken_by(s, axis, sizes)
   if not axis.folds then
@@ -87,9 +87,9 @@ local function divider(s, axis, sizes, questions)
   end
 end
 
--- Calls visit(sizes, share) for every combination of the strategy's axes that divides a question's GPUs, keeps to
--- `fixed` (axis name -> list of allowed sizes) and that the strategy admits. Adds to `refused` why sizes were not
--- admitted.
+-- Calls visit(sizes, share) for every combination of sizes of the strategy's axes that divides some question's GPUs,
+-- respects `fixed` (axis name -> list of allowed sizes) and is admitted by the strategy. Appends to `refused` why sizes
+-- were not admitted.
 local function each_size(s, model, rules, questions, fixed, refused, visit)
   local candidates = gpu_divisors(questions)
   local share, sizes = { micro_batch = 1, seq = model.seq }, {}
@@ -117,8 +117,8 @@ local function each_size(s, model, rules, questions, fixed, refused, visit)
   descend(1)
 end
 
--- What a data-parallel replica may run per iteration with these axes, for every pipeline size and over all questions,
--- as a set.
+-- The set of batches per iteration that a data-parallel replica may have with these axes, over all pipeline sizes and
+-- questions.
 local function replica_batches(s, sizes, pps, questions)
   local set, product, ways = {}, s.grid:gpus(sizes), s.grid:batch(sizes)
   for _, q in ipairs(product and questions or {}) do
@@ -153,7 +153,7 @@ local function micro_batches(replicas, shards, model, rules, fixed)
   return list
 end
 
---- In words, which sizes of an axis a strategy admits near the one that `share` has, which it does not.
+--- Words for the sizes of an axis that a strategy admits nearest to the one in `share`, which it does not admit.
 ---@return string
 function space.nearest_sizes(axis, model, share, rules)
   local wrong = share[axis.name]
@@ -165,9 +165,9 @@ function space.nearest_sizes(axis, model, share, rules)
   return text
 end
 
---- Whether a strategy with options admits these sizes under a variant's, which each_shape does not know.
+--- Whether a strategy admits these sizes with a variant's options, which each_shape does not consider.
 function space.admits(s, model, rules, sizes, variant, refused)
-  local matters = false -- quiet options do where they were asked for
+  local matters = false -- quiet options only matter if they were asked for
   for name, option in pairs(s.options) do matters = matters or not option.quiet or variant[name] ~= nil end
   if not matters then return true end
   local share = strategy.share(s, model, 1, {}, rules, variant)
@@ -183,8 +183,8 @@ function space.admits(s, model, rules, sizes, variant, refused)
   return true
 end
 
---- The pipeline sizes that divide some question's GPUs: those that divide the layers, or all up to their number where
---- the rules let stages differ. wanted: a list, or nil for any.
+--- The pipeline sizes that divide some question's GPUs: divisors of the layers, or any size up to their number if the
+--- rules let stages differ. wanted: a list, or nil for any.
 function space.pipeline_sizes(model, rules, questions, wanted)
   local list = {}
   for _, pp in ipairs(gpu_divisors(questions)) do
@@ -195,8 +195,8 @@ function space.pipeline_sizes(model, rules, questions, wanted)
   return list
 end
 
---- Calls visit(sizes, micro_batches, panels) for the shapes of one strategy, until it returns true. pps: the pipeline
---- sizes; fixed: micro_batch, panels, and axes' names -> list of allowed values.
+--- Calls visit(sizes, micro_batches, panels) for the shapes of one strategy until it returns true. pps: the pipeline
+--- sizes; fixed: micro_batch, panels and axes' names -> list of allowed values.
 function space.each_shape(s, model, rules, questions, pps, fixed, refused, visit)
   questions = of_each_count(questions)
   each_size(s, model, rules, questions, fixed, refused, function(sizes, share)

@@ -1,12 +1,12 @@
---- The walk over all shapes of a search: laid out here, some hundred at a time, and walked by the core.
+--- The walk over all shapes of a search: laid out here in batches, walked by the core.
 local core = require "tperf.core".search
 local space = require "tperf.question.search.space"
 
 local search_walk = {}
 
-local SHAPES_AT_ONCE = 256 -- laid out before the core walks them
+local SHAPES_AT_ONCE = 256 -- shapes in a batch
 
---- A search of the core's; accept(question, found), if given, may refuse what would be kept.
+--- Creates a search of the core; accept(question, found), if given, may reject a candidate that would be kept.
 function search_walk.new(p, o, accept)
   local fast = o.fast or {}
   return core.new({
@@ -16,8 +16,8 @@ function search_walk.new(p, o, accept)
   }, p.rules, p.training, p.pipelines, p.questions, p.zero, p.fixed.dp, accept, p.software)
 end
 
--- Calls add(shape) for the micro-batches of one size of the axes. Once one of them is hopeless, the larger ones are
--- added without being laid out, to be counted.
+-- Calls add(shape) for the micro-batches of one combination of sizes. Once one of them is hopeless, the larger ones are
+-- added without a layout, only to be counted.
 local function add_micro_batches(core_search, network, shape_of, micro_batches, add)
   local hopeless
   for _, micro_batch in ipairs(micro_batches) do
@@ -29,8 +29,8 @@ local function add_micro_batches(core_search, network, shape_of, micro_batches, 
   return false
 end
 
--- Whether a variant repeats the one before: where one GPU has all features, there is no stream to cut by tokens or not.
--- Blocks of one's own may look at the flag whatever the sizes.
+-- Whether a variant repeats the one before: without tensor parallelism there is nothing for sequence parallelism to
+-- shard. Custom blocks may read the flag whatever the sizes.
 local function repeats(p, s, sizes, variant)
   for _, name in ipairs(variant.other) do
     local option = s.options[name]
@@ -43,11 +43,11 @@ local function repeats(p, s, sizes, variant)
   return false
 end
 
--- Which of `of` parts a series of shapes is in, scattered: neighbours are alike.
+-- The part, out of `of`, that a series of shapes belongs to: scattered, because neighbours are alike.
 local function part_of(series, of) return (series * 2654435761 >> 16 & 0xffff) % of + 1 end
 
--- Calls visit(number of the strategy, sizes, variant's number, micro_batches, panels) for each series of shapes, those
--- that differ only in the micro-batch, until it returns true; part: { index, of }, or nil for all.
+-- Calls visit(strategy's index, sizes, variant's index, micro_batches, panels) for each series of shapes, which differ
+-- only in the micro-batch, until it returns true. part: { index, of }, or nil for all.
 local function each_series(p, refused, part, visit)
   local series = 0
   for number, s in ipairs(p.strategies) do
@@ -68,17 +68,17 @@ local function each_series(p, refused, part, visit)
   end
 end
 
---- How many shapes a search has, none of them laid out.
----@param refused string[]  gets the reasons why sizes are not admitted
+--- The number of shapes of a search, without laying them out.
+---@param refused string[]  receives the reasons why sizes are not admitted
 function search_walk.count(p, refused)
   local count = 0
   each_series(p, refused, nil, function(_, _, _, micro_batches) count = count + #micro_batches end)
   return count
 end
 
---- Lays out the shapes of all strategies, or of a part { index, of } of them, and walks them, some hundred at a time.
----@return boolean complete  false when interrupted
----@return integer done      shapes
+--- Lays out the shapes of all strategies, or of a part { index, of } of them, and walks them in batches.
+---@return boolean complete  false if interrupted
+---@return integer done      number of shapes walked
 function search_walk.some(p, o, core_search, part)
   local shapes, complete, done = {}, true, 0
   local function flush()

@@ -1,16 +1,16 @@
---- What a simulated run takes: memory, GPUs paid for from the first arrival to the last token, energy of their steps.
+--- Memory, cost and energy of a simulated run: GPUs are paid for from the first arrival to the last token.
 local bill = {}
 
 local HOUR <const>, MILLION <const> = 3600, 1e6
 
--- Bytes on a GPU: what the engine holds before it serves, and what is left for the cache.
+-- Bytes on a GPU: what the engine holds before it serves, and the cache.
 local function memory_of(pool)
   local m, e = pool.held.memory, pool.o.engine
   return { weights = m.weights, buffers = math.max(m.buffers, m.logits), capacity = m.capacity,
     cache = (e.num_blocks or 0) * e.block_size * m.token + e.max_num_seqs * m.request }
 end
 
--- Joules of a pool whose engines were in steps for so many seconds, summed over them.
+-- Joules of a pool whose engines were in steps for `busy` seconds, summed over engines.
 local function energy_of(pool, busy)
   local power = pool.held.system.accelerator.power
   return power and power * pool.gpus / pool.o.replicas / pool.o.ranks * busy
@@ -21,13 +21,13 @@ local function price_of(pool, o)
   return price and price * pool.gpus
 end
 
--- The sum over the pools that there are; nil where one does not know it.
+-- The sum over the pools; nil if a value is missing.
 local function sum(decode, prefill)
   if not prefill then return decode end
   return decode and prefill[1] and decode + prefill[1]
 end
 
---- Adds memory, throughput_per_gpu, cost and energy_per_token to an answer, where steps are priced from a model.
+--- Adds memory, throughput_per_gpu, cost and energy_per_token to a result, if steps are priced from a model.
 ---@param r table  with gpus, busy and prefill_busy, seconds in steps summed over engines
 ---@param o table  checked arguments
 ---@param decode table  the pool that decodes, or the only one

@@ -1,4 +1,4 @@
---- tperf.load_curve: how a deployment answers at one rate after another, up to what it can serve. docs/serving.md.
+--- tperf.load_curve: a deployment's latency at increasing rates, up to its capacity. docs/serving.md.
 local check = require "tperf.base.check"
 local progress = require "tperf.base.progress"
 local saturation = require "tperf.question.serve.saturation"
@@ -11,21 +11,21 @@ local own = {
   points = check.integer { min = 2, max = 1000, default = 12 },
   count = check.integer { min = 100, max = 1 << 30, default = 1000 },
 }
-local CAPACITY <const> = 0.02 -- how exactly the largest rate is found
+local CAPACITY <const> = 0.02 -- relative precision of the largest rate
 
--- Rates that come closer to one another towards the largest, where latencies rise.
+-- Rates that become denser towards the largest, where latencies rise.
 local function spread(most, points)
   local rates = {}
   for i = 1, points do rates[i] = most * (1 - (1 - i / points) ^ 1.5) end
   return rates
 end
 
---- Latency against load: a run for each rate, drawing the same requests.
----@param given table  as tperf.serve takes it, but that load says only how arrivals are spread (process, cv, burst);
----  rates   requests a second; by default `points` of them up to what is served without waits that grow
----  points  how many (12)
----  count   requests of a run, the least (1,000); as many as come while a request is answered 20 times, if more
----@return table[] rows  { rate, served = tperf.serve's answer }
+--- Latency against load: one run for each rate, all drawing the same requests.
+---@param given table  as for tperf.serve, except that load gives only the spread of arrivals (process, cv, burst);
+---  rates   requests a second; by default `points` rates up to the largest at which waits do not grow
+---  points  number of rates (12)
+---  count   minimum number of requests of a run (1,000); more if more arrive in 20 times a request's latency
+---@return table[] rows  { rate, served = tperf.serve's result }
 function curve.run(given)
   if type(given) ~= "table" then check.fail("tperf.load_curve needs a table, got %s", check.show(given)) end
   local q, mine = {}, {}

@@ -8,35 +8,35 @@ local serving = require "tperf.question.infer.deployment"
 
 local deployments = {}
 
---- What of the engine is looked for.
+--- The engine settings that are searched.
 deployments.LIMITS = { "max_num_seqs", "max_num_batched_tokens" }
 
--- What of a question decides nothing about sizes.
+-- Arguments that sizes do not depend on.
 local USUAL <const> = {
   attention = "flash", prompt = 1, generate = 1, weight_dtype = "bf16", kv_dtype = "bf16", compute_dtype = "bf16",
   sequence_parallel = false, reserve = 0.1,
 }
 
---- 1, 2, 4 … up to `most`.
+--- The powers of two up to `most`: 1, 2, 4 …
 function deployments.doublings(most)
   local list = { 1 }
   while list[#list] * 2 <= most do list[#list + 1] = list[#list] * 2 end
   return list
 end
 
--- The sizes of an axis to look at after those before it, c: those asked for; where none are, as the axis has it, or
--- powers of 2: of axes that experts alone are spread over as far as the GPUs go, of others within a fast domain.
+-- The sizes of an axis to try after those of the axes before it, c: those asked for, else the axis's own, else powers
+-- of 2: up to all GPUs for axes that only spread experts, within a fast domain for others.
 local function tried(o, p, axis, c, used)
   if o[axis.name] then return o[axis.name] end
   local share = serving.share(p, c)
   if axis.default or not axes.shows(axis, 0) then return { axes.default(axis, p.model, share, p.rules) } end
   if axes.spreads(axis) then return deployments.doublings(p.model.experts and o.gpus or 1) end
   if axis.tries then return axis.tries(p.model, share, p.rules) end
-  if axes.cuts(axis, "batch") then return { 1 } end -- more of these are replicas
+  if axes.cuts(axis, "batch") then return { 1 } end -- a larger size would be more replicas
   return deployments.doublings(math.min(p.system.network.fast.domain, o.gpus) // used)
 end
 
--- A group of ranks of these sizes, or nil where they are none.
+-- The group of ranks of these sizes; nil if they form none.
 local function group_of(o, p, c, pp)
   local ranked = { pp = pp, replicas = 1 }
   for name, size in pairs(c) do ranked[name] = size end
@@ -57,7 +57,7 @@ local function is_asked(list, value)
   return false
 end
 
--- Groups of ranks that are admitted: { sizes = of the axes by name, pp, ranks, gpus }.
+-- The admitted groups of ranks: { sizes = of the axes by name, pp, ranks, gpus }.
 local function groups_of(o, q)
   local given = { model = q.model, system = q.system, rules = q.rules, strategy = q.strategy }
   for name, value in pairs(USUAL) do given[name] = value end
@@ -82,9 +82,9 @@ local function groups_of(o, q)
   return list
 end
 
---- Every deployment: a group's sizes, and the limits of its engines.
----@param o table  gpus; sizes to try, lists by the names of axes, pp, attention_dp and of LIMITS
----@param q table  what tperf.serve is asked besides, with the strategy
+--- Every deployment: a group's sizes combined with the limits of its engines.
+---@param o table  gpus; sizes to try, as lists by the names of axes, pp, attention_dp and LIMITS
+---@param q table  the other arguments of tperf.serve, with the strategy
 ---@return table[] deployments  with `of`, the group of ranks: { sizes, pp, ranks, gpus }
 function deployments.all(o, q)
   local list = {}
@@ -101,13 +101,13 @@ function deployments.all(o, q)
   return list
 end
 
---- What tperf.serve is asked about so many groups of a deployment's ranks.
+--- The question to tperf.serve about `groups` groups of a deployment's ranks.
 function deployments.question(q, d, groups)
   local one = { engine = {} }
   for name, value in pairs(q) do
     if name ~= "engine" then one[name] = value end
   end
-  one.strategy = q.strategy.name -- other processes know it by its name
+  one.strategy = q.strategy.name -- other processes look it up by name
   for name, size in pairs(d.of.sizes) do one[name] = size end
   one.pp, one.replicas = d.pp, d.of.ranks * groups
   for name, value in pairs(q.engine) do one.engine[name] = value end
@@ -115,7 +115,7 @@ function deployments.question(q, d, groups)
   return one
 end
 
---- "tp, etp, ep and pp": what is looked for.
+--- "tp, etp, ep and pp": the sizes that are searched.
 function deployments.named(q)
   local names = {}
   for _, axis in ipairs(q.strategy.axes) do

@@ -1,4 +1,4 @@
---- Which engine serves: a profile of software/ with what it adds to the work of the GPU. docs/serving.md.
+--- The serving engine: a profile of software/ and the times that its host adds. docs/serving.md.
 local check = require "tperf.base.check"
 local catalogue = require "tperf.base.catalogue"
 local software = require "tperf.describe.software"
@@ -15,12 +15,12 @@ local host = {}
 for _, name in ipairs(HOST) do host[name] = seconds end
 engine.host_checker = check.record_of(host, { optional = true })
 
--- "1.10" comes behind "1.9".
+-- A sort key of versions: "1.10" comes after "1.9".
 local function release_of(name)
   return (name:gsub("%d+", function(digits) return ("%08d"):format(math.tointeger(tonumber(digits)) or 0) end))
 end
 
--- "vllm" is the newest release of it that software/ has.
+-- The newest release of an engine in software/, such as "vllm".
 local function newest(name)
   local found
   for _, known in ipairs(catalogue.list "software") do
@@ -30,7 +30,7 @@ local function newest(name)
   return found
 end
 
---- The profile of the engine asked for by name, release and all or without it, by file or as a table.
+--- The profile of an engine given by name (with or without a release), by file or as a table.
 function engine.of(value)
   value = value or USUAL
   if type(value) == "string" and value:find "^[%a-]+$" then value = newest(value) or value end
@@ -42,7 +42,7 @@ function engine.of(value)
   return profile
 end
 
---- What the host adds: as given, or as the engine's profile has it, for one GPU or several that step together.
+--- The host's times: those given, else the engine profile's, for one GPU or several that step together.
 function engine.host(profile, given, several)
   if given then return given end
   local times = {}

@@ -1,4 +1,4 @@
---- tperf.serve: requests through a serving engine, simulated event by event in C. docs/serving.md.
+--- tperf.serve: an event-by-event simulation in C of requests through a serving engine. docs/serving.md.
 local bill = require "tperf.question.serve.bill"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
@@ -15,50 +15,50 @@ local serve = {}
 ---@field p50 number
 ---@field p90 number
 ---@field p99 number
----@field margin { mean: number?, p50: number?, p90: number?, p99: number? } half of each one's 95 % interval: how far
----  a run of so many requests may be off by chance; absent where requests are too few to tell (50, 100, 500, 5,000)
+---@field margin { mean: number?, p50: number?, p90: number?, p99: number? } half of each one's 95 % confidence interval
+---  for a run of so many requests; absent below 50, 100, 500 and 5,000 requests
 
----@class tperf.served_request
----@field status string "finished" or "rejected": a prompt of max_model_len or more, or one that no empty cache can hold
+---@class tperf.served_request a request of a simulation (if requests are kept)
+---@field status string "finished" or "rejected": its prompt reaches max_model_len, or an empty cache cannot hold it
 ---@field arrival number seconds
----@field first_scheduled? number start of the first step that computes it; absent, as the next three, when rejected
----@field first_token? number end of the step that gave it
----@field last_token? number
----@field longest_gap? number between two steps that gave tokens
----@field tokens integer of the answer
+---@field first_scheduled? number start of the first step that computes it; absent if rejected, as are the next three
+---@field first_token? number end of the step that generated it
+---@field last_token? number end of the step that generated it
+---@field longest_gap? number longest time between two steps that generated tokens of it
+---@field tokens integer output tokens
 ---@field preemptions integer
----@field cached_tokens integer of the prompt, found in the prefix cache at first admission
----@field steps integer that computed tokens of it
+---@field cached_tokens integer tokens of the prompt found in the prefix cache at first admission
+---@field steps integer steps that computed tokens of it
 
----@class tperf.served_step
+---@class tperf.served_step a step of an engine (if steps are kept)
 ---@field start number seconds
----@field duration number 0 for one that only preempted
+---@field duration number seconds; 0 if it only preempted
 ---@field replica integer
----@field running integer requests, once the step is scheduled
----@field waiting integer
+---@field running integer running requests, once the step is scheduled
+---@field waiting integer waiting requests
 ---@field prefills integer requests that prefill
 ---@field decodes integer requests that decode
 ---@field prefill_tokens integer
----@field decode_tokens integer drafts included
+---@field decode_tokens integer with drafts
 ---@field decode_context integer keys that decodes read
 ---@field prefill_pairs integer pairs of a query and a key in prefills
 ---@field preempted integer
----@field free_blocks? integer absent where blocks have no limit
+---@field free_blocks? integer absent if blocks are unlimited
 
----@class tperf.served
+---@class tperf.served the result of a simulation
 ---@field throughput number output tokens a second, from the first arrival to the last token
 ---@field requests_per_second number
----@field ttft? tperf.latency from arrival to the first token; absent, as the next two, when there is none
----@field tpot? tperf.latency from the first token to the last, by the tokens between, for answers of two and more
+---@field ttft? tperf.latency from arrival to the first token; absent without any, as are the next two
+---@field tpot? tperf.latency mean time per output token after the first, of requests with two and more
 ---@field e2e? tperf.latency from arrival to the last token
 ---@field goodput? number requests a second that keep all limits of slo
 ---@field attainment? number part of all requests that keep them
 ---@field slo_met? boolean whether attainment is at least slo.quantile
----@field utilization number part of the time that engines are in a step (of the pool that decodes)
----@field concurrency number requests in the system, on average
----@field saturated boolean more came than could be served: waits depend on how long the load lasts
+---@field utilization number part of the time that engines are in a step (of the decode pool)
+---@field concurrency number mean requests in the system
+---@field saturated boolean requests arrive faster than they are served: waits grow with the length of the load
 ---@field preemptions integer
----@field cache_hits number part of prompt tokens found in the prefix cache
+---@field cache_hits number part of the prompt tokens found in the prefix cache
 ---@field duration number seconds, from the first arrival to the last token
 ---@field finished integer
 ---@field rejected integer
@@ -66,20 +66,20 @@ local serve = {}
 ---@field prompt_tokens integer of finished requests
 ---@field output_tokens integer
 ---@field cached_tokens integer
----@field scheduled_tokens integer recomputed ones and drafts included
----@field num_blocks? integer of the KV cache of a rank, as given or predicted; of the pool that decodes
+---@field scheduled_tokens integer with recomputed tokens and drafts
+---@field num_blocks? integer blocks of a rank's KV cache, given or predicted; of the decode pool
 ---@field gpus integer
 ---@field memory? { weights: number, buffers: number, cache: number, capacity: number } bytes on a GPU: buffers of the
----  largest step, all blocks of the cache and states, and all that CUDA sees; of the pool that decodes
+---  largest step, all blocks of the cache and states, and all memory that CUDA sees; of the decode pool
 ---@field throughput_per_gpu? number output tokens a second
----@field cost? { generated: number, total: number } dollars per million tokens generated, and per million of prompts
----  and answers: all GPUs, from the first arrival to the last token; with gpu_hour or a system that has a price
----@field energy_per_token? number joules of a generated token: the power limit of all GPUs while they are in a step
----@field interval? { low: number, high: number } seconds: the mean TPOT that nine tenths of the engine's runs would
----  have had, by how far runs lay from predictions of fits that had not seen them; as training's
+---@field cost? { generated: number, total: number } dollars per million output tokens, and per million of prompts and
+---  outputs: all GPUs, from the first arrival to the last token; needs gpu_hour or a system with a price
+---@field energy_per_token? number joules per output token: the power limit of all GPUs while they are in a step
+---@field interval? { low: number, high: number } seconds: the mean TPOT in 90 % of the engine's runs, from the held-out
+---  errors of its fit; like training's interval
 ---@field pools? table with prefill and decode: of each { gpus, replicas, num_blocks, utilization }, transfer =
---- { latency, per_token } in seconds, matched = the ratio of the utilizations, at which many times the engines of the
---- prefill pool are as busy as those of the other
+--- { latency, per_token } in seconds, matched = the ratio of the utilizations: by how much the prefill pool's number of
+--- engines would have to grow for both to be equally busy
 ---@field requests? tperf.served_request[] with keep
 ---@field steps? tperf.served_step[] with keep = "steps"
 
@@ -103,7 +103,7 @@ local own = {
   threads = check.integer { min = 1, max = 1024, optional = true },
 }
 
-local schemas = {} -- by the number of strategies that there are: none is ever taken away
+local schemas = {} -- by the number of strategies: none is ever removed
 
 local function schema()
   local count = #strategy.all()
@@ -114,7 +114,7 @@ local function schema()
   return schemas[count]
 end
 
--- The requests as a list that the core copies once, or nil.
+-- The requests as a list that the core copies once; nil if they are drawn.
 local function listed(o)
   if type(o.requests) == "string" then return trace.read(o.requests) end
   if o.requests ~= nil and type(o.requests) ~= "table" then
@@ -135,10 +135,10 @@ local function settings_of(o, latency, per_token)
   }
 end
 
--- Part of the time that a pool's engines are in a step; with stages, of the time that they have batches under way.
+-- The part of the time that a pool's engines are in a step; with stages, that they have batches in flight.
 local function utilization(p, busy, time) return busy / (time * p.o.replicas * p.o.ranks * p.o.pp) end
 
--- What each of two pools did. matched: how many times as many engines the prefill pool would need to be as busy.
+-- The results of two pools. matched: by how much the number of prefill engines would have to grow to be as busy.
 local function pools_of(r, decode, prefill, time, latency, per_token)
   local function one(p, busy)
     return { gpus = p.gpus, replicas = p.o.replicas, num_blocks = p.o.engine.num_blocks,
@@ -150,7 +150,7 @@ local function pools_of(r, decode, prefill, time, latency, per_token)
   return pools
 end
 
--- Rates and parts of the counts that the core gives.
+-- Adds the rates and ratios that follow from the core's counts.
 local function complete(r, o, decode, prefill, latency, per_token)
   local time = r.duration > 0 and r.duration or math.huge
   r.throughput = r.output_tokens / time
@@ -170,58 +170,61 @@ local function complete(r, o, decode, prefill, latency, per_token)
   return r
 end
 
---- Simulates requests that go through serving engines: by the rules of vLLM's V1 scheduler, SGLang's or TensorRT-LLM's.
+--- Simulates requests through serving engines, by the rules of the scheduler of vLLM (V1), SGLang or TensorRT-LLM.
 ---@param given table
----  model, system          a name, a file, a table: steps are priced from the model's network on the system
+---  model, system          a name, a file or a table: steps are priced from the model's network on the system
 ---  software               the engine: "vllm", the newest release of it that software/ has (default), "sglang",
 ---                         "tensorrt-llm", with a release ("vllm-0.11"), a file or a table (see tperf.software)
----  strategy               how layers are cut: "tensor" (default), "context", "stationary", one of your own; follows
----                         from the axes
----  tp, cp, ulysses, tp1, tp2   GPUs along the strategy's axes, which cut layers, prompts and caches (1)
----  pp                     stages that hold layers in turn (1)
----  attention_dp           ranks of a replica, each with a queue and a cache of its own and the GPUs of those axes,
----                         whose steps go together; its experts are spread over them (1)
----  ep, etp                GPUs that experts are spread over, that cut each expert (1; as tp): out of tp x cp x ranks.
----                         Without attention_dp so many of the replicas as they take are ranks
----  cp_kind, moe_dispatcher   options of the strategy; with "deepep" up to 256 tokens of a GPU go by its kernels of low
----                         latency
----  precision, weight_dtype, kv_dtype, compute_dtype   as tperf.infer has them
+---  strategy               how layers are sharded: "tensor", "context", "stationary" or a custom strategy; by default
+---                         the first that has the axes given
+---  tp, cp, ulysses, tp1, tp2   GPUs along the strategy's axes, which shard layers, prompts and caches (1)
+---  pp                     pipeline stages (1)
+---  attention_dp           ranks of a replica, each with its own queue and cache and with the GPUs of those axes. They
+---                         step together, and experts are spread over them (1)
+---  ep                     GPUs that experts are spread over, out of tp x cp x ranks (1). Without attention_dp, as many
+---                         replicas as ep and etp span are ranks
+---  etp                    GPUs that shard each expert, out of tp x cp x ranks (as tp)
+---  cp_kind, moe_dispatcher   options of the strategy; with "deepep", batches of up to 256 tokens per GPU use its
+---                         low-latency kernels
+---  precision, weight_dtype, kv_dtype, compute_dtype   as for tperf.infer
 ---  rules                  "default"
 ---  gpu_hour               dollars per GPU-hour, in place of the system's price
----  memory_utilization     part of the memory that the engine may use, from which num_blocks follows (the engine's)
----  sampling   how tokens are drawn: "greedy" (default), "random", "top_p", or "none", which takes no time
----  host       what the host adds, in seconds: { front_end =, front_end_token =, step =, request =, token = }, for each
----             request outside of the engine, for each token of its prompt there, to each step, for each request and
----             each token in it (the engine's; 0 where the table does not say)
+---  memory_utilization     part of the memory that the engine may use; num_blocks follows from it (the engine's)
+---  sampling   how tokens are sampled: "greedy" (default), "random", "top_p", or "none", which takes no time
+---  host       time that the host adds, in seconds: { front_end =, front_end_token =, step =, request =, token = }: for
+---             each request outside of the engine, for each token of its prompt there, for each step, for each request
+---             and each token in a step (the engine's; 0 for fields left out)
 ---  step_time  in place of a model: { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of a
 ---             step: fixed, and for each token that it computes, each key that a decode reads, each pair of a query and
 ---             a key in a prefill
 ---  engine     vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit),
----             block_size (16), num_blocks (its num_gpu_blocks; what the memory
----             holds, no limit with step_time), prefix_caching (true with num_blocks),
----             chunked_prefill (true, but for TensorRT-LLM), async_scheduling (true with a model),
+---             block_size (16), num_blocks (its num_gpu_blocks; by default as many as the memory
+---             holds, unlimited with step_time), prefix_caching (true with num_blocks),
+---             chunked_prefill (true, except for TensorRT-LLM), async_scheduling (true with a model),
 ---             long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"), speculation { method = "ngram",
 ---             "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }; scheduler ("vllm", "sglang" or
----             "tensorrt-llm": the engine's), receive_interval (steps between two looks for new requests: 1)
----  prefill, decode        two pools in place of one: prompts are computed in the first, and go over with their keys
----             and values and their first token. Each has what differs from the rest: { strategy =, its axes,
----             pp =, attention_dp =, replicas =, system =, memory_utilization =, engine = { … }, step_time = }
----  transfer   { latency =, per_token = }: seconds of that (what the network between the pools takes; 0 with step_time)
+---             "tensorrt-llm": the engine's), receive_interval (steps between polls for new requests: 1)
+---  prefill    disaggregated serving: settings of the pool that computes prompts and sends their keys and values and
+---             their first token to the decode pool: { strategy =, its axes, pp =, attention_dp =, replicas =,
+---             system =, memory_utilization =, engine = { … }, step_time = }
+---  decode     settings of the pool that decodes, the same fields as prefill
+---  transfer   { latency =, per_token = }: seconds to send a prompt's keys and values to the decode pool (by default
+---             those of the network between the pools; 0 with step_time)
 ---  requests   a list of { arrival =, prompt =, output =, priority =, segments = }, or the name of a CSV or JSONL file
 ---  load       { concurrency =, think = }, { rate =, process = "poisson", "gamma" or "uniform", cv =, burst = }, or
----             { stages = { { rate =, duration = } … } }; arrivals in the list otherwise
+---             { stages = { { rate =, duration = } … } }; by default the arrivals in the list of requests
 ---  prompt     without requests: tokens, or { uniform = { 100, 200 } }, { lognormal = { median =, sigma = } } (or mean
 ---             and cv), { exponential = mean }, { values = { … } }, each with min and max
----  output     the same for answers
----  prefix     { tokens =, groups = }: tokens that stand before each prompt, the same within a group (1)
----  count      requests to draw
----  seed       of what is drawn
+---  output     tokens of outputs, in the same forms
+---  prefix     { tokens =, groups = }: shared prefix before each prompt, the same within a group (1)
+---  count      number of requests to draw
+---  seed       seed of the random numbers
 ---  replicas   engines behind a router
 ---  router     "round_robin", "least_loaded" or "prefix": the longest cached prefix
 ---  slo        { ttft =, tpot =, e2e =, quantile = }: limits in seconds, and the part of requests that must keep them
 ---             (0.99)
----  keep       "requests" or "steps" (both): what to return one by one
----  threads    as many as processors that may be used; the answer is the same
+---  keep       "requests" or "steps" (both): the records to return
+---  threads    number of threads, by default all available processors; the result does not depend on it
 ---@return tperf.served result
 function serve.run(given)
   local o = check.record("tperf.serve", given, schema())

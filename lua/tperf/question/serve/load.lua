@@ -1,4 +1,4 @@
---- Loads of tperf.serve: when requests come, and how long they are. docs/serving.md.
+--- Loads of tperf.serve: arrival times and lengths of requests. docs/serving.md.
 local check = require "tperf.base.check"
 local math = math
 
@@ -50,7 +50,7 @@ local distribution = check.record_of {
 --- Checks a length: a number of tokens, or a distribution.
 load.lengths = check.one_of(optional_length, distribution)
 
--- Median and sigma of a lognormal distribution, which may be told by mean and coefficient of variation.
+-- Median and sigma of a lognormal distribution, given as such or by its mean and coefficient of variation.
 local function lognormal(what, d)
   if d.median and d.sigma and not d.mean and not d.cv then return d.median, d.sigma end
   if d.mean and d.cv and not d.median and not d.sigma then
@@ -59,7 +59,7 @@ local function lognormal(what, d)
   check.fail("tperf.serve: '%s.lognormal' needs median and sigma, or mean and cv", what)
 end
 
---- A length as the core reads it: { fields, values }.
+--- A length in the core's form: { fields, values }.
 local function encode(what, given)
   if type(given) == "number" then
     return { { kind = KINDS.fixed, a = given, b = 0, least = 1, most = LONGEST } }
@@ -93,7 +93,7 @@ local function refuse(o, names, reason)
   end
 end
 
--- The stages of an open loop as the core reads them; nil for a closed one and for arrivals of a trace.
+-- The stages of an open loop in the core's form; nil for a closed loop and for the arrivals of a trace.
 local function stages_of(o, count)
   if not o.rate and not o.stages then
     refuse(o, { "process", "cv", "burst" }, "requests whose arrivals are given: it needs a rate")
@@ -120,7 +120,7 @@ local function total(stages)
   return n
 end
 
--- How many requests to draw; nil when they are listed.
+-- The number of requests to draw; nil if they are listed, or if stages decide it.
 local function count_of(o)
   if o.requests then
     for _, name in ipairs { "count", "prompt", "output", "prefix" } do
@@ -141,9 +141,9 @@ local function count_of(o)
   return o.count or check.fail "tperf.serve: 'count' is missing: how many requests to draw"
 end
 
---- What the core draws: nil when everything is given.
+--- The draw settings for the core: nil if everything is given.
 ---@param o table  checked arguments of tperf.serve
----@param listed integer?  requests that are given
+---@param listed integer?  number of requests given
 function load.of(o, listed)
   local given, count = o.load or {}, count_of(o)
   if given.concurrency then

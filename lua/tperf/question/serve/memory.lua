@@ -1,4 +1,4 @@
---- What of a GPU's memory an engine has for its cache: vLLM's num_gpu_blocks. docs/serving.md.
+--- The memory of a GPU that an engine has for its cache: vLLM's num_gpu_blocks. docs/serving.md.
 local workload = require "tperf.describe.workload"
 local ranks = require "tperf.question.serve.ranks"
 local refusal = require "tperf.base.refusal"
@@ -8,18 +8,18 @@ local units = require "tperf.base.units"
 local memory = {}
 
 local WHAT <const> = "tperf.serve"
-local KEPT <const> = 256 -- deployments
-local USUAL <const> = { batch = 32, prompt = 1024, generate = 256 } -- by which a placement is chosen
-local LOGIT_BYTES <const> = 30 -- of a logit in 16 and 32 bits, sorted, with its place, its probability and their sum
+local KEPT <const> = 256 -- deployments in the cache
+local USUAL <const> = { batch = 32, prompt = 1024, generate = 256 } -- the load for which a placement is chosen
+local LOGIT_BYTES <const> = 30 -- per logit: in 16 and 32 bits, sorted, with index, probability and cumulative sum
 
--- The placement that answers a batch of usual requests first.
+-- The placement with the least latency for a batch of usual requests.
 local function usual_placement(p, c, shards)
   local usual = setmetatable({ batch = USUAL.batch }, { __index = c })
   p.o.prompt, p.o.generate = ranks.whole(USUAL.prompt, shards), USUAL.generate
   return serving.evaluate(p, usual).placement
 end
 
--- Bytes on one GPU: weights and buffers of the largest step; the cache of a token, and what a request has besides.
+-- Bytes on one GPU: weights, buffers of the largest step, the cache per token, and the state per request.
 local function held_by(p, o)
   local c, shards = { pp = o.pp, dp = o.sharing, batch = 1, prefill_batch = 1 }, ranks.shards(o, p)
   for i, name in ipairs(p.strategy.axis_names) do c[name] = o.own[i] end
@@ -29,7 +29,7 @@ local function held_by(p, o)
     p.o.prompt = prompt
     return serving.evaluate(p, c)
   end
-  local one, two = held(shards), held(2 * shards) -- of prompts, whose first answer is a token more
+  local one, two = held(shards), held(2 * shards) -- prompts; the cache also holds their first output token
   local token = (two.memory.cache - one.memory.cache) / shards
   local largest = held(ranks.whole(o.engine.max_num_batched_tokens, shards))
   return {
@@ -46,14 +46,14 @@ local ROOMS = {
   all = function(m, part, runtime)
     return part * m.capacity - m.weights - math.max(m.buffers, m.logits) - runtime
   end,
-  static = function(m, part) return part * m.capacity - m.weights end, -- buffers lie in the rest
+  static = function(m, part) return part * m.capacity - m.weights end, -- buffers use the rest
   free = function(m, part, runtime) return part * (m.capacity - m.weights - m.buffers - runtime) end,
 }
 
 local known, count = {}, 0
 
---- What the deployment holds: bytes on the busiest GPU, and in `token` those of a token of the cache there; `fast`:
---- GPUs of each axis in a fast domain.
+--- The memory of a deployment: bytes on the busiest GPU, with `token`, the cache per token there, and `fast`, the GPUs
+--- of each axis in a fast domain.
 ---@param p table  a problem of tperf.question.infer.deployment, with `profile`
 ---@param o table  checked arguments of tperf.serve
 function memory.of(p, o)
@@ -67,8 +67,8 @@ function memory.of(p, o)
   return known[key]
 end
 
---- vLLM's num_gpu_blocks: what weights, buffers and states leave of the memory, in blocks. Layers with a window are
---- counted as if they kept all: their blocks are not pooled with the others' here.
+--- vLLM's num_gpu_blocks: the blocks that fit beside weights, buffers and states. Layers with a window count as if they
+--- kept all tokens: their blocks are not pooled with the others' here.
 function memory.blocks(m, p, o)
   local engine, of = o.engine, p.profile.engine
   local runtime = o.rank_gpus * o.ranks > 1 and of.runtime_parallel or of.runtime

@@ -1,5 +1,5 @@
---- Pools of engines, as tperf.serve is asked for them and as the core takes them: one that does all, or two, one of
---- which prefills for the other. docs/serving.md.
+--- Pools of engines, from tperf.serve's arguments to the core's form: one pool for everything, or two, if prefill
+--- is disaggregated. docs/serving.md.
 local check = require "tperf.base.check"
 local axes = require "tperf.describe.strategy.axes"
 local core = require "tperf.core"
@@ -12,7 +12,7 @@ local strategy = require "tperf.describe.strategy"
 local pool = {}
 
 local WHAT <const> = "tperf.serve"
-local HUGE <const> = 1 << 30 -- tokens; no limit
+local HUGE <const> = 1 << 30 -- tokens; stands for no limit
 local MOST <const> = (1 << 31) - 2
 local METHODS = { ngram = 1, draft_model = 2, eagle = 3 }
 local SCHEDULERS = { vllm = 0, sglang = 1, ["tensorrt-llm"] = 2 }
@@ -49,7 +49,7 @@ local step_time = check.record_of({ fixed = seconds, per_token = seconds, per_co
   per_prefill_pair = seconds }, { optional = true })
 local size = check.integer { min = 1, max = 1 << 20, optional = true }
 
--- The fields of tperf.serve that decide about its pools, but for those of strategies.
+-- The fields of tperf.serve about its pools, except those of strategies.
 local common = {
   step_time = step_time, engine = check.record_of(engine_schema(true), { default = {} }),
   replicas = check.integer { min = 1, max = 1 << 20, default = 1 }, attention_dp = size,
@@ -57,13 +57,13 @@ local common = {
 }
 for name, checker in pairs(priced.schema) do common[name] = checker end
 
--- What a pool may have for itself; all else is as for both.
+-- The fields that a pool may set for itself; the rest applies to both.
 local own = {
   step_time = step_time, engine = check.record_of(engine_schema(false), { default = {} }), replicas = size, pp = size,
   attention_dp = size, system = check.any { optional = true }, memory_utilization = priced.schema.memory_utilization,
 }
 
---- The fields of tperf.serve that decide about its pools, with the axes and options of all strategies.
+--- The fields of tperf.serve about its pools, with the axes and options of all strategies.
 ---@return table schema
 function pool.schema()
   local schema, one = {}, {}
@@ -116,7 +116,7 @@ end
 
 local NO_TIME = { fixed = 0, per_token = 0, per_context_token = 0, per_prefill_pair = 0 }
 
--- For the core.
+-- A pool's settings in the core's form.
 local function encode(o)
   local e, time, s = o.engine, o.step_time or NO_TIME, o.engine.speculation or {}
   local caching, ahead, chunked = e.prefix_caching, e.async_scheduling, e.chunked_prefill
@@ -142,7 +142,7 @@ local function encode(o)
   }
 end
 
--- A pool: what was asked, checked; how the core takes it; and with a model what it holds.
+-- A pool: its checked arguments, the core's form and, with a model, its memory.
 local function made(o)
   check_times(o)
   local s, held = axes.asked(o, true), nil
@@ -154,7 +154,7 @@ local function made(o)
   return { o = o, core = encode(o), held = held, gpus = o.rank_gpus * o.ranks * o.replicas }
 end
 
--- What is asked of one of two pools: the common arguments with its own in their place.
+-- The arguments of one of two pools: the common ones, overridden by its own.
 local function with(o, mine)
   local q = {}
   for name, value in pairs(o) do q[name] = value end
@@ -166,7 +166,7 @@ local function with(o, mine)
   return q
 end
 
---- The pools of checked arguments: the one that answers, and the one that prefills for it or nil.
+--- The pools of checked arguments: the one that decodes, and the one that prefills for it, or nil.
 function pool.of(o)
   if (o.prefill == nil) ~= (o.decode == nil) then
     check.fail("%s: 'prefill' and 'decode' go together: a pool for prompts, one for answers", WHAT)
@@ -183,8 +183,8 @@ function pool.of(o)
   return decode, prefill
 end
 
---- Seconds that keys and values travel from one pool to the other: of any, and for each token of a prompt. GPUs send
---- side by side, as many as the smaller pool's replica has, over the fast network where both fit into a domain of it.
+--- Seconds to transfer keys and values from one pool to the other: fixed, and per token of a prompt. GPUs send in
+--- parallel, as many as the smaller pool's replica has, over the fast network if both fit into one fast domain.
 function pool.transfer(o, decode, prefill)
   if o.transfer or not (decode.held and prefill.held) then
     return o.transfer and o.transfer.latency or 0, o.transfer and o.transfer.per_token or 0

@@ -1,6 +1,6 @@
---- Steps of an engine from the price of its model's network: tables that the simulator looks up, made once for a
---- deployment. What sees all tokens of a step alike (products, norms, collectives) is priced by their number, the head
---- by the rows that are sampled, attention by each request's own length. docs/serving.md has the rules.
+--- Prices an engine's steps from its model's network: tables that the simulator looks up, made once for each
+--- deployment. Ops that treat all tokens of a step alike (products, norms, collectives) are priced by the number of
+--- tokens, the head by the sampled rows, attention by each request's own length. docs/serving.md has the rules.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local engines = require "tperf.question.serve.engine"
@@ -15,12 +15,12 @@ local tables = require "tperf.question.serve.tables"
 local priced = {}
 
 local WHAT <const> = "tperf.serve"
-local ELEMENT_BYTES <const> = 2 -- of the stream between stages
+local ELEMENT_BYTES <const> = 2 -- of the residual stream between stages
 local MANY <const> = 1024 -- tokens
 
 local optional = { optional = true }
 
---- The fields of tperf.serve that say what is served and on what.
+--- The fields of tperf.serve that give the model, the system and their settings.
 priced.schema = {
   model = check.any(optional), system = check.any(optional), rules = check.any(optional),
   pp = serving.size,
@@ -31,14 +31,14 @@ priced.schema = {
   sampling = check.choice { sampling.KINDS, default = "greedy" },
 }
 
--- What a GPU sends of a token to the next stage: a part of the stream, which the GPUs there gather.
+-- Elements per token that a GPU sends to the next stage: its part of the residual stream, which GPUs there gather.
 local function elements(p, o)
   local share = strategy.share(p.strategy, p.model, 1, o.own, p.rules, { mode = "prefill", sequence_parallel = true })
-  share.seq = MANY * p.strategy.sequence_shards(share) -- so that each GPU has some
+  share.seq = MANY * p.strategy.sequence_shards(share) -- so that every GPU holds tokens
   return share:boundary(p.model.hidden) / share.seq
 end
 
--- Between two stages go the stream and what is added to it: seconds of a batch, and for each token.
+-- Seconds to send a batch between two stages (the residual stream and what is added to it): fixed, and per token.
 local function sends(p, o)
   if o.pp == 1 then return 0, 0 end
   local machine, many, sent = core.machine(p.system), MANY, elements(p, o)
@@ -51,8 +51,8 @@ local function sends(p, o)
   return math.max(one - per_token, 0), per_token
 end
 
---- What is served, as tperf.serving has it, with the engine's `profile` and its terms; sets the dtypes that the
---- arguments leave open.
+--- The problem of tperf.question.infer.deployment, with the engine's `profile` and its terms. Sets the dtypes that
+--- the arguments leave open.
 ---@param o table  checked arguments of tperf.serve
 ---@param s table  the strategy
 ---@return table problem
@@ -69,12 +69,12 @@ function priced.problem(o, s)
   return p
 end
 
---- The tables of the engine's steps, for the core; sets what the model decides about the engine: max_model_len and
---- num_blocks; and what the host adds.
+--- The tables of the engine's steps, for the core. Sets the engine settings that depend on the model, max_model_len and
+--- num_blocks, and the host's times.
 ---@param p table  of priced.problem
----@param o table  checked arguments of tperf.serve, with what tperf.serve.ranks sets
+---@param o table  checked arguments of tperf.serve, with the fields that tperf.question.serve.ranks sets
 ---@return table steps
----@return table held  token = bytes of a token of the cache on a GPU, memory, system, rules, spread of the engine
+---@return table held  token = bytes of a cached token on a GPU, memory, system, rules, spread of the engine
 function priced.steps(p, o)
   local profile, engine = p.profile, o.engine
   o.host = engines.host(profile, o.host, o.rank_gpus * o.ranks > 1)

@@ -1,5 +1,5 @@
---- How the GPUs of a deployment are shared out: sizes of the strategy's axes, the ranks of a replica over which its
---- experts are spread, and how many replicas there are. docs/serving.md.
+--- How a deployment divides its GPUs: sizes of the strategy's axes, the ranks of a replica that share experts, and the
+--- number of replicas. docs/serving.md.
 local axes = require "tperf.describe.strategy.axes"
 local infer = require "tperf.question.infer"
 local placement = require "tperf.question.placement"
@@ -12,7 +12,7 @@ local ranks = {}
 local WHAT <const> = "tperf.serve"
 local MOST <const> = 1 << 31 -- GPUs
 
---- What takes the place of a problem where the times of steps are given, and no model says which sizes it admits.
+--- Stands in for a problem if step times are given, so that no model restricts the sizes.
 function ranks.unpriced(s)
   return { strategy = s, model = { name = "step_time", seq = 1, experts = {} }, rules = rules(), o = {} }
 end
@@ -27,7 +27,7 @@ local function check_sizes(p, o, c)
   end
 end
 
--- The axes that spread experts, with the product of their sizes, but for those of `open`.
+-- The product of the sizes of the axes that spread experts, except axis number `open`.
 local function folded(s, own, open)
   local product = 1
   for i, axis in ipairs(s.axes) do
@@ -45,14 +45,14 @@ local function said(s, own)
   return table.concat(parts, " and ")
 end
 
--- The axis that spreads experts over ranks where no size of it is given.
+-- The index of an axis that spreads experts and whose size is not given.
 local function open_axis(s, o)
   for i, axis in ipairs(s.axes) do
     if axes.spreads(axis) and not axis.default and o[axis.name] == nil then return i end
   end
 end
 
--- Spreads experts over all GPUs of the ranks, as far as nothing else is said.
+-- Spreads experts over all GPUs of the ranks, unless sizes are given.
 local function spread(p, o, c, own)
   local s, some = p.strategy, false
   for _, axis in ipairs(s.axes) do some = some or axes.spreads(axis) end
@@ -70,7 +70,7 @@ local function spread(p, o, c, own)
   c[name], own[open] = gpus // others, gpus // others
 end
 
--- Engines of axes that cut the batch: those that experts are spread over step together with the ranks, others do not.
+-- Engines of axes that cut the batch: those that experts are spread over step together, the others independently.
 local function of_batch(s, own)
   local together, apart, over = 1, 1, {}
   for _, axis in ipairs(s.axes) do
@@ -84,10 +84,10 @@ local function of_batch(s, own)
   return together, apart
 end
 
---- Sets in the arguments `own`, the sizes of the strategy's axes, `sharing`, the replicas that share experts,
---- `rank_gpus`, the GPUs of a rank, `ranks` of a replica, and `replicas` of so many ranks.
+--- Sets in the arguments: `own`, the sizes of the strategy's axes; `sharing`, the replicas that share experts;
+--- `rank_gpus`, the GPUs of a rank; `ranks` of a replica; and `replicas` of so many ranks.
 ---@param o table  checked arguments of tperf.serve
----@param p table  a problem of tperf.serving, or ranks.unpriced
+---@param p table  a problem of tperf.question.infer.deployment, or ranks.unpriced
 function ranks.set(o, p)
   local s, c = p.strategy, {}
   for _, axis in ipairs(s.axes) do c[axis.name] = o[axis.name] end
@@ -112,19 +112,19 @@ function ranks.set(o, p)
   o.replicas = (o.attention_dp and o.replicas or o.replicas // sharing) * apart
 end
 
---- How the layers are cut, as text.
+--- The sharding of the layers, as text for a cache key.
 function ranks.key(p, o)
   return ("%s %s %s"):format(p.strategy.name, table.concat(o.own, " "), serving.chosen(p.strategy, o))
 end
 
---- Into how many parts the deployment's axes cut a prompt.
+--- The number of parts into which the deployment's axes cut a prompt.
 function ranks.shards(o, p)
   local c = {}
   for i, name in ipairs(p.strategy.axis_names) do c[name] = o.own[i] end
   return serving.shards(p, c)
 end
 
---- The tokens of which each part is as long: engines pad the last one.
+--- Rounds tokens up to equal parts: engines pad the last part.
 function ranks.whole(tokens, shards) return (tokens + shards - 1) // shards * shards end
 
 return ranks

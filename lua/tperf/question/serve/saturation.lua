@@ -7,10 +7,10 @@ local units = require "tperf.base.units"
 
 local saturation = {}
 
-local LONE <const> = 200 -- requests, one after the other
+local LONE <const> = 200 -- requests, one at a time
 local USUAL <const> = 1000 -- requests of a run
-local TIMES <const> = 20 -- and as many as come while a request is answered so many times
-local DOUBLINGS <const>, HALVINGS <const> = 40, 7 -- of the rate of requests one after the other
+local TIMES <const> = 20 -- a run is at least this many times as long as a request takes
+local DOUBLINGS <const>, HALVINGS <const> = 40, 7 -- of the rate of one request at a time
 
 local own = {
   tolerance = check.number { min = 1e-4, max = 0.5, default = 0.01 },
@@ -23,7 +23,7 @@ local function copy(t)
   return c
 end
 
--- At most so many of a list, evenly; all of a file.
+-- At most `most` requests of a list, evenly spaced; all of a file.
 local function some_of(requests, most)
   if type(requests) ~= "table" or #requests <= most then return requests end
   local list = {}
@@ -33,10 +33,10 @@ end
 
 local LOADS <const> = { "rate", "stages", "concurrency", "think" }
 
---- Fails where a load says more than how arrivals are spread.
+--- Raises if a load says more than how arrivals are spread.
 ---@param what string  prefix of the message
 ---@param load any
----@param reason string  what the rate is there
+---@param reason string  the role that the rate has there
 function saturation.check_load(what, load, reason)
   if load == nil then return end
   if type(load) ~= "table" then check.fail("%s: 'load' must be a table, got %s", what, check.show(load)) end
@@ -45,21 +45,21 @@ function saturation.check_load(what, load, reason)
   end
 end
 
---- A question without limits: what it asks for is what can be served at all.
+--- A copy of a question without latency limits, to find the most that can be served at all.
 function saturation.without_limits(q)
   local one = copy(q)
   one.slo = nil
   return one
 end
 
---- Whether a run keeps its limits; without any, whether it is served as fast as it comes.
+--- Whether a run keeps its limits; without limits, whether it keeps up with the arrivals.
 function saturation.holds(r) return not r.saturated and (r.slo_met == nil or r.slo_met) end
 
---- A question of tperf.serve at a rate, long enough for queues to settle.
----@param q table       the question, whose load says how arrivals are spread
+--- A question to tperf.serve at a given rate, long enough for queues to settle.
+---@param q table       the question, whose load gives the spread of arrivals
 ---@param rate number   requests a second
 ---@param answer number seconds that a lone request takes
----@param count integer the least number of requests
+---@param count integer minimum number of requests
 function saturation.at(q, rate, answer, count)
   local one, load = copy(q), copy(q.load or {})
   load.rate = rate
@@ -68,7 +68,7 @@ function saturation.at(q, rate, answer, count)
   return one
 end
 
---- The answer to a lone request after another.
+--- The result for requests served one at a time.
 function saturation.lone(q)
   local one = copy(q)
   one.load, one.requests = { concurrency = 1 }, some_of(q.requests, LONE)
@@ -76,7 +76,7 @@ function saturation.lone(q)
   return serve.run(one)
 end
 
--- Why runs of the load do not hold.
+-- Why a run at this load does not keep the limits.
 local function too_slow(when, r)
   local parts = {}
   for _, name in ipairs { "ttft", "tpot", "e2e" } do
@@ -87,7 +87,7 @@ local function too_slow(when, r)
 end
 
 --- Bisects between a rate that holds and one that does not.
----@param q table          a question of tperf.serve; load without a rate
+---@param q table          a question to tperf.serve; load without a rate
 ---@param tolerance number part of the rate
 ---@param count integer
 ---@param tell function?   called after each run
@@ -116,19 +116,19 @@ function saturation.find(q, tolerance, count, tell)
   return { rate = low, above = high, served = best, runs = runs, answer = lone.e2e.mean }
 end
 
---- What saturation.find gives, as data: { rate, answer, reason }, the reason also of a refusal.
+--- saturation.find's result as plain data: { rate, answer, reason }; the reason may be that of a refusal.
 function saturation.attempt(q, tolerance, count)
   local found, why = refusal.attempt(saturation.find, q, tolerance, count)
   return found and { rate = found.rate, answer = found.answer, reason = found.reason } or { rate = 0, reason = why }
 end
 
---- The largest rate, in requests a second, at which a deployment keeps its limits: a run holds when at least
---- slo.quantile of the requests keep all of them and waits do not grow with the run's length. Found by bisection over
---- runs that draw the same requests; between two rates that were tried it is taken that one that holds stays so below.
----@param given table  as tperf.serve takes it, but that load says only how arrivals are spread (process, cv, burst);
----  tolerance  where to stop, as a part of the rate (0.01)
----  count      requests of a run, the least (1,000); as many as come while a request is answered 20 times, if more
----@return table result { rate, above = the smallest rate tried that does not hold, served = tperf.serve's answer at
+--- The largest rate, in requests a second, at which a deployment keeps its limits: a run holds if at least
+--- slo.quantile of the requests keep all of them and waits do not grow with the run's length. Bisects over runs that
+--- draw the same requests, on the assumption that every rate below one that holds also holds.
+---@param given table  as for tperf.serve, except that load gives only the spread of arrivals (process, cv, burst);
+---  tolerance  relative precision of the rate (0.01)
+---  count      minimum number of requests of a run (1,000); more if more arrive in 20 times a request's latency
+---@return table result { rate, above = the smallest rate tried that does not hold, served = tperf.serve's result at
 ---  rate, runs = simulations made, answer = seconds that a lone request takes, reason = why rate is 0 }
 function saturation.run(given)
   if type(given) ~= "table" then check.fail("tperf.saturation needs a table, got %s", check.show(given)) end

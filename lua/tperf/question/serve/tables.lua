@@ -1,6 +1,6 @@
---- Tables of an engine's steps from the price of its model's network, made once for a deployment. What sees all tokens
---- of a step alike (products, norms, collectives) is priced by their number, the head and sampling by the rows that are
---- sampled, attention by each request's own length. docs/serving.md has the rules.
+--- Time tables of an engine's steps, priced from its model's network once for each deployment. Ops that treat all
+--- tokens of a step alike (products, norms, collectives) are priced by the number of tokens, the head and sampling by
+--- the number of sampled rows, attention by each request's own length. docs/serving.md has the rules.
 local workload = require "tperf.describe.workload"
 local ranks = require "tperf.question.serve.ranks"
 local refusal = require "tperf.base.refusal"
@@ -10,12 +10,12 @@ local tables = {}
 
 local WHAT <const> = "tperf.serve"
 local GRAPH_TOKENS <const> = 512 -- the largest batch that vLLM captures a CUDA graph for
-local KEPT <const> = 256 -- deployments
-local LONGEST <const> = 1 << 17  -- keys that tables reach to; beyond, they go on straight
-local LEAST_SEQS <const>, LEAST_TOKENS <const> = 128, 8192 -- that tables reach to, so that engines of fewer share them
-local MANY <const> = 32 -- chunks side by side, enough to fill the GPU: what each adds to the first
+local KEPT <const> = 256 -- deployments in the cache
+local LONGEST <const> = 1 << 17  -- keys that tables reach to; extrapolated linearly beyond
+local LEAST_SEQS <const>, LEAST_TOKENS <const> = 128, 8192 -- that tables reach at least, so that engines share them
+local MANY <const> = 32 -- concurrent chunks, enough to fill the GPU, to price what each adds to the first
 
--- { low, … high }, each `factor` times the one before, rounded up to whole numbers.
+-- { low, … high }: a geometric grid with this factor, rounded up to whole numbers.
 local function grid(low, high, factor)
   local list, x = { low }, low
   while list[#list] < high do
@@ -26,14 +26,14 @@ local function grid(low, high, factor)
   return list
 end
 
--- The next power of two, so that deployments which differ a little share tables.
+-- The next power of two, so that similar deployments share tables.
 local function rounded(n)
   local power = 1
   while power < n do power = power * 2 end
   return power
 end
 
--- vLLM's sizes of captured batches (vllm/config: 1, 2, 4, eights to 256, sixteens from there).
+-- The batch sizes for which vLLM captures CUDA graphs (vllm/config: 1, 2, 4, then in steps of 8, from 256 of 16).
 local function graphs_of(most)
   most = math.min(most, GRAPH_TOKENS)
   local list = {}
@@ -45,10 +45,10 @@ local function graphs_of(most)
   return list
 end
 
--- What grows with the keys: an indexer scores and selects before sparse attention.
+-- Ops whose cost grows with the number of keys: an indexer scores and selects before sparse attention.
 local ATTENTION = { attention = true, ["index-scores"] = true, select = true }
 
--- What prices networks: networks of a shape, and the seconds of a section's ops, attention's apart.
+-- An object that lays out networks of a shape and sums the seconds of a section's ops, attention's separately.
 local function pricer(p, o, fast)
   local laid, shards = p.plan.layout, ranks.shards(o, p)
   local self = { kinds = laid.kinds, layers = {}, shards = shards }
@@ -74,7 +74,7 @@ local function pricer(p, o, fast)
   return self
 end
 
--- Kernels of all layers, which the host launches one by one where no graph holds them.
+-- Number of kernels of all layers, which the host launches one by one if no CUDA graph holds them.
 local function launches_of(price)
   local network, sum = price.network("prefill", 1, 1024, 0), 0
   for kind = 1, #price.kinds do
@@ -84,7 +84,7 @@ local function launches_of(price)
   return sum
 end
 
--- Seconds of everything but attention and head, in a step of so many tokens.
+-- Seconds of everything except attention and head, by the tokens of a step.
 local function tokens_line(price, mode, axis)
   local line = { x = axis, y = {} }
   for i, n in ipairs(axis) do
@@ -96,7 +96,7 @@ local function tokens_line(price, mode, axis)
   return line
 end
 
--- The final norm, the head, and drawing a token from its logits.
+-- Seconds of the final norm, the head and sampling, by the number of rows.
 local function rows_line(price, axis, more)
   local line = { x = axis, y = {} }
   for i, n in ipairs(axis) do
@@ -105,7 +105,7 @@ local function rows_line(price, axis, more)
   return line
 end
 
--- Attention of the layers whose window it is (false: of those without; nil: of all).
+-- Attention of the layers with this window (false: layers without one; nil: all layers).
 local function attention_of(price, mode, batch, seq, context, window)
   local network, sum, any = price.network(mode, batch, seq, context, "attention"), 0, false
   for kind, group in ipairs(price.kinds) do
@@ -118,7 +118,7 @@ local function attention_of(price, mode, batch, seq, context, window)
   return sum, any
 end
 
--- value(x, y) over both axes; nil where nothing is ever charged.
+-- A table of value(x, y) over both axes; nil if value never charges anything.
 local function surface(x, y, value)
   local s, used = { x = x, y = y, z = {} }, false
   for _, a in ipairs(x) do
@@ -175,16 +175,16 @@ local function made_of(p, o, fast, seqs, most, longest)
   return t
 end
 
--- What of an engine's profile is in its tables: what its kernels take, nothing of the host.
+-- The terms of an engine's profile that tables depend on: those of kernels, none of the host.
 local function kernels_of(profile)
   local e = profile.engine
   return ("%.17g %.17g %.17g %.17g %.17g %.17g %s"):format(profile.compute, profile.attention, profile.memory,
     profile.comm, profile.comm_setup, e.sampler_entry, e.sampler)
 end
 
-local known, count = {}, 0 -- by all that decides them
+local known, count = {}, 0 -- by everything that decides the tables
 
---- The tables of a deployment, as a copy whose fields may be replaced.
+--- The tables of a deployment, as a shallow copy whose fields may be replaced.
 ---@param p table    a problem of tperf.question.infer.deployment, with `software` and `profile`
 ---@param o table    checked arguments of tperf.serve
 ---@param fast table GPUs of each axis in a fast domain

@@ -1,5 +1,5 @@
 --- Traces of requests: CSV with a line that names the columns, or a JSON object on each line.
--- Fields: arrival (s), prompt, output (tokens); priority, prefix (a number that requests with the same beginning share)
+-- Fields: arrival (s), prompt, output (tokens); priority, prefix (a number shared by requests with the same beginning)
 -- and prefix_tokens; in JSON also segments. docs/serving.md.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
@@ -9,7 +9,7 @@ local text_file = require "tperf.input.text"
 local trace = {}
 
 local LONGEST <const> = 1 << 29
-local OWN <const> = 1 << 41 -- streams of the rest of a prompt behind a prefix; the core's own are 2^40 and on
+local OWN <const> = 1 << 41 -- token streams of a prompt's rest behind a prefix; the core's own start at 2^40
 
 local NUMBERS = { "arrival", "prompt", "output", "priority", "prefix", "prefix_tokens" }
 local NEEDED = { "prompt", "output" }
@@ -24,7 +24,7 @@ local function integer(where, name, value, low, high)
   return number
 end
 
--- A row of numbers as a request; line: for the stream of its own.
+-- A request from a row of numbers; line: selects the stream of its own tokens.
 local function request(row, where, line)
   for _, name in ipairs(NEEDED) do
     if row[name] == nil then check.fail("%s: '%s' is missing", where, name) end
@@ -40,7 +40,7 @@ local function request(row, where, line)
     check.fail("%s: 'prefix' and 'prefix_tokens' go together", where)
   end
   if row.prefix_tokens and row.prefix_tokens ~= 0 then
-    local stream = integer(where, "prefix", row.prefix, 0, 999999) -- the answers' streams come behind them
+    local stream = integer(where, "prefix", row.prefix, 0, 999999) -- streams of outputs come after these
     local tokens = integer(where, "prefix_tokens", row.prefix_tokens, 1, prompt)
     r.segments = { { stream, tokens } }
     if tokens < prompt then r.segments[2] = { OWN + line, prompt - tokens } end
@@ -88,7 +88,7 @@ local function read_jsonl(path)
   return rows
 end
 
---- The requests of a file.
+--- Reads the requests of a file.
 ---@param path string
 ---@return table[]
 function trace.read(path)

@@ -1,20 +1,20 @@
---- The searches of a sweep, many points in one: those that differ only in system and GPUs share their work.
+--- Groups the searches of a sweep: points that differ only in system and number of GPUs are one search and share work.
 local core = require "tperf.core"
 local refusal = require "tperf.base.refusal"
 local search = require "tperf.question.search"
 
 local batches = {}
 
---- Whether a point's arguments name one system and number of GPUs. Others ask tperf.search themselves: it knows what to
---- say.
+--- Whether a point's arguments name one system and one number of GPUs. Others are left to tperf.search, which reports
+--- what is wrong.
 ---@param args table
 function batches.takes(args)
   return math.type(args.gpus) == "integer" and args.system ~= nil
     and (type(args.system) ~= "table" or args.system.network ~= nil)
 end
 
--- Points whose arguments differ only in gpus and system, in the order of their first points; in each group, the points
--- of each system. Those that are known already count for the order, which must not depend on what a cache holds.
+-- Groups points whose arguments differ only in gpus and system, in the order of their first points, each by system.
+-- Known points count for the order, too, so that it does not depend on what the cache holds.
 local function groups_of(points)
   local groups, by_key = {}, {}
   for _, p in ipairs(points) do
@@ -45,9 +45,9 @@ local function gpus_key(machine)
   return table.concat(counts, " ")
 end
 
---- The searches to make: each some systems, with the same numbers of GPUs.
+--- The searches to make, each of systems that have the same numbers of GPUs.
 ---@param points table[]  { args, known }
----@param most integer    points of one search, where there is more than one system
+---@param most integer    limit of the points of one search with several systems
 ---@return { rest: table, machines: table[] }[]
 function batches.of(points, most)
   local list = {}
@@ -69,7 +69,7 @@ function batches.of(points, most)
   return list
 end
 
---- Asks for the points of a batch at once; where that is refused, one by one. false when interrupted.
+--- Asks for the points of a batch at once, or one by one if that is refused. Returns false if interrupted.
 ---@param batch table
 ---@param done fun(p: table, result: table)
 ---@param one fun(p: table): boolean  asks for one point

@@ -1,7 +1,6 @@
---- Finished points of sweeps, in a database (see tperf/question/sweep/store): each under a key that stands for
---- everything that decides its answer: what was asked, the arguments (systems and models by their content, not by their
---- names), and the build of tperf. An answer is found again only as its checksum says it was written; a database with
---- damage in it is set aside, and a new one begun.
+--- Finished points of sweeps, in a database (see tperf/question/sweep/store). The key of a point covers everything that
+--- decides its result: the question, the arguments (systems and models by content, not by name) and the build of tperf.
+--- A record is only used if its checksum matches; a damaged database is set aside, and a new one is started.
 local io, os = io, os
 local check = require "tperf.base.check"
 local core = require "tperf.core"
@@ -17,14 +16,14 @@ local system = require "tperf.describe.system"
 local train = require "tperf.question.train"
 
 local WHAT <const> = "tperf.sweep"
-local LARGEST <const> = 1 << 30 -- bytes of an answer, which SQLite can hold
+local LARGEST <const> = 1 << 30 -- bytes of a record, within SQLite's limit
 
 local sha256, codec = core.file.sha256, core.codec
 
 local cache = {}
 cache.__index = cache
 
--- This build. In development the Lua side may come from the disk.
+-- An identifier of this build. In development the Lua side may come from the disk.
 local function build_id()
   local parts, folder = { core.version, core.sources }, os.getenv "TPERF_LUA_DIR"
   if folder and folder ~= "" then
@@ -44,7 +43,7 @@ local by_name = {
   system = { "systems", system }, model = { "models", model }, software = { "software", software },
 }
 
--- What the name of a system, a model, a profile or a set of rules stands for: a file may change while its name stays.
+-- The object that a system, model, profile or rule set names: a file may change while its name stays the same.
 local function meant(self, name, value)
   if name == "rules" then return rules(value) end
   if name == "software" and value == profile.NONE then return value end
@@ -53,9 +52,9 @@ local function meant(self, name, value)
   return value
 end
 
--- What stands for one argument in a question; made once for each name and table, as many points share them.
+-- The digest of one argument in a question; computed once for each name and table, because many points share them.
 local function part_of(self, name, value)
-  if name == "threads" or name == "progress" then return nil end -- they decide nothing
+  if name == "threads" or name == "progress" then return nil end -- these do not affect the result
   local kind = type(value)
   if kind == "number" or kind == "boolean" then return value end
   local known = self.known[name] or {}
@@ -71,7 +70,7 @@ local function part_of(self, name, value)
   return known[value]
 end
 
-local OF_TRAINING <const> = { search = true, train = true } -- what a profile runs where none is named
+local OF_TRAINING <const> = { search = true, train = true } -- questions that have a default software profile
 
 local function question_bytes(self, args)
   local parts = {
@@ -83,7 +82,7 @@ local function question_bytes(self, args)
   return codec.encode(parts)
 end
 
---- The key of a point, and its answer if it is known.
+--- The key of a point, and its result if the cache has it.
 ---@param args table
 ---@return string key
 ---@return any answer
@@ -101,7 +100,7 @@ function cache:find(args)
   return key
 end
 
--- The configurations in an answer, with all their fields in them.
+-- Fills in all lazy fields of the configurations in a result.
 local function settle(value, seen)
   if type(value) ~= "table" or seen[value] then return end
   seen[value] = true
@@ -109,10 +108,10 @@ local function settle(value, seen)
   for _, part in next, value do settle(part, seen) end
 end
 
---- Keeps an answer.
+--- Stores a result.
 ---@param key string
 ---@param answer any
----@param row table  of the sweep, whose fields become columns
+---@param row table  the sweep's row, whose fields become columns
 ---@param args table
 function cache:add(key, answer, row, args)
   if answer == nil then return end
@@ -122,7 +121,7 @@ function cache:add(key, answer, row, args)
   self:add_bytes(key, bytes, row, args)
 end
 
---- Likewise an answer that codec.encode has written already.
+--- Stores a result that codec.encode has encoded already.
 function cache:add_bytes(key, bytes, row, args)
   if #bytes > LARGEST then check.fail("%s: the cache '%s': an answer is too large", WHAT, self.path) end
   self.store:add { key = key, question = self.question or "own: " .. self.key, record = bytes,
@@ -131,8 +130,8 @@ end
 
 --- Opens a cache for one sweep; it is closed as a to-be-closed variable.
 ---@param path string      below the output folder
----@param question string? what is asked, when it is a question of tperf's
----@param key string?      what is asked, when it is the script's
+---@param question string? name of the question, if it is one of tperf's
+---@param key string?      the user's name for the question, if it is the script's own function
 function cache.open(path, question, key)
   if type(path) ~= "string" or path == "" then check.fail("%s: 'cache' must be a file name", WHAT) end
   if not question and not key then

@@ -1,4 +1,4 @@
---- tperf.sweep: the same question over many points, as rows for reports and plots.
+--- tperf.sweep: asks one question at many points and returns rows for reports and plots.
 local check = require "tperf.base.check"
 local point = require "tperf.question.sweep.point"
 local runner = require "tperf.question.sweep.runner"
@@ -10,7 +10,7 @@ local own_fields = { run = true, cache = true, key = true, fields = true, each =
 
 local DEEPEST <const>, MOST_FIELDS <const> = 30, 1 << 20
 
--- Variations among the arguments, also within plain tables of arguments, as sets; the rest is what stays fixed.
+-- Collects the variations among the arguments, also within plain tables, as sets; returns the fixed arguments.
 local function split(given, prefix, sets, depth)
   local fixed = {}
   if depth > DEEPEST then check.fail("%s: '%s' is nested too deep, or contains itself", WHAT, prefix) end
@@ -69,32 +69,32 @@ local function take_apart(given)
   for i, value in ipairs(given) do
     sets[#sets + 1] = vary.is_set(value) and value or vary.list(WHAT, value, i * 1e-9)
   end
-  sets.fields = 0 -- looked at
+  sets.fields = 0 -- number of fields visited
   o.fixed = split(args, nil, sets, 1)
   table.sort(sets, function(a, b) return a.id < b.id end)
   o.sets = sets
   return o
 end
 
---- Runs a function over points.
+--- Runs a function over many points.
 ---@param given table
----  run        tperf.search (default), tperf.train, tperf.collective, or a function(arguments) of one's own that
+---  run        tperf.search (default), tperf.train, tperf.collective, or a custom function(arguments) that
 ---             returns a table, a number, or nil
----  …          its arguments. Those that are tperf.vary{…} or the like make a grid, the first that was made
----             outermost; ["system.network.fast.domain"] = … sets a field of a system, a model or a table
+---  …          its arguments. Those made by tperf.vary{…} and the like form a grid; the first that was created varies
+---             slowest. ["system.network.fast.domain"] = … sets a field of a system, a model or a table
 ---  [1] …      sets of points over several arguments: tperf.zip{…}, tperf.grid{…}, or a list of tables of arguments
----  cache      a file below the output folder, a database of SQLite, that keeps finished points: a run that was ended
----             takes up from there, and tperf.report.query asks it
----  key        with a cache and functions of one's own: a text that names what they compute, to change when they do
----  fields     names of what a row keeps ({ "time", "memory.total" }) beside what varies, so that a million rows need
----             little memory; without, all of the answer
----  each       function(row): called with each row, in the order of the points, which is then forgotten: a sweep writes
----             millions of them to a file, and returns none
+---  cache      a file below the output folder, an SQLite database of finished points: an interrupted run continues
+---             from it, and tperf.report.query reads it
+---  key        name of the computation, required with a cache and a custom function; change it if the function changes
+---  fields     names of the fields that a row keeps ({ "time", "memory.total" }) beside those that vary, so that a
+---             million rows need little memory; by default all
+---  each       function(row): called with each row, in the order of the points, which is then dropped: for writing
+---             millions of rows to a file. The sweep returns no rows then
 ---  progress   false: no progress line
 ---@return table[] rows  one per point: each varied argument under its short name (the last part of its path, or `as`),
----  the fields of what run returned (of the best configuration, for a search), and `result`, that itself. A point that
----  is refused, as its sizes divide nothing or do not fit, has feasible = false and a `reason` instead; when all are,
----  that is an error. `rows.units` has the units of varied arguments by name, for tables and plots
+---  the fields of the result (for a search, of the best configuration), and `result` itself. A point that is refused
+---  because its sizes do not divide or do not fit has feasible = false and a `reason` instead; if all points are
+---  refused, that is an error. `rows.units` has the units of varied arguments by name, for tables and plots
 local function sweep(given)
   if type(given) ~= "table" then check.fail("%s needs a table of arguments, got %s", WHAT, check.show(given)) end
   local o = take_apart(given)

@@ -1,5 +1,5 @@
---- Strategies and schedules that scripts define are code of theirs, which a name says nothing about, and which other
--- processes do not have.
+--- Custom strategies and schedules: their code is the script's, so that a name does not identify it, and other
+--- processes do not have it.
 local debug = debug
 local axes = require "tperf.describe.strategy.axes"
 local schedule = require "tperf.describe.schedule"
@@ -9,7 +9,7 @@ local library = debug.getinfo(1, "S").source:match "^(.*)question/sweep/own_code
 
 local function is_own(f) return debug.getinfo(f, "S").source:sub(1, #library) ~= library end
 
---- What of a question's arguments is the script's own code.
+--- Returns which argument of a question is the script's own code, and its name.
 ---@param args table
 ---@return "strategy"|"schedule"|nil what
 ---@return string? name

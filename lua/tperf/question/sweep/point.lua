@@ -1,4 +1,4 @@
---- From the paths of a point ("system.network.fast.domain") to arguments, and to short names for its row.
+--- Turns the paths of a point ("system.network.fast.domain") into arguments, and into short names for its row.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local model = require "tperf.describe.model"
@@ -21,9 +21,9 @@ local function parts_of(path)
   return parts
 end
 
---- Short names: the fewest last parts of each path that no other path ends in.
+--- Short names: the shortest suffix of each path that no other path ends in.
 ---@param paths string[]
----@param given table<string, string>  names that the user chose
+---@param given table<string, string>  names chosen by the user
 ---@return table<string, string>
 function point.names(paths, given)
   local names = {}
@@ -48,10 +48,10 @@ function point.names(paths, given)
   return names
 end
 
---- The units of varied arguments, by name: of a system's field, or of the texts that are its values ("40 GB").
+--- The units of varied arguments, by name: the unit of a system's field, or that of text values ("40 GB").
 ---@param paths string[]
 ---@param names table<string, string>
----@param lists table[][]  of points, which the sweep combines
+---@param lists table[][]  lists of points that the sweep combines
 ---@return table<string, string>
 function point.units(paths, names, lists)
   local found = {}
@@ -69,7 +69,7 @@ function point.units(paths, names, lists)
   return found
 end
 
--- { "network", "fast", "domain" }, 8 -> { network = { fast = { domain = 8 } } }, into what is there.
+-- Sets { "network", "fast", "domain" } to 8 by merging { network = { fast = { domain = 8 } } } into a table.
 local function put(into, parts, value)
   for i = 2, #parts - 1 do
     local below = into[parts[i]]
@@ -94,8 +94,8 @@ local function copy_of(value, name)
   return copy
 end
 
---- A function(point) -> arguments: `fixed` with the point's values in it. Systems and models are made once for each
---- combination of values that they have, so that equal ones are the same object.
+--- Returns a function(point) -> arguments: `fixed` merged with the point's values. Systems and models are created once
+--- for each combination of values, so that equal ones are the same object.
 ---@param fixed table   the arguments that do not vary
 ---@param paths string[]
 function point.builder(fixed, paths)

@@ -1,12 +1,12 @@
---- Rows of a sweep: what a point varied, what was found, and why nothing was.
+--- Rows of a sweep: the values that a point varied, its result, or the reason why there is none.
 local lazy = require "tperf.base.lazy"
 
 local row = {}
 
--- Of a search: facts about the run rather than its answer, and what the row has anyway.
+-- Fields of a search's result that describe the run rather than the answer, or that the row has anyway.
 local left_out = { seconds = true, evaluated = true, complete = true, system = true, model = true }
 
---- What a search found, as rows, caches and other processes have it.
+--- A search's result as rows, caches and other processes keep it.
 function row.answer(result)
   if type(result) ~= "table" then return result end
   local copy = {}
@@ -16,7 +16,7 @@ function row.answer(result)
   return copy
 end
 
--- A value as a row shows it: a system or a model by its name.
+-- A value as shown in a row: a system or a model by its name.
 local function shown(value)
   if type(value) == "table" and type(value.name) == "string" then return value.name end
   return value
@@ -24,11 +24,11 @@ end
 
 local refused = {} -- metatable of { reason }
 
---- What stands for the answer where a point is refused.
+--- The result of a refused point.
 ---@param reason string
 function row.refusal(reason) return setmetatable({ reason = reason }, refused) end
 
---- Whether a result is that.
+--- Whether a result is a refusal.
 function row.is_refusal(result) return getmetatable(result) == refused end
 
 -- The value at a path such as "memory.total".
@@ -41,7 +41,7 @@ local function at(value, path)
   return value
 end
 
--- What `fields` asks for, and what says whether there is an answer.
+-- The fields that `fields` asks for, the varied ones, and those that say whether there is a result.
 local function cut(job, values, full)
   local one = { feasible = full.feasible, reason = full.reason }
   for path in pairs(values) do one[job.names[path]] = full[job.names[path]] end
@@ -51,11 +51,11 @@ end
 
 --- The row of a point.
 ---@param job table      { names, fields }
----@param values table   what the point varies, by path
----@param result any     the answer, or a refusal
+---@param values table   the point's values, by path
+---@param result any     the result, or a refusal
 ---@param searched boolean
 ---@return table row
----@return table full    with all fields, where `fields` leaves some out
+---@return table full    the row with all fields, also those that `fields` leaves out
 function row.of(job, values, result, searched)
   local full = {}
   if row.is_refusal(result) then

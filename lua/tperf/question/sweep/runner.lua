@@ -1,4 +1,4 @@
---- Runs the points of a sweep: searches many at a time, other questions one by one; keeps results in the cache.
+--- Runs the points of a sweep: searches many at a time, other questions one by one; stores results in the cache.
 local batches = require "tperf.question.sweep.batches"
 local check = require "tperf.base.check"
 local collective = require "tperf.question.collective"
@@ -14,14 +14,14 @@ local spread = require "tperf.question.sweep.spread"
 local train = require "tperf.question.train"
 
 local WHAT <const> = "tperf.sweep"
-local QUESTIONS_AT_ONCE <const> = 208 -- of a search: a fraction of a second, so that progress and the cache keep up
+local QUESTIONS_AT_ONCE <const> = 208 -- in one search: a fraction of a second, so that progress and cache keep up
 
 local runner = {}
 
--- Asks one point's question on its own; false when interrupted.
+-- Asks one point's question; returns false if interrupted.
 local function run_one(run, p, done)
   local ok, result, reason = pcall(refusal.attempt, run, p.args)
-  if core.search.pending() then return not core.search.interrupted() end -- the answer may be a part of one
+  if core.search.pending() then return not core.search.interrupted() end -- the result may be incomplete
   if not ok then error(result, 0) end
   if reason then
     result = rows.refusal(reason)
@@ -35,7 +35,7 @@ local function run_one(run, p, done)
   return true
 end
 
--- All points are laid out before the first search.
+-- Builds the arguments of all points before the first search.
 local function run_searches(sweep)
   local plain = {}
   for i = 1, sweep.total do
@@ -67,7 +67,7 @@ local function run_each(sweep)
   return not core.search.interrupted()
 end
 
--- --- the whole ---
+-- --- the whole sweep ---
 
 local cacheable = {
   [search.run] = "search", [train.run] = "train", [collective.time] = "collective", [layer.ops] = "layer",
@@ -93,7 +93,7 @@ local function check_job(job)
   return run
 end
 
--- The i-th point: { index, args, key, known }; known: its row is there already, as it was refused or the cache has it.
+-- The i-th point: { index, args, key, known }; known: it already has a row, because it was refused or cached.
 local function point(self, i)
   local p, found = { index = i }, nil
   local args, reason = refusal.attempt(self.job.build, self.job.points[i])
@@ -111,7 +111,7 @@ local function point(self, i)
   return p
 end
 
--- Hands out the rows that are next in order, and forgets them.
+-- Passes the rows that are next in order to `each`, and drops them.
 local function hand_out(self)
   local row = self.rows[self.next]
   while row do
@@ -121,7 +121,7 @@ local function hand_out(self)
   end
 end
 
--- Makes the row of a point, and returns it with all its fields.
+-- Makes and stores the row of a point; returns the row with all its fields.
 local function keep(self, i, result)
   local row, full = rows.of(self.job, self.job.points[i], result, self.searched)
   if rows.is_refusal(result) then
@@ -139,7 +139,7 @@ local function new_sweep(job, run, cache)
     found = 0, refused = 0, next = 1, point = point, keep = keep,
   }
   local show = job.quiet and function() end or progress.start(WHAT)
-  -- Takes the answer of a point; bytes: as core.codec has written it, if it has.
+  -- Takes the result of a point; bytes: the result as encoded by core.codec, if it is.
   function sweep.done(p, result, bytes)
     local refused = rows.is_refusal(result)
     if sweep.searched and not refused then result = rows.answer(result) end
@@ -151,7 +151,7 @@ local function new_sweep(job, run, cache)
     end
     show(sweep.finished - sweep.found, sweep.total - sweep.found)
   end
-  -- Takes the rows of neighbouring points that another process has made, `refused` of them of refused points.
+  -- Takes rows of consecutive points from another process; `refused` of them are of refused points.
   function sweep.take(first, made, refused, reason)
     table.move(made, 1, #made, first, sweep.rows)
     sweep.finished, sweep.refused = sweep.finished + #made, sweep.refused + refused

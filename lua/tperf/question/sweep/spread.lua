@@ -1,4 +1,4 @@
---- The points of a sweep on all processes of a run under MPI.
+--- Spreads the points of a sweep over all processes of a run under MPI.
 local batches = require "tperf.question.sweep.batches"
 local core = require "tperf.core"
 local jobs = require "tperf.question.ranks.jobs"
@@ -10,15 +10,15 @@ local rows = require "tperf.question.sweep.row"
 local spread = {}
 
 local MOST_SEARCHES <const>, MOST_POINTS <const> = 208, 16 -- in one message
-local ROUNDS <const> = 8 -- messages to each process, at least, where there are so many points
+local ROUNDS <const> = 8 -- messages to each process, at least, if there are enough points
 
--- Ctrl-C ends a sweep, which says so itself.
+-- Like pool.run. Ctrl-C ends a sweep, and the sweep itself reports it.
 local function run(units) return pool.run(units) or core.search.interrupted() and false end
 
--- How many points a unit has.
+-- The number of points in a unit.
 local function size_of(count, most) return math.max(1, math.min(most, count // (ROUNDS * pool.size()))) end
 
--- What other processes answer, as the runner has it.
+-- Passes another process's result to the runner.
 local function take_answer(sweep, p, answer)
   if answer.reason then return sweep.done(p, rows.refusal(answer.reason)) end
   sweep.done(p, core.codec.decode(answer.bytes), answer.bytes)
@@ -53,7 +53,7 @@ local function search_unit(sweep, batch, index, one)
   }
 end
 
--- A batch of one system and many numbers of GPUs as several.
+-- Splits a batch of one system and many numbers of GPUs.
 local function cut(batch, most)
   local points = batch.machines[1].points
   if #batch.machines > 1 or #points <= most then return { batch } end
@@ -65,7 +65,7 @@ local function cut(batch, most)
   return list
 end
 
---- Asks tperf.search for points that are laid out. false when interrupted.
+--- Asks tperf.search for points whose arguments are built. Returns false if interrupted.
 ---@param sweep table     of the runner
 ---@param points table[]  { index, args, known }
 ---@param one fun(p: table): boolean  asks for one point in this process
@@ -78,7 +78,7 @@ function spread.searches(sweep, points, one)
   return run(units)
 end
 
--- --- other questions, in points that others lay out ---
+-- --- other questions, for points that the other processes build themselves ---
 
 local MOST_AT_ONCE <const> = 256 -- points in one message that has no arguments
 
@@ -144,7 +144,7 @@ local function point_unit(sweep, points, index, one)
   }
 end
 
---- Asks another question at all points. false when interrupted.
+--- Asks another question at all points. Returns false if interrupted.
 ---@param sweep table
 ---@param one fun(p: table): boolean
 ---@return boolean
@@ -156,7 +156,7 @@ function spread.each(sweep, one)
     if core.search.interrupted() then return false end
     local p = sweep:point(i)
     if not p.known then
-      p.weight, p.args = weight_of(p.args), nil -- laid out again when it is asked
+      p.weight, p.args = weight_of(p.args), nil -- built again when it is sent
       points[#points + 1] = p
     end
   end

@@ -1,20 +1,20 @@
---- The database of a sweep's finished points: one file of SQLite, which other programs can read while it is written.
--- Table records: key, question, the version of tperf, the record (the whole answer, as core.codec writes it) and its
--- checksum. Table points has the record's id and what a row of the sweep shows: a column for each field that is a
--- number, a text or true and false, nested ones as "memory.total", and the arguments. Nothing is read back from points.
+--- The database of a sweep's finished points: one SQLite file that other programs can read while it is written.
+-- Table records: key, question, version of tperf, the record (the whole result, encoded by core.codec) and its
+-- checksum. Table points: the record's id and the fields of the sweep's row, one column for each number, text or
+-- boolean (nested fields as "memory.total"), and the arguments. Nothing is read back from points.
 local io = io
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 
 local WHAT <const> = "tperf.sweep"
-local APPLICATION <const> = 0x74506572 -- "tPer", in the header of the file
+local APPLICATION <const> = 0x74506572 -- "tPer", in the file's header
 local VERSION <const> = 1
 local RECORDS <const> = "CREATE TABLE records (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, "
   .. "question TEXT NOT NULL, tperf TEXT NOT NULL, record BLOB NOT NULL, checksum TEXT NOT NULL)"
 local POINTS <const> = "CREATE TABLE points (id INTEGER PRIMARY KEY REFERENCES records (id)"
 local SCHEMA <const> = ("PRAGMA application_id = %d; PRAGMA user_version = %d; %s; %s)"):format(APPLICATION, VERSION,
   RECORDS, POINTS)
-local MOST_COLUMNS <const> = 1000 -- SQLite takes 2000
+local MOST_COLUMNS <const> = 1000 -- SQLite's own limit is 2000
 local LONGEST_NAME <const> = 100 -- bytes
 local DEEPEST <const> = 3 -- "memory.total" has 2 parts
 
@@ -29,11 +29,11 @@ local function quote(name) return '"' .. name:gsub('"', '""') .. '"' end
 
 -- --- rows as columns ---
 
-local TYPES = { integer = " INTEGER", float = " REAL", boolean = " BOOLEAN", string = "" } -- without: kept as it is
+local TYPES = { integer = " INTEGER", float = " REAL", boolean = " BOOLEAN", string = "" } -- "": stored unconverted
 
 local function type_of(value) return TYPES[math.type(value) or type(value)] end
 
--- SQLite takes "Time" and "time" for one column: the first of them stays.
+-- SQLite treats "Time" and "time" as one column: the first one wins.
 local function put(fields, seen, name, value)
   local lower = name:lower()
   if lower == "id" then name, lower = "id_", "id_" end
@@ -59,7 +59,7 @@ local function named(t)
   return copy
 end
 
---- What the columns of a point hold: its row's fields, and the arguments that the row does not have.
+--- The columns of a point: its row's fields, and the arguments that are not in the row.
 ---@param row table
 ---@param args table
 ---@return { name: string, value: any }[]
@@ -86,7 +86,7 @@ local function fail(self, message, reason)
   check.fail("%s: the cache '%s': %s", WHAT, self.path, text)
 end
 
--- Whether a file that SQLite cannot read was one of ours.
+-- Whether a file that SQLite cannot read was a cache of tperf.
 local function was_ours(path)
   local file = io.open(path, "rb")
   local text = file and file:read(8192) or ""
@@ -105,7 +105,7 @@ end
 
 local open_file
 
--- A damaged file keeps what it holds, under another name.
+-- Sets a damaged file aside under another name, and starts a new one.
 local function replace(self)
   self:close()
   local to, message = core.store.set_aside(self.file)
@@ -115,14 +115,14 @@ local function replace(self)
   open_file(self)
 end
 
--- What a statement gives; nil when the database is damaged.
+-- Runs a statement; nil if the database is damaged.
 local function run(self, sql, ...)
   local rows, message, reason = self.database:run(sql, ...)
   if rows or reason == "damaged" then return rows end
   fail(self, message, reason)
 end
 
--- Whether the database is whole and ours; nil when it is damaged.
+-- Whether the database is intact and a cache of tperf; nil if it is damaged.
 local function is_good(self)
   local id = run(self, "PRAGMA application_id")
   if not id then return nil end
@@ -150,13 +150,13 @@ function open_file(self)
   self.columns, self.writes = nil, false
 end
 
--- From now on others can read while this writes. Where files cannot be shared in memory it leaves the journal that is.
+-- From here on other programs can read while this one writes. On file systems without shared memory the journal stays.
 local function begin_writing(self)
   self.writes = run(self, "PRAGMA journal_mode = WAL") and run(self, "PRAGMA synchronous = NORMAL") and true
   return self.writes
 end
 
---- Opens the database of a sweep, made if it is missing.
+--- Opens the database of a sweep, and creates it if it is missing.
 ---@param path string  below the output folder
 function store.open(path)
   local self = setmetatable({ path = path }, store)
@@ -171,7 +171,7 @@ end
 
 local function checksum(key, record) return sha256(key .. record) end
 
---- The record of a key, if it is known.
+--- The record of a key; nil if there is none.
 ---@param key string
 ---@return string? record
 function store:find(key)
@@ -193,7 +193,7 @@ local function read_columns(self)
   return rows
 end
 
--- Adds columns for the fields that have none; the fields that have one.
+-- Adds a column for each field without one, up to the limit; returns the fields that have a column.
 local function make_columns(self, fields)
   local kept, before = {}, self.count
   for _, field in ipairs(fields) do
@@ -225,7 +225,7 @@ local function insert_point(self, point)
   return run(self, sql, table.unpack(values))
 end
 
--- nil when the database is damaged.
+-- Returns nil if the database is damaged.
 local function add(self, point)
   if not self.writes and not begin_writing(self) or not run(self, "BEGIN IMMEDIATE") then return nil end
   -- Another writer may have added columns.
@@ -244,12 +244,12 @@ end
 local function try_to_add(self, point)
   local ok, done = pcall(add, self, point)
   if ok then return done end
-  self.columns = nil -- those that were added are not
+  self.columns = nil -- columns added in this transaction are rolled back
   self.database:run "ROLLBACK"
   error(done, 0)
 end
 
---- Keeps a point.
+--- Stores a point.
 ---@param point { key: string, question: string, record: string, fields: table[] }
 function store:add(point)
   if try_to_add(self, point) then return end
@@ -257,7 +257,7 @@ function store:add(point)
   if not try_to_add(self, point) then fail(self, "it is damaged again at once; the disk may be failing") end
 end
 
---- Reads a whole database; raises when something in it is not as it was written.
+--- Checks every record of a database; raises if anything is damaged.
 ---@param path string
 ---@return integer points
 function store.check(path)

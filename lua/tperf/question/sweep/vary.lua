@@ -1,5 +1,5 @@
---- What a sweep varies: values of one argument, and sets of points over several.
--- A set is { points = { { path = value … } … }, id }; ids count up, so that a script's order is the rows' order.
+--- The variations of a sweep: values of one argument, and sets of points over several arguments.
+-- A set is { points = { { path = value … } … }, id }; ids count up, so that rows follow the order of the script.
 local check = require "tperf.base.check"
 
 local vary = {}
@@ -18,8 +18,8 @@ end
 function vary.is(value) return getmetatable(value) == variation end
 function vary.is_set(value) return getmetatable(value) == set end
 
---- Values that an argument of tperf.sweep takes in turn.
----@param given any[]  the values; `as` names the rows' column
+--- The values over which tperf.sweep varies an argument.
+---@param given any[]  the values; `as` names the column of the rows
 function vary.values(given)
   if type(given) ~= "table" then check.fail("tperf.vary needs a list of values, got %s", check.show(given)) end
   local as = given.as
@@ -60,7 +60,7 @@ function vary.linspace(a, b, n)
   return space("tperf.linspace", a, b, n, function(t) return a + t * (b - a) end)
 end
 
---- n values from a to b, each the same factor from the last.
+--- n values from a to b, both included, with a constant ratio between neighbours.
 ---@param a number
 ---@param b number
 ---@param n integer
@@ -71,7 +71,7 @@ function vary.logspace(a, b, n)
   return space("tperf.logspace", a, b, n, function(t) return a ^ (1 - t) * b ^ t end)
 end
 
--- The arguments of zip and grid as a list of { path, variation }, in the order in which the variations were made.
+-- The arguments of zip and grid as a list of { path, variation }, in the order in which the variations were created.
 local function axes_of(what, given)
   if type(given) ~= "table" then check.fail("%s needs a table of arguments and values", what) end
   local list = {}
@@ -97,7 +97,7 @@ local function names_of(axes)
   return names
 end
 
---- Arguments that vary together: the first values of all, the second values of all …
+--- Arguments that vary together: first the first values of all, then the second values, and so on.
 ---@param given table<string, any[]>
 function vary.zip(given)
   local axes, points = axes_of("tperf.zip", given), {}
@@ -114,8 +114,8 @@ function vary.zip(given)
   return tag({ points = points, names = names_of(axes) }, set)
 end
 
--- The points' own copies of some sets: what runs at points may change the lists that it was given.
-local sets_of = setmetatable({}, { __mode = "k" }) -- by product
+-- Copies of sets for a product: a function that runs at the points may change the lists that it was given.
+local sets_of = setmetatable({}, { __mode = "k" }) -- product -> its lists of points
 
 local function own_sets(sets)
   local list = {}
@@ -147,7 +147,7 @@ local function check_apart(what, sets)
   end
 end
 
--- The i-th point of all combinations.
+-- The i-th point of the combinations.
 local function combine(sets, i)
   local point, left = {}, i - 1
   for k = #sets, 1, -1 do
@@ -158,7 +158,7 @@ local function combine(sets, i)
   return point
 end
 
---- A list of all combinations of lists of points, the first list outermost. Each is made when it is asked for.
+--- All combinations of lists of points; the first list varies slowest. Each point is made when it is indexed.
 ---@param lists table[][]
 ---@return table[] points
 function vary.combinations(lists)
@@ -172,12 +172,12 @@ function vary.combinations(lists)
   return all
 end
 
---- The lists that such a list combines.
+--- The lists that vary.combinations combined into `points`.
 ---@param points table[]
 ---@return table[][]
 function vary.lists_of(points) return sets_of[points] end
 
---- All points of some sets, the first set outermost.
+--- All combinations of sets; the first set varies slowest.
 ---@param sets table[]
 ---@return table[] points
 function vary.product(what, sets)
@@ -191,14 +191,14 @@ function vary.product(what, sets)
   return vary.combinations(lists)
 end
 
---- The set of one argument's values.
+--- The set of points for one argument's values.
 function vary.set_of(path, values)
   local points = {}
   for i, value in ipairs(values.values) do points[i] = { [path] = value } end
   return { points = points, names = { [path] = values.as }, id = values.id }
 end
 
---- Every combination of the values of some arguments.
+--- Every combination of the values of several arguments.
 ---@param given table<string, any[]>
 function vary.grid(given)
   local axes, sets = axes_of("tperf.grid", given), {}
@@ -213,7 +213,7 @@ local function plain_table(value, path)
   return value
 end
 
---- A plain list of points, each a table of arguments.
+--- A set from a plain list of points, each a table of arguments.
 function vary.list(what, given, id)
   local points, message = check.list(plain_table, { min = 1, max = MOST })(given, "points")
   if not points then check.fail("%s: %s", what, message) end

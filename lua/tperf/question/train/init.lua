@@ -27,7 +27,7 @@ local train = {}
 local size = check.integer { min = 1, max = 1 << 31, default = 1 }
 local optional_size = check.integer { min = 1, max = 1 << 31, optional = true }
 
--- Search's fields, with one value each.
+-- The fields of tperf.search, with one value each.
 local schema_of = check.once(function(s)
   local schema = problem.schema { s }
   for _, name in ipairs(s.axis_names) do schema[name] = optional_size end
@@ -45,7 +45,7 @@ local schema_of = check.once(function(s)
   return schema
 end)
 
--- That candidate, changed in place to have the fastest of these numbers of panels.
+-- Sets the fastest of these numbers of panels in a candidate, and returns it.
 local function fastest(question, s, network, found, panels)
   local best, least
   for _, number in ipairs(#panels > 1 and panels or {}) do
@@ -57,7 +57,7 @@ local function fastest(question, s, network, found, panels)
   return found
 end
 
--- Why no placement is left, as a search of nothing else says it.
+-- Raises why no placement is possible, in the words of a search for nothing else.
 local function no_placement(o, s)
   local request = { top = 1, infeasible = true }
   for name, value in pairs(o) do request[name] = value end
@@ -69,7 +69,7 @@ local function no_placement(o, s)
   refusal.raise("tperf.train: %s", search.run(request).reason)
 end
 
--- The fastest placement, and number of panels, of what is left open.
+-- The fastest placement and number of panels, of those left open.
 local function best_placement(t, panels)
   local fast, s = {}, t.strategy
   for i, name in ipairs(s.axis_names) do fast[i] = t.o.fast and t.o.fast[name] or 0 end
@@ -80,7 +80,7 @@ local function best_placement(t, panels)
   return found.fast, found.panels
 end
 
--- By how much it misses.
+-- By how much memory it misses.
 local function why_too_big(c, question)
   return "does not fit: the fullest GPU needs " .. advice.miss(c.memory.total, question)
 end
@@ -88,7 +88,7 @@ end
 local REASON <const> = { reason = true }
 local brief = setmetatable({}, { __mode = "k" }) -- configuration -> its reason without advice
 
--- Its `reason` has advice, which more searches find: when somebody reads it.
+-- Sets a `reason` with advice; the searches for the advice only run if the field is read.
 local function lacks_memory(c, o, s, question)
   local reason = why_too_big(c, question)
   brief[c] = reason
@@ -97,18 +97,18 @@ local function lacks_memory(c, o, s, question)
   end)
 end
 
---- The same configuration with its reason in it, without advice, which many points at once are not worth.
----@param c any  what train.run returned, or anything else
+--- Sets the reason without advice: the searches for it are too slow for many points. Returns the same configuration.
+---@param c any  the result of train.run, or anything else
 function train.brief(c)
   if brief[c] and lazy.forget(c, "reason") then c.reason = brief[c] end
   return c
 end
 
--- Fields that tell of a configuration op by op and stage by stage.
+-- Fields that describe a configuration op by op and stage by stage.
 local DETAILS <const> = { kinds = true, layers = true, first = true, last = true, stages = true, exchanges = true,
   messages = true, least_time = true, update = true }
 
--- { ops of the i-th section … } of a network, as `on` has it: core's copies of what the question was asked with.
+-- Adds the ops of each section of a network to `details`; on: copies of the objects that the question was asked with.
 local function add_ops(details, t, on)
   local network, found, kinds = t.network, t.found, t.problem.layouts[1].kinds
   local function ops(section)
@@ -120,7 +120,7 @@ local function add_ops(details, t, on)
   return kinds
 end
 
--- on: the question; its system and its rules as they were when it was asked. optimizer: seconds of the breakdown.
+-- on: the question, with its system and rules as they were when it was asked. optimizer: seconds of the breakdown.
 local function details_of(t, on, optimizer)
   local details, network, found = {}, t.network, t.found
   local kinds = add_ops(details, t, on)
@@ -140,7 +140,7 @@ local function details_of(t, on, optimizer)
   return details, audit
 end
 
--- A copy of a set of rules that a script may change.
+-- A copy of a rule set, because a script may change its own.
 local function copy_of(set)
   local copy = {}
   for name, value in pairs(set) do copy[name] = value end
@@ -165,14 +165,14 @@ local function explain(c, t)
   return c
 end
 
--- What a configuration that a search found says of itself.
+-- Fields that a configuration found by a search carries over.
 local CHOSEN = {
   "strategy", "global_batch", "pp", "dp", "micro_batch", "panels", "fast", "zero", "schedule", "virtual_stages",
   "recompute", "recompute_modules", "recompute_method", "recompute_num_layers", "offload_layers",
   "offload_modules", "offload_optimizer", "reshard_after_forward", "sequence_parallel", "precision",
 }
 
--- The arguments with what they do not say taken from their `configuration`.
+-- The arguments, completed from their `configuration`.
 local function with_configuration(given)
   local c, merged = given.configuration, {}
   if type(c) ~= "table" then check.fail("tperf.train: 'configuration' must be a table, got %s", check.show(c)) end
@@ -181,7 +181,7 @@ local function with_configuration(given)
   for _, name in ipairs(s.axis_names) do merged[name] = c[name] end
   for name in pairs(s.options) do merged[name] = c[name] end
   for _, name in ipairs(overlap.names) do merged[name] = c[name] end
-  if given.recompute ~= nil then -- how goes with what
+  if given.recompute ~= nil then -- these belong to the granularity
     merged.recompute_modules, merged.recompute_method, merged.recompute_num_layers = nil, nil, nil
   end
   for name, value in pairs(given) do merged[name] = value end
@@ -189,7 +189,7 @@ local function with_configuration(given)
   return merged
 end
 
--- Everything that decides the answer: { o = checked arguments, strategy, problem, network, found }.
+-- Computes everything that decides the result: { o = checked arguments, strategy, problem, network, found }.
 local function prepare(given)
   if type(given) == "table" and given.configuration ~= nil then given = with_configuration(given) end
   local s = axes.asked(given)
@@ -219,11 +219,11 @@ local function prepare(given)
   return t
 end
 
---- The time of one configuration as a function of the software that runs it, for fits of software profiles.
+--- The time of one configuration as a function of its software profile's terms, for fits of profiles.
 ---@param given table  as for train.run
 ---@return fun(terms: table): number seconds  of an iteration with these terms of a profile (runtime.terms)
 ---@return tperf.configuration configuration
----@return tperf.stage[] stages  what the devices of the pipeline hold
+---@return tperf.stage[] stages  of the pipeline
 function train.predictor(given)
   local t = prepare(given)
   local question = t.problem.questions[1]
@@ -233,28 +233,29 @@ end
 
 --- The time and memory of one configuration.
 ---@param given table  as for tperf.search, with one value each:
----  strategy           the first that has the axes that are given
+---  strategy           by default the first that has the axes given
 ---  model, system, attention, rules, seq, schedule, virtual_stages, zero, recompute, sequence_parallel,
 ---  recompute_modules, recompute_method, recompute_num_layers, recompute_layers, offload_layers, offload_modules,
 ---  offload_optimizer, precision, optimizer, weights, gradients, master, moments, loss, reserve, data_overlap,
 ---  gradient_shard, reshard_after_forward, moe_dispatcher, overlap_tp, overlap_moe_a2a, delay_wgrad,
 ---  overlap_grad_reduce, overlap_param_gather, overlap_param_gather_with_optimizer_step, bucket_size, peft, frozen,
 ---  packing, objective, reference
----  global_batch       samples per iteration
----  tp, tp1, tp2, cp, ep, pp, micro_batch            1 unless given; etp as tp, shard all replicas
----  dp, gpus           either follows from the other
----  panels             of strategy summa; the fastest
----  fast               GPUs of each axis in one fast domain, { tp =, dp =, pp = }; the fastest placement of what
----                     is left open
----  configuration      one that a search found: all that is not given is taken from it
----  simulate           true, a schedule's name or a table (see tperf.question.train.simulate): the iteration pass by
----                     pass, too
----  straggling         the standard deviation of a GPU's time, a part of it, such as 0.02, or { deviation, screened =
----                     GPUs slower by that part do not run }: the step waits for the slowest. None: what the software's
----                     runs had of it is in its profile
----  explain            true: the whole sum, term by term, in `sum`
----  software           the training stack that runs it (see tperf.software): its name, a file or a table ("typical");
----                     "none" for the formulas alone, as rules without `typical_software` have it
+---  global_batch       sequences per iteration
+---  tp, tp1, tp2, cp, ep, pp, micro_batch            1 by default; etp: as tp, shard: all replicas
+---  dp, gpus           each follows from the other
+---  panels             panels of strategy summa; by default the fastest number
+---  fast               GPUs of each axis in one fast domain, { tp =, dp =, pp = }; by default the fastest placement
+---                     of the axes left open
+---  configuration      one that a search found: supplies all arguments that are not given
+---  simulate           true, a schedule's name or a table (see tperf.question.train.simulate): also simulate the
+---                     iteration pass by pass
+---  straggling         standard deviation of a GPU's time as a part of the mean, such as 0.02, or { deviation, screened
+---                     =
+---                     GPUs slower by more than this part do not run }: the step waits for the slowest GPU. By default
+---                     nothing is added: the software profile includes the spread of the runs that it was fitted to
+---  explain            true: adds `sum`, the time term by term
+---  software           profile of the training stack (see tperf.software): its name, a file or a table ("typical");
+---                     "none": the formulas alone, the default of rules without `typical_software`
 ---@return tperf.configuration configuration
 ---@return tperf.timeline? timeline  of the simulation
 function train.run(given)

@@ -1,6 +1,6 @@
---- A configuration's iteration, simulated pass by pass in a pipeline schedule: every pass takes what the core's prices
--- say (src/plan/iteration.c), as in the closed form. What that does not see: stages that differ, replicas that wait for
--- each other while the pipeline fills and drains, weight gradients that fill bubbles.
+--- Simulates a configuration's iteration pass by pass in a pipeline schedule, with the pass times of the core
+-- (src/plan/iteration.c) that the closed form uses. Unlike the closed form it covers stages that differ, replicas that
+-- wait for each other while the pipeline fills and drains, and weight gradients that fill bubbles.
 local check = require "tperf.base.check"
 local configuration = require "tperf.question.configuration"
 local core = require "tperf.core"
@@ -18,9 +18,9 @@ local OPTIONS = {
   rules = check.string { optional = true },
 }
 
---- What `simulate` may be: true, the name of a schedule, or a table:
---   schedule      its name; the configuration's
---   stages        several per GPU where the schedule takes them; layers are dealt out as evenly as they divide
+--- The values of `simulate`: true, the name of a schedule, or a table:
+--   schedule      its name; by default the configuration's
+--   stages        several per GPU if the schedule supports it; layers are dealt out as evenly as they divide
 --   group_size, memory_limit (of activations, in bytes), rules   as for tperf.schedule
 function simulate.options(value, path)
   if value == nil or value == false then return nil end
@@ -29,14 +29,14 @@ function simulate.options(value, path)
   return check.record_of(OPTIONS)(value, path)
 end
 
--- The configuration's own stages where the schedule is its own, or has no number of its own and could take them.
+-- The number of stages: the configuration's if the schedule is its own, else the schedule's default.
 local function stages_of(c, definition, o)
   if o.stages then return o.stages end
   if not o.schedule or o.schedule == c.schedule then return c.pp * c.virtual_stages end
   return schedule.default_stages(definition, c.pp)
 end
 
--- From 0 until the last device has reduced its gradients.
+-- From 0 until the last device has reduced its gradients, and the optimizer's step.
 local function iteration_time(t, after, optimizer)
   local last = 0.0
   for device = 1, t.devices do
@@ -45,7 +45,7 @@ local function iteration_time(t, after, optimizer)
   return last + optimizer
 end
 
--- What each device holds at all times: a list of tperf.memory without what comes and goes.
+-- What each device holds all the time: a list of tperf.memory without activations and passing memory.
 local function kept_by(stages)
   local list = {}
   for _, stage in ipairs(stages) do
@@ -59,7 +59,7 @@ local function kept_by(stages)
   return list
 end
 
--- The micro-batches of each stage whose activations a device holds while the pass at a position of its queue runs.
+-- The micro-batches of each stage whose activations a device holds during the pass at a position of its queue.
 local function held_at(t, device, position)
   local held = {}
   for i, op in t:queue(device) do
@@ -78,7 +78,7 @@ local function held_at(t, device, position)
   return list
 end
 
--- The moment at which the fullest device is fullest, and what lives then.
+-- The moment at which the fullest device is fullest, and what its memory holds then.
 local function peak_of(t)
   local device, most = 1, -1.0
   for d = 1, t.devices do
@@ -105,18 +105,18 @@ end
 
 --- Simulates a configuration of tperf.train.
 ---@param c table         the configuration
----@param question table  as problem.of makes them
+---@param question table  of problem.of
 ---@param network userdata
----@param found table     as configuration.of takes it
----@param o table         simulate.options
----@return table timeline in seconds and bytes; with iteration_time, which adds waiting for replicas and the optimizer,
----  the tasks of every pass, and peak: the moment at which the fullest GPU is fullest
+---@param found table     as for configuration.of
+---@param o table         of simulate.options
+---@return table timeline in seconds and bytes; with iteration_time, which adds the wait for replicas and the
+---  optimizer's step, the tasks of every pass, and peak: the moment at which the fullest GPU is fullest
 function simulate.run(c, question, network, found, o)
-  -- One stage runs one pass after the other, unless they overlap for the exchanges with experts.
+  -- One stage runs one pass after the other, unless passes overlap to hide the expert all-to-alls.
   local name = o.schedule or c.pp > 1 and c.schedule or question.training.hide_experts and "1f1b_overlap" or "1f1b"
   local definition = schedule.get(name)
   local stages = stages_of(c, definition, o)
-  if stages > question.model.layers + (stages > 2 and 2 or 0) then -- the ends may be all that a stage holds
+  if stages > question.model.layers + (stages > 2 and 2 or 0) then -- the first and last stages need not hold layers
     refusal.raise("tperf.train: %d stages are more than the model's %d layers", stages, question.model.layers)
   end
   local passes = configuration.passes(question, network, found, stages)

@@ -1,4 +1,4 @@
---- The sizes of one configuration: completed, and refused where one does not divide another.
+--- Completes the sizes of one configuration, and refuses sizes that do not divide what they cut.
 local stated = require "tperf.describe.model.stated"
 local axes = require "tperf.describe.strategy.axes"
 local nearest = require "tperf.base.nearest"
@@ -17,7 +17,7 @@ local function divide(whole, part, what, whole_name)
   return whole // part
 end
 
---- The sizes of the strategy's axes, those left open at what they are by default.
+--- The sizes of the strategy's axes; sets those left open to their defaults.
 function train_sizes.own(o, s, m, set)
   local given = { sequence_parallel = o.sequence_parallel }
   for name in pairs(s.options) do given[name] = o[name] end
@@ -29,7 +29,7 @@ function train_sizes.own(o, s, m, set)
   return own, share
 end
 
---- gpus and dp follow from each other; dp is at least as many as share experts.
+--- Sets gpus and dp, which follow from each other.
 function train_sizes.complete(o, s, own)
   local product = s.grid:gpus(own)
   if not product or o.pp > (1 << 31) // product then refusal.raise("tperf.train: more than 2^31 GPUs") end
@@ -44,7 +44,7 @@ function train_sizes.complete(o, s, own)
   o.gpus = product * o.dp
 end
 
--- "tp x cp": what cuts the sequence, for messages.
+-- "tp x cp": the axes that shard the sequence, for messages.
 local function sharding(o, s)
   local names = {}
   for _, axis in ipairs(s.axes) do
@@ -53,7 +53,7 @@ local function sharding(o, s)
   return #names > 1 and "the number of shards of the sequence (" .. table.concat(names, ", ") .. ")" or names[1]
 end
 
--- Refuses axes that do not divide those that they fold over.
+-- Refuses axes that do not divide the axes that they fold over.
 local function check_folds(o, s, own)
   for i, axis in ipairs(s.axes) do
     if o.zero == 0 and own[i] > 0 and axes.cuts(axis, "state") then
@@ -114,7 +114,7 @@ function train_sizes.check(o, s, p, own, share)
   end
 end
 
---- The placement when all of it is given, checked; nil otherwise.
+--- The checked placement, if all of it is given; else nil.
 function train_sizes.placement(o, s, own, domain)
   local given, used, fast = o.fast or {}, 1, { 0, 0 }
   for name, part in pairs(given) do divide(o[name], part, "fast." .. name, name) end

@@ -1,10 +1,10 @@
---- The time of a configuration as a sum: every term a formula with its numbers, which add up to the answer.
+--- The time of a configuration as a sum of terms, each with its formula and its numbers.
 local units = require "tperf.base.units"
 
 local function seconds(value) return units.format(value, "s") end
 local function bytes(value) return units.format(value, "bytes") end
 
--- "all_gather of 128 MiB among 8 GPUs (8 in a domain, switch) 0.37 ms".
+-- Such as "all_gather of 128 MiB among 8 GPUs (8 in a domain, switch) 0.37 ms".
 local function collective(comm)
   return ("%s of %s among %d GPUs (%d in a domain, %s) %s%s"):format(comm.kind, bytes(comm.bytes), comm.gpus, comm.fast,
     comm.algorithm, seconds(comm.time), comm.beside and " beside its kernel" or "")
@@ -16,7 +16,7 @@ local function collectives(comms)
   return #list > 0 and table.concat(list, ", ") or "none"
 end
 
--- The kernels of an op and its collectives, of both passes.
+-- Adds the kernels and the collectives of an op, both for the forward and the backward pass.
 local function add_op(add, c, what, op, layers)
   local times, forward, backward = c.microbatches * layers, op.forward, op.backward
   local comm = forward.comm_time + backward.comm_time
@@ -30,7 +30,7 @@ local function add_op(add, c, what, op, layers)
     collectives(forward.comms), seconds(backward.comm_time), collectives(backward.comms))
 end
 
--- The collectives of an exchange that gather weights, or reduce gradients and, under ZeRO 3, gather again.
+-- The collectives of an exchange that gather weights, or those that reduce gradients and, under ZeRO 3, gather again.
 local function exchanged(audit, exchange, gathers)
   local list = {}
   for _, comm in ipairs(exchange.comms) do
@@ -39,8 +39,8 @@ local function exchanged(audit, exchange, gathers)
   return collectives(list)
 end
 
--- What the stage that waits longest waits for: of each layer's exchange what its pass does not hide, and all of the one
--- that nothing hides.
+-- Adds the exposed exchanges of the stage that waits longest: of each layer the part that its pass does not hide, and
+-- all of the one that has no pass to overlap with.
 local function add_exchanges(add, c, audit)
   local stage = audit.waiting
   if not stage then return end
@@ -133,9 +133,9 @@ end
 
 --- The terms of a configuration's time, see docs/model.md section 6.1.
 ---@param c table      a configuration of tperf.train, with its exchanges
----@param audit table  what its parts are made of, as network:audit gives it
+---@param audit table  the parts of each term, from network:audit
 ---@param closed boolean  its schedule has a closed form
----@return table[] terms  { term =, formula =, seconds = }; the last is the whole
+---@return table[] terms  { term =, formula =, seconds = }; the last is the total
 return function(c, audit, closed)
   local terms = {}
   local function add(term, value, format, ...)

@@ -1,4 +1,4 @@
---- A configuration as a Megatron-Bridge recipe.
+--- Writes a configuration as a Megatron-Bridge recipe.
 local fp8 = require "tperf.export.launch.fp8"
 local format = require "tperf.export.launch.format"
 local offloading = require "tperf.export.launch.offloading"

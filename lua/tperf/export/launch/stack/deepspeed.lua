@@ -1,4 +1,4 @@
---- A configuration as a DeepSpeed JSON with the command that uses it.
+--- Writes a configuration as a DeepSpeed JSON, with the command that uses it.
 local format = require "tperf.export.launch.format"
 local offloading = require "tperf.export.launch.offloading"
 local recomputation = require "tperf.export.launch.recomputation"
@@ -16,7 +16,7 @@ end
 
 local function json_value(value) return type(value) == "string" and ('"%s"'):format(value) or tostring(value) end
 
--- Options with one dot at most, as nested objects.
+-- Formats options with at most one dot as nested objects.
 local function json(list)
   local lines, i = {}, 1
   while list[i] do
@@ -34,7 +34,7 @@ end
 
 return function(n, w)
   refuse(n, w)
-  local told = w.list -- axes.lua's, whose sections are those of the file
+  local told = w.list -- the options of axes.lua, whose sections are the file's
   w.list = {}
   w.put("train_batch_size", n.global_batch)
   w.put("train_micro_batch_size_per_gpu", n.micro_batch)

@@ -3,7 +3,7 @@ local format = require "tperf.export.launch.format"
 
 local engines = {}
 
---- Separate replicas, which share nothing, are so many servers of their own: notes it, and leaves one.
+--- Independent replicas share nothing, so they are separate servers: notes their number, and leaves one.
 function engines.alone(n, w)
   if n.dp > 1 and not n.shared then
     w.note("start %d of these servers behind a balancer: replicas share nothing", n.dp)
@@ -11,13 +11,13 @@ function engines.alone(n, w)
   end
 end
 
---- The model's name as the servers take it, which is the user's.
+--- The model's name for the servers, a placeholder that the user replaces.
 function engines.model(n, w)
   if n.model then w.note("MODEL is the path or the name of %s", n.model.name) end
   return "MODEL"
 end
 
---- Weights in 8 bits, quantized as they are loaded; else the model's files must be so.
+--- Quantizes weights to 8 bits on loading, if `option` is given; else notes that the model's files must be quantized.
 function engines.weights(n, w, option)
   if n.weight_dtype == "fp8" and option then return w.put(option, "fp8") end
   if n.weight_dtype ~= "bf16" then w.note("MODEL has weights in %s", n.weight_dtype) end

@@ -1,4 +1,4 @@
---- A configuration as a Megatron-LM script.
+--- Writes a configuration as a Megatron-LM script.
 local fp8 = require "tperf.export.launch.fp8"
 local format = require "tperf.export.launch.format"
 local model_flags = require "tperf.export.launch.model_flags"

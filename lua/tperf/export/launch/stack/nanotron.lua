@@ -1,4 +1,4 @@
---- A configuration as nanotron's YAML.
+--- Writes a configuration as nanotron's YAML.
 local format = require "tperf.export.launch.format"
 local offloading = require "tperf.export.launch.offloading"
 local recomputation = require "tperf.export.launch.recomputation"

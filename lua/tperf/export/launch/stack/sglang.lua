@@ -1,4 +1,4 @@
---- A way of serving as an SGLang command.
+--- Writes a serving configuration as an SGLang command.
 local engines = require "tperf.export.launch.stack.engines"
 
 return function(n, w)

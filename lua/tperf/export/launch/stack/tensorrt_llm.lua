@@ -1,4 +1,4 @@
---- A way of serving as TensorRT-LLM's YAML for trtllm-serve.
+--- Writes a serving configuration as TensorRT-LLM's YAML for trtllm-serve.
 local engines = require "tperf.export.launch.stack.engines"
 local format = require "tperf.export.launch.format"
 

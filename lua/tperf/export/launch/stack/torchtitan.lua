@@ -1,4 +1,4 @@
---- A configuration as torchtitan's TOML.
+--- Writes a configuration as torchtitan's TOML.
 local format = require "tperf.export.launch.format"
 local recompute = require "tperf.describe.arch.recompute"
 local offloading = require "tperf.export.launch.offloading"
@@ -9,11 +9,11 @@ local SCHEDULES <const> = { ["1f1b"] = "1F1B", gpipe = "GPipe", interleaved_1f1b
 local LOOPED <const> = { interleaved_1f1b = true }
 local V <const> = { zbv = true, dualpipe_v = true }
 
--- What the flavours are called whose models tperf has.
+-- torchtitan's flavors of the models that tperf has.
 local FLAVORS <const> = { ["llama-3.1-8b"] = { "llama3", "8B" }, ["llama-3.1-70b"] = { "llama3", "70B" },
   ["llama-3.1-405b"] = { "llama3", "405B" }, ["deepseek-v3"] = { "deepseek_v3", "671B" } }
 
--- Layers of a stage for so many of them; embedding and head count as one layer each.
+-- The layers per stage for so many stages; embedding and head count as one layer each.
 local function layers_of_stage(n, w)
   if not n.model then w.cannot("virtual_stages", n.vp, "is told the layers of a stage: give the model") end
   local units, stages = n.model.layers + 2, n.pp * n.vp

@@ -1,4 +1,4 @@
---- A way of serving as a vLLM command.
+--- Writes a serving configuration as a vLLM command.
 local engines = require "tperf.export.launch.stack.engines"
 
 return function(n, w)

@@ -1,5 +1,5 @@
---- The axes of a launch beyond its degrees and batches, as arguments of tperf.train: what export/launch/axes.lua
--- writes. Absent is what the launch leaves at what tperf has as usual.
+--- The less common axes of a launch as arguments of tperf.train: the inverse of export/launch/axes.lua. Axes that the
+-- launch leaves at tperf's usual value are absent.
 local axes = {}
 
 local MEGATRON <const> = {
@@ -31,7 +31,7 @@ local function any_set(s, names)
   end
 end
 
--- Megatron-Core's, by the names that a stack has for them.
+-- The axes of Megatron-Core, by a stack's names for its options.
 local function core(s, r, o)
   local replicas = math.tointeger(tonumber(s:set(o.replicas) or 1))
   local found = {
@@ -86,7 +86,7 @@ function axes.deepspeed(s) return { optimizer = optimizer_of(s:set "optimizer.ty
 
 function axes.nanotron(s) return { optimizer = optimizer_of(s:set "optimizer.optimizer_factory.name") } end
 
---- Adds them to arguments.
+--- Adds the axes to arguments.
 ---@param launch table  of tperf.import.launch
 ---@param a table       arguments, changed in place
 function axes.add(launch, a)

@@ -1,4 +1,4 @@
---- From a launch to the arguments of tperf.train or tperf.infer, and what of it no prediction has.
+--- Turns a launch into arguments of tperf.train or tperf.infer, and lists what predictions do not cover.
 local axes = require "tperf.import.launch.arguments.axes"
 local check = require "tperf.base.check"
 local models = require "tperf.describe.model"
@@ -8,7 +8,7 @@ local catalogue = require "tperf.base.catalogue"
 
 local arguments = {}
 
--- What stacks call the models of models/, where the name itself does not say it.
+-- Names that stacks have for the models of models/, unless they are similar anyway.
 local CALLED <const> = {
   ["llama3-8b"] = "llama-3.1-8b", ["llama3-70b"] = "llama-3.1-70b", ["llama3-405b"] = "llama-3.1-405b",
   ["deepseek-v3-671b"] = "deepseek-v3", ["llama4-17bx128e"] = "llama-4-maverick", ["llama31-405b"] = "llama-3.1-405b",
@@ -18,7 +18,7 @@ local CALLED <const> = {
 
 local function plain(name) return (name:match "[^/]*$":lower():gsub("[^%w]+", "-"):gsub("%-+$", "")) end
 
---- The model of models/ that a launch names, or nil.
+--- The model of models/ that a launch refers to, or nil.
 ---@param name string?
 ---@param size string?
 ---@return string?
@@ -26,7 +26,7 @@ function arguments.named(name, size)
   if type(name) ~= "string" then return nil end
   local wanted = plain(size and name .. "-" .. size or name)
   local bare = wanted:gsub("^meta%-", ""):gsub("%-hf$", ""):gsub("%-instruct$", ""):gsub("%-chat$", "")
-    :gsub("%-fp8$", ""):gsub("%-0%d%d%d$", ""):gsub("%-v0%-%d$", "") -- tuned further, and of the same sizes
+    :gsub("%-fp8$", ""):gsub("%-0%d%d%d$", ""):gsub("%-v0%-%d$", "") -- fine-tuned versions have the same sizes
   for _, name_of in ipairs { wanted, bare } do
     if CALLED[name_of] then return CALLED[name_of] end
     for _, known in ipairs(catalogue.list "models") do
@@ -51,7 +51,7 @@ local function experts_of(m)
   }
 end
 
--- A description for tperf.model; nil when the file says too little.
+-- A model description for tperf.model; nil if the file says too little.
 local function described(m, seq, given)
   if not (m and m.layers and m.hidden and m.heads) then return nil end
   if m.pattern then
@@ -70,15 +70,15 @@ local function described(m, seq, given)
   }
 end
 
--- How engines name the dtypes of caches, and methods of quantization: stored weights, and the dtype of products.
+-- Engines' names for the dtypes of caches, and for quantization methods: { dtype of stored weights, of products }.
 local CACHES <const> = { fp8 = "fp8", fp8_e4m3 = "fp8", fp8_e5m2 = "fp8", bfloat16 = "bf16", bf16 = "bf16",
   float16 = "bf16", half = "bf16", int8 = "int8", nvfp4 = "fp4", fp4_e2m1 = "fp4" }
 local QUANTIZED <const> = { fp8 = { "fp8", "fp8" }, w8a8_fp8 = { "fp8", "fp8" }, modelopt = { "fp8", "fp8" },
   modelopt_fp4 = { "fp4", "fp4" }, nvfp4 = { "fp4", "fp4" }, w8a8_int8 = { "int8", "int8" }, awq = { "int4", "bf16" },
   awq_marlin = { "int4", "bf16" }, gptq = { "int4", "bf16" }, gptq_marlin = { "int4", "bf16" } }
 
---- What a server's launch says of how weights and cache are stored: { weight_dtype, compute_dtype, kv_dtype }, each
---- where it is said and known.
+--- The dtypes of a server's launch: { weight_dtype, compute_dtype, kv_dtype }, each only if the launch gives one that
+--- is known.
 ---@param launch table
 ---@return table dtypes
 function arguments.dtypes(launch)
@@ -86,13 +86,14 @@ function arguments.dtypes(launch)
   return { weight_dtype = stored[1], compute_dtype = stored[2], kv_dtype = CACHES[launch.kv_dtype] }
 end
 
--- What stacks call the recipes of tperf.describe.precision: Megatron-Core's --fp8-recipe, with a format, and torchao's.
+-- Stacks' names for the recipes of tperf.describe.precision: Megatron-Core's --fp8-recipe, with a format, and
+-- torchao's.
 local MEGATRON <const> = {
   delayed = "fp8-delayed", tensorwise = "fp8-current", blockwise = "fp8-block", mxfp8 = "mxfp8",
 }
 local TORCHAO <const> = { tensorwise = "fp8-tensorwise", rowwise = "fp8-rowwise", rowwise_with_gw_hp = "fp8-rowwise" }
 
--- The precision of the products; nil: 16 bits, or a recipe that is not known.
+-- The precision of the products; nil for 16 bits, or for an unknown recipe.
 local function precision_of(p)
   if p.fp4_format then return { recipe = "nvfp4" } end
   if p.fp8_format then
@@ -130,7 +131,7 @@ local SAME <const> = { "gpus", "tp", "pp", "cp", "dp", "micro_batch", "global_ba
 
 local DISPATCHERS <const> = { alltoall = "alltoall", allgather = "allgather", deepep = "deepep", hybridep = "hybridep" }
 
--- How tokens come to their experts, and what runs beside it.
+-- Adds expert parallelism and its dispatcher.
 local function exchange(a, launch)
   a.ep, a.etp = launch.ep, launch.etp
   if (launch.ep or 1) == 1 then return end
@@ -173,7 +174,7 @@ local function serving(launch, model)
   if launch.prefill or launch.decode then
     check.fail "the launch has servers of several roles: predict one of them by its own sizes, as in prefill.tp"
   end
-  local inside = (launch.attention_dp or 1) > 1 -- dp over attention, experts over all
+  local inside = (launch.attention_dp or 1) > 1 -- data-parallel attention, experts over all GPUs
   local tp = inside and launch.attention_tp or launch.tp
   local dp = inside and launch.attention_dp or launch.dp
   local a = { model = model, tp = tp, pp = launch.pp, dp = dp, batch = launch.batch or launch.max_batch }
@@ -189,11 +190,11 @@ local function serving(launch, model)
   return a
 end
 
---- What tperf.train (or tperf.infer, for servers) takes to predict a launch.
+--- The arguments of tperf.train (or tperf.infer, for servers) that predict a launch.
 ---@param launch table  of tperf.import.launch
----@param given table?  { model = one in place of the file's, vocab =, micro_batch =, global_batch =, seq = }
+---@param given table?  { model = in place of the file's, vocab =, micro_batch =, global_batch =, seq = }
 ---@return table arguments
----@return string[] left_out  what of the launch the prediction does not have
+---@return string[] left_out  what of the launch the prediction does not cover
 function arguments.of(launch, given)
   given = given or {}
   local whole = setmetatable({}, { __index = launch })
@@ -210,7 +211,7 @@ function arguments.of(launch, given)
   return (launch.kind == "serving" and serving or training)(whole, model), notes_of(launch)
 end
 
---- What a server's launch says of its engine, in tperf.serve's words; absent what it leaves at the engine's default.
+--- The engine settings of a server's launch, as named by tperf.serve; those left at the engine's default are absent.
 ---@param launch table
 ---@return table engine  { max_num_seqs, max_num_batched_tokens, max_model_len, prefix_caching, chunked_prefill,
 ---  memory_utilization }

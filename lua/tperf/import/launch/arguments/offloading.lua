@@ -1,9 +1,9 @@
---- What a launch keeps in its hosts' memory, as arguments of tperf.train.
+--- What a launch offloads to host memory, as arguments of tperf.train.
 local offload = require "tperf.describe.arch.offload"
 
 local offloading = {}
 
--- What settings are called by Megatron-Core's stacks.
+-- The names of the settings in Megatron-Core's stacks.
 local MEGATRON <const> = {
   optimizer = "--optimizer-cpu-offload", fraction = "--optimizer-offload-fraction",
   layers = "--cpu-offloading-num-layers", fine = "--fine-grained-activation-offloading", modules = "--offload-modules",
@@ -23,17 +23,17 @@ local function of(s, names)
   return next(r) and r or nil
 end
 
---- Of settings of Megatron-LM, of Megatron-Bridge: { optimizer = part, layers =, modules = }; nil: nothing.
+--- The offloading of Megatron-LM's or Megatron-Bridge's settings: { optimizer = part, layers =, modules = }, or nil.
 function offloading.megatron(s) return of(s, MEGATRON) end
 function offloading.bridge(s) return of(s, BRIDGE) end
 
---- Of settings of DeepSpeed: what goes to the host, not to a disk.
+--- The offloading of DeepSpeed's settings: to the host's memory, not to a disk.
 function offloading.deepspeed(s)
   if s:get "zero_optimization.offload_optimizer.device" ~= "cpu" then return nil end
   return { optimizer = tonumber(s:get "zero_optimization.offload_optimizer.ratio") or 1.0 }
 end
 
---- Adds it to arguments.
+--- Adds the offloading to arguments.
 ---@param launch table  of tperf.import.launch
 ---@param a table       arguments, changed in place
 function offloading.add(launch, a)
@@ -48,7 +48,7 @@ function offloading.add(launch, a)
   a.offload_optimizer = r.optimizer and r.optimizer > 0 and math.min(r.optimizer, 1.0) or nil
 end
 
---- Notes what no prediction has of it.
+--- Notes what predictions do not cover.
 ---@param note fun(format: string, ...)
 function offloading.note(launch, note)
   local stated, predicted = launch.offload or {}, launch.offloading or {}

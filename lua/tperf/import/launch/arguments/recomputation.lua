@@ -1,16 +1,16 @@
---- What a launch recomputes, as arguments of tperf.train.
+--- A launch's recomputation, as arguments of tperf.train.
 local recompute = require "tperf.describe.arch.recompute"
 
 local recomputation = {}
 
--- A launch's module and method, which may be spelt in any way, as one of these words.
+-- The word of `words` that a launch's module or method equals, or nil.
 local function word(value, words)
   for _, one in ipairs(words) do
     if tostring(value) == one then return one end
   end
 end
 
--- Modules that are known, and those that are not.
+-- Splits modules into known and unknown ones.
 local function sorted(modules)
   local known, others = {}, {}
   for _, name in ipairs(type(modules) == "table" and modules or { modules }) do
@@ -20,7 +20,7 @@ local function sorted(modules)
   return known, others
 end
 
---- Adds recompute, and what of it, to arguments.
+--- Adds the recomputation settings to arguments.
 ---@param launch table  of tperf.import.launch
 ---@param a table       arguments, changed in place
 function recomputation.add(launch, a)
@@ -41,7 +41,7 @@ function recomputation.add(launch, a)
   end
 end
 
---- Notes what no prediction has of it.
+--- Notes what predictions do not cover.
 ---@param note fun(format: string, ...)
 function recomputation.note(launch, note)
   local r = launch.recompute

@@ -1,4 +1,4 @@
---- Integer arithmetic as a shell's $((…)) does it.
+--- Integer arithmetic of a shell's $((…)).
 local arithmetic = {}
 arithmetic.__index = arithmetic
 
@@ -37,7 +37,7 @@ local APPLY <const> = {
 
 local function blank(self) self.i = self.s:find("%S", self.i) or #self.s + 1 end
 
--- Has this operator here, and not a longer one that starts like it.
+-- Whether this operator is next, and not a longer one with the same start.
 local function at_operator(self, operator)
   blank(self)
   if self.s:sub(self.i, self.i + #operator - 1) ~= operator then return false end
@@ -131,7 +131,7 @@ function expression(self, level)
   return value
 end
 
---- The value of an expression, its $… expanded already.
+--- Evaluates an expression in which $… is expanded already.
 ---@param s string
 ---@param lookup fun(name: string): integer
 ---@param assign fun(name: string, value: integer)

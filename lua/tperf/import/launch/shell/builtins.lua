@@ -1,4 +1,4 @@
---- The commands that the small shell (shell.lua) carries out itself; the others it writes down.
+--- The commands that the small shell (shell/init.lua) runs itself; it only records the others.
 local expand = require "tperf.import.launch.shell.expand"
 local marker = require "tperf.import.launch.shell.marker"
 local test = require "tperf.import.launch.shell.test"
@@ -7,11 +7,11 @@ local builtins = {}
 
 builtins.declares = { export = true, declare = true, typeset = true, ["local"] = true, readonly = true }
 
--- Print what is known here, so $(…) may use them.
+-- Commands whose output is known here, so that $(…) may use them.
 builtins.prints = { echo = true, printf = true, pwd = true, basename = true, dirname = true, cat = true, seq = true,
   [":"] = true, cd = true, realpath = true, readlink = true }
 
---- export, declare, local: their assignments, and -A for maps, -n for another's name.
+--- Runs export, declare and local: assignments, -A for maps, -n for name references.
 function builtins.declare(self, fields, assigns)
   local flags = table.concat(fields, " ", 2):match "%-%a+" or ""
   for _, one in ipairs(assigns) do
@@ -101,7 +101,7 @@ builtins["true"] = function() return true end
 builtins["false"] = function() return false end
 builtins[":"], builtins.set, builtins.cd, builtins.trap = builtins["true"], builtins["true"], builtins["true"],
   builtins["true"]
-builtins.read, builtins.getopts = builtins["false"], builtins["false"] -- there is nothing to read
+builtins.read, builtins.getopts = builtins["false"], builtins["false"] -- there is no input to read
 
 builtins["["] = function(self, fields)
   local words = table.move(fields, 2, fields[#fields] == "]" and #fields - 1 or #fields, 1, {})
@@ -113,7 +113,7 @@ builtins.test = builtins["["]
 
 local SHELLS <const> = { bash = true, sh = true, zsh = true, dash = true }
 
--- `… bash -x -c "text"` and `… bash script.sh` anywhere in a command: the text, and what to call it.
+-- The script of `… bash -x -c "text"` or `… bash script.sh` anywhere in a command: its text and its name.
 local function inner_script(self, fields)
   for i, word in ipairs(fields) do
     if SHELLS[word:match "[^/]*$"] then
@@ -130,7 +130,7 @@ end
 
 local SUBMITS <const> = { sbatch = true, bash = true, sh = true, salloc = true, ["qsub"] = true }
 
--- What a command reads: a here-document as the script means it.
+-- The input of a command: a here-document, expanded unless its delimiter is quoted, or a file.
 local function document_of(self, node)
   for _, one in ipairs(node.redirects) do
     if one.text then return one.literal and one.text or expand.text(self, one.text, true) end
@@ -172,7 +172,7 @@ local function start(self, node, fields)
   return true
 end
 
--- Where a command's output goes, when that is a file: its name, and whether to append.
+-- The file to which a command's output goes, if any, and whether it is appended.
 local function target(self, node)
   for _, one in ipairs(node.redirects) do
     if (one.op == ">" or one.op == ">>") and (one.fd == "" or one.fd == "1") then
@@ -181,7 +181,7 @@ local function target(self, node)
   end
 end
 
---- Runs a command whose words are expanded.
+--- Runs a command with expanded words.
 ---@return boolean status
 function builtins.run(self, node, fields)
   local name = fields[1]

@@ -1,5 +1,5 @@
---- The compound commands of a shell script: if, for, while, case, [[ ]], ( ) and { }. Each is a function(parser) that
--- returns its node; see shell_parse.lua.
+--- Parses the compound commands of a shell script: if, for, while, case, [[ ]], ( ) and { }. Each is a function(parser)
+-- that returns its node; see parse.lua.
 
 local function if_clause(self)
   local node = { type = "if", branches = {}, line = self:line_at() }
@@ -74,7 +74,7 @@ local function case_clause(self)
   return node
 end
 
--- [[ … ]]: its words and operators as they stand.
+-- [[ … ]]: its words and operators as written.
 local function test_clause(self)
   local node = { type = "test", words = {}, line = self:line_at() }
   self:take_word()

@@ -1,4 +1,4 @@
---- The words of a shell script with their quotes and expansions resolved.
+--- Resolves the quotes and expansions in words of a shell script.
 local arithmetic = require "tperf.import.launch.shell.arithmetic"
 local marker = require "tperf.import.launch.shell.marker"
 local pattern = require "tperf.import.launch.shell.pattern"
@@ -6,7 +6,7 @@ local words = require "tperf.import.launch.shell.words"
 
 local expand = {}
 
-local MAX_SIZE <const>, MAX_EXPANDED <const> = 1 << 20, 256 << 20 -- bytes: of a value, of all
+local MAX_SIZE <const>, MAX_EXPANDED <const> = 1 << 20, 256 << 20 -- bytes of one value, of all values
 
 local function item(value, index)
   if type(value) ~= "table" then return (index == nil or index == 0) and value or nil end
@@ -23,7 +23,7 @@ end
 
 expand.listed = listed
 
--- $((…)), or the marker of what it lacks.
+-- The value of $((…)), or the marker of a missing variable.
 local function calculated(sh, text)
   local whole = expand.text(sh, text, true)
   local lacking
@@ -60,7 +60,7 @@ function expand.arithmetic(sh, text)
   error(value, 0)
 end
 
--- What ${NAME…} says after the name, of a value that may be nil.
+-- Applies the operator after the name in ${NAME…}; the value may be nil.
 local function operate(sh, name, value, rest)
   local colon, op, word = rest:match "^(:?)([-=+?])(.*)$"
   if op then
@@ -83,7 +83,7 @@ local function operate(sh, name, value, rest)
   return pattern.change(value, rest, function(text) return expand.text(sh, text) end)
 end
 
--- ${…}: a string, or a list of them for [@].
+-- The value of ${…}: a string, or a list of strings for [@].
 local function parameter(sh, inside)
   local length = inside:match "^#([%a_][%w_]*)$"
   if length then return tostring(#(item(sh.vars[length]) or "")) end
@@ -127,7 +127,7 @@ local function parameter(sh, inside)
   return operate(sh, name, value, rest)
 end
 
--- The expansion that starts at i ("$" or "`"), and one past it.
+-- The expansion that starts at i ("$" or "`"), and the position after it.
 local function expansion(sh, s, i)
   local stop = words.skip(s, i)
   local inside = s:sub(i, stop - 1)
@@ -234,7 +234,7 @@ local function bounded(sh, text)
   return text
 end
 
---- The fields that a word becomes.
+--- The fields into which a word expands.
 ---@return string[]
 function expand.fields(sh, word)
   local list = collect(sh, word, false)
@@ -242,7 +242,7 @@ function expand.fields(sh, word)
   return list
 end
 
---- The word as one string, not split. As in a here-document when `document`: quotes stand for themselves.
+--- The word as one string, not split. With `document`, as in a here-document: quotes are literal.
 function expand.text(sh, word, document)
   if not word:find "[\\$`'\"]" then return word end
   if document then

@@ -1,5 +1,5 @@
---- A small shell: runs what a launch script says without starting anything. Its commands are written down with their
--- words; files that it writes are kept in memory; what only the machine knows becomes a marker (marker.lua).
+--- A small shell that runs a launch script without starting anything. It records commands with their words, keeps files
+-- that the script writes in memory, and puts a marker (marker.lua) for what only the machine knows.
 local builtins = require "tperf.import.launch.shell.builtins"
 local expand = require "tperf.import.launch.shell.expand"
 local marker = require "tperf.import.launch.shell.marker"
@@ -15,7 +15,7 @@ local run_list, run_node
 
 for name, method in pairs(require "tperf.import.launch.shell.variables") do shell[name] = method end
 
---- What a command prints, as $(…) takes it.
+--- The output of a command, for $(…).
 function shell:output(text)
   local outer = self.printed
   self.printed = {}
@@ -29,7 +29,7 @@ end
 
 local QUIET <const> = { tee = true, cat = true }
 
--- Do all parts of a command print what is known here?
+-- Whether all parts of a command only print what is known here.
 function shell:runs_here(list)
   for _, node in ipairs(list) do
     if node.type == "pipeline" then
@@ -47,7 +47,7 @@ function shell:runs_here(list)
   return true
 end
 
---- Runs another text in this shell, its commands as of file `where`.
+--- Runs another text in this shell, as part of file `where`.
 function shell:run_text(text, where)
   self.depth = self.depth + 1
   if self.depth > MAX_DEPTH then self.fail("more than %d scripts within each other", MAX_DEPTH) end
@@ -58,7 +58,7 @@ function shell:run_text(text, where)
   self.where, self.depth = outer, self.depth - 1
 end
 
---- Calls f, which may leave by the signal `name` (return, break …).
+--- Calls f, which may exit by the signal `name` (return, break …); returns whether it did.
 local function guarded(name, f)
   local ok, problem = pcall(f)
   if ok then return false end
@@ -82,7 +82,7 @@ function shell:set_positional(list)
   for i = 1, #list do self.positional_keys[i] = i end
 end
 
---- What a branch decides when its condition is not known: all that it sets is in doubt.
+--- Marks everything that a branch sets as in doubt, because its condition is unknown.
 local function doubt(self, node, names)
   if type(node) ~= "table" then return end
   for _, one in ipairs(node.assigns or {}) do
@@ -97,7 +97,7 @@ local function doubt(self, node, names)
   end
 end
 
--- A condition: true or false, and the names that it would have needed.
+-- Runs a condition; returns its status and the names of the variables that it lacked.
 local function condition(self, list)
   local outer = self.lacking
   self.lacking = {}
@@ -107,7 +107,7 @@ local function condition(self, list)
   return ok, lacking
 end
 
--- Runs body, whose commands are in doubt when names are.
+-- Runs body; its commands are in doubt if `names` is not empty.
 local function run_doubtful(self, body, names)
   local outer = self.doubt
   if names[1] then self.doubt = names[1] end
@@ -253,10 +253,10 @@ function run_list(self, list)
   return ok
 end
 
---- A shell with these variables in its environment.
----@param given table<string, string>   variables that no assignment changes
----@param environment table<string, string>  variables that may be set already
----@param find fun(name: string): string?  the text of a file that a script sources or runs
+--- Creates a shell with variables in its environment.
+---@param given table<string, string>   variables that assignments do not change
+---@param environment table<string, string>  initial values of other variables
+---@param find fun(name: string): string?  returns the text of a file that a script sources or runs
 function shell.new(given, environment, find)
   local self = setmetatable({
     vars = {}, given = given, refs = {}, functions = {}, files = {}, commands = {}, printed = {}, lacking = {},
@@ -271,7 +271,7 @@ function shell.new(given, environment, find)
   return self
 end
 
---- Runs a script. Its commands are then in self.commands, what it writes in self.files.
+--- Runs a script. Records its commands in self.commands, and the files that it writes in self.files.
 ---@param text string
 ---@param where string
 function shell:run(text, where)

@@ -1,20 +1,20 @@
---- What a script does not say stands in its values as a marker, so that it is asked for only where it matters.
--- A marker of an unset variable holds its name; one of a command's output holds "$(command)".
+--- Markers stand for unknown parts of values, so that a value is asked for only if it matters.
+-- The marker of an unset variable contains its name; that of a command's output contains "$(command)".
 local marker = {}
 
--- Stands for blanks in a marker, which must not be split into words.
+-- Replaces blanks in a marker, which must not be split into words.
 local BLANK <const> = "\3"
 
---- The marker of an unset variable, or of a command's output.
+--- Creates the marker of an unset variable, or of a command's output.
 function marker.of(name) return "\1" .. name:gsub("[\1\2%s]+", BLANK) .. "\2" end
 
---- Nothing but one unset variable: what a shell takes for empty.
+--- Whether a text is only one unset variable, which a shell treats as empty.
 function marker.is_unset(text) return text:find "^\1[^\1\2$][^\1\2]*\2$" ~= nil end
 
---- Holds a marker.
+--- Whether a text contains a marker.
 function marker.is_in(text) return text:find("\1", 1, true) ~= nil end
 
---- The names of the markers in a text, each once.
+--- The names of the markers in a text, without duplicates.
 ---@return string[]
 function marker.names(text)
   local list, seen = {}, {}
@@ -27,7 +27,7 @@ function marker.names(text)
   return list
 end
 
---- The text as a person reads it: "${NNODES}" for what is not known.
+--- The text for messages, with "${NNODES}" for an unknown variable.
 function marker.shown(text)
   return (text:gsub("\1([^\1\2]*)\2", function(name)
     name = name:gsub(BLANK, " ")

@@ -1,4 +1,4 @@
---- A shell script as a tree. Words stay as they are written; lua/tperf/import/launch/shell/expand.lua reads them.
+--- Parses a shell script into a tree. Words stay as written; lua/tperf/import/launch/shell/expand.lua expands them.
 -- A list is an array of nodes; a node has `type`: command { assigns, words, redirects, line, label },
 -- pipeline { parts }, andor { left, op, right }, group { body }, if { branches, otherwise }, for { name, words, body },
 -- while { cond, body, until_true }, case { word, arms }, function { name, body }, test { words }, arithmetic { text }.
@@ -10,7 +10,7 @@ parser.__index = parser
 
 local MAX_DEPTH <const> = 60
 
--- Positions are asked for in order, but for a few at the end.
+-- The line of a position. Positions are asked for in order, except for a few at the end.
 local function line_of(self, at)
   if at < self.counted then self.counted, self.line = 1, 1 end
   local from = self.counted
@@ -23,14 +23,14 @@ local function line_of(self, at)
   return self.line
 end
 
---- The line of what comes next.
+--- The current line.
 function parser:line_at() return line_of(self, self.i) end
 
 function parser:fail(format, ...)
   error({ shell = ("%s:%d: %s"):format(self.where, line_of(self, math.min(self.i, #self.s)), format:format(...)) }, 0)
 end
 
--- Here-documents follow the line that asks for them.
+-- Reads here-documents, which start on the line after the one with `<<`.
 local function read_heredocs(self)
   for _, redirect in ipairs(self.heredocs) do
     local lines = {}
@@ -47,7 +47,7 @@ local function read_heredocs(self)
   self.heredocs = {}
 end
 
--- Blanks, comments and continued lines; with `lines`, ends of lines too.
+-- Skips blanks, comments and continued lines; with `lines`, line ends, too.
 function parser:skip_blank(lines)
   local s = self.s
   while true do
@@ -109,7 +109,7 @@ end
 
 local ASSIGNMENT <const> = "^([%a_][%w_]*)(%b[])(%+?)="
 
--- NAME=WORD, NAME+=WORD, NAME=(WORD…), NAME[KEY]=WORD, at i; nil when there is none.
+-- Parses NAME=WORD, NAME+=WORD, NAME=(WORD…) or NAME[KEY]=WORD at the current position; nil if there is none.
 local function assignment(self)
   local s = self.s
   local at, stop, name, append = s:find("^([%a_][%w_]*)(%+?)=", self.i)
@@ -224,7 +224,7 @@ local function andor(self)
   end
 end
 
---- The nodes up to one of the words or brackets in `stops`.
+--- Parses nodes up to one of the words or brackets in `stops`.
 function parser:list_until(stops)
   local list = {}
   while true do
@@ -244,7 +244,7 @@ function parser:list_until(stops)
   end
 end
 
---- The tree of a script.
+--- Parses a script.
 ---@param text string
 ---@param where string  its name, for messages
 ---@return table list

@@ -1,7 +1,7 @@
---- The patterns of a shell (*, ?, [a-z]), and the changes of ${NAME…} that use them.
+--- Shell patterns (*, ?, [a-z]), and the ${NAME…} operators that use them.
 local pattern = {}
 
---- A shell's pattern as a Lua pattern, not anchored.
+--- Converts a shell pattern to an unanchored Lua pattern.
 function pattern.of(glob, shortest)
   local out, i = {}, 1
   while i <= #glob do
@@ -24,20 +24,20 @@ end
 
 local LONGEST <const>, STARS <const> = 4096, 8
 
--- Matching takes time that grows fast with the text and the stars.
+-- Limits the time of matching, which grows steeply with the text's length and the number of stars.
 local function bounded(text, glob)
   if #text > LONGEST or select(2, glob:gsub("%*", "")) > STARS then
     error({ shell = ("a pattern of more than %d stars, or a text of more than %d bytes"):format(STARS, LONGEST) }, 0)
   end
 end
 
---- Does all of a text fit a pattern?
+--- Whether a whole text matches a pattern.
 function pattern.matches(text, glob)
   bounded(text, glob)
   return text:find("^" .. pattern.of(glob) .. "$") ~= nil
 end
 
--- The longest or shortest end of a text that fits.
+-- The text without its longest or shortest matching suffix.
 local function without_end(text, glob, longest)
   local fits = "^" .. pattern.of(glob) .. "$"
   local first, last, step = #text + 1, 1, -1
@@ -48,10 +48,10 @@ local function without_end(text, glob, longest)
   return text
 end
 
---- A value changed as ${NAME%pattern}, ${NAME#pattern}, ${NAME/pattern/new}, ${NAME^^} and ${NAME,,} say.
+--- Applies ${NAME%pattern}, ${NAME#pattern}, ${NAME/pattern/new}, ${NAME^^} or ${NAME,,} to a value.
 ---@param value string
 ---@param rest string  what follows the name
----@param text fun(word: string): string  expands
+---@param text fun(word: string): string  expands a word
 function pattern.change(value, rest, text)
   bounded(value, rest)
   local op, glob = rest:match "^([#%%]+)(.*)$"

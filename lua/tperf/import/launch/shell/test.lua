@@ -1,4 +1,4 @@
---- Conditions of a shell: test, [ … ] and [[ … ]]. What an unset variable leaves open is told.
+--- Conditions of a shell: test, [ … ] and [[ … ]]. Variables that a condition needs but that are unset are recorded.
 local check = require "tperf.base.check"
 local expand = require "tperf.import.launch.shell.expand"
 local marker = require "tperf.import.launch.shell.marker"
@@ -6,7 +6,7 @@ local pattern = require "tperf.import.launch.shell.pattern"
 
 local test = {}
 
--- Switches that are off where nobody sets them; other words and numbers are choices that someone must make.
+-- Values of switches, which are off unless they are set; other values are choices that the user has to make.
 local SWITCHES <const> = { ["true"] = true, ["false"] = true, yes = true, no = true, on = true, off = true,
   ["1"] = true, ["0"] = true, [""] = true }
 
@@ -17,7 +17,7 @@ local function need(self, ...)
   return false
 end
 
--- The text as a shell would have it: nothing for an unset variable.
+-- The text as a shell sees it: empty for an unset variable.
 local function as_set(text) return marker.is_unset(text) and "" or text end
 
 local function equal(self, a, b, glob)
@@ -58,7 +58,7 @@ local function unary(self, op, text)
     return type(value) == "table" and value.items[self.sh:index(value, index)] ~= nil
   end
   if op == "-f" or op == "-e" or op == "-d" or op == "-s" or op == "-r" or op == "-x" or op == "-L" then
-    return true -- scripts test for what they need, which is where they run
+    return true -- scripts test for files and tools that exist where they run
   end
   return nil
 end
@@ -90,7 +90,7 @@ local function primary(self)
     if COMPARE[op] then return compare(self, a, op, b) end
     if op == "=~" then
       if marker.is_in(a) then return need(self, a) end
-      if b:find "[|(){}]" then return need(self, marker.of("$[[ … =~ " .. b .. " ]]")) end -- not read
+      if b:find "[|(){}]" then return need(self, marker.of("$[[ … =~ " .. b .. " ]]")) end -- not supported
       local plain = b:gsub("\\", "%%")
       local ok, found = check.attempt(string.find, a, plain)
       return ok and found ~= nil
@@ -120,7 +120,7 @@ local function conjunction(self)
     self.i = self.i + 1
     local before = #self.lacking
     local right = primary(self)
-    if not ok then self.lacking = table.move(self.lacking, 1, before, 1, {}) end -- not asked
+    if not ok then self.lacking = table.move(self.lacking, 1, before, 1, {}) end -- not evaluated
     ok = ok and right
   end
   return ok
@@ -143,11 +143,11 @@ local function run(sh, words, double)
   return ok and true or false, self.lacking
 end
 
---- [ … ], its words expanded.
----@return boolean, string[] lacking  the unset variables without which it is not known
+--- Evaluates [ … ] with expanded words.
+---@return boolean, string[] lacking  unset variables that the result depends on
 function test.single(sh, words) return run(sh, words, false) end
 
---- [[ … ]], its words as they stand.
+--- Evaluates [[ … ]] with unexpanded words.
 function test.double(sh, words) return run(sh, words, true) end
 
 return test

@@ -1,15 +1,15 @@
---- The variables of the small shell (shell.lua): strings, arrays and maps { items, keys, map }.
+--- The variables of the small shell (shell/init.lua): strings, arrays and maps { items, keys, map }.
 local expand = require "tperf.import.launch.shell.expand"
 local marker = require "tperf.import.launch.shell.marker"
 local words = require "tperf.import.launch.shell.words"
 
 local variables = {}
 
---- The value of a variable, or of a name that is another's (local -n).
+--- The value of a variable, or of the variable that a name reference (local -n) points to.
 function variables:get(name)
   name = self.refs[name] or name
   if name == "@" or name == "*" then return { items = self.positional, keys = self.positional_keys } end
-  if name == "#" then -- how many words the script will be started with is not known
+  if name == "#" then -- how many words the script will be started with is unknown
     return #self.positional == 0 and self.calls == 0 and marker.of "$#" or tostring(#self.positional)
   end
   if name:find "^%d+$" then return name == "0" and self.where or self.positional[tonumber(name)] end
@@ -18,13 +18,13 @@ function variables:get(name)
   return self.vars[name]
 end
 
---- The key of an array's element: an integer, or a string of a map.
+--- The key of an array element: an integer, or a string for a map.
 function variables:index(value, text)
   if type(value) == "table" and value.map then return expand.text(self, text) end
   return math.tointeger(tonumber(expand.arithmetic(self, text))) or 0
 end
 
---- Sets a variable, unless the caller of the import gave it.
+--- Sets a variable, unless the import's caller gave its value.
 function variables:assign(name, value)
   name = self.refs[name] or name
   if self.given[name] ~= nil then return end
@@ -54,12 +54,12 @@ local function array_of(self, one, old)
   return array
 end
 
---- Carries out an assignment as the parser returns it.
+--- Runs an assignment of the parser.
 function variables:set(one)
   local old = self:get(one.name)
   if one.array then return self:assign(one.name, array_of(self, one, old)) end
   local text = expand.text(self, one.word)
-  if old == nil and text ~= marker.of(one.name) then -- FLAGS="$FLAGS --more": nothing yet, for the script builds it up
+  if old == nil and text ~= marker.of(one.name) then -- FLAGS="$FLAGS --more": empty at first, the script builds it up
     text = text:gsub("\1" .. one.name .. "\2", "")
   end
   if one.index then

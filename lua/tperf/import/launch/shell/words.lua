@@ -1,10 +1,10 @@
---- Where the words of a shell script end: quotes, expansions and here-documents, none of them looked into.
+--- Finds where words of a shell script end: skips quotes, expansions and here-documents without parsing them.
 local words = {}
 
-local MAX_DEPTH <const> = 100 -- each level is looked through again for those inside
+local MAX_DEPTH <const> = 100 -- each level is scanned again for the levels inside
 
--- One past the closing quote or bracket of what opens at i; the end of the text when it never closes. depth: how many
--- have opened around it.
+-- The position after the closing quote or bracket of what opens at i; the end of the text if it never closes. depth:
+-- the number of enclosing levels.
 local skip
 
 local function double_quoted(s, i, depth)
@@ -17,7 +17,7 @@ local function double_quoted(s, i, depth)
   return #s + 1
 end
 
--- From one past an opening bracket to one past its closing one.
+-- From the position after an opening bracket to the position after its closing bracket.
 local function bracketed(s, i, opening, closing, around)
   if around > MAX_DEPTH then error({ shell = ("nested more than %d levels deep"):format(MAX_DEPTH) }, 0) end
   local depth = 1
@@ -64,14 +64,14 @@ end
 
 words.skip = skip
 
---- One past the `)` of an array `(…)` that opens at i.
+--- The position after the `)` of an array `(…)` that opens at i.
 function words.array_end(s, i) return bracketed(s, i + 1, "(", ")", 0) end
 
--- "<PATH TO VOCAB>": where its author wants something filled in; not a redirection.
+-- "<PATH TO VOCAB>": a placeholder for the user to fill in, not a redirection.
 local PLACEHOLDER <const> = "^<%a[%w_ ./:-]*>"
 words.placeholder = PLACEHOLDER
 
---- One past a word that starts at i; i itself when none does.
+--- The position after a word that starts at i; i itself if none does.
 function words.word_end(s, i)
   while i <= #s do
     local c = s:sub(i, i)
@@ -90,7 +90,7 @@ function words.word_end(s, i)
   return math.min(i, #s + 1)
 end
 
---- The inner words of an array's text: "a b [k]=c".
+--- Splits the text inside an array's brackets: "a b [k]=c".
 function words.split(s)
   local list, i = {}, 1
   while true do

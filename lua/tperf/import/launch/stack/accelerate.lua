@@ -11,7 +11,7 @@ local function fsdp_stage(s, context)
   local reshard, strategy = s:set "fsdp_config.fsdp_reshard_after_forward", s:get "fsdp_config.fsdp_sharding_strategy"
   local version = tonumber(s:get "fsdp_config.fsdp_version") or 1
   local named = STRATEGIES[tostring(reshard)]
-  if version == 1 and named then strategy = reshard end -- there it holds a strategy's name
+  if version == 1 and named then strategy = reshard end -- FSDP 1 puts the strategy's name there
   if version >= 2 then
     local text = tostring(reshard == nil and true or reshard):lower()
     return text == "false" and 2 or 3

@@ -22,7 +22,7 @@ local function zero(s, context)
   return set and 1 or 0
 end
 
--- TransformerConfig's fields; MixedPrecisionConfig's, which are set on top of them, win.
+-- MixedPrecisionConfig's fields override TransformerConfig's.
 local function precision(s)
   local format = s:set "mixed_precision.fp8" or s:set "model.fp8"
   local recipe = s:set "mixed_precision.fp8" and s:get "mixed_precision.fp8_recipe" or s:get "model.fp8_recipe"
@@ -33,7 +33,7 @@ local function precision(s)
   }
 end
 
--- "llama31_405b_pretrain_1024gpu_h100_bf16_config": GPUs that a performance recipe is named after.
+-- The GPUs in a performance recipe's name: "llama31_405b_pretrain_1024gpu_h100_bf16_config".
 local function gpus_of_name(name)
   return math.tointeger(tonumber(tostring(name):match "_(%d+)gpus?_"))
 end

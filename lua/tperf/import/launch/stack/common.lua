@@ -1,16 +1,17 @@
---- What the modules of stacks share. A module is a function(s, context) that returns the neutral reading of settings s
--- (lua/tperf/import/launch/settings.lua). context: { gpus, given, gpus_of_launcher, assume(text), fail(format, …) }.
+--- What the modules of stacks share. A module is a function(s, context) that turns settings s
+-- (lua/tperf/import/launch/settings.lua) into a neutral reading. context: { gpus, given, gpus_of_launcher,
+-- assume(text), fail(format, …) }.
 local check = require "tperf.base.check"
 
 local common = {}
 
---- The GPUs, which must be known.
+--- The number of GPUs; raises if it is unknown.
 function common.gpus(context)
   if context.gpus then return context.gpus end
   context.need("gpus", "how many GPUs")
 end
 
---- whole / part, exactly.
+--- whole / part; raises unless it is an integer.
 function common.divided(context, whole, part, what)
   if part < 1 or whole % part ~= 0 then
     context.fail("%s: %d does not divide %d", what, part, whole)
@@ -18,7 +19,7 @@ function common.divided(context, whole, part, what)
   return whole // part
 end
 
---- A size from 1 on.
+--- Checks a size: an integer from 1 on.
 function common.size(context, value, name)
   if value == nil then return nil end
   local size = math.tointeger(value)
@@ -28,7 +29,7 @@ function common.size(context, value, name)
   return size
 end
 
---- The batch of training: two of global, micro x accumulation give the third; sets r.microbatches.
+--- Sets r.microbatches from the micro batch, the global batch and dp.
 function common.batches(context, r)
   if not (r.micro_batch and r.global_batch and r.dp) then return r end
   local replica = common.divided(context, r.global_batch, r.dp, "dp in the global batch")
@@ -36,14 +37,14 @@ function common.batches(context, r)
   return r
 end
 
--- Context parallelism as Megatron's cp_comm_type and PyTorch's rotate method call it. The latter's all-to-all turns one
--- block of keys after the other, as a ring does.
+-- Kinds of context parallelism by the names of Megatron's cp_comm_type and PyTorch's rotate method. PyTorch's
+-- all-to-all passes one block of keys after the other, as a ring does.
 local CP_KINDS <const> = { p2p = "ring", alltoall = "ring", all_gather = "all_gather", allgather = "all_gather",
   a2a = "all_to_all" }
 
---- How context parallelism gets at keys (cp_kind of tperf.train); nil without any.
+--- How context parallelism exchanges keys (cp_kind of tperf.train); nil without context parallelism.
 ---@param r table      with cp
----@param said any     what the launch says of it: a name, or a list of one for each layer
+---@param said any     the launch's name for it, or a list of names by layer
 ---@param usual string  the stack's default
 function common.cp_kind(context, r, said, usual)
   if (r.cp or 1) == 1 then return nil end
@@ -54,7 +55,7 @@ function common.cp_kind(context, r, said, usual)
   return kind or usual
 end
 
---- "bf16" of what stacks call it.
+--- Stacks' names of dtypes -> tperf's.
 local DTYPES <const> = { bfloat16 = "bf16", bf16 = "bf16", float16 = "fp16", fp16 = "fp16", half = "fp16",
   float32 = "fp32", fp32 = "fp32", float = "fp32", ["torch.bfloat16"] = "bf16", ["torch.float16"] = "fp16",
   ["torch.float32"] = "fp32" }

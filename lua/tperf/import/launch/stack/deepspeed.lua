@@ -1,11 +1,12 @@
---- DeepSpeed: its JSON, and the arguments of scripts that pass one on.
+--- DeepSpeed: its JSON, and the arguments of scripts that pass one.
 local axes = require "tperf.import.launch.arguments.axes"
 local common = require "tperf.import.launch.stack.common"
 local offloading = require "tperf.import.launch.arguments.offloading"
 
 local deepspeed = {}
 
--- train_batch_size = micro batch x accumulation x dp; what is missing follows, accumulation 1 where it must be assumed.
+-- train_batch_size = micro batch x accumulation x dp; a missing one follows from the others, with accumulation 1 if
+-- that is not given either.
 local function batches(s, context, r)
   local total = s:set "train_batch_size"
   local micro = common.size(context, s:concept "micro_batch", "the micro batch")
@@ -67,7 +68,7 @@ function deepspeed.read(s, context)
   r.model_name, r.axes = s:concept "model.name", axes.deepspeed(s)
   local rank = s:set "--lora_dim"
   r.lora_rank = rank and rank > 0 and rank or nil
-  if r.lora_rank then r.peft = { rank = rank, targets = "all-linear" } end -- --lora_module_name is a path of layers
+  if r.lora_rank then r.peft = { rank = rank, targets = "all-linear" } end -- --lora_module_name is a path in the model
   return r
 end
 

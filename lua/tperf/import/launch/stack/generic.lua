@@ -1,9 +1,9 @@
---- A stack that only its table of options describes: the concepts mean what they say.
+--- A stack that only has a table of options: its concepts are taken literally.
 local common = require "tperf.import.launch.stack.common"
 
 local generic = {}
 
--- Options of one concept that multiply: MaxText's ici_… (inside a slice) and dcn_… (between slices) of an axis.
+-- The product of a concept's options: MaxText has ici_… (inside a slice) and dcn_… (between slices) for each axis.
 local function product(s, context, concept)
   local value, open, seen = 1, false, false
   for _, row in ipairs(s.table.by_concept[concept] or {}) do
@@ -45,7 +45,7 @@ end
 local STRATEGIES <const> = { full_shard = 3, shard_grad_op = 2, no_shard = 0, hybrid_shard = 3, hybrid_shard_zero2 = 2,
   ddp = 0, none = 0 }
 
--- A stage as a number, a switch, the name of a strategy, or of a file: "ds_z3_config.json".
+-- The ZeRO stage from a number, a switch, a strategy's name, or a file name such as "ds_z3_config.json".
 local function stage(s, r)
   local zero = s:concept "zero"
   if math.type(zero) == "integer" then return zero end
@@ -62,7 +62,7 @@ local function training(s, context, r)
   r.etp = s:has "etp" and s:concept "etp" or 1
   local micro, option = s:concept "micro_batch"
   if type(micro) == "number" and option and option:find "per_device_batch" then
-    micro = micro * r.gpus / r.dp -- devices are counted, not copies of the model
+    micro = micro * r.gpus / r.dp -- it is counted per device, not per replica
   end
   r.micro_batch = common.size(context, micro, "the micro batch")
   local steps = s:concept "grad_accumulation"

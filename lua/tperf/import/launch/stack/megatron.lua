@@ -1,4 +1,4 @@
---- What Megatron-LM makes of its arguments.
+--- Interprets the arguments of Megatron-LM.
 local axes = require "tperf.import.launch.arguments.axes"
 local common = require "tperf.import.launch.stack.common"
 local layout = require "tperf.import.launch.stack.megatron_layout"
@@ -9,7 +9,7 @@ local megatron = {}
 
 local SHARDING <const> = { no_shard = 0, optim = 1, optim_grads = 2, optim_grads_params = 3 }
 
---- ZeRO's stage of what shards over dp.
+--- The ZeRO stage of the sharding over dp.
 function megatron.zero(s, context)
   if s:get "--use-megatron-fsdp" then
     local strategy = s:get "--data-parallel-sharding-strategy"
@@ -27,7 +27,7 @@ function megatron.recompute(s)
   if s:get "--checkpoint-activations" or old_method then granularity = "full" end
   local modules = s:set "--recompute-modules"
   if type(modules) == "string" then modules = { modules } end
-  if s:get "--moe-layer-recompute" then -- an older way to name it
+  if s:get "--moe-layer-recompute" then -- an older name
     granularity, modules = granularity or "selective", table.move(modules or {}, 1, #(modules or {}), 2, { "moe" })
   end
   if not granularity then return { granularity = "none" } end
@@ -64,7 +64,7 @@ local function overlap(s)
   }
 end
 
---- The degrees, and dp from the GPUs.
+--- The degrees of parallelism, with dp computed from the GPUs.
 function megatron.degrees(s, context)
   local r = { model = model.of(s, context) }
   local size = function(concept) return common.size(context, s:concept(concept), concept) end
@@ -88,7 +88,7 @@ function megatron.degrees(s, context)
   return r
 end
 
---- Batches as the arguments have them: the global batch is the final one of a ramp.
+--- The batches; for a ramp, the global batch is the final one.
 function megatron.batches(s, context, r)
   r.micro_batch = common.size(context, s:concept "micro_batch", "the micro batch")
   if not r.micro_batch then context.need("micro_batch", "the sequences of a micro-batch") end

@@ -4,7 +4,7 @@ local megatron = require "tperf.import.launch.stack.megatron"
 
 local both = {}
 
--- DeepSpeed's JSON beside the flags: the same thing said twice must agree.
+-- Raises if DeepSpeed's JSON and a flag give different values; returns the value.
 local function agree(context, json, key, value, flag)
   local other = json and json:set(key)
   if other ~= nil and value ~= nil and other ~= value then
@@ -13,7 +13,7 @@ local function agree(context, json, key, value, flag)
   return value ~= nil and value or other
 end
 
--- dp from the JSON's batches, when the launcher does not say the GPUs.
+-- The number of GPUs from the JSON's batches, if the launcher does not give it.
 local function gpus_of_batches(s, json)
   local total = json and json:set "train_batch_size"
   local micro = json and json:set "train_micro_batch_size_per_gpu"
@@ -29,7 +29,7 @@ local function zero(s, context, r, json)
   if stage >= 2 and pipelines and r.pp > 1 then
     context.fail("ZeRO %d does not run with DeepSpeed's pipelines (pp %d)", stage, r.pp)
   end
-  if stage == 0 and pipelines and r.precision.compute == "bf16" then return 1 end -- its bf16 optimizer shards by itself
+  if stage == 0 and pipelines and r.precision.compute == "bf16" then return 1 end -- its bf16 optimizer always shards
   return stage
 end
 
@@ -40,7 +40,7 @@ function both.read(s, context)
   if enabled and not s:set "--expert-model-parallel-size" then
     s.by_option["--expert-model-parallel-size"] = s.by_option["--moe-expert-parallel-size"]
   end
-  context.experts_apart = true -- DeepSpeed's experts take no part in sequence parallelism
+  context.experts_apart = true -- DeepSpeed's experts are outside of sequence parallelism
   local r = megatron.read(s, context)
   if r.model.experts then
     r.etp = s:get "--enable-expert-tensor-parallelism" and r.tp or 1

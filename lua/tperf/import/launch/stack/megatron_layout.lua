@@ -1,9 +1,9 @@
---- How Megatron cuts layers into stages and chunks.
+--- Megatron's distribution of layers over stages and chunks.
 local common = require "tperf.import.launch.stack.common"
 
 local layout = {}
 
--- "(tt|)*30mL" with its repetitions written out.
+-- Expands the repetitions in a layout such as "(tt|)*30mL".
 local function unrolled(text, context, depth)
   if depth > 20 then context.fail "--pipeline-model-parallel-layout is nested too deep" end
   local count
@@ -16,7 +16,7 @@ local function unrolled(text, context, depth)
   return (text:gsub("[()]", ""))
 end
 
---- A layout string as the layers of each chunk, in the order of execution.
+--- The number of layers of each chunk in a layout string, in the order of execution.
 ---@return integer[]
 function layout.chunks(text, context)
   local list = {}
@@ -41,7 +41,7 @@ local function from_layout(text, context, r)
   return common.divided(context, #chunks, r.pp, "pp in the chunks of --pipeline-model-parallel-layout")
 end
 
---- Sets r.vp, the chunks of a device, and r.pipeline_layout where the file says it.
+--- Sets r.vp, the chunks per device, and r.pipeline_layout if the file gives it.
 function layout.read(s, context, r)
   local counts = {}
   local each = s:set "--num-layers-per-virtual-pipeline-stage"

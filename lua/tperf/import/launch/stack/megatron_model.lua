@@ -1,7 +1,7 @@
 --- The model that Megatron's arguments describe.
 local model = {}
 
--- "[0]*3+[1]*58" as a list of zeros and ones; an integer as itself.
+-- "[0]*3+[1]*58" as a list of zeros and ones; an integer stays an integer.
 local function frequency(value)
   local text = tostring(value):gsub("[\"'%s()]", "")
   local number = math.tointeger(tonumber(text))
@@ -21,7 +21,7 @@ local function hybrid_layers(pattern)
   return #pattern:match "^[^/]*":gsub("[|%s]", "")
 end
 
--- 4 h, or 8 h / 3 cut to a multiple of 64 with a gated unit.
+-- The default width of the feed-forward layer: 4 h, or 8 h / 3 rounded down to a multiple of 64 if it is gated.
 local function usual_ffn(hidden, gated)
   if not hidden then return nil end
   return gated and hidden * 8 // 3 // 64 * 64 or 4 * hidden
@@ -35,7 +35,7 @@ local function mla(s)
   }
 end
 
---- The neutral description: layers, hidden, heads, kv_heads, ffn, gated, vocab, tied_embeddings, experts …
+--- A neutral description: layers, hidden, heads, kv_heads, ffn, gated, vocab, tied_embeddings, experts …
 function model.of(s)
   local m = { gated = s:get "--swiglu" == true, hidden = s:concept "model.hidden", heads = s:concept "model.heads" }
   m.layers = s:get "--num-layers" or s:set "--encoder-num-layers"

@@ -3,7 +3,7 @@ local common = require "tperf.import.launch.stack.common"
 
 local mlperf = {}
 
--- The benchmark: the model's size says it, else a file that is sourced, else the folder.
+-- The benchmark: by the model's size, else by a sourced file, else by the folder.
 local function benchmark(s, context)
   local t = s.table
   local size = s:set "MODEL_SIZE"
@@ -22,7 +22,7 @@ end
 function mlperf.read(s, context)
   local known, name = benchmark(s, context)
   local hints = { TENSOR_MODEL_PARALLEL = "tp(%d+)", PIPELINE_MODEL_PARALLEL = "pp(%d+)", CONTEXT_PARALLEL = "cp(%d+)" }
-  local size = function(option) -- as the file has it, else as it is called: config_GB200_18x4x1xtp1pp1cp8.sh
+  local size = function(option) -- from the file, else from its name: config_GB200_18x4x1xtp1pp1cp8.sh
     local value = s:get(option)
     local hint = value == nil and hints[option] and context.path:match("x?" .. hints[option] .. "[^/]*$")
     if hint then context.assume("%s is not set: %s, as the file is called", option, hint) end

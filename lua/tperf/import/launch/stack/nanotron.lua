@@ -1,4 +1,4 @@
---- nanotron's YAML fixes every degree; the GPUs are their product.
+--- nanotron: its YAML gives every degree; the number of GPUs is their product.
 local axes = require "tperf.import.launch.arguments.axes"
 local common = require "tperf.import.launch.stack.common"
 

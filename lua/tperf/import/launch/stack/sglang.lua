@@ -1,9 +1,9 @@
---- SGLang: tp is the GPUs of a stage; attention's data parallelism lies inside it.
+--- SGLang: tp counts the GPUs of a stage; data-parallel attention is inside it.
 local common = require "tperf.import.launch.stack.common"
 
 local sglang = {}
 
--- All-to-all backends that cut experts over all of tp.
+-- All-to-all backends that spread experts over all of tp.
 local FORCING <const> = { deepep = true, mooncake = true, nixl = true, mori = true, megamoe = true, flashinfer = true,
   ascend_fuseep = true }
 
@@ -26,7 +26,7 @@ function sglang.read(s, context)
   expert_sizes(s, context, r)
   local share = function(value) return value and value > 0 and inside and value // dp or value end
   r.max_batch, r.chunk = s:set "--max-running-requests", share(s:set "--chunked-prefill-size")
-  r.batch = r.max_batch and math.max(1, r.max_batch // r.attention_dp) -- of a replica of attention
+  r.batch = r.max_batch and math.max(1, r.max_batch // r.attention_dp) -- of one data-parallel rank of attention
   r.seq_max, r.kv_dtype = s:set "--context-length", s:get "--kv-cache-dtype"
   r.memory_fraction = s:set "--mem-fraction-static"
   r.prefix_cache, r.cuda_graph = not s:get "--disable-radix-cache", not s:get "--disable-cuda-graph"

@@ -18,7 +18,7 @@ local function experts(s, context, r)
   if r.ep * r.etp ~= tp then context.fail("moe tp %d x moe ep %d is not tp %d", r.etp, r.ep, tp) end
 end
 
--- An option by its name in the YAML, else on the command line, else its default.
+-- An option's value from the YAML, else from the command line, else its default.
 local function either(s, yaml, flag)
   local value = s:set(yaml)
   if value == nil then value = s:set(flag) end

@@ -1,17 +1,18 @@
---- torchtitan: TOML of sequences (to February 2026) and Python configurations of tokens (from August 2026).
+--- torchtitan: TOML that counts sequences (to February 2026), and Python configurations that count tokens (from August
+--- 2026).
 local axes = require "tperf.import.launch.arguments.axes"
 local common = require "tperf.import.launch.stack.common"
 
 local torchtitan = {}
 
--- Schedules of one stage on a rank; of the others those shaped like a V have exactly 2.
--- Names as PyTorch has them, in small letters and without the bars of earlier versions.
+-- Schedules with one stage per rank. Of the others, the V-shaped ones have exactly 2.
+-- Names are PyTorch's, in lower case and without the underscores of earlier versions.
 local SINGLE <const> = { ["1f1b"] = "1f1b", gpipe = "gpipe" }
 local V <const> = { zbvzerobubble = "zbv", dualpipev = "dualpipe_v" }
 local LOOPED <const> = { interleaved1f1b = "interleaved_1f1b", loopedbfs = "interleaved_1f1b",
   interleavedzerobubble = "interleaved_1f1b", flexibleinterleaved1f1b = "interleaved_1f1b" }
 
--- Layers of the flavours, which the file only names.
+-- Layers of the flavors; the file only has their names.
 local LAYERS <const> = { ["llama3 8B"] = 32, ["llama3 70B"] = 80, ["llama3 405B"] = 126, ["deepseek_v3 671B"] = 61,
   ["deepseek_v3 16B"] = 27, ["llama4 17bx16e"] = 48, ["llama4 17bx128e"] = 48 }
 
@@ -81,7 +82,7 @@ local function stages(s, context, r)
   if LOOPED[name] and r.vp == 1 then context.fail("%s needs several stages on a rank", name) end
 end
 
--- Sequences, from tokens where the file counts those.
+-- Sets the batches in sequences, converted from tokens if the file counts those.
 local function sequences(s, context, r)
   local tokens = s.table.by_name["training.num-tokens-per-microbatch-per-dp-rank"] ~= nil
   r.seq = common.size(context, s:concept "seq", "seq")
@@ -127,7 +128,7 @@ function torchtitan.read(s, context)
     r.precision.fp8_recipe = s:get "quantize.linear.float8.recipe_name" or "tensorwise"
     r.precision.fp8_params = s:get "quantize.linear.float8.enable_fsdp_float8_all_gather" == true
   end
-  if s:set "float8.enable_float8_linear" then -- of 2024
+  if s:set "float8.enable_float8_linear" then -- the name in 2024
     r.precision.fp8_recipe = "tensorwise"
     r.precision.fp8_params = s:set "float8.enable_fsdp_float8_all_gather" == true
   end

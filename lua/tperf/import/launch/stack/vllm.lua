@@ -1,4 +1,4 @@
---- vLLM: dp makes engines of their own, whose experts are shared by all ranks of a stage.
+--- vLLM: dp is the number of independent engines, whose experts are spread over all ranks of a stage.
 local common = require "tperf.import.launch.stack.common"
 
 local vllm = {}
