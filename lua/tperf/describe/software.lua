@@ -1,5 +1,6 @@
---- tperf.software: what a stack adds to the formulas: software/*.yaml, one file a stack, six fitted numbers at
--- most, shared by all runs of that stack. docs/model.md section 6.4 says what they do; include/tperf/price.h has them.
+--- tperf.software: a stack's deviations from the formulas: software/*.yaml, one file per stack, at most six fitted
+-- numbers, shared by all runs of that stack. docs/model.md section 6.4 explains them; include/tperf/price.h applies
+-- them.
 local check = require "tperf.base.check"
 local catalogue = require "tperf.base.catalogue"
 
@@ -12,26 +13,26 @@ local interval = check.list(factor(1e-3, 1e3), { min = 2, max = 2, optional = tr
 local seconds = check.number { min = 0, max = 10, unit = "s", default = 0 }
 local bytes = check.number { min = 0, max = 1e12, unit = "bytes", default = 0 }
 
--- What serves requests, beside its kernels: docs/serving.md.
+-- A serving engine's settings and costs besides its kernels: docs/serving.md.
 local engine = {
   release = check.string(),
   scheduler = check.choice { { "vllm", "sglang", "tensorrt-llm" } },
   async_scheduling = check.boolean { default = true },
-  -- What a request spends outside of the engine, and for each token of its prompt; of the host, in each step, what it
-  -- takes more where several GPUs step together, for each request and each token in the step.
+  -- Seconds per request, and per prompt token, outside the engine; seconds of host time per step, in addition if
+  -- several GPUs step together, per request in the step, and per token in the step.
   front_end = seconds, front_end_token = seconds, step = seconds, step_parallel = seconds, request = seconds,
   token = seconds,
-  -- Sampling by top_p with a sort: seconds of what goes through the vocabulary one after the other, for each entry.
+  -- Seconds per vocabulary entry of the sequential part of sampling by top_p with a sort.
   sampler_entry = seconds,
   sampler = check.choice { { "sort", "fused" }, default = "sort" }, -- how top_p finds the likeliest tokens
-  -- Part of the memory that it uses; of that, what runtime and communicators take on a GPU alone and on one of several.
+  -- The part of the memory that it uses; runtime and communicators on a lone GPU, and on one of several.
   memory_utilization = check.number { above = 0, max = 1, default = 0.9 }, runtime = bytes, runtime_parallel = bytes,
-  memory = check.choice { { "all", "static", "free" }, default = "all" }, -- of all, of which buffers go too; or is left
+  memory = check.choice { { "all", "static", "free" }, default = "all" }, -- what the utilization is a part of
 }
 
 local schema = {
   name = check.string(), source = check.string { optional = true }, facts = check.string { optional = true },
-  -- How attention runs when a run does not say: fused, or kernels of their own.
+  -- The kernel of attention if a run does not give it: fused or separate kernels.
   kernel = check.choice { { "flash", "unfused" }, default = "flash" },
   gradient_shard = check.boolean { default = false },
   fused_activation = check.boolean { default = true },
@@ -39,13 +40,12 @@ local schema = {
   weights = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
   loss = check.choice { { "in-place", "copied", "pytorch", "compiled" }, default = "in-place" },
   compute = factor(0.1, 10), attention = factor(0.1, 20), memory = factor(0, 20), comm = factor(0, 20),
-  comm_setup = check.number { min = 0, max = 1, unit = "s", default = 0 }, -- seconds beside, of each collective
-  -- Its numbers were fitted to runs that overlap what their rows say (lua/tperf/measured/run/switches.lua), not all
-  -- alike.
+  comm_setup = check.number { min = 0, max = 1, unit = "s", default = 0 }, -- additional seconds per collective
+  -- true: fitted to runs with the overlap switches of their rows (lua/tperf/measured/run/switches.lua).
   switched = check.boolean { default = false },
-  -- Multiprocessors that a collective takes from kernels beside it, where it does not say itself.
+  -- Multiprocessors that a collective takes from overlapping kernels, unless the collective says so itself.
   comm_sms = check.number { min = 0, max = 1024, default = 0 },
-  -- What the stack does where a run does not say: the question's fields of these names.
+  -- Defaults of the question's fields with these names.
   moe_dispatcher = check.choice { { "alltoall", "allgather", "deepep", "hybridep" }, optional = true },
   overlap_tp = check.choice { { "bulk", "none", "ring", "async" }, optional = true },
   overlap_moe_a2a = check.boolean { optional = true }, delay_wgrad = check.boolean { optional = true },
@@ -55,7 +55,7 @@ local schema = {
   host = check.number { min = 0, max = 1, unit = "s" }, -- seconds to launch a kernel
   overlap = factor(0, 1),
   optimizer = check.number { min = 0, max = 1, default = 0.7 },
-  -- How it fits runs that it was not fitted to, and what those were. error90: what profiles had before `spread`.
+  -- Errors on held-out runs, and properties of the runs. error90: replaced by `spread`.
   runs = check.integer { min = 1, optional = true }, error = factor_or_none, error90 = factor_or_none,
   spread = interval, reach = interval,
   systems = check.list(check.string(), { default = {} }),
@@ -64,14 +64,14 @@ local schema = {
   gpus = span, hidden = span, seq = span,
 }
 
--- Names that say no release, as profiles had them before.
+-- Earlier names of profiles, without a release.
 local renamed = {
   ["fms-fsdp"] = "fms-fsdp-2024", internevo = "internevo-2024", ["llm-foundry-fsdp"] = "llm-foundry-2023",
   ["megatron-core"] = "megatron-core-simumax-1.2", ["nemo-automodel"] = "nemo-automodel-26.02",
   ["nemo-mlperf"] = "nemo-mlperf-3.1", torchtitan = "torchtitan-2024",
 }
 
-local LARGEST <const> = 0.9 -- of an error90 that still tells how much longer a run may take
+local LARGEST <const> = 0.9 -- largest error90 that still bounds how much longer a run may take
 
 local function finish(profile)
   local spread, error = profile.spread, math.min(profile.error90 or 0, LARGEST)
@@ -82,47 +82,48 @@ local function finish(profile)
   end
 end
 
---- What a training stack adds to the formulas: software/NAME.yaml, a file of that format, or a table of its fields.
+--- A training stack's deviations from the formulas: software/NAME.yaml, a file of that format, or a table of its
+--- fields.
 ---@param value string|table
----  name, source   what it is called, where its numbers come from
----  facts          where what the stack does comes from: its loss, dtypes, switches …
----  kernel         how attention runs where a run does not say: "flash", one fused kernel, or "unfused", several
----  gradient_shard   whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
----  gradients      what gradients are kept and reduced in where a run does not say; as the rules say
----  fused_activation   false: a gated activation is two kernels, the second of which keeps what the first made
----  weights        what weights are kept in where a run does not say: "fp32", and no master copy beside; as the ops
----                 have them
----  loss           what cross-entropy keeps: "in-place", the softmax in fp32, whose place the gradient takes
----                 (Megatron-LM); "copied", that of a copy of logits in fp32 (nanotron); "pytorch", F.cross_entropy
----                 of logits in fp32; "compiled", that under torch.compile
----  compute        by how much the matrix products take longer than timed on their own
----  attention      the same for attention's kernels
----  memory         by how much exposed memory traffic takes longer than the formulas have it
----  comm           the same for tensor-parallel and expert-parallel communication
----  comm_setup     seconds that each of these collectives takes beside (0)
----  switched       true: it was fitted to runs with the switches that their rows tell
----                 (lua/tperf/measured/run/switches.lua)
----  comm_sms       multiprocessors that a collective takes from kernels beside it (0)
----  moe_dispatcher, overlap_tp   what the stack does where a run does not say, as tperf.train has them; likewise
----  overlap_moe_a2a, delay_wgrad, overlap_grad_reduce, overlap_param_gather   switches of what it overlaps
----  overlap_param_gather_with_optimizer_step   another one
----  engine         of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm",
----                 async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token
----                 (seconds), sampler = "sort" or "fused", sampler_entry (seconds), memory = "all", "static" or
----                 "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
----  host           seconds that the host takes to launch a kernel: no pass is faster than its launches
----  overlap        part of a pass during which data-parallel traffic is under way, and so hidden
----  optimizer      part of the HBM's bandwidth that the optimizer's step reaches (0.7)
----  runs           how many published runs it was fitted to
----  error          half of them are within this part of the measured time, predicted by a fit to others of them
----  spread         nine tenths of them took between spread[1] and spread[2] times the predicted time: the 5 % and 95 %
----                 quantiles of measured / predicted
----  reach          of `typical`: the same of runs that a stack's own profile had not seen the like of: on another
----                 system, on more GPUs, of another family of models
----  error90        in files without `spread`: nine tenths of them are within this part of the measured time
----  systems, generations   on which they ran, and of which generations of GPUs those are
----  architectures  of the models that ran: "dense", "experts", "latent experts", "recurrent" …
----  gpus, hidden, seq   their range, { from, to }
+---   name, source   its name, and where its numbers come from
+---   facts          the source of the stack's properties: its loss, dtypes, switches …
+---   kernel         default kernel of attention: "flash", one fused kernel, or "unfused", several
+---   gradient_shard   true: the optimizer also keeps its shard of the gradients in fp32, as DeepSpeed's does
+---   gradients      default dtype in which gradients are kept and reduced; absent: as the rules say
+---   fused_activation   false: a gated activation is two kernels, and the second keeps the first one's output
+---   weights        default dtype of kept weights: "fp32" without a separate master copy; absent: as the ops have
+---                  them
+---   loss           what cross-entropy keeps: "in-place", the softmax in fp32, which the gradient overwrites
+---                  (Megatron-LM); "copied", the softmax of a copy of the logits in fp32 (nanotron); "pytorch",
+---                  F.cross_entropy of logits in fp32; "compiled", the same under torch.compile
+---   compute        time of matrix products over their time when timed alone
+---   attention      the same for attention's kernels
+---   memory         time of exposed memory traffic over the formulas' time
+---   comm           the same for tensor-parallel and expert-parallel communication
+---   comm_setup     additional seconds of each of these collectives (0)
+---   switched       true: it was fitted to runs with the overlap switches of their rows
+---                  (lua/tperf/measured/run/switches.lua)
+---   comm_sms       multiprocessors that a collective takes from overlapping kernels (0)
+---   moe_dispatcher, overlap_tp   defaults of these arguments of tperf.train; also
+---   overlap_moe_a2a, delay_wgrad, overlap_grad_reduce, overlap_param_gather   overlap switches
+---   overlap_param_gather_with_optimizer_step   another overlap switch
+---   engine         of a serving engine (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm",
+---                  async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token
+---                  (seconds), sampler = "sort" or "fused", sampler_entry (seconds), memory = "all", "static" or
+---                  "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
+---   host           seconds that the host takes to launch a kernel: no pass is faster than its launches
+---   overlap        part of a pass that overlaps with, and so hides, data-parallel traffic
+---   optimizer      part of the HBM's bandwidth that the optimizer's step reaches (0.7)
+---   runs           number of published runs that it was fitted to
+---   error          median error of held-out runs, as a part of the measured time
+---   spread         nine tenths of held-out runs took between spread[1] and spread[2] times the predicted time: the 5 %
+---                  and 95 % quantiles of measured / predicted
+---   reach          of `typical`: the same for runs unlike those that their stack's own profile was fitted to: on
+---                  another system, on more GPUs, of another family of models
+---   error90        in files without `spread`: 90th percentile of the error, as a part of the measured time
+---   systems, generations   of the runs' GPUs
+---   architectures  of the runs' models: "dense", "experts", "latent experts", "recurrent" …
+---   gpus, hidden, seq   ranges over the runs, { from, to }
 ---@return table profile
 return catalogue.constructor {
   what = "tperf.software", kind = "software", schema = schema, renamed = renamed, finish = finish,

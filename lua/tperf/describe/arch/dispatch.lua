@@ -1,27 +1,26 @@
---- How tokens come to their experts and back, over the axis that spreads these (p.spread: ep): the option
--- moe_dispatcher, in Megatron-LM's words
--- (--moe-token-dispatcher-type, --moe-flex-dispatcher-backend):
---   alltoall   one copy of a token for each of its experts; a GPU of several experts sorts what several others send
---   deepep     one copy for each domain that has any of its experts, over the NICs, and there one for each GPU that has
---              any (DeepEP, arXiv 2412.19437, section 3.2.2); a GPU copies what it got once for each expert
---   hybridep   the same by a kernel that takes fewer multiprocessors
---   allgather  every GPU gets all tokens of the others, and picks its own; back go sums
+--- How tokens reach their experts and return, over the axis that spreads the experts (p.spread: ep). The option
+-- moe_dispatcher takes Megatron-LM's names (--moe-token-dispatcher-type, --moe-flex-dispatcher-backend):
+--   alltoall   one copy of a token per chosen expert; a GPU with several experts sorts the rows from several senders
+--   deepep     one copy per domain that holds any of the token's experts, over the NICs, then one per GPU that holds
+--              any (DeepEP, arXiv 2412.19437, section 3.2.2); the receiving GPU copies a row once per expert
+--   hybridep   like deepep, with a kernel that takes fewer multiprocessors
+--   allgather  every GPU receives all tokens of the others and picks its own; partial sums are reduced on the way back
 local core = require "tperf.core"
 
 local dispatch = {}
 
--- Multiprocessors that the kernels take: Megatron-LM's moe_deepep_num_sms (20, as DeepSeek-V3's training has it, arXiv
--- 2412.19437, section 3.2.2), Megatron-Bridge's moe_hybridep_num_sms (16).
+-- Multiprocessors that the kernels occupy: Megatron-LM's moe_deepep_num_sms (20, as in DeepSeek-V3's training, arXiv
+-- 2412.19437, section 3.2.2) and Megatron-Bridge's moe_hybridep_num_sms (16).
 local UNITS <const> = { deepep = 20, hybridep = 16 }
 
--- Bytes/s that DeepEP's pass on between domains with each of them: combines timed on two and four nodes of H100s with
--- 4 to 12 multiprocessors (the table of sglang 0.5.6 in NVIDIA's aiconfigurator, commit 095f58a51, Apache-2.0).
+-- Bytes/s that each of DeepEP's multiprocessors relays between domains: combines timed on two and four nodes of H100s
+-- with 4 to 12 multiprocessors (the sglang 0.5.6 table in NVIDIA's aiconfigurator, commit 095f58a51, Apache-2.0).
 local RELAYED <const> = { deepep = 11.2e9 }
 
---- GPUs that experts are spread over.
+--- The number of GPUs that the experts are spread over.
 function dispatch.gpus(p) return p[p.spread] or 1 end
 
--- Tokens gathered from all replicas; the rows of this GPU's experts are picked from them.
+-- Gathers the tokens of all replicas; the rows for this GPU's experts are picked from them.
 local function gathered(m, p, there, rows, lie, element)
   local bytes = element * 1.0 * m.hidden
   local comm = {
@@ -51,17 +50,17 @@ local function pairwise(m, p, rows, lie, element)
   return {
     comm = { kind = "all_to_all", axis = p.spread, bytes = bytes * rows, exchanges = true },
     bytes = bytes * (p:outer_tokens() + (sorts and 3 or 1) * rows),
-    repeated_bytes = sorts and bytes * rows or 0, -- what was sorted is read while that is held which was sent
+    repeated_bytes = sorts and bytes * rows or 0, -- the sorted rows are read while the received ones are still held
   }
 end
 
---- The kernels' traffic and the collective of one pass of an exchange.
----@param m table         the model, as wide as what travels
+--- The memory traffic and the collective of one pass of an exchange.
+---@param m table         the model, as wide as the rows that travel
 ---@param p table         the share
----@param there boolean   to the experts, else back from them
----@param rows number     for the experts of one GPU
----@param lie table       how the experts lie on the GPUs: { replicas … }
----@param element number  bytes of a number that travels
+---@param there boolean   true: to the experts; false: back from them
+---@param rows number     rows for the experts of one GPU
+---@param lie table       the placement of the experts on GPUs: { replicas … }
+---@param element number  bytes per number that travels
 ---@return table way      { comm = the collective, bytes =, repeated_bytes = }
 function dispatch.way(m, p, there, rows, lie, element)
   local kind = lie.replicas > 1 and p.moe_dispatcher or "alltoall"

@@ -1,11 +1,11 @@
---- tperf.rules: the modelling assumptions, each a field that is true or false.
--- A set of rules is data: "default" has every correction, "subramanian2024" is what the published solver
--- computes, to the last digit. A set of one's own starts from one of them:
+--- tperf.rules: the modelling assumptions, each a boolean field.
+-- A set of rules is data: "default" has every correction, "subramanian2024" reproduces the published solver
+-- to the last digit. A custom set starts from one of them:
 --   tperf.rules { base = "default", data_overlap_excludes_comm = false }
--- The core reads the fields of include/tperf/rules.h; how a layer is laid out decides the others.
+-- The core reads the fields of include/tperf/rules.h; the others affect how a layer is laid out.
 local check = require "tperf.base.check"
 
--- Each field: what true means, and the published solver's flaw that false reproduces (docs/model.md, Qn).
+-- Each field: the meaning of true, and the published solver's flaw that false reproduces (docs/model.md, Qn).
 local fields = {
   { "all_reduce_is_two_passes", "an all-reduce takes a reduce-scatter and an all-gather everywhere",
     "Q4: one pass within a domain or with one GPU per domain, and never twice the latency" },
@@ -73,7 +73,8 @@ function rules.names()
   return { "default", "subramanian2024" }
 end
 
---- What each field means: a list of { name =, meaning =, otherwise = }, and the value in each set by its name.
+--- The meaning of each field: a list of { name =, meaning =, otherwise = }, and its value in each set under the set's
+--- name.
 function rules.describe()
   local list = {}
   for i, field in ipairs(fields) do
@@ -83,8 +84,8 @@ function rules.describe()
   return list
 end
 
-local used = {} -- the names of the sets that were asked for
-require "tperf.core".rules_used = used -- where other processes' are added: tperf/question/ranks/pool
+local used = {} -- names of the sets that this run used
+require "tperf.core".rules_used = used -- other processes add theirs: tperf/question/ranks/pool
 
 --- The names of the sets of rules that this run has used so far, sorted.
 ---@return string[]
@@ -92,11 +93,11 @@ function rules.used()
   return check.names(used)
 end
 
-local made = setmetatable({}, { __mode = "k" }) -- tables that came from here, so that they pass as they are
+local made = setmetatable({}, { __mode = "k" }) -- sets made here, which are accepted unchanged
 
 --- A set of rules: by name, or a table of fields over a base.
----@param value string|table|nil  a name ("default" when nil), or a table of fields and
----  base  the set that the others are taken from
+---@param value string|table|nil  a name (default "default"), or a table of fields and
+---   base  the set that provides the other fields
 ---@return table<string, boolean> rules  with `name`
 function rules.of(value)
   if made[value] then
