@@ -59,7 +59,7 @@ local RECIPES <const> = {
     tensor_gather = "bf16" },
 }
 
---- The recipes, roughly by age.
+--- The recipes, in display order.
 precision.names = { "bf16", "fp16", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "fp8-tensorwise",
   "fp8-rowwise" }
 

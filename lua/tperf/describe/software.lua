@@ -24,10 +24,11 @@ local engine = {
   token = seconds,
   -- Seconds per vocabulary entry of the sequential part of sampling by top_p with a sort.
   sampler_entry = seconds,
-  sampler = check.choice { { "sort", "fused" }, default = "sort" }, -- how top_p finds the likeliest tokens
+  sampler = check.choice { { "sort", "fused" }, default = "sort" }, -- how top_p finds the most likely tokens
   -- The part of the memory that it uses; runtime and communicators on a lone GPU, and on one of several.
   memory_utilization = check.number { above = 0, max = 1, default = 0.9 }, runtime = bytes, runtime_parallel = bytes,
-  memory = check.choice { { "all", "static", "free" }, default = "all" }, -- what the utilization is a part of
+  -- What the utilization is a part of: all memory; "static": the same, with buffers in the rest; "free": what is left.
+  memory = check.choice { { "all", "static", "free" }, default = "all" },
 }
 
 local schema = {
@@ -91,8 +92,7 @@ end
 ---   gradient_shard   true: the optimizer also keeps its shard of the gradients in fp32, as DeepSpeed's does
 ---   gradients      default dtype in which gradients are kept and reduced; absent: as the rules say
 ---   fused_activation   false: a gated activation is two kernels, and the second keeps the first one's output
----   weights        default dtype of kept weights: "fp32" without a separate master copy; absent: as the ops have
----                  them
+---   weights        default dtype of kept weights ("fp32": no separate master copy); absent: as in the ops
 ---   loss           what cross-entropy keeps: "in-place", the softmax in fp32, which the gradient overwrites
 ---                  (Megatron-LM); "copied", the softmax of a copy of the logits in fp32 (nanotron); "pytorch",
 ---                  F.cross_entropy of logits in fp32; "compiled", the same under torch.compile

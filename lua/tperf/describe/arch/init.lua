@@ -36,7 +36,7 @@ local schema = {
 ---   groups        the model's layers as runs of equal ones, in order, or function(model) -> list (default: from the
 ---                 model's description). Each is { count = layers, key = a name, the same for equal layers (default:
 ---                 made from the fields), blocks = { … }?, seq = tokens of its sequence (default: the model's), … };
----                 blocks find it, with all its fields, as share.group
+---                 blocks find the group, with all its fields, as share.group
 ---   parameters    the number of parameters, or function(model) -> total, active (that one token uses); default: from
 ---                 the description
 ---   flops_per_token   forward and backward FLOPs, a number or function(model, options) -> number (options as in

@@ -87,7 +87,7 @@ records.delta = {
   chunk = size { default = 64 }, -- tokens of one block of the scan
 }
 
--- Latent attention to the tokens that an indexer chooses (DeepSeek-V3.2, arXiv 2512.02556).
+-- Formats of stored weights.
 local format = check.choice {
   { "fp8", "fp8-block", "mxfp8", "mxfp4", "nvfp4", "int8", "int4" }, optional = true, -- see tperf.describe.stored
 }
@@ -97,6 +97,7 @@ records.stored = {
   experts = format, -- of routed experts' weights; if both are absent, the method is not known
 }
 
+-- Latent attention to the tokens that an indexer selects (DeepSeek-V3.2, arXiv 2512.02556).
 records.sparse = {
   heads = size(), -- heads of the indexer
   head_dim = size(), -- features of one of its heads

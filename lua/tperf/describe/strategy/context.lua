@@ -1,7 +1,6 @@
 --- Tensor and context parallelism (tp x cp; tp+cp in arXiv 2410.00273): like tensor, with the sequence sharded by cp
--- and
--- ulysses everywhere; weights are replicated over both. The option cp_kind is how attention gets the keys and values of
--- the other GPUs of cp:
+-- and ulysses everywhere; weights are replicated over both. The option cp_kind is how attention gets the keys and
+-- values of the other GPUs of cp:
 --   all_gather   gathered before each pass (Llama 3, arXiv 2407.21783, section 3.3.2)
 --   ring         passed from GPU to GPU while attention works on the local ones (arXiv 2310.01889)
 --   all_to_all   every GPU gets all tokens of a part of the heads instead (DeepSpeed-Ulysses, arXiv 2309.14509)

@@ -1,5 +1,4 @@
---- Networks between nodes as named in tables of measurements: a node's bandwidth, and the curve for the kind of
--- network.
+--- Networks between nodes as named in tables of measurements: a node's bandwidth, and the curve of its kind.
 -- The curves (tperf_slow_curve, include/tperf/efficiency.h) are fitted to the all-reduces in nccl_visible.csv;
 -- InfiniBand's latencies to the smaller messages of clusters whose bandwidth the logs do not state.
 local fabrics = {}

@@ -16,8 +16,8 @@ local function counts_causal(source)
   return false
 end
 
--- FLOPs per token: of the model only, or of the hardware, with the layers' forward pass (not the head's) done twice: 96
--- B s l h^2 (1 + s / 6h + V / 16lh) in the same section.
+-- FLOPs per token: of the model only, or of the hardware, with the layers' forward pass (not the head's) done twice:
+-- 96 B s l h^2 (1 + s / 6h + V / 16lh) in the same section.
 local function flops_per_token(case, row)
   local m = model(case.model)
   local total = m:flops_per_token { convention = "matmul", causal = counts_causal(row.source) }.total

@@ -26,7 +26,7 @@ local patterns = {
   { "megatron%-core readme", "", "megatron-core-2024" },
   -- The paper's Qwen3 rows are ModelZoo's.
   { "modelzoo", "", "megatron-core-moe-2025" }, { "megatron%-core moe paper", "", "megatron-core-moe-2025" },
-  -- Each row of this history adds kernels: no profile describes two of them.
+  -- Each row of this history uses other kernels than the one before: no profile describes two of them.
   { "optimisation history", "", nil },
   -- Functional tests: models so small that kernel launches dominate.
   { "golden values %(ci", "", "megatron-core-ci-2025" },
@@ -43,10 +43,10 @@ function stacks.of(source, table)
   end
 end
 
--- The publisher and the purpose of the runs decide. Tuned: NVIDIA's own submissions to MLPerf and its tables of the
--- best performance of its libraries on its machines, layout by layout. Old: attention with several kernels on GPUs
--- of 2020 and before; neither `typical` nor `tuned` is fitted to these. Tests: models too small for real training, also
--- excluded. All others ran a library as shipped.
+-- The publisher and the purpose of the runs decide. Tuned: NVIDIA's own submissions to MLPerf and its tables of what
+-- its libraries reach on its machines, layout by layout. Old: attention with several kernels on GPUs
+-- of 2020 and before; neither `typical` nor `tuned` is fitted to these. Tests: models that are not trained in practice,
+-- also excluded. All others ran a library as shipped.
 local KINDS = {
   ["nemo-mlperf-3.1"] = "tuned", ["megatron-core-2024"] = "tuned", ["megatron-core-moe-2025"] = "tuned",
   ["megatron-bridge-25.09"] = "tuned", ["megatron-bridge-26.02"] = "tuned", ["megatron-bridge-26.06"] = "tuned",

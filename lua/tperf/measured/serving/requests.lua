@@ -1,4 +1,4 @@
---- Runs with a time for every request, one row each; NAME.config.json beside NAME.requests.csv has the configuration.
+--- Runs with every request timed, one row per request; NAME.config.json beside NAME.requests.csv has the configuration.
 local cases = require "tperf.measured.serving.cases"
 local check = require "tperf.base.check"
 local engines = require "tperf.measured.serving.engines"

@@ -1,7 +1,6 @@
 --- The formats of a checkpoint's weights: config.json's quantization_config, as transformers, compressed-tensors
--- (vLLM's
--- llm-compressor) and NVIDIA's ModelOpt write it. Weights of the embedding, the head and routers stay in 16 bits in all
--- of them. An unknown method is kept only by name: serving refuses it, training does not read it.
+-- (vLLM's llm-compressor) and NVIDIA's ModelOpt write it. Weights of the embedding, the head and routers stay in 16
+-- bits in all of them. An unknown method is kept only by name: serving refuses it, training does not read it.
 local hf_stored = {}
 
 -- Modules that stay in 16 bits in any case, by parts of their names.
