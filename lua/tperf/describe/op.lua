@@ -103,7 +103,7 @@ function op.attention(o)
     if type(o) == "table" and o[name] == 0 then check.fail("op.attention: '%s' must be at least 1, got 0", name) end
   end
   if type(o) == "table" and o.seq then
-    if o.queries or o.keys then check.fail("op.attention: 'seq' stands for 'queries' and 'keys', given, too") end
+    if o.queries or o.keys then check.fail("op.attention: 'seq' sets 'queries' and 'keys': give 'seq' or these two") end
     local copy = {}
     for name, value in pairs(o) do copy[name] = value end
     copy.queries, copy.keys, copy.seq = o.seq, o.seq, nil

@@ -198,7 +198,7 @@ end
 
 local function check_layers(r, p)
   if not p.rules.layers_from_description then
-    refusal.raise("precision '%s' is of layers as they are described; rules '%s' know GPT-3's in 16 bits alone", r.name,
+    refusal.raise("precision '%s' needs layers from the description; rules '%s' only know GPT-3's in 16 bits", r.name,
       p.rules.name)
   end
   for _, s in ipairs(p.strategies) do

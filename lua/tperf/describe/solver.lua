@@ -49,7 +49,7 @@ local function check_names(c)
     if not known[name] and (not unknown or shown < unknown) then unknown = shown end
   end
   if unknown then
-    c:fail(unknown, "is no field of the solver's systems%s", check.suggest(unknown, check.names(known)))
+    c:fail(unknown, "is not a field of the solver's systems%s", check.suggest(unknown, check.names(known)))
   end
 end
 

@@ -23,7 +23,7 @@ local function asked_for(o, system)
   local r = precision.of(o.precision)
   precision.check_system(r, system)
   if r.first_layers + r.last_layers > 0 then
-    refusal.raise "'precision': 'first_layers' and 'last_layers' are of training; a server's layers are all alike"
+    refusal.raise "'precision': 'first_layers' and 'last_layers' are only for training; a server's layers are all alike"
   end
   local layers = r.products ~= "experts" and not r.wide and r.weight or nil
   local experts = r.products ~= "dense" and not r.wide and r.weight or nil

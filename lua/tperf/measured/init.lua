@@ -137,7 +137,7 @@ end
 function measured.none_predicted(rows, left_out)
   local reasons = {}
   for i, left in ipairs(left_out) do reasons[i] = ("%d left out: %s"):format(left.rows, left.reason) end
-  if rows == 0 then return "there are no rows below the line that names the columns" end
+  if rows == 0 then return "there are no rows below the header line" end
   return ("none of %d rows can be predicted (%s)"):format(rows, table.concat(reasons, "; ", 1, math.min(#reasons, 5)))
 end
 

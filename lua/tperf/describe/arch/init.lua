@@ -115,7 +115,7 @@ end
 local function check_published(model, rules)
   local beyond = beyond_published(model)
   if #beyond == 0 then return end
-  check.fail("rules '%s' know GPT-3's layer alone, and cannot describe what '%s' has: %s; the rules 'default' can",
+  check.fail("rules '%s' only know GPT-3's layer and cannot describe what '%s' has: %s; use the rules 'default'",
     rules.name, model.name, table.concat(beyond, ", "))
 end
 

@@ -63,20 +63,20 @@ end
 -- Returns a message if the arguments contradict each other.
 local function contradiction(o, asked)
   if has_value(o.recompute_modules, OPERATORS) and type(o.recompute_modules) == "table" and o.recompute_modules[2] then
-    return "'recompute_modules' has op, which goes with no other: it is about all of a layer"
+    return "'recompute_modules': op applies to the whole layer and cannot be combined with other names"
   end
   if o.recompute_modules and not has_value(asked, "selective") then
-    return ("'recompute_modules' are of recompute = \"selective\", not of %s"):format(check.show(asked))
+    return ("'recompute_modules' needs recompute = \"selective\", got %s"):format(check.show(asked))
   end
   local layers = o.recompute_method and "recompute_method" or o.recompute_num_layers and "recompute_num_layers"
   if layers and asked ~= nil and not has_value(asked, "full") then
-    return ("'%s' is of recompute = \"full\", not of %s"):format(layers, check.show(asked))
+    return ("'%s' needs recompute = \"full\", got %s"):format(layers, check.show(asked))
   end
   if o.recompute_layers and o.recompute_num_layers then
     return "'recompute_layers' is an older name of 'recompute_num_layers': give one of them"
   end
   if o.recompute_layers and (o.recompute_method or "uniform") ~= "uniform" then
-    return ("'recompute_layers' is of recompute_method = \"uniform\": say 'recompute_num_layers' for \"%s\"")
+    return ("'recompute_layers' needs recompute_method = \"uniform\": give 'recompute_num_layers' for \"%s\"")
       :format(o.recompute_method)
   end
   if o.recompute_method and o.recompute_method ~= "uniform" and not o.recompute_num_layers then

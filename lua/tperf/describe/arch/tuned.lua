@@ -175,7 +175,7 @@ function tuned.check(t, groups)
   for name in pairs(t.frozen.parts) do
     if not known[name] then
       local names = check.names(known)
-      check.fail("'frozen' has %s, which is no part of the model%s; it has layers, layers:FIRST-LAST, %s",
+      check.fail("'frozen' has %s, which the model does not have%s; it has layers, layers:FIRST-LAST, %s",
         check.show(name), check.suggest(name, names), table.concat(names, ", "))
     end
   end

@@ -169,7 +169,7 @@ local function check_recurrent(m, uses)
       m.delta.value_heads), "delta.heads"
   end
   if not uses.mamba then return end
-  if m.mamba and m.mamba1 then return "'mamba1' does not go with 'mamba': layers M are of one kind", "mamba1" end
+  if m.mamba and m.mamba1 then return "'mamba1' does not go with 'mamba': layers M must be of one kind", "mamba1" end
   if not m.mamba1 then return check_mamba(m) end
 end
 

@@ -202,7 +202,7 @@ end
 local function of_statement(m, total, active)
   local whole_total, whole_active = math.tointeger(total), math.tointeger(active)
   if not whole_total or not whole_active or whole_total >= limit then
-    return nil, ("the architecture states %s parameters, which is no whole number below 2^53"):format(total)
+    return nil, ("the architecture states %s parameters, which is not an integer below 2^53"):format(total)
   end
   return {
     total = whole_total, active = whole_active, embedding = 0, head = 0, components = { stated = whole_total },

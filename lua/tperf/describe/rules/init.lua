@@ -9,7 +9,7 @@ local check = require "tperf.base.check"
 local fields = {
   { "all_reduce_is_two_passes", "an all-reduce takes a reduce-scatter and an all-gather everywhere",
     "Q4: one pass within a domain or with one GPU per domain, and never twice the latency" },
-  { "lone_gpus_use_all_nics", "a GPU alone in its domain sends through all its NICs",
+  { "lone_gpus_use_all_nics", "a lone GPU in its domain sends through all its NICs",
     "Q5: through one NIC, whatever nics_per_gpu says" },
   { "slow_pipeline_links_cost", "pipeline links between domains take time",
     "Q3: they are free if other links are within a domain" },
@@ -24,7 +24,7 @@ local fields = {
   { "placements_may_underfill", "a placement may leave GPUs of a fast domain unused: 64 of 72",
     "Q16: placements fill the domain, or there is no candidate" },
   { "recompute_counts_everywhere", "recomputed attention adds to FLOPs and to every part of the time",
-    "Q17: to the backward time alone" },
+    "Q17: only to the backward time" },
   { "norm_2d_splits_hidden", "a two-dimensional layer norm holds hidden / tp1 features",
     "Q1, Q2: sequence / tp1, which also sizes the pipeline's messages" },
   { "norm_2d_grads_by_group", "its backward pass reduces statistics over tp1, parameters over tp2",

@@ -99,7 +99,7 @@ function checked.cut(s, cut)
     if FIELDS[cut] then
       check_fields(cut, first)
     elseif plain then
-      if plain > 0 or first ~= nil then check_number(cut, "what it is of", first) end
+      if plain > 0 or first ~= nil then check_number(cut, "the argument", first) end
       if second ~= nil then check_number(cut, "the second number", second) end
     end
     local value = f(share, first, second, ...)

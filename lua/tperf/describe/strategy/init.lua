@@ -127,7 +127,7 @@ local function grid_of(s)
     bit[axis.name] = 1 << (i + 1)
     for _, name in ipairs(axis.folds or {}) do
       if not bit[name] then
-        check.fail("tperf.strategy '%s': axis '%s' folds over '%s', which is no axis before it", s.name, axis.name,
+        check.fail("tperf.strategy '%s': axis '%s' folds over '%s', which is not an earlier axis", s.name, axis.name,
           name)
       end
     end

@@ -156,7 +156,7 @@ function engine.samples(files)
   local samples, names = {}, {}
   for _, path in ipairs(files) do
     local rows, reader = measured.open(path)
-    if not reader.cases then check.fail("%s is no table of serving", path) end
+    if not reader.cases then check.fail("%s is not a table of serving", path) end
     local by_name, found = fit.groups(rows, function(row) return engines.profile(row) or "" end)
     for _, name in ipairs(found) do
       if name ~= "" then

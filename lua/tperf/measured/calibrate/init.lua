@@ -78,8 +78,8 @@ local function fit_curve(curve, trial, o, set)
   end)
   table.move(entangled, 1, #entangled, #open + 1, open)
   if #open > 0 and not o.keep then
-    check.fail("tperf.calibrate: the measurements do not determine %s of %s; it needs %s (keep = true takes the "
-      .. "fit's values all the same)", table.concat(open, ", "), curve.name, curve.needs)
+    check.fail("tperf.calibrate: the measurements do not determine %s of %s; it needs %s (keep = true accepts "
+      .. "the fit's values)", table.concat(open, ", "), curve.name, curve.needs)
   end
   local function held_back(i) return fit.held_back(i, o.salt) end
   local function fitted(i) return not held_back(i) end

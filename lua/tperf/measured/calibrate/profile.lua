@@ -249,7 +249,7 @@ function profile.stacks(files)
   local all = {}
   for _, path in ipairs(files) do
     local rows, reader = measured.open(path)
-    if reader.name ~= "step" then check.fail("%s is no table of training runs", path) end
+    if reader.name ~= "step" then check.fail("%s is not a table of training runs", path) end
     local cases, left_out = measured.predict(rows, reader, { refit = true })
     if #cases == 0 then check.fail("%s: %s", path, measured.none_predicted(#rows, left_out)) end
     table.move(cases, 1, #cases, #all + 1, all)

@@ -121,7 +121,7 @@ local function qwen_experts(c, m)
   for at, i in ipairs(c:table "mlp_only_layers" or {}) do
     local layer = math.type(i) == "integer" and i or -1
     if layer < 0 or layer >= m.layers then
-      c:fail("mlp_only_layers", "[%d] = %s is no layer from 0 to %d", at, check.show(i), m.layers - 1)
+      c:fail("mlp_only_layers", "[%d] = %s is not a layer from 0 to %d", at, check.show(i), m.layers - 1)
     end
     dense[at] = layer + 1
   end
@@ -256,7 +256,7 @@ function types.minimax_m2(c)
   end
   for i, kind in ipairs(c:table "attn_type_list" or {}) do
     if kind ~= 1 then
-      c:fail("attn_type_list", "[%d] = %s is no full attention (1): not modelled, see docs/architectures.md", i,
+      c:fail("attn_type_list", "[%d] = %s is not full attention (1): not modelled, see docs/architectures.md", i,
         check.show(kind))
     end
   end
