@@ -2,53 +2,53 @@
 -- counts of one kernel, forward and backward (include/tperf/op.h has the formulas). Sizes are per GPU; an axis
 -- ("tp" …) names the collectives that go with the kernel. Fields have the same meaning in all constructors:
 --  name                  of the op, in tables and messages
---  dtype                 of its elements; selects the peak (default "bf16")
---  weight_dtype, kv_dtype   of weights; of cached keys and values (default dtype)
---  matrix_dtype          of the matrix units' products (default dtype)
+--  dtype                 of its elements; selects the peak ("bf16")
+--  weight_dtype, kv_dtype   weight_dtype: of weights, kv_dtype: of cached keys and values (dtype)
+--  matrix_dtype          of the matrix units' products (dtype)
 --  tokens, rows          rows that this GPU works on
---  n_in, n_out, width    features of a row: input, output
---  elements, batch       number of elements; samples
+--  n_in, n_out, width    features of a row; n_in: of the input, n_out: of the output
+--  elements, batch       number of elements; batch: of samples
 --  bias                  true: the product adds a bias
 --  input_kept_elsewhere  true: another op keeps the same input
 --  tied                  true: the weights are the embedding's
 --  weights_elsewhere     true: another op of this GPU holds the weights
---  shard, output_shard   rows of X per GPU of the axis `gather`; of Y's gradient per GPU of `output_grad` (all)
+--  shard, output_shard   rows of X per GPU of `gather`; output_shard: of Y's gradient per GPU of `output_grad` (all)
 --  gather                axis over which X, or keys and values, or a norm's result, are gathered
 --  reduce_scatter, all_reduce         axis over which Y is summed
---  input_grad, input_grad_all_reduce  axis over which X's gradient is reduce-scattered, or all-reduced
+--  input_grad, input_grad_all_reduce  axis over which X's gradient is reduce-scattered; all_reduce: summed whole
 --  output_grad           axis over which Y's gradient is gathered
 --  overlap               true: the backward pass overlaps gathering X and reducing its gradient with the products
---  chunks, pipelined     chunks of rows that overlap with X's gather and Y's reduction; true: as in TransformerEngine
+--  chunks, pipelined     chunks of rows, overlapped with gather and reduction; pipelined: as in TransformerEngine
 --  parameter_grad, bias_grad          axis over which weights, or a bias, are replicated
 --  experts               of this GPU; of a router: of the layer
 --  active                experts that have any rows (all)
 --  top_k                 experts per token
 --  n_in_columns, n_in_rows   n_in over the columns and the rows of the grid
 --  columns               axis of the grid's columns
---  heads, kv_heads       query heads; key and value heads (heads)
---  queries, keys, seq    rows of queries; of keys; seq sets both
---  head_dim, value_dim   features of a key and of a value (head_dim)
+--  heads, kv_heads       heads of queries; kv_heads: of keys and values (heads)
+--  queries, keys, seq    rows of queries and of keys; seq sets both
+--  head_dim, value_dim   features of a head's query and key; value_dim: of its value (head_dim)
 --  queries_rows, queries_columns, head_dim_columns   queries and head_dim over the grid's sides
---  causal, window, seen  keys per query: the preceding ones; the last `window` of them; this average, if sequences
---                        hold several documents
+--  causal, window, seen  keys a query sees; causal: the preceding ones, window: the last of them, seen: their
+--                        average in sequences of several documents
 --  dropout               true: dropout of the scores
 --  sinks                 true: one learned score per head
 --  values_in_keys        true: values are part of the keys
 --  shards                the queries are one of so many equal parts (1)
 --  keep_scores           true: scores are kept for the backward pass
 --  recomputed            true: the backward pass runs the forward pass again
---  fused, eager          in serving engines, true: part of a neighbour's kernel; launched by the host
+--  fused, eager          in serving engines; fused: part of a neighbour's kernel, eager: launched by the host
 --  grad_reads_gathered   true: the backward pass reads all keys and values (Q14 of docs/model.md)
 --  keep_output           true: the softmax is kept
 --  row_sum, statistics   axis over which a row is sharded
 --  grad_statistics       numbers all-reduced over it in the backward pass
 --  root_mean_square      true: RMSNorm
---  gathered_tokens, parameters   rows after the gather if the shards do not add up; number of parameters
+--  gathered_tokens, parameters   rows after the gather if the shards do not add up; parameters: their number
 --  forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes   per element
 --  input_bytes           the part of saved_bytes that another op made (0)
 --  repeated_bytes        the part of forward_bytes that is read again or freed meanwhile, and takes no memory
 --  vocab                 logits per row on this GPU
---  groups, state, chunk, step   of a scan: groups of B and C, state size, tokens per chunk, true: one token
+--  groups, state, chunk, step   of a scan; groups: of B and C, state: its size, chunk: tokens, step: true for one token
 local check = require "tperf.base.check"
 local core = require "tperf.core".op
 
@@ -165,9 +165,9 @@ local custom = {
 ---   forward, backward   { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside, once } … }
 ---                       } (share: bytes are one GPU's; beside: overlaps with the op; once, exchanges:
 ---                       arch/dispatch.lua)
----   weight_bytes, saved_bytes   of weights, whose parameters have the op's dtype; of activations that are kept
+---   weight_bytes, saved_bytes   weight_bytes: of weights, in the op's dtype; saved_bytes: of kept activations
 ---   repeated_bytes      the part of forward bytes that is read again or freed meanwhile, and takes no memory
----   routed, expert      pairs of token and expert that inference sorts in the forward pass; true: experts' weights
+---   routed, expert      routed: pairs of token and expert that inference sorts, forward; expert: experts' weights
 function op.custom(o)
   o = check.record("op.custom", o, custom)
   local forward, backward = o.forward, o.backward

@@ -86,7 +86,8 @@ end
 --- A training stack's deviations from the formulas: software/NAME.yaml, a file of that format, or a table of its
 --- fields.
 ---@param value string|table
----   name, source   its name, and where its numbers come from
+---   name           name of the profile
+---   source         where its numbers come from
 ---   facts          the source of the stack's properties: its loss, dtypes, switches …
 ---   kernel         default kernel of attention: "flash", one fused kernel, or "unfused", several
 ---   gradient_shard   true: the optimizer also keeps its shard of the gradients in fp32, as DeepSpeed's does
@@ -104,9 +105,9 @@ end
 ---   switched       true: it was fitted to runs with the overlap switches of their rows
 ---                  (lua/tperf/measured/run/switches.lua)
 ---   comm_sms       multiprocessors that a collective takes from overlapping kernels (0)
----   moe_dispatcher, overlap_tp   defaults of these arguments of tperf.train; also
----   overlap_moe_a2a, delay_wgrad, overlap_grad_reduce, overlap_param_gather   overlap switches
----   overlap_param_gather_with_optimizer_step   another overlap switch
+---   moe_dispatcher, overlap_tp   the default of this argument of tperf.train, as are
+---   overlap_moe_a2a, delay_wgrad, overlap_grad_reduce, overlap_param_gather   default of this overlap switch
+---   overlap_param_gather_with_optimizer_step   default of this overlap switch
 ---   engine         of a serving engine (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm",
 ---                  async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token
 ---                  (seconds), sampler = "sort" or "fused", sampler_entry (seconds), memory = "all", "static" or
@@ -121,9 +122,10 @@ end
 ---   reach          of `typical`: the same for runs unlike those that their stack's own profile was fitted to: on
 ---                  another system, on more GPUs, of another family of models
 ---   error90        in files without `spread`: 90th percentile of the error, as a part of the measured time
----   systems, generations   of the runs' GPUs
+---   systems        systems that the runs used
+---   generations    generations of the runs' GPUs
 ---   architectures  of the runs' models: "dense", "experts", "latent experts", "recurrent" …
----   gpus, hidden, seq   ranges over the runs, { from, to }
+---   gpus, hidden, seq   its range over the runs, { from, to }
 ---@return table profile
 return catalogue.constructor {
   what = "tperf.software", kind = "software", schema = schema, renamed = renamed, finish = finish,

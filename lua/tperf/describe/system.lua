@@ -103,8 +103,8 @@ local function latency_of(default) return { min = 0, max = 1e3, default = defaul
 
 local schema = {
   name = check.string(), -- name in messages and reports
-  vendor = check.string { optional = true }, -- for display
-  generation = check.string { optional = true }, -- of the accelerator, for display
+  vendor = check.string { optional = true }, -- vendor of the accelerator, for display
+  generation = check.string { optional = true }, -- generation of the accelerator, for display
   -- The system whose GPU the curves were fitted to, if it is another: the same chip or generation.
   curves_of = check.string { optional = true },
   source = source,
@@ -150,7 +150,7 @@ local schema = {
     source = source,
     fast = check.record_of { -- within a domain: NVLink, Infinity Fabric
       source = source,
-      name = check.string { optional = true }, -- for display
+      name = check.string { optional = true }, -- name of the links, for display
       bandwidth = quantity "bytes/s", -- per GPU and direction
       efficiency = constant_or(fast_curves, 0.7), -- the part of the bandwidth that messages reach, or curves
       latency = quantity("s", latency_of "2.5 us"), -- per hop
@@ -160,7 +160,7 @@ local schema = {
     },
     slow = check.record_of { -- between domains: InfiniBand, Ethernet
       source = source,
-      name = check.string { optional = true }, -- for display
+      name = check.string { optional = true }, -- name of the network, for display
       bandwidth = quantity "bytes/s", -- per NIC and direction
       efficiency = constant_or(slow_curve, 0.7), -- the part of the bandwidth that messages reach, or a curve
       latency = quantity("s", latency_of "5 us"), -- per hop
@@ -169,11 +169,11 @@ local schema = {
   },
   host = check.record_of({ -- memory that a GPU reaches besides its own; needed for offloading
     source = source,
-    name = check.string { optional = true }, -- of the link, for display
+    name = check.string { optional = true }, -- name of the link, for display
     bandwidth = quantity "bytes/s", -- of one GPU's link (PCIe, NVLink-C2C), in one direction
     efficiency = efficiency(0.85), -- the part of it that copies of pinned memory reach
-    memory_bandwidth = quantity "bytes/s", -- of the host's memory, per GPU
-    capacity = quantity("bytes", { optional = true }), -- of the host's memory, per GPU
+    memory_bandwidth = quantity "bytes/s", -- bandwidth of the host's memory, per GPU
+    capacity = quantity("bytes", { optional = true }), -- capacity of the host's memory, per GPU
   }, { optional = true }),
   price = check.record_of({ -- for tperf.cost
     source = source,

@@ -21,20 +21,20 @@ description.schema = {
   hidden = size(), -- width of the residual stream
   heads = size(some), -- query heads; absent in a model without attention
   kv_heads = size(some), -- key and value heads; default heads
-  head_dim = size(some), -- default hidden // heads
+  head_dim = size(some), -- features of a head; default hidden // heads
   ffn = size(some), -- inner width of a dense MLP; default 4 hidden
-  vocab = size(some), -- default: no embedding tables
+  vocab = size(some), -- size of the vocabulary; default: no embedding tables
   seq = size(some), -- tokens of a training sequence; derived from the image size for vision models
   packing = check.record_of(records.packing, some), -- a training sequence holds several documents
-  training_tokens = check.number { min = 1, max = 1e18, optional = true }, -- of its training run
+  training_tokens = check.number { min = 1, max = 1e18, optional = true }, -- tokens of its training run
   context = size(some), -- most tokens per sequence; default seq
   unbounded = flag(false), -- no context limit: nothing in the model depends on it
   gated = flag(false), -- the MLP has three matrices (SwiGLU, GeGLU) instead of two
-  activation = check.choice { -- default gelu; silu if gated
+  activation = check.choice { -- of the MLP; default gelu, silu if gated
     { "gelu", "relu", "relu2", "silu", "quick_gelu", "tanh" }, optional = true,
   },
   norm = check.choice { { "layernorm", "rmsnorm" }, default = "layernorm" }, -- kind of norm
-  norms_per_layer = check.integer { min = 0, max = 8, default = 2 }, -- without those inside attention
+  norms_per_layer = check.integer { min = 0, max = 8, default = 2 }, -- norms of a layer, without those in attention
   embedding_norm = flag(false), -- a norm after the embedding tables
   final_norm = flag(true), -- a norm before the head
   -- Norms of queries and keys: true, per head; "whole", over all heads together (MiniMax-M2).
@@ -47,14 +47,14 @@ description.schema = {
   position_rows = size(some), -- rows of the learned table; default context (OPT: 2 more)
   position_buckets = size(some), -- rows of the tables of relative positions
   parallel_block = flag(false), -- attention and MLP side by side (PaLM, Falcon)
-  biases = check.one_of(check.boolean(some), check.record_of(records.biases, some)), -- default: all; with RMSNorm none
+  biases = check.one_of(check.boolean(some), check.record_of(records.biases, some)), -- default: all, none with RMSNorm
   attention_sinks = flag(false), -- one learned score per head (gpt-oss)
   window = check.record_of({ -- attention to the last tokens only
     size = size(), -- tokens
     pattern = check.string { default = "w" }, -- over the layers, repeated: w windowed, f full
   }, some),
-  causal = flag(), -- default true; false for images and encoders
-  dropout = flag(), -- in training: of scores and both branches; default: true for LayerNorms and plain MLPs (GPT-3)
+  causal = flag(), -- a causal mask; default true, false for images and encoders
+  dropout = flag(), -- in training, of scores and both branches; default: true for LayerNorms and plain MLPs (GPT-3)
   experts = check.record_of(records.experts, some), -- mixture of experts
   mla = check.record_of(records.mla, some), -- multi-head latent attention
   sparse = check.record_of(records.sparse, some), -- an indexer selects the tokens that latent attention sees

@@ -23,9 +23,9 @@ records.experts = {
   shared = check.integer { min = 0, max = 1 << 16, default = 0 }, -- experts that process every token
   shared_ffn = size(some), -- width of one shared expert; default: that of a routed one
   shared_gate = flag(false), -- one learned vector scales the shared experts' output (Qwen1.5-MoE, Qwen2-MoE)
-  router_bias = flag(false), -- of the router's scores
+  router_bias = flag(false), -- a bias of the router's scores
   latent = size(some), -- width that the routed experts work at, between two projections (LatentMoE)
-  capacity_factor = check.number { above = 0, max = 1e6, optional = true }, -- default: dropless
+  capacity_factor = check.number { above = 0, max = 1e6, optional = true }, -- slots over mean load; default: dropless
   imbalance = check.number { min = 1, max = 1e6, default = 1 }, -- load of the busiest expert over the mean
   -- Dense layers: the first k, or a list of layer numbers.
   dense_layers = check.one_of(check.integer { min = 0, max = 1 << 16, default = 0 },
@@ -39,7 +39,7 @@ records.packing = {
 }
 
 records.mla = {
-  q_rank = size(some), -- default: one full query projection
+  q_rank = size(some), -- width of the queries' latent; default: one full query projection
   kv_rank = size(), -- width of the latent of keys and values
   nope_dim = size(), -- features of a key that are not rotated
   rope_dim = size(), -- rotated features of a key, shared by all heads
@@ -93,8 +93,8 @@ local format = check.choice {
 }
 records.stored = {
   method = check.string(), -- name of the method in the checkpoint
-  layers = format, -- of the layers' weights except experts'; default: 16 bits
-  experts = format, -- of routed experts' weights; if both are absent, the method is not known
+  layers = format, -- format of the layers' weights except experts'; default: 16 bits
+  experts = format, -- format of routed experts' weights; if both are absent, the method is not known
 }
 
 -- Latent attention to the tokens that an indexer selects (DeepSeek-V3.2, arXiv 2512.02556).

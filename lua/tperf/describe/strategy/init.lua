@@ -1,5 +1,6 @@
 --- tperf.strategy: how one layer is cut over GPUs. A strategy is a table, see tensor.lua for a short one:
---   name, summary    its name in messages; a line for lists
+--   name             its name in messages
+--   summary          a line for lists
 --   extends          the strategy that provides the missing fields (context.lua extends tensor)
 --   axes             a list of { name =, meaning =, admits = function(model, share, rules) -> true | false, reason }:
 --                    the ways of cutting a layer, in the order in which the search tries sizes. `share` has this
@@ -261,7 +262,8 @@ end
 ---   sequence_parallel  whether the stream is cut by tokens over tp (true; false for decode)
 ---   mode               "train" (default), "prefill", "decode"
 ---   seq                new tokens of each sequence (the model's seq), and context: tokens before them, in the cache
----   dtype, weight_dtype, kv_dtype   "bf16"; matrix_dtype: of products with weights (dtype)
+---   dtype              of activations ("bf16"); matrix_dtype: of products with weights (dtype)
+---   weight_dtype, kv_dtype   weight_dtype: of weights, kv_dtype: of cached keys and values ("bf16")
 function strategy.share(s, model, micro_batch, sizes, rules, options)
   local share = core.resource.sized(32)
   share.micro_batch, share.seq, share.rules = micro_batch, model.seq, rules
