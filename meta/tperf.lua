@@ -3,15 +3,15 @@
 
 ---@class tperf.architecture.request
 ---@field name string for messages
----@field layer? any[] the blocks of every layer, but for groups with blocks of their own
----@field first? any[] blocks before the first layer and after the last; the usual embedding and head
----@field last? any[] blocks before the first layer and after the last; the usual embedding and head
----@field groups? any the model's layers as runs of equal ones, in order, or function(model) -> such a list; as the model's description has them. Each is { count = layers, key = name, equal for equal layers (what its fields say), blocks = { … }?, seq = tokens of its sequence, the model's?, … }: blocks find it, with all its fields, as share.group
----@field parameters? any how many the model has, or function(model) -> that, those that a token meets; as the description says
----@field flops_per_token? any forward and backward, a number or function(model, options) -> it (options as those of model:flops_per_token), of which MFU is made
+---@field layer? any[] the blocks of every layer, except in groups with their own blocks
+---@field first? any[] blocks before the first layer and after the last (default: the usual embedding and head)
+---@field last? any[] blocks before the first layer and after the last (default: the usual embedding and head)
+---@field groups? any the model's layers as runs of equal ones, in order, or function(model) -> list (default: from the model's description). Each is { count = layers, key = a name, the same for equal layers (default: made from the fields), blocks = { … }?, seq = tokens of its sequence (default: the model's), … }; blocks find the group, with all its fields, as share.group
+---@field parameters? any the number of parameters, or function(model) -> total, active (that one token uses); default: from the description
+---@field flops_per_token? any forward and backward FLOPs, a number or function(model, options) -> number (options as in model:flops_per_token); MFU is computed from it
 
 ---@class tperf.calibrate.request
----@field system string|table what to start from: its peaks and bandwidths stay
+---@field system string|table the system to start from: its peaks and bandwidths stay
 ---@field files any[] CSV files of products, attention, experts, memory kernels or collectives, logs of nccl-tests, or { kind =, cases = } as tperf.measured reads them
 ---@field gpu? string use only the rows whose GPU is that of this system
 ---@field keep? boolean accept values that the measurements leave open
@@ -23,234 +23,234 @@
 ---@field system string|table a name, a file or a table
 ---@field rules? string|table "default"
 ---@field kind "all_reduce"|"all_gather"|"reduce_scatter"|"broadcast"|"reduce"|"scatter"|"gather"|"all_to_all"|"send" "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "scatter", "gather", "all_to_all" or "send"
----@field bytes number|string the full vector: the gathered result, the unreduced input; "64 MiB" or a number
----@field gpus integer in the group
----@field fast? integer of them in one fast domain; as many as fit
+---@field bytes number|string size of the full vector (the gathered result, the unreduced input): "64 MiB" or a number of bytes
+---@field gpus integer number of GPUs in the group
+---@field fast? integer how many of them share a fast domain; by default as many as fit
 
 ---@class tperf.cost.request
----@field tokens? number of the whole run; those of the model's own (`training_tokens`)
+---@field tokens? number tokens of the whole run; by default the model's `training_tokens`
 ---@field model? string|table a name, a file or a table
----@field system? string|table whose price per GPU-hour and power limit count
+---@field system? string|table supplies the price per GPU-hour and the power limit
 ---@field price? number dollars per GPU-hour, in place of the system's
 ---@field power? number|string watts per GPU, in place of the system's
 ---@field carbon? number grams of CO2 per kilowatt-hour of the grid
----@field pue? number what the building draws for every watt of the GPUs (1)
----@field straggling? number|table the standard deviation of a GPU's time, a part of it, such as 0.02, or { deviation, screened = GPUs slower by that part do not run }: the slowest sets the step. None: what the software's runs had of it is in its profile
----@field mtbf? table seconds between failures on average, of what the field says: { gpu = } or { node =, gpus_per_node = } or { cluster = }; then also checkpoint and restart
----@field checkpoint? table { interval or steps (else the best), size (weights and optimizer), bandwidth (of a GPU), store (of all), write, async, copy (of a GPU to its host), block, load }, see docs/goodput.md
----@field restart? number|string seconds from a failure's detection until the run trains again, without loading the checkpoint
----@field detection? number|string seconds until a failure is seen (0)
----@field spares? table { nodes, repair (s), part (of the failures that take a node out, 1), gpus_per_node }: nodes that stand by
+---@field pue? number power usage effectiveness: watts that the building draws per watt of the GPUs (1)
+---@field straggling? number|table standard deviation of a GPU's time as a part of the mean, such as 0.02, or { deviation, screened = GPUs slower by more than this part do not run }: the slowest GPU sets the step. By default nothing is added: the software profile includes the spread of the runs that it was fitted to
+---@field mtbf? table mean seconds between failures: { gpu = } or { node =, gpus_per_node = } or { cluster = }; requires checkpoint and restart
+---@field checkpoint? table { interval or steps (else the best), size (weights and optimizer), bandwidth (of a GPU), store (of the whole store), write, async, copy (of a GPU to its host), block, load }, see docs/goodput.md
+---@field restart? number|string seconds from the detection of a failure until the run trains again, without loading the checkpoint
+---@field detection? number|string seconds until a failure is detected (0)
+---@field spares? table { nodes, repair (s), part (of the failures that take a node out, 1), gpus_per_node }: standby nodes
 
 ---@class tperf.import.launch.request
 ---@field files any[] the paths, a script first; or { name = "run.sh", text = "…" }
----@field stack? string the stack's name, such as "megatron" (default: what fits best)
----@field version? string of the stack, as its table has it (default: the newest)
----@field options? string a table of options of one's own: a YAML as recipes/*.yaml are, or a CSV
----@field given? any what the files do not say: gpus, command (which of a script's), function (of a Python recipe), and a script's variables by name
+---@field stack? string the stack's name, such as "megatron"; by default the one that fits best
+---@field version? string the version of the stack's table; by default the newest
+---@field options? string a custom table of options: a YAML like recipes/*.yaml, or a CSV
+---@field given? any what the files do not say: gpus, command (which one of a script), function (of a Python recipe), and a script's variables by name
 
 ---@class tperf.infer.request
----@field model string|table a name, a file, a table
----@field system string|table a name, a file, a table
----@field prompt integer tokens that a request brings and wants
----@field generate integer tokens that a request brings and wants
+---@field model string|table a name, a file or a table
+---@field system string|table a name, a file or a table
+---@field prompt integer input tokens of a request
+---@field generate integer output tokens of a request
 ---@field batch? integer sequences that one replica decodes at a time (1)
----@field prefill_batch? integer prompts that it takes in at a time (1)
----@field strategy? string|string[]|table how layers are cut: "tensor" (default), "context", one of your own; follows from the axes
----@field tp? integer GPUs of a replica: that cut layers, that share prompts and caches out, that hold layers in turn (1)
----@field cp? integer GPUs of a replica: that cut layers, that share prompts and caches out, that hold layers in turn (1)
----@field ulysses? integer GPUs of a replica: that cut layers, that share prompts and caches out, that hold layers in turn (1)
----@field pp? integer GPUs of a replica: that cut layers, that share prompts and caches out, that hold layers in turn (1)
----@field ep? integer GPUs that experts are spread over, that cut each expert (1; as tp); both out of tp x cp x dp
----@field etp? integer GPUs that experts are spread over, that cut each expert (1; as tp); both out of tp x cp x dp
----@field cp_kind? "all_gather"|"ring"|"all_to_all" options of the strategy, as tperf.train has them
----@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" options of the strategy, as tperf.train has them
----@field dp? integer replicas; those that share experts run in step (as many as ep and etp take)
----@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' weights and products: "fp8-block", "mxfp8" … as tperf.train has them, or a table; scales counted (as the model's checkpoint has them)
----@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
----@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
----@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" in which products with weights multiply (as precision says, or "bf16"; fp16, fp8, int8, fp4)
+---@field prefill_batch? integer prompts that it prefills at a time (1)
+---@field strategy? string|string[]|table how layers are sharded: "tensor", "context" or a custom strategy; by default the first that has the axes given
+---@field tp? integer tensor parallelism: GPUs of a replica that shard the layers (1)
+---@field cp? integer context parallelism: GPUs of a replica that shard prompts and caches (1)
+---@field ulysses? integer context parallelism: GPUs of a replica that shard prompts and caches (1)
+---@field pp? integer pipeline stages (1)
+---@field ep? integer GPUs that experts are spread over, out of tp x cp x dp (1)
+---@field etp? integer GPUs that shard each expert, out of tp x cp x dp (as tp)
+---@field dp? integer replicas; those that share experts run in step (by default as many as ep and etp span)
+---@field cp_kind? "all_gather"|"ring"|"all_to_all" options of the strategy, as for tperf.train
+---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" options of the strategy, as for tperf.train
+---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' weights and products: "fp8-block", "mxfp8" … as for tperf.train, or a table; scales are counted (by default as in the model's checkpoint)
+---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of all weights, in place of precision's: "bf16" (default), "fp32", "fp16", "fp8", "int8", "fp4", "int4"
+---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of the cache, one of the same ("bf16")
+---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" dtype of products with weights (precision's, or "bf16"; fp16, fp8, int8, fp4)
 ---@field attention? "flash"|"unfused" "flash" (default), "unfused"
----@field sequence_parallel? boolean whether tp cuts the residual stream of prompts by tokens (false)
----@field fast? table GPUs of each axis in one fast domain: { tp =, ep =, pp = }; what answers a request first
----@field reserve? number part of the HBM that stays free (0.1)
+---@field sequence_parallel? boolean whether tp also shards the residual stream of prompts by tokens (false)
+---@field fast? table GPUs of each axis in one fast domain: { tp =, ep =, pp = }; by default the placement with the least latency
+---@field reserve? number part of the HBM to keep free (0.1)
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field rules? string|table "default"
----@field software? string|table "none", the only choice: kernels as timed on their own; profiles describe training
+---@field software? string|table only "none": kernel times as measured in isolation; profiles describe training
 ---@field ops? boolean whether to list ops (false)
 
 ---@class tperf.layer.request
----@field model string|table a name, a file, a table
----@field system string|table a name, a file, a table
----@field strategy? string|string[]|table "tensor" (default), "summa", "context" or one of your own
+---@field model string|table a name, a file or a table
+---@field system string|table a name, a file or a table
+---@field strategy? string|string[]|table "tensor" (default), "summa", "context" or a custom strategy
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
----@field micro_batch? integer samples (1)
----@field tp? integer GPUs along each axis of the strategy (1; etp as tp)
----@field tp1? integer GPUs along each axis of the strategy (1; etp as tp)
----@field tp2? integer GPUs along each axis of the strategy (1; etp as tp)
----@field cp? integer GPUs along each axis of the strategy (1; etp as tp)
----@field ep? integer GPUs along each axis of the strategy (1; etp as tp)
----@field etp? integer GPUs along each axis of the strategy (1; etp as tp)
----@field ulysses? integer of strategy context; of no consequence to a layer
----@field shard? integer of strategy context; of no consequence to a layer
----@field panels? integer of SUMMA products (4)
----@field fast? table GPUs of each axis in one fast domain: { tp = 8 }; as many as fit
----@field seq? integer tokens, in place of the model's
----@field kind? integer which kind of layer, where a model mixes them: 1 is the first (default)
+---@field micro_batch? integer sequences (1)
+---@field tp? integer GPUs along each axis of the strategy (1; etp: as tp)
+---@field tp1? integer GPUs along each axis of the strategy (1; etp: as tp)
+---@field tp2? integer GPUs along each axis of the strategy (1; etp: as tp)
+---@field cp? integer GPUs along each axis of the strategy (1; etp: as tp)
+---@field ep? integer GPUs along each axis of the strategy (1; etp: as tp)
+---@field etp? integer GPUs along each axis of the strategy (1; etp: as tp)
+---@field ulysses? integer axes of strategy context; they do not change a layer
+---@field shard? integer axes of strategy context; they do not change a layer
+---@field panels? integer panels of SUMMA products (4)
+---@field fast? table GPUs of each axis in one fast domain, such as { tp = 8 }; by default as many as fit
+---@field seq? integer tokens in a sequence, in place of the model's
+---@field kind? integer index of the kind of layer, for a model that mixes kinds (1, the first)
 ---@field recompute? "none"|"selective"|"full" "none" (default), "selective", "full"
 ---@field sequence_parallel? boolean true (default) or false
 ---@field rules? string|table "default"
 
 ---@class tperf.load_curve.request
----@field rates? number[] requests a second; by default `points` of them up to what is served without waits that grow
----@field points? integer how many (12)
----@field count? integer requests of a run, the least (1,000); as many as come while a request is answered 20 times, if more
+---@field rates? number[] requests a second; by default `points` rates up to the largest at which waits do not grow
+---@field points? integer number of rates (12)
+---@field count? integer minimum number of requests of a run (1,000); more if more arrive in 20 times a request's latency
 
 ---@class tperf.model
----@field activation? "gelu"|"relu"|"relu2"|"silu"|"quick_gelu"|"tanh" else gelu, silu if gated
----@field architecture? table made by tperf.architecture; absent: what the other fields describe
+---@field activation? "gelu"|"relu"|"relu2"|"silu"|"quick_gelu"|"tanh" of the MLP; default gelu, silu if gated
+---@field architecture? table made by tperf.architecture; default: the other fields describe it
 ---@field attention_gate? boolean a second query projection gates attention's output (Qwen3-Next)
 ---@field attention_sinks? boolean one learned score per head (gpt-oss)
----@field biases? boolean|tperf.model.biases else all, none with RMSNorm
----@field causal? boolean else true, false for images and encoders
----@field context? integer the most tokens it takes; else seq
+---@field biases? boolean|tperf.model.biases default: all, none with RMSNorm
+---@field causal? boolean a causal mask; default true, false for images and encoders
+---@field context? integer most tokens per sequence; default seq
 ---@field delta? tperf.model.delta gated delta net layers
----@field diffusion? tperf.model.diffusion the images are noise to be taken away
----@field dropout? boolean in training: of scores and of both branches; else as GPT-3 and its kin: LayerNorms, a plain MLP
----@field embedding_norm? boolean a norm after the tables
----@field embedding_width? integer of the tables, when it differs from hidden (OPT-350m)
----@field encoder? tperf.model.encoder of text, trained to find masked words
----@field encoder_stack? tperf.model.encoder_stack layers first, to whose output the others attend
+---@field diffusion? tperf.model.diffusion a diffusion model: predicts the noise of its images
+---@field dropout? boolean in training, of scores and both branches; default: true for LayerNorms and plain MLPs (GPT-3)
+---@field embedding_norm? boolean a norm after the embedding tables
+---@field embedding_width? integer width of the tables if it differs from hidden (OPT-350m)
+---@field encoder? tperf.model.encoder a text encoder, trained on masked words
+---@field encoder_stack? tperf.model.encoder_stack the first layers encode; the others attend to them
 ---@field experts? tperf.model.experts mixture of experts
----@field family? string of models, for people
----@field ffn? integer width between the matrices of a dense MLP; else 4 hidden
+---@field family? string model family, for display
+---@field ffn? integer inner width of a dense MLP; default 4 hidden
 ---@field final_norm? boolean a norm before the head
 ---@field gated? boolean the MLP has three matrices (SwiGLU, GeGLU) instead of two
----@field head_dim? integer else hidden // heads
----@field heads? integer of queries; a model without attention has none
+---@field head_dim? integer features of a head; default hidden // heads
+---@field heads? integer query heads; absent in a model without attention
 ---@field hidden integer width of the residual stream
----@field kv_heads? integer of keys and values; else heads
----@field layer_pattern? string hybrids, one letter a layer: M mamba, * attention, - MLP, E experts
----@field layers integer how many
+---@field kv_heads? integer key and value heads; default heads
+---@field layer_pattern? string hybrids, one letter per layer: M mamba, * attention, - MLP, E experts
+---@field layers integer number of layers
 ---@field mamba? tperf.model.mamba Mamba-2 layers
 ---@field mamba1? tperf.model.mamba1 Mamba-1 layers
----@field mixers? string Layers of a mixer and an MLP or experts, one letter a layer, repeated: M Mamba, D gated delta net, * attention.
+---@field mixers? string One letter per layer with a mixer and an MLP or experts, repeated: M Mamba, D gated delta net, * attention.
 ---@field mla? tperf.model.mla multi-head latent attention
 ---@field mtp? integer multi-token prediction modules
----@field mtp_pattern? string of a module's layers, in letters of layer_pattern; else one like the last
----@field name string what messages and reports call it
----@field norm? "layernorm"|"rmsnorm" of which kind
----@field norms_per_layer? integer those inside attention not counted
+---@field mtp_pattern? string a module's layers, in letters of layer_pattern; default: one like the last layer
+---@field name string name in messages and reports
+---@field norm? "layernorm"|"rmsnorm" kind of norm
+---@field norms_per_layer? integer norms of a layer, without those in attention
 ---@field packing? tperf.model.packing a training sequence holds several documents
 ---@field parallel_block? boolean attention and MLP side by side (PaLM, Falcon)
 ---@field position_buckets? integer rows of the tables of relative positions
----@field position_rows? integer of the learned table, if not context (OPT: 2 more)
----@field positions? "learned"|"rotary"|"alibi"|"relative"|"none" How positions enter; relative ones, by tables of a bias for every distance (T5).
----@field qk_norm? boolean|"whole" Norms of queries and keys: true, of every head's; "whole", of all heads' together (MiniMax-M2).
----@field seq? integer tokens of a training sequence; an image says itself how many it makes
----@field source? string where the numbers come from
----@field sparse? tperf.model.sparse an indexer chooses what latent attention sees
----@field stored? tperf.model.stored how a checkpoint has its weights, for serving
----@field tied_embeddings? boolean the output table is the input's
----@field training_tokens? number of the run that trains it
----@field unbounded? boolean no limit of context: nothing in the model depends on it
----@field vision? tperf.model.vision images in place of tokens
----@field vocab? integer else there are no tables
+---@field position_rows? integer rows of the learned table; default context (OPT: 2 more)
+---@field positions? "learned"|"rotary"|"alibi"|"relative"|"none" Position encoding; "relative": tables with a bias for every distance (T5).
+---@field qk_norm? boolean|"whole" Norms of queries and keys: true, per head; "whole", over all heads together (MiniMax-M2).
+---@field seq? integer tokens of a training sequence; derived from the image size for vision models
+---@field source? string origin of the numbers
+---@field sparse? tperf.model.sparse an indexer selects the tokens that latent attention sees
+---@field stored? tperf.model.stored formats of the checkpoint's weights, for serving
+---@field tied_embeddings? boolean output and input share one table
+---@field training_tokens? number tokens of its training run
+---@field unbounded? boolean no context limit: nothing in the model depends on it
+---@field vision? tperf.model.vision images instead of tokens
+---@field vocab? integer size of the vocabulary; default: no embedding tables
 ---@field window? tperf.model.window attention to the last tokens only
 
 ---@class tperf.model.biases
 ---@field attention_out? boolean of attention's output projection
 ---@field head? boolean of the product with the output table
 ---@field mlp? boolean of the MLP's products
----@field norm? boolean of LayerNorms; an RMSNorm has none
----@field qkv? boolean of the projections to queries, keys and values
+---@field norm? boolean of LayerNorms; RMSNorms have none
+---@field qkv? boolean of the query, key and value projections
 
 ---@class tperf.model.delta
 ---@field chunk? integer tokens of one block of the scan
 ---@field conv? integer taps of the convolution
----@field heads integer of queries and keys
+---@field heads integer heads of queries and keys
 ---@field key_dim integer features of a head's query and key
 ---@field value_dim integer features of a head's value
----@field value_heads integer of values: a multiple of heads
+---@field value_heads integer heads of values, a multiple of heads
 
 ---@class tperf.model.diffusion
----@field frequency? integer features that a time step is spread into
----@field labels integer rows of the table of classes, the one of no class included
----@field out_channels integer numbers of a pixel that it predicts
+---@field frequency? integer features that encode a time step
+---@field labels integer rows of the class table, including the one for no class
+---@field out_channels integer predicted numbers per pixel
 
 ---@class tperf.model.encoder
----@field head? boolean false: no output table; the encoder is used bare
+---@field head? boolean false: no output table
 ---@field pooler? boolean a product and a tanh of the first token
----@field pooler_classes? integer of a classification of what the pooler made
+---@field pooler_classes? integer classes of a classifier after the pooler
 ---@field segments? integer rows of the table of token types
 ---@field transform? boolean a product, the activation and a norm before the output table
 
 ---@class tperf.model.encoder_stack
----@field layers integer of the encoder
----@field seq? integer tokens of its sequence; else seq
+---@field layers integer layers of the encoder
+---@field seq? integer tokens of its sequence; default seq
 
 ---@class tperf.model.experts
----@field capacity_factor? number absent: dropless
----@field count integer routed experts of a layer
+---@field capacity_factor? number slots over mean load; default: dropless
+---@field count integer routed experts per layer
 ---@field dense_layers? integer|integer[] The first k layers, or these, are dense.
----@field every? integer of the other layers every n-th (n, 2 n, …) has experts
+---@field every? integer of the other layers, every n-th (n, 2 n, …) has experts
 ---@field ffn integer width of one routed expert
----@field groups? integer that the experts are divided into (node-limited routing, arXiv 2412.19437, section 2.1.2)
+---@field groups? integer groups of experts (node-limited routing, arXiv 2412.19437, section 2.1.2)
 ---@field imbalance? number load of the busiest expert over the mean
----@field latent? integer width that the routed experts work at, with a projection there and back (LatentMoE)
----@field router_bias? boolean of the router's scores
----@field shared? integer experts every token meets
----@field shared_ffn? integer width of one shared expert; that of a routed one if absent
+---@field latent? integer width that the routed experts work at, between two projections (LatentMoE)
+---@field router_bias? boolean a bias of the router's scores
+---@field shared? integer experts that process every token
+---@field shared_ffn? integer width of one shared expert; default: that of a routed one
 ---@field shared_gate? boolean one learned vector scales the shared experts' output (Qwen1.5-MoE, Qwen2-MoE)
 ---@field skew? number How much more popular some experts are: the i-th most is chosen in proportion to i^-skew; 0: all alike.
----@field top_groups? integer of them a token's experts are of; absent: all
----@field top_k integer of them a token goes to
+---@field top_groups? integer groups that a token's experts may come from; default: all
+---@field top_k integer experts per token
 
 ---@class tperf.model.mamba
 ---@field bias? boolean of both projections
 ---@field chunk? integer tokens of one block of the scan
 ---@field conv? integer taps of the convolution
 ---@field conv_bias? boolean of the convolution
----@field expand? number heads head_dim / hidden, checked when given
----@field groups? integer of B and C
+---@field expand? number heads head_dim / hidden; checked if given
+---@field groups? integer groups of B and C
 ---@field head_dim integer features of a head
----@field heads integer of the scan
----@field state integer numbers of state for each feature
+---@field heads integer heads of the scan
+---@field state integer state elements per feature
 
 ---@class tperf.model.mamba1
 ---@field bias? boolean of both projections
 ---@field conv? integer taps of the convolution
 ---@field conv_bias? boolean of the convolution
 ---@field inner integer features of the scan
----@field norms? boolean of steps, B and C (Jamba)
----@field rank integer of the projection to the steps
----@field state? integer numbers of state for each feature
+---@field norms? boolean norms of steps, B and C (Jamba)
+---@field rank integer rank of the projection to the steps
+---@field state? integer state elements per feature
 
 ---@class tperf.model.mla
 ---@field kv_rank integer width of the latent of keys and values
----@field nope_dim integer of a key, not rotated
----@field q_rank? integer absent: one full query projection
----@field rope_dim integer of a key, rotated; shared by all heads
----@field v_dim integer of a value
+---@field nope_dim integer features of a key that are not rotated
+---@field q_rank? integer width of the queries' latent; default: one full query projection
+---@field rope_dim integer rotated features of a key, shared by all heads
+---@field v_dim integer features of a value
 
 ---@class tperf.model.packing
----@field lengths? integer[] or a sample of them
----@field mean? number tokens of a document; all are as long
+---@field lengths? integer[] or a sample of document lengths
+---@field mean? number tokens per document, all of equal length
 
 ---@class tperf.model.sparse
----@field head_dim integer features of one of them
----@field heads integer of the indexer
----@field top_k integer tokens that a query attends to, at most
+---@field head_dim integer features of one of its heads
+---@field heads integer heads of the indexer
+---@field top_k integer most tokens that a query attends to
 
 ---@class tperf.model.stored
----@field experts? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4" of routed experts' weights; without both the method is not known
----@field layers? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4" of the layers' weights but for experts' (16 bits)
----@field method string as the checkpoint calls it
+---@field experts? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4" format of routed experts' weights; if both are absent, the method is not known
+---@field layers? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4" format of the layers' weights except experts'; default: 16 bits
+---@field method string name of the method in the checkpoint
 
 ---@class tperf.model.vision
----@field channels? integer numbers of a pixel
----@field class_token? boolean a token that stands for the whole image
----@field classes? integer of the classification head; absent: a bare encoder
+---@field channels? integer numbers per pixel
+---@field class_token? boolean a class token is added to the patches
+---@field classes? integer classes of the classification head; default: no head
 ---@field image integer pixels along a side
 ---@field patch integer pixels along a side
 
@@ -259,254 +259,254 @@
 ---@field size integer tokens
 
 ---@class tperf.op.attend.request
----@field batch integer how many numbers; samples
----@field dtype? string of its elements, and whose peak applies ("bf16")
+---@field batch integer number of elements; batch: of samples
+---@field dtype? string of its elements; selects the peak ("bf16")
 ---@field gather? string axis over which X, or keys and values, or a norm's result, are gathered
 ---@field grad_reads_gathered? boolean true: the backward pass reads all keys and values (Q14 of docs/model.md)
----@field head_dim integer sizes of a key and of a value (head_dim)
----@field heads integer heads of queries; of keys and values (heads)
+---@field head_dim integer features of a head's query and key; value_dim: of its value (head_dim)
+---@field heads integer heads of queries; kv_heads: of keys and values (heads)
 ---@field keep_scores? boolean true: scores are kept for the backward pass
----@field keys integer rows of queries, of keys; seq for both
----@field kv_heads? integer heads of queries; of keys and values (heads)
----@field matrix_dtype? string in which the matrix units multiply, where it differs
+---@field keys integer rows of queries and of keys; seq sets both
+---@field kv_heads? integer heads of queries; kv_heads: of keys and values (heads)
+---@field matrix_dtype? string of the matrix units' products (dtype)
 ---@field name? string of the op, in tables and messages
----@field queries integer rows of queries, of keys; seq for both
+---@field queries integer rows of queries and of keys; seq sets both
 ---@field recomputed? boolean true: the backward pass runs the forward pass again
 
 ---@class tperf.op.attention.request
----@field ring? boolean true: they pass from GPU to GPU beside the kernels instead
----@field batch integer how many numbers; samples
----@field causal? boolean what a query sees: those before it; the last `window` of them; so many on average, in sequences of several documents
----@field dropout? boolean true: with dropout of the scores
----@field dtype? string of its elements, and whose peak applies ("bf16")
+---@field ring? boolean true: they pass from GPU to GPU instead, overlapped with the kernels
+---@field batch integer number of elements; batch: of samples
+---@field causal? boolean keys a query sees; causal: the preceding ones, window: the last of them, seen: their average in sequences of several documents
+---@field dropout? boolean true: dropout of the scores
+---@field dtype? string of its elements; selects the peak ("bf16")
 ---@field gather? string axis over which X, or keys and values, or a norm's result, are gathered
----@field head_dim integer sizes of a key and of a value (head_dim)
----@field heads integer heads of queries; of keys and values (heads)
----@field keys integer rows of queries, of keys; seq for both
----@field kv_dtype? string of weights, of cached keys and values, where they differ
----@field kv_heads? integer heads of queries; of keys and values (heads)
----@field matrix_dtype? string in which the matrix units multiply, where it differs
+---@field head_dim integer features of a head's query and key; value_dim: of its value (head_dim)
+---@field heads integer heads of queries; kv_heads: of keys and values (heads)
+---@field keys integer rows of queries and of keys; seq sets both
+---@field kv_dtype? string weight_dtype: of weights, kv_dtype: of cached keys and values (dtype)
+---@field kv_heads? integer heads of queries; kv_heads: of keys and values (heads)
+---@field matrix_dtype? string of the matrix units' products (dtype)
 ---@field name? string of the op, in tables and messages
----@field queries integer rows of queries, of keys; seq for both
----@field seen? number what a query sees: those before it; the last `window` of them; so many on average, in sequences of several documents
----@field seq? integer rows of queries, of keys; seq for both
----@field shards? integer queries are an even share of so many times more (1)
----@field sinks? boolean true: one learned score a head
----@field value_dim? integer sizes of a key and of a value (head_dim)
+---@field queries integer rows of queries and of keys; seq sets both
+---@field seen? number keys a query sees; causal: the preceding ones, window: the last of them, seen: their average in sequences of several documents
+---@field seq? integer rows of queries and of keys; seq sets both
+---@field shards? integer the queries are one of so many equal parts (1)
+---@field sinks? boolean true: one learned score per head
+---@field value_dim? integer features of a head's query and key; value_dim: of its value (head_dim)
 ---@field values_in_keys? boolean true: values are part of the keys
----@field window? integer what a query sees: those before it; the last `window` of them; so many on average, in sequences of several documents
+---@field window? integer keys a query sees; causal: the preceding ones, window: the last of them, seen: their average in sequences of several documents
 
 ---@class tperf.op.cross_entropy.request
----@field dtype? string of its elements, and whose peak applies ("bf16")
+---@field dtype? string of its elements; selects the peak ("bf16")
 ---@field name? string of the op, in tables and messages
----@field row_sum? string axis over which a row is spread
+---@field row_sum? string axis over which a row is sharded
 ---@field tokens integer rows that this GPU works on
----@field vocab integer logits of a row on this GPU
+---@field vocab integer logits per row on this GPU
 
 ---@class tperf.op.custom.request
----@field forward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside, once } … } } (share: one GPU's bytes; beside: beside the op's work; once, exchanges: arch/dispatch.lua)
----@field backward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside, once } … } } (share: one GPU's bytes; beside: beside the op's work; once, exchanges: arch/dispatch.lua)
----@field weight_bytes? number of weights, whose parameters have the op's dtype; of activations that are kept
----@field saved_bytes? number of weights, whose parameters have the op's dtype; of activations that are kept
----@field repeated_bytes? number of the forward pass's: what passes again or is freed meanwhile, and takes no memory
----@field routed? number pairs of token and expert that the forward pass sorts, in inference; true: experts' weights
----@field expert? boolean pairs of token and expert that the forward pass sorts, in inference; true: experts' weights
----@field dtype? string of its elements, and whose peak applies ("bf16")
+---@field forward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside, once } … } } (share: bytes are one GPU's; beside: overlaps with the op; once, exchanges: arch/dispatch.lua)
+---@field backward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside, once } … } } (share: bytes are one GPU's; beside: overlaps with the op; once, exchanges: arch/dispatch.lua)
+---@field weight_bytes? number weight_bytes: of weights, in the op's dtype; saved_bytes: of kept activations
+---@field saved_bytes? number weight_bytes: of weights, in the op's dtype; saved_bytes: of kept activations
+---@field repeated_bytes? number the part of forward bytes that is read again or freed meanwhile, and takes no memory
+---@field routed? number routed: pairs of token and expert that inference sorts, forward; expert: experts' weights
+---@field expert? boolean routed: pairs of token and expert that inference sorts, forward; expert: experts' weights
+---@field dtype? string of its elements; selects the peak ("bf16")
 ---@field name? string of the op, in tables and messages
 
 ---@class tperf.op.elementwise.request
----@field backward_bytes number of one element
----@field backward_flops number of one element
----@field dtype? string of its elements, and whose peak applies ("bf16")
----@field eager? boolean true: where an engine serves, part of a neighbour's kernel; launched by the host
----@field elements number how many numbers; samples
----@field forward_bytes number of one element
----@field forward_flops number of one element
----@field fused? boolean true: where an engine serves, part of a neighbour's kernel; launched by the host
----@field input_bytes? number of saved_bytes: what another op made (0)
+---@field backward_bytes number per element
+---@field backward_flops number per element
+---@field dtype? string of its elements; selects the peak ("bf16")
+---@field eager? boolean in serving engines; fused: part of a neighbour's kernel, eager: launched by the host
+---@field elements number number of elements; batch: of samples
+---@field forward_bytes number per element
+---@field forward_flops number per element
+---@field fused? boolean in serving engines; fused: part of a neighbour's kernel, eager: launched by the host
+---@field input_bytes? number the part of saved_bytes that another op made (0)
 ---@field name? string of the op, in tables and messages
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
----@field parameters? integer rows after the gather, where the shards do not add up; how many
+---@field parameters? integer rows after the gather if the shards do not add up; parameters: their number
 ---@field recomputed? boolean true: the backward pass runs the forward pass again
----@field repeated_bytes? number of forward_bytes: what passes again or is freed meanwhile, and takes no memory
----@field saved_bytes? number of one element
+---@field repeated_bytes? number the part of forward_bytes that is read again or freed meanwhile, and takes no memory
+---@field saved_bytes? number per element
 
 ---@class tperf.op.embedding.request
 ---@field all_reduce? string axis over which Y is summed
----@field dtype? string of its elements, and whose peak applies ("bf16")
+---@field dtype? string of its elements; selects the peak ("bf16")
 ---@field name? string of the op, in tables and messages
 ---@field reduce_scatter? string axis over which Y is summed
 ---@field rows integer rows that this GPU works on
 ---@field tied? boolean true: the weights are the embedding's
 ---@field tokens integer rows that this GPU works on
----@field weight_dtype? string of weights, of cached keys and values, where they differ
----@field width integer features of a row: in, out
+---@field weight_dtype? string weight_dtype: of weights, kv_dtype: of cached keys and values (dtype)
+---@field width integer features of a row; n_in: of the input, n_out: of the output
 
 ---@class tperf.op.flash_attention.request
----@field batch integer how many numbers; samples
----@field dtype? string of its elements, and whose peak applies ("bf16")
+---@field batch integer number of elements; batch: of samples
+---@field dtype? string of its elements; selects the peak ("bf16")
 ---@field gather? string axis over which X, or keys and values, or a norm's result, are gathered
 ---@field grad_reads_gathered? boolean true: the backward pass reads all keys and values (Q14 of docs/model.md)
----@field head_dim integer sizes of a key and of a value (head_dim)
----@field heads integer heads of queries; of keys and values (heads)
+---@field head_dim integer features of a head's query and key; value_dim: of its value (head_dim)
+---@field heads integer heads of queries; kv_heads: of keys and values (heads)
 ---@field keep_scores? boolean true: scores are kept for the backward pass
----@field keys integer rows of queries, of keys; seq for both
----@field kv_heads? integer heads of queries; of keys and values (heads)
----@field matrix_dtype? string in which the matrix units multiply, where it differs
+---@field keys integer rows of queries and of keys; seq sets both
+---@field kv_heads? integer heads of queries; kv_heads: of keys and values (heads)
+---@field matrix_dtype? string of the matrix units' products (dtype)
 ---@field name? string of the op, in tables and messages
----@field queries integer rows of queries, of keys; seq for both
+---@field queries integer rows of queries and of keys; seq sets both
 ---@field recomputed? boolean true: the backward pass runs the forward pass again
 
 ---@class tperf.op.grouped_linear.request
 ---@field active? number experts that have any rows (all)
 ---@field all_reduce? string axis over which Y is summed
----@field bias? boolean true: the product adds one
+---@field bias? boolean true: the product adds a bias
 ---@field bias_grad? string axis over which weights, or a bias, are replicated
----@field chunks? integer of rows, beside X's gather and Y's reduction; true: as TransformerEngine has it
----@field dtype? string of its elements, and whose peak applies ("bf16")
+---@field chunks? integer chunks of rows, overlapped with gather and reduction; pipelined: as in TransformerEngine
+---@field dtype? string of its elements; selects the peak ("bf16")
 ---@field experts integer of this GPU; of a router: of the layer
 ---@field gather? string axis over which X, or keys and values, or a norm's result, are gathered
----@field input_grad? string axis over which X's gradient is summed: scattered, or whole
----@field input_grad_all_reduce? string axis over which X's gradient is summed: scattered, or whole
+---@field input_grad? string axis over which X's gradient is reduce-scattered; all_reduce: summed whole
+---@field input_grad_all_reduce? string axis over which X's gradient is reduce-scattered; all_reduce: summed whole
 ---@field input_kept_elsewhere? boolean true: another op keeps the same input
----@field matrix_dtype? string in which the matrix units multiply, where it differs
----@field n_in integer features of a row: in, out
----@field n_out integer features of a row: in, out
+---@field matrix_dtype? string of the matrix units' products (dtype)
+---@field n_in integer features of a row; n_in: of the input, n_out: of the output
+---@field n_out integer features of a row; n_in: of the input, n_out: of the output
 ---@field name? string of the op, in tables and messages
 ---@field output_grad? string axis over which Y's gradient is gathered
----@field output_shard? integer rows of X on each GPU of the axis `gather`, of Y's gradient on one of `output_grad` (all)
----@field overlap? boolean true: in the backward pass, gathering X and reducing its gradient run beside the products
+---@field output_shard? integer rows of X per GPU of `gather`; output_shard: of Y's gradient per GPU of `output_grad` (all)
+---@field overlap? boolean true: the backward pass overlaps gathering X and reducing its gradient with the products
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
----@field pipelined? boolean of rows, beside X's gather and Y's reduction; true: as TransformerEngine has it
+---@field pipelined? boolean chunks of rows, overlapped with gather and reduction; pipelined: as in TransformerEngine
 ---@field reduce_scatter? string axis over which Y is summed
----@field shard? integer rows of X on each GPU of the axis `gather`, of Y's gradient on one of `output_grad` (all)
+---@field shard? integer rows of X per GPU of `gather`; output_shard: of Y's gradient per GPU of `output_grad` (all)
 ---@field tokens integer rows that this GPU works on
----@field weight_dtype? string of weights, of cached keys and values, where they differ
+---@field weight_dtype? string weight_dtype: of weights, kv_dtype: of cached keys and values (dtype)
 
 ---@class tperf.op.linear.request
 ---@field all_reduce? string axis over which Y is summed
----@field bias? boolean true: the product adds one
+---@field bias? boolean true: the product adds a bias
 ---@field bias_grad? string axis over which weights, or a bias, are replicated
----@field chunks? integer of rows, beside X's gather and Y's reduction; true: as TransformerEngine has it
----@field dtype? string of its elements, and whose peak applies ("bf16")
+---@field chunks? integer chunks of rows, overlapped with gather and reduction; pipelined: as in TransformerEngine
+---@field dtype? string of its elements; selects the peak ("bf16")
 ---@field gather? string axis over which X, or keys and values, or a norm's result, are gathered
----@field input_grad? string axis over which X's gradient is summed: scattered, or whole
----@field input_grad_all_reduce? string axis over which X's gradient is summed: scattered, or whole
+---@field input_grad? string axis over which X's gradient is reduce-scattered; all_reduce: summed whole
+---@field input_grad_all_reduce? string axis over which X's gradient is reduce-scattered; all_reduce: summed whole
 ---@field input_kept_elsewhere? boolean true: another op keeps the same input
----@field matrix_dtype? string in which the matrix units multiply, where it differs
----@field n_in integer features of a row: in, out
----@field n_out integer features of a row: in, out
+---@field matrix_dtype? string of the matrix units' products (dtype)
+---@field n_in integer features of a row; n_in: of the input, n_out: of the output
+---@field n_out integer features of a row; n_in: of the input, n_out: of the output
 ---@field name? string of the op, in tables and messages
 ---@field output_grad? string axis over which Y's gradient is gathered
----@field output_shard? integer rows of X on each GPU of the axis `gather`, of Y's gradient on one of `output_grad` (all)
----@field overlap? boolean true: in the backward pass, gathering X and reducing its gradient run beside the products
+---@field output_shard? integer rows of X per GPU of `gather`; output_shard: of Y's gradient per GPU of `output_grad` (all)
+---@field overlap? boolean true: the backward pass overlaps gathering X and reducing its gradient with the products
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
----@field pipelined? boolean of rows, beside X's gather and Y's reduction; true: as TransformerEngine has it
+---@field pipelined? boolean chunks of rows, overlapped with gather and reduction; pipelined: as in TransformerEngine
 ---@field reduce_scatter? string axis over which Y is summed
----@field shard? integer rows of X on each GPU of the axis `gather`, of Y's gradient on one of `output_grad` (all)
+---@field shard? integer rows of X per GPU of `gather`; output_shard: of Y's gradient per GPU of `output_grad` (all)
 ---@field tied? boolean true: the weights are the embedding's
 ---@field tokens integer rows that this GPU works on
----@field weight_dtype? string of weights, of cached keys and values, where they differ
----@field weights_elsewhere? boolean true: another op of this GPU has them
+---@field weight_dtype? string weight_dtype: of weights, kv_dtype: of cached keys and values (dtype)
+---@field weights_elsewhere? boolean true: another op of this GPU holds the weights
 
 ---@class tperf.op.norm.request
----@field dtype? string of its elements, and whose peak applies ("bf16")
+---@field dtype? string of its elements; selects the peak ("bf16")
 ---@field gather? string axis over which X, or keys and values, or a norm's result, are gathered
----@field gathered_tokens? integer rows after the gather, where the shards do not add up; how many
+---@field gathered_tokens? integer rows after the gather if the shards do not add up; parameters: their number
 ---@field grad_statistics? number numbers all-reduced over it in the backward pass
 ---@field input_kept_elsewhere? boolean true: another op keeps the same input
 ---@field name? string of the op, in tables and messages
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
----@field parameters? integer rows after the gather, where the shards do not add up; how many
+---@field parameters? integer rows after the gather if the shards do not add up; parameters: their number
 ---@field root_mean_square? boolean true: RMSNorm
----@field statistics? string axis over which a row is spread
+---@field statistics? string axis over which a row is sharded
 ---@field tokens integer rows that this GPU works on
----@field width integer features of a row: in, out
+---@field width integer features of a row; n_in: of the input, n_out: of the output
 
 ---@class tperf.op.router.request
----@field bias? boolean true: the product adds one
----@field dtype? string of its elements, and whose peak applies ("bf16")
+---@field bias? boolean true: the product adds a bias
+---@field dtype? string of its elements; selects the peak ("bf16")
 ---@field experts integer of this GPU; of a router: of the layer
 ---@field input_kept_elsewhere? boolean true: another op keeps the same input
 ---@field name? string of the op, in tables and messages
 ---@field parameter_grad? string axis over which weights, or a bias, are replicated
 ---@field tokens integer rows that this GPU works on
----@field top_k integer experts a token goes to
----@field width integer features of a row: in, out
+---@field top_k integer experts per token
+---@field width integer features of a row; n_in: of the input, n_out: of the output
 
 ---@class tperf.op.scan.request
----@field batch integer how many numbers; samples
----@field chunk? integer of a scan: groups of B and C, size of a state, tokens of a chunk, one token
----@field dtype? string of its elements, and whose peak applies ("bf16")
----@field groups? integer of a scan: groups of B and C, size of a state, tokens of a chunk, one token
----@field head_dim integer sizes of a key and of a value (head_dim)
----@field heads integer heads of queries; of keys and values (heads)
+---@field batch integer number of elements; batch: of samples
+---@field chunk? integer of a scan; groups: of B and C, state: its size, chunk: tokens, step: true for one token
+---@field dtype? string of its elements; selects the peak ("bf16")
+---@field groups? integer of a scan; groups: of B and C, state: its size, chunk: tokens, step: true for one token
+---@field head_dim integer features of a head's query and key; value_dim: of its value (head_dim)
+---@field heads integer heads of queries; kv_heads: of keys and values (heads)
 ---@field name? string of the op, in tables and messages
----@field seq integer rows of queries, of keys; seq for both
----@field state integer of a scan: groups of B and C, size of a state, tokens of a chunk, one token
----@field step? boolean of a scan: groups of B and C, size of a state, tokens of a chunk, one token
+---@field seq integer rows of queries and of keys; seq sets both
+---@field state integer of a scan; groups: of B and C, state: its size, chunk: tokens, step: true for one token
+---@field step? boolean of a scan; groups: of B and C, state: its size, chunk: tokens, step: true for one token
 
 ---@class tperf.op.scores.request
----@field batch integer how many numbers; samples
----@field dtype? string of its elements, and whose peak applies ("bf16")
+---@field batch integer number of elements; batch: of samples
+---@field dtype? string of its elements; selects the peak ("bf16")
 ---@field gather? string axis over which X, or keys and values, or a norm's result, are gathered
 ---@field grad_reads_gathered? boolean true: the backward pass reads all keys and values (Q14 of docs/model.md)
----@field head_dim integer sizes of a key and of a value (head_dim)
----@field heads integer heads of queries; of keys and values (heads)
+---@field head_dim integer features of a head's query and key; value_dim: of its value (head_dim)
+---@field heads integer heads of queries; kv_heads: of keys and values (heads)
 ---@field keep_scores? boolean true: scores are kept for the backward pass
----@field keys integer rows of queries, of keys; seq for both
----@field kv_heads? integer heads of queries; of keys and values (heads)
----@field matrix_dtype? string in which the matrix units multiply, where it differs
+---@field keys integer rows of queries and of keys; seq sets both
+---@field kv_heads? integer heads of queries; kv_heads: of keys and values (heads)
+---@field matrix_dtype? string of the matrix units' products (dtype)
 ---@field name? string of the op, in tables and messages
----@field queries integer rows of queries, of keys; seq for both
+---@field queries integer rows of queries and of keys; seq sets both
 ---@field recomputed? boolean true: the backward pass runs the forward pass again
 
 ---@class tperf.op.softmax.request
----@field dtype? string of its elements, and whose peak applies ("bf16")
+---@field dtype? string of its elements; selects the peak ("bf16")
 ---@field keep_output? boolean true: the softmax is kept
 ---@field name? string of the op, in tables and messages
 ---@field recomputed? boolean true: the backward pass runs the forward pass again
----@field row_sum? string axis over which a row is spread
+---@field row_sum? string axis over which a row is sharded
 ---@field rows number rows that this GPU works on
----@field width integer features of a row: in, out
+---@field width integer features of a row; n_in: of the input, n_out: of the output
 
 ---@class tperf.op.summa.request
----@field bias? boolean true: the product adds one
+---@field bias? boolean true: the product adds a bias
 ---@field bias_grad? string axis over which weights, or a bias, are replicated
 ---@field columns? string axis of the grid's columns
----@field dtype? string of its elements, and whose peak applies ("bf16")
+---@field dtype? string of its elements; selects the peak ("bf16")
 ---@field input_kept_elsewhere? boolean true: another op keeps the same input
----@field n_in integer features of a row: in, out
+---@field n_in integer features of a row; n_in: of the input, n_out: of the output
 ---@field n_in_columns integer n_in over the columns and the rows of the grid
 ---@field n_in_rows integer n_in over the columns and the rows of the grid
----@field n_out integer features of a row: in, out
+---@field n_out integer features of a row; n_in: of the input, n_out: of the output
 ---@field name? string of the op, in tables and messages
 ---@field rows? string rows that this GPU works on
 ---@field tied? boolean true: the weights are the embedding's
 ---@field tokens integer rows that this GPU works on
 
 ---@class tperf.op.summa_attend.request
----@field batch integer how many numbers; samples
+---@field batch integer number of elements; batch: of samples
 ---@field columns? string axis of the grid's columns
----@field dtype? string of its elements, and whose peak applies ("bf16")
+---@field dtype? string of its elements; selects the peak ("bf16")
 ---@field head_dim_columns integer queries and head_dim over the grid's sides
----@field heads integer heads of queries; of keys and values (heads)
+---@field heads integer heads of queries; kv_heads: of keys and values (heads)
 ---@field keep_scores? boolean true: scores are kept for the backward pass
 ---@field name? string of the op, in tables and messages
----@field queries integer rows of queries, of keys; seq for both
+---@field queries integer rows of queries and of keys; seq sets both
 ---@field queries_columns integer queries and head_dim over the grid's sides
 ---@field queries_rows integer queries and head_dim over the grid's sides
 ---@field rows? string rows that this GPU works on
 
 ---@class tperf.op.summa_scores.request
----@field batch integer how many numbers; samples
+---@field batch integer number of elements; batch: of samples
 ---@field columns? string axis of the grid's columns
----@field dtype? string of its elements, and whose peak applies ("bf16")
+---@field dtype? string of its elements; selects the peak ("bf16")
 ---@field head_dim_columns integer queries and head_dim over the grid's sides
----@field heads integer heads of queries; of keys and values (heads)
+---@field heads integer heads of queries; kv_heads: of keys and values (heads)
 ---@field keep_scores? boolean true: scores are kept for the backward pass
 ---@field name? string of the op, in tables and messages
----@field queries integer rows of queries, of keys; seq for both
+---@field queries integer rows of queries and of keys; seq sets both
 ---@field queries_columns integer queries and head_dim over the grid's sides
 ---@field queries_rows integer queries and head_dim over the grid's sides
 ---@field rows? string rows that this GPU works on
@@ -725,18 +725,18 @@
 ---@field empty? string printed instead of a table without rows
 
 ---@class tperf.rules.request
----@field base? "default"|"subramanian2024" the set that the others are taken from
+---@field base? "default"|"subramanian2024" the set that provides the other fields
 ---@field all_reduce_is_two_passes? boolean an all-reduce takes a reduce-scatter and an all-gather everywhere
----@field columns_gather? boolean products gather their input's shards, again in backward passes; sizes must divide
+---@field columns_gather? boolean products gather their input's shards, and again in the backward pass; sizes must divide
 ---@field context_biases_alike? boolean both biases on the residual stream are cut alike
----@field context_grad_reads_gathered? boolean attention's backward pass reads the keys and values that it gathers
+---@field context_grad_reads_gathered? boolean attention's backward pass reads the gathered keys and values
 ---@field data_overlap_excludes_comm? boolean data-parallel traffic hides behind compute only
----@field flops_without_equivalents? boolean reported FLOPs count vector work as it is
+---@field flops_without_equivalents? boolean reported FLOPs count vector work unscaled
 ---@field gradients_in_fp32? boolean gradients are kept and reduced in 32 bits, as Megatron-LM does
 ---@field launch_outside_roofline? boolean an op's launch adds to the longer of compute and memory time
----@field layers_from_description? boolean layers, embedding and head are those that the model describes
----@field lone_gpus_use_all_nics? boolean a GPU alone in its domain sends through all its NICs
----@field memory_counts_passing? boolean memory includes what lives during one pass only, and buffers of libraries
+---@field layers_from_description? boolean layers, embedding and head follow the model's description
+---@field lone_gpus_use_all_nics? boolean a lone GPU in its domain sends through all its NICs
+---@field memory_counts_passing? boolean memory includes tensors that live during one pass only, and buffers of libraries
 ---@field norm_2d_grads_by_group? boolean its backward pass reduces statistics over tp1, parameters over tp2
 ---@field norm_2d_splits_hidden? boolean a two-dimensional layer norm holds hidden / tp1 features
 ---@field one_minimum_width? boolean hidden / tp is at least 128 in every strategy
@@ -746,224 +746,224 @@
 ---@field placements_may_underfill? boolean a placement may leave GPUs of a fast domain unused: 64 of 72
 ---@field recompute_counts_everywhere? boolean recomputed attention adds to FLOPs and to every part of the time
 ---@field shards_divide_sequence? boolean the axes that cut the sequence divide it
----@field slow_pipeline_links_cost? boolean pipeline links between domains take their time
+---@field slow_pipeline_links_cost? boolean pipeline links between domains take time
 ---@field small_gradients_reduced? boolean gradients of replicated biases and norm parameters are all-reduced
 ---@field stages_may_differ? boolean pipeline stages need not hold equally many layers
----@field typical_software? boolean training that names no software is run as stacks typically run it
+---@field typical_software? boolean training without 'software' uses the profile `typical`
 
 ---@class tperf.saturation.request
----@field tolerance? number where to stop, as a part of the rate (0.01)
----@field count? integer requests of a run, the least (1,000); as many as come while a request is answered 20 times, if more
+---@field tolerance? number relative precision of the rate (0.01)
+---@field count? integer minimum number of requests of a run (1,000); more if more arrive in 20 times a request's latency
 
 ---@class tperf.schedule.request
 ---@field schedule string|string[] name
----@field devices integer in the pipeline
----@field stages? integer of the model; by default what the schedule has per device
----@field microbatches integer of an iteration
+---@field devices integer devices in the pipeline
+---@field stages? integer stages of the model; by default as many per device as the schedule uses
+---@field microbatches integer micro-batches of an iteration
 ---@field group_size? integer micro-batches of a group, for schedules that interleave
 ---@field times? table { forward=, backward=, backward_input=, backward_weight=, overlapped= }: each a number, or a list or map by stage; any unit
 ---@field p2p? number time between the end of a pass and its neighbour's start
----@field memory? table { forward >= 0, backward_input <= 0, backward_weight <= 0 }: what a pass leaves behind, by default 1 from a forward to its (weight) backward
----@field passing? table { forward, backward }: what lives on the device while such a pass runs, and no longer
----@field memory_limit? any of every device, or a list by device
----@field ready? any when devices can begin (0), or a list by device
+---@field memory? table { forward >= 0, backward_input <= 0, backward_weight <= 0 }: the change that a pass leaves behind; by default 1 from a forward pass to its (weight) backward pass
+---@field passing? table { forward, backward }: memory that lives on the device only while the pass runs
+---@field memory_limit? any limit of every device, or a list by device
+---@field ready? any time at which devices can begin (0), or a list by device
 ---@field rules? "default"|"pp-visualization"|"zero-bubble" "default", "pp-visualization" or "zero-bubble"
 
 ---@class tperf.schedule.closed_form.request
----@field schedule string|string[] as for tperf.schedule
----@field devices integer as for tperf.schedule
----@field stages? integer as for tperf.schedule
----@field microbatches integer as for tperf.schedule
----@field group_size? integer as for tperf.schedule
+---@field schedule string|string[] as in tperf.schedule
+---@field devices integer as in tperf.schedule
+---@field stages? integer as in tperf.schedule
+---@field microbatches integer as in tperf.schedule
+---@field group_size? integer as in tperf.schedule
 ---@field device? integer not used here
 
 ---@class tperf.schedule.define.request
 ---@field order function function(s), as above
 ---@field summary? string one line for lists
----@field stages_per_device? integer refuse any other number
----@field placement? "block"|"mirrored"|"round_robin" "block", "round_robin" or "mirrored": which stages a device holds
+---@field stages_per_device? integer the only number of stages per device that is allowed
+---@field placement? "block"|"mirrored"|"round_robin" "block", "round_robin" or "mirrored": the stages of each device
 ---@field refuse? function function(s): why a shape is impossible ("needs …"), or nil
----@field remedy? function function(s): what to do about a deadlock
----@field least_microbatches? function function(s): refuse fewer where the rules say so
----@field grouped? boolean takes group_size
+---@field remedy? function function(s): how to avoid a deadlock
+---@field least_microbatches? function function(s): the minimum, enforced only if the rules say so
+---@field grouped? boolean true: takes group_size
 ---@field closed_form? function function(p), see tperf.schedule.closed_form
 ---@field in_flight? function function(p, device), see tperf.schedule.in_flight
 
 ---@class tperf.schedule.in_flight.request
----@field schedule string|string[] as for tperf.schedule
----@field devices integer as for tperf.schedule
----@field stages? integer as for tperf.schedule
----@field microbatches integer as for tperf.schedule
----@field group_size? integer as for tperf.schedule
----@field device? integer which, from 1
+---@field schedule string|string[] as in tperf.schedule
+---@field devices integer as in tperf.schedule
+---@field stages? integer as in tperf.schedule
+---@field microbatches integer as in tperf.schedule
+---@field group_size? integer as in tperf.schedule
+---@field device? integer which device, from 1
 
 ---@class tperf.search.request
----@field model string|table a name, a file or a table; system may be a list
----@field system string|table a name, a file or a table; system may be a list
----@field gpus integer|integer[] a number or a list; samples per iteration
----@field global_batch integer a number or a list; samples per iteration
----@field strategy? string|string[]|table a name, a list of names, or "all"; the best across them ("tensor", or the first that has the axes that are given)
+---@field model string|table a name, a file or a table
+---@field system string|table a name, a file or a table, or a list of them
+---@field gpus integer|integer[] a number or a list
+---@field global_batch integer sequences per iteration
+---@field strategy? string|string[]|table a name, a list of names, or "all", which ranks them together (by default "tensor", or the first strategy that has the axes given)
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
----@field seq? integer tokens, in place of the model's
+---@field seq? integer tokens in a sequence, in place of the model's
 ---@field rules? string|table "default", "subramanian2024" or a table, see tperf.rules
----@field micro_batch? integer|integer[] a number or a list: only these; any that divides
----@field pp? integer|integer[] a number or a list: only these; any that divides
----@field dp? integer|integer[] a number or a list: only these; any that divides
----@field panels? integer|integer[] a number or a list: only these; any that divides
+---@field micro_batch? integer|integer[] a number or a list to try; by default every number that divides
+---@field pp? integer|integer[] a number or a list to try; by default every number that divides
+---@field dp? integer|integer[] a number or a list to try; by default every number that divides
+---@field panels? integer|integer[] a number or a list to try; by default every number that divides
 ---@field tp? integer|integer[] GPUs along each axis of the strategy, likewise
 ---@field tp1? integer|integer[] GPUs along each axis of the strategy, likewise
 ---@field tp2? integer|integer[] GPUs along each axis of the strategy, likewise
 ---@field cp? integer|integer[] GPUs along each axis of the strategy, likewise
----@field ep? integer|integer[] GPUs that experts are spread over, and that cut each (as tp, or 1), out of tp x cp x dp
----@field etp? integer|integer[] GPUs that experts are spread over, and that cut each (as tp, or 1), out of tp x cp x dp
----@field shard? integer|integer[] replicas that ZeRO shards over, likewise: fewer than all are hybrid shards (all)
+---@field ep? integer|integer[] GPUs that experts are spread over, out of tp x cp x dp, likewise
+---@field etp? integer|integer[] GPUs that shard each expert, likewise (as tp, or 1)
+---@field shard? integer|integer[] replicas that ZeRO shards over, likewise: fewer than all are hybrid sharding (all)
 ---@field fast? table { tp =, dp = … }: only these placements
----@field schedule? string|string[] a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" }); one without, such as one's own, is ranked by simulation
+---@field schedule? string|string[] a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" }); a schedule without one, such as a custom schedule, is ranked by simulation
 ---@field pipeline_layout? string|integer[] Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in order
 ---@field first_stage_layers? integer layers of the first and the last device; the others share the rest
 ---@field last_stage_layers? integer layers of the first and the last device; the others share the rest
----@field account_for_embedding? boolean true: count as a layer when layers are dealt out to stages (false)
----@field account_for_loss? boolean true: count as a layer when layers are dealt out to stages (false)
----@field cp_kind? "all_gather"|"ring"|"all_to_all"|("all_gather"|"ring"|"all_to_all")[] how context parallelism gets at keys: "all_gather" (default), "ring", "all_to_all", or a list
----@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep"|("alltoall"|"allgather"|"deepep"|"hybridep")[] how tokens come to their experts: "alltoall" (default), "allgather", "deepep" or "hybridep"
----@field overlap_tp? "bulk"|"none"|"ring"|"async"|("bulk"|"none"|"ring"|"async")[] what of tensor parallelism's collectives runs beside its products: "bulk" (default), "none", "ring" (TransformerEngine's user buffers), "async" (PyTorch's), or a list
----@field overlap_moe_a2a? boolean true: passes overlap to hide each other's exchanges with experts (false)
----@field delay_wgrad? boolean true: experts' weight gradients wait until that is under way (false)
----@field overlap_grad_reduce? boolean true: gradients are reduced beside the whole backward pass, weights gathered beside the forward pass, in buckets; false: beside nothing; as the software does
----@field overlap_param_gather? boolean true: gradients are reduced beside the whole backward pass, weights gathered beside the forward pass, in buckets; false: beside nothing; as the software does
----@field overlap_param_gather_with_optimizer_step? boolean true: the first bucket's weights go beside the optimizer's step (false)
+---@field account_for_embedding? boolean true: embedding (loss) counts as a layer in the layout (false)
+---@field account_for_loss? boolean true: embedding (loss) counts as a layer in the layout (false)
+---@field cp_kind? "all_gather"|"ring"|"all_to_all"|("all_gather"|"ring"|"all_to_all")[] how context parallelism exchanges keys: "all_gather" (default), "ring", "all_to_all", or a list
+---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep"|("alltoall"|"allgather"|"deepep"|"hybridep")[] how tokens reach their experts: "alltoall" (default), "allgather", "deepep" or "hybridep"
+---@field overlap_tp? "bulk"|"none"|"ring"|"async"|("bulk"|"none"|"ring"|"async")[] overlap of tensor parallelism's collectives with its products: "bulk" (default), "none", "ring" (TransformerEngine's user buffers), "async" (PyTorch's), or a list
+---@field overlap_moe_a2a? boolean true: passes overlap to hide each other's expert all-to-alls (false)
+---@field delay_wgrad? boolean true: experts' weight gradients are delayed to hide the all-to-all (false)
+---@field overlap_grad_reduce? boolean true: gradients are reduced in buckets during the whole backward pass; false: no overlap (as the software does)
+---@field overlap_param_gather? boolean true: weights are gathered during the forward pass; false: no overlap (as the software does)
+---@field overlap_param_gather_with_optimizer_step? boolean true: the first bucket's weights are gathered during the optimizer's step (false)
 ---@field bucket_size? number parameters of a bucket (the larger of 40 million and a million for each replica)
 ---@field ulysses? integer|integer[] GPUs of context parallelism by all-to-all inside cp, likewise (1)
----@field virtual_stages? integer|integer[] chunks of layers on a device for schedules that interleave; those of { 2, 3, 4, 6, 8 } that deal the layers out evenly, or all where a schedule is asked for
+---@field virtual_stages? integer|integer[] chunks of layers per device for schedules that interleave; by default those of { 2, 3, 4, 6, 8 } that deal the layers out evenly, or all of them if a schedule is given
 ---@field zero? integer|integer[] ZeRO stage 0 to 3, or a list (1)
 ---@field recompute? "none"|"selective"|"full"|("none"|"selective"|"full")[] "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---@field sequence_parallel? boolean|boolean[] true (default), false, or a list
----@field recompute_modules? "core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op"|("core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op")[] what selective recomputation runs again, one or a list of "core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts" (docs/memory.md); the scores of unfused attention
----@field recompute_method? "uniform"|"block"|"every" of full recomputation: "uniform" (default), groups of recompute_num_layers layers keep one input; "block", the first so many layers of each chunk; "every" so many (docs/memory.md)
----@field recompute_num_layers? integer see there (1)
----@field recompute_layers? integer an older name of it, under "uniform"
----@field offload_layers? integer so many first layers of each chunk keep their activations in the host's memory (0)
----@field offload_modules? "attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act"|("attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act")[] whose inputs the host's memory keeps, one or a list of "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
----@field offload_optimizer? number part of the optimizer's states that the host keeps and updates, 0 to 1 (0)
+---@field recompute_modules? "core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op"|("core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op")[] modules that selective recomputation reruns, one or a list of "core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts" (docs/memory.md); by default the scores of unfused attention
+---@field recompute_method? "uniform"|"block"|"every" of full recomputation: "uniform" (default): each group of recompute_num_layers layers keeps one input; "block": the first so many layers of each chunk; "every" so many (docs/memory.md)
+---@field recompute_num_layers? integer number of layers for recompute_method (1)
+---@field recompute_layers? integer older name of recompute_num_layers, under "uniform"
+---@field offload_layers? integer number of first layers of each chunk whose activations are offloaded to the host (0)
+---@field offload_modules? "attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act"|("attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act")[] modules whose inputs are offloaded to the host, one or a list of "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
+---@field offload_optimizer? number part of the optimizer's states that the host holds and updates, 0 to 1 (0)
 ---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' products: "bf16" (default), "fp16", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "fp8-tensorwise", "fp8-rowwise", or a table (docs/model.md, section 1.10)
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd"|"sgd_without_momentum" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
----@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
----@field gradients? "fp32"|"bf16"|"fp16" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
----@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
----@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
----@field loss? "in-place"|"copied"|"pytorch"|"compiled" what cross-entropy keeps, as tperf.software says it (the software's, "in-place")
+---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtypes of weights and gradients in memory: "fp32", "bf16" … (docs/memory.md)
+---@field gradients? "fp32"|"bf16"|"fp16" dtypes of weights and gradients in memory: "fp32", "bf16" … (docs/memory.md)
+---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; by default fp32 for shorter weights
+---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; by default the optimizer's
+---@field loss? "in-place"|"copied"|"pytorch"|"compiled" what cross-entropy keeps, see tperf.software (by default the software's, "in-place")
 ---@field reserve? number part of the memory to keep free (0)
----@field data_overlap? boolean false: data-parallel traffic waits for compute instead of hiding behind it (true)
----@field reshard_after_forward? boolean false: weights that ZeRO 3 gathered stay until the backward pass, of a pipeline until the last one, as torchtitan's fsdp_reshard_after_forward = "never" (true)
----@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)
----@field peft? table adapters beside frozen weights: { kind = "lora" or "qlora", rank … } (docs/finetuning.md)
+---@field data_overlap? boolean false: data-parallel traffic is not overlapped with compute (true)
+---@field reshard_after_forward? boolean false: weights that ZeRO 3 gathered are kept until the backward pass, in a pipeline until the last one, like torchtitan's fsdp_reshard_after_forward = "never" (true)
+---@field gradient_shard? boolean true: the optimizer also keeps its shard of the gradients in fp32, as DeepSpeed does (false)
+---@field peft? table adapters on frozen weights: { kind = "lora" or "qlora", rank … } (docs/finetuning.md)
 ---@field frozen? string[] parts that are not trained: { "embedding", "head", "layers:1-20", "mlp" … }
 ---@field packing? any documents in a sequence: { mean = tokens } or { lengths = { … } }
----@field objective? "next_token"|"dpo" "next_token" (default) or "dpo": two sequences a sample, which a frozen reference sees, too
+---@field objective? "next_token"|"dpo" "next_token" (default) or "dpo": two sequences per sample, which a frozen reference model also runs
 ---@field reference? "resident"|"precomputed" of "dpo": "resident" (default), or "precomputed" log-probabilities
----@field top? integer how many configurations to return (10)
+---@field top? integer number of configurations to return (10)
 ---@field keep? "all"|"best" "all": every candidate, feasible or not
----@field where? function function(configuration) -> boolean: which may be returned. Called only for those good enough to be; `candidates` and `feasible` count before it
----@field infeasible? boolean true: let configurations that do not fit compete; false: evaluate what bounds rule out, too
----@field prune? boolean true: let configurations that do not fit compete; false: evaluate what bounds rule out, too
----@field simulate? boolean true: rank by simulation, pass by pass, and not by the closed form; adds `simulated`
----@field threads? integer as many as processors that may be used; function(shapes done)
----@field progress? function as many as processors that may be used; function(shapes done)
----@field software? string|table the training stack that runs them (see tperf.software): its name, a file or a table ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
+---@field where? function function(configuration) -> boolean: keeps a configuration. It is called only for those good enough to be returned; `candidates` and `feasible` count before it
+---@field infeasible? boolean true: also rank configurations that do not fit (false)
+---@field prune? boolean false: also time configurations that bounds rule out (true)
+---@field simulate? boolean true: rank by pass-by-pass simulation instead of the closed form; adds `simulated`
+---@field threads? integer number of threads; by default all available processors
+---@field progress? function function(shapes): called with the number of shapes walked so far
+---@field software? string|table profile of the training stack (see tperf.software): its name, a file or a table ("typical"); "none": the formulas alone, the default of rules without `typical_software`
 
 ---@class tperf.search_inference.request
----@field model string|table a name, a file, a table
----@field system string|table a name, a file, a table
----@field prompt integer tokens that a request brings and wants
----@field generate integer tokens that a request brings and wants
----@field gpus integer all of them; replicas take what tp and pp leave
----@field strategy? string|string[]|table how layers are cut: "tensor" (default), "context", one of your own
----@field cp_kind? "all_gather"|"ring"|"all_to_all" options of the strategy, as tperf.train has them
----@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" options of the strategy, as tperf.train has them
----@field tp? any a size or a list; all that are possible
----@field cp? any a size or a list; all that are possible
----@field ulysses? any a size or a list; all that are possible
----@field pp? any a size or a list; all that are possible
----@field ep? any a size or a list; all that are possible
----@field etp? any a size or a list; all that are possible
----@field batch? any a size or a list; all that are possible
+---@field model string|table a name, a file or a table
+---@field system string|table a name, a file or a table
+---@field prompt integer input tokens of a request
+---@field generate integer output tokens of a request
+---@field gpus integer total; replicas use the GPUs that tp and pp leave
+---@field strategy? string|string[]|table how layers are sharded: "tensor", "context" or a custom strategy; by default the first that has the axes given
+---@field tp? any a size or a list; by default all possible sizes
+---@field cp? any a size or a list; by default all possible sizes
+---@field ulysses? any a size or a list; by default all possible sizes
+---@field pp? any a size or a list; by default all possible sizes
+---@field ep? any a size or a list; by default all possible sizes
+---@field etp? any a size or a list; by default all possible sizes
+---@field batch? any a size or a list; by default all possible sizes
+---@field cp_kind? "all_gather"|"ring"|"all_to_all" options of the strategy, as for tperf.train
+---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" options of the strategy, as for tperf.train
 ---@field ttft? number|string limits in seconds
 ---@field tpot? number|string limits in seconds
----@field objective? "throughput"|"tpot"|"ttft"|"latency"|"cost" what is best: "throughput" (tokens per second and GPU, default), "tpot", "ttft", "latency", "cost" (of generated tokens)
----@field top? integer how many to return (10)
----@field prefill_batch? integer prompts that a replica takes in at a time (1)
----@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' weights and products: "fp8-block", "mxfp8" … as tperf.train has them, or a table; scales counted (as the model's checkpoint has them)
----@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
----@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" how all weights, and the cache, are stored, in place of what precision says ("bf16"; fp32, fp16, fp8, int8, fp4, int4)
----@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" in which products with weights multiply (as precision says, or "bf16"; fp16, fp8, int8, fp4)
+---@field objective? "throughput"|"tpot"|"ttft"|"latency"|"cost" what to optimize: "throughput" (tokens per second per GPU, default), "tpot", "ttft", "latency", "cost" (of output tokens)
+---@field top? integer number of records to return (10)
+---@field prefill_batch? integer prompts that a replica prefills at a time (1)
+---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' weights and products: "fp8-block", "mxfp8" … as for tperf.train, or a table; scales are counted (by default as in the model's checkpoint)
+---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of all weights, in place of precision's: "bf16" (default), "fp32", "fp16", "fp8", "int8", "fp4", "int4"
+---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of the cache, one of the same ("bf16")
+---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" dtype of products with weights (precision's, or "bf16"; fp16, fp8, int8, fp4)
 ---@field attention? "flash"|"unfused" "flash" (default), "unfused"
----@field sequence_parallel? boolean whether tp cuts the residual stream of prompts by tokens (false)
----@field reserve? number part of the HBM that stays free (0.1)
+---@field sequence_parallel? boolean whether tp also shards the residual stream of prompts by tokens (false)
+---@field reserve? number part of the HBM to keep free (0.1)
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field rules? string|table "default"
----@field software? string|table "none", the only choice: kernels as timed on their own; profiles describe training
+---@field software? string|table only "none": kernel times as measured in isolation; profiles describe training
 
 ---@class tperf.search_serving.request
 ---@field rate? number requests a second, of the whole deployment
----@field gpus? integer the most GPUs (1,024)
----@field strategy? string|string[]|table how layers are cut: "tensor" (default), "context", "stationary", one of your own
----@field tp? any its axes, a size or a list: powers of 2 within a fast domain
----@field cp? any its axes, a size or a list: powers of 2 within a fast domain
----@field ulysses? any its axes, a size or a list: powers of 2 within a fast domain
----@field tp1? any its axes, a size or a list: powers of 2 within a fast domain
----@field tp2? any its axes, a size or a list: powers of 2 within a fast domain
----@field ep? any the same with experts: powers of 2 up to all GPUs; as tp
----@field etp? any the same with experts: powers of 2 up to all GPUs; as tp
+---@field gpus? integer most GPUs (1,024)
+---@field strategy? string|string[]|table how layers are sharded: "tensor", "context", "stationary" or a custom strategy; by default the first that has the axes given
+---@field tp? any sizes of its axes, each a size or a list; by default powers of 2 within a fast domain
+---@field cp? any sizes of its axes, each a size or a list; by default powers of 2 within a fast domain
+---@field ulysses? any sizes of its axes, each a size or a list; by default powers of 2 within a fast domain
+---@field tp1? any sizes of its axes, each a size or a list; by default powers of 2 within a fast domain
+---@field tp2? any sizes of its axes, each a size or a list; by default powers of 2 within a fast domain
+---@field ep? any likewise for experts; by default powers of 2 up to all GPUs, and tp's
+---@field etp? any likewise for experts; by default powers of 2 up to all GPUs, and tp's
 ---@field pp? any a size or a list (1)
----@field attention_dp? any ranks that share experts, a size or a list (what ep makes of them)
+---@field attention_dp? any ranks that share experts, a size or a list (as follows from ep)
 ---@field max_num_seqs? any a size or a list ({ 256, 1024 })
 ---@field max_num_batched_tokens? any a size or a list ({ 2048, 8192 })
----@field top? integer how many to return (10)
----@field count? integer requests of a run, the least (1,000)
----@field pareto? boolean whether to find the Pareto front, too; without a rate it alone (false)
+---@field top? integer number of deployments to return (10)
+---@field count? integer minimum number of requests of a run (1,000)
+---@field pareto? boolean whether to find the Pareto front, too; without a rate, only that (false)
 
 ---@class tperf.serve.request
----@field model? string|table a name, a file, a table: steps are priced from the model's network on the system
----@field system? string|table a name, a file, a table: steps are priced from the model's network on the system
+---@field model? string|table a name, a file or a table: steps are priced from the model's network on the system
+---@field system? string|table a name, a file or a table: steps are priced from the model's network on the system
 ---@field software? string|table the engine: "vllm", the newest release of it that software/ has (default), "sglang", "tensorrt-llm", with a release ("vllm-0.11"), a file or a table (see tperf.software)
----@field strategy? string|string[]|table how layers are cut: "tensor" (default), "context", "stationary", one of your own; follows from the axes
----@field tp? integer GPUs along the strategy's axes, which cut layers, prompts and caches (1)
----@field cp? integer GPUs along the strategy's axes, which cut layers, prompts and caches (1)
----@field ulysses? integer GPUs along the strategy's axes, which cut layers, prompts and caches (1)
----@field tp1? integer GPUs along the strategy's axes, which cut layers, prompts and caches (1)
----@field tp2? integer GPUs along the strategy's axes, which cut layers, prompts and caches (1)
----@field pp? integer stages that hold layers in turn (1)
----@field attention_dp? integer ranks of a replica, each with a queue and a cache of its own and the GPUs of those axes, whose steps go together; its experts are spread over them (1)
----@field ep? integer GPUs that experts are spread over, that cut each expert (1; as tp): out of tp x cp x ranks. Without attention_dp so many of the replicas as they take are ranks
----@field etp? integer GPUs that experts are spread over, that cut each expert (1; as tp): out of tp x cp x ranks. Without attention_dp so many of the replicas as they take are ranks
----@field cp_kind? "all_gather"|"ring"|"all_to_all" options of the strategy; with "deepep" up to 256 tokens of a GPU go by its kernels of low latency
----@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" options of the strategy; with "deepep" up to 256 tokens of a GPU go by its kernels of low latency
----@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table as tperf.infer has them
----@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them
----@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as tperf.infer has them
----@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as tperf.infer has them
+---@field strategy? string|string[]|table how layers are sharded: "tensor", "context", "stationary" or a custom strategy; by default the first that has the axes given
+---@field tp? integer GPUs along the strategy's axes, which shard layers, prompts and caches (1)
+---@field cp? integer GPUs along the strategy's axes, which shard layers, prompts and caches (1)
+---@field ulysses? integer GPUs along the strategy's axes, which shard layers, prompts and caches (1)
+---@field tp1? integer GPUs along the strategy's axes, which shard layers, prompts and caches (1)
+---@field tp2? integer GPUs along the strategy's axes, which shard layers, prompts and caches (1)
+---@field pp? integer pipeline stages (1)
+---@field attention_dp? integer ranks of a replica, each with its own queue and cache and with the GPUs of those axes. They step together, and experts are spread over them (1)
+---@field ep? integer GPUs that experts are spread over, out of tp x cp x ranks (1). Without attention_dp, as many replicas as ep and etp span are ranks
+---@field etp? integer GPUs that shard each expert, out of tp x cp x ranks (as tp)
+---@field cp_kind? "all_gather"|"ring"|"all_to_all" options of the strategy; with "deepep", batches of up to 256 tokens per GPU use its low-latency kernels
+---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" options of the strategy; with "deepep", batches of up to 256 tokens per GPU use its low-latency kernels
+---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table as for tperf.infer
+---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as for tperf.infer
+---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as for tperf.infer
+---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as for tperf.infer
 ---@field rules? string|table "default"
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
----@field memory_utilization? number part of the memory that the engine may use, from which num_blocks follows (the engine's)
----@field sampling? "greedy"|"random"|"top_p"|"none" how tokens are drawn: "greedy" (default), "random", "top_p", or "none", which takes no time
----@field host? table what the host adds, in seconds: { front_end =, front_end_token =, step =, request =, token = }, for each request outside of the engine, for each token of its prompt there, to each step, for each request and each token in it (the engine's; 0 where the table does not say)
+---@field memory_utilization? number part of the memory that the engine may use; num_blocks follows from it (the engine's)
+---@field sampling? "greedy"|"random"|"top_p"|"none" how tokens are sampled: "greedy" (default), "random", "top_p", or "none", which takes no time
+---@field host? table time that the host adds, in seconds: { front_end =, front_end_token =, step =, request =, token = }: for each request outside of the engine, for each token of its prompt there, for each step, for each request and each token in a step (the engine's; 0 for fields left out)
 ---@field step_time? table in place of a model: { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of a step: fixed, and for each token that it computes, each key that a decode reads, each pair of a query and a key in a prefill
----@field engine? table vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit), block_size (16), num_blocks (its num_gpu_blocks; what the memory holds, no limit with step_time), prefix_caching (true with num_blocks), chunked_prefill (true, but for TensorRT-LLM), async_scheduling (true with a model), long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"), speculation { method = "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }; scheduler ("vllm", "sglang" or "tensorrt-llm": the engine's), receive_interval (steps between two looks for new requests: 1)
----@field prefill? table two pools in place of one: prompts are computed in the first, and go over with their keys and values and their first token. Each has what differs from the rest: { strategy =, its axes, pp =, attention_dp =, replicas =, system =, memory_utilization =, engine = { … }, step_time = }
----@field decode? table two pools in place of one: prompts are computed in the first, and go over with their keys and values and their first token. Each has what differs from the rest: { strategy =, its axes, pp =, attention_dp =, replicas =, system =, memory_utilization =, engine = { … }, step_time = }
----@field transfer? table { latency =, per_token = }: seconds of that (what the network between the pools takes; 0 with step_time)
+---@field engine? table vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit), block_size (16), num_blocks (its num_gpu_blocks; by default as many as the memory holds, unlimited with step_time), prefix_caching (true with num_blocks), chunked_prefill (true, except for TensorRT-LLM), async_scheduling (true with a model), long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"), speculation { method = "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }; scheduler ("vllm", "sglang" or "tensorrt-llm": the engine's), receive_interval (steps between polls for new requests: 1)
+---@field prefill? table disaggregated serving: settings of the pool that computes prompts and sends their keys and values and their first token to the decode pool: { strategy =, its axes, pp =, attention_dp =, replicas =, system =, memory_utilization =, engine = { … }, step_time = }
+---@field decode? table settings of the pool that decodes, the same fields as prefill
+---@field transfer? table { latency =, per_token = }: seconds to send a prompt's keys and values to the decode pool (by default those of the network between the pools; 0 with step_time)
 ---@field requests? any a list of { arrival =, prompt =, output =, priority =, segments = }, or the name of a CSV or JSONL file
----@field load? table { concurrency =, think = }, { rate =, process = "poisson", "gamma" or "uniform", cv =, burst = }, or { stages = { { rate =, duration = } … } }; arrivals in the list otherwise
+---@field load? table { concurrency =, think = }, { rate =, process = "poisson", "gamma" or "uniform", cv =, burst = }, or { stages = { { rate =, duration = } … } }; by default the arrivals in the list of requests
 ---@field prompt? integer|table without requests: tokens, or { uniform = { 100, 200 } }, { lognormal = { median =, sigma = } } (or mean and cv), { exponential = mean }, { values = { … } }, each with min and max
----@field output? integer|table the same for answers
----@field prefix? table { tokens =, groups = }: tokens that stand before each prompt, the same within a group (1)
----@field count? integer requests to draw
----@field seed? integer of what is drawn
+---@field output? integer|table tokens of outputs, in the same forms
+---@field prefix? table { tokens =, groups = }: shared prefix before each prompt, the same within a group (1)
+---@field count? integer number of requests to draw
+---@field seed? integer seed of the random numbers
 ---@field replicas? integer engines behind a router
 ---@field router? "round_robin"|"least_loaded"|"prefix" "round_robin", "least_loaded" or "prefix": the longest cached prefix
 ---@field slo? table { ttft =, tpot =, e2e =, quantile = }: limits in seconds, and the part of requests that must keep them (0.99)
----@field keep? "requests"|"steps" "requests" or "steps" (both): what to return one by one
----@field threads? integer as many as processors that may be used; the answer is the same
+---@field keep? "requests"|"steps" "requests" or "steps" (both): the records to return
+---@field threads? integer number of threads, by default all available processors; the result does not depend on it
 
 ---@class tperf.software.request
 ---@field name string what it is called, where its numbers come from
@@ -1007,23 +1007,23 @@
 
 ---@class tperf.strategy.define.request
 ---@field attention? string[] the variants of attention it can cut
----@field axes table[] a list of { name =, meaning =, admits = function(model, share, rules) -> true | false, reason }: the ways of cutting a layer, in the order in which the search tries sizes. `share` has this axis and those before it. Only sizes that divide the number of GPUs are asked about. Further: cuts      what it cuts: "weights" (all but experts'), "experts", "batch", "state" (what ZeRO shards); { "weights", "experts" }. Axes that do not cut a weight replicate it: its gradients are reduced over them. "tokens" and "features" say what becomes of activations, for readers folds     { "tp", "dp" … }: its groups are made of the GPUs of these axes, neighbours first; it adds no GPUs. Such an axis cuts experts or state, and comes after those it folds over experts   true: short for cuts = { "experts" }, folds = { "dp" } apart     gradients are reduced over it on their own, after the other replicas', in so many of their bytes: 0.25 where they are compressed to a quarter (1 at most) default   function(model, share, rules) -> its size where none is given (1) tries     function(model, share, rules) -> the sizes that a search tries (all that divide) said      { search =, train = }: what help says of these two
+---@field axes table[] a list of { name =, meaning =, admits = function(model, share, rules) -> true | false, reason }: the ways of cutting a layer, in the order in which the search tries sizes. `share` has this axis and those before it. Only sizes that divide the number of GPUs are asked about. Also: cuts      what it cuts: "weights" (except experts'), "experts", "batch", "state" (what ZeRO shards); { "weights", "experts" }. Axes that do not cut a weight replicate it: its gradients are reduced over them. "tokens" and "features" say how activations are cut, for readers folds     { "tp", "dp" … }: its groups consist of the GPUs of these axes, neighbours first; it adds no GPUs. Such an axis cuts experts or state, and comes after those it folds over experts   true: short for cuts = { "experts" }, folds = { "dp" } apart     gradients are reduced over it separately, after the other replicas', with this part of their bytes: 0.25 if they are compressed to a quarter (1 at most) default   function(model, share, rules) -> its default size (1) tries     function(model, share, rules) -> the sizes that a search tries (all that divide) said      { search =, train = }: the default as shown in help
 ---@field boundary function function(share, width) -> elements that a micro-batch sends to the next pipeline stage
 ---@field column? function cuts, see below
 ---@field cross_entropy? function cuts, see below
 ---@field embedding? function cuts, see below
----@field exchange? function function(share, cut, shape) -> ops before, ops after attention's kernels; nil: none. cut: what heads returned; shape: kv_heads, head_dim, value_dim
----@field extends? any the strategy that has what this table leaves out (context.lua extends tensor)
+---@field exchange? function function(share, cut, shape) -> ops before, ops after attention's kernels; nil: none. cut: the result of heads; shape: kv_heads, head_dim, value_dim
+---@field extends? any the strategy that provides the missing fields (context.lua extends tensor)
 ---@field features? string the axis that cuts heads and features
----@field gradient_axes? string[] the axes that cut no weights, for axes that do not say what they cut
+---@field gradient_axes? string[] the axes that cut no weights, for axes without `cuts`
 ---@field head? function cuts, see below
 ---@field heads? function cuts, see below
 ---@field inner? function cuts, see below
 ---@field inner_bias? function cuts, see below
 ---@field inner_tokens? function cuts, see below
----@field name string what messages call it; a line for lists
+---@field name string its name in messages
 ---@field norm? function cuts, see below
----@field options? any { cp_kind = { axis = "cp", choices = { "all_gather", "ring" … } } }: named choices about an axis that its functions find in the share, the first where none is given; searches take a list of them. quiet = true: configurations tell it only where it was asked for; serves = false: it changes nothing of serving
+---@field options? any { cp_kind = { axis = "cp", choices = { "all_gather", "ring" … } } }: named choices about an axis that its functions find in the share; the first is the default; searches take a list of them. quiet = true: configurations show it only if it was asked for; serves = false: it has no effect on serving
 ---@field outer? function cuts, see below
 ---@field outer_bias? function cuts, see below
 ---@field outer_tokens? function cuts, see below
@@ -1031,79 +1031,79 @@
 ---@field replicated? function cuts, see below
 ---@field router? function cuts, see below
 ---@field row? function cuts, see below
----@field same_as? table { strategy =, without = { axis … } }: what it is where one of these is 1; searches of both leave that case to the other
+---@field same_as? table { strategy =, without = { axis … } }: the strategy that it equals if one of these axes is 1; searches of both leave that case to the other
 ---@field scan? function cuts, see below
 ---@field sequence_shards function function(share) -> integer: what must divide the sequence (rule shards_divide_sequence)
----@field serves? boolean false: it cuts sequences, and so nothing of a step of one token (true)
----@field summary? string what messages call it; a line for lists
+---@field serves? boolean false: it cuts sequences, so it cannot cut a decode step of one token (true)
+---@field summary? string a line for lists
 ---@field trains? boolean false: searches of "all" strategies leave it out (true)
 
 ---@class tperf.strategy.share.request
----@field group? any the record of model:groups() that the layer belongs to
----@field attention? any "flash", "unfused", "recompute", "summa"
----@field recompute? any "none", "selective" (attention between its projections), "full"
+---@field group? any the layer's group, a record of model:groups()
+---@field attention? any "flash" (default), "unfused", "recompute", "summa"
+---@field recompute? any "none" (default), "selective" (attention between its projections), "full"
 ---@field sequence_parallel? any whether the stream is cut by tokens over tp (true; false for decode)
----@field mode? any "train", "prefill", "decode"
+---@field mode? any "train" (default), "prefill", "decode"
 ---@field seq? any new tokens of each sequence (the model's seq), and context: tokens before them, in the cache
----@field dtype? any "bf16"; matrix_dtype: in which products with weights multiply (dtype)
----@field weight_dtype? any "bf16"; matrix_dtype: in which products with weights multiply (dtype)
----@field kv_dtype? any "bf16"; matrix_dtype: in which products with weights multiply (dtype)
+---@field dtype? any of activations ("bf16"); matrix_dtype: of products with weights (dtype)
+---@field weight_dtype? any weight_dtype: of weights, kv_dtype: of cached keys and values ("bf16")
+---@field kv_dtype? any weight_dtype: of weights, kv_dtype: of cached keys and values ("bf16")
 
 ---@class tperf.sweep.request
----@field run? any tperf.search (default), tperf.train, tperf.collective, or a function(arguments) of one's own that returns a table, a number, or nil
----@field cache? any a file below the output folder, a database of SQLite, that keeps finished points: a run that was ended takes up from there, and tperf.report.query asks it
----@field key? any with a cache and functions of one's own: a text that names what they compute, to change when they do
----@field fields? any names of what a row keeps ({ "time", "memory.total" }) beside what varies, so that a million rows need little memory; without, all of the answer
----@field each? any function(row): called with each row, in the order of the points, which is then forgotten: a sweep writes millions of them to a file, and returns none
+---@field run? any tperf.search (default), tperf.train, tperf.collective, or a custom function(arguments) that returns a table, a number, or nil
+---@field cache? any a file below the output folder, an SQLite database of finished points: an interrupted run continues from it, and tperf.report.query reads it
+---@field key? any name of the computation, required with a cache and a custom function; change it if the function changes
+---@field fields? any names of the fields that a row keeps ({ "time", "memory.total" }) beside those that vary, so that a million rows need little memory; by default all
+---@field each? any function(row): called with each row, in the order of the points, which is then dropped: for writing millions of rows to a file. The sweep returns no rows then
 ---@field progress? any false: no progress line
 
 ---@class tperf.system
 ---@field accelerator tperf.system.accelerator one GPU
----@field curves_of? string The system to whose GPU the curves were fitted, when it is another: the same chip or generation.
----@field generation? string of the accelerator, for people
----@field host? tperf.system.host what a GPU reaches beside its own memory; without it nothing is offloaded
----@field name string what messages and reports call it
+---@field curves_of? string The system whose GPU the curves were fitted to, if it is another: the same chip or generation.
+---@field generation? string generation of the accelerator, for display
+---@field host? tperf.system.host memory that a GPU reaches besides its own; needed for offloading
+---@field name string name in messages and reports
 ---@field network tperf.system.network between GPUs
 ---@field price? tperf.system.price for tperf.cost
 ---@field source? string where the numbers come from
----@field vendor? string for people
+---@field vendor? string vendor of the accelerator, for display
 
 ---@class tperf.system.accelerator
----@field cache? tperf.system.accelerator.cache its last level, from which tables of measurements read what they repeat
+---@field cache? tperf.system.accelerator.cache last-level cache, from which repeated measurements read
 ---@field compute_efficiency? any the part of a peak that kernels reach, or curves
 ---@field hbm tperf.system.accelerator.hbm its memory
 ---@field launch? number|string fixed latency of an op and pass
 ---@field name? string of the GPU
 ---@field power? number|string the board's limit (TDP)
----@field routing? tperf.system.accelerator.routing kernels of serving engines that choose experts and sort tokens by them
+---@field routing? tperf.system.accelerator.routing kernels of serving engines that choose experts and sort tokens by expert
 ---@field source? string where the numbers come from
----@field tensor tperf.system.accelerator.tensor Dense peaks of the matrix units (no sparsity) and of the vector units. fp16 and bf16 stand for each other.
+---@field tensor tperf.system.accelerator.tensor Dense peaks of the matrix units (no sparsity). fp16 and bf16 substitute for each other.
 ---@field units? integer streaming multiprocessors; curves need them
----@field vector? tperf.system.accelerator.vector Dense peaks of the vector units; without them, for 16 bits an eighth of the matrix units', for fp32 half of that.
+---@field vector? tperf.system.accelerator.vector Dense peaks of the vector units; default: for 16 bits an eighth of the matrix units', for fp32 half of that.
 
 ---@class tperf.system.accelerator.cache
----@field bandwidth number|string in place of the HBM's: the same efficiencies apply
+---@field bandwidth number|string replaces the HBM's; the same efficiencies apply
 ---@field capacity number|string of all units together
 ---@field source? string where the numbers come from
 
 ---@class tperf.system.accelerator.hbm
 ---@field bandwidth number|string the vendor's
----@field capacity number|string of which searches may use all but `reserve`
+---@field capacity number|string searches may use all of it except `reserve`
 ---@field efficiency? number the part of the bandwidth that kernels reach
 ---@field source? string where the numbers come from
 ---@field stream? tperf.system.accelerator.hbm.stream kernels that only read and write
----@field visible? number|string what a program sees of it, in which engines count blocks
+---@field visible? number|string what a program sees of it; engines count cache blocks in it
 
 ---@class tperf.system.accelerator.hbm.stream
 ---@field efficiency number the part of the bandwidth
 ---@field error? number the fit's median error
 ---@field points? integer measurements of the fit
----@field setup number|string seconds of fixed latency, the launch included
+---@field setup number|string seconds of fixed latency, including the launch
 ---@field source? string where the numbers come from
 
 ---@class tperf.system.accelerator.routing
----@field error? number the fit's median, of whole blocks
----@field pair number|string seconds for each token and expert that it goes to
+---@field error? number the fit's median error, over whole blocks
+---@field pair number|string seconds per pair of a token and an expert
 ---@field points? integer measurements of the fit
 ---@field setup number|string seconds of fixed latency
 ---@field source? string where the numbers come from
@@ -1128,10 +1128,10 @@
 
 ---@class tperf.system.host
 ---@field bandwidth number|string of one GPU's link (PCIe, NVLink-C2C), in one direction
----@field capacity? number|string of it, likewise
+---@field capacity? number|string capacity of the host's memory, per GPU
 ---@field efficiency? number the part of it that copies of pinned memory reach
----@field memory_bandwidth number|string of the host's memory, divided by its GPUs
----@field name? string of the link, for people
+---@field memory_bandwidth number|string bandwidth of the host's memory, per GPU
+---@field name? string name of the link, for display
 ---@field source? string where the numbers come from
 
 ---@class tperf.system.network
@@ -1144,16 +1144,16 @@
 ---@field domain integer GPUs
 ---@field efficiency? any the part of the bandwidth that messages reach, or curves
 ---@field latency? number|string per hop
----@field mesh? boolean a link between each two, no switch: fewer GPUs have fewer links
----@field name? string for people
----@field reduces? boolean its switches add up (NVLink SHARP); in_network says how fast
+---@field mesh? boolean every two GPUs have a link, no switch: fewer GPUs have fewer links
+---@field name? string name of the links, for display
+---@field reduces? boolean its switches reduce (NVLink SHARP); in_network is how fast
 ---@field source? string where the numbers come from
 
 ---@class tperf.system.network.slow
 ---@field bandwidth number|string per NIC and direction
 ---@field efficiency? any the part of the bandwidth that messages reach, or a curve
 ---@field latency? number|string per hop
----@field name? string for people
+---@field name? string name of the network, for display
 ---@field nics_per_gpu? number 0.5: two GPUs share one
 ---@field source? string where the numbers come from
 
@@ -1162,81 +1162,81 @@
 ---@field source? string where the numbers come from
 
 ---@class tperf.train.request
----@field strategy? string|string[]|table the first that has the axes that are given
----@field global_batch integer samples per iteration
----@field tp? integer 1 unless given; etp as tp, shard all replicas
----@field tp1? integer 1 unless given; etp as tp, shard all replicas
----@field tp2? integer 1 unless given; etp as tp, shard all replicas
----@field cp? integer 1 unless given; etp as tp, shard all replicas
----@field ep? integer 1 unless given; etp as tp, shard all replicas
----@field pp? integer 1 unless given; etp as tp, shard all replicas
----@field micro_batch? integer 1 unless given; etp as tp, shard all replicas
----@field dp? integer either follows from the other
----@field gpus? integer either follows from the other
----@field panels? integer of strategy summa; the fastest
----@field fast? table GPUs of each axis in one fast domain, { tp =, dp =, pp = }; the fastest placement of what is left open
----@field configuration? any one that a search found: all that is not given is taken from it
----@field simulate? any true, a schedule's name or a table (see tperf.question.train.simulate): the iteration pass by pass, too
----@field straggling? number|table the standard deviation of a GPU's time, a part of it, such as 0.02, or { deviation, screened = GPUs slower by that part do not run }: the step waits for the slowest. None: what the software's runs had of it is in its profile
----@field explain? boolean true: the whole sum, term by term, in `sum`
----@field software? string|table the training stack that runs it (see tperf.software): its name, a file or a table ("typical"); "none" for the formulas alone, as rules without `typical_software` have it
----@field account_for_embedding? boolean true: count as a layer when layers are dealt out to stages (false)
----@field account_for_loss? boolean true: count as a layer when layers are dealt out to stages (false)
+---@field strategy? string|string[]|table by default the first that has the axes given
+---@field global_batch integer sequences per iteration
+---@field tp? integer 1 by default; etp: as tp, shard: all replicas
+---@field tp1? integer 1 by default; etp: as tp, shard: all replicas
+---@field tp2? integer 1 by default; etp: as tp, shard: all replicas
+---@field cp? integer 1 by default; etp: as tp, shard: all replicas
+---@field ep? integer 1 by default; etp: as tp, shard: all replicas
+---@field pp? integer 1 by default; etp: as tp, shard: all replicas
+---@field micro_batch? integer 1 by default; etp: as tp, shard: all replicas
+---@field dp? integer each follows from the other
+---@field gpus? integer each follows from the other
+---@field panels? integer panels of strategy summa; by default the fastest number
+---@field fast? table GPUs of each axis in one fast domain, { tp =, dp =, pp = }; by default the fastest placement of the axes left open
+---@field configuration? any one that a search found: supplies all arguments that are not given
+---@field simulate? any true, a schedule's name or a table (see tperf.question.train.simulate): also simulate the iteration pass by pass
+---@field straggling? number|table standard deviation of a GPU's time as a part of the mean, such as 0.02, or { deviation, screened = GPUs slower by more than this part do not run }: the step waits for the slowest GPU. By default nothing is added: the software profile includes the spread of the runs that it was fitted to
+---@field explain? boolean true: adds `sum`, the time term by term
+---@field software? string|table profile of the training stack (see tperf.software): its name, a file or a table ("typical"); "none": the formulas alone, the default of rules without `typical_software`
+---@field account_for_embedding? boolean true: embedding (loss) counts as a layer in the layout (false)
+---@field account_for_loss? boolean true: embedding (loss) counts as a layer in the layout (false)
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
 ---@field bucket_size? number parameters of a bucket (the larger of 40 million and a million for each replica)
----@field cp_kind? "all_gather"|"ring"|"all_to_all" how context parallelism gets at keys: "all_gather" (default), "ring", "all_to_all", or a list
----@field data_overlap? boolean false: data-parallel traffic waits for compute instead of hiding behind it (true)
----@field delay_wgrad? boolean true: experts' weight gradients wait until that is under way (false)
----@field etp? integer GPUs that experts are spread over, and that cut each (as tp, or 1), out of tp x cp x dp
+---@field cp_kind? "all_gather"|"ring"|"all_to_all" how context parallelism exchanges keys: "all_gather" (default), "ring", "all_to_all", or a list
+---@field data_overlap? boolean false: data-parallel traffic is not overlapped with compute (true)
+---@field delay_wgrad? boolean true: experts' weight gradients are delayed to hide the all-to-all (false)
+---@field etp? integer GPUs that shard each expert, likewise (as tp, or 1)
 ---@field first_stage_layers? integer layers of the first and the last device; the others share the rest
 ---@field frozen? string[] parts that are not trained: { "embedding", "head", "layers:1-20", "mlp" … }
----@field gradient_shard? boolean true: the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's (false)
----@field gradients? "fp32"|"bf16"|"fp16" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
+---@field gradient_shard? boolean true: the optimizer also keeps its shard of the gradients in fp32, as DeepSpeed does (false)
+---@field gradients? "fp32"|"bf16"|"fp16" dtypes of weights and gradients in memory: "fp32", "bf16" … (docs/memory.md)
 ---@field last_stage_layers? integer layers of the first and the last device; the others share the rest
----@field loss? "in-place"|"copied"|"pytorch"|"compiled" what cross-entropy keeps, as tperf.software says it (the software's, "in-place")
----@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; fp32 of shorter ones
----@field model string|table a name, a file or a table; system may be a list
----@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" how tokens come to their experts: "alltoall" (default), "allgather", "deepep" or "hybridep"
----@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; the optimizer's
----@field objective? "next_token"|"dpo" "next_token" (default) or "dpo": two sequences a sample, which a frozen reference sees, too
----@field offload_layers? integer so many first layers of each chunk keep their activations in the host's memory (0)
----@field offload_modules? "attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act"|("attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act")[] whose inputs the host's memory keeps, one or a list of "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
----@field offload_optimizer? number part of the optimizer's states that the host keeps and updates, 0 to 1 (0)
+---@field loss? "in-place"|"copied"|"pytorch"|"compiled" what cross-entropy keeps, see tperf.software (by default the software's, "in-place")
+---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; by default fp32 for shorter weights
+---@field model string|table a name, a file or a table
+---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" how tokens reach their experts: "alltoall" (default), "allgather", "deepep" or "hybridep"
+---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; by default the optimizer's
+---@field objective? "next_token"|"dpo" "next_token" (default) or "dpo": two sequences per sample, which a frozen reference model also runs
+---@field offload_layers? integer number of first layers of each chunk whose activations are offloaded to the host (0)
+---@field offload_modules? "attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act"|("attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act")[] modules whose inputs are offloaded to the host, one or a list of "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
+---@field offload_optimizer? number part of the optimizer's states that the host holds and updates, 0 to 1 (0)
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd"|"sgd_without_momentum" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
----@field overlap_grad_reduce? boolean true: gradients are reduced beside the whole backward pass, weights gathered beside the forward pass, in buckets; false: beside nothing; as the software does
----@field overlap_moe_a2a? boolean true: passes overlap to hide each other's exchanges with experts (false)
----@field overlap_param_gather? boolean true: gradients are reduced beside the whole backward pass, weights gathered beside the forward pass, in buckets; false: beside nothing; as the software does
----@field overlap_param_gather_with_optimizer_step? boolean true: the first bucket's weights go beside the optimizer's step (false)
----@field overlap_tp? "bulk"|"none"|"ring"|"async" what of tensor parallelism's collectives runs beside its products: "bulk" (default), "none", "ring" (TransformerEngine's user buffers), "async" (PyTorch's), or a list
+---@field overlap_grad_reduce? boolean true: gradients are reduced in buckets during the whole backward pass; false: no overlap (as the software does)
+---@field overlap_moe_a2a? boolean true: passes overlap to hide each other's expert all-to-alls (false)
+---@field overlap_param_gather? boolean true: weights are gathered during the forward pass; false: no overlap (as the software does)
+---@field overlap_param_gather_with_optimizer_step? boolean true: the first bucket's weights are gathered during the optimizer's step (false)
+---@field overlap_tp? "bulk"|"none"|"ring"|"async" overlap of tensor parallelism's collectives with its products: "bulk" (default), "none", "ring" (TransformerEngine's user buffers), "async" (PyTorch's), or a list
 ---@field packing? any documents in a sequence: { mean = tokens } or { lengths = { … } }
----@field peft? table adapters beside frozen weights: { kind = "lora" or "qlora", rank … } (docs/finetuning.md)
+---@field peft? table adapters on frozen weights: { kind = "lora" or "qlora", rank … } (docs/finetuning.md)
 ---@field pipeline_layout? string|integer[] Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in order
 ---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' products: "bf16" (default), "fp16", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "fp8-tensorwise", "fp8-rowwise", or a table (docs/model.md, section 1.10)
 ---@field recompute? "none"|"selective"|"full" "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
----@field recompute_layers? integer an older name of it, under "uniform"
----@field recompute_method? "uniform"|"block"|"every" of full recomputation: "uniform" (default), groups of recompute_num_layers layers keep one input; "block", the first so many layers of each chunk; "every" so many (docs/memory.md)
----@field recompute_modules? "core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op"|("core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op")[] what selective recomputation runs again, one or a list of "core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts" (docs/memory.md); the scores of unfused attention
----@field recompute_num_layers? integer see there (1)
+---@field recompute_layers? integer older name of recompute_num_layers, under "uniform"
+---@field recompute_method? "uniform"|"block"|"every" of full recomputation: "uniform" (default): each group of recompute_num_layers layers keeps one input; "block": the first so many layers of each chunk; "every" so many (docs/memory.md)
+---@field recompute_modules? "core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op"|("core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op")[] modules that selective recomputation reruns, one or a list of "core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts" (docs/memory.md); by default the scores of unfused attention
+---@field recompute_num_layers? integer number of layers for recompute_method (1)
 ---@field reference? "resident"|"precomputed" of "dpo": "resident" (default), or "precomputed" log-probabilities
 ---@field reserve? number part of the memory to keep free (0)
----@field reshard_after_forward? boolean false: weights that ZeRO 3 gathered stay until the backward pass, of a pipeline until the last one, as torchtitan's fsdp_reshard_after_forward = "never" (true)
+---@field reshard_after_forward? boolean false: weights that ZeRO 3 gathered are kept until the backward pass, in a pipeline until the last one, like torchtitan's fsdp_reshard_after_forward = "never" (true)
 ---@field rules? string|table "default", "subramanian2024" or a table, see tperf.rules
----@field schedule? string a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" }); one without, such as one's own, is ranked by simulation
----@field seq? integer tokens, in place of the model's
+---@field schedule? string a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" }); a schedule without one, such as a custom schedule, is ranked by simulation
+---@field seq? integer tokens in a sequence, in place of the model's
 ---@field sequence_parallel? boolean true (default), false, or a list
----@field shard? integer replicas that ZeRO shards over, likewise: fewer than all are hybrid shards (all)
----@field system string|table a name, a file or a table; system may be a list
+---@field shard? integer replicas that ZeRO shards over, likewise: fewer than all are hybrid sharding (all)
+---@field system string|table a name, a file or a table, or a list of them
 ---@field ulysses? integer GPUs of context parallelism by all-to-all inside cp, likewise (1)
----@field virtual_stages? integer chunks of layers on a device for schedules that interleave; those of { 2, 3, 4, 6, 8 } that deal the layers out evenly, or all where a schedule is asked for
----@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" the dtype that they are kept in: "fp32", "bf16" … (docs/memory.md)
+---@field virtual_stages? integer chunks of layers per device for schedules that interleave; by default those of { 2, 3, 4, 6, 8 } that deal the layers out evenly, or all of them if a schedule is given
+---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtypes of weights and gradients in memory: "fp32", "bf16" … (docs/memory.md)
 ---@field zero? integer ZeRO stage 0 to 3, or a list (1)
 
 ---@class tperf.validate.request
 ---@field file string a CSV file with the columns of one of the published tables (docs/accuracy.md)
----@field system? string|table for all rows, with its own network between nodes; by default the one that describes the GPU a row names, with the network that the row names
+---@field system? string|table for all rows, with its network between nodes; default: the system of the GPU that a row names, with the network that the row names
 ---@field rules? string|table "default"
----@field software? string|table the software profile that all rows ran with; by default the one that the row names
----@field hold_out? "stack"|"system"|"scale"|"model"|"third" "stack", "system", "scale", "model" or "third": of training runs, refit software profiles without each of these groups in turn and predict it. A stack is predicted by the profile that the others of its kind share (`typical` or `tuned`), all else by the stack's own, fitted to the rest of its runs: those on other systems; on the smaller half of the numbers of GPUs that occur; of other families of models; two thirds
+---@field software? string|table the software profile of all rows; default: the one that the row names
+---@field hold_out? "stack"|"system"|"scale"|"model"|"third" "stack", "system", "scale", "model" or "third": for training runs, refits software profiles without each of these groups in turn and predicts it. A stack is predicted by the shared profile of its kind (`typical` or `tuned`) fitted to the other stacks, the other groups by the stack's own profile, fitted to the rest of its runs: those on other systems; on the smaller half of the GPU counts; of other families of models; two thirds
 
 ---A column of a table.
 ---@class tperf.Column
@@ -1306,123 +1306,123 @@ function tperf_Report:save(path) end
 ---@field tensor_comm number collectives within layers
 ---@field data_comm number exposed exchange of weights and gradients
 ---@field pipeline_comm number messages between stages
----@field bubble number devices that wait
----@field host number with a software profile: kernels that wait to be launched
+---@field bubble number pipeline bubble: devices that wait
+---@field host number with a software profile: GPU idle while the host launches kernels
 ---@field optimizer number with a software profile: the optimizer's step
 ---@field straggling? number if asked for: the wait for the slowest GPU
----@field offload? number where something is offloaded: copies of activations that nothing hides
+---@field offload? number with offloading: exposed copies of activations
 
 ---A collective.
 ---@class tperf.comm
 ---@field kind string
----@field bytes number the full vector
----@field axis? string of a collective within a layer
----@field gpus integer
----@field fast integer of them in one fast domain
----@field time number seconds that it takes by itself
+---@field bytes number size of the full vector
+---@field axis? string the axis that communicates, for a collective within a layer
+---@field gpus integer in the group
+---@field fast integer GPUs of the group in one fast domain
+---@field time number seconds, run by itself
 ---@field fast_bytes number that one GPU sends over its fast port
 ---@field nic_bytes number that one GPU sends through its NICs
----@field algorithm string whose time that is: "ring", "rings" (parallel ones), "tree", "switch", "pairwise", "send"
----@field beside? boolean it runs beside its op's own work: only what exceeds that takes time
+---@field algorithm string the algorithm timed: "ring", "rings" (parallel rings), "tree", "switch", "pairwise", "send"
+---@field beside? boolean overlaps with its op's own work: only the time beyond that work counts
 
 ---One way to train a model on a machine.
 ---@class tperf.configuration
 ---@field strategy string
 ---@field gpus integer
----@field precision string of the layers' products
+---@field precision string of the layers' matrix products
 ---@field global_batch integer sequences of an iteration
----@field tp? integer GPUs along the axis: tensor parallelism
+---@field tp? integer tensor parallelism
 ---@field tp1? integer columns of a SUMMA grid
 ---@field tp2? integer rows of a SUMMA grid
 ---@field cp? integer context parallelism
 ---@field ulysses? integer context parallelism by all-to-all, inside cp
----@field cp_kind? string how keys and values travel over cp
----@field etp? integer GPUs that cut each expert
+---@field cp_kind? string how keys and values are exchanged over cp
+---@field etp? integer GPUs that shard each expert
 ---@field ep? integer expert parallelism: GPUs that experts are spread over
----@field shard? integer replicas that ZeRO shards over, where these are not all
+---@field shard? integer replicas that ZeRO shards over, if not all
 ---@field pp integer pipeline stages
 ---@field dp integer data-parallel replicas
 ---@field micro_batch integer sequences
----@field microbatches integer of each replica in an iteration
----@field panels? integer of SUMMA products
+---@field microbatches integer micro-batches of each replica in an iteration
+---@field panels? integer panels of SUMMA products
 ---@field schedule string
 ---@field virtual_stages integer chunks of layers on a device
 ---@field zero integer ZeRO stage
----@field moe_dispatcher? string how tokens come to their experts
----@field overlap_tp? string what of tensor parallelism's collectives runs beside its products
----@field overlap_moe_a2a? boolean passes overlap to hide each other's exchanges with experts
----@field delay_wgrad? boolean weight gradients of experts wait for that
----@field overlap_grad_reduce? boolean gradients are reduced beside the backward pass, if that was said
----@field overlap_param_gather? boolean weights are gathered beside the forward pass, likewise
----@field overlap_param_gather_with_optimizer_step? boolean the first bucket's beside the optimizer's step
+---@field moe_dispatcher? string how tokens reach their experts
+---@field overlap_tp? string which of tensor parallelism's collectives overlap with its products
+---@field overlap_moe_a2a? boolean passes overlap to hide each other's expert all-to-alls
+---@field delay_wgrad? boolean weight gradients of experts are delayed to hide them
+---@field overlap_grad_reduce? boolean gradients are reduced during the backward pass, if given
+---@field overlap_param_gather? boolean weights are gathered during the forward pass, if given
+---@field overlap_param_gather_with_optimizer_step? boolean the first bucket is gathered during the optimizer's step
 ---@field bucket_size? number parameters of a bucket, if given
 ---@field recompute "none"|"selective"|"full"
 ---@field recompute_modules? string[] of selective recomputation
 ---@field recompute_method? "uniform"|"block"|"every" of full recomputation
 ---@field recompute_num_layers? integer
----@field host_memory? number bytes of the fullest GPU in its host's memory, where something is offloaded
----@field reshard_after_forward? boolean false: weights that ZeRO 3 gathered stay
----@field offload_layers? integer first layers of each chunk whose activations the host keeps
----@field offload_modules? string[] whose inputs it keeps
----@field offload_optimizer? number part of the optimizer's states that it keeps and updates
+---@field host_memory? number with offloading: bytes of the fullest GPU that its host's memory holds
+---@field reshard_after_forward? boolean false: weights that ZeRO 3 gathered are kept for the backward pass
+---@field offload_layers? integer first layers of each chunk whose activations are offloaded to the host
+---@field offload_modules? string[] modules whose inputs are offloaded
+---@field offload_optimizer? number part of the optimizer's states that the host holds and updates
 ---@field sequence_parallel boolean
 ---@field fast table<string, integer> GPUs of each axis in one fast domain
----@field idle integer GPUs that the placement leaves unused in the fast domains that it occupies
+---@field idle integer GPUs of the occupied fast domains that the placement leaves unused
 ---@field time number seconds of an iteration
 ---@field throughput number sequences a second
 ---@field tokens_per_second number
----@field flops_per_gpu number FLOP of an iteration, average of the GPUs
----@field mfu number model FLOPs utilisation, a part of the tensor peak for bf16; of attention the pairs of tokens that the model needs: what its causal mask and windows leave
----@field mfu_all_pairs number the same with all pairs, as PaLM counts, masked or not
+---@field flops_per_gpu number FLOPs of an iteration, average of the GPUs
+---@field mfu number model FLOPs utilisation, a part of the tensor peak for bf16; attention counts the pairs of tokens that the causal mask and windows leave
+---@field mfu_all_pairs number the same with all pairs, masked or not, as PaLM counts
 ---@field feasible boolean the memory suffices
 ---@field memory tperf.memory
 ---@field breakdown tperf.breakdown
----@field trained_parameters? number where not all are trained: those of the model that are
----@field reason? string of tperf.train, where it does not fit: by how much, and which single change would help
----@field stages? tperf.stage[] of tperf.train: the devices of the pipeline, neighbours that hold the same once
+---@field trained_parameters? number parameters of the model that are trained, if not all
+---@field reason? string of tperf.train, if it does not fit: by how much, and which single change would help
+---@field stages? tperf.stage[] of tperf.train: the devices of the pipeline, equal neighbours listed once
 ---@field layers? tperf.layer_op[] of tperf.train: the ops of the first kind of layer
 ---@field kinds? table[] of tperf.train: { key, count, ops } of every kind of layer
 ---@field first? tperf.layer_op[] of tperf.train: the ops before the first layer
 ---@field last? tperf.layer_op[] of tperf.train: the ops after the last layer
----@field software string the profile of the stack that runs it; "none": the formulas alone
----@field time_without_waste number seconds of an iteration by the formulas alone: kernels and links as timed on their own, no host, no optimizer's step
----@field interval? table with a profile: { low, high } seconds between which nine tenths of the like runs lie
----@field warnings? string[] with a profile: what no run that was compared resembled
----@field least_time? number of tperf.train: seconds that no simulation of its schedule is below
+---@field software string profile of the software stack; "none": the formulas alone
+---@field time_without_waste number seconds of an iteration by the formulas alone: kernels and links as timed on their own, without host and optimizer's step
+---@field interval? table with a profile: { low, high } seconds between which 90 % of comparable runs lie
+---@field warnings? string[] with a profile: in which respects no compared run resembled this one
+---@field least_time? number of tperf.train: a lower bound, in seconds, of every simulation of its schedule
 ---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms = tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
 ---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with its `links`; and the average hop, time
 ---@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
----@field checkpoint_bytes? number of a checkpoint: weights and optimizer state, once for the whole model
+---@field checkpoint_bytes? number size of a checkpoint: weights and optimizer state, once for the whole model
 ---@field straggling? tperf.straggling of tperf.train, if asked for: what unequal GPUs add to its time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
 
 ---The configurations that a search found, best first.
 ---@class tperf.found
 ---@field [integer] tperf.configuration
----@field candidates integer how many there are
----@field feasible integer how many of them fit in memory
----@field evaluated? integer how many were timed, when prune is false
----@field complete boolean false when Ctrl-C ended the search
----@field proven? boolean when simulated: nothing else could be among the best
----@field seconds number that the search took
+---@field candidates integer number of candidates
+---@field feasible integer number that fit in memory
+---@field evaluated? integer number that were timed, if prune is false
+---@field complete boolean false if Ctrl-C ended the search
+---@field proven? boolean if simulated: no other candidate could be among the best
+---@field seconds number duration of the search
 ---@field reason? string why nothing was found
 ---@field model tperf.model
 ---@field system tperf.system
 ---@field gpus integer
 ---@field global_batch integer
 
----What of a run's time is training.
+---How much of a run's time is training.
 ---@class tperf.goodput
 ---@field seconds number of the whole run, expected
----@field low number what one run in twenty takes less than
----@field high number what one run in twenty takes more than
----@field part number of the time that is training: goodput
----@field mtbf? number seconds between failures of all GPUs, on average
+---@field low number 5 % quantile of the seconds
+---@field high number 95 % quantile of the seconds
+---@field part number goodput: the part of the time that is training
+---@field mtbf? number mean seconds between failures of all GPUs
 ---@field failures? number expected
 ---@field checkpoint table { bytes, write, block, load, interval, young, daly, best: seconds, count }
 ---@field lost table seconds: { checkpoints, rework, restarts, waiting }
----@field spare_gpus integer that stand by
+---@field spare_gpus integer on standby
 
 ---Seconds.
 ---@class tperf.latency
@@ -1430,7 +1430,7 @@ function tperf_Report:save(path) end
 ---@field p50 number
 ---@field p90 number
 ---@field p99 number
----@field margin { mean: number?, p50: number?, p90: number?, p99: number? } half of each one's 95 % interval: how far a run of so many requests may be off by chance; absent where requests are too few to tell (50, 100, 500, 5,000)
+---@field margin { mean: number?, p50: number?, p90: number?, p99: number? } half of each one's 95 % confidence interval for a run of so many requests; absent below 50, 100, 500 and 5,000 requests
 
 ---@class tperf.layer_group
 ---@field first integer the group's first layer, from 1
@@ -1440,13 +1440,13 @@ function tperf_Report:save(path) end
 ---@field mamba boolean
 ---@field delta? boolean a gated delta net
 ---@field mlp "dense"|"experts"|"none"
----@field norms integer norms per layer, those inside attention or Mamba not counted
----@field window? integer keys a token sees, at most (nil: all)
----@field chosen? integer tokens that sparse attention chooses, at most
----@field seq? integer tokens of its sequence, where that is not the model's
----@field causal? boolean false: all tokens see each other, whatever the model's others do
+---@field norms integer norms per layer, without those inside attention or Mamba
+---@field window? integer most keys that a token sees (nil: all)
+---@field chosen? integer most tokens that sparse attention selects
+---@field seq? integer tokens of its sequence, if it differs from the model's
+---@field causal? boolean false: no causal mask, regardless of the model's other layers
 ---@field cross? boolean it also attends to the encoder's output
----@field key string equal for groups of equal layers, so that a caller need cost each kind once
+---@field key string the same for groups of equal layers, so that a caller can cost each kind once
 
 ---An op of a layer, for one micro-batch on one GPU.
 ---@class tperf.layer_op
@@ -1458,7 +1458,7 @@ function tperf_Report:save(path) end
 ---@field forward tperf.pass
 ---@field backward tperf.pass
 
----Bytes on a GPU, for a configuration on the one that holds most.
+---Bytes on a GPU; a configuration's are of the fullest GPU.
 ---@class tperf.memory
 ---@field total number
 ---@field peak? table of tperf.train, if simulated: the moment at which the fullest GPU is fullest
@@ -1477,51 +1477,52 @@ local tperf_model = {}
 ---@return tperf.layer_group[]
 function tperf_model:groups() end
 
----The parameters, exactly, by component and by layer group.
+---The exact parameter counts, by component and by layer group.
 ---@return tperf.parameters
 function tperf_model:parameters() end
 
----Model FLOPs per token: 6 N_active + attention, see tperf/describe/model/flops.lua for the conventions.
----@param options table? seq (tokens; the model's), causal (the pairs of tokens that a causal mask leaves; false: all; the model's), backward (true), convention ("palm": N counts all active parameters; "matmul": not the tables that are only looked up)
+---Model FLOPs per token: 6 N_active + attention; tperf/describe/model/flops.lua has the conventions.
+---@param options table? seq (tokens; default: the model's), causal (true: count only the pairs of tokens that a causal mask leaves; false: all; default: the model's), backward (default true), convention ("palm", the default: N counts all active parameters; "matmul": without tables that are only looked up)
 ---@return table flops total, parameters, attention, scan: FLOP per token
 function tperf_model:flops_per_token(options) end
 
 ---@class tperf.parameters
----@field total integer parameters, multi-token prediction modules left out
----@field active integer parameters one token meets: all but the experts it is not routed to, both tables included
+---@field total integer parameters, without multi-token prediction modules
+---@field active integer parameters that one token uses: all except the experts it is not routed to, with both tables
 ---@field embedding integer the input table
----@field head integer the output table; 0 when tied to the input table
+---@field head integer the output table; 0 if tied to the input table
 ---@field components table<string, integer> the parts of total: attention, mlp, experts, router, norms, …
----@field active_experts integer the part of components.experts that one token meets
+---@field active_experts integer the part of components.experts that one token uses
 ---@field groups table[] as model:groups(), each with `layer` (components of one layer), `layer_total`, `layer_active`, `total` and `active`
----@field mtp integer own parameters of all multi-token prediction modules
+---@field mtp integer parameters of all multi-token prediction modules, without shared tables
 
 ---One pass of an op on one GPU.
 ---@class tperf.pass
 ---@field tensor_flops number
 ---@field vector_flops number
----@field equivalent_flops number with vector work times tensor peak / vector peak, as the published solver reports it
----@field bytes number through the HBM
+---@field equivalent_flops number tensor FLOPs plus vector FLOPs times tensor peak / vector peak, as the published solver reports it
+---@field bytes number HBM traffic
 ---@field comms tperf.comm[]
----@field time number seconds, the sum of the following
----@field compute_time number
----@field exposed_memory_time number
----@field comm_time number
+---@field time number seconds, the sum of the next three
+---@field compute_time number seconds
+---@field exposed_memory_time number seconds of HBM traffic that compute does not hide
+---@field comm_time number seconds
 
+---The result of a simulation.
 ---@class tperf.served
 ---@field throughput number output tokens a second, from the first arrival to the last token
 ---@field requests_per_second number
----@field ttft? tperf.latency from arrival to the first token; absent, as the next two, when there is none
----@field tpot? tperf.latency from the first token to the last, by the tokens between, for answers of two and more
+---@field ttft? tperf.latency from arrival to the first token; absent without any, as are the next two
+---@field tpot? tperf.latency mean time per output token after the first, of requests with two and more
 ---@field e2e? tperf.latency from arrival to the last token
 ---@field goodput? number requests a second that keep all limits of slo
 ---@field attainment? number part of all requests that keep them
 ---@field slo_met? boolean whether attainment is at least slo.quantile
----@field utilization number part of the time that engines are in a step (of the pool that decodes)
----@field concurrency number requests in the system, on average
----@field saturated boolean more came than could be served: waits depend on how long the load lasts
+---@field utilization number part of the time that engines are in a step (of the decode pool)
+---@field concurrency number mean requests in the system
+---@field saturated boolean requests arrive faster than they are served: waits grow with the length of the load
 ---@field preemptions integer
----@field cache_hits number part of prompt tokens found in the prefix cache
+---@field cache_hits number part of the prompt tokens found in the prefix cache
 ---@field duration number seconds, from the first arrival to the last token
 ---@field finished integer
 ---@field rejected integer
@@ -1529,70 +1530,72 @@ function tperf_model:flops_per_token(options) end
 ---@field prompt_tokens integer of finished requests
 ---@field output_tokens integer
 ---@field cached_tokens integer
----@field scheduled_tokens integer recomputed ones and drafts included
----@field num_blocks? integer of the KV cache of a rank, as given or predicted; of the pool that decodes
+---@field scheduled_tokens integer with recomputed tokens and drafts
+---@field num_blocks? integer blocks of a rank's KV cache, given or predicted; of the decode pool
 ---@field gpus integer
----@field memory? { weights: number, buffers: number, cache: number, capacity: number } bytes on a GPU: buffers of the largest step, all blocks of the cache and states, and all that CUDA sees; of the pool that decodes
+---@field memory? { weights: number, buffers: number, cache: number, capacity: number } bytes on a GPU: buffers of the largest step, all blocks of the cache and states, and all memory that CUDA sees; of the decode pool
 ---@field throughput_per_gpu? number output tokens a second
----@field cost? { generated: number, total: number } dollars per million tokens generated, and per million of prompts and answers: all GPUs, from the first arrival to the last token; with gpu_hour or a system that has a price
----@field energy_per_token? number joules of a generated token: the power limit of all GPUs while they are in a step
----@field interval? { low: number, high: number } seconds: the mean TPOT that nine tenths of the engine's runs would have had, by how far runs lay from predictions of fits that had not seen them; as training's
----@field pools? table with prefill and decode: of each { gpus, replicas, num_blocks, utilization }, transfer = { latency, per_token } in seconds, matched = the ratio of the utilizations, at which many times the engines of the prefill pool are as busy as those of the other
+---@field cost? { generated: number, total: number } dollars per million output tokens, and per million of prompts and outputs: all GPUs, from the first arrival to the last token; needs gpu_hour or a system with a price
+---@field energy_per_token? number joules per output token: the power limit of all GPUs while they are in a step
+---@field interval? { low: number, high: number } seconds: the mean TPOT in 90 % of the engine's runs, from the held-out errors of its fit; like training's interval
+---@field pools? table with prefill and decode: of each { gpus, replicas, num_blocks, utilization }, transfer = { latency, per_token } in seconds, matched = the ratio of the utilizations: by how much the prefill pool's number of engines would have to grow for both to be equally busy
 ---@field requests? tperf.served_request[] with keep
 ---@field steps? tperf.served_step[] with keep = "steps"
 
+---A request of a simulation (if requests are kept).
 ---@class tperf.served_request
----@field status string "finished" or "rejected": a prompt of max_model_len or more, or one that no empty cache can hold
+---@field status string "finished" or "rejected": its prompt reaches max_model_len, or an empty cache cannot hold it
 ---@field arrival number seconds
----@field first_scheduled? number start of the first step that computes it; absent, as the next three, when rejected
----@field first_token? number end of the step that gave it
----@field last_token? number
----@field longest_gap? number between two steps that gave tokens
----@field tokens integer of the answer
+---@field first_scheduled? number start of the first step that computes it; absent if rejected, as are the next three
+---@field first_token? number end of the step that generated it
+---@field last_token? number end of the step that generated it
+---@field longest_gap? number longest time between two steps that generated tokens of it
+---@field tokens integer output tokens
 ---@field preemptions integer
----@field cached_tokens integer of the prompt, found in the prefix cache at first admission
----@field steps integer that computed tokens of it
+---@field cached_tokens integer tokens of the prompt found in the prefix cache at first admission
+---@field steps integer steps that computed tokens of it
 
+---A step of an engine (if steps are kept).
 ---@class tperf.served_step
 ---@field start number seconds
----@field duration number 0 for one that only preempted
+---@field duration number seconds; 0 if it only preempted
 ---@field replica integer
----@field running integer requests, once the step is scheduled
----@field waiting integer
+---@field running integer running requests, once the step is scheduled
+---@field waiting integer waiting requests
 ---@field prefills integer requests that prefill
 ---@field decodes integer requests that decode
 ---@field prefill_tokens integer
----@field decode_tokens integer drafts included
+---@field decode_tokens integer with drafts
 ---@field decode_context integer keys that decodes read
 ---@field prefill_pairs integer pairs of a query and a key in prefills
 ---@field preempted integer
----@field free_blocks? integer absent where blocks have no limit
+---@field free_blocks? integer absent if blocks are unlimited
 
 ---Neighbouring devices of a pipeline that hold the same.
 ---@class tperf.stage
 ---@field device integer the first of them
----@field layers integer on one of them
----@field repeats integer how many there are
----@field in_flight number most micro-batches whose activations one keeps
+---@field layers integer on each of them
+---@field repeats integer number of devices
+---@field in_flight number most micro-batches whose activations a device keeps at once
 ---@field first boolean has the embedding
 ---@field last boolean has the head
 ---@field memory tperf.memory
 
----What unequal GPUs cost a step.
+---The cost of unequal GPUs to a step.
 ---@class tperf.straggling
----@field deviation number of a GPU's time, a part of the mean
+---@field deviation number standard deviation of a GPU's time, a part of the mean
 ---@field screened? number GPUs slower by more than this part do not run
----@field slowest number how many times as long as the mean the slowest of all GPUs takes, expected
----@field seconds number of an iteration, expected
----@field low number seconds that nineteen in twenty clusters lose more than
----@field high number seconds that nineteen in twenty clusters lose less than
+---@field slowest number expected time of the slowest of all GPUs, as a multiple of the mean
+---@field seconds number lost in an iteration, expected
+---@field low number 5 % quantile of these seconds over clusters
+---@field high number 95 % quantile of these seconds over clusters
 
 ---A checked description; fields are those of tperf.system { … }
 ---@class tperf.system
 local tperf_system = {}
 
----What the efficiencies rest on: "measured", curves fitted to kernels timed on this GPU; "borrowed", curves fitted to
----those of a GPU of the same chip or generation; "datasheet", peaks of the vendor's and assumed parts of them.
+---The basis of the efficiencies: "measured", curves fitted to kernels timed on this GPU; "borrowed", curves fitted to
+---a GPU of the same chip or generation; "datasheet", the vendor's peaks and assumed efficiencies.
 ---@return "measured"|"borrowed"|"datasheet"
 ---@return string? base  the system whose curves are borrowed
 function tperf_system:calibration() end
@@ -1692,21 +1695,21 @@ function tperf_timeline:save(path, options) end
 ---@field version string
 local tperf = {}
 
----An architecture of one's own.
+---Defines a custom architecture.
 ---@class tperf.architecture.functions
 ---@overload fun(given: tperf.architecture.request): table
 tperf.architecture = {}
 
----Whether a value is what tperf.architecture returned.
+---Whether a value was made by tperf.architecture.
 ---@param value any
 function tperf.architecture.is(value) end
 
----What a model is made of, in order.
+---The blocks of a model, in order.
 ---@param model table
----@param rules table? the default rules' when absent
----@param apart boolean? modules of multi-token prediction are layers of their own, behind all others
----@param t table? what of it is trained, see tperf/describe/tuning.lua; all
----@return table parts  { groups = the runs of equal layers of model:groups(), each with `blocks` (those of equal `key` are equal), first = the blocks before the first layer, last = those after the last one }
+---@param rules table? (default: the default rules)
+---@param apart boolean? true: modules of multi-token prediction become separate layers after all others
+---@param t table? what is trained, see tperf/describe/tuning.lua (default: everything)
+---@return table parts  { groups = the runs of equal layers of model:groups(), each with `blocks` (the same for the same `key`), first = the blocks before the first layer, last = those after the last one }
 function tperf.architecture.of(model, rules, apart, t) end
 
 ---Parses a script's arguments. Prints help or an error message and exits where there is reason to.
@@ -1718,62 +1721,62 @@ tperf.args = {}
 ---@param list any
 function tperf.args.set(list) end
 
----A block of one's own: a function from the model and one GPU's share to a list of ops.
+---Defines a block: a function from the model and one GPU's share to a list of ops.
 ---@class tperf.block.functions
 ---@overload fun(name: string, build: fun(model: table, share: table): table)
 tperf.block = {}
 
----Whether a value is what tperf.block returned.
+---Whether a value was made by tperf.block.
 ---@param value any
 function tperf.block.is(value) end
 
----Fits a system's curves to measurements. A third of them is held back from each fit and tells its error.
+---Fits a system's curves to measurements. A third of them is held back from each fit and gives its error.
 ---@param given tperf.calibrate.request
 ---@return table result { system, fits = { { curve, values, undetermined, fitted, held, points } … }, left_out = { { file, reason, rows } … } }
 function tperf.calibrate(given) end
 
----Seconds that a collective takes.
+---The seconds that a collective takes.
 ---@param given tperf.collective.request
 ---@return number seconds
 function tperf.collective(given) end
 
----What a training run takes with a configuration.
+---The cost of a training run with a configuration.
 ---@param c table a configuration, or a sweep's row: gpus and tokens_per_second
 ---@param given tperf.cost.request
----@return table cost  { tokens, seconds, days, gpu_hours, dollars, energy (J), co2 (kg) }: dollars, energy and CO2 only when price, power and carbon are known; empty for a row without a configuration, so that its fields are gaps. GPUs that the placement leaves idle, and spare ones, are paid for, but draw no power. With failures also goodput, a part; failures; mtbf (of the cluster); checkpoint { bytes, write, block, load, interval, young, daly, best, count }; lost { checkpoints, rework, restarts, waiting } seconds; straggling. low, high: nine tenths of runs lie between them
+---@return table cost  { tokens, seconds, days, gpu_hours, dollars, energy (J), co2 (kg) }: dollars, energy and CO2 only if price, power and carbon are known; empty for a row without a configuration, so that its fields are gaps. GPUs that the placement leaves idle and spare GPUs are paid for, but draw no power. With failures also goodput (a part of the time); failures; mtbf (of the cluster); checkpoint { bytes, write, block, load, interval, young, daly, best, count }; lost { checkpoints, rework, restarts, waiting } in seconds; straggling. low, high: the same records at the ends of the interval that holds 90 % of runs
 function tperf.cost(c, given) end
 
----The smallest number of GPUs that holds a model, and the fastest way on it: within a fast domain any number, beyond
----it whole domains.
----@param given table for training: the arguments of tperf.search without gpus. What is left open is tried: strategies tensor and context, ZeRO stages 1 to 3, no and full recomputation, every size of the axes; micro_batch is 1, and global_batch as many sequences as GPUs, so that pipelines are full. For serving: those of tperf.search_inference (prompt, generate …) without gpus; batch is 1 unless given
----@return table answer  { gpus, configuration, before = { gpus, reason }: the next smaller number that was tried, and why it is too few (nil where one GPU does) }
+---The smallest number of GPUs on which a model fits, and the fastest configuration on it. Within a fast domain every
+---number is tried, beyond it whole domains.
+---@param given table for training: the arguments of tperf.search without gpus. What is left open is tried: strategies tensor and context, ZeRO stages 1 to 3, no and full recomputation, every size of the axes; micro_batch is 1, and global_batch has as many sequences as GPUs, so that pipelines are full. For serving: the arguments of tperf.search_inference (prompt, generate …) without gpus; batch is 1 by default
+---@return table answer  { gpus, configuration, before = { gpus, reason }: the next smaller number that was tried, and why it is too few (nil if one GPU suffices) }
 function tperf.fewest(given) end
 
----Every combination of the values of some arguments.
+---Every combination of the values of several arguments.
 ---@param given table<string, any[]>
 function tperf.grid(given) end
 
 tperf.import = {}
 
----What tperf.train (or tperf.infer, for servers) takes to predict a launch.
+---The arguments of tperf.train (or tperf.infer, for servers) that predict a launch.
 ---@param launch table of tperf.import.launch
----@param given table? { model = one in place of the file's, vocab =, micro_batch =, global_batch =, seq = }
+---@param given table? { model = in place of the file's, vocab =, micro_batch =, global_batch =, seq = }
 ---@return table arguments
----@return string[] left_out  what of the launch the prediction does not have
+---@return string[] left_out  what of the launch the prediction does not cover
 function tperf.import.arguments(launch, given) end
 
----Reads a launch file, and the files beside it that it needs. docs/recipes.md.
+---Reads a launch file and the files beside it that it needs. docs/recipes.md.
 ---@param arguments tperf.import.launch.request
----@return table launch  the reading: for training gpus, tp, pp, vp (chunks of a device), cp, ep, etp, dp, micro_batch, microbatches, global_batch, seq, zero, sequence_parallel, recompute, precision, overlap, model or model_name; for serving gpus, tp, pp, dp, attention_tp, attention_dp, ep, etp, max_batch, max_tokens or chunk, seq_max, kv_dtype …, or a block for each role. Beside it stack, version, kind, and what was read: understood (a list of { option, value, concept, place }), ignored and unknown (lists of { option, value, place }), refused (of the unknown those whose names say that they may matter), assumed (texts)
+---@return table launch  for training gpus, tp, pp, vp (chunks per device), cp, ep, etp, dp, micro_batch, microbatches, global_batch, seq, zero, sequence_parallel, recompute, precision, overlap, model or model_name; for serving gpus, tp, pp, dp, attention_tp, attention_dp, ep, etp, max_batch, max_tokens or chunk, seq_max, kv_dtype …, or a table for each role. Also stack, version, kind, and what was read: understood (a list of { option, value, concept, place }), ignored and unknown (lists of { option, value, place }), refused (the unknown options whose names suggest that they matter), assumed (texts)
 function tperf.import.launch(arguments) end
 
----How one way of serving a model answers, statically: one batch that starts at once, or one that is always full
----(steady); no arrivals and no queue, which tperf.serve simulates. Times in seconds, sizes in bytes.
+---The latency, throughput, memory and cost of one way to serve a model, for a static batch that starts at once, or one
+---that is always full (steady); tperf.serve simulates arrivals and queues. Times in seconds, sizes in bytes.
 ---@param given tperf.infer.request
----@return table record ttft, tpot, latency    to the first token of prefill_batch prompts; of each further token, on average (nil without); of all tokens of a request steady                 { tpot, latency, interruptions } of a batch that is always full, where decode steps wait for the prompts of requests that take the place of others; interruptions: how long in all. Prompts have steps of their own: an engine that mixes them with decodes is between tpot and steady.tpot first_step, last_step  the first and the last decode step tokens_per_second      generated by all replicas, prompts included in the time; _per_gpu; total_ with prompts' tokens; prefill_ and decode_ of each phase on its own memory                 of the fullest GPU: { weights, cache, buffers, total, capacity }; max_batch cache_sequence         the cache of one sequence, on one GPU of each stage prefill, decode        { time, compute, memory, tensor_comm, pipeline_comm, wait } of one prefill, of all steps cost                   dollars per million tokens { input, output, total, generated }; energy_per_token (J) ops                    { phase, part, layers, block, name, time, compute_time, exposed_memory_time, comm_time, flops, bytes, intensity, bound, weight_bytes } of one layer or end, averaged over steps
+---@return table record ttft, tpot, latency    time to the first token of prefill_batch prompts; mean time of each further token (nil without any); time of all tokens of a request steady                 { tpot, latency, interruptions } of a batch that is always full, where decode steps wait for the prompts of requests that replace others; interruptions: their total seconds. Prompts run in steps of their own: an engine that mixes them with decodes lies between tpot and steady.tpot first_step, last_step  seconds of the first and the last decode step tokens_per_second      output tokens of all replicas, over the time of prompts and steps; _per_gpu; total_ counts prompts' tokens, too; prefill_ and decode_ are those of each phase by itself memory                 of the fullest GPU: { weights, cache, buffers, total, capacity }; max_batch cache_sequence         the cache of one sequence, on one GPU of each stage prefill, decode        { time, compute, memory, tensor_comm, pipeline_comm, wait } of one prefill, of all steps cost                   dollars per million tokens { input, output, total, generated }; energy_per_token (J) ops                    { phase, part, layers, block, name, time, compute_time, exposed_memory_time, comm_time, flops, bytes, intensity, bound, weight_bytes } of one layer or end, averaged over steps
 function tperf.infer(given) end
 
----The ops of one layer for one micro-batch on one GPU, in order. Bytes and FLOPs are counts, times are seconds.
+---The ops of one layer for one micro-batch on one GPU, in order. Bytes and FLOPs are counts; times are in seconds.
 ---@param given tperf.layer.request
 ---@return tperf.layer_op[] ops
 function tperf.layer(given) end
@@ -1784,39 +1787,39 @@ function tperf.layer(given) end
 ---@param n integer
 function tperf.linspace(a, b, n) end
 
----Latency against load: a run for each rate, drawing the same requests.
+---Latency against load: one run for each rate, all drawing the same requests.
 ---@param given tperf.load_curve.request
----@return table[] rows  { rate, served = tperf.serve's answer }
+---@return table[] rows  { rate, served = tperf.serve's result }
 function tperf.load_curve(given) end
 
----n values from a to b, each the same factor from the last.
+---n values from a to b, both included, with a constant ratio between neighbours.
 ---@param a number
 ---@param b number
 ---@param n integer
 function tperf.logspace(a, b, n) end
 
 ---A model: models/NAME.yaml, a file of that format, a Hugging Face config.json, or a table of the same fields.
----model:with { … } is a changed copy; model:groups(), model:parameters() and model:flops_per_token() tell more.
+---model:with { … } returns a changed copy; see also model:groups(), model:parameters() and model:flops_per_token().
 ---@param value string|table
 ---@return tperf.model
 function tperf.model(value) end
 
 tperf.op = {}
 
----An activation of `elements` results: kind ("gelu", "silu", "relu", "relu2", "quick_gelu", "tanh"); gated: times a
----second input, as SwiGLU does (arXiv 2002.05202), in one kernel. Saved: the inputs; kept_element: bytes of each
----where they are kept in fewer, which the kernel writes further and the backward pass reads.
+---An activation with `elements` results: kind ("gelu", "silu", "relu", "relu2", "quick_gelu", "tanh"); gated: times a
+---second input, as in SwiGLU (arXiv 2002.05202), in one kernel. Saved: the inputs; kept_element: bytes per input if
+---they are kept in fewer, in an extra copy that the kernel writes and the backward pass reads.
 ---@param o any
 function tperf.op.activation(o) end
 
----Attention's products as kernels of their own; like flash_attention, and keep_scores, recomputed, matrix_dtype,
----kv_heads (that are gathered, and then repeated for every head).
+---Attention's products as separate kernels: fields of flash_attention, and keep_scores, recomputed, matrix_dtype,
+---kv_heads (they are gathered, then repeated for every head).
 function tperf.op.attend() end
 
----Fused attention over the pairs that see each other: batch, heads, head_dim, queries and keys (or seq for both);
+---Fused attention over the visible pairs: batch, heads, head_dim, queries and keys (or seq for both);
 ---kv_heads (heads), value_dim (head_dim), causal, window, seen, dropout, sinks, values_in_keys, kv_dtype, shards
----(queries are an even share of so many times more), gather: the axis over which keys and values are gathered.
---- ring   true: they pass from GPU to GPU beside the kernels instead
+---(the queries are one of so many equal parts), gather: the axis over which keys and values are gathered.
+--- ring   true: they pass from GPU to GPU instead, overlapped with the kernels
 ---@param o tperf.op.attention.request
 function tperf.op.attention(o) end
 
@@ -1824,15 +1827,14 @@ function tperf.op.attention(o) end
 ---@param o any
 function tperf.op.bias(o) end
 
----A collective alone, and in the backward pass its counterpart: kind, axis, bytes (see tperf.collective), share.
+---A collective, with its counterpart in the backward pass: kind, axis, bytes (see tperf.collective), share.
 ---@param o any
 function tperf.op.collective(o) end
 
----Cross-entropy of `tokens` rows of logits, of which this GPU has `vocab`; row_sum: the axis over which a row is
----spread.
+---Cross-entropy of `tokens` rows with `vocab` logits each on this GPU; row_sum: the axis over which a row is sharded.
 function tperf.op.cross_entropy() end
 
----Raw counts.
+---An op with counts given directly.
 ---@param o tperf.op.custom.request
 function tperf.op.custom(o) end
 
@@ -1840,42 +1842,43 @@ function tperf.op.custom(o) end
 ---@param o any
 function tperf.op.dropout(o) end
 
----A pass over elements: elements, forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes (each
----per element, as input_bytes and repeated_bytes), parameters, parameter_grad, recomputed, fused, eager.
+---An elementwise pass: elements, forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes,
+---input_bytes, repeated_bytes (each per element), parameters, parameter_grad, recomputed, fused, eager.
 function tperf.op.elementwise() end
 
----Looks tokens rows of width up in a table with `rows` rows on this GPU; tied, weight_dtype; reduce_scatter or
----all_reduce: the axis over which the table is cut.
+---Looks up `tokens` rows of `width` in a table with `rows` rows on this GPU; tied, weight_dtype; reduce_scatter or
+---all_reduce: the axis over which the table is sharded.
 function tperf.op.embedding() end
 
----Fused attention: batch, heads, queries, keys, head_dim; gather: keys' and values' axis; grad_reads_gathered.
+---Fused attention: batch, heads, queries, keys, head_dim; gather: axis of keys and values; grad_reads_gathered.
 function tperf.op.flash_attention() end
 
----GELU of `elements`, 8 FLOP forward and 13 backward each.
+---GELU of `elements`: 8 FLOP forward and 13 backward per element.
 ---@param o any
 function tperf.op.gelu(o) end
 
----As many products side by side, of `experts` experts of this GPU: tokens counts the rows of all of them, active
----how many experts have rows (all). Otherwise as linear.
+---Parallel products of this GPU's `experts` experts: tokens counts the rows of all of them, active the experts that
+---have rows (all). Other fields as in linear.
 function tperf.op.grouped_linear() end
 
 ---Y = X W + bias: tokens, n_in, n_out, bias, input_kept_elsewhere, tied (W is the embedding), weights_elsewhere,
----weight_dtype, matrix_dtype, chunks, pipelined. Axes: gather (X lies in shards of `shard` tokens),
----reduce_scatter or all_reduce (of Y), input_grad or input_grad_all_reduce (of X's gradient), output_grad (Y's
----gradient is gathered), parameter_grad and bias_grad (over which they are replicated). overlap: of the backward
----pass, gathering X and reducing its gradient run beside the products.
+---weight_dtype, matrix_dtype, chunks, pipelined. Axes: gather (X is sharded, `shard` tokens per GPU), reduce_scatter
+---or all_reduce (of Y), input_grad or input_grad_all_reduce (of X's gradient), output_grad (Y's gradient is gathered),
+---parameter_grad and bias_grad (weights and bias are replicated). overlap: the backward pass overlaps gathering X and
+---reducing its gradient with the products.
 function tperf.op.linear() end
 
----Layer norm: tokens, width; root_mean_square; parameters (2 width, width of a root-mean-square norm);
----input_kept_elsewhere; gather: the axis over which the result is gathered (gathered_tokens when the shards do not add
----up); statistics: that over which a row is spread; parameter_grad: that over which scale and shift are replicated.
+---Layer norm: tokens, width; root_mean_square; parameters (2 width; width if root_mean_square); input_kept_elsewhere;
+---gather: the axis over which the result is gathered (gathered_tokens if the shards do not add up); statistics: the
+---axis over which a row is sharded; parameter_grad: the axis that replicates scale and shift.
 function tperf.op.norm() end
 
----Adds a branch to the stream; dropout: of the branch first, in the same kernel, its mask kept; fused: in the norm's.
+---Adds a branch to the stream; dropout: of the branch, in the same kernel, with its mask kept; fused: in the norm's
+---kernel.
 ---@param o any
 function tperf.op.residual(o) end
 
----Rotates pairs of features by the position (arXiv 2104.09864): two products and a sum an element; nothing saved.
+---Rotates pairs of features by position (arXiv 2104.09864): two products and a sum per element; nothing saved.
 ---@param o any
 function tperf.op.rotary(o) end
 
@@ -1883,18 +1886,18 @@ function tperf.op.rotary(o) end
 ---parameter_grad: the axis over which the weights are replicated.
 function tperf.op.router() end
 
----The scan of Mamba-2: batch, seq, heads, head_dim, state, groups (1), chunk (256); step: one token from a state that
----is kept, in place of a sequence.
+---The scan of Mamba-2: batch, seq, heads, head_dim, state, groups (1), chunk (256); step: true for one token that
+---updates a kept state instead of a sequence.
 function tperf.op.scan() end
 
----Attention's products as kernels of their own; like flash_attention, and keep_scores, recomputed, matrix_dtype,
----kv_heads (that are gathered, and then repeated for every head).
+---Attention's products as separate kernels: fields of flash_attention, and keep_scores, recomputed, matrix_dtype,
+---kv_heads (they are gathered, then repeated for every head).
 function tperf.op.scores() end
 
----Softmax as a kernel of its own: rows, width, keep_output, recomputed; row_sum: the axis over which a row is spread.
+---Softmax as a separate kernel: rows, width, keep_output, recomputed; row_sum: the axis over which a row is sharded.
 function tperf.op.softmax() end
 
----The same on a grid by SUMMA: tokens, n_in, n_out, n_in_columns, n_in_rows, columns =, rows = axes.
+---The product on a grid by SUMMA: tokens, n_in, n_out, n_in_columns, n_in_rows, columns =, rows = axes.
 function tperf.op.summa() end
 
 ---Attention's two products by SUMMA: batch, heads, queries, queries_rows, queries_columns,
@@ -2020,11 +2023,11 @@ function tperf.report.html(rows, wanted, options) end
 ---@return string
 function tperf.report.json(rows, wanted, options) end
 
----The launch of a configuration: a shell script, a TOML, a YAML or a Python recipe, with comments for what tperf
----assumed and the stack cannot be told. What the stack cannot do is an error that names the axis.
+---The launch of a configuration: a shell script, TOML, YAML or a Python recipe, with comments for tperf's assumptions
+---that the stack has no option for. Raises an error that names the axis if the stack cannot run the configuration.
 ---@param configuration table of tperf.search, tperf.train or tperf.infer
 ---@param stack string megatron, megatron-bridge, torchtitan, deepspeed, nanotron; vllm, sglang, tensorrt-llm
----@param options table? model: its name, path or object, for the arguments that describe it; seq: tokens of a sequence (else the configuration's); question: the arguments that found it, for what it does not hold itself (optimizer, gradients, peft, pipeline_layout …); of servers max_tokens, seq_max, kv_dtype, weight_dtype, memory_utilization (of vLLM; 0.9), prefix_caching and chunked_prefill (true)
+---@param options table? model: its name, path or object, for the arguments that describe it; seq: tokens of a sequence (else the configuration's); question: the arguments that found the configuration, for what it does not contain (optimizer, gradients, peft, pipeline_layout …); for servers max_tokens, seq_max, kv_dtype, weight_dtype, memory_utilization (vLLM; 0.9), prefix_caching and chunked_prefill (true)
 ---@return string text
 function tperf.report.launch(configuration, stack, options) end
 
@@ -2107,7 +2110,8 @@ function tperf.report.text(rows, wanted, options) end
 ---@overload fun(value: tperf.rules.request): table<string, boolean>
 tperf.rules = {}
 
----What each field means: a list of { name =, meaning =, otherwise = }, and the value in each set by its name.
+---The meaning of each field: a list of { name =, meaning =, otherwise = }, and its value in each set under the set's
+---name.
 function tperf.rules.describe() end
 
 ---The names of the sets, in order.
@@ -2117,11 +2121,11 @@ function tperf.rules.names() end
 ---@return string[]
 function tperf.rules.used() end
 
----The largest rate, in requests a second, at which a deployment keeps its limits: a run holds when at least
----slo.quantile of the requests keep all of them and waits do not grow with the run's length. Found by bisection over
----runs that draw the same requests; between two rates that were tried it is taken that one that holds stays so below.
+---The largest rate, in requests a second, at which a deployment keeps its limits: a run holds if at least
+---slo.quantile of the requests keep all of them and waits do not grow with the run's length. Bisects over runs that
+---draw the same requests, on the assumption that every rate below one that holds also holds.
 ---@param given tperf.saturation.request
----@return table result { rate, above = the smallest rate tried that does not hold, served = tperf.serve's answer at rate, runs = simulations made, answer = seconds that a lone request takes, reason = why rate is 0 }
+---@return table result { rate, above = the smallest rate tried that does not hold, served = tperf.serve's result at rate, runs = simulations made, answer = seconds that a lone request takes, reason = why rate is 0 }
 function tperf.saturation(given) end
 
 ---Simulates a schedule.
@@ -2129,15 +2133,15 @@ function tperf.saturation(given) end
 ---@overload fun(arguments: tperf.schedule.request): tperf.timeline
 tperf.schedule = {}
 
----The makespan as a sum of times of one stage, { F=, B=, D=, W=, O=, p2p= }, by the default rules: exact where all
+---The makespan as a sum of times of one stage, { F=, B=, D=, W=, O=, p2p= }, by the default rules. It is exact if all
 ---stages are alike, no input or weight gradient takes longer than a forward, no weight gradient longer than an input
----gradient, and an overlapped pair no less than either half nor more than both. Without a coefficient for p2p only
----where p2p is 0. Nil where there is no such form for the shape.
+---gradient, and an overlapped pair no less than either half nor more than both; without a coefficient for p2p only
+---if p2p is 0. nil: there is no closed form for the shape.
 ---@param arguments tperf.schedule.closed_form.request
 ---@return table|nil
 function tperf.schedule.closed_form(arguments) end
 
----How many stages a schedule has on so many devices when nobody says: two on each where it takes any number.
+---The default number of stages of a schedule: two per device if it takes any number.
 ---@param definition table
 ---@param devices integer
 ---@return integer
@@ -2158,7 +2162,7 @@ function tperf.schedule.define(name, definition) end
 ---@return table
 function tperf.schedule.get(name) end
 
----The most micro-batches of one stage whose activations a device holds at once, or nil where no formula says.
+---The most micro-batches of one stage whose activations a device holds at once; nil if there is no formula.
 ---@param arguments tperf.schedule.in_flight.request
 ---@return integer|nil
 function tperf.schedule.in_flight(arguments) end
@@ -2167,30 +2171,31 @@ function tperf.schedule.in_flight(arguments) end
 ---@return string[]
 function tperf.schedule.names() end
 
----Searches all ways to run a model on a machine.
+---Ranks all ways to train a model on a system.
 ---@param given tperf.search.request
----@return tperf.found|tperf.found[] result  a list of them, systems outermost, when gpus or system is a list
+---@return tperf.found|tperf.found[] result  a list, systems outermost, if gpus or system is a list
 function tperf.search(given) end
 
----The best ways to serve a model on a number of GPUs: every split of them over a strategy's axes, pp and replicas,
----and batches in doublings, the largest that fits, and the largest within the limits.
+---The best ways to serve a model on a number of GPUs. Tries every split of the GPUs over a strategy's axes, pp and
+---replicas, with doublings of the batch, the largest that fits, and the largest within the limits.
 ---@param given tperf.search_inference.request
----@return table records  the best first, as tperf.infer returns them; with pareto       the records that no other beats in both tpot and throughput per GPU candidates, feasible   how many were tried; how many fit and keep the limits reason       why there are none
+---@return table records  as of tperf.infer, best first; with pareto       the Pareto front of tpot and throughput per GPU candidates, feasible   number tried; number that fit and keep the limits reason       why there are none
 function tperf.search_inference(given) end
 
----The deployments that serve a rate within limits, on the fewest GPUs first: sizes of the strategy's axes, ranks that
----share experts, the engine's limits, and as many replicas as the rate needs. What one group of ranks serves is found
----by bisection (tperf.saturation), and their number by simulating them all behind the router.
+---The deployments that serve a rate within limits, fewest GPUs first. Searches the sizes of the strategy's axes, ranks
+---that share experts, the engine's limits, and the number of replicas that the rate needs. The rate of one group of
+---ranks is found by bisection (tperf.saturation), the number of groups by simulating them all behind the router.
 ---@param given tperf.search_serving.request
----@return table deployments  the best first: { strategy, its axes' sizes, pp, attention_dp = ranks of a group, replicas = all ranks, gpus, max_num_seqs, max_num_batched_tokens, saturation_rate = of one group of ranks, served = tperf.serve's answer at the rate }; with candidates  how many were tried pareto      the closed loops that no other beats both in tokens per second and user and per GPU: the same of one group, with concurrency, per_user and per_gpu reason      why there are none
+---@return table deployments  best first: { strategy, its axes' sizes, pp, attention_dp = ranks of a group, replicas = all ranks, gpus, max_num_seqs, max_num_batched_tokens, saturation_rate = of one group of ranks, served = tperf.serve's result at the rate }; with candidates  number tried pareto      the Pareto front of tokens per second per user and per GPU, of closed-loop runs of one group: the same fields with concurrency, per_user and per_gpu reason      why there are none
 function tperf.search_serving(given) end
 
----Simulates requests that go through serving engines: by the rules of vLLM's V1 scheduler, SGLang's or TensorRT-LLM's.
+---Simulates requests through serving engines, by the rules of the scheduler of vLLM (V1), SGLang or TensorRT-LLM.
 ---@param given tperf.serve.request
 ---@return tperf.served result
 function tperf.serve(given) end
 
----What a training stack adds to the formulas: software/NAME.yaml, a file of that format, or a table of its fields.
+---A training stack's deviations from the formulas: software/NAME.yaml, a file of that format, or a table of its
+---fields.
 ---@param value tperf.software.request
 ---@return table profile
 function tperf.software(value) end
@@ -2200,7 +2205,7 @@ tperf.strategy = {}
 ---All strategies, in the order of their definition.
 function tperf.strategy.all() end
 
----Makes a strategy known by its name, so that searches find it.
+---Registers a strategy by its name, so that searches find it.
 ---@param given table as described above
 ---@return table strategy
 function tperf.strategy.define(given) end
@@ -2217,22 +2222,22 @@ function tperf.strategy.names() end
 ---@param value any
 function tperf.strategy.of(value) end
 
----One GPU's share of a layer: what blocks are given.
+---One GPU's share of a layer, the argument of blocks.
 ---@param s table the strategy
 ---@param model table
 ---@param micro_batch integer sequences
 ---@param sizes integer[] of the strategy's axes
----@param rules table a set of rules, as tperf.rules gives it
+---@param rules table a set of rules from tperf.rules
 ---@param options tperf.strategy.share.request
 function tperf.strategy.share(s, model, micro_batch, sizes, rules, options) end
 
----Runs a function over points.
+---Runs a function over many points.
 ---@param given tperf.sweep.request
----@return table[] rows  one per point: each varied argument under its short name (the last part of its path, or `as`), the fields of what run returned (of the best configuration, for a search), and `result`, that itself. A point that is refused, as its sizes divide nothing or do not fit, has feasible = false and a `reason` instead; when all are, that is an error. `rows.units` has the units of varied arguments by name, for tables and plots
+---@return table[] rows  one per point: each varied argument under its short name (the last part of its path, or `as`), the fields of the result (for a search, of the best configuration), and `result` itself. A point that is refused because its sizes do not divide or do not fit has feasible = false and a `reason` instead; if all points are refused, that is an error. `rows.units` has the units of varied arguments by name, for tables and plots
 function tperf.sweep(given) end
 
 ---A machine: systems/NAME.yaml, a file of that format, a config-NAME.json of the published solver, or a table of the
----same fields. system:with { … } is a changed copy.
+---same fields. system:with { … } returns a changed copy.
 ---@param value string|table
 ---@return tperf.system
 function tperf.system(value) end
@@ -2265,16 +2270,16 @@ function tperf.units.parse(text, unit) end
 ---@return string?
 function tperf.units.read(text) end
 
----Predicts every row of a table of measurements that names enough.
+---Predicts every row of a table of measurements that gives enough information.
 ---@param given tperf.validate.request
----@return table result { kind, rows, cases = { { predicted, measured, source, label, system, row } … }, left_out = { { reason, rows } … }, memory = as sources, for peak memory, sources = { { source, rows, median, mean, p90, max, bias } … } }; of serving, whose cases have a metric, an engine, a model and a gpu, metrics = { { metric, group, rows, median, mean, p90, max, bias } … }, group being "all", engine, model and gpu the same by each of them, and others = { { simulator, metric, rows, median, p90, bias, ours } … }, what other simulators are off on the same rows, ours being the same of tperf; with hold_out besides groups = { { stack, group, runs, median, p90, bias, within } … }, within: the part of the runs that lie inside the interval that the fit without them claims for nine tenths, and over_groups = { groups, runs, median, worst, worst_group, within }
+---@return table result { kind, rows, cases = { { predicted, measured, source, label, system, row } … }, left_out = { { reason, rows } … }, memory = as sources, for peak memory, sources = { { source, rows, median, mean, p90, max, bias } … } }; for serving, whose cases have a metric, an engine, a model and a gpu, also metrics = { { metric, group, rows, median, mean, p90, max, bias } … } with group "all", engine, model and gpu (the same, grouped by each), and others = { { simulator, metric, rows, median, p90, bias, ours } … }, other simulators' errors on the same rows, with tperf's in ours; with hold_out also groups = { { stack, group, runs, median, p90, bias, within } … }, within: the part of the runs inside the interval that the fit without them claims for nine tenths, and over_groups = { groups, runs, median, worst, worst_group, within }
 function tperf.validate(given) end
 
----Values that an argument of tperf.sweep takes in turn.
----@param given any[] the values; `as` names the rows' column
+---The values over which tperf.sweep varies an argument.
+---@param given any[] the values; `as` names the column of the rows
 function tperf.vary(given) end
 
----Arguments that vary together: the first values of all, the second values of all …
+---Arguments that vary together: first the first values of all, then the second values, and so on.
 ---@param given table<string, any[]>
 function tperf.zip(given) end
 

@@ -146,7 +146,7 @@ describe("hf", function()
     refuses('"hidden_act" = "sillu" is unknown (did you mean', { hidden_act = '"sillu"' })
     refuses('"layer_types" has 1 entries for 2 layers', { model_type = '"gemma2"', sliding_window = "16",
       layer_types = '["full_attention"]' })
-    refuses('"mlp_only_layers" [1] = 7 is no layer', { model_type = '"qwen3_moe"', num_experts = "8",
+    refuses('"mlp_only_layers" [1] = 7 is not a layer', { model_type = '"qwen3_moe"', num_experts = "8",
       num_experts_per_tok = "2", moe_intermediate_size = "32", mlp_only_layers = "[7]" })
     local nested = '{"model_type": "wrapped",\n"text_config": {"model_type": "llama",\n"num_hidden_layers": 0}}'
     assert.matches('config.json:3:%d+: "num_hidden_layers"', refusal(nested))

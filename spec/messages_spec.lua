@@ -93,7 +93,7 @@ describe("the command line", function()
     program.write(folder .. "/a.csv", "gpu,dtype,m,n,k,time_s\nFOO,bf16,4096,4096,4096,1e-3\n")
     fails("validate a.csv", "a.csv: none of 1 rows can be predicted (1 left out: no system describes the GPU FOO)")
     program.write(folder .. "/b.csv", "gpu,dtype,m,n,k,time_s\n")
-    fails("validate b.csv", "b.csv: there are no rows below the line that names the columns")
+    fails("validate b.csv", "b.csv: there are no rows below the header line")
     fails("validate a.csv --json", "none of 1 rows")
   end)
 

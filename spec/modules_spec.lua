@@ -206,8 +206,8 @@ describe("modules in words", function()
   end
 
   it("are refused where they contradict each other or the model", function()
-    refused({ recompute = "none", recompute_modules = "mlp" }, "'recompute_modules' are of recompute = \"selective\"")
-    refused({ recompute = "full", recompute_modules = "mlp" }, "not of \"full\"")
+    refused({ recompute = "none", recompute_modules = "mlp" }, "'recompute_modules' needs recompute = \"selective\"")
+    refused({ recompute = "full", recompute_modules = "mlp" }, "got \"full\"")
     refused({ recompute_modules = "moe" }, "has moe, but model 'paper' has no experts")
     local op = tperf.op.gelu { elements = 1 }
     local own = tperf.architecture { name = "own", layer = { tperf.block("one", function() return { op } end) } }
@@ -215,11 +215,11 @@ describe("modules in words", function()
     model.architecture = own
     refused({ model = model, recompute_modules = "mlp" }, "the blocks of architecture 'own' do not say")
     refused({ recompute_modules = "mla_up_proj" }, "has no latent attention (mla)")
-    refused({ recompute_modules = { "op", "mlp" } }, "goes with no other")
+    refused({ recompute_modules = { "op", "mlp" } }, "cannot be combined")
     refused({ recompute_modules = "core_atn" }, "did you mean 'core_attn'?")
     refused({ recompute_method = "block" }, "needs 'recompute_num_layers'")
     refused({ recompute = "selective", recompute_method = "block", recompute_num_layers = 1 },
-      "is of recompute = \"full\"")
+      "needs recompute = \"full\"")
     refused({ recompute_layers = 2, recompute_num_layers = 2, recompute = "full" }, "an older name")
   end)
 

@@ -324,7 +324,7 @@ describe("a precision that cannot be", function()
     refuses({ recipe = "fp8-block", name = "bf16" }, nil, "'precision.name' must not be a recipe's, got 'bf16'")
     refuses({ recipe = "fp8-block", first_layers = 2, last_layers = 2 }, nil, "leave none of the model's 4 layers")
     refuses("fp8-block", { strategy = "summa" }, "not for the products of strategy 'summa'")
-    refuses("fp8-block", { model = "gpt3-175b", rules = "subramanian2024" }, "rules 'subramanian2024' know GPT%-3's")
+    refuses("fp8-block", { model = "gpt3-175b", rules = "subramanian2024" }, "rules 'subramanian2024' only know GPT%-3's")
   end)
 
   it("is refused where searches would need two kinds of copies", function()

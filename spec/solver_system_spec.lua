@@ -76,13 +76,13 @@ describe("a systems file of the published solver", function()
     refusal({ flops_units = 1 }, '"flops_units" must be 1e-12, got 1')
     refusal({ summa_nb = 8 }, '"summa_nb" must be 4, got 8 (panels are not of a system here')
     refusal({ nvlink_sise = 4, nvlink_size = "none" },
-      "\"nvlink_sise\" is no field of the solver's systems (did you mean 'nvlink_size'?)")
+      "\"nvlink_sise\" is not a field of the solver's systems (did you mean 'nvlink_size'?)")
     program.write(path, json.encode(fields_of("B200", { hbm_capacity = 1e300 })))
     assert.error_matches(function() tperf.system(path) end, "config%-mine.json:1:1: 'accelerator.hbm.capacity'")
     program.remove(folder)
     assert.error_matches(function() tperf.system { element_size = 2e-9, zeta = 1, [{}] = 1, alpha = 1 } end,
-      'tperf.system: "a table" is no field of the solver')
+      'tperf.system: "a table" is not a field of the solver')
     assert.error_matches(function() tperf.system(fields_of("B200", { zeta = 1, alpha = 1 })) end,
-      'tperf.system: "alpha" is no field of the solver')
+      'tperf.system: "alpha" is not a field of the solver')
   end)
 end)

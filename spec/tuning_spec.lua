@@ -275,7 +275,7 @@ describe("the command line", function()
     local refused = program.shell(TRAIN .. "--packing 0")
     assert.match("%-%-packing: documents have at least 1 token", refused.err)
     refused = program.shell(TRAIN .. "--freeze vision")
-    assert.match("no part of the model", refused.err)
+    assert.match("which the model does not have", refused.err)
   end)
 end)
 

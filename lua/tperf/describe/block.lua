@@ -1,15 +1,15 @@
 --- tperf.block: a named part of a layer: a function from the model and one GPU's share to a list of ops.
 --   tperf.block("mlp", function(model, share) return { op.linear { … }, … } end)
--- The share holds micro_batch, seq, tokens (their product), the size of each axis of the strategy by its name
--- (share.tp), rules, what strategy.share documents (share.group, share.mode …), and the strategy's cuts as methods
--- (tperf/describe/strategy/init.lua lists them), with which one block serves every strategy, training and inference.
+-- The share holds micro_batch, seq, tokens (their product), the size of each of the strategy's axes by name (share.tp),
+-- rules, the fields that strategy.share documents (share.group, share.mode …), and the strategy's cuts as methods
+-- (listed in tperf/describe/strategy/init.lua), so one block serves every strategy, training and inference.
 local check = require "tperf.base.check"
 local is_op = require "tperf.core".op.is
 
 local block = {}
 local metatable = { __index = block }
 
---- A block of one's own: a function from the model and one GPU's share to a list of ops.
+--- Defines a block: a function from the model and one GPU's share to a list of ops.
 ---@param name string
 ---@param build fun(model: table, share: table): table  a list of ops
 local function new(name, build)
@@ -18,12 +18,12 @@ local function new(name, build)
   return setmetatable({ name = name, build = build }, metatable)
 end
 
---- The block's ops for a share, with `name`.
+--- The block's ops for a share, as a list with the block's `name`.
 function block:ops(model, share)
   share.block = self.name -- for messages
   local ops = self.build(model, share)
   if type(ops) ~= "table" then check.fail("block '%s' returned %s, not a list of ops", self.name, check.show(ops)) end
-  local list = { name = self.name } -- a copy: nothing changes it any more
+  local list = { name = self.name } -- a copy, which is never changed again
   for key, one in next, ops do
     if math.type(key) == "integer" and is_op(one) then
       list[key] = one
@@ -35,7 +35,7 @@ function block:ops(model, share)
   return list
 end
 
---- Whether a value is what tperf.block returned.
+--- Whether a value was made by tperf.block.
 function block.is(value)
   return getmetatable(value) == metatable
 end

@@ -1,5 +1,5 @@
---- Copies of models with a few fields changed, each made once: what is known of a copy, such as its parameters and its
---- layouts, is then known when a question changes the same again.
+--- Copies of models with a few fields changed, made once each, so that cached results of a copy (its parameters, its
+--- layouts) are found again when a question repeats the change.
 local model = require "tperf.describe.model"
 local same = require "tperf.core".resource.same
 
@@ -12,8 +12,8 @@ local function copy_of(value)
   return copy
 end
 
---- What m:with(changes) returns.
----@param m table        a model that nobody has changed in place
+--- Returns m:with(changes), from the cache if the changes are the same as last time.
+---@param m table        a model that was not changed in place
 ---@param changes table
 return function(m, changes)
   local known = last[m]

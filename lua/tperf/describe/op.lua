@@ -1,62 +1,62 @@
 --- tperf.op: constructors of ops, the kernels that blocks are made of. Each takes one table and returns the
--- counts of one kernel, forward and backward (include/tperf/op.h has the formulas). Sizes are what one GPU
--- sees; an axis ("tp" …) names the collectives that go with the kernel. The fields, which mean the same in all:
+-- counts of one kernel, forward and backward (include/tperf/op.h has the formulas). Sizes are per GPU; an axis
+-- ("tp" …) names the collectives that go with the kernel. Fields have the same meaning in all constructors:
 --  name                  of the op, in tables and messages
---  dtype                 of its elements, and whose peak applies ("bf16")
---  weight_dtype, kv_dtype   of weights, of cached keys and values, where they differ
---  matrix_dtype          in which the matrix units multiply, where it differs
+--  dtype                 of its elements; selects the peak ("bf16")
+--  weight_dtype, kv_dtype   weight_dtype: of weights, kv_dtype: of cached keys and values (dtype)
+--  matrix_dtype          of the matrix units' products (dtype)
 --  tokens, rows          rows that this GPU works on
---  n_in, n_out, width    features of a row: in, out
---  elements, batch       how many numbers; samples
---  bias                  true: the product adds one
+--  n_in, n_out, width    features of a row; n_in: of the input, n_out: of the output
+--  elements, batch       number of elements; batch: of samples
+--  bias                  true: the product adds a bias
 --  input_kept_elsewhere  true: another op keeps the same input
 --  tied                  true: the weights are the embedding's
---  weights_elsewhere     true: another op of this GPU has them
---  shard, output_shard   rows of X on each GPU of the axis `gather`, of Y's gradient on one of `output_grad` (all)
+--  weights_elsewhere     true: another op of this GPU holds the weights
+--  shard, output_shard   rows of X per GPU of `gather`; output_shard: of Y's gradient per GPU of `output_grad` (all)
 --  gather                axis over which X, or keys and values, or a norm's result, are gathered
 --  reduce_scatter, all_reduce         axis over which Y is summed
---  input_grad, input_grad_all_reduce  axis over which X's gradient is summed: scattered, or whole
+--  input_grad, input_grad_all_reduce  axis over which X's gradient is reduce-scattered; all_reduce: summed whole
 --  output_grad           axis over which Y's gradient is gathered
---  overlap               true: in the backward pass, gathering X and reducing its gradient run beside the products
---  chunks, pipelined     of rows, beside X's gather and Y's reduction; true: as TransformerEngine has it
+--  overlap               true: the backward pass overlaps gathering X and reducing its gradient with the products
+--  chunks, pipelined     chunks of rows, overlapped with gather and reduction; pipelined: as in TransformerEngine
 --  parameter_grad, bias_grad          axis over which weights, or a bias, are replicated
 --  experts               of this GPU; of a router: of the layer
 --  active                experts that have any rows (all)
---  top_k                 experts a token goes to
+--  top_k                 experts per token
 --  n_in_columns, n_in_rows   n_in over the columns and the rows of the grid
 --  columns               axis of the grid's columns
---  heads, kv_heads       heads of queries; of keys and values (heads)
---  queries, keys, seq    rows of queries, of keys; seq for both
---  head_dim, value_dim   sizes of a key and of a value (head_dim)
+--  heads, kv_heads       heads of queries; kv_heads: of keys and values (heads)
+--  queries, keys, seq    rows of queries and of keys; seq sets both
+--  head_dim, value_dim   features of a head's query and key; value_dim: of its value (head_dim)
 --  queries_rows, queries_columns, head_dim_columns   queries and head_dim over the grid's sides
---  causal, window, seen  what a query sees: those before it; the last `window` of them; so many on average, in
---                        sequences of several documents
---  dropout               true: with dropout of the scores
---  sinks                 true: one learned score a head
+--  causal, window, seen  keys a query sees; causal: the preceding ones, window: the last of them, seen: their
+--                        average in sequences of several documents
+--  dropout               true: dropout of the scores
+--  sinks                 true: one learned score per head
 --  values_in_keys        true: values are part of the keys
---  shards                queries are an even share of so many times more (1)
+--  shards                the queries are one of so many equal parts (1)
 --  keep_scores           true: scores are kept for the backward pass
 --  recomputed            true: the backward pass runs the forward pass again
---  fused, eager          true: where an engine serves, part of a neighbour's kernel; launched by the host
+--  fused, eager          in serving engines; fused: part of a neighbour's kernel, eager: launched by the host
 --  grad_reads_gathered   true: the backward pass reads all keys and values (Q14 of docs/model.md)
 --  keep_output           true: the softmax is kept
---  row_sum, statistics   axis over which a row is spread
+--  row_sum, statistics   axis over which a row is sharded
 --  grad_statistics       numbers all-reduced over it in the backward pass
 --  root_mean_square      true: RMSNorm
---  gathered_tokens, parameters   rows after the gather, where the shards do not add up; how many
---  forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes   of one element
---  input_bytes           of saved_bytes: what another op made (0)
---  repeated_bytes        of forward_bytes: what passes again or is freed meanwhile, and takes no memory
---  vocab                 logits of a row on this GPU
---  groups, state, chunk, step   of a scan: groups of B and C, size of a state, tokens of a chunk, one token
+--  gathered_tokens, parameters   rows after the gather if the shards do not add up; parameters: their number
+--  forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes   per element
+--  input_bytes           the part of saved_bytes that another op made (0)
+--  repeated_bytes        the part of forward_bytes that is read again or freed meanwhile, and takes no memory
+--  vocab                 logits per row on this GPU
+--  groups, state, chunk, step   of a scan; groups: of B and C, state: its size, chunk: tokens, step: true for one token
 local check = require "tperf.base.check"
 local core = require "tperf.core".op
 
-local MASK_BYTES = 1 -- of an entry of a dropout mask
+local MASK_BYTES = 1 -- per entry of a dropout mask
 
 local op = {}
 
--- Refuses anything but a table of these fields. What they hold is the core's to check.
+-- Raises for fields that a constructor does not have; the core checks their values.
 local function check_names(what, o, names)
   if type(o) ~= "table" then check.fail("%s needs a table of fields, got %s", what, check.show(o)) end
   for key in next, o do
@@ -74,36 +74,36 @@ local function names(list)
 end
 
 --- Y = X W + bias: tokens, n_in, n_out, bias, input_kept_elsewhere, tied (W is the embedding), weights_elsewhere,
---- weight_dtype, matrix_dtype, chunks, pipelined. Axes: gather (X lies in shards of `shard` tokens),
---- reduce_scatter or all_reduce (of Y), input_grad or input_grad_all_reduce (of X's gradient), output_grad (Y's
---- gradient is gathered), parameter_grad and bias_grad (over which they are replicated). overlap: of the backward
---- pass, gathering X and reducing its gradient run beside the products.
+--- weight_dtype, matrix_dtype, chunks, pipelined. Axes: gather (X is sharded, `shard` tokens per GPU), reduce_scatter
+--- or all_reduce (of Y), input_grad or input_grad_all_reduce (of X's gradient), output_grad (Y's gradient is gathered),
+--- parameter_grad and bias_grad (weights and bias are replicated). overlap: the backward pass overlaps gathering X and
+--- reducing its gradient with the products.
 op.linear = core.linear
 
---- As many products side by side, of `experts` experts of this GPU: tokens counts the rows of all of them, active
---- how many experts have rows (all). Otherwise as linear.
+--- Parallel products of this GPU's `experts` experts: tokens counts the rows of all of them, active the experts that
+--- have rows (all). Other fields as in linear.
 op.grouped_linear = core.grouped_linear
 
---- The same on a grid by SUMMA: tokens, n_in, n_out, n_in_columns, n_in_rows, columns =, rows = axes.
+--- The product on a grid by SUMMA: tokens, n_in, n_out, n_in_columns, n_in_rows, columns =, rows = axes.
 op.summa = core.summa
 
 --- Attention's two products by SUMMA: batch, heads, queries, queries_rows, queries_columns,
 --- head_dim_columns, keep_scores, columns =, rows = axes.
 op.summa_scores, op.summa_attend = core.summa_scores, core.summa_attend
 
---- Fused attention: batch, heads, queries, keys, head_dim; gather: keys' and values' axis; grad_reads_gathered.
+--- Fused attention: batch, heads, queries, keys, head_dim; gather: axis of keys and values; grad_reads_gathered.
 op.flash_attention = core.flash_attention
 
---- Fused attention over the pairs that see each other: batch, heads, head_dim, queries and keys (or seq for both);
+--- Fused attention over the visible pairs: batch, heads, head_dim, queries and keys (or seq for both);
 --- kv_heads (heads), value_dim (head_dim), causal, window, seen, dropout, sinks, values_in_keys, kv_dtype, shards
---- (queries are an even share of so many times more), gather: the axis over which keys and values are gathered.
----  ring   true: they pass from GPU to GPU beside the kernels instead
+--- (the queries are one of so many equal parts), gather: the axis over which keys and values are gathered.
+---  ring   true: they pass from GPU to GPU instead, overlapped with the kernels
 function op.attention(o)
   for _, name in ipairs { "kv_heads", "value_dim", "window" } do -- 0 means absent to the core
     if type(o) == "table" and o[name] == 0 then check.fail("op.attention: '%s' must be at least 1, got 0", name) end
   end
   if type(o) == "table" and o.seq then
-    if o.queries or o.keys then check.fail("op.attention: 'seq' stands for 'queries' and 'keys', given, too") end
+    if o.queries or o.keys then check.fail("op.attention: 'seq' sets 'queries' and 'keys': give 'seq' or these two") end
     local copy = {}
     for name, value in pairs(o) do copy[name] = value end
     copy.queries, copy.keys, copy.seq = o.seq, o.seq, nil
@@ -112,36 +112,35 @@ function op.attention(o)
   return core.attention(o)
 end
 
---- Attention's products as kernels of their own; like flash_attention, and keep_scores, recomputed, matrix_dtype,
---- kv_heads (that are gathered, and then repeated for every head).
+--- Attention's products as separate kernels: fields of flash_attention, and keep_scores, recomputed, matrix_dtype,
+--- kv_heads (they are gathered, then repeated for every head).
 op.scores, op.attend = core.scores, core.attend
 
---- Softmax as a kernel of its own: rows, width, keep_output, recomputed; row_sum: the axis over which a row is spread.
+--- Softmax as a separate kernel: rows, width, keep_output, recomputed; row_sum: the axis over which a row is sharded.
 op.softmax = core.softmax
 
---- Looks tokens rows of width up in a table with `rows` rows on this GPU; tied, weight_dtype; reduce_scatter or
---- all_reduce: the axis over which the table is cut.
+--- Looks up `tokens` rows of `width` in a table with `rows` rows on this GPU; tied, weight_dtype; reduce_scatter or
+--- all_reduce: the axis over which the table is sharded.
 op.embedding = core.embedding
 
---- Cross-entropy of `tokens` rows of logits, of which this GPU has `vocab`; row_sum: the axis over which a row is
---- spread.
+--- Cross-entropy of `tokens` rows with `vocab` logits each on this GPU; row_sum: the axis over which a row is sharded.
 op.cross_entropy = core.cross_entropy
 
 --- Chooses top_k of `experts` experts for each token: tokens, width, experts, top_k, bias, input_kept_elsewhere;
 --- parameter_grad: the axis over which the weights are replicated.
 op.router = core.router
 
---- The scan of Mamba-2: batch, seq, heads, head_dim, state, groups (1), chunk (256); step: one token from a state that
---- is kept, in place of a sequence.
+--- The scan of Mamba-2: batch, seq, heads, head_dim, state, groups (1), chunk (256); step: true for one token that
+--- updates a kept state instead of a sequence.
 op.scan = core.scan
 
---- Layer norm: tokens, width; root_mean_square; parameters (2 width, width of a root-mean-square norm);
---- input_kept_elsewhere; gather: the axis over which the result is gathered (gathered_tokens when the shards do not add
---- up); statistics: that over which a row is spread; parameter_grad: that over which scale and shift are replicated.
+--- Layer norm: tokens, width; root_mean_square; parameters (2 width; width if root_mean_square); input_kept_elsewhere;
+--- gather: the axis over which the result is gathered (gathered_tokens if the shards do not add up); statistics: the
+--- axis over which a row is sharded; parameter_grad: the axis that replicates scale and shift.
 op.norm = core.norm
 
---- A pass over elements: elements, forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes (each
---- per element, as input_bytes and repeated_bytes), parameters, parameter_grad, recomputed, fused, eager.
+--- An elementwise pass: elements, forward_flops, backward_flops, forward_bytes, backward_bytes, saved_bytes,
+--- input_bytes, repeated_bytes (each per element), parameters, parameter_grad, recomputed, fused, eager.
 op.elementwise = core.elementwise
 
 local count = check.number { min = 0, default = 0 }
@@ -161,13 +160,14 @@ local custom = {
   expert = check.boolean { default = false },
 }
 
---- Raw counts.
+--- An op with counts given directly.
 ---@param o table
----  forward, backward   { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside, once } … } }
----                      (share: one GPU's bytes; beside: beside the op's work; once, exchanges: arch/dispatch.lua)
----  weight_bytes, saved_bytes   of weights, whose parameters have the op's dtype; of activations that are kept
----  repeated_bytes      of the forward pass's: what passes again or is freed meanwhile, and takes no memory
----  routed, expert      pairs of token and expert that the forward pass sorts, in inference; true: experts' weights
+---   forward, backward   { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside, once } … }
+---                       } (share: bytes are one GPU's; beside: overlaps with the op; once, exchanges:
+---                       arch/dispatch.lua)
+---   weight_bytes, saved_bytes   weight_bytes: of weights, in the op's dtype; saved_bytes: of kept activations
+---   repeated_bytes      the part of forward bytes that is read again or freed meanwhile, and takes no memory
+---   routed, expert      routed: pairs of token and expert that inference sorts, forward; expert: experts' weights
 function op.custom(o)
   o = check.record("op.custom", o, custom)
   local forward, backward = o.forward, o.backward
@@ -191,7 +191,7 @@ local back = {
 
 local collective_names = names "kind axis bytes share"
 
---- A collective alone, and in the backward pass its counterpart: kind, axis, bytes (see tperf.collective), share.
+--- A collective, with its counterpart in the backward pass: kind, axis, bytes (see tperf.collective), share.
 function op.collective(o)
   check_names("op.collective", o, collective_names)
   if not back[o.kind] then
@@ -203,7 +203,7 @@ function op.collective(o)
   return op.custom { name = o.name or o.kind, forward = one(o.kind), backward = one(back[o.kind]) }
 end
 
--- Bytes of an element that the constructor `what`, which takes these names, was asked for.
+-- Bytes per element of the dtype in o; raises for fields that are not allowed.
 local function element(what, o, allowed)
   check_names("op." .. what, o, allowed)
   local dtype = o.dtype or "bf16"
@@ -211,17 +211,17 @@ local function element(what, o, allowed)
   return core.bytes("op." .. what, dtype)
 end
 
--- FLOPs of one element forward and backward. GELU as published (arXiv 2410.00273); SiLU x s(x) costs an exponential, a
--- sum, a quotient and a product, its gradient s (1 + x (1 - s)) dy those and four more; the others what their
--- formulas say.
+-- FLOPs per element, forward and backward. GELU as published (arXiv 2410.00273); SiLU x s(x) costs an exponential, a
+-- sum, a quotient and a product, its gradient s (1 + x (1 - s)) dy those and four more; the others follow from their
+-- formulas.
 local activations = {
   gelu = { 8, 13 }, quick_gelu = { 5, 9 }, silu = { 4, 8 }, tanh = { 1, 3 }, relu = { 1, 1 }, relu2 = { 2, 3 },
 }
 
 local activation_names = names "kind dtype elements gated kept_element"
---- An activation of `elements` results: kind ("gelu", "silu", "relu", "relu2", "quick_gelu", "tanh"); gated: times a
---- second input, as SwiGLU does (arXiv 2002.05202), in one kernel. Saved: the inputs; kept_element: bytes of each
---- where they are kept in fewer, which the kernel writes further and the backward pass reads.
+--- An activation with `elements` results: kind ("gelu", "silu", "relu", "relu2", "quick_gelu", "tanh"); gated: times a
+--- second input, as in SwiGLU (arXiv 2002.05202), in one kernel. Saved: the inputs; kept_element: bytes per input if
+--- they are kept in fewer, in an extra copy that the kernel writes and the backward pass reads.
 function op.activation(o)
   local bytes = element("activation", o, activation_names)
   local flops, inputs, kept = activations[o.kind], o.gated and 2 or 1, o.kept_element or bytes
@@ -238,7 +238,8 @@ function op.activation(o)
 end
 
 local residual_names, rotary_names = names "dtype elements dropout fused", names "dtype elements"
---- Adds a branch to the stream; dropout: of the branch first, in the same kernel, its mask kept; fused: in the norm's.
+--- Adds a branch to the stream; dropout: of the branch, in the same kernel, with its mask kept; fused: in the norm's
+--- kernel.
 function op.residual(o)
   local bytes = element("residual", o, residual_names)
   local mask = o.dropout and MASK_BYTES or 0
@@ -249,7 +250,7 @@ function op.residual(o)
   }
 end
 
---- Rotates pairs of features by the position (arXiv 2104.09864): two products and a sum an element; nothing saved.
+--- Rotates pairs of features by position (arXiv 2104.09864): two products and a sum per element; nothing saved.
 function op.rotary(o)
   local bytes = element("rotary", o, rotary_names)
   return core.elementwise {
@@ -277,7 +278,7 @@ end
 
 local gelu_names, dropout_names = names "dtype elements", names "dtype elements keep_mask recomputed"
 
---- GELU of `elements`, 8 FLOP forward and 13 backward each.
+--- GELU of `elements`: 8 FLOP forward and 13 backward per element.
 function op.gelu(o)
   local bytes = element("gelu", o, gelu_names)
   return core.elementwise {

@@ -1,20 +1,20 @@
---- What training keeps in memory for every parameter: dtypes and optimizers, as data.
+--- Memory that training keeps per parameter: dtypes and optimizers, as data.
 local check = require "tperf.base.check"
 local overlap = require "tperf.describe.overlap"
 local recompute = require "tperf.describe.arch.recompute"
 
 local training = {}
 
--- Bytes of a value in memory; tf32 is how the tensor cores read fp32.
+-- Bytes per value in memory; tf32 is fp32 as the tensor cores read it.
 local BYTES = { fp32 = 4, tf32 = 4, bf16 = 2, fp16 = 2, fp8 = 1, int8 = 1, int4 = 0.5 }
 local DTYPES = { "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "int4" }
 
--- Values that share one fp32 scale in quantised optimizer states: bitsandbytes' and torchao's blocks (arXiv
--- 2110.02861 has 2048).
+-- Values per fp32 scale in quantised optimizer states: the blocks of bitsandbytes and torchao (arXiv 2110.02861 has
+-- 2048).
 local BLOCKS = { fp8 = 256, int8 = 256, int4 = 128 }
 
--- moments: values for every parameter, in fp32 unless dtype says otherwise; end_moments: of the embedding and the head,
--- where they differ; factored: a sum for each row and each column of a matrix instead of each entry.
+-- moments: values per parameter, in fp32 unless dtype is given; end_moments: those of the embedding and the head, if
+-- they differ; factored: one sum per row and column of a matrix instead of a value per entry.
 local optimizers = {
   adam = { moments = 2 },                      -- arXiv 1412.6980
   adamw = { moments = 2 },                     -- arXiv 1711.05101
@@ -23,25 +23,25 @@ local optimizers = {
   adafactor = { moments = 0, factored = true }, -- arXiv 1804.04235, without momentum
   lion = { moments = 1 },                      -- arXiv 2302.06675
   sgd = { moments = 1 },                       -- with momentum
-  sgd_without_momentum = { moments = 0 }, -- torch.optim.SGD as it is by itself
-  -- arXiv 2502.16982: momentum alone for matrices; AdamW for embedding and head (and norms, which do not count). Each
-  -- matrix's update goes through five Newton-Schulz iterations, whole: replicas that share its state gather it.
+  sgd_without_momentum = { moments = 0 }, -- torch.optim.SGD's default
+  -- arXiv 2502.16982: only momentum for matrices; AdamW for embedding and head (and norms, which are negligible). Each
+  -- matrix's update runs five Newton-Schulz iterations on the whole matrix: replicas that shard its state gather it.
   muon = { moments = 1, end_moments = 2, iterations = 5 },
 }
 training.optimizers = {}
 for name in pairs(optimizers) do training.optimizers[#training.optimizers + 1] = name end
 table.sort(training.optimizers)
 
--- What libraries take on each GPU, as far as they say: cuBLAS's workspace as PyTorch asks for it on Hopper; for every
--- communicator NCCL's buffer of NCCL_BUFFSIZE = 4 MiB in each of at most 32 channels (NCCL_MAX_CTAS).
+-- Library buffers on each GPU, as documented: cuBLAS's workspace as PyTorch requests it on Hopper; per communicator,
+-- NCCL's buffer of NCCL_BUFFSIZE = 4 MiB in each of at most 32 channels (NCCL_MAX_CTAS).
 local WORKSPACE, COMMUNICATOR = 32 << 20, 32 * (4 << 20)
 
---- Of the buffers that a configuration's memory has, what PyTorch's allocator knows nothing of: NCCL's.
+--- The part of a configuration's buffers that PyTorch's allocator does not see: NCCL's.
 ---@param memory tperf.memory
 ---@return number bytes
 function training.outside_allocator(memory) return math.max(0, memory.buffers - WORKSPACE) end
 
---- The fields of tperf.search and tperf.train that say so.
+--- The fields of tperf.search and tperf.train that determine this memory.
 training.schema = {
   optimizer = check.choice { training.optimizers, default = "adam" },
   weights = check.choice { DTYPES, optional = true },
@@ -55,20 +55,19 @@ training.schema = {
   gradient_shard = check.boolean { default = false },
 }
 
--- A value with its share of the scale.
+-- Bytes of a value with its share of the scale.
 local function moment_bytes(dtype)
   return BYTES[dtype] + (BLOCKS[dtype] and 4 / BLOCKS[dtype] or 0)
 end
 
---- For the core: bytes of weights, gradients and optimizer state for every parameter, as Megatron-LM keeps them unless
---- told otherwise: weights as the ops have them, bf16; gradients, a master copy of narrower weights and moments in
---- fp32: 2 + 4 + 12.
+--- For the core: bytes of weights, gradients and optimizer state per parameter. Defaults as in Megatron-LM: weights as
+--- the ops have them, bf16; gradients, a master copy of narrower weights and moments in fp32: 2 + 4 + 12.
 function training.of(o, rules, model)
   local gradients = o.gradients or rules.gradients_in_fp32 and "fp32" or "bf16"
   local master = o.master or o.weights and (BYTES[o.weights] < BYTES.fp32 and "fp32" or "none")
   local optimizer = optimizers[o.optimizer]
   local one = moment_bytes(o.moments or optimizer.dtype or "fp32")
-  -- A matrix has rows + columns such sums: 1 / rows + 1 / columns for every entry.
+  -- A matrix has rows + columns of these sums: 1 / rows + 1 / columns per entry.
   local copy = (BYTES[master] or 0) + (optimizer.factored and 2 * one / model.hidden or 0)
   if o.gradient_shard then copy = copy + BYTES.fp32 end
   local terms = {
@@ -84,9 +83,9 @@ function training.of(o, rules, model)
   return terms
 end
 
-local counted = setmetatable({}, { __mode = "k" }) -- models, which are never changed in place -> their parameters
+local counted = setmetatable({}, { __mode = "k" }) -- model (never changed in place) -> its parameters
 
--- { all, in the tables at both ends }; false for an architecture of one's own that does not state them.
+-- { all, ends = in the tables at both ends }; false for a custom architecture that does not state its parameters.
 local function parameters_of(model)
   if counted[model] ~= nil then return counted[model] end
   local own, known = model.architecture, false
@@ -98,12 +97,12 @@ local function parameters_of(model)
   return known
 end
 
---- Bytes of a checkpoint: weights, their master copy and the optimizer's state, once for the whole model. Gradients are
---- not kept, and neither is a second copy of them.
----@param t table      of training.of
----@param o table      the arguments that it was made of
+--- Bytes of a checkpoint: weights, their master copy and the optimizer's state, once for the whole model, without
+--- gradients or copies of them.
+---@param t table      from training.of
+---@param o table      the arguments that it was made from
 ---@param model table
----@return number?  nil where an architecture of one's own does not state its parameters
+---@return number?  nil if a custom architecture does not state its parameters
 function training.checkpoint_bytes(t, o, model)
   local count = parameters_of(model)
   if not count then return nil end

@@ -1,18 +1,19 @@
---- What of a training step runs beside what, as switches of the question: a stack's own, in Megatron-LM's words.
---   overlap_moe_a2a   the exchanges with experts of one micro-batch run beside the kernels of another's pass the other
---                     way (--overlap-moe-expert-parallel-comm). Schedules 1f1b and interleaved_1f1b overlap passes for
---                     it; schedules that overlap anyway hide these collectives alone
---   delay_wgrad       weight gradients of experts wait until their exchange is under way (--delay-wgrad-compute)
---   overlap_grad_reduce, overlap_param_gather   gradients are reduced beside the backward pass, weights gathered beside
---                     the forward pass, bucket by bucket; false: not beside anything
---   overlap_param_gather_with_optimizer_step    the first bucket's weights travel beside the optimizer's step
+--- Overlap within a training step, as switches of the question that default to the stack's, in Megatron-LM's words.
+--   overlap_moe_a2a   expert exchanges of one micro-batch overlap with the opposite pass of another
+--                     (--overlap-moe-expert-parallel-comm). Schedules 1f1b and interleaved_1f1b pair passes for
+--                     it; schedules that already overlap then hide only these collectives
+--   delay_wgrad       weight gradients of experts wait until their exchange has started (--delay-wgrad-compute)
+--   overlap_grad_reduce, overlap_param_gather   bucket by bucket, gradients are reduced during the backward pass,
+--                                               weights
+--                     gathered during the forward pass; false: no overlap
+--   overlap_param_gather_with_optimizer_step    the first bucket's weights are gathered during the optimizer's step
 --   bucket_size       parameters of a bucket (--ddp-bucket-size)
 local check = require "tperf.base.check"
 local refusal = require "tperf.base.refusal"
 
 local overlap = {}
 
--- Parameters of a bucket where none are given: megatron/core/distributed/distributed_data_parallel.py.
+-- Default parameters of a bucket: megatron/core/distributed/distributed_data_parallel.py.
 local LEAST_BUCKET <const>, BUCKET_EACH <const> = 40e6, 1e6
 
 overlap.schema = {
@@ -22,13 +23,13 @@ overlap.schema = {
   bucket_size = check.number { above = 0, max = 1e15, optional = true },
 }
 
--- The schedule whose passes overlap in the place of one whose passes do not.
+-- The overlapping schedule that replaces one without overlap.
 local OVERLAPPED <const> = { ["1f1b"] = "1f1b_overlap", interleaved_1f1b = "interleaved_1f1b_overlap" }
 local OVERLAPS <const> = {
   ["1f1b_overlap"] = true, interleaved_1f1b_overlap = true, dualpipe = true, dualpipe_v = true,
 }
 
---- Refuses switches that contradict each other or the model.
+--- Raises if switches contradict each other or the model.
 ---@param o table      checked arguments
 ---@param model table
 function overlap.check(o, model)
@@ -43,8 +44,8 @@ function overlap.check(o, model)
   end
 end
 
---- The schedules that overlap passes in the places of those that a question names.
----@param what string  whose arguments
+--- The overlapping versions of the schedules that a question names.
+---@param what string  the caller's name, for messages
 ---@param value string|string[]
 ---@return string|string[]
 function overlap.schedules(what, value)
@@ -78,7 +79,7 @@ function overlap.terms(o)
   }
 end
 
---- The switches.
+--- The names of the switches.
 overlap.names = {
   "overlap_moe_a2a", "delay_wgrad", "overlap_grad_reduce", "overlap_param_gather",
   "overlap_param_gather_with_optimizer_step", "bucket_size",
@@ -86,7 +87,7 @@ overlap.names = {
 local OFF_BY_DEFAULT <const> = { overlap_moe_a2a = true, delay_wgrad = true,
   overlap_param_gather_with_optimizer_step = true }
 
---- The switches that are not as they are where nothing is said: name -> value.
+--- The switches that differ from their defaults: name -> value.
 function overlap.said(o)
   local said = {}
   for _, name in ipairs(overlap.names) do

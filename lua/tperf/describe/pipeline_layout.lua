@@ -1,10 +1,10 @@
---- Which layers each stage of a pipeline holds, where they are not dealt out as evenly as they divide.
+--- The layers of each pipeline stage, if they are not distributed evenly.
 --   pipeline_layout         Megatron-LM's string, "Et*3|(tt|)*29m|L": E the embedding, t a layer, m a multi-token
---                           prediction module, L the head and the loss, | the end of a stage; or a list of layers, one
---                           number a stage. Stages are in the order of the model; with virtual stages they go round the
+--                           prediction module, L the head and the loss, | the end of a stage; or a list with the number
+--                           of layers of each stage. Stages are in the order of the model; virtual stages go round the
 --                           devices
 --   first_stage_layers, last_stage_layers   layers of the first and the last device; the others share the rest evenly
---   account_for_embedding, account_for_loss   count as a layer when layers are dealt out
+--   account_for_embedding, account_for_loss   count it as a layer in the even distribution
 local check = require "tperf.base.check"
 
 local pipeline_layout = {}
@@ -20,9 +20,9 @@ pipeline_layout.schema = {
   account_for_embedding = check.boolean { default = false }, account_for_loss = check.boolean { default = false },
 }
 
-local MOST_NESTED <const> = 8 -- brackets in brackets
+local MOST_NESTED <const> = 8 -- nested brackets
 
--- The string with what is repeated written out: "(tt|)*2" is "tt|tt|", and so is "(t*2|)*2".
+-- The string with repetitions expanded: "(tt|)*2" becomes "tt|tt|", as does "(t*2|)*2".
 local function expanded(text, fail, depth)
   local out, size = {}, 0
   if depth > MOST_NESTED then fail("has more than %d brackets in each other", MOST_NESTED) end
@@ -52,7 +52,7 @@ local function expanded(text, fail, depth)
   return table.concat(out)
 end
 
--- What each stage of a string holds: { E =, t =, m =, L = counts }.
+-- The contents of each stage in a string: { E =, t =, m =, L = counts }.
 local function read(text)
   local function fail(format, ...)
     check.fail("pipeline_layout '%s' " .. format, #text > 60 and text:sub(1, 57) .. "..." or text, ...)
@@ -71,12 +71,13 @@ local function read(text)
   return stages, fail
 end
 
---- How many stages a string has.
+--- The number of stages in a string.
 ---@param text string
 ---@return integer
 function pipeline_layout.stages(text) return #(read(text)) end
 
--- Layers of each stage, modules of multi-token prediction after the last layer counted as layers where `apart`.
+-- Layers of each stage. If modules of multi-token prediction stand before the last stage (`apart`), they count as
+-- layers.
 local function from_string(text, m)
   local stages, fail = read(text)
   local dealt, layers, modules, apart = {}, 0, 0, false
@@ -103,7 +104,7 @@ local function from_list(list, m)
   return list, false
 end
 
--- n parts of a number, the larger ones in the middle, as the core deals layers out.
+-- Splits a number into n even parts, the larger ones in the middle, as the core distributes layers.
 local function even(total, n)
   local list, full = {}, (total + n - 1) // n
   local missing = full * n - total
@@ -111,7 +112,7 @@ local function even(total, n)
   return list
 end
 
--- Layers of the first and the last device are given: those of the others are even.
+-- The layers of each stage with those of the first or last device given and the others even.
 local function with_ends(o, layers, pp, chunks)
   local first, last = o.first_stage_layers, o.last_stage_layers
   local between = pp - (first and 1 or 0) - (last and 1 or 0)
@@ -138,7 +139,7 @@ local function accounted(o, layers, n)
   return list
 end
 
---- The names of the fields that are given, for messages.
+--- The names of the given fields, for messages.
 ---@return string
 function pipeline_layout.asked(o)
   local names = {}
@@ -148,11 +149,11 @@ function pipeline_layout.asked(o)
   return table.concat(names, ", ")
 end
 
---- How the layers of a model are dealt out: function(pp, chunks) -> list of layers of each of pp x chunks stages, nil
---- where these stages cannot be, or false for as evenly as they divide. nil where nothing is asked for.
+--- The distribution of a model's layers: function(pp, chunks) -> list of layers of each of pp x chunks stages, nil
+--- if such stages are impossible, or false for the default, even distribution. nil if no field is given.
 ---@param o table  checked arguments, with the fields above
 ---@param m table  the model
----@return function|nil deal, boolean apart  whether modules of multi-token prediction are layers of their own
+---@return function|nil deal, boolean apart  whether modules of multi-token prediction are separate layers
 function pipeline_layout.of(o, m)
   local layout = o.pipeline_layout
   local ends, counted = o.first_stage_layers or o.last_stage_layers, o.account_for_embedding or o.account_for_loss

@@ -3,24 +3,24 @@
 -- tperf.describe.arch.narrowed. What stays in 16 bits whatever the recipe: the router, the embedding and the head,
 -- gradients, and what layers send to each other; master weights and moments are the optimizer's.
 --
---   bf16, fp16       16 bits; they cost the same
---   fp8-delayed      one scale a tensor, from the greatest numbers of earlier iterations: no pass of its own
+--   bf16, fp16       16 bits, at the same cost
+--   fp8-delayed      one scale per tensor, from the maxima of earlier iterations: no extra pass
 --                    (Transformer Engine's DelayedScaling)
---   fp8-current      one scale a tensor, from its own greatest number: a pass that reads it first
+--   fp8-current      one scale per tensor, from its own maximum: a pass that reads it first
 --                    (Transformer Engine's Float8CurrentScaling; Megatron-Core's --fp8-recipe tensorwise)
---   fp8-block        one fp32 scale for 1 x 128 numbers of activations and gradients, 128 x 128 of weights
+--   fp8-block        one fp32 scale per 1 x 128 numbers of activations and gradients, 128 x 128 of weights
 --                    (DeepSeek-V3, arXiv 2412.19437, section 3.3; Transformer Engine's Float8BlockScaling)
---   mxfp8            one byte of scale for 32 numbers (OCP Microscaling 1.0; Transformer Engine's MXFP8BlockScaling)
---   nvfp4            4 bits, one byte of scale for 16 numbers and one a tensor, hence a pass that reads it first; what
---                    the weight gradient multiplies goes through a 16 x 16 Hadamard transform (arXiv 2509.25149,
---                    section 4; Transformer Engine's NVFP4BlockScaling)
+--   mxfp8            one byte of scale per 32 numbers (OCP Microscaling 1.0; Transformer Engine's MXFP8BlockScaling)
+--   nvfp4            4 bits, one byte of scale per 16 numbers and one scale per tensor, hence a pass that reads it
+--                    first; the inputs of the weight gradient go through a 16 x 16 Hadamard transform (arXiv
+--                    2509.25149, section 4; Transformer Engine's NVFP4BlockScaling)
 --   fp8-tensorwise, fp8-rowwise   torchao's Float8Linear: inputs are kept in 16 bits and quantised again in the
 --                    backward pass, weights are quantised in every pass (torchao.float8)
 --
--- Two copies of a tensor are needed where the matrix units read it from both sides: by rows for Y = X W, by columns
--- for the gradients. FP8 tensor cores of Hopper and Ada take factors whose inner dimension is contiguous (cuBLAS,
--- "TN" alone), so a tensor with one scale is written a second time, transposed; Blackwell takes any workload. Blocks
--- along rows are none along columns, so scales of blocks always need a second copy, made from the 16-bit numbers.
+-- Two copies of a tensor are needed if the matrix units read it from both sides: by rows for Y = X W, by columns
+-- for the gradients. FP8 tensor cores of Hopper and Ada need a contiguous inner dimension (cuBLAS, only "TN"), so a
+-- tensor with one scale is written a second time, transposed; Blackwell takes any layout. Blocks along rows are not
+-- blocks along columns, so block scales always need a second copy, made from the 16-bit numbers.
 local check = require "tperf.base.check"
 local workload = require "tperf.describe.workload"
 local refusal = require "tperf.base.refusal"
@@ -30,19 +30,20 @@ local precision = {}
 
 local BYTES <const> = { bf16 = 2, fp16 = 2, fp8 = 1, fp4 = 0.5 }
 
--- Generations whose matrix units take scales of blocks.
+-- Generations whose matrix units support block scales.
 local SCALING <const> = { Blackwell = true, ["Blackwell Ultra"] = true, ["CDNA 4"] = true }
 
--- scale               bytes of one
--- block, weight_block numbers that share it (nil: all of a tensor)
--- own_columns         the copy by columns has scales of its own
--- column_scales       one a row, or a column, so that the copy by columns is made by kernels of its own, which read 16
---                     bits twice: for the scales and to write
--- measured            a pass over each tensor finds its greatest number first
+-- scale               bytes of one scale
+-- block, weight_block numbers that share a scale (nil: the whole tensor)
+-- own_columns         the copy by columns has separate scales
+-- column_scales       one scale per row or column, so that separate kernels make the copy by columns and read 16
+--                     bits twice: for the scales and for writing
+-- measured            a pass over each tensor finds its maximum first
 -- hadamard            size of the transform
--- norms_quantise      a norm's kernel writes what the product behind it reads (Transformer Engine's LayerNormLinear)
--- units               generations whose matrix units can do it, where they need more than the dtype
--- The rest are the defaults of a table's fields.
+-- norms_quantise      a norm's kernel writes the quantised input of the next product (Transformer Engine's
+--                     LayerNormLinear)
+-- units               generations whose matrix units support it, if the dtype is not enough
+-- The other fields are defaults of precision.schema's fields.
 local RECIPES <const> = {
   bf16 = { dtype = "bf16" },
   fp16 = { dtype = "fp16" },
@@ -58,7 +59,7 @@ local RECIPES <const> = {
     tensor_gather = "bf16" },
 }
 
---- The recipes, in the order in which people meet them.
+--- The recipes, in display order.
 precision.names = { "bf16", "fp16", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "fp8-tensorwise",
   "fp8-rowwise" }
 
@@ -66,20 +67,20 @@ local NARROW <const> = { "narrow", "bf16" }
 local layers = check.integer { min = 0, max = 1 << 16, default = 0 }
 local kept = check.choice { NARROW, optional = true }
 
---- The fields of a recipe of one's own.
+--- The fields of a custom recipe.
 precision.schema = {
   recipe = check.choice { precision.names },
-  name = check.string { optional = true }, -- in answers; the recipe's, and what the table changes of it
-  products = check.choice { { "all", "experts", "dense" }, default = "all" }, -- which run in it
-  first_layers = layers, last_layers = layers, -- so many of the model's stay in bf16
-  parameters = check.choice { NARROW, default = "bf16" }, -- narrow: they have no 16-bit copy (Megatron's fp8 params)
-  gather = kept, -- what replicas gather of weights: as the parameters are
-  cached = check.boolean { optional = true }, -- copies of weights live from micro-batch to micro-batch (true)
-  inputs = kept, -- what is kept of a product's input for the backward pass (narrow)
-  tensor_gather = kept, -- what a tensor-parallel gather of a product's input or gradient carries (narrow)
-  weight_grad = kept, -- in which the weight gradient's product runs (narrow)
+  name = check.string { optional = true }, -- in answers; default: the recipe's name and the changed fields
+  products = check.choice { { "all", "experts", "dense" }, default = "all" }, -- products that run in it
+  first_layers = layers, last_layers = layers, -- number of the model's layers that stay in bf16
+  parameters = check.choice { NARROW, default = "bf16" }, -- narrow: no 16-bit copy (Megatron's fp8 params)
+  gather = kept, -- what replicas gather of weights; default: as `parameters`
+  cached = check.boolean { optional = true }, -- copies of weights live across micro-batches (true)
+  inputs = kept, -- the form of a product's input kept for the backward pass (narrow)
+  tensor_gather = kept, -- what tensor-parallel gathers of a product's input or gradient carry (narrow)
+  weight_grad = kept, -- precision of the weight gradient's product (narrow)
   activation = check.choice { { "fp8", "bf16" }, default = "bf16" }, -- how an activation function's inputs are kept
-  -- How attention's output is kept: for its own backward pass in 16 bits, or once for both it and the product behind.
+  -- Attention's output is kept in 16 bits for its own backward pass, or once for both it and the next product.
   attention_output = check.choice { { "bf16", "e5m6" }, default = "bf16" },
   dispatch = check.choice { { "fp8", "bf16" }, default = "bf16" }, -- how tokens, and their gradients, go to experts
   -- In which attention multiplies queries, keys and values (Transformer Engine's fp8_dpa); what it keeps stays.
@@ -100,7 +101,7 @@ local function checker_of(default)
   return checked
 end
 
---- Of training, where 16 bits are the default; of serving, where nothing may be asked.
+--- The checkers of training (default 16 bits) and of serving (optional).
 precision.checker, precision.optional = checker_of "bf16", checker_of()
 
 local function bytes_of(recipe, block) return BYTES[recipe.dtype] + (block and recipe.scale / block or 0) end
@@ -110,7 +111,7 @@ local known = {} -- name -> record
 local ALL <const> = { products = "all", first_layers = 0, last_layers = 0, parameters = "bf16", activation = "bf16",
   attention_output = "bf16", dispatch = "bf16", attention = "bf16" }
 
--- "fp8-current (parameters narrow)": a recipe, and what a table says beyond its defaults.
+-- "fp8-current (parameters narrow)": the recipe, and the fields that differ from its defaults.
 local function name_of(o)
   local list = {}
   for _, field in ipairs(check.names(precision.schema)) do
@@ -141,10 +142,10 @@ local function record_of(value)
   return r
 end
 
---- What a checked argument says, completed: the recipe's row, the fields of precision.schema, and
----   wide             16 bits: nothing is quantised
----   number, weight   bytes of a number and of a weight, with their share of a scale
----   eight            bytes of a number in 8 bits, likewise
+--- The record of a checked argument, completed: the recipe's row, the fields of precision.schema, and
+---   wide             true: 16 bits, nothing is quantised
+---   number, weight   bytes per number and per weight, each with its share of a scale
+---   eight            bytes per number in 8 bits, with its share of a scale
 function precision.of(value)
   if type(value) ~= "string" then return record_of(value) end
   known[value] = known[value] or record_of(value)
@@ -152,7 +153,7 @@ function precision.of(value)
 end
 
 local function runs(r, system)
-  local generation = system.generation -- which one's own need not say
+  local generation = system.generation -- optional in custom systems
   return rawget(system.accelerator.tensor, r.dtype) and (not r.units or not generation or r.units[generation])
 end
 
@@ -164,7 +165,7 @@ local function holders(r)
   return table.concat(list, ", ")
 end
 
---- Refuses a system whose matrix units do not multiply so, by the names of those that do.
+--- Raises if a system's matrix units do not support the recipe, and names the systems that do.
 function precision.check_system(r, system)
   if r.wide or runs(r, system) then return end
   refusal.raise("precision '%s' needs matrix units for %s%s, which system '%s' does not have; these have them: %s",
@@ -173,7 +174,7 @@ end
 
 local TRANSPOSING <const> = { Hopper = true, Ada = true }
 
--- Whether systems differ in what copies they need, and what they need.
+-- Whether the systems need transposed copies; raises if they differ.
 local function transposes(r, systems)
   local first = TRANSPOSING[systems[1].generation] or false
   for _, system in ipairs(systems) do
@@ -199,7 +200,7 @@ end
 
 local function check_layers(r, p)
   if not p.rules.layers_from_description then
-    refusal.raise("precision '%s' is of layers as they are described; rules '%s' know GPT-3's in 16 bits alone", r.name,
+    refusal.raise("precision '%s' needs layers from the description; rules '%s' only know GPT-3's in 16 bits", r.name,
       p.rules.name)
   end
   for _, s in ipairs(p.strategies) do
@@ -210,10 +211,10 @@ local function check_layers(r, p)
   end
 end
 
---- The record for these machines and a problem's strategies, rules and ZeRO stages; nil where all runs in 16 bits.
---- Further:
+--- The record for these systems and a problem's strategies, rules and ZeRO stages; nil if everything runs in 16 bits.
+--- Adds:
 ---   columns   "none", "transposed" or "own": the second copy of a tensor
----   copies    of a weight
+---   copies    number of copies of a weight
 ---   key       the same for equal records
 ---@param p table  { model, rules, strategies, zero = the stages tried }
 function precision.resolve(p, value, systems)

@@ -1,15 +1,15 @@
---- What a question takes from a software profile: defaults of its arguments, terms for the core, and what the answer
--- says of runs that the profile was fitted to.
+--- Applies a software profile to a question: defaults of its arguments, terms for the core, and the answer's interval
+-- and warnings, which come from the runs that the profile was fitted to.
 local refusal = require "tperf.base.refusal"
 local software = require "tperf.base.catalogue".shared(require "tperf.describe.software")
 local unfit = require "tperf.describe.unfit"
 
 local runtime = {}
 
---- What runs a question that does not say it; and what says that nothing does, which is the name of no profile.
+--- The default profile; and the name that asks for none.
 runtime.USUAL, runtime.NONE = "typical", "none"
 
---- The profile that a question asks for, or that its rules take where it asks for none; nil: the formulas alone.
+--- The profile that a question asks for, else its rules' default; nil: only the formulas.
 ---@param value string|table?
 ---@param rules table  a set of tperf.rules
 function runtime.of(value, rules)
@@ -26,7 +26,7 @@ end
 local HABITS <const> = { "moe_dispatcher", "overlap_tp", "overlap_moe_a2a", "delay_wgrad", "overlap_grad_reduce",
   "overlap_param_gather", "overlap_param_gather_with_optimizer_step" }
 
---- Arguments that a profile decides where the caller does not.
+--- Sets the arguments that a profile decides unless the caller gives them.
 ---@param o table        checked arguments, changed in place
 ---@param given table    as the caller gave them
 ---@param profile table?
@@ -53,20 +53,20 @@ function runtime.terms(profile)
   return terms
 end
 
---- Between which multiples of the predicted time nine tenths of runs lie.
+--- The interval of measured / predicted times that holds nine tenths of runs.
 ---@param profile table
----@param unlike boolean  no run that the profile was fitted to resembles the one in question
----@return number[]?  { low, high }; nil of a profile that was never compared with runs
+---@param unlike boolean  true: no run that the profile was fitted to resembles the question
+---@return number[]?  { low, high }; nil if the profile was never compared with runs
 function runtime.interval(profile, unlike)
   local spread, reach = profile.spread, unlike and software(runtime.USUAL).reach
   if not (spread and reach) then return spread end
   return { math.min(spread[1], reach[1]), math.max(spread[2], reach[2]) }
 end
 
---- Says in a configuration which software runs it, within which times nine tenths of its runs lay, and what no run
---- resembled.
+--- Writes into a configuration its software, the interval that holds nine tenths of its runs, and warnings about
+--- properties that no run had.
 ---@param c table        a configuration, changed in place
----@param profile table?  nil: the formulas alone
+---@param profile table?  nil: only the formulas
 ---@param question table  { model, system }
 function runtime.describe(c, profile, question)
   c.software = profile and profile.name or "none"

@@ -1,5 +1,6 @@
---- tperf.software: what a stack adds to the formulas: software/*.yaml, one file a stack, six fitted numbers at
--- most, shared by all runs of that stack. docs/model.md section 6.4 says what they do; include/tperf/price.h has them.
+--- tperf.software: a stack's deviations from the formulas: software/*.yaml, one file per stack, at most six fitted
+-- numbers, shared by all runs of that stack. docs/model.md section 6.4 explains them; include/tperf/price.h applies
+-- them.
 local check = require "tperf.base.check"
 local catalogue = require "tperf.base.catalogue"
 
@@ -12,16 +13,16 @@ local interval = check.list(factor(1e-3, 1e3), { min = 2, max = 2, optional = tr
 local seconds = check.number { min = 0, max = 10, unit = "s", default = 0 }
 local bytes = check.number { min = 0, max = 1e12, unit = "bytes", default = 0 }
 
--- What serves requests, beside its kernels: docs/serving.md.
+-- A serving engine's settings and costs besides its kernels: docs/serving.md.
 local engine = {
   release = check.string(),
   scheduler = check.choice { { "vllm", "sglang", "tensorrt-llm" } },
   async_scheduling = check.boolean { default = true },
-  -- What a request spends outside of the engine, and for each token of its prompt; of the host, in each step, what it
-  -- takes more where several GPUs step together, for each request and each token in the step.
+  -- Seconds per request, and per prompt token, outside the engine; seconds of host time per step, in addition if
+  -- several GPUs step together, per request in the step, and per token in the step.
   front_end = seconds, front_end_token = seconds, step = seconds, step_parallel = seconds, request = seconds,
   token = seconds,
-  -- Sampling by top_p with a sort: seconds of what goes through the vocabulary one after the other, for each entry.
+  -- Seconds per vocabulary entry of the sequential part of sampling by top_p with a sort.
   sampler_entry = seconds,
   sampler = check.choice { { "sort", "fused" }, default = "sort" }, -- how top_p finds the likeliest tokens
   -- Generations of GPUs on which what attention needs beside an 8-bit cache (queries in 8 bits, keys and values cast as
@@ -33,12 +34,13 @@ local engine = {
   experts_setup = check.number { min = 0, max = 1, unit = "s", optional = true },
   -- Part of the memory that it uses; of that, what runtime and communicators take on a GPU alone and on one of several.
   memory_utilization = check.number { above = 0, max = 1, default = 0.9 }, runtime = bytes, runtime_parallel = bytes,
-  memory = check.choice { { "all", "static", "free" }, default = "all" }, -- of all, of which buffers go too; or is left
+  -- What the utilization is a part of: all memory; "static": the same, with buffers in the rest; "free": what is left.
+  memory = check.choice { { "all", "static", "free" }, default = "all" },
 }
 
 local schema = {
   name = check.string(), source = check.string { optional = true }, facts = check.string { optional = true },
-  -- How attention runs when a run does not say: fused, or kernels of their own.
+  -- The kernel of attention if a run does not give it: fused or separate kernels.
   kernel = check.choice { { "flash", "unfused" }, default = "flash" },
   gradient_shard = check.boolean { default = false },
   fused_activation = check.boolean { default = true },
@@ -46,13 +48,12 @@ local schema = {
   weights = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
   loss = check.choice { { "in-place", "copied", "pytorch", "compiled" }, default = "in-place" },
   compute = factor(0.1, 10), attention = factor(0.1, 20), memory = factor(0, 20), comm = factor(0, 20),
-  comm_setup = check.number { min = 0, max = 1, unit = "s", default = 0 }, -- seconds beside, of each collective
-  -- Its numbers were fitted to runs that overlap what their rows say (lua/tperf/measured/run/switches.lua), not all
-  -- alike.
+  comm_setup = check.number { min = 0, max = 1, unit = "s", default = 0 }, -- additional seconds per collective
+  -- true: fitted to runs with the overlap switches of their rows (lua/tperf/measured/run/switches.lua).
   switched = check.boolean { default = false },
-  -- Multiprocessors that a collective takes from kernels beside it, where it does not say itself.
+  -- Multiprocessors that a collective takes from overlapping kernels, unless the collective says so itself.
   comm_sms = check.number { min = 0, max = 1024, default = 0 },
-  -- What the stack does where a run does not say: the question's fields of these names.
+  -- Defaults of the question's fields with these names.
   moe_dispatcher = check.choice { { "alltoall", "allgather", "deepep", "hybridep" }, optional = true },
   overlap_tp = check.choice { { "bulk", "none", "ring", "async" }, optional = true },
   overlap_moe_a2a = check.boolean { optional = true }, delay_wgrad = check.boolean { optional = true },
@@ -62,7 +63,7 @@ local schema = {
   host = check.number { min = 0, max = 1, unit = "s" }, -- seconds to launch a kernel
   overlap = factor(0, 1),
   optimizer = check.number { min = 0, max = 1, default = 0.7 },
-  -- How it fits runs that it was not fitted to, and what those were. error90: what profiles had before `spread`.
+  -- Errors on held-out runs, and properties of the runs. error90: replaced by `spread`.
   runs = check.integer { min = 1, optional = true }, error = factor_or_none, error90 = factor_or_none,
   spread = interval, reach = interval,
   systems = check.list(check.string(), { default = {} }),
@@ -71,14 +72,14 @@ local schema = {
   gpus = span, hidden = span, seq = span,
 }
 
--- Names that say no release, as profiles had them before.
+-- Earlier names of profiles, without a release.
 local renamed = {
   ["fms-fsdp"] = "fms-fsdp-2024", internevo = "internevo-2024", ["llm-foundry-fsdp"] = "llm-foundry-2023",
   ["megatron-core"] = "megatron-core-simumax-1.2", ["nemo-automodel"] = "nemo-automodel-26.02",
   ["nemo-mlperf"] = "nemo-mlperf-3.1", torchtitan = "torchtitan-2024",
 }
 
-local LARGEST <const> = 0.9 -- of an error90 that still tells how much longer a run may take
+local LARGEST <const> = 0.9 -- largest error90 that still bounds how much longer a run may take
 
 local function finish(profile)
   local spread, error = profile.spread, math.min(profile.error90 or 0, LARGEST)
@@ -89,7 +90,8 @@ local function finish(profile)
   end
 end
 
---- What a training stack adds to the formulas: software/NAME.yaml, a file of that format, or a table of its fields.
+--- A training stack's deviations from the formulas: software/NAME.yaml, a file of that format, or a table of its
+--- fields.
 ---@param value string|table
 ---  name, source   what it is called, where its numbers come from
 ---  facts          where what the stack does comes from: its loss, dtypes, switches …

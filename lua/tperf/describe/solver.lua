@@ -4,7 +4,7 @@ local config = require "tperf.input.config"
 
 local solver = {}
 
--- Of each number: where it goes, its unit, and the most that it may be.
+-- Each number's path in the description, its unit, and its maximum.
 local NUMBERS <const> = {
   matrix_flops_fp16 = { "accelerator", "tensor", "fp16", unit = " TFLOP/s" },
   vector_flops_fp16 = { "accelerator", "vector", "fp16", unit = " TFLOP/s" },
@@ -21,7 +21,7 @@ local NUMBERS <const> = {
   nic_factor = { "network", "slow", "nics_per_gpu" },
 }
 
--- What is not of a system here, the one value that says the same, and what to do about another.
+-- Fields that a system here does not have, the only value that agrees with tperf, and an explanation for other values.
 local FIXED <const> = {
   { "empirical", false, "the timings that it would read were never published" },
   { "element_size", 2e-9, "numbers have 16 bits under its rules: GB of an element" },
@@ -30,7 +30,7 @@ local FIXED <const> = {
   { "summa_nb", 4, "panels are not of a system here: write 4, and give panels to what is asked of the system" },
 }
 
---- Does a parsed file look like one of the solver's?
+--- Whether a parsed file looks like one of the solver's.
 ---@param fields any
 ---@return boolean
 function solver.recognise(fields)
@@ -49,7 +49,7 @@ local function check_names(c)
     if not known[name] and (not unknown or shown < unknown) then unknown = shown end
   end
   if unknown then
-    c:fail(unknown, "is no field of the solver's systems%s", check.suggest(unknown, check.names(known)))
+    c:fail(unknown, "is not a field of the solver's systems%s", check.suggest(unknown, check.names(known)))
   end
 end
 
@@ -77,10 +77,10 @@ local function check_fixed(c)
   end
 end
 
---- The description, for tperf.system to check and complete. What the solver has in its program, not in its files:
---- kernels reach 0.8 of a peak, launches take 20 us, and all of the HBM's bandwidth is reached.
+--- The description, for tperf.system to check and complete. The solver has these values in its program, not in its
+--- files: kernels reach 0.8 of a peak, launches take 20 us, and the full HBM bandwidth is reached.
 ---@param fields table
----@param path string?     for messages and the name; nil of a table
+---@param path string?     for messages and the name; nil for a table
 ---@param positions table? as tperf.core.yaml returns them, for messages
 ---@return table description
 function solver.describe(fields, path, positions)

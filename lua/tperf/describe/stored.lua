@@ -1,29 +1,29 @@
---- How a model's weights lie in an engine for serving, and in which dtype its products multiply: as asked for by dtypes
--- or a precision, or else as the model's checkpoint has them (the description's `stored`, from a Hugging Face
--- quantization_config). A precision is of the layers' products; the embedding, the head and routers stay in 16 bits,
--- as checkpoints have them. `weight_dtype` is of all weights, as it always was.
+--- The stored format of a model's weights in a serving engine, and the dtype of its products: as asked for by dtypes
+-- or a precision, else as in the model's checkpoint (the description's `stored`, from a Hugging Face
+-- quantization_config). A precision applies to the layers' products; the embedding, the head and routers stay in 16
+-- bits, as in checkpoints. `weight_dtype` applies to all weights.
 local precision = require "tperf.describe.precision"
 local refusal = require "tperf.base.refusal"
 
 local stored = {}
 
--- bytes: of a weight with its share of scales; products: the dtype that the format's kernels multiply in, where the
--- system has it.
+-- bytes: per weight, with its share of scales; products: the dtype that the format's kernels multiply in, if the system
+-- supports it.
 local FORMATS <const> = {
-  fp8 = { bytes = 1, products = "fp8" }, -- a scale for each tensor or channel
+  fp8 = { bytes = 1, products = "fp8" }, -- one scale per tensor or channel
   ["fp8-block"] = { bytes = 1 + 4 / (128 * 128), products = "fp8" }, -- arXiv 2412.19437, section 3.3
   mxfp8 = { bytes = 1 + 1 / 32, products = "fp8" }, -- OCP Microscaling 1.0, as the next
   mxfp4 = { bytes = 0.5 + 1 / 32, products = "bf16", with_fp4 = "fp8" }, -- by activations of 8 bits where GPUs have 4
   nvfp4 = { bytes = 0.5 + 1 / 16, products = "fp4" }, -- arXiv 2509.25149, section 2
   int8 = { bytes = 1, products = "int8" },
-  int4 = { bytes = 0.5 + 2 / 128, products = "bf16" }, -- a 16-bit scale for 128 weights: GPTQ's and AWQ's usual groups
+  int4 = { bytes = 0.5 + 2 / 128, products = "bf16" }, -- a 16-bit scale per 128 weights: usual in GPTQ and AWQ
 }
 
 local function asked_for(o, system)
   local r = precision.of(o.precision)
   precision.check_system(r, system)
   if r.first_layers + r.last_layers > 0 then
-    refusal.raise "'precision': 'first_layers' and 'last_layers' are of training; a server's layers are all alike"
+    refusal.raise "'precision': 'first_layers' and 'last_layers' are only for training; a server's layers are all alike"
   end
   local layers = r.products ~= "experts" and not r.wide and r.weight or nil
   local experts = r.products ~= "dense" and not r.wide and r.weight or nil
@@ -46,10 +46,10 @@ local function of_checkpoint(what, m, system)
 end
 
 --- Fills in the dtypes that the arguments leave open.
----@param o table  checked arguments, changed in place: weight_dtype and compute_dtype are set, and other_dtype: in
----  which products multiply whose weights do not lie as `weights` says
----@return table? weights  { layers, experts = bytes of a weight, or nil where 16 bits; name, key }; nil: all weights
----  lie in o.weight_dtype
+---@param o table  checked arguments, changed in place: sets weight_dtype, compute_dtype, and other_dtype: the dtype of
+---   products whose weights are not stored as `weights` says
+---@return table? weights  { layers, experts = bytes per weight, nil: 16 bits; name, key }; nil: all weights
+---   are stored in o.weight_dtype
 function stored.fill(what, o, model, system)
   local weights, products
   if o.precision and not o.weight_dtype then

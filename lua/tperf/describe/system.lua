@@ -1,10 +1,10 @@
---- tperf.system: the machine. `schema` below is the whole format of systems/*.yaml; numbers come out in SI units.
+--- tperf.system: the machine. `schema` below is the whole format of systems/*.yaml; numbers are converted to SI units.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local catalogue = require "tperf.base.catalogue"
 local solver = require "tperf.describe.solver"
 
--- Where the numbers of a mapping, and of the mappings in it that say nothing nearer, come from.
+-- The source of a mapping's numbers, and of those in nested mappings without a `source`.
 local source = check.string { optional = true }
 
 local part_reached = { min = 1e-6, max = 1 }
@@ -18,9 +18,9 @@ local function quantity(unit, options)
   return check.number(o)
 end
 
--- Curves stand in place of a constant efficiency; include/tperf/efficiency.h says what their numbers mean. Each
--- may say how well it fits: `error`, the median of |predicted / measured - 1| over `points` measurements, those held
--- back from the fit included.
+-- Curves can replace a constant efficiency; include/tperf/efficiency.h defines their numbers. A curve may state its
+-- fit: `error`, the median of |predicted / measured - 1| over `points` measurements, including those held back from the
+-- fit.
 local function curve(fields)
   fields.error = check.number { min = 0, max = 10, optional = true }
   fields.points = check.integer { min = 1, max = 1 << 31, optional = true }
@@ -30,7 +30,7 @@ end
 
 local wait = quantity("s", { min = 0, max = 1e3 })
 
--- The numbers of a curve, which the core's table of them describes.
+-- The numbers of a curve, described by the core's table.
 local function numbers(name)
   local fields = {}
   for _, f in ipairs(core.curve_fields[name]) do
@@ -45,7 +45,7 @@ local function gemm_curve() return curve(numbers "gemm") end
 
 local function attention_curve()
   local fields = numbers "attention"
-  local reached = check.number { min = 1e-6, max = 10 } -- clocks may boost beyond the figure, and losses come on top
+  local reached = check.number { min = 1e-6, max = 10 } -- clocks may boost beyond the figure, and losses add up
   fields.head_dim = check.list(check.integer { min = 1, max = 1000000 }, { min = 1, max = 6 })
   fields.efficiency = check.list(reached, { min = 1, max = 6 })
   return curve(fields)
@@ -59,7 +59,7 @@ local function by_dtype(make)
   return check.record_of(fields, { optional = true })
 end
 
--- Between GPUs, where constants stand in place of curves.
+-- Curves between GPUs; a constant can replace them.
 local function required_curve(name)
   local fields = numbers(name)
   fields.error = check.number { min = 0, max = 10, optional = true }
@@ -69,7 +69,7 @@ end
 
 local function link_curve() return check.record_of(required_curve "link") end
 
--- All-reduces of engines for serving.
+-- All-reduces of serving engines.
 local function direct_curve() return curve(numbers "direct") end
 
 -- A constant, or curves by kind of kernel or collective.
@@ -99,22 +99,23 @@ local function peaks(...)
   return fields
 end
 
--- What a link takes, reaches and a hop costs where nobody measured: as in Subramanian et al. 2024 (arXiv:2410.00273).
+-- Default launch, efficiency and latency of a hop if nothing was measured: as in Subramanian et al. 2024
+-- (arXiv:2410.00273).
 local function latency_of(default) return { min = 0, max = 1e3, default = default } end
 
 local schema = {
-  name = check.string(), -- what messages and reports call it
-  vendor = check.string { optional = true }, -- for people
-  generation = check.string { optional = true }, -- of the accelerator, for people
-  -- The system to whose GPU the curves were fitted, when it is another: the same chip or generation.
+  name = check.string(), -- name in messages and reports
+  vendor = check.string { optional = true }, -- vendor of the accelerator, for display
+  generation = check.string { optional = true }, -- generation of the accelerator, for display
+  -- The system whose GPU the curves were fitted to, if it is another: the same chip or generation.
   curves_of = check.string { optional = true },
   source = source,
   accelerator = check.record_of { -- one GPU
     source = source,
     name = check.string { optional = true }, -- of the GPU
-    -- Dense peaks of the matrix units (no sparsity) and of the vector units. fp16 and bf16 stand for each other.
+    -- Dense peaks of the matrix units (no sparsity). fp16 and bf16 substitute for each other.
     tensor = check.record_of(peaks("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")),
-    -- Dense peaks of the vector units; without them, for 16 bits an eighth of the matrix units', for fp32 half of that.
+    -- Dense peaks of the vector units; default: for 16 bits an eighth of the matrix units', for fp32 half of that.
     vector = check.record_of(peaks("fp64", "fp32", "fp16", "bf16"), { optional = true }),
     units = check.integer { min = 1, max = 1000000, optional = true }, -- streaming multiprocessors; curves need them
     compute_efficiency = constant_or(compute_curves, 0.8), -- the part of a peak that kernels reach, or curves
@@ -122,27 +123,27 @@ local schema = {
     hbm = check.record_of { -- its memory
       source = source,
       bandwidth = quantity "bytes/s", -- the vendor's
-      capacity = quantity "bytes", -- of which searches may use all but `reserve`
-      visible = quantity("bytes", { optional = true }), -- what a program sees of it, in which engines count blocks
+      capacity = quantity "bytes", -- searches may use all of it except `reserve`
+      visible = quantity("bytes", { optional = true }), -- what a program sees of it; engines count cache blocks in it
       efficiency = efficiency(1), -- the part of the bandwidth that kernels reach
       stream = check.record_of({ -- kernels that only read and write
         source = source,
         efficiency = efficiency(), -- the part of the bandwidth
-        setup = wait, -- seconds of fixed latency, the launch included
+        setup = wait, -- seconds of fixed latency, including the launch
         error = check.number { min = 0, max = 10, optional = true }, -- the fit's median error
         points = check.integer { min = 1, max = 1 << 31, optional = true }, -- measurements of the fit
       }, { optional = true }),
     },
-    routing = check.record_of({ -- kernels of serving engines that choose experts and sort tokens by them
+    routing = check.record_of({ -- kernels of serving engines that choose experts and sort tokens by expert
       source = source,
       setup = wait, -- seconds of fixed latency
-      pair = wait, -- seconds for each token and expert that it goes to
-      error = check.number { min = 0, max = 10, optional = true }, -- the fit's median, of whole blocks
+      pair = wait, -- seconds per pair of a token and an expert
+      error = check.number { min = 0, max = 10, optional = true }, -- the fit's median error, over whole blocks
       points = check.integer { min = 1, max = 1 << 31, optional = true }, -- measurements of the fit
     }, { optional = true }),
-    cache = check.record_of({ -- its last level, from which tables of measurements read what they repeat
+    cache = check.record_of({ -- last-level cache, from which repeated measurements read
       source = source,
-      bandwidth = quantity "bytes/s", -- in place of the HBM's: the same efficiencies apply
+      bandwidth = quantity "bytes/s", -- replaces the HBM's; the same efficiencies apply
       capacity = quantity "bytes", -- of all units together
     }, { optional = true }),
     power = quantity("W", { optional = true }), -- the board's limit (TDP)
@@ -151,30 +152,30 @@ local schema = {
     source = source,
     fast = check.record_of { -- within a domain: NVLink, Infinity Fabric
       source = source,
-      name = check.string { optional = true }, -- for people
+      name = check.string { optional = true }, -- name of the links, for display
       bandwidth = quantity "bytes/s", -- per GPU and direction
       efficiency = constant_or(fast_curves, 0.7), -- the part of the bandwidth that messages reach, or curves
       latency = quantity("s", latency_of "2.5 us"), -- per hop
       domain = check.integer { min = 1, max = 1 << 31 }, -- GPUs
-      mesh = check.boolean { default = false }, -- a link between each two, no switch: fewer GPUs have fewer links
-      reduces = check.boolean { default = false }, -- its switches add up (NVLink SHARP); in_network says how fast
+      mesh = check.boolean { default = false }, -- every two GPUs have a link, no switch: fewer GPUs have fewer links
+      reduces = check.boolean { default = false }, -- its switches reduce (NVLink SHARP); in_network is how fast
     },
     slow = check.record_of { -- between domains: InfiniBand, Ethernet
       source = source,
-      name = check.string { optional = true }, -- for people
+      name = check.string { optional = true }, -- name of the network, for display
       bandwidth = quantity "bytes/s", -- per NIC and direction
       efficiency = constant_or(slow_curve, 0.7), -- the part of the bandwidth that messages reach, or a curve
       latency = quantity("s", latency_of "5 us"), -- per hop
       nics_per_gpu = check.number { min = 1e-6, max = 1e3, default = 1 }, -- 0.5: two GPUs share one
     },
   },
-  host = check.record_of({ -- what a GPU reaches beside its own memory; without it nothing is offloaded
+  host = check.record_of({ -- memory that a GPU reaches besides its own; needed for offloading
     source = source,
-    name = check.string { optional = true }, -- of the link, for people
+    name = check.string { optional = true }, -- name of the link, for display
     bandwidth = quantity "bytes/s", -- of one GPU's link (PCIe, NVLink-C2C), in one direction
     efficiency = efficiency(0.85), -- the part of it that copies of pinned memory reach
-    memory_bandwidth = quantity "bytes/s", -- of the host's memory, divided by its GPUs
-    capacity = quantity("bytes", { optional = true }), -- of it, likewise
+    memory_bandwidth = quantity "bytes/s", -- bandwidth of the host's memory, per GPU
+    capacity = quantity("bytes", { optional = true }), -- capacity of the host's memory, per GPU
   }, { optional = true }),
   price = check.record_of({ -- for tperf.cost
     source = source,
@@ -223,8 +224,8 @@ end
 ---@class tperf.system a checked description; fields are those of tperf.system { … }
 local methods = {}
 
---- What the efficiencies rest on: "measured", curves fitted to kernels timed on this GPU; "borrowed", curves fitted to
---- those of a GPU of the same chip or generation; "datasheet", peaks of the vendor's and assumed parts of them.
+--- The basis of the efficiencies: "measured", curves fitted to kernels timed on this GPU; "borrowed", curves fitted to
+--- a GPU of the same chip or generation; "datasheet", the vendor's peaks and assumed efficiencies.
 ---@return "measured"|"borrowed"|"datasheet"
 ---@return string? base  the system whose curves are borrowed
 function methods:calibration()
@@ -233,7 +234,7 @@ function methods:calibration()
   return "measured"
 end
 
--- A file of the published solver becomes a description, whose fields have no place but the file.
+-- Turns a file of the published solver into a description, whose errors can only name the file.
 local function import(content, origin)
   if not solver.recognise(content) then return content, origin end
   if not origin then return solver.describe(content) end
@@ -243,7 +244,7 @@ local function import(content, origin)
 end
 
 --- A machine: systems/NAME.yaml, a file of that format, a config-NAME.json of the published solver, or a table of the
--- same fields. system:with { … } is a changed copy.
+-- same fields. system:with { … } returns a changed copy.
 ---@param value string|table
 ---@return tperf.system
 return catalogue.constructor {

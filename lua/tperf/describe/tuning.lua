@@ -1,13 +1,13 @@
---- What of a model is trained, and to what end: adapters, frozen parts, packed documents, preferences.
+--- Partial training of a model and its objective: adapters, frozen parts, packed documents, preferences.
 --   peft       adapters beside frozen weights: { kind = "lora" (default) or "qlora", rank, alpha, targets, dropout,
 --              a2a, fused }. targets: Megatron-Bridge's names (linear_qkv …), Hugging Face PEFT's (q_proj …), or
---              "all-linear"; rank 32 and the four of Megatron-Bridge's LoRA by default
+--              "all-linear"; default: rank 32 and the four targets of Megatron-Bridge's LoRA
 --   frozen     parts that are not trained: "embedding", "head", "layers", "layers:1-20", a block ("attention", "mlp",
 --              "moe" …) or the key of a group of layers
 --   packing    documents in a sequence: { mean = tokens } or { lengths = { … } }
---   objective  "dpo": of each sample a chosen and a rejected sequence, which a frozen reference model sees, too
---   reference  "resident": its weights are beside the policy's, which adapters share; "precomputed": its
---              log-probabilities are known
+--   objective  "dpo": each sample is a chosen and a rejected sequence, which a frozen reference model processes, too
+--   reference  "resident": its weights are in memory beside the policy's (adapters share the policy's); "precomputed":
+--              its log-probabilities are known
 local changed = require "tperf.describe.changed"
 local check = require "tperf.base.check"
 local workload = require "tperf.describe.workload"
@@ -18,7 +18,7 @@ local tuning = {}
 local RANK <const> = 32 -- Megatron-Bridge's LoRA
 local USUAL <const> = { "linear_qkv", "linear_proj", "linear_fc1", "linear_fc2" }
 
--- Name of a target -> product of a block, and which of the products that are fused in it.
+-- Target name -> a block's product, and the part of it if several products are fused.
 local PRODUCTS <const> = {
   linear_qkv = { "qkv" }, qkv_proj = { "qkv" }, query_key_value = { "qkv" },
   q_proj = { "qkv", "q", also = "q" }, k_proj = { "qkv", "k" }, v_proj = { "qkv", "v" },
@@ -30,7 +30,7 @@ local PRODUCTS <const> = {
   kv_a_proj_with_mqa = { "kv-down" }, linear_kv_up_proj = { "kv-up" }, kv_b_proj = { "kv-up" },
   in_proj = { "in" }, out_proj = { "out" },
 }
--- Every product of a layer, as modules of Hugging Face's models.
+-- Every product of a layer, by Hugging Face module names.
 local ALL <const> = { "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "q_a_proj",
   "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "in_proj", "out_proj" }
 
@@ -46,19 +46,19 @@ tuning.schema = {
   peft = check.record_of({
     kind = check.choice { { "lora", "qlora" }, default = "lora" },
     rank = check.integer { min = 1, max = 1 << 16, default = RANK },
-    alpha = check.number { above = 0, max = 1e6, default = RANK }, -- scales the result, and decides nothing here
+    alpha = check.number { above = 0, max = 1e6, default = RANK }, -- scales the result; no effect on cost
     targets = check.one_of_or_nil(check.choice { { "all-linear" } }, check.list(target, { min = 1, max = 64 })),
     dropout = check.number { min = 0, max = 0.99, default = 0 }, -- of the adapters' input
     a2a = check.boolean { default = false }, -- Megatron-Bridge's a2a_experimental
     fused = check.boolean { default = false }, -- one kernel multiplies and scales (NeMo AutoModel's use_triton)
   }, { optional = true }),
   frozen = check.list(check.string(), { min = 1, max = 64, optional = true }),
-  packing = check.any { optional = true }, -- as a model's
+  packing = check.any { optional = true }, -- as in a model
   objective = check.choice { { "next_token", "dpo" }, default = "next_token" },
   reference = check.choice { { "resident", "precomputed" }, optional = true },
 }
 
--- product -> true, or the set of its parts that have adapters.
+-- product -> true, or the set of its parts with adapters.
 local function products_of(targets)
   local products = {}
   for _, name in ipairs(targets == "all-linear" and ALL or targets or USUAL) do
@@ -94,7 +94,7 @@ local function frozen_of(list, m)
   return frozen
 end
 
--- Its content as text: equal for what lays out alike.
+-- A key for the layout: the same text if tuning leads to the same layout.
 local function key_of(t)
   local words = { t.reference or "-", ("%d"):format(t.sequences) }
   if t.peft then
@@ -120,14 +120,14 @@ local function refuse(o, rules, strategies)
   end
 end
 
---- The model with what a question says of its sequences.
+--- The model, with the packing that a question gives.
 function tuning.packed(o, m)
   return o.packing and changed(m, { packing = o.packing }) or m
 end
 
---- What a question asks for; nil: all parameters are trained to predict the next token.
+--- The tuning that a question asks for; nil: all parameters are trained to predict the next token.
 ---@param o table  checked arguments, with the fields of tuning.schema
----@return table|nil tuning  { key, peft, frozen, sequences (of a sample), reference = "resident", "shared" or nil }
+---@return table|nil tuning  { key, peft, frozen, sequences (per sample), reference = "resident", "shared" or nil }
 function tuning.of(o, m, rules, strategies)
   local dpo = o.objective == "dpo"
   if o.reference and not dpo then refusal.raise "'reference' goes with objective = \"dpo\"" end
@@ -143,7 +143,7 @@ function tuning.of(o, m, rules, strategies)
   return t
 end
 
---- What of a model a question trains: the parameters, and the FLOPs of a sequence over those of pre-training.
+--- The work of a question's training: trained parameters, and the FLOPs of a sequence relative to pre-training.
 ---@return table|nil work  { trained, parameters, flops (a ratio), sequences }
 function tuning.work(t, m, s, rules, apart)
   if not t then return nil end

@@ -1,4 +1,4 @@
---- What of a question no run resembled that a software profile was compared with, and whose runs are nearer.
+--- Properties of a question that no run of a software profile had, and the profile with the nearest runs.
 local check = require "tperf.base.check"
 local catalogue = require "tperf.base.catalogue"
 local software = require "tperf.base.catalogue".shared(require "tperf.describe.software")
@@ -12,21 +12,21 @@ local function has(list, item)
   return false
 end
 
--- How many times a value is beyond a range, at least 1.
+-- The factor by which a value is beyond a range, at least 1.
 local function beyond(value, range)
   if not (range and value) then return 1 end
   return math.max(range[1] / value, value / range[2], 1)
 end
 
-local OTHER_SYSTEM <const>, OTHER_GENERATION <const> = 1, 10 -- doublings of the scale that weigh as much: a judgement
+local OTHER_SYSTEM <const>, OTHER_GENERATION <const> = 1, 10 -- in doublings of the scale: a judgement
 
--- 0 for a profile with runs on such a machine at such a scale, more the further they are.
+-- 0 for a profile with runs on this system at this scale; grows with the distance.
 local function distance(profile, machine, gpus)
   local other = has(profile.generations, machine.generation) and OTHER_SYSTEM or OTHER_GENERATION
   return (has(profile.systems, machine.name) and 0 or other) + math.log(beyond(gpus, profile.gpus), 2)
 end
 
-local known -- all profiles that ship or lie in TPERF_PATH, those for stacks without one of their own first
+local known -- all shipped profiles and those in TPERF_PATH, shared profiles first
 
 local function profiles()
   if known then return known end
@@ -43,15 +43,15 @@ local function profiles()
   return known
 end
 
---- The profile whose runs are nearest, if another's are nearer than those of the one asked about.
----@param profile table  of tperf.software
----@param machine table  of tperf.system
+--- The profile with the nearest runs, if they are nearer than those of the profile given.
+---@param profile table  from tperf.software
+---@param machine table  from tperf.system
 ---@param gpus integer
 ---@return table? profile
 function unfit.nearest(profile, machine, gpus)
   local best, least = nil, distance(profile, machine, gpus)
   for _, other in ipairs(profiles()) do
-    local own = other.gpus and distance(other, machine, gpus) or math.huge -- engines for serving have none
+    local own = other.gpus and distance(other, machine, gpus) or math.huge -- serving engines have none
     if own < least - 1e-9 then best, least = other, own end
   end
   return best
@@ -66,7 +66,7 @@ local function machine_warning(profile, machine)
   return ("%s, %s"):format(text, others:format(machine.generation))
 end
 
--- What sets a model's step apart from others': its attention or recurrence, and whether experts share the work.
+-- The model properties that affect a step most: attention or recurrence, and experts.
 ---@param model table
 ---@return string  "dense", "experts", "latent", "latent experts", "recurrent" …
 function unfit.architecture(model)
@@ -115,7 +115,7 @@ function unfit.warnings(profile, question, gpus)
   return list
 end
 
---- "the nearest software profile is tuned: 377 runs …", where another one's runs are nearer; else nil.
+--- Names the software profile with the nearest runs, if another profile's are nearer; else nil.
 ---@param profile table
 ---@param machine table
 ---@param gpus integer

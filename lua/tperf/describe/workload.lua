@@ -1,5 +1,5 @@
---- Lays out the ops of a model for one shape: the only place where Lua runs between the question and the core, once
--- for each shape.
+--- Lays out the ops of a model for one shape. Between the question and the core, Lua runs only here, once
+-- per shape.
 local axes = require "tperf.describe.strategy.axes"
 local core = require "tperf.core"
 local check = require "tperf.base.check"
@@ -12,13 +12,14 @@ local strategy = require "tperf.describe.strategy"
 
 local layout = {}
 
-local ELEMENT_BYTES = 2 -- of the activations that travel between pipeline stages
-local CACHED = 16384    -- ops in all; each takes three quarters of a KiB
+local ELEMENT_BYTES = 2 -- per activation sent between pipeline stages
+local CACHED = 16384    -- ops in total; each takes three quarters of a KiB
 
 local VARIANTS = { "flash", "unfused", "recompute", "summa" }
 layout.attention_checker = check.choice { VARIANTS, default = "flash" }
 
--- A group's layers from..to of the model's; at: its first one; nil: none. wide: they stay in 16 bits.
+-- The part of a group within the model's layers from..to; at: the group's first layer; nil: empty. wide: stays in 16
+-- bits.
 local function part_of(group, at, from, to, wide)
   local count = math.min(at + group.count - 1, to) - math.max(at, from) + 1
   if count <= 0 then return nil end
@@ -26,7 +27,7 @@ local function part_of(group, at, from, to, wide)
     { __index = group })
 end
 
--- The groups, the first and the last layers of the model, which a precision leaves in 16 bits, apart.
+-- The groups, split so that the first and last layers that a precision leaves in 16 bits are separate.
 local function groups_of(plan, model, precision)
   local first, last = precision and precision.first_layers or 0, precision and precision.last_layers or 0
   if first + last == 0 then return plan.groups end
@@ -41,7 +42,7 @@ local function groups_of(plan, model, precision)
   return list
 end
 
--- The different kinds of layers, and the model's layers as runs of { kind, layers }.
+-- The distinct kinds of layers, and the model's layers as runs of { kind, layers }.
 local function kinds_of(all)
   local kinds, runs, number = {}, {}, {}
   for _, group in ipairs(all) do
@@ -61,7 +62,7 @@ local function check_attention(s, attention)
   refusal.raise("strategy '%s' has no attention '%s' (it has %s)", s.name, attention, table.concat(s.attention, ", "))
 end
 
--- memory: nil for blocks or strategies of a script's own, which may do as they like.
+-- memory: nil for custom blocks or strategies, which may have side effects.
 local function ops_of(blocks, model, share, memory)
   local list = {}
   for i, block in ipairs(blocks) do
@@ -70,7 +71,7 @@ local function ops_of(blocks, model, share, memory)
   return list
 end
 
--- The same as a precision has them. ends: of blocks around the layers, those that have layers themselves.
+-- The ops in a precision. blocks: those around the layers, of which only blocks with layers of their own are narrowed.
 local function in_precision(lists, precision, blocks)
   if not precision then return lists end
   for i, list in ipairs(lists) do
@@ -84,7 +85,7 @@ local function in_precision(lists, precision, blocks)
   return lists
 end
 
--- The block of attention among a group's, or all where none has that name.
+-- A group's block named attention, or all blocks if there is none.
 local function attention_blocks(group)
   for _, block in ipairs(group.blocks) do
     if block.name == "attention" then return { block } end
@@ -94,7 +95,7 @@ end
 
 local cache, cached = {}, 0
 
--- The networks of one strategy and `prefix`, which is long, by what else decides them.
+-- The networks of one strategy and `prefix` (a long string), by the rest of the key.
 local function shapes_of(s, prefix)
   cache[s] = cache[s] or {}
   cache[s][prefix] = cache[s][prefix] or {}
@@ -108,7 +109,7 @@ local function remember(s, prefix, key, network)
   return network
 end
 
--- A table's content as text, the same for equal content; functions stand for themselves.
+-- Writes a table's content as text, the same for equal content; functions compare by identity.
 local function write(value, out)
   if type(value) ~= "table" then
     out[#out + 1] = type(value) == "number" and ("%.17g"):format(value) or tostring(value)
@@ -128,8 +129,8 @@ end
 
 local signatures = setmetatable({}, { __mode = "k" })
 
---- A model's content as text: what decides its ops apart from the strategy and the shape; or a system's. Neither is
---- ever changed in place.
+--- A model's or a system's content as text. A model's decides its ops, apart from the strategy and the shape. Neither
+--- is ever changed in place.
 function layout.signature(model)
   if not signatures[model] then
     local out = {}
@@ -143,7 +144,7 @@ local VARIANT = { "recompute", "recompute_modules", "offload_modules", "loss", "
   "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype", "matrix_dtype", "sampling",
   "part" }
 
-local words = setmetatable({}, { __mode = "k" }) -- variant -> strategy -> what of a key it decides
+local words = setmetatable({}, { __mode = "k" }) -- variant -> strategy -> its part of a key
 
 local function words_of(s, variant)
   local known = words[variant]
@@ -164,7 +165,7 @@ local function key_of(s, sizes, micro_batch, variant)
   return micro_batch .. " " .. table.concat(sizes, " ") .. " " .. words_of(s, variant)
 end
 
--- The same kinds once more behind all others, where some layers are recomputed, or offloaded, and others are not.
+-- Duplicates the kinds after all others, if some layers are recomputed, or offloaded, and others are not.
 local TWINS <const> = { recompute = ", recomputed", offload = ", offloaded" }
 
 local function with_twins(kinds, how)
@@ -175,14 +176,14 @@ local function with_twins(kinds, how)
   return all
 end
 
--- What of the options decides a layout, as text.
+-- The options that affect a layout, as text.
 local function words_of_options(o)
   return (o.apart and " apart" or "") .. (o.twins and " " .. o.twins or "")
     .. (o.precision and " " .. o.precision.key or "") .. (o.tuning and " tuned " .. o.tuning.key or "")
 end
 
--- The sums of a whole model's sections: parameters, those that are trained, those of adapters, and FLOPs on the matrix
--- units, both passes.
+-- Sums over a whole model's sections: parameters, trained parameters, those of adapters, and FLOPs on the matrix units
+-- in both passes.
 local function totals_of(sections, runs)
   local sum = { parameters = 0.0, trained = 0.0, adapters = 0.0, flops = 0.0 }
   local times = { [#sections - 1] = 1, [#sections] = 1 }
@@ -207,14 +208,14 @@ local function lay_out(model, s, attention, rules, o)
   local precision, tuning = o.precision, o.tuning
   local plan = architecture.of(model, rules, o.apart, tuning)
   local kinds, runs = kinds_of(groups_of(plan, model, precision))
-  local plain = o.twins and #kinds or 0 -- so many of which no layer is recomputed as a whole
+  local plain = o.twins and #kinds or 0 -- number of kinds without full recomputation
   if o.twins then kinds = with_twins(kinds, TWINS[o.twins]) end
   local trains = precision and not precision.stored and precision or nil
-  -- Shapes without experts share too little for it to be worth the while.
+  -- Shapes without experts share too few ops to be worth it.
   local memory = s.built_in and model.experts and not model.architecture and memo.new() or nil
   local prefix = layout.signature(model) .. attention .. " " .. rules.name .. words_of_options(o)
-  local sequences = tuning and tuning.sequences or 1 -- of a sample
-  -- One GPU's share of layers with a sequence of their own.
+  local sequences = tuning and tuning.sequences or 1 -- per sample
+  -- One GPU's share, with the group's own sequence length if it has one.
   local function share_of(group, sizes, micro_batch, variant)
     local options = { seq = group.seq, precision = not group.wide and trains or nil }
     for name, value in pairs(variant) do options[name] = value end
@@ -238,7 +239,7 @@ local function lay_out(model, s, attention, rules, o)
     sections[#kinds + 1] = ops_of(part and {} or plan.first, model, share, memory)
     local last = part == "attention" and {} or plan.last
     sections[#kinds + 2] = in_precision(ops_of(last, model, share, memory), precision, last)
-    -- A reference model's activations go forward, too: one message in three.
+    -- A reference model's activations are sent forward, too: one message in three.
     return sections, ELEMENT_BYTES * widest * (tuning and tuning.reference and 1.5 or 1)
   end
   local function build(sizes, micro_batch, variant)
@@ -260,17 +261,18 @@ local function lay_out(model, s, attention, rules, o)
   return { kinds = kinds, runs = runs, has_ends = #plan.first + #plan.last > 0, network = network, totals = totals }
 end
 
-local layouts = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy and the rest -> layout
+local layouts = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy and options -> layout
 
---- Lays a model out by one strategy: { kinds, runs, has_ends, network = function(sizes, micro_batch, variant) }.
+--- Lays out a model in one strategy: { kinds, runs, has_ends, network = function(sizes, micro_batch, variant), totals
+--- }.
 ---@param variant table  recompute = "none" …, sequence_parallel = boolean; for inference also mode, seq, context and
----  dtypes, as options of strategy.share; nothing changes it any more
----@param o table?  what the layers are beside:
----  apart      modules of multi-token prediction are layers of their own, behind all others
----  twins      "recompute", "offload": every kind of layer stands twice, as it is, and, behind all of these, as the
----             layers are that are recomputed in full, or offloaded
----  precision  of the layers' products: of precision.resolve or precision.stored; 16 bits
----  tuning     what of it is trained, see tperf/describe/tuning.lua; its `totals`, a function, sums that up
+---   dtypes, as options of strategy.share; it is never changed afterwards
+---@param o table?  options:
+---   apart      true: modules of multi-token prediction are separate layers after all others
+---   twins      "recompute", "offload": every kind of layer appears twice: first unchanged, then, after all of these,
+---              fully recomputed or offloaded
+---   precision  of the layers' products: from precision.resolve or precision.stored; default 16 bits
+---   tuning     what is trained, see tperf/describe/tuning.lua; the result's totals() sums it up
 function layout.of(model, s, attention, rules, o)
   o = o or {}
   check_attention(s, attention)

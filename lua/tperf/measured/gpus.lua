@@ -1,7 +1,7 @@
---- Which system file describes a GPU that a table of measurements names.
+--- System files for the GPU names in tables of measurements.
 local gpus = {}
 
--- Lower-case patterns, the first that is found decides.
+-- Lower-case patterns; the first match decides.
 local patterns = {
   { "gb300", "gb300-nvl72" }, { "gb200", "gb200-nvl72" }, { "b300", "b300-sxm" }, { "b200", "b200-sxm" },
   { "h200", "h200-sxm" }, { "h100.*pcie", "h100-pcie" }, { "h100.*nvl", "h100-nvl" }, { "h100", "h100-sxm" },
@@ -13,11 +13,11 @@ local patterns = {
   { "rtx[_ -]?4090", "rtx-4090" },
 }
 
--- Chips that the patterns would take for a faster relative.
+-- Chips that the patterns would mistake for a faster relative.
 local others = { "gh200", "h200.*nvl", "h20%f[^%w].*141", "h20%-3e", "h800.*pcie", "a800.*40gb", "a800.*pcie",
   "a100.*pcie" }
 
---- The name of a system, or nil and a reason.
+--- The name of the GPU's system, or nil and a reason.
 ---@param name string
 function gpus.system(name)
   local text = name:lower()
@@ -33,8 +33,8 @@ end
 
 local HBM2E_STACK_GB <const>, HBM2E_STACK <const> = 16, 0.4e12 -- bytes/s; H100 PCIe: 80 GB, 2 TB/s
 
---- What of a system a GPU's name changes: a power limit ("500W") slows the clock as its cube root, as power goes with
---- frequency times voltage squared and one with the other; "96GB HBM2e" is that many stacks. nil: nothing.
+--- Overrides implied by a GPU's name: a power limit ("500W") slows the clock by its cube root, since power grows with
+--- frequency times voltage squared, and voltage with frequency; "96GB HBM2e" gives the number of stacks. nil: none.
 ---@param name string
 ---@param system table
 ---@return table? change  for system:with

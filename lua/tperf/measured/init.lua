@@ -1,13 +1,13 @@
 --- tperf.measured: tables of measurements as cases that can be predicted. A reader is a module with
---   name, columns       by which a table is recognised
+--   name, columns       the columns identify the table
 --   case(row)           { gpu =, measured = seconds, source =, label =, … }, or nil and why the row is left out
---   system(case, system, given) -> the changes that the row makes to the system of its GPU, as system:with takes them,
---     and a text for them; nil and a reason (optional); given: the user named the system, whose network between nodes
---     is then that of all rows
+--   system(case, system, given) -> the row's changes to the system of its GPU, as for system:with,
+--     and a text that identifies them; nil and a reason (optional); given: the user named the system, whose network
+--     between nodes is then used for all rows
 --   predict(case, machine, system, rules) -> seconds, or nil and a reason
--- or, of serving, where one simulation answers several rows (tperf.measured.serving.cases):
+-- or, for serving, where one simulation answers several rows (tperf.measured.serving.cases):
 --   cases(rows, path, options, tell) -> cases with metric, engine, model and gpu, and those left out
---   others(cases, path) -> what other simulators predicted of the same (optional)
+--   others(cases, path) -> other simulators' predictions for the same rows (optional)
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local csv = require "tperf.input.csv"
@@ -25,7 +25,7 @@ for i, name in ipairs { "kernel.gemm", "kernel.attention", "kernel.moe", "kernel
   measured.readers[i] = require("tperf.measured." .. name)
 end
 
---- The reader that knows a table with these columns; nil when none does.
+--- The reader for a table with these columns; nil if there is none.
 function measured.reader(columns)
   local has = {}
   for _, column in ipairs(columns) do has[column] = true end
@@ -36,9 +36,9 @@ function measured.reader(columns)
   end
 end
 
-local absent = { __index = function() return "" end } -- a column that the table does not have
+local absent = { __index = function() return "" end } -- columns that the table does not have
 
---- The rows of a file, and the reader for them. Raises at the user's line.
+--- The rows of a file, and their reader. Raises at the user's line.
 function measured.open(path)
   local rows, columns = csv.read(path)
   local reader = measured.reader(columns)
@@ -54,15 +54,15 @@ function measured.open(path)
   return rows, reader
 end
 
--- Results, or nil and the message of the error without its place: a table may hold sizes that no machine has, and
--- layouts that no model can have. Numbers are left out, so that like reasons are counted together.
+-- Results, or nil and the error message without its place: a table may hold sizes that no machine supports, and layouts
+-- that no model allows. Numbers are replaced, so that similar reasons are counted together.
 local function attempt(f, ...)
   local done, result, more = check.attempt(f, ...)
   if done then return result, more end
   return nil, (tostring(result):gsub("^[^:]*:%d+: ", ""):gsub(";.*$", ""):gsub("%d+", "N"))
 end
 
--- Systems, read once each, and with the changes that rows make to them.
+-- Systems with the rows' changes, each made once.
 local function machines(given)
   local named, made = {}, {}
   local function of(name)
@@ -97,8 +97,8 @@ end
 --- Predicts the rows: a list of cases with `predicted`, `system` and `row`, and { reason =, rows = } of those left out.
 ---@param rows table[]
 ---@param reader table
----@param options table?  { file = where the rows are from, system = a system for all rows, rules =, software = a
----  profile for all rows, refit = true: profiles are fitted to them }
+---@param options table?  { file = path of the table, system = a system for all rows, rules =, software = a
+---   profile for all rows, refit = true: profiles will be fitted to them }
 function measured.predict(rows, reader, options)
   options = options or {}
   if reader.cases then
@@ -131,17 +131,17 @@ function measured.predict(rows, reader, options)
   return cases, measured.most_first(list)
 end
 
---- Why none of the rows is predicted, in words.
+--- Explains why none of the rows is predicted.
 ---@param rows integer
----@param left_out table[]  as measured.predict returns it
+---@param left_out table[]  from measured.predict
 function measured.none_predicted(rows, left_out)
   local reasons = {}
   for i, left in ipairs(left_out) do reasons[i] = ("%d left out: %s"):format(left.rows, left.reason) end
-  if rows == 0 then return "there are no rows below the line that names the columns" end
+  if rows == 0 then return "there are no rows below the header line" end
   return ("none of %d rows can be predicted (%s)"):format(rows, table.concat(reasons, "; ", 1, math.min(#reasons, 5)))
 end
 
---- Sorts { reason =, rows = } by how many rows each has.
+--- Sorts { reason =, rows = } by number of rows, largest first.
 function measured.most_first(list)
   table.sort(list, function(a, b) return a.rows > b.rows or a.rows == b.rows and a.reason < b.reason end)
   return list

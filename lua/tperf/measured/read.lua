@@ -1,7 +1,7 @@
---- What the readers of measurements share.
+--- Parsing shared by the readers of measurements.
 local read = {}
 
-local LEAST <const>, MOST <const> = 1e-15, 1e15 -- beyond any size, count, rate or time
+local LEAST <const>, MOST <const> = 1e-15, 1e15 -- limits of any size, count, rate or time
 
 --- A positive number, or nil.
 function read.positive(text)
@@ -15,7 +15,7 @@ function read.count(text)
   return number and math.tointeger(number)
 end
 
---- A text, or `otherwise` where the table has no such column or nothing in it.
+--- A text, or `otherwise` if the table's column is missing or empty.
 ---@param text string?
 ---@param otherwise string?
 function read.text(text, otherwise)

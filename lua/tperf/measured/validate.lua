@@ -1,4 +1,4 @@
---- tperf.validate: how far predictions are from published measurements.
+--- tperf.validate: errors of predictions against published measurements.
 local check = require "tperf.base.check"
 local fit = require "tperf.measured.calibrate.fit"
 local holdout = require "tperf.measured.calibrate.holdout"
@@ -15,7 +15,7 @@ local schema = {
   hold_out = check.choice { holdout.WAYS, optional = true },
 }
 
---- Rows, median, mean, 90th percentile and maximum of the absolute error, and the bias (the median of the signed
+--- Rows, median, mean, 90th percentile and maximum of the absolute error, and the bias (the median signed
 --- error), each as a part of the measured value.
 ---@param cases table[]  with predicted and measured
 function validate.statistics(cases)
@@ -24,7 +24,7 @@ function validate.statistics(cases)
   return fit.errors(ratios)
 end
 
---- Statistics by one of the cases' fields, in its order, or of what `key` returns.
+--- Statistics grouped by one of the cases' fields, or by the result of `key`, in sorted order.
 ---@param cases table[]
 ---@param key string|function
 function validate.by(cases, key)
@@ -38,7 +38,7 @@ function validate.by(cases, key)
   return rows
 end
 
---- The same of the peak memory that training runs report, by source; nil when none does.
+--- Statistics of the peak memory that training runs report, by source; nil if none reports it.
 ---@param cases table[]
 function validate.memory(cases)
   local list = {}
@@ -50,7 +50,7 @@ function validate.memory(cases)
   return #list > 0 and validate.by(list, "source") or nil
 end
 
--- What of serving each metric is off, and by whom it was served.
+-- Adds errors by serving metric, and by engine, model and GPU.
 local function add_serving(result, reader, file)
   local cases = result.cases
   result.metrics = serving.statistics(cases)
@@ -59,26 +59,27 @@ local function add_serving(result, reader, file)
   result.others = reader.others and reader.others(cases, file)
 end
 
---- Predicts every row of a table of measurements that names enough.
+--- Predicts every row of a table of measurements that gives enough information.
 ---@param given table
----  file      a CSV file with the columns of one of the published tables (docs/accuracy.md)
----  system    for all rows, with its own network between nodes; by default the one that describes the GPU a row names,
----            with the network that the row names
----  rules     "default"
----  software  the software profile that all rows ran with; by default the one that the row names
----  hold_out  "stack", "system", "scale", "model" or "third": of training runs, refit software profiles without each of
----            these groups in turn and predict it. A stack is predicted by the profile that the others of its kind
----            share (`typical` or `tuned`), all else by the stack's own, fitted to the rest of its runs: those on other
----            systems; on the smaller half of the numbers of GPUs that occur; of other families of models; two thirds
+---   file      a CSV file with the columns of one of the published tables (docs/accuracy.md)
+---   system    for all rows, with its network between nodes; default: the system of the GPU that a row names,
+---             with the network that the row names
+---   rules     "default"
+---   software  the software profile of all rows; default: the one that the row names
+---   hold_out  "stack", "system", "scale", "model" or "third": for training runs, refits software profiles without each
+---             of these groups in turn and predicts it. A stack is predicted by the shared profile of its kind
+---             (`typical` or `tuned`) fitted to the other stacks, the other groups by the stack's own profile, fitted
+---             to the rest of its runs: those on other systems; on the smaller half of the GPU counts; of other
+---             families of models; two thirds
 ---@return table result { kind, rows, cases = { { predicted, measured, source, label, system, row } … },
----  left_out = { { reason, rows } … }, memory = as sources, for peak memory,
----  sources = { { source, rows, median, mean, p90, max, bias } … } }; of serving, whose cases have a metric, an engine,
----  a model and a gpu, metrics = { { metric, group, rows, median, mean, p90, max, bias } … }, group being "all",
----  engine, model and gpu the same by each of them, and others = { { simulator, metric, rows, median, p90, bias,
----  ours } … }, what other simulators are off on the same rows, ours being the same of tperf; with hold_out besides
----  groups = { { stack, group, runs, median, p90, bias, within } … }, within: the part of the runs that lie inside the
----  interval that the fit without them claims for nine tenths, and
----  over_groups = { groups, runs, median, worst, worst_group, within }
+---   left_out = { { reason, rows } … }, memory = as sources, for peak memory,
+---   sources = { { source, rows, median, mean, p90, max, bias } … } }; for serving, whose cases have a metric, an
+---   engine, a model and a gpu, also metrics = { { metric, group, rows, median, mean, p90, max, bias } … } with group
+---   "all", engine, model and gpu (the same, grouped by each), and others = { { simulator, metric, rows, median, p90,
+---   bias, ours } … }, other simulators' errors on the same rows, with tperf's in ours; with hold_out also
+---   groups = { { stack, group, runs, median, p90, bias, within } … }, within: the part of the runs inside the
+---   interval that the fit without them claims for nine tenths, and
+---   over_groups = { groups, runs, median, worst, worst_group, within }
 function validate.run(given)
   local o = check.record("tperf.validate", given, schema)
   if o.software then o.software = software(o.software) end
@@ -97,8 +98,8 @@ function validate.run(given)
   return result
 end
 
---- Predicted against measured, with the line where both are equal.
----@param result table  of validate.run
+--- Plots predicted against measured times, with the line where both are equal.
+---@param result table  from validate.run
 ---@return tperf.Plot
 function validate.plot(result)
   local rows = {}

@@ -1,4 +1,4 @@
---- What one layer remembers between tokens in inference, on one GPU: keys and values, latents, or Mamba states.
+--- Per-layer inference state on one GPU: keys and values, latents, or Mamba states.
 local delta = require "tperf.describe.arch.layer.delta"
 local fitting = require "tperf.describe.strategy.fitting"
 
@@ -6,18 +6,18 @@ local mamba1 = require "tperf.describe.arch.layer.mamba1"
 
 local cache = {}
 
--- Latents are the same on every GPU of tp. GPUs that share keys out have a part of the tokens each.
+-- Keys and values per token. Latents are replicated over tp; GPUs that shard the keys each hold part of the tokens.
 local function elements(m, p, group)
   if group.attention == "none" then return 0 end
   local cut = p:heads(m.heads, m.kv_heads)
   local width = 2 * cut.kv_heads * m.head_dim
-  if group.attention == "mla" then -- the same on every GPU of tp, as are an indexer's keys
+  if group.attention == "mla" then -- replicated over tp, as are an indexer's keys
     width = m.mla.kv_rank + m.mla.rope_dim + (m.sparse and m.sparse.head_dim or 0)
   end
   return width / (cut.key_shards or 1)
 end
 
--- The scan's state in fp32, and the last inputs of the convolution.
+-- Bytes: the scan's state in fp32 and the last inputs of the convolution.
 local function state(m, p, group)
   if group.delta then return delta.state_bytes(m, p) end
   if not group.mamba then return 0 end
@@ -27,12 +27,12 @@ local function state(m, p, group)
   return 4.0 * heads * s.head_dim * s.state + 2.0 * (s.conv - 1) * (heads * s.head_dim + 2 * groups * s.state)
 end
 
---- One layer of the group, for one sequence.
+--- The cache of one layer of the group, for one sequence.
 ---@param m table  a model
 ---@param p table  a share, see tperf.strategy
 ---@param group tperf.layer_group
----@return table cache  elements (of keys and values, for each token), tokens (the most it keeps; nil: all of them),
----  state_bytes (whatever the length)
+---@return table cache  elements (of keys and values, per token), tokens (the most it keeps; nil: all), state_bytes
+---   (independent of the length)
 function cache.of(m, p, group)
   return {
     elements = elements(m, p, group), tokens = group.window, state_bytes = state(m, p, group),

@@ -12,12 +12,12 @@ local core = require "tperf.core"
 
 local dispatch = {}
 
--- Multiprocessors that the kernels take: Megatron-LM's moe_deepep_num_sms (20, as DeepSeek-V3's training has it, arXiv
--- 2412.19437, section 3.2.2), Megatron-Bridge's moe_hybridep_num_sms (16).
+-- Multiprocessors that the kernels occupy: Megatron-LM's moe_deepep_num_sms (20, as in DeepSeek-V3's training, arXiv
+-- 2412.19437, section 3.2.2) and Megatron-Bridge's moe_hybridep_num_sms (16).
 local UNITS <const> = { deepep = 20, hybridep = 16 }
 
--- Bytes/s that DeepEP's pass on between domains with each of them: combines timed on two and four nodes of H100s with
--- 4 to 12 multiprocessors (the table of sglang 0.5.6 in NVIDIA's aiconfigurator, commit 095f58a51, Apache-2.0).
+-- Bytes/s that each of DeepEP's multiprocessors relays between domains: combines timed on two and four nodes of H100s
+-- with 4 to 12 multiprocessors (the sglang 0.5.6 table in NVIDIA's aiconfigurator, commit 095f58a51, Apache-2.0).
 local RELAYED <const> = { deepep = 11.2e9 }
 
 -- The same within a domain, a GPU's own tokens too: dispatches and combines on one node of H100s and of GB200s with 4
@@ -35,7 +35,7 @@ local FEW <const> = 256
 --- GPUs that experts are spread over.
 function dispatch.gpus(p) return p[p.spread] or 1 end
 
--- Tokens gathered from all replicas; the rows of this GPU's experts are picked from them.
+-- Gathers the tokens of all replicas; the rows for this GPU's experts are picked from them.
 local function gathered(m, p, there, rows, lie, element)
   local bytes = element * 1.0 * m.hidden
   local comm = {
@@ -75,17 +75,17 @@ local function pairwise(m, p, rows, lie, element)
   return {
     comm = { kind = "all_to_all", axis = p.spread, bytes = bytes * rows, exchanges = true },
     bytes = bytes * (p:outer_tokens() + (sorts and 3 or 1) * rows),
-    repeated_bytes = sorts and bytes * rows or 0, -- what was sorted is read while that is held which was sent
+    repeated_bytes = sorts and bytes * rows or 0, -- the sorted rows are read while the received ones are still held
   }
 end
 
---- The kernels' traffic and the collective of one pass of an exchange.
----@param m table         the model, as wide as what travels
+--- The memory traffic and the collective of one pass of an exchange.
+---@param m table         the model, as wide as the rows that travel
 ---@param p table         the share
----@param there boolean   to the experts, else back from them
----@param rows number     for the experts of one GPU
----@param lie table       how the experts lie on the GPUs: { replicas … }
----@param element number  bytes of a number that travels
+---@param there boolean   true: to the experts; false: back from them
+---@param rows number     rows for the experts of one GPU
+---@param lie table       the placement of the experts on GPUs: { replicas … }
+---@param element number  bytes per number that travels
 ---@return table way      { comm = the collective, bytes =, repeated_bytes = }
 function dispatch.way(m, p, there, rows, lie, element)
   local kind = lie.replicas > 1 and p.moe_dispatcher or "alltoall"

@@ -1,6 +1,6 @@
---- What stands before and after the layers: tables, patches of an image, the final norm, head and loss.
--- The table and the head are cut by the vocabulary, padded to a multiple of the cut (arXiv 1909.08053, section 3).
--- Saved: dropout's mask of the embedding; the final norm's input, the head's input, the logits in fp32 (arXiv
+--- The blocks before and after the layers: embedding tables, image patches, final norm, head and loss.
+-- The table and the head are sharded by the vocabulary, padded to a multiple of the shards (arXiv 1909.08053, section
+-- 3). Saved: the embedding's dropout mask; the inputs of the final norm and of the head; the logits in fp32 (arXiv
 -- 2205.05198, section 4.3).
 local block = require "tperf.describe.block"
 local cross = require "tperf.describe.arch.layer.cross"
@@ -14,10 +14,10 @@ local ends = {}
 
 local BYTES = 2
 
--- One GPU of the stream's shards computed its rows alone.
+-- The axis over which each GPU computes only its own rows of the stream.
 local function shards_axis(p) return p.sequence_parallel and p.features or nil end
 
--- The learned positions, an encoder's token types, and the token that stands for the whole image: added to every row.
+-- Learned positions, an encoder's token types and the class token of an image, added to every row.
 local function positions(m, p)
   if m.positions == "relative" then return cross.positions(m, p) end
   local class = m.vision and m.vision.class_token and m.hidden or 0
@@ -49,13 +49,14 @@ ends.embedding = block("embedding", function(m, p)
   return ops
 end)
 
--- Bytes of a logit that a loss keeps for the backward pass, and that its passes hold beside (tperf.software says which
--- stack has which). The op's own are those of one that keeps the softmax in fp32 and makes the gradient in its place.
+-- Bytes per logit that a loss keeps for the backward pass, and that its passes hold temporarily (tperf.software names
+-- the loss of each stack). The op's own figures are for a loss that keeps the softmax in fp32 and overwrites it with
+-- the gradient.
 --   pytorch    F.cross_entropy of logits cast to fp32 (torchtitan's components/loss.py): log_softmax keeps its output
---              in fp32; backward, nll_loss makes a gradient of it and log_softmax that of the logits, both in fp32
---   copied     logits cast to fp32, and a copy of these that becomes the softmax, which the gradient replaces
+--              in fp32; backward, nll_loss makes its gradient and log_softmax makes that of the logits, both in fp32
+--   copied     logits cast to fp32, and a copy of these that becomes the softmax, which the gradient overwrites
 --              (nanotron's sharded_cross_entropy)
---   compiled   pytorch's under torch.compile: a kernel forward and one backward, which read and write 16-bit logits
+--   compiled   pytorch's under torch.compile: one kernel forward and one backward, which read and write 16-bit logits
 local LOSSES <const> = { pytorch = { 4, 8 }, copied = { 4, 6 }, compiled = { 2, 2 } }
 local OWN_BYTES <const> = 4
 
@@ -66,11 +67,11 @@ local function hold(one, loss)
   return one:hold(held[1] * logits, held[2] * logits)
 end
 
---- The product with the output table and, in training, the loss. shared: this GPU has the table already.
+--- The product with the output table and, in training, the loss. shared: another op of this GPU holds the table.
 function ends.logits(m, p, shared)
   local width = m.embedding_width or m.hidden
-  local rows = p.mode ~= "train" and p.micro_batch or nil -- only the last token of a prompt has a successor to find
-  local own_bias = m.tied_embeddings and m.biases.head and not shared -- the input's table has none to share
+  local rows = p.mode ~= "train" and p.micro_batch or nil -- only the last token of a prompt needs logits
+  local own_bias = m.tied_embeddings and m.biases.head and not shared -- the input table has no bias to share
   local ops = {
     p:head {
       name = "head", n_in = width, n_out = m.vocab, bias = m.biases.head and not own_bias, tied = m.tied_embeddings,
@@ -94,7 +95,7 @@ function ends.logits(m, p, shared)
   return ops
 end
 
--- What an encoder has of the first token of every sequence: a product and a tanh, and what classifies them.
+-- An encoder's pooler (a product and a tanh on the first token of every sequence) and its classifier.
 local function pooler(m, p)
   local function product(name, n_out)
     return p:replicated { name = name, n_in = m.hidden, n_out = n_out, bias = true, rows = p.micro_batch }

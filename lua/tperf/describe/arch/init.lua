@@ -1,9 +1,9 @@
---- tperf.architecture: what a model's layers and both its ends are made of.
+--- tperf.architecture: the blocks of a model's layers and of both its ends.
 --   tperf.architecture { name = "mine", layer = { block … }, first = { block … }, last = { block … } }
 -- goes into a model: tperf.model { …, architecture = mine }. `layer` serves every group of layers (share.group tells
 -- them apart); without first and last the model has the usual embedding and head. Models of several stacks, such as an
--- encoder and a decoder, say their groups themselves, each with its sequence. Other models have the architecture
--- that their description names (transformer.lua), or, under rules that say so, the published solver's layer (gpt.lua).
+-- encoder and a decoder, list their groups themselves, each with its sequence. Other models get the architecture
+-- that their description names (transformer.lua) or, if the rules say so, the published solver's layer (gpt.lua).
 local block = require "tperf.describe.block"
 local check = require "tperf.base.check"
 local gpt = require "tperf.describe.arch.layer.gpt"
@@ -28,18 +28,19 @@ local schema = {
   parameters = check.any { optional = true }, flops_per_token = check.any { optional = true },
 }
 
---- An architecture of one's own.
+--- Defines a custom architecture.
 ---@param given table
----  name          for messages
----  layer         the blocks of every layer, but for groups with blocks of their own
----  first, last   blocks before the first layer and after the last; the usual embedding and head
----  groups        the model's layers as runs of equal ones, in order, or function(model) -> such a list; as the model's
----                description has them. Each is { count = layers, key = name, equal for equal layers (what its fields
----                say), blocks = { … }?, seq = tokens of its sequence, the model's?, … }: blocks find it, with all its
----                fields, as share.group
----  parameters    how many the model has, or function(model) -> that, those that a token meets; as the description says
----  flops_per_token   forward and backward, a number or function(model, options) -> it (options as those of
----                model:flops_per_token), of which MFU is made
+---   name          for messages
+---   layer         the blocks of every layer, except in groups with their own blocks
+---   first, last   blocks before the first layer and after the last (default: the usual embedding and head)
+---   groups        the model's layers as runs of equal ones, in order, or function(model) -> list (default: from the
+---                 model's description). Each is { count = layers, key = a name, the same for equal layers (default:
+---                 made from the fields), blocks = { … }?, seq = tokens of its sequence (default: the model's), … };
+---                 blocks find the group, with all its fields, as share.group
+---   parameters    the number of parameters, or function(model) -> total, active (that one token uses); default: from
+---                 the description
+---   flops_per_token   forward and backward FLOPs, a number or function(model, options) -> number (options as in
+---                 model:flops_per_token); MFU is computed from it
 ---@return table architecture
 function architecture.define(given)
   local o = check.record("tperf.architecture", given, schema)
@@ -47,13 +48,13 @@ function architecture.define(given)
   return setmetatable(o, metatable)
 end
 
---- Whether a value is what tperf.architecture returned.
+--- Whether a value was made by tperf.architecture.
 function architecture.is(value)
   return getmetatable(value) == metatable
 end
 
--- Under full recomputation a layer keeps its input alone, and runs again before its backward pass (arXiv 2205.05198,
--- section 5; table 2 has 2 s b h); under selective recomputation its modules do so (recompute.lua).
+-- Under full recomputation a layer keeps only its input and runs again before its backward pass (arXiv 2205.05198,
+-- section 5; 2 s b h in table 2); under selective recomputation only its modules do (recompute.lua).
 local function recomputable(original, opens, before)
   return block(original.name, function(m, p)
     local ops = original.build(m, p)
@@ -67,7 +68,7 @@ end
 local function layer_of(blocks)
   local list = {}
   for i, one in ipairs(blocks) do
-    list[i] = recomputable(one, i == 1, function(m, p) -- what builds the blocks before it
+    list[i] = recomputable(one, i == 1, function(m, p) -- builders of the preceding blocks
       local before = {}
       for k = 1, i - 1 do before[k] = function() return tuned.ops(blocks[k].build(m, p), p, blocks[k].name) end end
       return before
@@ -82,7 +83,8 @@ local function published_layer(m, p)
   return published[p.attention].build(m, p)
 end
 
--- What of a model the published solver's layer leaves out: attention of all heads over hidden, then a plain MLP.
+-- The features of a model that the published solver's layer lacks: it has attention of all heads over hidden and a
+-- plain MLP.
 local function beyond_published(m)
   local list = {}
   local function add(beyond, ...)
@@ -113,7 +115,7 @@ end
 local function check_published(model, rules)
   local beyond = beyond_published(model)
   if #beyond == 0 then return end
-  check.fail("rules '%s' know GPT-3's layer alone, and cannot describe what '%s' has: %s; the rules 'default' can",
+  check.fail("rules '%s' only know GPT-3's layer and cannot describe what '%s' has: %s; use the rules 'default'",
     rules.name, model.name, table.concat(beyond, ", "))
 end
 
@@ -132,7 +134,7 @@ local function groups_of(model, given)
   return groups
 end
 
--- The ends as they are trained; behind every block that of the reference model, if there is one.
+-- Marks the ends for tuning; if there is a reference model, its copy of each block follows.
 local function tune(parts, t)
   for name, where in pairs { first = "embedding", last = "head" } do
     local list = {}
@@ -146,13 +148,13 @@ local function tune(parts, t)
   for _, group in ipairs(t.reference and parts.groups or {}) do group.blocks = tuned.with_reference(group.blocks) end
 end
 
---- What a model is made of, in order.
+--- The blocks of a model, in order.
 ---@param model table
----@param rules table?  the default rules' when absent
----@param apart boolean?  modules of multi-token prediction are layers of their own, behind all others
----@param t table?  what of it is trained, see tperf/describe/tuning.lua; all
----@return table parts  { groups = the runs of equal layers of model:groups(), each with `blocks` (those of equal `key`
----  are equal), first = the blocks before the first layer, last = those after the last one }
+---@param rules table?  (default: the default rules)
+---@param apart boolean?  true: modules of multi-token prediction become separate layers after all others
+---@param t table?  what is trained, see tperf/describe/tuning.lua (default: everything)
+---@return table parts  { groups = the runs of equal layers of model:groups(), each with `blocks` (the same for the same
+---   `key`), first = the blocks before the first layer, last = those after the last one }
 function architecture.of(model, rules, apart, t)
   local given = model.architecture
   if rules and not rules.layers_from_description then

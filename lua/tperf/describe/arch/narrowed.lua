@@ -1,23 +1,23 @@
---- The ops of a layer whose products with weights run in fewer bits (tperf.describe.precision says in which). Each such
--- product gets kernels of its own before it, by name:
---   NAME-amax     where the scale is made from the tensor: reads it once
---   NAME-cast     forward: reads X in 16 bits, writes it by rows and, where that is kept, by columns. Backward: so with
---                 Y's gradient; and what X needs further: a transposition of what was gathered, or the
---                 second quantisation of an input that was kept in 16 bits
---   NAME-weight   where copies of weights do not live from micro-batch to micro-batch: W, for each pass
--- Behind a norm whose kernel quantises, as some recipes have it, the norm writes no 16 bits, and the cast reads none.
--- Other fused kernels are not counted on: an activation writes 16 bits, and the cast reads them.
--- The cast has the input that is kept. Attention keeps its output itself, which the product behind it did.
+--- The ops of a layer whose products with weights run in fewer bits (tperf.describe.precision names the formats). Extra
+-- kernels precede each such product:
+--   NAME-amax     if the scale is computed from the tensor: reads it once
+--   NAME-cast     forward: reads X in 16 bits, writes it by rows and, if that copy is kept, by columns. Backward: the
+--                 same for Y's gradient, plus whatever X still needs: a transposition of the gathered copy, or a second
+--                 quantisation of an input kept in 16 bits
+--   NAME-weight   if copies of weights do not live across micro-batches: W, for each pass
+-- After a norm whose kernel quantises (some recipes), the norm writes no 16-bit output and the cast reads none. No
+-- other fusion is assumed: an activation writes 16 bits, and the cast reads them. The cast keeps the input. Attention
+-- keeps its own output, which otherwise the next product would keep.
 local op = require "tperf.describe.op"
 
 local narrowed = {}
 
-local WIDE <const> = 2      -- bytes of a number
-local TWELVE <const> = 1.5  -- of one in E5M6
-local FLOPS <const> = 2     -- of a number: scaled and rounded, or compared
-local MULTIPLE <const> = 16 -- of both features, for 8-bit products (cuBLAS, Transformer Engine); others stay
+local WIDE <const> = 2      -- bytes per number
+local TWELVE <const> = 1.5  -- bytes per number in E5M6
+local FLOPS <const> = 2     -- per number: scaled and rounded, or compared
+local MULTIPLE <const> = 16 -- of both features in 8-bit products (cuBLAS, Transformer Engine); others stay wide
 
--- Numbers of X and of Y's gradient that this GPU quantises: before they are gathered, where gathers carry few bits.
+-- Numbers of X and of Y's gradient that this GPU quantises: before gathering, if gathers carry the narrow format.
 local function numbers(shape, r)
   local narrow = r.tensor_gather == "narrow"
   return {
@@ -28,7 +28,7 @@ local function numbers(shape, r)
   }
 end
 
--- Bytes to write the copy by columns: with the first one, or, of one scale, from what has been gathered.
+-- Bytes to write the copy by columns: with the first copy or, if both share one scale, from the gathered tensor.
 local function column_bytes(r, made, gathered)
   if r.columns == "own" then return (r.number + (r.column_scales and 2 * WIDE or 0)) * made end
   if r.columns == "none" then return 0 end
@@ -49,12 +49,12 @@ local function amax(shape, n)
   })
 end
 
--- elsewhere: attention keeps X, in 12 bits, of which the backward pass makes the copy by columns.
+-- elsewhere: attention keeps X in 12 bits, from which the backward pass makes the copy by columns.
 local function cast(shape, r, n, behind_norm, elsewhere)
   local forward, backward = (WIDE + r.number) * n.input, (WIDE + r.number) * n.gradient
   local narrow_dw = r.weight_grad == "narrow" and not shape.frozen -- frozen weights have no gradient
   local saved, again = 0, r.column_scales and WIDE or 0
-  local turned = r.columns == "transposed" and n.input_gathered > 0 -- X's second copy, when it has been gathered again
+  local turned = r.columns == "transposed" and n.input_gathered > 0 -- X's second copy, made once X is gathered again
   if r.inputs == "narrow" and not shape.frozen then
     local columns = column_bytes(r, n.input, n.input_gathered)
     forward, backward = forward + (turned and 0 or columns), backward + (turned and columns or 0)
@@ -73,11 +73,11 @@ local function cast(shape, r, n, behind_norm, elsewhere)
   })
   if shape.frozen and shape.stopped then return made:stop() end
   if shape.offloaded > 0 then return made:offload(false) end
-  local kept = shape.saved + shape.again -- of the 16-bit input; some of it may be made again for the backward pass
+  local kept = shape.saved + shape.again -- of the 16-bit input, part of which may be recomputed for the backward pass
   return kept > 0 and not shape.recomputed and made:again(saved * shape.again / kept) or made
 end
 
--- Weights quantised for every pass, from what the replicas gathered.
+-- Quantises weights for every pass, from the gathered ones.
 local function weight_cast(shape, r)
   if r.cached or r.parameters == "narrow" then return nil end
   local weights, forward, backward = shape.used * shape.n_in * shape.n_out, 0, 0
@@ -94,10 +94,10 @@ local function weight_cast(shape, r)
   })
 end
 
--- Of one weight: bytes as it lies, of further copies, that replicas gather, and that the copies take once an iteration.
--- Parameters with scales of their own by columns are gathered in 16 bits (Megatron-LM's
--- reuse_grad_buf_for_mxfp8_param_ag) or as both copies, which are as large; blocks of 128 x 128 are the same
--- from both sides.
+-- Bytes per weight: as stored, of further copies, gathered by replicas, and moved once per iteration to make the
+-- copies. Parameters with separate scales by columns are gathered in 16 bits (Megatron-LM's
+-- reuse_grad_buf_for_mxfp8_param_ag) or as both copies, which takes as many bytes; blocks of 128 x 128 are the same by
+-- rows and by columns.
 local function weights_of(r)
   local square = r.weight_block == r.block and r.own_columns
   if r.parameters == "bf16" then
@@ -128,8 +128,8 @@ local function runs_in(shape, r)
   return r.products == "all" or shape.expert == (r.products == "experts")
 end
 
--- Attention, whose output a narrowed product no longer keeps as it is, keeps it itself, if nothing between them does:
--- in 16 bits, or in 12 for both (arXiv 2412.19437, section 3.3.3). Whether it keeps it for both.
+-- If a narrowed product no longer keeps attention's 16-bit output, attention keeps it, unless an op between them does:
+-- in 16 bits, or in 12 for both (arXiv 2412.19437, section 3.3.3). Returns whether it is kept for both.
 local function keep_output(list, attention, shape, r)
   if not attention or r.inputs ~= "narrow" then return false end
   for i = attention + 1, #list do
@@ -140,9 +140,9 @@ local function keep_output(list, attention, shape, r)
   return shared
 end
 
---- The ops of a block, some of whose products become several.
----@param ops table  as block:ops returns them; not changed
----@param r table    of precision.resolve
+--- The ops of a block, with its narrowed products expanded into several kernels.
+---@param ops table  from block:ops; not changed
+---@param r table    from precision.resolve
 function narrowed.block(ops, r)
   local list, attention = { name = ops.name }, nil
   for i, one in ipairs(ops) do
@@ -163,8 +163,9 @@ function narrowed.block(ops, r)
   return list
 end
 
---- The ops of a block of an engine for serving: its weights lie as `stored` says, and its products multiply in `dtype`.
----@param stored table  { layers = bytes of a weight?, experts = likewise? }
+--- The ops of a block in a serving engine: its weights are stored as `stored` says, and its products multiply in
+--- `dtype`.
+---@param stored table  { layers = bytes per weight?, experts = bytes per weight? }
 function narrowed.stored(ops, stored, dtype)
   local list = { name = ops.name }
   for i, one in ipairs(ops) do

@@ -1,8 +1,8 @@
---- What waits in the host's memory instead of the GPU's: activations from the forward to the backward pass, of layers
--- or of modules, and the optimizer's states, which the host's processors update there.
+--- Offloading to the host's memory: activations between the forward and the backward pass, by layers or by modules, and
+-- the optimizer's states, which the host's processors update there.
 --
 -- Layers: Megatron-Core's and Transformer Engine's cpu_offloading_num_layers. Modules: Megatron-Core's fine-grained
--- offloading (its transformer_config.py, offload_modules): the input of each. Copies run beside the layer that they
+-- offloading (its transformer_config.py, offload_modules): the input of each. Copies overlap with the layer that they
 -- belong to, on the copy engine. Optimizer: Megatron-Core's hybrid device optimizer (optimizer_offload_fraction),
 -- DeepSpeed's ZeRO-Offload (arXiv 2101.06840): gradients go to the host, updated weights come back.
 local check = require "tperf.base.check"
@@ -11,7 +11,7 @@ local refusal = require "tperf.base.refusal"
 
 local offload = {}
 
---- Modules whose input may be offloaded, in the order of a layer.
+--- Modules whose input can be offloaded, in layer order.
 offload.modules = { "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act" }
 
 local LACKS <const> = {
@@ -27,7 +27,7 @@ offload.schema = {
 
 local FIELDS <const> = { "offload_layers", "offload_modules", "offload_optimizer" }
 
--- The first field that asks for something.
+-- The first field that asks for offloading.
 local function asked_of(o)
   for _, name in ipairs(FIELDS) do
     if o[name] and o[name] ~= 0 then return name end
@@ -45,16 +45,16 @@ local function contradiction(o)
   end
 end
 
---- Refuses what contradicts itself; layers that are offloaded are not recomputed.
----@param what string  whose arguments
----@param o table      checked, changed in place
+--- Raises if the arguments contradict each other; offloaded layers are not recomputed.
+---@param what string  the caller's name, for messages
+---@param o table      checked arguments, changed in place
 function offload.fill(what, o)
   if o.offload_layers and o.recompute == nil then o.recompute = "none" end
   local wrong = contradiction(o)
   if wrong then refusal.raise("%s: %s", what, wrong) end
 end
 
---- Refuses a system that does not say how its GPUs reach their host.
+--- Raises if offloading is asked for and the system lacks a description of its host.
 function offload.check(o, system)
   local asked = asked_of(o)
   if asked and not system.host then
@@ -63,10 +63,10 @@ function offload.check(o, system)
   end
 end
 
---- Which layers of a chunk are offloaded, for the core; nil: none.
+--- The core's choice of offloaded layers per chunk; nil: none.
 function offload.picked(o) return o.offload_layers and { first = o.offload_layers } end
 
---- The modules that are asked for as one text; nil: none.
+--- The requested modules as one text; nil: none.
 ---@param asked string|string[]?
 ---@param model table
 ---@return string?
@@ -85,7 +85,7 @@ function offload.text(asked, model)
   return table.concat(list, "+")
 end
 
---- Marks the ops of a block of a layer.
+--- Marks the offloaded ops of a layer's block.
 function offload.mark(p, ops)
   for _, one in ipairs(ops) do
     if p.offload then one:offload(false) end
@@ -96,7 +96,7 @@ function offload.mark(p, ops)
   return ops
 end
 
---- Says in a configuration what is offloaded.
+--- Writes what is offloaded into a configuration.
 ---@param c table  a configuration, changed in place
 ---@param variant table
 ---@param o table  checked arguments
@@ -106,7 +106,7 @@ function offload.describe(c, variant, o)
   c.offload_optimizer = o.offload_optimizer > 0 and o.offload_optimizer or nil
 end
 
---- The same in words: "4 layers, optimizer 50 %"; nil: nothing is.
+--- The same in words, such as "4 layers, optimizer 50 %"; nil: nothing is offloaded.
 ---@param c table  a configuration
 ---@return string?
 function offload.words(c)

@@ -1,4 +1,4 @@
---- Sequences of several documents that do not see each other (packed sequences): what a token sees.
+--- Packed sequences (several documents that do not see each other): the keys a token sees.
 local packing = {}
 
 -- Sum of min(i, w) for i = 1 … n.
@@ -7,11 +7,11 @@ local function seen_up_to(n, w)
   return inside * (inside + 1) / 2 + math.max(n - w, 0) * w
 end
 
---- Keys that a token sees on average under a causal mask: each document l has l (l + 1) / 2 pairs. nil where a sequence
---- is one document.
----@param m table        a model, whose `packing` says how long documents are; longer ones than a sequence are cut
----@param window number?  of attention
----@param seq number?     tokens of a sequence (the model's)
+--- Average keys per token under a causal mask: a document of l tokens has l (l + 1) / 2 pairs. nil if each sequence is
+--- one document.
+---@param m table        a model; its `packing` gives document lengths, cut at the sequence length
+---@param window number?  attention window, in tokens
+---@param seq number?     tokens per sequence (default: the model's)
 ---@return number? seen
 function packing.seen(m, window, seq)
   local p = m.packing

@@ -1,18 +1,18 @@
---- What a layer runs again in its backward pass instead of keeping it: all of it, or the modules that
--- share.recompute_modules names in Megatron-Core's words (its transformer_config.py, recompute_modules).
+--- Activation checkpointing: a layer, or the modules that share.recompute_modules names as Megatron-Core does (its
+-- transformer_config.py, recompute_modules), run again in the backward pass instead of being kept.
 --
--- Two kinds of modules. One runs as a whole again from its input, which alone is kept: core_attn, mlp, moe,
--- shared_experts (tensor_parallel.checkpoint). The other makes an output that somebody else would keep as its input:
--- that is freed after the forward pass and made again before it is needed, from inputs that stay (Megatron-Core's
--- CheckpointWithoutOutput): layernorm, moe_act, mla_up_proj. Ops say which modules they are part of (parts.module); the
--- rules below know no names of ops.
+-- Two kinds of modules. One reruns as a whole from its input, the only tensor kept: core_attn, mlp, moe,
+-- shared_experts (tensor_parallel.checkpoint). The other makes an output that another op would keep as its input: it
+-- is freed after the forward pass and made again before it is needed, from inputs that stay (Megatron-Core's
+-- CheckpointWithoutOutput): layernorm, moe_act, mla_up_proj. Ops carry the modules they belong to (parts.module); the
+-- rules below use no op names.
 local check = require "tperf.base.check"
 local refusal = require "tperf.base.refusal"
 
 local recompute = {}
 
--- In Megatron-Core's order. output: what it makes is made again for whoever keeps it; into: for ops of that module.
--- lacks: why a model has none, or nil.
+-- In Megatron-Core's order. output: recomputes its output for the op that would keep it; into: for ops of that module.
+-- lacks: why a model lacks the module, or nil.
 local MODULES = {
   { name = "core_attn", lacks = function(m) return not m.heads and "no attention" end },
   { name = "moe_act", output = true, lacks = function(m) return not m.experts and "no experts" end },
@@ -30,8 +30,8 @@ local MODULES = {
 }
 local known = {}
 
--- PyTorch's checkpointing of operators as torchtitan has it (its selective_ac_option = "op"): of the matrix products
--- of a block every other one is done again, and all that is none, attention apart. It goes with no module.
+-- PyTorch's operator checkpointing as torchtitan uses it (its selective_ac_option = "op"): recomputes every second
+-- matrix product of a block and all other ops except attention. It cannot be combined with modules.
 local OPERATORS <const> = "op"
 known[OPERATORS] = { name = OPERATORS, lacks = function() end }
 
@@ -50,7 +50,7 @@ recompute.methods = { "uniform", "block", "every" }
 recompute.schema = {
   recompute_method = check.choice { recompute.methods, optional = true },
   recompute_num_layers = check.integer { min = 1, max = 1 << 16, optional = true },
-  recompute_layers = check.integer { min = 1, max = 1 << 16, optional = true }, -- the same, in groups
+  recompute_layers = check.integer { min = 1, max = 1 << 16, optional = true }, -- older name, for groups
 }
 
 local function has_value(list, value)
@@ -60,23 +60,23 @@ local function has_value(list, value)
   return false
 end
 
--- What the arguments say with others that do not go with it.
+-- Returns a message if the arguments contradict each other.
 local function contradiction(o, asked)
   if has_value(o.recompute_modules, OPERATORS) and type(o.recompute_modules) == "table" and o.recompute_modules[2] then
-    return "'recompute_modules' has op, which goes with no other: it is about all of a layer"
+    return "'recompute_modules': op applies to the whole layer and cannot be combined with other names"
   end
   if o.recompute_modules and not has_value(asked, "selective") then
-    return ("'recompute_modules' are of recompute = \"selective\", not of %s"):format(check.show(asked))
+    return ("'recompute_modules' needs recompute = \"selective\", got %s"):format(check.show(asked))
   end
   local layers = o.recompute_method and "recompute_method" or o.recompute_num_layers and "recompute_num_layers"
   if layers and asked ~= nil and not has_value(asked, "full") then
-    return ("'%s' is of recompute = \"full\", not of %s"):format(layers, check.show(asked))
+    return ("'%s' needs recompute = \"full\", got %s"):format(layers, check.show(asked))
   end
   if o.recompute_layers and o.recompute_num_layers then
     return "'recompute_layers' is an older name of 'recompute_num_layers': give one of them"
   end
   if o.recompute_layers and (o.recompute_method or "uniform") ~= "uniform" then
-    return ("'recompute_layers' is of recompute_method = \"uniform\": say 'recompute_num_layers' for \"%s\"")
+    return ("'recompute_layers' needs recompute_method = \"uniform\": give 'recompute_num_layers' for \"%s\"")
       :format(o.recompute_method)
   end
   if o.recompute_method and o.recompute_method ~= "uniform" and not o.recompute_num_layers then
@@ -84,10 +84,10 @@ local function contradiction(o, asked)
   end
 end
 
---- Fills in what the arguments of a question leave open, and refuses what contradicts itself.
----@param what string  whose arguments
----@param o table  checked, changed in place
----@param given table  as they were given
+--- Fills in defaults of a question's arguments and raises if they contradict each other.
+---@param what string  the caller's name, for messages
+---@param o table  checked arguments, changed in place
+---@param given table  the arguments as given
 function recompute.fill(what, o, given)
   local asked = o.recompute
   if given.recompute == nil and o.recompute_modules then
@@ -101,7 +101,7 @@ function recompute.fill(what, o, given)
   o.recompute_num_layers, o.recompute_layers = o.recompute_num_layers or o.recompute_layers, nil
 end
 
---- Which layers of a chunk full recomputation picks, for the core; nil: all.
+--- The core's choice of fully recomputed layers per chunk; nil: all.
 function recompute.picked(o)
   if o.recompute_method == "block" then return { first = o.recompute_num_layers } end
   if o.recompute_method == "every" then return { every = o.recompute_num_layers } end
@@ -114,7 +114,7 @@ function recompute.names(text)
   return list
 end
 
---- Says in a configuration what is recomputed.
+--- Writes what is recomputed into a configuration.
 ---@param c table        a configuration, changed in place
 ---@param variant table  { recompute =, recompute_modules = }
 ---@param o table        checked arguments
@@ -127,7 +127,7 @@ function recompute.describe(c, variant, o)
   end
 end
 
---- The same in words: "full, block, 5 layers"; "selective, core_attn+mlp"; what nothing says is "none".
+--- The same in words: "full, block, 5 layers"; "selective, core_attn+mlp"; "none" if the configuration has nothing.
 ---@param c table  a configuration, or a row of a sweep
 ---@return string
 function recompute.words(c)
@@ -139,15 +139,15 @@ function recompute.words(c)
   return table.concat(words, ", ")
 end
 
---- How many layers keep one input.
+--- The number of layers that share one kept input.
 function recompute.grouped(o)
   return (o.recompute_method or "uniform") == "uniform" and o.recompute_num_layers or 1
 end
 
---- Why a model has nothing of a module; nil or false: it has.
+--- Why a model lacks a module; nil or false: it has it.
 function recompute.lacks(name, model) return known[name].lacks(model) end
 
---- Refuses modules of a model whose blocks are somebody's own: nothing says what is one of them.
+--- Raises for a model with a custom architecture, whose ops do not carry modules.
 ---@param field string
 ---@param model table
 function recompute.check_known(field, model)
@@ -157,7 +157,7 @@ function recompute.check_known(field, model)
   end
 end
 
---- The modules that are asked for as one text, in a fixed order; nil: what selective recomputation is by itself.
+--- The requested modules as one text, in a fixed order; nil: the default of selective recomputation.
 ---@param asked string|string[]?
 ---@param model table
 ---@return string?
@@ -183,8 +183,8 @@ function recompute.has(p, module)
   return ("+" .. p.recompute_modules .. "+"):find("+" .. module .. "+", 1, true) ~= nil
 end
 
--- A module's ops in a row run from what the first of them took. Those before it that merely communicate keep nothing.
--- Returns where the last row ends.
+-- Makes consecutive ops of a module rerun from the first one's input. Preceding ops that only communicate keep nothing.
+-- Returns where the last run of ops ends.
 local function run_again(ops, module)
   local opened, last = false, nil
   for i, one in ipairs(ops) do
@@ -200,7 +200,7 @@ local function run_again(ops, module)
   return last
 end
 
--- The output of the module goes to the next op that keeps an input, or to all of a module, such as attention's kernels.
+-- Frees the module's output: the next op that keeps an input, or every op of module.into, drops it.
 local function free_output(ops, module, last)
   for i = last + 1, #ops do
     local one = ops[i]
@@ -213,20 +213,20 @@ local function free_output(ops, module, last)
   end
 end
 
--- Kernels of their own know by themselves how to run again (attention.lua).
+-- Separate attention kernels implement their own recomputation (attention.lua).
 local function by_itself(p, module)
   return module.name == "core_attn" and (p.attention == "unfused" or p.attention == "recompute")
 end
 
-local widths = setmetatable({}, { __mode = "k" }) -- op -> of the products that it is in PyTorch
+local widths = setmetatable({}, { __mode = "k" }) -- op -> widths of the products that PyTorch runs for it
 
---- Says of a product that it is several beside each other in PyTorch, with outputs of these widths.
+--- Marks a product as several PyTorch products with outputs of these widths.
 function recompute.made_of(one, list)
   widths[one] = list
   return one
 end
 
--- Which part of a product's output is of those that are kept; count: products of the block before it.
+-- The part of a product's output that is kept; count: products of the block before it.
 local function kept_of(one, count)
   local kept, all = 0, 0
   for _, width in ipairs(widths[one] or { 1 }) do
@@ -236,8 +236,8 @@ local function kept_of(one, count)
   return kept / all, count
 end
 
--- What each op takes is there from the forward pass as far as what made it kept it: rotation and sums pass on nothing
--- but what they can make again at once. The stream is kept where the layer begins.
+-- An op's input is available from the forward pass as far as its producer kept it: rotations and sums pass on only what
+-- they can recompute at once. The stream is kept at the start of the layer.
 local function run_operators(m, p, ops, opens)
   local source, count = opens and 1 or 0, 0
   for i, one in ipairs(ops) do
@@ -261,7 +261,7 @@ local function run_operators(m, p, ops, opens)
   end
 end
 
---- Marks the ops of a block of a layer. opens: it is the layer's first block.
+--- Marks the recomputed ops of a layer's block. opens: it is the layer's first block.
 function recompute.mark(m, p, ops, opens)
   if p.recompute == "full" then
     for i, one in ipairs(ops) do one:recompute(opens and i == 1 and 2 * p:outer(m.hidden) or 0) end

@@ -1,8 +1,7 @@
---- Parts of a model that are not trained, in its groups of layers and in their ops (tperf/describe/tuning.lua says
--- which).
---   frozen    no gradients of its weights; a product keeps no input for them (arXiv 2106.09685)
---   stopped   nothing below is trained, so there is no backward pass: the embedding and the layers above it up to the
---             first that is trained, and in that one what stands before its first trained op
+--- Applies partial training to a model's groups of layers and their ops (tperf/describe/tuning.lua holds the settings).
+--   frozen    no weight gradients, so a product keeps no input for them (arXiv 2106.09685)
+--   stopped   nothing below is trained, so there is no backward pass: the embedding, the layers up to the first trained
+--             one, and in that layer everything before its first trained op
 local adapters = require "tperf.describe.strategy.adapters"
 local block = require "tperf.describe.block"
 local check = require "tperf.base.check"
@@ -18,7 +17,7 @@ local function in_ranges(ranges, layer)
   return false
 end
 
--- The last layer up to which all layers are alike: the run of a group's layers from `layer` on.
+-- The last layer of the group's run from `layer` on in which all layers are alike.
 local function run_end(ranges, layer, last)
   local status, at = in_ranges(ranges, layer), layer
   while at < last and in_ranges(ranges, at + 1) == status do at = at + 1 end
@@ -33,7 +32,7 @@ local function part_of(group, first, count, suffix, fields)
   return part
 end
 
--- Groups of which all layers are frozen or none.
+-- Splits groups so that in each one all layers are frozen or none.
 local function divided(groups, t)
   local list, layer = {}, 1
   for _, group in ipairs(groups) do
@@ -49,7 +48,7 @@ local function divided(groups, t)
   return list
 end
 
--- Those that nothing below needs a gradient of, and the first layer that is trained.
+-- Separates the groups below which nothing needs a gradient, and the first trained layer.
 local function led(groups)
   local list, below = {}, false
   for i, group in ipairs(groups) do
@@ -76,8 +75,8 @@ local function kinds(groups)
   return count
 end
 
---- A model's groups of layers, those that are trained apart from those that are not.
----@param t table  of tuning.of
+--- A model's groups of layers, with trained and frozen layers in separate groups.
+---@param t table  from tuning.of
 function tuned.groups(groups, t)
   local list = divided(groups, t)
   if not (t.peft or t.frozen.parts.embedding) then return list end
@@ -85,7 +84,7 @@ function tuned.groups(groups, t)
   return kinds(with_first) <= MOST_KINDS and with_first or divided(groups, t)
 end
 
--- Ops up to the first that is trained have no backward pass; that one computes no gradient of its input.
+-- Stops ops up to the first trained one: they have no backward pass, and that one computes no input gradient.
 local function stop_below(ops)
   for _, one in ipairs(ops) do
     one:stop()
@@ -100,8 +99,8 @@ local function trains(ops)
   return false
 end
 
--- Which products have fused attention's result as their input: its backward pass needs it, and no op of its own keeps
--- it. An adapter may do so, unless it keeps what dropout left.
+-- The products whose input is fused attention's output: attention's backward pass needs it and has no op that keeps it.
+-- An adapter may keep it instead, unless it keeps the dropout's output.
 local function keepers(ops, t)
   local set, follows = {}, false
   for i, one in ipairs(ops) do
@@ -113,7 +112,7 @@ local function keepers(ops, t)
   return set
 end
 
--- where: "embedding", "head" or nil: a layer.
+-- where: "embedding" or "head"; nil: a layer.
 local function freeze(ops, p, name, where)
   local t = p.tuning
   local frozen = t.peft or t.frozen.parts[where or name] or not where and p.group and p.group.frozen
@@ -126,12 +125,12 @@ local function freeze(ops, p, name, where)
   return ops
 end
 
---- A block's ops as they are trained.
+--- A block's ops with partial training applied.
 ---@param ops table        as the block built them
 ---@param p table          the share
----@param name string      of the block
----@param where string?    "embedding" or "head": what of the model's ends; else a layer
----@param before function[]?  what builds the layer's blocks before this one
+---@param name string      the block's name
+---@param where string?    "embedding" or "head"; nil: a layer
+---@param before function[]?  builders of the layer's preceding blocks
 function tuned.ops(ops, p, name, where, before)
   ops = freeze(adapters.expand(ops), p, name, where)
   local leading = not where and p.group and p.group.leading and p.recompute ~= "full"
@@ -140,7 +139,7 @@ function tuned.ops(ops, p, name, where, before)
   return ops
 end
 
---- A block of one of the model's ends, as it is trained.
+--- A block of one of the model's ends with partial training applied.
 function tuned.ending(one, where)
   return block(one.name, function(m, p)
     local ops = one.build(m, p)
@@ -148,7 +147,7 @@ function tuned.ending(one, where)
   end)
 end
 
--- Of the reference model: its forward pass. Where the policy is adapters, both have the same weights.
+-- The reference model's forward pass of a block. If the policy trains adapters, both share the same weights.
 local function twin(one)
   return block(("ref-%s"):format(one.name):sub(1, 23), function(m, p)
     p.referring = true
@@ -159,14 +158,14 @@ local function twin(one)
   end)
 end
 
---- The blocks, and those of a reference model behind them.
+--- The blocks, followed by those of the reference model.
 function tuned.with_reference(blocks)
   local list = table.move(blocks, 1, #blocks, 1, {})
   for _, one in ipairs(blocks) do list[#list + 1] = twin(one) end
   return list
 end
 
---- Refuses names of frozen parts that the model does not have.
+--- Raises if 'frozen' names parts that the model does not have.
 function tuned.check(t, groups)
   local known = { embedding = true, head = true }
   for _, group in ipairs(groups) do
@@ -176,7 +175,7 @@ function tuned.check(t, groups)
   for name in pairs(t.frozen.parts) do
     if not known[name] then
       local names = check.names(known)
-      check.fail("'frozen' has %s, which is no part of the model%s; it has layers, layers:FIRST-LAST, %s",
+      check.fail("'frozen' has %s, which the model does not have%s; it has layers, layers:FIRST-LAST, %s",
         check.show(name), check.suggest(name, names), table.concat(names, ", "))
     end
   end

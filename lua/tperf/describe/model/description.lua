@@ -1,5 +1,5 @@
---- What a model's description may say, its defaults, and what must agree with what.
--- What is not said is a plain block: multi-head attention, a GELU MLP of 4 hidden, LayerNorms, biases.
+--- The fields of a model's description, their defaults, and their consistency checks.
+-- Defaults describe a plain block: multi-head attention, a GELU MLP of 4 hidden, LayerNorms, biases.
 local check = require "tperf.base.check"
 local fields = require "tperf.describe.model.fields"
 local groups = require "tperf.describe.model.groups"
@@ -14,64 +14,64 @@ local flag, size, some = fields.flag, fields.size, fields.some
 
 --- Field -> checker: the whole format of models/*.yaml.
 description.schema = {
-  name = check.string(), -- what messages and reports call it
-  source = check.string(some), -- where the numbers come from
-  family = check.string(some), -- of models, for people
-  layers = size { max = 1 << 16 }, -- how many
+  name = check.string(), -- name in messages and reports
+  source = check.string(some), -- origin of the numbers
+  family = check.string(some), -- model family, for display
+  layers = size { max = 1 << 16 }, -- number of layers
   hidden = size(), -- width of the residual stream
-  heads = size(some), -- of queries; a model without attention has none
-  kv_heads = size(some), -- of keys and values; else heads
-  head_dim = size(some), -- else hidden // heads
-  ffn = size(some), -- width between the matrices of a dense MLP; else 4 hidden
-  vocab = size(some), -- else there are no tables
-  seq = size(some), -- tokens of a training sequence; an image says itself how many it makes
+  heads = size(some), -- query heads; absent in a model without attention
+  kv_heads = size(some), -- key and value heads; default heads
+  head_dim = size(some), -- features of a head; default hidden // heads
+  ffn = size(some), -- inner width of a dense MLP; default 4 hidden
+  vocab = size(some), -- size of the vocabulary; default: no embedding tables
+  seq = size(some), -- tokens of a training sequence; derived from the image size for vision models
   packing = check.record_of(records.packing, some), -- a training sequence holds several documents
-  training_tokens = check.number { min = 1, max = 1e18, optional = true }, -- of the run that trains it
-  context = size(some), -- the most tokens it takes; else seq
-  unbounded = flag(false), -- no limit of context: nothing in the model depends on it
+  training_tokens = check.number { min = 1, max = 1e18, optional = true }, -- tokens of its training run
+  context = size(some), -- most tokens per sequence; default seq
+  unbounded = flag(false), -- no context limit: nothing in the model depends on it
   gated = flag(false), -- the MLP has three matrices (SwiGLU, GeGLU) instead of two
-  activation = check.choice { -- else gelu, silu if gated
+  activation = check.choice { -- of the MLP; default gelu, silu if gated
     { "gelu", "relu", "relu2", "silu", "quick_gelu", "tanh" }, optional = true,
   },
-  norm = check.choice { { "layernorm", "rmsnorm" }, default = "layernorm" }, -- of which kind
-  norms_per_layer = check.integer { min = 0, max = 8, default = 2 }, -- those inside attention not counted
-  embedding_norm = flag(false), -- a norm after the tables
+  norm = check.choice { { "layernorm", "rmsnorm" }, default = "layernorm" }, -- kind of norm
+  norms_per_layer = check.integer { min = 0, max = 8, default = 2 }, -- norms of a layer, without those in attention
+  embedding_norm = flag(false), -- a norm after the embedding tables
   final_norm = flag(true), -- a norm before the head
-  -- Norms of queries and keys: true, of every head's; "whole", of all heads' together (MiniMax-M2).
+  -- Norms of queries and keys: true, per head; "whole", over all heads together (MiniMax-M2).
   qk_norm = check.one_of(flag(false), check.choice { { "whole" } }),
   attention_gate = flag(false), -- a second query projection gates attention's output (Qwen3-Next)
-  tied_embeddings = flag(false), -- the output table is the input's
-  embedding_width = size(some), -- of the tables, when it differs from hidden (OPT-350m)
-  -- How positions enter; relative ones, by tables of a bias for every distance (T5).
+  tied_embeddings = flag(false), -- output and input share one table
+  embedding_width = size(some), -- width of the tables if it differs from hidden (OPT-350m)
+  -- Position encoding; "relative": tables with a bias for every distance (T5).
   positions = check.choice { { "learned", "rotary", "alibi", "relative", "none" }, default = "none" },
-  position_rows = size(some), -- of the learned table, if not context (OPT: 2 more)
+  position_rows = size(some), -- rows of the learned table; default context (OPT: 2 more)
   position_buckets = size(some), -- rows of the tables of relative positions
   parallel_block = flag(false), -- attention and MLP side by side (PaLM, Falcon)
-  biases = check.one_of(check.boolean(some), check.record_of(records.biases, some)), -- else all, none with RMSNorm
+  biases = check.one_of(check.boolean(some), check.record_of(records.biases, some)), -- default: all, none with RMSNorm
   attention_sinks = flag(false), -- one learned score per head (gpt-oss)
   window = check.record_of({ -- attention to the last tokens only
     size = size(), -- tokens
     pattern = check.string { default = "w" }, -- over the layers, repeated: w windowed, f full
   }, some),
-  causal = flag(), -- else true, false for images and encoders
-  dropout = flag(), -- in training: of scores and of both branches; else as GPT-3 and its kin: LayerNorms, a plain MLP
+  causal = flag(), -- a causal mask; default true, false for images and encoders
+  dropout = flag(), -- in training, of scores and both branches; default: true for LayerNorms and plain MLPs (GPT-3)
   experts = check.record_of(records.experts, some), -- mixture of experts
   mla = check.record_of(records.mla, some), -- multi-head latent attention
-  sparse = check.record_of(records.sparse, some), -- an indexer chooses what latent attention sees
+  sparse = check.record_of(records.sparse, some), -- an indexer selects the tokens that latent attention sees
   mamba = check.record_of(records.mamba, some), -- Mamba-2 layers
   mamba1 = check.record_of(records.mamba1, some), -- Mamba-1 layers
   delta = check.record_of(records.delta, some), -- gated delta net layers
-  -- Layers of a mixer and an MLP or experts, one letter a layer, repeated: M Mamba, D gated delta net, * attention.
+  -- One letter per layer with a mixer and an MLP or experts, repeated: M Mamba, D gated delta net, * attention.
   mixers = check.string(some),
-  layer_pattern = check.string(some), -- hybrids, one letter a layer: M mamba, * attention, - MLP, E experts
-  vision = check.record_of(records.vision, some), -- images in place of tokens
-  diffusion = check.record_of(records.diffusion, some), -- the images are noise to be taken away
-  encoder = check.record_of(records.encoder, some), -- of text, trained to find masked words
-  encoder_stack = check.record_of(records.encoder_stack, some), -- layers first, to whose output the others attend
-  stored = check.record_of(records.stored, some), -- how a checkpoint has its weights, for serving
+  layer_pattern = check.string(some), -- hybrids, one letter per layer: M mamba, * attention, - MLP, E experts
+  vision = check.record_of(records.vision, some), -- images instead of tokens
+  diffusion = check.record_of(records.diffusion, some), -- a diffusion model: predicts the noise of its images
+  encoder = check.record_of(records.encoder, some), -- a text encoder, trained on masked words
+  encoder_stack = check.record_of(records.encoder_stack, some), -- the first layers encode; the others attend to them
+  stored = check.record_of(records.stored, some), -- formats of the checkpoint's weights, for serving
   mtp = check.integer { min = 0, max = 64, default = 0 }, -- multi-token prediction modules
-  mtp_pattern = check.string(some), -- of a module's layers, in letters of layer_pattern; else one like the last
-  architecture = check.any(some), -- made by tperf.architecture; absent: what the other fields describe
+  mtp_pattern = check.string(some), -- a module's layers, in letters of layer_pattern; default: one like the last layer
+  architecture = check.any(some), -- made by tperf.architecture; default: the other fields describe it
 }
 
 local function all_biases(yes)
@@ -82,10 +82,10 @@ local function image_tokens(v)
   return (v.image // v.patch) * (v.image // v.patch)
 end
 
--- Fields that follow others when absent, live, so that :with { hidden = … } changes them too.
+-- Defaults derived from other fields, computed on access, so that :with { hidden = … } changes them too.
 local derived = {
   kv_heads = function(m) return m.heads end,
-  head_dim = function(m) -- with latent attention: what a query and a key are wide
+  head_dim = function(m) -- with latent attention: the width of a query and a key
     return m.mla and m.mla.nope_dim + m.mla.rope_dim or m.heads and m.hidden // m.heads
   end,
   ffn = function(m) return not m.gated and 4 * m.hidden or nil end,
@@ -117,7 +117,7 @@ local function check_attention(m)
   end
 end
 
--- Groups that a token's experts are of.
+-- Returns a message if the groups that limit a token's experts are inconsistent.
 local function groups_fault(e)
   if not (e.groups and e.top_groups) then return "'experts.groups' and 'experts.top_groups' go together" end
   if e.count % e.groups ~= 0 then
@@ -169,7 +169,7 @@ local function check_recurrent(m, uses)
       m.delta.value_heads), "delta.heads"
   end
   if not uses.mamba then return end
-  if m.mamba and m.mamba1 then return "'mamba1' does not go with 'mamba': layers M are of one kind", "mamba1" end
+  if m.mamba and m.mamba1 then return "'mamba1' does not go with 'mamba': layers M must be of one kind", "mamba1" end
   if not m.mamba1 then return check_mamba(m) end
 end
 
@@ -226,7 +226,7 @@ local function check_ends(m)
   if m.seq ~= tokens then return ("'seq' is %d, but the image makes %d tokens"):format(m.seq, tokens), "seq" end
 end
 
---- What disagrees in a description that passed the schema: a message and the field's path, or nothing.
+--- Checks the consistency of a description that passed the schema: returns a message and the field's path, or nothing.
 ---@param m table changed in place: biases given as true or false become a record
 ---@return string? message
 ---@return string? path

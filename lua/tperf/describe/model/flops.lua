@@ -1,4 +1,4 @@
---- Model FLOPs per token by the published formulas: what MFU is measured against.
+--- Model FLOPs per token by the published formulas, the basis of MFU.
 local delta = require "tperf.describe.arch.layer.delta"
 local packing = require "tperf.describe.arch.packing"
 local parameters = require "tperf.describe.model.parameters"
@@ -7,22 +7,22 @@ local stated = require "tperf.describe.model.stated"
 
 local flops = {}
 
--- Keys one query meets, on average. Causal averages over positions: s/2, and w - w^2/2s in a window of w < s.
+-- Average keys per query. Causal averages over positions: s/2, and w - w^2/2s in a window of w < s.
 local function keys_seen(seq, window, causal)
   local w = math.min(window or seq, seq)
   return causal and w - w * w / (2.0 * seq) or 1.0 * w
 end
 
--- Of an encoder's layer, whose tokens all see each other, for each of the decoder's `seq` tokens; and of a decoder's,
--- which also sees the encoder's.
+-- Forward FLOPs of an encoder layer's attention, without a mask, per token of the decoder's `seq`; and of a decoder
+-- layer's, including cross-attention to the encoder's tokens.
 local function stack(m, group, seq) return 4.0 * m.heads * m.head_dim * group.seq * group.seq / seq end
 
 local function cross(m, seq, causal)
   return 4.0 * m.heads * m.head_dim * (keys_seen(seq, nil, causal) + stacks.seq(m))
 end
 
--- What the encoder's tokens meet, as parameters of each of the decoder's `seq` tokens: its layers, and the products of
--- its output to every decoder layer's keys and values.
+-- The parameters that the encoder's tokens use, per token of the decoder's `seq`: those of its layers, and of the
+-- projections of its output to every decoder layer's keys and values.
 local function met_by_source(m, count, seq)
   local own = 0.0
   for _, group in ipairs(count.groups) do
@@ -40,16 +40,16 @@ local function attention(m, group, seq, causal)
   if group.cross then return cross(m, seq, causal) end
   local seen = causal and packing.seen(m, group.window, seq) or keys_seen(seq, group.window, causal)
   if not m.sparse then return 2.0 * m.heads * (m.head_dim + value) * seen end
-  -- An indexer scores all pairs; the chosen ones are attended to in the latent (DeepSeek-V3.2).
+  -- An indexer scores all pairs; attention to the selected ones works in the latent (DeepSeek-V3.2).
   local s, a = m.sparse, m.mla
   return 2.0 * s.heads * s.head_dim * keys_seen(seq, nil, causal)
     + 2.0 * m.heads * (2 * a.kv_rank + a.rope_dim) * keys_seen(seq, s.top_k, causal)
 end
 
 -- Forward FLOPs of one layer's state-space scan per token, in chunks of q (Mamba-2, arXiv 2405.21060, section 6.3):
--- C B^T per group, its product with X, the chunk's state, and what the state before it adds.
--- A gated delta net's is in delta.lua. Mamba-1's is no matrix product, and counts as little as other passes over
--- elements do.
+-- C B^T per group, its product with X, the chunk's state, and the previous state's contribution.
+-- A gated delta net's is in delta.lua. Mamba-1's is no matrix product and counts as zero, like other elementwise
+-- passes.
 local function scan(m, group, seq)
   if group.delta then return delta.flops(m.delta, seq) end
   if not group.mamba or m.mamba1 then return 0 end
@@ -58,13 +58,13 @@ local function scan(m, group, seq)
   return 2.0 * q * s.state * s.groups + s.heads * (2.0 * q * s.head_dim + 4.0 * s.state * s.head_dim)
 end
 
---- FLOPs per token. Parameters count 2 per token forward and 4 backward; so does every product of attention.
+--- FLOPs per token. Each parameter counts 2 per token forward and 4 backward, as does every product of attention.
 -- "palm" (arXiv 2204.02311, appendix B): 6 N + 12 L H Q T, with N all active parameters, and all pairs of tokens
--- unless `causal`. "matmul": as palm, but a table that is only looked up (input tokens, positions) costs nothing, which
--- is what Megatron-LM's formula counts (arXiv 2104.04473, section 5.1, without recomputation).
+-- unless `causal`. "matmul": as palm, but tables that are only looked up (input tokens, positions) count nothing, as
+-- in Megatron-LM's formula (arXiv 2104.04473, section 5.1, without recomputation).
 ---@param m table a model
----@param options table seq (tokens), causal (the pairs that a causal mask leaves), convention ("palm" or "matmul"),
----  backward
+---@param options table seq (tokens), causal (count only the pairs that a causal mask leaves), convention ("palm" or
+--   "matmul"), backward
 ---@return table? result total, parameters, attention, scan: FLOP per token
 ---@return string? message
 function flops.per_token(m, options)
@@ -80,7 +80,7 @@ function flops.per_token(m, options)
     weights = weights - (count.components.positions or 0) - (m.tied_embeddings and 0 or count.embedding)
   end
   if m.encoder_stack then weights = weights + met_by_source(m, count, options.seq) end
-  if m.diffusion then -- what works on an image's time step and class, once for all its tokens
+  if m.diffusion then -- the parts that work once per image, on its time step and class
     local once = count.components.modulation + count.components.conditioning
     weights = weights - once * (1 - 1 / options.seq)
   end

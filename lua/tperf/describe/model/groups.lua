@@ -1,13 +1,13 @@
 --- A model as runs of equal layers, in order: dense and mixture-of-experts layers mix (DeepSeek-V3: 3 + 58), windows
---- alternate (Gemma 2), Mamba and attention take turns (Nemotron-H).
+--- alternate (Gemma 2), Mamba and attention alternate (Nemotron-H).
 local stacks = require "tperf.describe.model.stacks"
 
 local groups = {}
 
--- Of layers that have an MLP or experts besides, by the letters of `mixers`.
+-- Layers with a mixer and an MLP or experts, by the letters of `mixers`.
 local mixers = { M = "mamba", D = "delta" }
 
--- One letter a layer, as hybrid_override_pattern of Nemotron-H files: each such layer is one mixer with one norm.
+-- One letter per layer, as hybrid_override_pattern in Nemotron-H files: each layer is one mixer with one norm.
 local letters = {
   M = { kind = "mamba", attention = "none", mamba = true, mlp = "none" },
   ["*"] = { kind = "attention", attention = "gqa", mamba = false, mlp = "none" },
@@ -15,7 +15,7 @@ local letters = {
   E = { kind = "experts", attention = "none", mamba = false, mlp = "experts" },
 }
 
--- Which layers are dense although the model has experts: a set of layer numbers.
+-- The dense layers of a model with experts: a set of layer numbers.
 local function dense_layers(model)
   local dense, set = model.experts and model.experts.dense_layers or 0, {}
   if type(dense) == "number" then
@@ -26,7 +26,7 @@ local function dense_layers(model)
   return set
 end
 
--- The pattern is repeated over the layers: "wf" is a windowed layer, then a full one, and so on.
+-- The window of a layer. The pattern repeats over the layers: "wf" is a windowed layer, then a full one, and so on.
 local function window_of(window, layer)
   if not window then return nil end
   local at = (layer - 1) % #window.pattern + 1
@@ -41,7 +41,7 @@ local function mixer(letter, window)
   }
 end
 
--- The mixer of a layer by model.mixers, which is repeated over the layers; nil: attention.
+-- The mixer of a layer by model.mixers, which repeats over the layers; nil: attention.
 local function recurrent(model, layer)
   local pattern = model.mixers
   local at = pattern and (layer - 1) % #pattern + 1
@@ -71,16 +71,16 @@ end
 ---@field mamba boolean
 ---@field delta? boolean a gated delta net
 ---@field mlp "dense"|"experts"|"none"
----@field norms integer norms per layer, those inside attention or Mamba not counted
----@field window? integer keys a token sees, at most (nil: all)
----@field chosen? integer tokens that sparse attention chooses, at most
----@field seq? integer tokens of its sequence, where that is not the model's
----@field causal? boolean false: all tokens see each other, whatever the model's others do
+---@field norms integer norms per layer, without those inside attention or Mamba
+---@field window? integer most keys that a token sees (nil: all)
+---@field chosen? integer most tokens that sparse attention selects
+---@field seq? integer tokens of its sequence, if it differs from the model's
+---@field causal? boolean false: no causal mask, regardless of the model's other layers
 ---@field cross? boolean it also attends to the encoder's output
----@field key string equal for groups of equal layers, so that a caller need cost each kind once
+---@field key string the same for groups of equal layers, so that a caller can cost each kind once
 
--- What a layer is made of follows from this number of it: function(layer) -> integer; nil: all layers are alike. Models
--- are asked for their groups again and again, and a record of each layer is dear.
+-- A cheap class number per layer, equal for equal layers: function(layer) -> integer; nil: all layers are alike. Models
+-- are asked for their groups often, and building a record per layer is expensive.
 local function classes(model, pattern, experts, dense)
   local mixed, windows, stack = model.mixers, model.window and model.window.pattern, model.encoder_stack
   if not (pattern or mixed or windows or stack or experts) then return nil end
@@ -130,7 +130,7 @@ function groups.of(model)
   return runs
 end
 
---- The layers of one multi-token prediction module: those of mtp_pattern, else one like the model's last.
+--- The layers of one multi-token prediction module: those of mtp_pattern, else one like the model's last layer.
 ---@param model table
 ---@param all tperf.layer_group[]  groups.of(model)
 ---@return tperf.layer_group[]

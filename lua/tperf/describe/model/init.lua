@@ -1,5 +1,5 @@
 --- tperf.model: the network being trained or served: models/*.yaml, a Hugging Face config.json or a table.
--- What a description says is in tperf/describe/model/description.lua.
+-- The fields of a description are in tperf/describe/model/description.lua.
 local check = require "tperf.base.check"
 local catalogue = require "tperf.base.catalogue"
 local description = require "tperf.describe.model.description"
@@ -17,7 +17,7 @@ function methods:groups()
   return groups.of(self)
 end
 
---- The parameters, exactly, by component and by layer group.
+--- The exact parameter counts, by component and by layer group.
 ---@return tperf.parameters
 function methods:parameters()
   local result, message = parameters.count(self)
@@ -31,10 +31,10 @@ local flops_schema = {
   convention = check.choice { { "palm", "matmul" }, default = "palm" },
 }
 
---- Model FLOPs per token: 6 N_active + attention, see tperf/describe/model/flops.lua for the conventions.
----@param options table? seq (tokens; the model's), causal (the pairs of tokens that a causal mask leaves; false: all;
----  the model's), backward (true), convention ("palm": N counts all active parameters; "matmul": not the tables that
----  are only looked up)
+--- Model FLOPs per token: 6 N_active + attention; tperf/describe/model/flops.lua has the conventions.
+---@param options table? seq (tokens; default: the model's), causal (true: count only the pairs of tokens that a causal
+---   mask leaves; false: all; default: the model's), backward (default true), convention ("palm", the default: N counts
+---   all active parameters; "matmul": without tables that are only looked up)
 ---@return table flops total, parameters, attention, scan: FLOP per token
 function methods:flops_per_token(options)
   local o = check.record("tperf.model:flops_per_token", options or {}, flops_schema)
@@ -44,8 +44,8 @@ function methods:flops_per_token(options)
   return result or check.fail("tperf.model:flops_per_token: %s: %s", self.name, message)
 end
 
--- A Hugging Face configuration becomes a description. Its own errors name the place in the file; what its
--- description may yet have wrong has no place but the file.
+-- Turns a Hugging Face configuration into a description. Its own errors name the place in the file; errors found later
+-- in the description can only name the file.
 local function import(content, origin)
   if not hf.recognise(content) then return content, origin end
   if not origin then return hf.describe(content, "config.json") end
@@ -55,7 +55,7 @@ local function import(content, origin)
 end
 
 --- A model: models/NAME.yaml, a file of that format, a Hugging Face config.json, or a table of the same fields.
--- model:with { … } is a changed copy; model:groups(), model:parameters() and model:flops_per_token() tell more.
+-- model:with { … } returns a changed copy; see also model:groups(), model:parameters() and model:flops_per_token().
 ---@param value string|table
 ---@return tperf.model
 return catalogue.constructor {

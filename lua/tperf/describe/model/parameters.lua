@@ -1,5 +1,5 @@
---- How many parameters a model has, by component and exactly: every weight, bias, norm and table.
--- Sums run in doubles, exact up to 2^53; `count` refuses what is larger, so no figure is ever rounded.
+--- Exact parameter counts of a model by component: every weight, bias, norm and table.
+-- Sums run in doubles, exact up to 2^53; `count` refuses larger ones, so no figure is ever rounded.
 local groups = require "tperf.describe.model.groups"
 local stated = require "tperf.describe.model.stated"
 
@@ -63,7 +63,7 @@ local function mamba(m)
 end
 
 -- Mamba-1 (arXiv 2312.00752, section 3.4): x and z, a depthwise convolution over x, projections to the steps' rank, B
--- and C and from that rank to the steps, A for every feature and number of state, D.
+-- and C and from that rank to the steps, A per feature and state element, D.
 local function mamba1(m)
   local s = m.mamba1
   return {
@@ -74,9 +74,8 @@ local function mamba1(m)
   }
 end
 
--- Gated delta net (arXiv 2412.06464, section 3.3): q, k, v and the gate z; the decay's and the update's strength of
--- every head of values; a depthwise convolution over q, k and v without bias; A and the decay's bias; one norm for
--- all heads.
+-- Gated delta net (arXiv 2412.06464, section 3.3): q, k, v and the gate z; decay and update strength per value head;
+-- a depthwise convolution over q, k and v without bias; A and the decay's bias; one norm for all heads.
 local function delta(m)
   local d = m.delta
   local keys, values = 1.0 * d.heads * d.key_dim, 1.0 * d.value_heads * d.value_dim
@@ -87,7 +86,7 @@ local function delta(m)
   }
 end
 
--- hidden: the width it works at, the stream's if absent.
+-- hidden: the MLP's outer width (default: the stream's).
 local function mlp(m, width, hidden)
   hidden = hidden or m.hidden
   return linear(hidden, (m.gated and 2.0 or 1.0) * width, m.biases.mlp) + linear(width, hidden, m.biases.mlp)
@@ -109,7 +108,7 @@ local function add(into, from)
   return into
 end
 
--- One layer of a group: parameters by component. active_experts is the part of `experts` that one token meets.
+-- One layer of a group: parameters by component. active_experts is the part of `experts` that one token uses.
 local function layer(m, group)
   local sum = { norms = m.diffusion and 0 or group.norms * norm(m, m.hidden) }
   if group.mamba then add(sum, m.mamba1 and mamba1(m) or mamba(m)) end
@@ -123,7 +122,7 @@ local function layer(m, group)
   return sum
 end
 
--- BERT's and its kin's: token types; what stands before the output table; the pooler.
+-- The ends of BERT-like encoders: token types; the transform before the output table; the pooler.
 local function encoder(m)
   local e, h = m.encoder, m.hidden
   local transform = e.head and e.transform and linear(h, h, true) + norm(m, h) or 0
@@ -131,7 +130,7 @@ local function encoder(m)
   return { positions = 1.0 * e.segments * h, projections = transform + pooler }
 end
 
--- DiT's: time step and class; the last layer's modulation and its product to the pixels of a patch.
+-- DiT's ends: time step and class; the last layer's modulation and its product to the pixels of a patch.
 local function diffusion(m)
   local d, v, h = m.diffusion, m.vision, m.hidden
   return {
@@ -140,7 +139,7 @@ local function diffusion(m)
   }
 end
 
--- What stands before and after the layers.
+-- Parameters before and after the layers.
 local function ends(m)
   local width = m.embedding_width or m.hidden
   local sum = { norms = (m.final_norm and norm(m, m.hidden) or 0) + (m.embedding_norm and norm(m, m.hidden) or 0) }
@@ -163,8 +162,8 @@ local function ends(m)
   return sum
 end
 
--- A multi-token prediction module (DeepSeek-V3, arXiv 2412.19437, section 2.2): its layers, a projection from
--- the joined state and embedding, their two norms and a final one. The tables are shared with the model's.
+-- A multi-token prediction module (DeepSeek-V3, arXiv 2412.19437, section 2.2): its layers, a projection from the
+-- joined state and embedding, their two norms and a final one. The tables are shared with the model.
 local function prediction(m, all)
   local one = {}
   for _, group in ipairs(groups.module(m, all)) do add(one, layer(m, group)) end
@@ -189,21 +188,21 @@ local function whole(components)
 end
 
 ---@class tperf.parameters
----@field total integer parameters, multi-token prediction modules left out
----@field active integer parameters one token meets: all but the experts it is not routed to, both tables included
+---@field total integer parameters, without multi-token prediction modules
+---@field active integer parameters that one token uses: all except the experts it is not routed to, with both tables
 ---@field embedding integer the input table
----@field head integer the output table; 0 when tied to the input table
+---@field head integer the output table; 0 if tied to the input table
 ---@field components table<string, integer> the parts of total: attention, mlp, experts, router, norms, …
----@field active_experts integer the part of components.experts that one token meets
+---@field active_experts integer the part of components.experts that one token uses
 ---@field groups table[] as model:groups(), each with `layer` (components of one layer), `layer_total`, `layer_active`,
----  `total` and `active`
----@field mtp integer own parameters of all multi-token prediction modules
+---   `total` and `active`
+---@field mtp integer parameters of all multi-token prediction modules, without shared tables
 
--- What an architecture of one's own states, in the same form.
+-- The counts that a custom architecture states, in the same form.
 local function of_statement(m, total, active)
   local whole_total, whole_active = math.tointeger(total), math.tointeger(active)
   if not whole_total or not whole_active or whole_total >= limit then
-    return nil, ("the architecture states %s parameters, which is no whole number below 2^53"):format(total)
+    return nil, ("the architecture states %s parameters, which is not an integer below 2^53"):format(total)
   end
   return {
     total = whole_total, active = whole_active, embedding = 0, head = 0, components = { stated = whole_total },
@@ -212,9 +211,9 @@ local function of_statement(m, total, active)
 end
 
 --- The parameters of a model's description, or those that its architecture states.
----@param m table a model, or what tperf.model would make of it
+---@param m table a model, or an unfinished description of one
 ---@return tperf.parameters? result
----@return string? message why there is none
+---@return string? message the error, if there is no result
 function parameters.count(m)
   local said, active_said = stated.parameters(m)
   if said then return of_statement(m, said, active_said) end

@@ -1,12 +1,12 @@
---- Encoder–decoders (T5, arXiv 1910.10683), as a description says them: the first layers are an encoder with a sequence
---- of its own, all others a decoder that attends to its output (cross.lua).
+--- Encoder-decoders (T5, arXiv 1910.10683): the first layers are an encoder with its own sequence, all others a decoder
+--- that attends to its output (cross.lua).
 local stacks = {}
 
 --- Tokens of the encoder's sequence.
 function stacks.seq(m) return m.encoder_stack.seq or m.seq end
 
---- What a group of layers of such a model is, beside what all layers are.
----@param one table   changed in place
+--- Sets the fields of a layer group that depend on the stack the layer belongs to.
+---@param one table   the group, changed in place
 ---@param layer integer
 function stacks.group(m, one, layer)
   if layer <= m.encoder_stack.layers then
@@ -17,7 +17,7 @@ function stacks.group(m, one, layer)
   return one
 end
 
---- What disagrees in a description: a message and the field's path, or nothing.
+--- Checks the consistency of a description: returns a message and the field's path, or nothing.
 function stacks.disagreement(m)
   local s = m.encoder_stack
   if m.positions == "relative" and not m.position_buckets then

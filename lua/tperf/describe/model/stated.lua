@@ -1,4 +1,4 @@
---- What an architecture of one's own says of its model itself: groups of layers, parameters, FLOPs.
+--- Groups of layers, parameters and FLOPs that a custom architecture states for its model.
 local block = require "tperf.describe.block"
 local check = require "tperf.base.check"
 local stacks = require "tperf.describe.model.stacks"
@@ -9,7 +9,7 @@ local MOST_GROUPS <const> = 4096
 
 local function is_number(value) return type(value) == "number" and value - value == 0 and value > 0 end
 
---- Refuses what an architecture cannot state.
+--- Raises if an architecture's fields are not valid.
 ---@param given table  its fields
 function stated.check(given)
   for _, name in ipairs { "parameters", "flops_per_token" } do
@@ -32,11 +32,11 @@ local function wrong(given, i, field, what, value)
     check.show(value))
 end
 
-local COUNTED <const> = { count = true, key = true, first = true } -- these say nothing of what a layer is
+local COUNTED <const> = { count = true, key = true, first = true } -- not properties of a layer
 
-local DEEPEST <const> = 8 -- tables in tables, of which the content counts
+local DEEPEST <const> = 8 -- levels of nested tables that are compared by content
 
--- A value as text, the same for equal content; functions, blocks and what lies deep stand for themselves.
+-- A value as text, the same for equal content; functions, blocks and deeper tables compare by identity.
 local function text(value, depth)
   if type(value) ~= "table" or block.is(value) or depth == 0 then return tostring(value) end
   local words = {}
@@ -55,7 +55,7 @@ local function difference(a, b)
   end
 end
 
--- Names a group without a key by its fields that are numbers, words or truths.
+-- A name for a group without a key, made of its number, text and boolean fields.
 local function named(group)
   local words = {}
   for _, field in ipairs(check.names(group)) do
@@ -66,8 +66,8 @@ local function named(group)
   return words[1] and table.concat(words, ", ") or "layer"
 end
 
--- Layers of one key are laid out once, so groups which differ need two. Those without keys are told apart by their
--- fields.
+-- Gives every group a key. Layers with the same key are laid out once, so different groups need different keys; those
+-- given without keys are distinguished by their fields.
 local function tell_apart(given, groups)
   local known = {}
   for i, group in ipairs(groups) do
@@ -132,7 +132,7 @@ function stated.groups(given, model)
   return groups
 end
 
---- The lengths of a model's sequences: its own, and those of groups that have others.
+--- The lengths of a model's sequences: its own, and those of groups with other lengths.
 ---@return integer[]
 function stated.sequences(model)
   local list, given = { model.seq }, model.architecture
@@ -154,7 +154,7 @@ local function number_of(given, name, ...)
   return first, second
 end
 
---- The parameters that a model's architecture states; nil: it states none.
+--- The parameters that a model's architecture states; nil: none.
 ---@return number|nil total, number|nil active
 function stated.parameters(model)
   local given = model.architecture
@@ -163,7 +163,7 @@ function stated.parameters(model)
   return total, active or total
 end
 
---- FLOPs per token likewise.
+--- The FLOPs per token that a model's architecture states; nil: none.
 ---@return number|nil
 function stated.flops_per_token(model, options)
   local given = model.architecture

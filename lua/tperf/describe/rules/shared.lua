@@ -1,9 +1,9 @@
---- tperf.rules for the library's own questions, which ask for a name again and again: one set for each.
+--- tperf.rules for the library's own questions, which ask for the same names often: caches one set per name.
 local rules = require "tperf.describe.rules"
 local core = require "tperf.core"
 
 local snapshot, unchanged = core.resource.snapshot, core.resource.unchanged
-local shared, pristine = {}, {} -- name -> set, and what it holds
+local shared, pristine = {}, {} -- name -> set; name -> snapshot of it
 
 ---@param value string|table|nil  as for tperf.rules
 ---@return table set

@@ -1,4 +1,4 @@
---- What the functions of a script's own schedule return, checked where they do.
+--- Checks the results of a custom schedule's functions when they return.
 local check = require "tperf.base.check"
 
 local function is_number(value) return type(value) == "number" and value - value == 0 end
@@ -17,7 +17,7 @@ local function is_form(value)
   return true
 end
 
--- nil is an answer of all but least_microbatches and remedy.
+-- All except least_microbatches and remedy may return nil.
 local RESULTS = {
   refuse = { test = is_text, what = "a text, or nil" },
   remedy = { test = is_text, what = "a text", always = true },
@@ -26,8 +26,8 @@ local RESULTS = {
   in_flight = { test = is_integer, what = "an integer, or nil" },
 }
 
---- A definition's functions, each with its result checked.
----@param name string  the schedule's
+--- A definition with each function's result checked.
+---@param name string  the schedule's name
 ---@param definition table
 ---@return table definition
 return function(name, definition)

@@ -1,11 +1,11 @@
---- Times and memory by pass and stage: what users may write, spelled out for the simulator.
+--- Times and memory by pass and stage: expands the forms that users may write for the simulator.
 local check = require "tperf.base.check"
 
 local costs = {}
 
 local PASSES = { "forward", "backward", "backward_input", "backward_weight" }
 
---- A checker for a number, or a list or map by 1-based stage (or device) of numbers.
+--- A checker for a number, or for a list or map of numbers by 1-based stage (or device).
 function costs.by_stage(options)
   local number = check.number(options)
   return function(value, path)
@@ -29,7 +29,7 @@ end
 
 local function refuse(format, ...) check.fail("tperf.schedule: " .. format, ...) end
 
---- One number per stage; `missing` (false: none) where a map says nothing, refused when it is nil.
+--- A list with one number per stage. `missing` fills the gaps of a map (false: no value; nil: raises).
 function costs.expand(value, name, count, what, missing)
   local list = {}
   if type(value) ~= "table" then
@@ -48,7 +48,7 @@ function costs.expand(value, name, count, what, missing)
   return list
 end
 
--- A backward's whole and halves are tied: what is not given follows from what is.
+-- Completes a backward pass's total and its two halves from those that are given.
 local function complete_backward(given, stage, default)
   local whole, input, weight = given.backward, given.backward_input, given.backward_weight
   whole, input, weight = whole and whole[stage], input and input[stage], weight and weight[stage]
@@ -71,7 +71,7 @@ local function complete_backward(given, stage, default)
   return whole, input, weight
 end
 
---- The time of every pass on every stage, and of overlapped pairs when given.
+--- The time of every pass on every stage, and of overlapped pairs if given.
 ---@param times table  pass -> number or map by stage
 ---@param stages integer
 ---@param rules table
@@ -99,7 +99,7 @@ function costs.times(times, stages, rules)
   return out
 end
 
---- What a device holds more after each pass on each stage. By default one after a forward, until the whole
+--- The change of a device's memory after each pass on each stage. Default: one unit from a forward until the whole
 -- backward or the weight gradient.
 ---@param memory table|nil  pass -> number or map by stage; forward >= 0, the others <= 0, their sum 0
 ---@param stages integer
@@ -126,7 +126,7 @@ function costs.memory(memory, stages)
   return out
 end
 
---- What lives on a device while a pass runs, by pass and stage; a half of a backward pass has as much as the whole.
+--- Transient memory while a pass runs, by pass and stage; each half of a backward pass takes as much as the whole.
 ---@param passing table|nil  forward, backward: number or map by stage
 ---@param stages integer
 function costs.passing(passing, stages)
@@ -136,7 +136,7 @@ function costs.passing(passing, stages)
   return { forward = expand "forward", backward = backward, backward_input = backward, backward_weight = backward }
 end
 
---- The largest of a list, however long.
+--- The maximum of a list of any length.
 function costs.most(list)
   local most = list[1]
   for _, value in ipairs(list) do most = math.max(most, value) end

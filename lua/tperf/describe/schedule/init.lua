@@ -1,5 +1,4 @@
---- Pipeline schedules: their definitions by name, built in or a script's own, and what follows from them without a
--- simulation.
+--- Pipeline schedules: their definitions by name, built in or custom, and the results that need no simulation.
 local check = require "tperf.base.check"
 local checked = require "tperf.describe.schedule.checked"
 local refusal = require "tperf.base.refusal"
@@ -8,7 +7,7 @@ local rule_sets = require "tperf.describe.schedule.rules"
 
 local schedule = {}
 
--- What `require` gives for a built-in schedule, by its public name.
+-- Built-in schedules by public name.
 local definitions = {
   gpipe = require "tperf.describe.schedule.order.gpipe",
   ["1f1b"] = require "tperf.describe.schedule.order.one_f_one_b",
@@ -74,12 +73,12 @@ local DEFINITION = {
 ---@param definition function|table
 --  order               function(s), as above
 --  summary             one line for lists
---  stages_per_device   refuse any other number
---  placement           "block", "round_robin" or "mirrored": which stages a device holds
+--  stages_per_device   the only number of stages per device that is allowed
+--  placement           "block", "round_robin" or "mirrored": the stages of each device
 --  refuse              function(s): why a shape is impossible ("needs …"), or nil
---  remedy              function(s): what to do about a deadlock
---  least_microbatches  function(s): refuse fewer where the rules say so
---  grouped             takes group_size
+--  remedy              function(s): how to avoid a deadlock
+--  least_microbatches  function(s): the minimum, enforced only if the rules say so
+--  grouped             true: takes group_size
 --  closed_form         function(p), see tperf.schedule.closed_form
 --  in_flight           function(p, device), see tperf.schedule.in_flight
 function schedule.define(name, definition)
@@ -93,7 +92,7 @@ end
 
 local function refuse(format, ...) refusal.raise("tperf.schedule: " .. format, ...) end
 
---- How many stages a schedule has on so many devices when nobody says: two on each where it takes any number.
+--- The default number of stages of a schedule: two per device if it takes any number.
 ---@param definition table
 ---@param devices integer
 ---@return integer
@@ -101,7 +100,7 @@ function schedule.default_stages(definition, devices)
   return devices * (definition.stages_per_device or definition.placement and 2 or 1)
 end
 
---- Fills in the stages where nobody says how many, and refuses a shape that the schedule does not have.
+--- Fills in the default number of stages, and raises for shapes that the schedule does not support.
 ---@param s table  schedule, devices, stages, microbatches, group_size and, as a table, rules
 ---@param definition table
 function schedule.check_shape(s, definition)
@@ -123,7 +122,7 @@ function schedule.check_shape(s, definition)
   end
 end
 
-local MOST = (1 << 31) - 1 -- of anything counted: the core counts in int
+local MOST = (1 << 31) - 1 -- the core counts in int
 
 --- The fields of a shape.
 schedule.shape = {
@@ -145,12 +144,12 @@ local function shape(arguments, what)
   return p, definition
 end
 
---- The makespan as a sum of times of one stage, { F=, B=, D=, W=, O=, p2p= }, by the default rules: exact where all
+--- The makespan as a sum of times of one stage, { F=, B=, D=, W=, O=, p2p= }, by the default rules. It is exact if all
 -- stages are alike, no input or weight gradient takes longer than a forward, no weight gradient longer than an input
--- gradient, and an overlapped pair no less than either half nor more than both. Without a coefficient for p2p only
--- where p2p is 0. Nil where there is no such form for the shape.
+-- gradient, and an overlapped pair no less than either half nor more than both; without a coefficient for p2p only
+-- if p2p is 0. nil: there is no closed form for the shape.
 ---@param arguments table
---  schedule, devices, stages, microbatches, group_size   as for tperf.schedule
+--  schedule, devices, stages, microbatches, group_size   as in tperf.schedule
 --  device   not used here
 ---@return table|nil
 function schedule.closed_form(arguments)
@@ -158,10 +157,10 @@ function schedule.closed_form(arguments)
   return definition.closed_form and definition.closed_form(p) or nil
 end
 
---- The most micro-batches of one stage whose activations a device holds at once, or nil where no formula says.
+--- The most micro-batches of one stage whose activations a device holds at once; nil if there is no formula.
 ---@param arguments table
---  schedule, devices, stages, microbatches, group_size   as for tperf.schedule
---  device   which, from 1
+--  schedule, devices, stages, microbatches, group_size   as in tperf.schedule
+--  device   which device, from 1
 ---@return integer|nil
 function schedule.in_flight(arguments)
   local p, definition = shape(arguments, "in_flight")

@@ -1,4 +1,4 @@
---- Which stages a device holds: name -> function(device, devices, stages) -> list of stages.
+--- The stages of a device: name -> function(device, devices, stages) -> list of stages.
 local function each(devices, stages, stage_of)
   local list = {}
   for chunk = 0, stages // devices - 1 do list[#list + 1] = stage_of(chunk) end
@@ -15,7 +15,7 @@ return {
   round_robin = function(device, devices, stages)
     return each(devices, stages, function(chunk) return chunk * devices + device end)
   end,
-  -- a stage and its mirror image: a V when there are two stages per device, two directions when there is one
+  -- a stage and its mirror image: a V with two stages per device, two directions with one
   mirrored = function(device, _, stages)
     return { device, stages + 1 - device }
   end,

@@ -1,11 +1,11 @@
 --- Low-rank adapters beside the products of layers (LoRA, arXiv 2106.09685): Y = X W + alpha / r (X A) B, with A of
--- n_in x r and B of r x n_out, as ops of their own, and 4-bit weights that are made 16-bit ones before each product
--- (QLoRA, arXiv 2305.14314). A share's `tuning` (tperf/describe/tuning.lua) says beside which.
+-- n_in x r and B of r x n_out, as separate ops; and 4-bit weights that are dequantised to 16 bits before each product
+-- (QLoRA, arXiv 2305.14314). A share's `tuning` (tperf/describe/tuning.lua) names the products.
 --
--- Cut over tp as Megatron-Bridge's ParallelLinearAdapter has them: beside a column product A is cut by its columns,
--- where tp divides the rank, and its result gathered, B by its columns; beside a row product A by its rows, its result
--- all-reduced, B by its columns, and what B made is gathered (`a2a`: exchanged, all-to-all). A's input is whole, as the
--- gathered input of the column product is, and A keeps it so.
+-- Sharded over tp as in Megatron-Bridge's ParallelLinearAdapter: beside a column product, A is sharded by columns if
+-- tp divides the rank, its result is gathered, and B is sharded by columns; beside a row product, A is sharded by rows,
+-- its result all-reduced, B is sharded by columns, and B's result is gathered (`a2a`: exchanged by all-to-all). A's
+-- input is whole, like the gathered input of the column product, and A keeps it whole.
 -- Kernels: both products; alpha / r times the result; the sum; in the backward pass the sum of the input's gradients.
 local op = require "tperf.describe.op"
 
@@ -17,9 +17,9 @@ local BYTES <const> = 2
 adapters.NF4 = (4 + 0.127) / 8
 
 local weak = { __mode = "k" }
-local beside = setmetatable({}, weak)    -- op -> { before = ops, after = ops }, until adapters.expand has seen it
+local beside = setmetatable({}, weak)    -- op -> { before = ops, after = ops }, consumed by adapters.expand
 local added = setmetatable({}, weak)     -- ops of adapters
-local quantised = setmetatable({}, weak) -- products whose weights have 4 bits
+local quantised = setmetatable({}, weak) -- products with 4-bit weights
 
 local function linear(o, given)
   if not o.experts then return op.linear(given) end
@@ -27,9 +27,9 @@ local function linear(o, given)
   return op.grouped_linear(given)
 end
 
--- alpha / r times the result, written (unless the product's kernel does so); read with the product's, the sum written;
--- back, the gradient read, scaled, written, and the two gradients of the input read, their sum written. The numbers are
--- of this GPU.
+-- alpha / r times the result is written (unless the product's kernel does so), read with the product's result, and the
+-- sum is written; backward, the gradient is read, scaled and written, and the input's two gradients are read and their
+-- sum written. Numbers are per GPU.
 local function join(name, dtype, scaled, summed, inputs)
   return op.custom {
     name = name, dtype = dtype, forward = { vector_flops = scaled + summed, bytes = BYTES * (2 * scaled + 3 * summed) },
@@ -38,7 +38,7 @@ local function join(name, dtype, scaled, summed, inputs)
   }
 end
 
--- What a GPU has of B's result, n_out wide in all, goes to where the row product's result lies.
+-- Brings B's sharded result, n_out wide in all, to where the row product's result is.
 local function spread(p, name, given, n_out, axis)
   local whole = BYTES * 1.0 * given.tokens * n_out
   if p.tuning.peft.a2a then
@@ -48,7 +48,7 @@ local function spread(p, name, given, n_out, axis)
   return op.custom { name = name, dtype = p.dtype, forward = gather, backward = p.sequence_parallel and gather or nil }
 end
 
--- How an adapter beside a product is cut: what A and B have on this GPU, A's collective, rows and width of the sum.
+-- The shards of an adapter: A and B on this GPU, A's collective, rows and width of the sum.
 local function cut_of(p, o, given, cut, n_out)
   local axis = p.features
   local n, rank = p[axis] or 1, p.tuning.peft.rank
@@ -69,7 +69,7 @@ local function cut_of(p, o, given, cut, n_out)
   return { rank = rank, n_out = n_out, elements = 1.0 * given.tokens * n_out, wide = n_out }
 end
 
--- Appends one adapter: name, of a product with so many results.
+-- Appends one adapter for a product with n_out results.
 local function adapter(list, p, o, given, cut, name, n_out)
   local peft, c = p.tuning.peft, cut_of(p, o, given, cut, n_out)
   local function add(one) list[#list + 1] = one end
@@ -94,7 +94,7 @@ local function adapter(list, p, o, given, cut, name, n_out)
   add(join(name .. "-sum", p.dtype, scaled, c.elements, 1.0 * given.tokens * given.n_in))
 end
 
--- The adapters of a product, one for each of the parts that were asked for.
+-- The adapters of a product, one for each requested part.
 local function adapters_of(p, o, given, cut)
   local wanted = p.tuning.peft.products[o.name:match "fc[12]$" or o.name]
   if not wanted or p.referring or p.group.frozen then return {} end
@@ -121,10 +121,10 @@ local function dequantise(o, given)
   }
 end
 
---- Notes what runs beside a product of a layer. Returns the product.
+--- Records the ops that run beside a layer's product. Returns the product.
 ---@param p table      one GPU's share
----@param o table      as share:column and its kin take it
----@param given table  what the product's op was made of
+---@param o table      the fields given to share:column, share:row …
+---@param given table  the fields of the product's op
 ---@param cut "column"|"row"|"replicated"
 ---@param base userdata  that op
 function adapters.attach(p, o, given, cut, base)
@@ -137,7 +137,7 @@ function adapters.attach(p, o, given, cut, base)
   return base
 end
 
---- The ops with those that run beside them, as a new list.
+--- The ops with their adapters inserted, as a new list.
 function adapters.expand(ops)
   local list = {}
   for _, one in ipairs(ops) do
@@ -150,10 +150,10 @@ function adapters.expand(ops)
   return list
 end
 
---- Whether an op is an adapter's, which is trained.
+--- Whether an op belongs to an adapter, and so is trained.
 function adapters.is(one) return added[one] == true end
 
---- Bytes of each frozen parameter of an op, where not as the op has it.
+--- Bytes per frozen parameter of an op, if they differ from the op's.
 function adapters.element(one) return quantised[one] and adapters.NF4 or nil end
 
 return adapters

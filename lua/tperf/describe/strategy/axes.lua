@@ -1,12 +1,12 @@
---- What questions ask of a strategy's axes.
+--- Queries about a strategy's axes.
 local check = require "tperf.base.check"
 local strategy = require "tperf.describe.strategy"
 
 local axes = {}
 
-local words, counted = nil, 0 -- { names of axes, names of options } of so many strategies, of which none ever goes
+local words, counted = nil, 0 -- { names of axes, names of options } of so many strategies; none is ever removed
 
---- The names of all strategies' axes, and of their options, each once; not to be changed.
+--- The names of all strategies' axes, and of their options, each once; do not change the lists.
 ---@return string[] axes, string[] options
 function axes.words()
   local all = strategy.all()
@@ -23,7 +23,7 @@ end
 
 --- The strategy that arguments ask for: by name, or the first that has all the axes that they name.
 ---@param given table  arguments
----@param serves boolean?  of those that serve
+---@param serves boolean?  true: only strategies that serve
 function axes.asked(given, serves)
   if type(given) ~= "table" then return strategy.of "tensor" end
   if given.strategy ~= nil then return strategy.of(given.strategy) end
@@ -39,7 +39,7 @@ function axes.asked(given, serves)
   return strategy.of "tensor"
 end
 
--- Each axis or option once, with the names of the strategies that have it.
+-- Adds an axis or option once, with the names of the strategies that have it.
 local function add(list, known, s, name, entry)
   if not known[name] then
     known[name] = entry
@@ -49,8 +49,8 @@ local function add(list, known, s, name, entry)
   table.insert(known[name].strategies, s.name)
 end
 
---- All axes and options of all strategies, each once: what multiplies GPUs, options, what is folded.
----@param serves boolean?  of strategies that serve
+--- All axes and options of all strategies, each once: axes that multiply GPUs, then options, then folded axes.
+---@param serves boolean?  true: only strategies that serve
 ---@return table[] list  of { name =, axis = or option =, strategies = names }
 function axes.every(serves)
   local plain, options, folded, known = {}, {}, {}, {}
@@ -64,7 +64,7 @@ function axes.every(serves)
   return table.move(folded, 1, #folded, #plain + 1, plain)
 end
 
---- The names of all axes, and those that every configuration has.
+--- The names of all axes, including those that every configuration has.
 ---@return string[]
 function axes.names()
   local names = {}
@@ -80,24 +80,24 @@ function axes.cuts(axis, what)
   return cuts[1] == what or cuts[2] == what or cuts[3] == what or cuts[4] == what or cuts[5] == what or cuts[6] == what
 end
 
---- Whether experts alone are cut along an axis, whose groups are made of others' GPUs.
+--- Whether an axis cuts only experts, with groups folded over other axes.
 ---@return boolean
 function axes.spreads(axis) return axis.folds ~= nil and axes.cuts(axis, "experts") end
 
---- The size of an axis where none is given. share: the sizes of the axes before it.
+--- The default size of an axis. share: the sizes of the axes before it.
 ---@return integer  0: an axis that shards state does so over all replicas
 function axes.default(axis, model, share, rules)
   if axis.default then return axis.default(model, share, rules) end
   return axes.cuts(axis, "state") and 0 or 1
 end
 
---- Whether an axis of this size is worth a word: one that shards state over all replicas is none of its own.
+--- Whether an axis of this size is worth showing; an axis that shards state over all replicas is not.
 ---@return boolean
 function axes.shows(axis, size)
   return axis.cuts[1] ~= "state" or size ~= nil and size > 0
 end
 
---- Says in a configuration what was chosen of a strategy's options.
+--- Writes the choices of a strategy's options into a configuration.
 ---@param c table       changed in place
 ---@param asked table   option -> choice
 function axes.tell_options(c, s, asked)
@@ -106,7 +106,7 @@ function axes.tell_options(c, s, asked)
   end
 end
 
---- Whether an axis matters to a model: those that experts alone are cut along do where there are some.
+--- Whether an axis matters to a model: axes that only experts use do so only if there are experts.
 ---@return boolean
 function axes.matters(axis, model)
   return model.experts ~= nil or not axes.spreads(axis)

@@ -1,5 +1,5 @@
---- What blocks hand to a strategy's functions and what these return, checked between the two: both are a script's own,
---- and a wrong value would fail far from where it came from, or not at all.
+--- Checks the fields that blocks pass to a strategy's functions, and the results of those functions: either may be
+--- custom, and a wrong value would fail far from its origin, or not at all.
 local check = require "tperf.base.check"
 local is_op = require "tperf.core".op.is
 
@@ -14,7 +14,7 @@ local function is_count(value)
   return integer and integer >= 1 and integer <= MOST
 end
 
--- A list whose items all pass, of the length that its items give.
+-- A list without gaps whose items all pass the test.
 local function is_list(value, test)
   if type(value) ~= "table" then return false end
   local count = 0
@@ -27,7 +27,7 @@ end
 
 local function is_text(value) return value == nil or type(value) == "string" end
 
--- What attention sees: { heads, kv_heads, queries, shards, gather?, projected? }.
+-- The heads as attention sees them: { heads, kv_heads, queries, shards, gather?, projected? }.
 local function is_cut(value)
   if type(value) ~= "table" then return false end
   for _, field in ipairs { "heads", "kv_heads", "queries", "shards" } do
@@ -57,22 +57,22 @@ local RESULTS = {
   heads = CUT, boundary = SIZE, sequence_shards = COUNT, panels = COUNTS,
 }
 
--- What a block must give, and the further numbers that it may.
+-- The fields that a block must give; FURTHER: optional numbers.
 local PRODUCT = { "n_in", "n_out" }
 local FIELDS = {
   column = PRODUCT, row = PRODUCT, replicated = PRODUCT, head = PRODUCT, norm = { "width" },
   router = { "width", "experts", "top_k" }, embedding = { "rows", "width" }, cross_entropy = { "vocab" },
   scan = { "heads", "head_dim", "groups", "state", "chunk" }, inner_bias = { "width" }, outer_bias = { "width" },
 }
-local LOCAL = { n_in = "local_in", n_out = "local_out" } -- what one GPU has of it stands in its place
+local LOCAL = { n_in = "local_in", n_out = "local_out" } -- the local size on one GPU may replace it
 local FURTHER = { "rows", "local_in", "local_out", "experts", "active" }
-local PLAIN = { inner = 1, outer = 1, heads = 1, inner_tokens = 0 } -- that take numbers: how many they must get
+local PLAIN = { inner = 1, outer = 1, heads = 1, inner_tokens = 0 } -- cuts that take numbers, and how many are required
 
 local function refuse_result(s, name, expected, value)
   check.fail("strategy '%s': %s returned %s, where %s must be", s.name, name, check.show(value), expected)
 end
 
--- Sizes are integers, be it as floats; counts of what is computed need not be.
+-- Sizes are integers, possibly as floats; counts of work need not be integers.
 local function check_number(cut, name, value)
   if is_finite(value) and math.abs(value) <= 2 ^ 53 then return end
   check.fail("share:%s: %s must be a number, got %s", cut, name, check.show(value))
@@ -89,7 +89,7 @@ local function check_fields(cut, o)
   end
 end
 
---- A cut as blocks see it.
+--- A cut as blocks see it, with checks.
 ---@param s table  the strategy
 ---@param cut string
 ---@return function
@@ -99,7 +99,7 @@ function checked.cut(s, cut)
     if FIELDS[cut] then
       check_fields(cut, first)
     elseif plain then
-      if plain > 0 or first ~= nil then check_number(cut, "what it is of", first) end
+      if plain > 0 or first ~= nil then check_number(cut, "the argument", first) end
       if second ~= nil then check_number(cut, "the second number", second) end
     end
     local value = f(share, first, second, ...)
@@ -108,7 +108,7 @@ function checked.cut(s, cut)
   end
 end
 
--- Another function of a strategy's table, its result checked.
+-- Another function of a strategy, with its result checked.
 local function with_result(s, name, f)
   local result = RESULTS[name]
   return function(...)
@@ -138,7 +138,7 @@ local function admits(s, axis, f)
   end
 end
 
---- Puts checks around the functions of a strategy that the library calls itself.
+--- Wraps the functions of a strategy that the library itself calls in checks.
 ---@param s table
 function checked.install(s)
   for _, name in ipairs { "boundary", "sequence_shards", "panels" } do

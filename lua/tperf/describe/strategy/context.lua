@@ -1,11 +1,11 @@
---- Tensor and context parallelism (tp x cp; tp+cp in arXiv 2410.00273): like tensor, with the sequence cut by cp and
--- ulysses everywhere; weights are replicated over both. How attention comes by the keys and values of the other GPUs of
--- cp is the option cp_kind:
---   all_gather   they are gathered before each pass (Llama 3, arXiv 2407.21783, section 3.3.2)
---   ring         they pass from GPU to GPU while attention works on those at hand (arXiv 2310.01889)
+--- Tensor and context parallelism (tp x cp; tp+cp in arXiv 2410.00273): like tensor, with the sequence sharded by cp
+-- and ulysses everywhere; weights are replicated over both. The option cp_kind is how attention gets the keys and
+-- values of the other GPUs of cp:
+--   all_gather   gathered before each pass (Llama 3, arXiv 2407.21783, section 3.3.2)
+--   ring         passed from GPU to GPU while attention works on the local ones (arXiv 2310.01889)
 --   all_to_all   every GPU gets all tokens of a part of the heads instead (DeepSpeed-Ulysses, arXiv 2309.14509)
--- ulysses is an axis of its own for the last, inside cp: both nested are USP (arXiv 2405.07719). The tokens that a GPU
--- has come from both ends of the sequence, so that causal masks leave each as much to do.
+-- ulysses is a separate axis for the last kind, inside cp: nesting both is USP (arXiv 2405.07719). Each GPU's tokens
+-- come from both ends of the sequence, so that causal masks give every GPU the same work.
 local fitting = require "tperf.describe.strategy.fitting"
 local op = require "tperf.describe.op"
 local tensor = require "tperf.describe.strategy.tensor"
@@ -23,12 +23,12 @@ local context = {
   same_as = { strategy = "tensor", without = { "cp" } },
 }
 
--- GPUs of ulysses, and of cp where it is all-to-all too: so many parts the heads are in while attention works.
+-- Number of parts that the heads are split into during attention: GPUs of ulysses, times cp if it is all-to-all.
 local function parts_of_heads(p)
   return (p.ulysses or 1) * (p.cp_kind == "all_to_all" and p.cp or 1)
 end
 
--- Whether attention leaves the heads of tp so many parts.
+-- Whether the heads left by tp divide into these parts.
 local function cuts_heads(m, p)
   local parts = parts_of_heads(p)
   if not m.heads or m.heads // p.tp % parts == 0 then return true end
@@ -86,7 +86,7 @@ function context.outer_bias(p, o)
   }
 end
 
---- Where key and value heads are fewer than the parts of the heads, several GPUs get the same ones.
+--- If there are fewer key and value heads than parts, several GPUs get the same ones.
 function context.heads(p, heads, kv_heads)
   local cut = tensor.heads(p, heads, kv_heads)
   if p.mode == "decode" then return cut end
@@ -102,7 +102,7 @@ function context.heads(p, heads, kv_heads)
   return cut
 end
 
--- The axes of all-to-alls around attention.
+-- The axes of the all-to-alls around attention.
 local function exchanging(p)
   local list = {}
   if (p.ulysses or 1) > 1 then list[1] = { axis = "ulysses", gpus = p.ulysses } end
@@ -110,8 +110,8 @@ local function exchanging(p)
   return list
 end
 
---- One all-to-all of queries, keys and values before attention, one of its result after it, 16-bit numbers: what each
---- GPU holds of them before it, which is as much as it holds after it where every key head is somewhere once.
+--- One all-to-all of queries, keys and values before attention, one of its result after it, in 16 bits. Bytes are what
+--- each GPU holds before the exchange, which equals what it holds afterwards if no key head is replicated.
 function context.exchange(p, cut, shape)
   local before, after = {}, {}
   local value, tokens = shape.value_dim or shape.head_dim, p.micro_batch * cut.queries

@@ -1,12 +1,12 @@
---- What fits how many GPUs: divisions that strategies share. The published solver rounds down what does not divide;
--- the default rules refuse it, by the names of the block, the op and the size.
+--- Divisibility rules shared by strategies. The published solver rounds down sizes that do not divide;
+-- the default rules refuse them, with the names of the block, the op and the size.
 local divisors = require "tperf.base.divisors"
 local op = require "tperf.describe.op"
 local refusal = require "tperf.base.refusal"
 
 local fitting = {}
 
---- width / n, of which `name` is the op.
+--- width / n; `name` is the op.
 function fitting.split(p, width, n, axis, name)
   if width % n ~= 0 and p.rules.columns_gather then
     refusal.raise("block '%s', op '%s': a size of %d is not divided by %s = %d", p.block or "?", name, width, axis, n)
@@ -14,12 +14,12 @@ function fitting.split(p, width, n, axis, name)
   return width // n
 end
 
---- Whether n GPUs can hold `heads`: an equal number each, or a copy of one on each of several GPUs.
+--- Whether n GPUs can hold `heads`: an equal number each, or replicas of each head on several GPUs.
 local function holds(heads, n)
   return heads % n == 0 or n % heads == 0
 end
 
---- How many of `heads` each of n GPUs has: heads / n, or one, of which n / heads GPUs have a copy.
+--- The number of `heads` on each of n GPUs: heads / n, or one, replicated on n / heads GPUs.
 function fitting.replicated(p, heads, n, what)
   if not holds(heads, n) and p.rules.columns_gather then
     refusal.raise("block '%s': %s = %d neither divides the %d GPUs nor is divided by them", p.block or "?", what,
@@ -33,10 +33,10 @@ function fitting.padded(rows, n)
   return (rows + n - 1) // n
 end
 
---- Whether what the layers of a model are made of can be cut n ways by heads and features.
+--- Whether all parts of a model's layers can be cut n ways by heads and features.
 ---@return boolean fits
 ---@return string? reason
----@param own boolean?  experts are cut along an axis of their own
+---@param own boolean?  true: experts are cut along a separate axis
 function fitting.cuts(m, n, rules, own)
   if m.heads and m.heads % n ~= 0 then return false, ("does not divide the %d heads"):format(m.heads) end
   if m.hidden % n ~= 0 then return false, ("does not divide the hidden size of %d"):format(m.hidden) end
@@ -71,8 +71,8 @@ local function without_experts(m, rules)
   return not (m.experts and rules.layers_from_description) and "has no experts to spread" or nil
 end
 
---- Where the sequence is cut, every GPU's last state goes to the others, over one axis after the other (arXiv
---- 2405.21060, section 8.2). A token that is decoded is whole on each of them.
+--- If the sequence is sharded, every GPU's last state goes to the others, over one axis after the other (arXiv
+--- 2405.21060, section 8.2). In decode a token is not sharded.
 ---@param bytes number  of a GPU's state
 ---@return table ops
 function fitting.states(p, bytes)
@@ -89,7 +89,7 @@ function fitting.states(p, bytes)
   return list
 end
 
---- How many GPUs cut each expert, as tp cuts other products: as many as tp, or one, which has the expert whole
+--- The axis that shards each expert, as tp shards other products: as many GPUs as tp, or one, with whole experts
 --- (Megatron-Core's expert-tensor-parallel size).
 ---@param over string[]  the axes that it folds over
 function fitting.expert_features(over)
@@ -131,14 +131,14 @@ function fitting.experts(over)
   }
 end
 
---- How tokens come to their experts, see tperf/describe/arch/dispatch.lua; and what of tensor parallelism's collectives
---- runs beside its products, see tensor.lua.
+--- The dispatcher that brings tokens to their experts (tperf/describe/arch/dispatch.lua), and which of tensor
+--- parallelism's collectives overlap with products (tensor.lua).
 fitting.options = {
   moe_dispatcher = { axis = "ep", choices = { "alltoall", "allgather", "deepep", "hybridep" }, quiet = true },
   overlap_tp = { axis = "tp", choices = { "bulk", "none", "ring", "async" }, quiet = true, serves = false },
 }
 
---- The axis over which ZeRO shards the state of a part of the replicas: hybrid shards (HSDP). 0: over all of them.
+--- The axis over which ZeRO shards state among a part of the replicas: hybrid shards (HSDP). 0: over all of them.
 ---@param over string[]  the axes that it folds over
 function fitting.shards(over)
   return {

@@ -1,56 +1,57 @@
 --- tperf.strategy: how one layer is cut over GPUs. A strategy is a table, see tensor.lua for a short one:
---   name, summary    what messages call it; a line for lists
---   extends          the strategy that has what this table leaves out (context.lua extends tensor)
+--   name             its name in messages
+--   summary          a line for lists
+--   extends          the strategy that provides the missing fields (context.lua extends tensor)
 --   axes             a list of { name =, meaning =, admits = function(model, share, rules) -> true | false, reason }:
 --                    the ways of cutting a layer, in the order in which the search tries sizes. `share` has this
---                    axis and those before it. Only sizes that divide the number of GPUs are asked about. Further:
---                      cuts      what it cuts: "weights" (all but experts'), "experts", "batch", "state" (what ZeRO
+--                    axis and those before it. Only sizes that divide the number of GPUs are asked about. Also:
+--                      cuts      what it cuts: "weights" (except experts'), "experts", "batch", "state" (what ZeRO
 --                                shards); { "weights", "experts" }. Axes that do not cut a weight replicate it: its
---                                gradients are reduced over them. "tokens" and "features" say what becomes of
---                                activations, for readers
---                      folds     { "tp", "dp" … }: its groups are made of the GPUs of these axes, neighbours first; it
+--                                gradients are reduced over them. "tokens" and "features" say how activations are
+--                                cut, for readers
+--                      folds     { "tp", "dp" … }: its groups consist of the GPUs of these axes, neighbours first; it
 --                                adds no GPUs. Such an axis cuts experts or state, and comes after those it folds over
 --                      experts   true: short for cuts = { "experts" }, folds = { "dp" }
---                      apart     gradients are reduced over it on their own, after the other replicas', in so many of
---                                their bytes: 0.25 where they are compressed to a quarter (1 at most)
---                      default   function(model, share, rules) -> its size where none is given (1)
+--                      apart     gradients are reduced over it separately, after the other replicas', with this part of
+--                                their bytes: 0.25 if they are compressed to a quarter (1 at most)
+--                      default   function(model, share, rules) -> its default size (1)
 --                      tries     function(model, share, rules) -> the sizes that a search tries (all that divide)
---                      said      { search =, train = }: what help says of these two
+--                      said      { search =, train = }: the default as shown in help
 --   sequence_shards  function(share) -> integer: what must divide the sequence (rule shards_divide_sequence)
 --   panels           function(model, share, rules) -> list of integers to try; nil: no panels
---   gradient_axes    the axes that cut no weights, for axes that do not say what they cut
---   same_as          { strategy =, without = { axis … } }: what it is where one of these is 1; searches of both leave
---                    that case to the other
+--   gradient_axes    the axes that cut no weights, for axes without `cuts`
+--   same_as          { strategy =, without = { axis … } }: the strategy that it equals if one of these axes is 1;
+--                    searches of both leave that case to the other
 --   attention        the variants of attention it can cut
 --   boundary         function(share, width) -> elements that a micro-batch sends to the next pipeline stage
---   exchange         function(share, cut, shape) -> ops before, ops after attention's kernels; nil: none. cut: what
---                    heads returned; shape: kv_heads, head_dim, value_dim
---   serves           false: it cuts sequences, and so nothing of a step of one token (true)
+--   exchange         function(share, cut, shape) -> ops before, ops after attention's kernels; nil: none. cut: the
+--                    result of heads; shape: kv_heads, head_dim, value_dim
+--   serves           false: it cuts sequences, so it cannot cut a decode step of one token (true)
 --   options          { cp_kind = { axis = "cp", choices = { "all_gather", "ring" … } } }: named choices about an axis
---                    that its functions find in the share, the first where none is given; searches take a list of them.
---                    quiet = true: configurations tell it only where it was asked for; serves = false: it changes
---                    nothing of serving
+--                    that its functions find in the share; the first is the default; searches take a list of them.
+--                    quiet = true: configurations show it only if it was asked for; serves = false: it has no effect
+--                    on serving
 --   trains           false: searches of "all" strategies leave it out (true)
 --   features         the axis that cuts heads and features
 --   column, row, replicated, norm, heads, router, scan, embedding, head, cross_entropy   cuts, see below
 --   inner, outer, inner_tokens, outer_tokens, inner_bias, outer_bias                     cuts, see below
--- A prepared strategy has, further, the roles of its axes, which blocks ask for: roles.lua.
--- Its cuts are methods of the share that blocks call. "Outer" is the residual stream as it lies between blocks,
--- "inner" what lies between a column and a row product:
+-- A prepared strategy also has the roles of its axes, which blocks ask for: roles.lua.
+-- Its cuts are methods of the share that blocks call. "Outer" is the residual stream as sharded between blocks,
+-- "inner" the activations between a column and a row product:
 --   share:column{ name, n_in, n_out }  outer -> inner     share:row{ name, n_in, n_out }         inner -> outer
 --   share:norm{ name, width }          outer -> outer     share:replicated{ name, n_in, n_out }  outer -> outer
 --   share:embedding{ name, rows, width } -> outer         share:head{ name, n_in, n_out }        outer -> logits
 --   share:cross_entropy{ name, vocab }                    share:router{ name, width, experts, top_k }
 --   share:scan{ name, heads, head_dim, groups, state, chunk } -> a list of ops
 --   share:heads(n, kv_heads) -> { heads, kv_heads, queries, shards, gather, projected }
---     what attention sees; projected: the same of the products before it, where an exchange lies between
---   share:inner(width), share:outer(width) -> how many elements one GPU holds
---   share:inner_tokens(), share:outer_tokens() -> how many rows
---   share:inner_bias{ name, width }    share:outer_bias{ name, width, after_attention }  as kernels of their own
--- Products take further: bias; input_kept_elsewhere (another op keeps the same input); local_out, local_in (what one
--- GPU has of n_out, n_in); gathered (another column product gathers the same input); partial (the next row product
--- sums up both); rows (on this GPU, in place of the stream's); experts, active (see op.grouped_linear); tied,
--- weights_elsewhere; parts (the products that are fused in it, { q = 32, k = 8, v = 8 }: how wide each is). Norms:
+--     as attention sees them; projected: as the preceding products see them, if an exchange lies between
+--   share:inner(width), share:outer(width) -> number of elements on one GPU
+--   share:inner_tokens(), share:outer_tokens() -> number of rows
+--   share:inner_bias{ name, width }    share:outer_bias{ name, width, after_attention }  as separate kernels
+-- Products also take: bias; input_kept_elsewhere (another op keeps the same input); local_out, local_in (one GPU's
+-- part of n_out, n_in); gathered (another column product gathers the same input); partial (the next row product
+-- sums up both); rows (on this GPU, instead of the stream's); experts, active (see op.grouped_linear); tied,
+-- weights_elsewhere; parts (the widths of the products fused in it, { q = 32, k = 8, v = 8 }). Norms:
 -- root_mean_square, parameters, input_kept_elsewhere.
 local check = require "tperf.base.check"
 local checked = require "tperf.describe.strategy.checked"
@@ -62,7 +63,7 @@ local strategy = {}
 
 local known, order = {}, {}
 
-local MOST_AXES <const> = 10 -- beside dp and pp
+local MOST_AXES <const> = 10 -- besides dp and pp
 
 local axis_schema = {
   name = check.string(), meaning = check.string { optional = true }, admits = check.func(),
@@ -99,10 +100,10 @@ for _, cut in ipairs(cuts) do
   is_cut[cut] = true
 end
 
--- Axes that every configuration has; a strategy's own must not be called so.
+-- Axes that every configuration has; a strategy's axes cannot have these names.
 local reserved = { dp = true, pp = true }
 
--- The table with what it leaves out, as the strategy that it extends has it.
+-- Fills missing fields from the strategy that it extends.
 local function extended(given)
   if type(given) ~= "table" or given.extends == nil then return given end
   local base, whole = strategy.of(given.extends), {}
@@ -111,7 +112,7 @@ local function extended(given)
   return whole
 end
 
--- What an axis cuts, as the core counts it.
+-- The core's bits for what an axis cuts.
 local CUTS <const> = { weights = 1, experts = 2, batch = 4, state = 16 }
 
 local function bits_of(list, value)
@@ -127,7 +128,7 @@ local function grid_of(s)
     bit[axis.name] = 1 << (i + 1)
     for _, name in ipairs(axis.folds or {}) do
       if not bit[name] then
-        check.fail("tperf.strategy '%s': axis '%s' folds over '%s', which is no axis before it", s.name, axis.name,
+        check.fail("tperf.strategy '%s': axis '%s' folds over '%s', which is not an earlier axis", s.name, axis.name,
           name)
       end
     end
@@ -144,7 +145,7 @@ local option_schema = {
   serves = check.boolean { default = true },
 }
 
--- A copy of the options, checked. own: they are the strategy's own; else those about axes that it replaces are
+-- A checked copy of the options. own: they are the strategy's own; otherwise options about axes that it replaces are
 -- left out.
 local function options_of(s, index, own)
   local options = {}
@@ -181,7 +182,7 @@ local function prepare(given)
   s.option_names = check.names(s.options)
   checked.install(s)
   local methods = {}
-  s.share_metatable = { -- so that a share finds the cuts as methods
+  s.share_metatable = { -- a share finds the cuts as methods
     __index = function(share, key)
       local value = s[key]
       if not is_cut[key] then return value end
@@ -195,7 +196,7 @@ local function prepare(given)
   return s
 end
 
---- Makes a strategy known by its name, so that searches find it.
+--- Registers a strategy by its name, so that searches find it.
 ---@param given table  as described above
 ---@return table strategy
 function strategy.define(given)
@@ -248,20 +249,21 @@ function strategy.list(value)
   return list
 end
 
---- One GPU's share of a layer: what blocks are given.
+--- One GPU's share of a layer, the argument of blocks.
 ---@param s table  the strategy
 ---@param model table
 ---@param micro_batch integer  sequences
 ---@param sizes integer[]  of the strategy's axes
----@param rules table  a set of rules, as tperf.rules gives it
+---@param rules table  a set of rules from tperf.rules
 ---@param options table?  further fields:
----  group              the record of model:groups() that the layer belongs to
----  attention          "flash", "unfused", "recompute", "summa"
----  recompute          "none", "selective" (attention between its projections), "full"
----  sequence_parallel  whether the stream is cut by tokens over tp (true; false for decode)
----  mode               "train", "prefill", "decode"
----  seq                new tokens of each sequence (the model's seq), and context: tokens before them, in the cache
----  dtype, weight_dtype, kv_dtype   "bf16"; matrix_dtype: in which products with weights multiply (dtype)
+---   group              the layer's group, a record of model:groups()
+---   attention          "flash" (default), "unfused", "recompute", "summa"
+---   recompute          "none" (default), "selective" (attention between its projections), "full"
+---   sequence_parallel  whether the stream is cut by tokens over tp (true; false for decode)
+---   mode               "train" (default), "prefill", "decode"
+---   seq                new tokens of each sequence (the model's seq), and context: tokens before them, in the cache
+---   dtype              of activations ("bf16"); matrix_dtype: of products with weights (dtype)
+---   weight_dtype, kv_dtype   weight_dtype: of weights, kv_dtype: of cached keys and values ("bf16")
 function strategy.share(s, model, micro_batch, sizes, rules, options)
   local share = core.resource.sized(32)
   share.micro_batch, share.seq, share.rules = micro_batch, model.seq, rules
@@ -275,7 +277,7 @@ function strategy.share(s, model, micro_batch, sizes, rules, options)
 end
 
 for _, name in ipairs { "tensor", "summa", "context", "stationary" } do
-  strategy.define(require("tperf.describe.strategy." .. name)).built_in = true -- not a script's
+  strategy.define(require("tperf.describe.strategy." .. name)).built_in = true -- not a custom one
 end
 
 return strategy

@@ -1,9 +1,10 @@
---- Two-dimensional tensor parallelism that leaves weights where they are (arXiv 2211.05102, section 3.2.2: "2D
+--- Two-dimensional tensor parallelism with stationary weights (arXiv 2211.05102, section 3.2.2: "2D
 -- weight-stationary"), for serving on many GPUs: weights are cut by columns over tp1 and by rows over tp2, and
 -- activations travel. Between products their features are cut over both axes: before a product they are gathered over
 -- one, after it partial sums are reduce-scattered over the other, so that a GPU sends 2 B L (E / tp2 + F / tp1) for a
--- feed-forward layer, which grows with the root of the GPUs and not with their number. Attention cuts heads over both.
--- It has no cut for products with replicated weights, and so none for experts, latent attention and Mamba layers.
+-- feed-forward layer, which scales with the root of the number of GPUs. Attention cuts heads over both axes.
+-- There is no cut for products with replicated weights, so experts, latent attention and Mamba layers are not
+-- supported.
 local fitting = require "tperf.describe.strategy.fitting"
 local op = require "tperf.describe.op"
 
@@ -16,7 +17,7 @@ local stationary = {
   same_as = { strategy = "tensor", without = { "tp1", "tp2" } },
 }
 
--- What this strategy has no cuts for.
+-- The part of a model that this strategy cannot cut.
 local function uncovered(m, rules)
   if not rules.layers_from_description then return "the published layer" end
   if m.architecture then return nil end
@@ -59,7 +60,7 @@ local function product(p, o, given)
   return op.linear(given)
 end
 
---- local_out: of what a GPU has of the result, whose features are cut over both axes.
+--- local_out: one GPU's part of the result, whose features are cut over both axes.
 function stationary.column(p, o)
   local out = o.local_out and o.local_out * p.tp2 or fitting.split(p, o.n_out, p.tp1, "tp1", o.name)
   return product(p, o, {
@@ -83,7 +84,7 @@ stationary.inner, stationary.outer = local_elements, local_elements
 local function bias(p, o) return op.bias { name = o.name, tokens = tokens(p), width = both(p, o.width, o) } end
 stationary.inner_bias, stationary.outer_bias = bias, bias
 
---- A row is spread over both axes: its statistics, two numbers in 32 bits, are summed up over one after the other.
+--- A row is sharded over both axes: its statistics, two 32-bit numbers, are summed over one after the other.
 function stationary.norm(p, o)
   local statistics = 2 * 4.0 * tokens(p)
   local norm = op.norm {

@@ -1,7 +1,7 @@
 --- Two-dimensional tensor parallelism by SUMMA on a tp1 x tp2 grid (2d in arXiv 2410.00273): activations are cut by
 -- tokens over tp2 and by features over tp1, weights by rows over tp2 and by columns over tp1; both travel in panels.
--- Attention keeps heads on tp1 and gathers keys and values over tp2, or uses SUMMA as well. It has no cut for
--- products with replicated weights, and so none for experts, latent attention and Mamba layers.
+-- Attention keeps heads on tp1 and gathers keys and values over tp2, or uses SUMMA as well. There is no cut for
+-- products with replicated weights, so experts, latent attention and Mamba layers are not supported.
 local divisors = require "tperf.base.divisors"
 local fitting = require "tperf.describe.strategy.fitting"
 local op = require "tperf.describe.op"
@@ -12,12 +12,12 @@ local summa = {
   attention = { "flash", "unfused", "summa" },
   features = "tp1",
   serves = false,
-  same_as = { strategy = "tensor", without = { "tp1", "tp2" } }, -- one row or column of GPUs cuts in one dimension
+  same_as = { strategy = "tensor", without = { "tp1", "tp2" } }, -- a single row or column of GPUs cuts in one dimension
 }
 
 local SMALLEST_PANEL = 512 -- features
 
--- What this strategy has no cuts for.
+-- The part of a model that this strategy cannot cut.
 local function uncovered(m, rules)
   if not rules.layers_from_description or m.architecture then return nil end
   return m.experts and "experts" or m.mla and "latent attention" or (m.mamba or m.mamba1) and "Mamba layers"

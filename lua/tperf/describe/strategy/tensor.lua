@@ -1,8 +1,8 @@
---- Tensor parallelism in one dimension (Megatron-LM, arXiv 1909.08053), with sequence parallelism between (arXiv
--- 2205.05198; tp1d in arXiv 2410.00273). Heads, features and the vocabulary are cut by tp; the residual stream by
--- tokens. With share.sequence_parallel = false every GPU holds the whole stream, and all-reduces take the place of
--- gathers and scatters. Where tp is a multiple of kv_heads, key and value heads are replicated.
--- The cuts know cp as well, for strategy context: the tokens of all products are those of one shard of the sequence.
+--- One-dimensional tensor parallelism (Megatron-LM, arXiv 1909.08053), with sequence parallelism between the products
+-- (arXiv 2205.05198; tp1d in arXiv 2410.00273). Heads, features and the vocabulary are cut by tp; the residual stream
+-- by tokens. With share.sequence_parallel = false every GPU holds the whole stream, and all-reduces replace
+-- gathers and scatters. If tp is a multiple of kv_heads, key and value heads are replicated.
+-- The cuts also handle cp, for strategy context: all products work on the tokens of one shard of the sequence.
 local adapters = require "tperf.describe.strategy.adapters"
 local fitting = require "tperf.describe.strategy.fitting"
 local op = require "tperf.describe.op"
@@ -33,21 +33,21 @@ tensor.axes = {
 
 function tensor.sequence_shards(p) return p.tp end
 
--- Beside which products the collectives of tp run, the option overlap_tp:
---   bulk   in the backward pass, gathering a column product's input and reducing its gradient run beside its products,
---          as Megatron-LM does by itself
---   none   they wait for each other
+-- Overlap of tp's collectives with products, by the option overlap_tp:
+--   bulk   in the backward pass, gathering a column product's input and reducing its gradient overlap with its
+--          products, as in Megatron-LM by default
+--   none   no overlap
 --   ring   TransformerEngine's user buffers (tp_comm_overlap): inputs are gathered in a ring of as many chunks as GPUs
---          while those at hand are multiplied, forward and of gradients; results are reduced in four chunks; the rest
+--          while the local ones are multiplied, forward and for gradients; results are reduced in four chunks; the rest
 --          as in bulk
 --   async  PyTorch's async tensor parallelism (torch.distributed._symmetric_memory): in the forward pass, products that
---          follow a gather or are followed by a reduce-scatter are cut into as many chunks as GPUs. Backward, sums and
---          second uses stand between (its announcement: up to 20 % of forward passes of Llama 3 70B, 8 % of steps), so
---          that it is as in bulk
+--          follow a gather or precede a reduce-scatter are cut into as many chunks as GPUs. In the backward pass, sums
+--          and second uses intervene (its announcement: up to 20 % of forward passes of Llama 3 70B, 8 % of steps), so
+--          it is as in bulk
 -- The last two need the stream cut by tokens.
 local CHUNKED <const> = { ring = true, async = true }
 
--- Says so in a product that is no expert's. The head's is never cut: both leave it to PyTorch.
+-- Sets the overlap of a product that is not an expert's. The head's is never chunked: both leave it to PyTorch.
 local function overlap_of(p, o, given)
   if o.experts then return end
   given.overlap = p.overlap_tp ~= "none"
@@ -56,7 +56,7 @@ local function overlap_of(p, o, given)
   end
 end
 
--- GPUs that cut a sequence: a single token is whole on each of them, and they share its keys out.
+-- Shards of the sequence; in decode the single token is replicated, and these GPUs shard its keys instead.
 local function shards_of(p) return p.mode == "decode" and 1 or (p.cp or 1) * (p.ulysses or 1) end
 
 -- Rows of the products, and of the residual stream.
@@ -66,13 +66,13 @@ local function shard(p)
   return p.sequence_parallel and p.micro_batch * (p.seq // (p.tp * shards_of(p))) or whole(p)
 end
 
--- Products of experts are cut over an axis of their own, which their share names.
+-- Products of experts are cut over a separate axis, which their share names.
 local function split(p, width, o) return fitting.split(p, width, p[p.features], p.features, o.name) end
 
--- The axis over which what a shard of the stream computed has to be summed, if there are shards.
+-- The axis over which results computed from shards of the stream must be summed; nil if it is not sharded.
 local function shards_axis(p) return p.sequence_parallel and "tp" or nil end
 
---- Rows that a product works on: the stream's, or those that come of `rows` on each GPU.
+--- Rows that a product works on: the stream's, or those gathered from `rows` on each GPU.
 function tensor.inner_tokens(p, rows)
   if not rows then return whole(p) end
   return p.sequence_parallel and rows * p[p.features] or rows
@@ -94,10 +94,10 @@ end
 function tensor.column(p, o)
   local rows, axis = o.rows or shard(p), p.features
   local given = { tokens = tensor.inner_tokens(p, o.rows), n_in = o.n_in, n_out = o.local_out or split(p, o.n_out, o) }
-  if o.experts and p.sequence_parallel then return product(p, o, given, "column") end -- of rows gathered before it
+  if o.experts and p.sequence_parallel then return product(p, o, given, "column") end -- the rows were gathered before
   if not p.rules.columns_gather then
     given.input_grad = axis
-  elseif o.gathered then -- the product that gathered it sums up the gradient, too
+  elseif o.gathered then -- the product that gathered it also sums the gradient
     given.shard = rows
   elseif p.sequence_parallel then
     given.shard, given.gather, given.input_grad = rows, axis, axis
@@ -138,7 +138,7 @@ function tensor.router(p, o)
   }
 end
 
---- The scan of this GPU's rows, and what GPUs that share the sequence tell each other.
+--- The scan of this GPU's rows, and the exchange of states among GPUs that shard the sequence.
 function tensor.scan(p, o)
   local states = fitting.states(p, 4.0 * p.micro_batch * o.heads * o.head_dim * o.state)
   return {
@@ -178,7 +178,7 @@ function tensor.norm(p, o)
   return op.norm(given)
 end
 
---- kv_heads: absent when there are as many as heads.
+--- kv_heads: default heads.
 function tensor.heads(p, heads, kv_heads)
   return {
     heads = split(p, heads, { name = "heads" }), kv_heads = fitting.replicated(p, kv_heads or heads, p.tp, "kv_heads"),
@@ -194,8 +194,8 @@ function tensor.embedding(p, o)
   }
 end
 
---- The product with the output table, whose rows are o.n_out. o.rows: of the stream, in place of all; every GPU
---- has them.
+--- The product with the output table of o.n_out rows. o.rows: use this many rows of the stream instead of all; every
+--- GPU has them.
 function tensor.head(p, o)
   local width = fitting.padded(o.n_out, p.tp)
   if o.rows then return product(p, o, { tokens = o.rows, n_in = o.n_in, n_out = width }) end

@@ -52,7 +52,7 @@ end
 
 local HEAD_SIZES = { 64, 128, 192, 256, 512 }
 
--- The head sizes that at least ten cases have.
+-- The head sizes with at least ten cases.
 local function head_sizes(cases)
   local counts, sizes = {}, {}
   for _, case in ipairs(cases) do counts[case.head_dim] = (counts[case.head_dim] or 0) + 1 end
@@ -62,7 +62,7 @@ local function head_sizes(cases)
   return sizes
 end
 
--- FlashAttention-2 reaches 63 % of the peak backward and 73 % forward at best (arXiv 2307.08691, section 4).
+-- FlashAttention-2 reaches at most 63 % of the peak backward and 73 % forward (arXiv 2307.08691, section 4).
 local BACKWARD <const> = 0.86
 
 local function attention(dtype, cases)
@@ -96,7 +96,7 @@ local function attention(dtype, cases)
   }
 end
 
--- What decoding takes beyond the launch, from the bytes of the cache.
+-- Decoding time beyond the launch, from the bytes of the cache.
 local function decode(dtype, cases)
   return {
     name = "decode." .. dtype, cases = cases,
@@ -116,7 +116,7 @@ local function decode(dtype, cases)
   }
 end
 
--- What kernels that only read and write reach of the HBM and, where its size is known, of the cache.
+-- The bandwidth that read-write kernels reach on the HBM and, if its size is known, on the cache.
 local function stream(cases, system)
   local cache = system.accelerator.cache
   local bandwidth = system.accelerator.hbm.bandwidth
@@ -144,7 +144,7 @@ local function fast_of(system)
   return fast.efficiency
 end
 
--- with_switch: the switch can add up.
+-- with_switch: the switch can reduce.
 local function link(kind, cases, with_switch)
   local parameters = {
     { name = "latency", start = 8e-6, low = 1e-7, high = 1e-3 },
@@ -206,7 +206,7 @@ end
 
 local NCCL_CURVES <const> = { all_reduce = true, all_gather = true, reduce_scatter = true, all_to_all = true }
 
--- For each kind of table: adds the curves that its cases determine.
+-- Per kind of table: adds the curves that its cases determine.
 local makers = {}
 
 function makers.gemm(cases, add)
@@ -262,7 +262,7 @@ function makers.direct(cases, add)
   if #short > 0 then add(direct(short)) end
 end
 
---- The curves that cases of one kind of table can determine.
+--- The curves that the cases of one kind of table can determine.
 ---@param kind string  the reader's name
 ---@param cases table[]
 ---@param system table

@@ -1,5 +1,5 @@
---- Fits profiles of serving engines to tables of measured serving: what their hosts add, a few numbers an engine. A run
---- is simulated at a few values of each; between them, and of several together, its times are taken to be straight.
+--- Fits profiles of serving engines to tables of measured serving: the host's costs, a few numbers per engine. Each run
+--- is simulated at a few values of each parameter; between these, and for combinations, its times are taken as linear.
 local check = require "tperf.base.check"
 local engines = require "tperf.measured.serving.engines"
 local fit = require "tperf.measured.calibrate.fit"
@@ -7,16 +7,17 @@ local read = require "tperf.measured.read"
 
 local engine = {}
 
--- What is fitted: fields of the profile's engine, and the profile's `host`, which bends: steps are not all launched.
+-- The fitted parameters: fields of the profile's engine, and the profile's `host`, which is not linear: some steps are
+-- not bound by launches.
 local PARAMETERS <const> = {
   { name = "step", at = { 0, 2e-3 }, high = 5e-2 }, { name = "step_parallel", at = { 0, 2e-3 }, high = 5e-2 },
   { name = "request", at = { 0, 5e-5 }, high = 2e-3 },
   { name = "host", at = { 0, 2e-5, 4e-5, 6e-5, 9e-5, 1.5e-4 }, high = 1.5e-4 },
 }
-local FEWEST <const> = 3 -- rows for each of them
-local NEAR_NOTHING <const> = 0.01 -- of the second value: as good as none
+local FEWEST <const> = 3 -- rows per parameter
+local NEAR_NOTHING <const> = 0.01 -- of the second value; smaller values count as 0
 
--- The profile with fitted values in place of its own.
+-- The profile with fitted values replacing its own.
 local function with(base, values)
   local made, own = {}, {}
   for name, value in next, base do made[name] = value end
@@ -26,7 +27,7 @@ local function with(base, values)
   return made
 end
 
--- Times of all rows of a sample: { row, seconds, measured }. A throughput is the time of a token.
+-- Times of all rows of a sample: { row, seconds, measured }. A throughput is converted to time per token.
 local function times_of(sample, profile)
   local list = {}
   for _, part in ipairs(sample) do
@@ -42,7 +43,7 @@ local function times_of(sample, profile)
   return list
 end
 
--- The times of a sample by the values of each parameter, the others being 0.
+-- The times of a sample by the values of each parameter, with the others at 0.
 local function tabulated(sample, base)
   local zero = {}
   for _, p in ipairs(PARAMETERS) do zero[p.name] = 0 end
@@ -61,7 +62,7 @@ local function tabulated(sample, base)
   return cases
 end
 
--- Seconds of a case at values.
+-- Seconds of a case at the given parameter values.
 local function seconds_at(case, values)
   local seconds = case.seconds
   for _, p in ipairs(PARAMETERS) do
@@ -73,7 +74,7 @@ local function seconds_at(case, values)
   return seconds
 end
 
--- The values that fit those cases best for which keep(number of the case's row) holds.
+-- The values that best fit the cases with keep(row number of the case).
 local function best(cases, keep)
   local parameters = {}
   for i, p in ipairs(PARAMETERS) do
@@ -102,8 +103,8 @@ local function number_rows(cases)
   return n
 end
 
--- predicted / measured of each third of the rows, by a fit to the other two: of TPOT and whole times, for the interval
--- is one of these.
+-- predicted / measured of each third of the rows, by a fit to the other two: only TPOT and whole times, to which the
+-- interval applies.
 local function held_out(cases)
   local ratios = {}
   for third = 0, 2 do
@@ -127,10 +128,10 @@ local function rounded(values)
 end
 
 --- Fits one engine's profile.
----@param base table      the profile that it starts from
----@param sample table[]  of engine.samples
----@return table? result  nil of too few rows; { values, rows, held = { median, p90, spread }, fitted }, errors of TPOT
----  and, where there is none, of the whole time
+---@param base table      the profile to start from
+---@param sample table[]  from engine.samples
+---@return table? result  nil if there are too few rows; { values, rows, held = { median, p90, spread }, fitted },
+---   errors of TPOT or, for rows without it, of the whole time
 function engine.fit(base, sample)
   local cases = tabulated(sample, base)
   local rows = number_rows(cases)
@@ -146,7 +147,7 @@ function engine.fit(base, sample)
   return { values = values, rows = rows, held = held, fitted = fit.errors(fitted) }
 end
 
---- The rows of tables of serving by the profile of the engine that served them.
+--- The rows of serving tables, grouped by the profile of the engine that served them.
 ---@param files string[]
 ---@return table<string, table[]> samples  lists of { reader, path, rows }
 ---@return string[] names
@@ -155,7 +156,7 @@ function engine.samples(files)
   local samples, names = {}, {}
   for _, path in ipairs(files) do
     local rows, reader = measured.open(path)
-    if not reader.cases then check.fail("%s is no table of serving", path) end
+    if not reader.cases then check.fail("%s is not a table of serving", path) end
     local by_name, found = fit.groups(rows, function(row) return engines.profile(row) or "" end)
     for _, name in ipairs(found) do
       if name ~= "" then
@@ -204,9 +205,9 @@ local function append_wrapped(lines, text)
   lines[#lines + 1] = line
 end
 
---- The text of a profile's file: what was fitted in place of the base's, the rest as it is.
+--- The text of a profile's file: fitted values replace the base's, the rest is unchanged.
 ---@param base table
----@param result table  of engine.fit
+---@param result table  from engine.fit
 function engine.text(base, result)
   local before = (base.source or ""):gsub("%s+$", ""):gsub("^step,.-to the others; ", "")
   local lines = { "name: " .. base.name, "source: >-" }

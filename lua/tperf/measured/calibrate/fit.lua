@@ -1,8 +1,8 @@
---- Robust fits of a few parameters: minimises a bounded loss of log(predicted / measured), so that an outlier counts
--- little and a factor of two high as much as a factor of two low.
+--- Robust fits of a few parameters: minimises a bounded loss of log(predicted / measured), so that outliers count
+-- little, and twice too high counts as much as twice too low.
 local fit = {}
 
-local BEND <const> = 0.3 -- where the loss of a residual stops growing in full
+local BEND <const> = 0.3 -- residual beyond which the loss grows more slowly
 
 --- The mean loss of residuals log(predicted / measured).
 function fit.loss(residuals)
@@ -14,7 +14,7 @@ function fit.loss(residuals)
   return sum / math.max(#residuals, 1)
 end
 
--- The middle of a list of numbers, or the value below which `part` of them lie.
+-- The quantile `part` of a list of numbers (default: the median).
 local function quantile(list, part)
   local sorted = table.move(list, 1, #list, 1, {})
   table.sort(sorted)
@@ -24,11 +24,11 @@ local function quantile(list, part)
   return #sorted > 0 and sorted[low] + (at - low) * (sorted[high] - sorted[low]) or nil
 end
 
---- Cases by one of their fields, or by what `key` returns.
+--- Groups cases by one of their fields, or by the result of `key`.
 ---@param cases table[]
 ---@param key string|function
 ---@return table<any, table[]> groups
----@return any[] names  as they come
+---@return any[] names  in order of appearance
 function fit.groups(cases, key)
   local groups, names = {}, {}
   for _, case in ipairs(cases) do
@@ -42,8 +42,8 @@ function fit.groups(cases, key)
   return groups, names
 end
 
---- How far predictions are off, as parts of the measured: their number, the median, mean, 90th percentile and maximum
---- of the absolute errors, and the bias, the median of the signed ones; of none their number alone.
+--- Errors of predictions relative to the measurements: number of rows, the median, mean, 90th percentile and maximum
+--- of the absolute errors, and the bias, the median signed error; without rows only their number.
 ---@param ratios number[]  predicted / measured
 function fit.errors(ratios)
   local errors, signed, sum = {}, {}, 0
@@ -58,9 +58,9 @@ function fit.errors(ratios)
   }
 end
 
--- { at, part }: log(measured / predicted) of all lists in order, each list with the same weight, and what part of
--- further runs lies below each: i / (n + 1) below the i-th of n alike (Wilks, 1941), so that few runs claim no more
--- than they tell. n counts runs of unequal weights as Kish (1965) does.
+-- { at, part }: log(measured / predicted) of all lists in order, each list with the same weight, and the expected part
+-- of further runs below each: i / (n + 1) below the i-th of n equal ones (Wilks, 1941), so that few runs give wide
+-- intervals. With unequal weights, n is Kish's effective sample size (1965).
 local function ranked(lists)
   local points, square, below = {}, 0, 0
   for _, ratios in ipairs(lists) do
@@ -79,7 +79,7 @@ local function ranked(lists)
   return points
 end
 
--- Where `part` of ranked points lies below. Beyond the last of them, tails fall off exponentially from the middle.
+-- The quantile `part` of ranked points. Beyond the outermost points, tails fall off exponentially from the middle.
 local function place(points, part)
   local first, last = points[1], points[#points]
   local edge = part < first.part and first or part > last.part and last
@@ -94,16 +94,16 @@ local function place(points, part)
   end
 end
 
---- Between which times nine tenths of runs lie, in the predicted ones.
+--- The interval of times relative to the prediction that holds nine tenths of runs.
 ---@param lists number[][]  predicted / measured of runs held out; each list has the same weight
----@return number[]?  { low, high }: the 5 % and 95 % quantiles of measured / predicted; nil of fewer than two runs
+---@return number[]?  { low, high }: the 5 % and 95 % quantiles of measured / predicted; nil for fewer than two runs
 function fit.spread(lists)
   local points = ranked(lists)
   if #points < 2 then return nil end
   return { math.exp(place(points, 0.05)), math.exp(place(points, 0.95)) }
 end
 
--- Parameters live between bounds: positive ones by their logarithm.
+-- Maps a bounded parameter to the real line: positive ones by their logarithm.
 local function inward(p, value)
   local low, high = p.low, p.high
   if low > 0 then low, high, value = math.log(low), math.log(high), math.log(value) end
@@ -117,7 +117,7 @@ local function outward(p, x)
   return p.low + part * (p.high - p.low)
 end
 
--- The simplex of Nelder and Mead (1965), from `start`, for so many steps.
+-- The simplex method of Nelder and Mead (1965), from `start`, with a fixed number of steps.
 local function simplex(f, start, step, steps)
   local n, points = #start, {}
   local function point(x) return { x = x, value = f(x) } end
@@ -162,7 +162,7 @@ local function simplex(f, start, step, steps)
   return points[1].x, points[1].value
 end
 
---- The values, by name, of parameters { name =, start =, low =, high = } for which objective(values) is least.
+--- The values, by name, of parameters { name =, start =, low =, high = } that minimise objective(values).
 ---@return table values
 ---@return number least
 function fit.minimise(parameters, objective, steps)
@@ -204,10 +204,10 @@ local function length_of(v)
   return math.sqrt(sum)
 end
 
--- What of v is left without its parts along each of a set of orthogonal unit vectors.
+-- The component of v orthogonal to a set of orthonormal vectors.
 local function remainder(v, basis)
   local left = table.move(v, 1, #v, 1, {})
-  for _ = 1, 2 do -- once more, for what rounding leaves
+  for _ = 1, 2 do -- twice, against rounding errors
     for _, unit in ipairs(basis) do
       local part = 0
       for i = 1, #v do part = part + left[i] * unit[i] end
@@ -217,7 +217,7 @@ local function remainder(v, basis)
   return left
 end
 
--- Orthogonal unit vectors that span all of a list of vectors but the one at `without`.
+-- An orthonormal basis of the span of a list of vectors, except the one at `without`.
 local function span(vectors, without)
   local basis = {}
   for j, v in ipairs(vectors) do
@@ -232,11 +232,11 @@ local function span(vectors, without)
 end
 
 local OPEN <const> = 1.5    -- a quarter of a parameter's range
-local NORMAL <const> = 1.48 -- standard deviations in the median size of an error
+local NORMAL <const> = 1.48 -- standard deviation over the median absolute error
 
---- The names of parameters that the data determine only if the others were known: as far as predictions move with one,
---- the others can undo it, so that its standard error is more than a quarter of its range. All points alike have one
---- time between them, whatever the number of parameters.
+--- The names of parameters that the data would determine only if the others were known: the others can compensate a
+--- change of one, so that its standard error is more than a quarter of its range. For example, points that are all
+--- alike give one time, whatever the number of parameters.
 ---@param parameters table[]
 ---@param values table        the fitted values
 ---@param residuals fun(values: table): number[]  log(predicted / measured) of every point
@@ -265,7 +265,7 @@ function fit.entangled(parameters, values, residuals)
   return open
 end
 
---- The third, 0 to 2, that row i belongs to: scattered, always the same for a salt.
+--- The third, 0 to 2, that row i belongs to: scattered, but fixed for a salt.
 function fit.third(i, salt)
   local h = (i * 2654435761 + (salt or 0) * 40503) & 0xffffffff
   h = (h ~ h >> 15) * 2246822519 & 0xffffffff

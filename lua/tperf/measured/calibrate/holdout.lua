@@ -1,4 +1,5 @@
---- Held-out validation of step times: refits software profiles without each group of runs in turn, and predicts it.
+--- Held-out validation of step times: refits software profiles without each group of runs in turn, and predicts that
+--- group.
 local check = require "tperf.base.check"
 local fit = require "tperf.measured.calibrate.fit"
 local profile = require "tperf.measured.calibrate.profile"
@@ -9,16 +10,16 @@ local unfit = require "tperf.describe.unfit"
 
 local holdout = {}
 
-local FEWEST <const> = 2 -- runs that a fit is made to
+local FEWEST <const> = 2 -- runs that a fit needs
 
--- The cases of one stack in two: those for which held(case, i) holds, and the rest.
+-- Splits one stack's cases into those with held(case, i) and the rest.
 local function split(cases, name, held)
   local one = { name = name, held = {}, rest = {} }
   for i, case in ipairs(cases) do table.insert(held(case, i) and one.held or one.rest, case) end
   return one
 end
 
--- A split for each value that key(case) has.
+-- One split per value of key(case).
 local function splits_by(cases, key)
   local _, names = fit.groups(cases, key)
   table.sort(names)
@@ -29,14 +30,14 @@ local function splits_by(cases, key)
   return list
 end
 
--- How the runs of one stack are split.
+-- The ways of splitting one stack's runs.
 local splits = {}
 
 function splits.system(cases)
   return splits_by(cases, function(case) return case.system end)
 end
 
--- The word that a model's name begins with: "llama" of "LLAMA3.1_405B", "deepseek" of "deepseekv3".
+-- The first word of a model's name: "llama" of "LLAMA3.1_405B", "deepseek" of "deepseekv3".
 local function family_of(case)
   local word = case.label:lower():match "%a+"
   return word and word:gsub("v$", "") or case.label
@@ -44,7 +45,7 @@ end
 
 function splits.model(cases) return splits_by(cases, family_of) end
 
--- Of the numbers of GPUs that occur, the smaller half, with the middle one, is fitted to.
+-- Fits to the smaller half of the GPU counts that occur, including the middle one.
 function splits.scale(cases)
   local _, counts = fit.groups(cases, function(case) return case.sizes.gpus end)
   table.sort(counts)
@@ -64,15 +65,15 @@ local function errors_of(ratios)
   return list
 end
 
--- What tells a case from the runs of a profile with these facts.
+-- Whether a case is unlike the runs of a profile with these facts.
 local function is_unlike(facts, case)
   local question = { model = case.model, system = system(case.system) }
   question.attention = case.attention or case.profile.kernel
   return #unfit.warnings(facts, question, case.sizes.gpus) > 0
 end
 
--- Adds to a row predictions of a fit that claimed nine tenths of the runs to take `spread` times as long, or as much as
--- `reach` where none of the runs of `facts` was like them.
+-- Adds predictions to a row. The fit claimed the interval `spread` for nine tenths of the runs, widened by `reach` for
+-- runs unlike those of `facts`.
 local function add(row, cases, ratios, spread, facts, reach)
   table.move(ratios, 1, #ratios, #row.ratios + 1, row.ratios)
   for i, ratio in ipairs(ratios) do
@@ -84,7 +85,7 @@ end
 
 local function new_row(stack, name) return { stack = stack, group = name, ratios = {}, inside = 0 } end
 
--- Rows of one stack, each split predicted by the stack's profile fitted to the rest of its runs.
+-- Rows of one stack, with each split predicted by the stack's profile fitted to the rest of its runs.
 local function rows_within(stack, list, rows, reach)
   local of = {}
   for _, one in ipairs(list) do
@@ -102,7 +103,7 @@ local function rows_within(stack, list, rows, reach)
 end
 
 -- Predicted / measured of groups of one stack's runs unlike the rest: on a system, at a scale or of a family of models
--- that the rest has not, a list for each.
+-- that the rest does not have; one list per group.
 local function strangers(cases)
   local lists, near = {}, profile.best(cases)
   for _, way in ipairs { "system", "scale", "model" } do
@@ -115,10 +116,10 @@ local function strangers(cases)
   return lists
 end
 
---- Between which multiples of the predicted time nine tenths of runs lie that are unlike those that their stack's
+--- The interval of measured / predicted times that holds nine tenths of runs unlike those that their stack's
 --- profile was fitted to: each group of them held out in turn, all with the same weight.
----@param stacks table<string, table[]>  as profile.by_stack returns them
----@return fun(but: string?): number[]?  of all stacks but one
+---@param stacks table<string, table[]>  from profile.by_stack
+---@return fun(but: string?): number[]?  the interval over all stacks except one
 function holdout.reach(stacks)
   local of = {}
   for name, cases in pairs(stacks) do of[name] = kind_of(name) ~= "tests" and strangers(cases) or {} end
@@ -131,7 +132,7 @@ function holdout.reach(stacks)
   end
 end
 
--- The error below which half of the runs lie, each stack with the same weight.
+-- The median error, each stack with the same weight.
 local function median_error(ratios_of)
   local list, sum = {}, 0
   for _, ratios in ipairs(ratios_of) do
@@ -150,8 +151,8 @@ local function without(list, index)
   return rest
 end
 
---- The profile that several stacks share, and its errors on each stack of a fit to the others, which starts from it.
----@param groups table[][]  a list of cases for each stack, two stacks at least
+--- The profile shared by several stacks, and its errors on each stack when fitted to the others, starting from it.
+---@param groups table[][]  a list of cases per stack, at least two stacks
 ---@return table values
 ---@return table held  { median, spread }, each stack with the same weight
 function holdout.shared(groups)
@@ -162,10 +163,10 @@ function holdout.shared(groups)
   return values, { median = median_error(ratios), spread = fit.spread(ratios) }
 end
 
---- The cases of the stacks that `typical` or `tuned` is fitted to, a list for each.
----@param stacks table<string, table[]>  as profile.by_stack returns them
+--- The cases of the stacks that `typical` or `tuned` is fitted to, a list per stack.
+---@param stacks table<string, table[]>  from profile.by_stack
 ---@param kind string
----@param but string?  a stack that is left out
+---@param but string?  a stack to leave out
 ---@return table[][]
 function holdout.of_kind(stacks, kind, but)
   local names, list = {}, {}
@@ -214,7 +215,7 @@ local function summary_of(rows)
   }
 end
 
--- The stacks of runs that somebody made for their own sake, and their names.
+-- The stacks of real training runs (without those of tests), and their names.
 local function stacks_of(cases)
   local stacks, names = profile.by_stack(cases)
   for i = #names, 1, -1 do
@@ -237,7 +238,7 @@ holdout.WAYS = { "stack", "system", "scale", "model", "third" }
 ---@param cases table[]  of tperf.measured.run.step, predicted once
 ---@param way string     one of holdout.WAYS
 ---@return table[] rows  { stack, group, runs, median, p90, bias, within }: within is the part of the group's runs
----  inside the interval that the fit without them claims for nine tenths of them
+---   inside the interval that the fit without them claims for nine tenths of them
 ---@return table summary  over groups: { groups, runs, median, worst, worst_group, within }
 function holdout.run(cases, way)
   local stacks, names = stacks_of(cases)

@@ -13,7 +13,7 @@ local calibrate = {}
 
 local FEWEST <const> = 3 -- cases per parameter
 
--- A copy to be changed: the checked object's fields, its metatables kept (fp16 and bf16 stand for each other).
+-- A modifiable copy: the checked object's fields with their metatables (fp16 and bf16 substitute for each other).
 local function copy(value)
   if type(value) ~= "table" then return value end
   local made = {}
@@ -27,7 +27,7 @@ local function reader_named(name)
   end
 end
 
--- log(predicted / measured) of the cases for which want(i) holds.
+-- log(predicted / measured) of the cases with want(i).
 local function residuals(curve, reader, trial, values, want, set)
   curve.install(trial, values)
   local machine, list, kept = core.machine(trial), {}, {}
@@ -43,7 +43,7 @@ local function residuals(curve, reader, trial, values, want, set)
   return list, kept
 end
 
--- How far the predictions of the cases in the curve's scope are off.
+-- Errors of the predictions in the curve's scope.
 local function errors_of(curve, list, cases)
   local ratios = {}
   for i, r in ipairs(list) do
@@ -54,10 +54,10 @@ end
 
 local function always() return true end
 
--- The values that fit the cases of want(i) best, and the loss as a function of them.
+-- The values that best fit the cases with want(i), and the loss as a function of them.
 local function best_values(curve, trial, want, set)
   local reader = reader_named(curve.reader)
-  -- Too few long kernels to tell how far the clock drops: then it does not.
+  -- With too few long kernels to tell how far the clock drops, assume that it does not.
   local function loss(values)
     return fit.loss((residuals(curve, reader, trial, values, want, set))) + 0.02 * (1 - (values.sustained or 1))
   end
@@ -88,8 +88,8 @@ local function fit_curve(given, trial, o, set)
   end)
   table.move(entangled, 1, #entangled, #open + 1, open)
   if #open > 0 and not o.keep then
-    check.fail("tperf.calibrate: the measurements do not determine %s of %s; it needs %s (keep = true takes the "
-      .. "fit's values all the same)", table.concat(open, ", "), curve.name, curve.needs)
+    check.fail("tperf.calibrate: the measurements do not determine %s of %s; it needs %s (keep = true accepts "
+      .. "the fit's values)", table.concat(open, ", "), curve.name, curve.needs)
   end
   local function held_back(i) return fit.held_back(i, o.salt) end
   local function fitted(i) return not held_back(i) end
@@ -102,7 +102,7 @@ local function fit_curve(given, trial, o, set)
   }
 end
 
--- Says in the system how well a curve fits.
+-- Records in the system how well a curve fits.
 local function note(trial, result)
   local kind, name = result.curve:match "^(.*)%.([^.]*)$"
   local accelerator = trial.accelerator
@@ -137,8 +137,8 @@ local function cases_of(file, o, left_out)
   return known, reader_named(kind)
 end
 
--- The cases of all files, by what reads them, in the order of the files: a log of nccl-tests has one number of GPUs, a
--- curve needs several.
+-- The cases of all files by reader, in the order of the files: a log of nccl-tests has one number of GPUs, but a curve
+-- needs several.
 local function cases_by_reader(o, left_out)
   local list, of = {}, {}
   for _, file in ipairs(o.files) do
@@ -154,7 +154,7 @@ local function cases_by_reader(o, left_out)
   return list
 end
 
--- The curves keep the places of those before them, whose sources stay for the rest.
+-- The source text of the new system: the fitted curves, with the previous system's sources for the rest.
 local function source_of(before, groups, fits)
   local names, files = {}, {}
   for i, f in ipairs(fits) do names[i] = f.curve end
@@ -163,17 +163,17 @@ local function source_of(before, groups, fits)
     table.concat(names, ", "), table.concat(files, ", "), before.name)
 end
 
---- Fits a system's curves to measurements. A third of them is held back from each fit and tells its error.
+--- Fits a system's curves to measurements. A third of them is held back from each fit and gives its error.
 ---@param given table
----  system  what to start from: its peaks and bandwidths stay
----  files   CSV files of products, attention, experts, memory kernels or collectives, logs of nccl-tests, or
----          { kind =, cases = } as tperf.measured reads them
----  gpu     use only the rows whose GPU is that of this system
----  keep    accept values that the measurements leave open
----  salt    another number holds back another third of the measurements (0)
----  name, source  of the new system
+---   system  the system to start from: its peaks and bandwidths stay
+---   files   CSV files of products, attention, experts, memory kernels or collectives, logs of nccl-tests, or
+---           { kind =, cases = } as tperf.measured reads them
+---   gpu     use only the rows whose GPU is that of this system
+---   keep    accept values that the measurements leave open
+---   salt    another number holds back another third of the measurements (0)
+---   name, source  of the new system
 ---@return table result { system, fits = { { curve, values, undetermined, fitted, held, points } … },
----  left_out = { { file, reason, rows } … } }
+---   left_out = { { file, reason, rows } … } }
 function calibrate.run(given)
   local o = check.record("tperf.calibrate", given, schema)
   o.system = system(o.system)
@@ -201,7 +201,7 @@ end
 
 local BY_BYTES = { x = "bytes", xunit = "bytes", yunit = "bytes/s", work = function(case) return case.bytes end }
 
--- What a case is drawn at: size, and work done per second.
+-- The axes of a case in a plot: size, and work done per second.
 local axes = {
   gemm = { x = "flops", xunit = "FLOP", yunit = "FLOP/s", work = function(case) return case.flops end },
   attention = {
@@ -212,9 +212,9 @@ local axes = {
   memory = BY_BYTES, direct = BY_BYTES, collective = BY_BYTES,
 }
 
---- One fit drawn: the points measured and those of the fitted curve.
----@param result table  of calibrate.run
----@param index integer which of its fits
+--- Plots one fit: the measured points and those of the fitted curve.
+---@param result table  from calibrate.run
+---@param index integer index of the fit
 ---@return tperf.Plot
 function calibrate.plot(result, index)
   local f, rows = result.fits[index], {}

@@ -1,4 +1,4 @@
---- Fits software profiles to step times: six numbers a stack, shared by all its runs.
+--- Fits software profiles to step times: six numbers per stack, shared by all its runs.
 local check = require "tperf.base.check"
 local fit = require "tperf.measured.calibrate.fit"
 local step = require "tperf.measured.run.step"
@@ -20,8 +20,8 @@ profile.parameters = {
   { name = "overlap", start = 0.6, low = 0, high = 1, spread = 0.3 },
 }
 
--- Few runs leave a parameter where it usually is, many move it: of the strengths tried, from 0.1 to 3, this one errs
--- least on runs held back, over all stacks.
+-- Pulls parameters of few runs to their usual values. Of the strengths tried, from 0.1 to 3, this one has the least
+-- error on held-out runs, over all stacks.
 local PULL <const> = 0.4
 
 local function pull(values, runs)
@@ -33,8 +33,8 @@ local function pull(values, runs)
   return PULL / math.max(runs, 1) ^ 2 * sum
 end
 
--- The loss has several valleys: a host that is slow enough to matter, memory traffic that is, an exchange of gradients
--- that nothing hides. The deepest counts.
+-- The loss has several local minima: a host slow enough to matter, slow memory traffic, an exposed exchange of
+-- gradients. The lowest is used.
 local STARTS <const> = {
   {}, { host = 1e-5 }, { overlap = 0.1 }, { memory = 3, comm = 0.5 }, { host = 1.2e-4, compute = 0.9, attention = 2 },
 }
@@ -49,11 +49,11 @@ end
 
 -- log(predicted / measured)
 local function residual(case, values)
-  values.optimizer = case.profile.optimizer -- is not fitted
+  values.optimizer = case.profile.optimizer -- not fitted
   return math.log(step.seconds(case, values) / case.measured)
 end
 
--- The cases for which want(i) holds.
+-- The cases with want(i).
 local function wanted(cases, want)
   local list = {}
   for i, case in ipairs(cases) do
@@ -62,7 +62,7 @@ local function wanted(cases, want)
   return list
 end
 
--- The mean loss of groups of cases, each by its weight.
+-- The mean loss of groups of cases, weighted.
 local function loss_of(groups, values)
   local loss, n = 0, 0
   for _, group in ipairs(groups) do
@@ -82,7 +82,7 @@ end
 local STEPS <const> = 20 -- of the search near values that are known, for each parameter
 local FIRST <const> = 6  -- of the search that finds the deepest valley, likewise
 
--- The values that fit groups best; count: how many things told apart there are, against the pull of the usual.
+-- The values that fit groups best; count: independent items, which weigh against the pull to the usual values.
 local function best_of(groups, count, near)
   local function search(start, steps)
     return fit.minimise(parameters_from(start), function(values)
@@ -98,7 +98,7 @@ local function best_of(groups, count, near)
   return (search(found))
 end
 
--- As many as that of a list of cases, evenly spread over them.
+-- At most `most` cases of a list, evenly spread.
 local function some(cases, most)
   if #cases <= most then return cases end
   local list = {}
@@ -106,13 +106,13 @@ local function some(cases, most)
   return list
 end
 
-local MOST_OF_SOURCE <const> = 150 -- runs that say as much as a thousand like them, in less time
-local MOST_OF_STACK <const> = 24   -- where a profile is shared by several
+local MOST_OF_SOURCE <const> = 150 -- enough to represent a thousand similar runs, in less time
+local MOST_OF_STACK <const> = 24   -- for a profile shared by several stacks
 
---- The best values for some cases of one stack. A source counts by the cube root of its runs: one of a thousand does
---- not drown one of a dozen.
+--- The best values for some cases of one stack. A source is weighted by the cube root of its runs, so that one of a
+--- thousand does not drown one of a dozen.
 ---@param cases table[]
----@param near table?  values to start from, where those of other cases of the stack are known
+---@param near table?  values to start from, if those of other cases of the stack are known
 function profile.best(cases, near)
   local by_source, names = fit.groups(cases, "source")
   local groups = {}
@@ -123,7 +123,7 @@ function profile.best(cases, near)
   return best_of(groups, #cases, near)
 end
 
---- The best values that several stacks share, each of them with the same weight.
+--- The best values shared by several stacks, each with the same weight.
 ---@param stacks table[][]  a list of lists of cases
 ---@param near table?       values to start from
 function profile.shared(stacks, near)
@@ -132,7 +132,7 @@ function profile.shared(stacks, near)
   return best_of(groups, #stacks, near)
 end
 
---- Predicted / measured of each third of the cases of one stack, by a fit to the other two.
+--- Predicted / measured of each third of one stack's cases, by a fit to the other two.
 ---@param near table?  values to start from
 ---@return number[]
 function profile.thirds(cases, salt, near)
@@ -145,9 +145,9 @@ function profile.thirds(cases, salt, near)
   return ratios
 end
 
---- The profile of all cases, its error on them, and the error on each third of a fit to the other two.
----@param cases table[]  of one stack, of tperf.measured.run.step, predicted once so that they have predictors
----@param salt integer?  other thirds
+--- The profile fitted to all cases, its error on them, and the error on each third of a fit to the other two.
+---@param cases table[]  of one stack, from tperf.measured.run.step, predicted once so that they have predictors
+---@param salt integer?  selects other thirds
 function profile.fit(cases, salt)
   local ratios = profile.thirds(cases, salt)
   local held = fit.errors(ratios)
@@ -162,7 +162,7 @@ local function span_of(cases, value)
   return { low, high }
 end
 
--- The different values of a list, sorted.
+-- The distinct values of a list, sorted.
 local function set_of(list, value)
   local seen, values = {}, {}
   for _, item in ipairs(list) do
@@ -174,7 +174,7 @@ local function set_of(list, value)
   return values
 end
 
---- What runs a profile was fitted to: the fields of tperf.software that say so.
+--- The range of runs that a profile was fitted to: these fields of tperf.software.
 ---@param cases table[]
 ---@return table facts  { systems, generations, architectures, gpus, hidden, seq, kernel }
 function profile.facts(cases)
@@ -194,7 +194,7 @@ local FITTED_TO <const> = {
     "each stack predicted by a fit to the others" },
 }
 
--- What a stack does that no fit decides, and what it is where its profile does not say: see tperf.software.
+-- Properties of a stack that are not fitted, and their defaults in a profile: see tperf.software.
 local FACTS <const> = {
   { "facts" }, { "kernel" }, { "gradient_shard", false }, { "gradients" }, { "weights" }, { "loss", "in-place" },
   { "fused_activation", true }, { "comm_setup", 0 }, { "comm_sms", 0 }, { "moe_dispatcher" }, { "overlap_tp" },
@@ -203,11 +203,11 @@ local FACTS <const> = {
 }
 
 --- The text of a profile's file.
----@param base table     the profile fitted before: its name and the stack's facts stay
+---@param base table     the previous profile: its name and the stack's facts stay
 ---@param cases table[]
----@param values table   what was fitted
----@param held table     { median, spread } of runs that the fits did not see
----@param shared boolean?  the cases are of several stacks
+---@param values table   the fitted values
+---@param held table     { median, spread } of runs held out from the fits
+---@param shared boolean?  true: the cases are of several stacks
 function profile.text(base, cases, values, held, shared)
   local what = FITTED_TO[shared and "shared" or "stack"]
   local lines = { "name: " .. base.name, "source: >-" }
@@ -238,7 +238,7 @@ function profile.text(base, cases, values, held, shared)
   return table.concat(lines, "\n") .. "\n"
 end
 
---- Cases by stack, but for those that are `apart`.
+--- Cases by stack, without those marked `apart`.
 ---@param cases table[]
 function profile.by_stack(cases)
   local list = {}
@@ -257,7 +257,7 @@ function profile.stacks(files)
   local all = {}
   for _, path in ipairs(files) do
     local rows, reader = measured.open(path)
-    if reader.name ~= "step" then check.fail("%s is no table of training runs", path) end
+    if reader.name ~= "step" then check.fail("%s is not a table of training runs", path) end
     local cases, left_out = measured.predict(rows, reader, { refit = true })
     if #cases == 0 then check.fail("%s: %s", path, measured.none_predicted(#rows, left_out)) end
     table.move(cases, 1, #cases, #all + 1, all)

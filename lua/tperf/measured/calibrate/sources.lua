@@ -1,4 +1,4 @@
---- What tperf.calibrate reads: tables of measurements (CSV), and logs of nccl-tests as printed.
+--- The inputs of tperf.calibrate: tables of measurements (CSV), and logs of nccl-tests as printed.
 local measured = require "tperf.measured"
 local nccl_tests = require "tperf.import.nccl_tests"
 local text_file = require "tperf.input.text"
@@ -17,9 +17,9 @@ local function cases_of_log(text, path)
   return cases
 end
 
---- The cases in a file, the name of the reader that predicts them, and how many rows were left out, by reason.
+--- The cases in a file, the name of the reader that predicts them, and the number of rows left out, by reason.
 ---@param path string
----@param accept function  case -> whether a table's case is taken, or why not
+---@param accept function  case -> true, or false and a reason; for tables
 function sources.open(path, accept)
   local text = text_file.read(path)
   if text:find "^#" or text:find "\n#%s+out%-of%-place" or text:find "\n#%s+size%s+count" then

@@ -1,4 +1,4 @@
---- A system as the text of a system file: SI units, four digits of what was fitted.
+--- A system as the text of a system file: SI units, fitted values with four digits.
 local number = require "tperf.output.number"
 
 -- Fields in the order of the shipped files; others follow by name.
@@ -36,7 +36,8 @@ local function list(values)
   return "[" .. table.concat(items, ", ") .. "]"
 end
 
--- A curve, a table of numbers and short texts, stands on one line. One that is not noted yet has one of these.
+-- A curve (a table of numbers and short texts) is written on one line. Before its error is noted, it has one of the
+-- others.
 local CURVES = { "error", "sustained", "ramp", "switch", "one_shot" }
 
 local function is_curve(value)

@@ -6,9 +6,9 @@ local attention = { name = "attention", columns = { "phase", "seq_q", "kv_len", 
 
 local KINDS = { context = "causal_attention", encoder = "attention", generation = "decode" }
 local NAMES = { causal_attention = "causal attention", attention = "full attention", decode = "decoding attention" }
-local LONG <const> = 1e7 -- bytes of keys and values: below, decoding is launches and latencies
+local LONG <const> = 1e7 -- bytes of keys and values, below which launches and latencies dominate decoding
 
--- What keys, values, queries and results have together.
+-- Bytes of keys, values, queries and results together.
 local function bytes_of(case)
   local groups, d = case.batch * case.kv_heads, case.head_dim
   return 2 * case.kv_element * groups * case.keys * d + 4 * case.batch * case.heads * case.queries * d
@@ -24,7 +24,7 @@ local function source_of(case)
       or (case.queries > 512 and "over 512 tokens" or "up to 512 tokens"))
 end
 
--- A window: the queries see so many keys on average (as include/tperf/op.h has it).
+-- Applies a window: average keys per query (as in include/tperf/op.h).
 local function narrow(case, window)
   case.window = window
   if case.kind == "decode" then
@@ -65,7 +65,7 @@ function attention.case(row)
   return case
 end
 
--- The tables of prefill time the write of keys and values to their cache along with the kernel: read and written once.
+-- The prefill tables also time writing keys and values to the cache: they are read and written once.
 local function cache_write(case, system)
   if case.kind ~= "causal_attention" and not case.window then return 0 end
   local hbm = system.accelerator.hbm
@@ -73,7 +73,7 @@ local function cache_write(case, system)
   return bytes / (hbm.bandwidth * hbm.efficiency)
 end
 
--- The tables of decoding read the same keys and values again and again.
+-- The decoding tables read the same keys and values repeatedly.
 local function decode_time(case, machine, system)
   local compute = system.accelerator.compute_efficiency
   if type(compute) ~= "table" or not compute.decode then return nil, "the system has no curve for decoding" end
@@ -84,7 +84,7 @@ local function decode_time(case, machine, system)
   return exact + memory
 end
 
---- Seconds predicted; nil and a reason when the system cannot.
+--- Seconds predicted; nil and a reason if the system lacks a curve.
 function attention.predict(case, machine, system)
   if case.kind == "decode" then return decode_time(case, machine, system) end
   local compute, memory = machine:kernel(case.kind, case.dtype, case.batch * case.heads, case.queries,

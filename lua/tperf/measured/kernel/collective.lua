@@ -14,7 +14,7 @@ local function seconds_of(row, kind, gpus, bytes)
   return algorithm and bytes / (algorithm * 1e9)
 end
 
--- How many of the GPUs share a fast domain of the system. A domain may span nodes (NVL72).
+-- The number of GPUs that share a fast domain of the system. A domain may span nodes (NVL72).
 local function fast_of(gpus, nodes, domain, intra)
   if nodes == 1 then return gpus end
   local spans = intra:find "NVL72" or intra:find "MNNVL"
@@ -43,7 +43,7 @@ function collective.case(row)
   }
 end
 
---- What a case changes of its system: the network between nodes unless the system is given; nil and a reason.
+--- A case's changes to its system: the network between nodes unless the system is given; nil and a reason.
 function collective.system(case, system, given)
   if given or case.nodes == 1 then return {}, "" end
   local network, reason = fabrics.of(case.inter, case.gpus / case.nodes)
@@ -56,7 +56,7 @@ function collective.system(case, system, given)
   return { network = { slow = slow } }, case.inter .. case.gpus // case.nodes
 end
 
---- Seconds predicted; nil and a reason when the system cannot.
+--- Seconds predicted; nil and a reason if the system does not support the case.
 function collective.predict(case, machine, system, rules)
   local fast = fast_of(case.gpus, case.nodes, system.network.fast.domain, case.intra)
   if not fast or case.nodes == 1 and fast > system.network.fast.domain then

@@ -1,4 +1,4 @@
---- Timed all-reduces of engines for serving, in one node: columns gpu, kernel_source, num_gpus, size_bytes, busbw_GBps,
+--- All-reduces of serving engines, timed within one node: columns gpu, kernel_source, num_gpus, size_bytes, busbw_GBps,
 --- time_s (seconds).
 local read = require "tperf.measured.read"
 
@@ -16,7 +16,7 @@ function direct.case(row)
   }
 end
 
---- Seconds predicted; nil and a reason when the system cannot.
+--- Seconds predicted; nil and a reason if the system does not support the case.
 function direct.predict(case, machine, system, rules)
   if case.gpus > system.network.fast.domain then return nil, "more GPUs in a fast domain than the system has" end
   local curves = system.network.fast.efficiency

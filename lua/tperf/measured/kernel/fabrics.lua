@@ -1,15 +1,15 @@
---- Networks between nodes that tables of measurements name: the bandwidth of a node, and the curve of its kind.
--- The curves of tperf_slow_curve (include/tperf/efficiency.h), fitted to the all-reduces that nccl_visible.csv has over
--- them; InfiniBand's latencies to the smaller messages of clusters whose bandwidth the logs do not state.
+--- Networks between nodes as named in tables of measurements: a node's bandwidth, and the curve of its kind.
+-- The curves (tperf_slow_curve, include/tperf/efficiency.h) are fitted to the all-reduces in nccl_visible.csv;
+-- InfiniBand's latencies to the smaller messages of clusters whose bandwidth the logs do not state.
 local fabrics = {}
 
 local INFINIBAND <const> = { efficiency = 0.95, latency = 22e-6, doubling = 25e-6, hop = 4.8e-6, ramp = 0.64e-3 }
 -- Ethernet with the cloud providers' transports: Elastic Fabric Adapter, GPUDirect-TCPXO.
 local ETHERNET <const> = { efficiency = 0.81, latency = 10e-6, doubling = 161e-6, hop = 4.1e-6, ramp = 0.16e-3 }
 
-local OMNI_PATH <const> = 100e9 / 8 -- bytes/s of a link
+local OMNI_PATH <const> = 100e9 / 8 -- bytes/s per link
 
--- "4x100 Gbps", "8x50 GBps" per node, in bytes/s; the largest figure when there are several.
+-- "4x100 Gbps", "8x50 GBps" per node, in bytes/s; the largest figure if there are several.
 local function node_bandwidth(text)
   local best
   for count, speed, unit in text:gmatch "(%d+)x(%d+) ?(G[Bb]ps)" do
@@ -22,8 +22,8 @@ local function node_bandwidth(text)
   return best or whole and tonumber(whole) * 1e9 / 8
 end
 
---- The slow network of a row: { bandwidth = bytes/s of one GPU's NICs, curve = … }; nil and a reason when the text
---- tells nothing.
+--- The slow network of a row: { bandwidth = bytes/s of one GPU's NICs, curve = … }; nil and a reason if the text does
+--- not identify it.
 ---@param text string
 ---@param gpus_per_node number
 function fabrics.of(text, gpus_per_node)

@@ -1,7 +1,7 @@
 --- Timed matrix products: columns gpu, dtype, m, n, k, time_s (seconds).
 local read = require "tperf.measured.read"
 
--- fp8_block: groups of 128 scaled by themselves, by a kernel that the tables time along with the product.
+-- fp8_block: groups of 128 with their own scale; the tables time the quantising kernel with the product.
 local DTYPES = { bf16 = "bf16", fp16 = "fp16", fp8 = "fp8", fp8_block = "fp8", nvfp4 = "fp4", tf32 = "tf32" }
 
 local gemm = { name = "gemm", columns = { "m", "n", "k", "time_s", "dtype" } }
@@ -13,7 +13,7 @@ function gemm.case(row)
   local m, n, k = read.positive(row.m), read.positive(row.n), read.positive(row.k)
   local seconds = read.positive(row.time_s)
   if not (m and n and k and seconds) then return nil, "m, n, k or time_s is not a positive number" end
-  -- One library's narrow products have badly tuned pockets: a system can do what the better of two does.
+  -- Some sizes of one library's narrow products are badly tuned: a system can achieve the better of two libraries.
   local other = dtype ~= "bf16" and dtype ~= "fp16" and read.positive(row.time_alt_s)
   return {
     achieved = other and math.min(other, seconds) or seconds,
@@ -24,7 +24,7 @@ function gemm.case(row)
   }
 end
 
---- Seconds predicted; nil and a reason when the system cannot.
+--- Seconds predicted; nil and a reason if the system lacks a curve.
 function gemm.predict(case, machine)
   local compute, memory = machine:kernel("gemm", case.dtype, 1, case.m, case.n, case.k)
   if not compute then return nil, "the system has no curve for " .. case.dtype .. " products" end

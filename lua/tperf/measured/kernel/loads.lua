@@ -1,10 +1,11 @@
---- How unevenly tokens reach experts in tables of measurements: shares of the experts drawn from a bounded power law
---- (between 1 and 0.8 tokens; between 0.01 and 2 where there are fewer choices than experts), the busiest GPU timed.
+--- The uneven load of experts in tables of measurements: the experts' shares are drawn from a bounded power law
+--- (between 1 and 0.8 tokens; between 0.01 and 2 if there are fewer choices than experts), and the busiest GPU is
+--- timed.
 local loads = {}
 
 local DRAWS <const> = 10
 
--- Numbers from 0 to 1, always the same (the generator of ISO C's example).
+-- Pseudo-random numbers from 0 to 1, the same in every run (the generator of ISO C's example).
 local function numbers()
   local seed = 1
   return function()
@@ -26,7 +27,7 @@ local function draw(case, exponent, number)
   return shares
 end
 
--- Rows of the busiest GPU's experts, and how many of them have any.
+-- Rows of the busiest GPU's experts, and the number of these experts that have any.
 local function busiest(case, shares)
   local each, most, hit = case.experts // case.ep, -1, 0
   for first = 1, case.experts, each do
@@ -42,7 +43,7 @@ end
 
 local known = {}
 
---- Rows of the busiest GPU, on average, and how many of its experts have any.
+--- Average rows of the busiest GPU, and the number of its experts that have any.
 function loads.power_law(case, exponent)
   local key = ("%d %d %d %d %.6g"):format(case.tokens, case.experts, case.topk, case.ep, exponent)
   if not known[key] then

@@ -3,7 +3,8 @@ local read = require "tperf.measured.read"
 
 local memory = { name = "memory", columns = { "op", "elements", "bytes_min", "time_s" } }
 
--- Bytes an element of each kernel of an op: 16-bit numbers become 8-bit ones, which need their largest first.
+-- Bytes per element of each kernel of an op: 16-bit numbers are quantised to 8 bits, possibly after finding the
+-- maximum.
 local KERNELS = { scale_matrix = { 3 }, dynamic_quantize = { 2, 0, 3 } }
 local NAMES = { scale_matrix = "quantisation, scale given", dynamic_quantize = "quantisation, scale sought" }
 
@@ -24,7 +25,7 @@ function memory.case(row)
   return case
 end
 
---- Seconds predicted. The tables repeat the same numbers, so that what fits lies in the cache.
+--- Seconds predicted. The tables repeat the same numbers, so that data that fits stays in the cache.
 function memory.predict(case, machine, system)
   local cache, seconds = system.accelerator.cache, 0
   local warm = cache and 3 * case.elements <= cache.capacity

@@ -1,6 +1,6 @@
---- Timed kernels of multi-head latent attention (DeepSeek-V2, arXiv 2405.04434) and its whole attention layers: columns
---- op, gpu, kv_dtype, gemm_dtype, batch, seq_q, kv_len, heads, time_s (seconds). Sizes are those of DeepSeek-V3
---- (arXiv 2412.19437, section 4.2), heads those of one GPU.
+--- Timed kernels of multi-head latent attention (DeepSeek-V2, arXiv 2405.04434) and of its whole attention layers:
+--- columns op, gpu, kv_dtype, gemm_dtype, batch, seq_q, kv_len, heads, time_s (seconds). Sizes are those of DeepSeek-V3
+--- (arXiv 2412.19437, section 4.2), heads are per GPU.
 local read = require "tperf.measured.read"
 
 local mla = { name = "mla", columns = { "op", "kv_dtype", "gemm_dtype", "heads", "kv_len", "time_s" } }
@@ -38,7 +38,7 @@ function mla.case(row)
   return case
 end
 
--- The kernels compute in the dtype of the cache where the chip can.
+-- The kernels compute in the cache's dtype if the chip supports it.
 local function prefill(case, machine)
   local function kernel(dtype)
     return machine:kernel("causal_attention", dtype, case.batch * case.heads, case.queries, case.keys,
@@ -50,8 +50,8 @@ local function prefill(case, machine)
   return compute + memory + machine:stream(2 * 2 * case.batch * case.queries * (KV_RANK + ROPE))
 end
 
--- All heads read the same latent cache: keys of all of its width, values of its larger part. A kernel before it turns
--- the queries and writes the new token.
+-- All heads read the same latent cache: keys over its full width, values over its larger part. A preceding kernel
+-- rotates the queries and writes the new token.
 local function decode(case, machine, system)
   local width, element = KV_RANK + ROPE, case.narrow and 1 or 2
   local cache = system.accelerator.cache
@@ -67,7 +67,7 @@ local function decode(case, machine, system)
   return compute and compute + memory + machine:stream(2 * 2 * case.batch * (case.heads + 1) * width)
 end
 
--- Seconds of products { rows, features out, features in, how many }.
+-- Seconds of products { rows, output features, input features, count }.
 local function products(case, machine, list, dtype)
   local seconds = 0
   for _, p in ipairs(list) do
@@ -113,7 +113,7 @@ function kernels.generation_module(case, machine, system)
   return layer(case, machine, decode(case, machine, system), true)
 end
 
---- Seconds predicted; nil and a reason when the system cannot.
+--- Seconds predicted; nil and a reason if the system lacks a curve.
 function mla.predict(case, machine, system)
   local seconds = kernels[case.op](case, machine, system)
   if not seconds then return nil, "the system has no curve for these kernels" end

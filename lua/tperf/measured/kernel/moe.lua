@@ -1,4 +1,4 @@
---- Timed blocks of experts on one GPU, from routing to the sum, without what GPUs exchange: columns gpu, dtype,
+--- Timed blocks of experts on one GPU, from routing to the sum, without communication: columns gpu, dtype,
 --- distribution, tokens, hidden, moe_inter, experts, topk, tp, ep, gated, time_s (seconds).
 local loads = require "tperf.measured.kernel.loads"
 local read = require "tperf.measured.read"
@@ -23,7 +23,7 @@ local function sizes_of(row)
   return case
 end
 
--- Rows of the busiest GPU, and how many of its experts have any.
+-- Rows of the busiest GPU, and the number of its experts that have any.
 local function load_of(case, distribution)
   local pairs_of = case.tokens * case.topk
   if distribution == "balanced" then
@@ -60,7 +60,7 @@ function moe.case(row)
   return case
 end
 
--- Bytes of what only reads and writes: scores, choices, rows copied to their places, activation, rows added up.
+-- Bytes of the read-write kernels: scores, choices, rows copied to their places, activation, rows added up.
 local function streams(case)
   local rows, width = case.rows, case.gates * case.width
   return {
@@ -69,7 +69,7 @@ local function streams(case)
   }
 end
 
---- Seconds predicted; nil and a reason when the system cannot.
+--- Seconds predicted; nil and a reason if the system lacks a curve.
 function moe.predict(case, machine, system)
   if not system.accelerator.routing then return nil, "the system has no curve for routing" end
   local each, seconds = case.rows / case.hit, machine:routing(case.tokens * case.topk)

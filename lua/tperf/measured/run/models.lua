@@ -1,5 +1,5 @@
---- The model that a row of a table of training runs describes: its sizes, and what the model of that name in models/
---- says of the rest.
+--- The model of a row in a table of training runs: the row's sizes, with the rest from the model of that name in
+--- models/.
 local check = require "tperf.base.check"
 local names = require "tperf.measured.run.names"
 local read = require "tperf.measured.read"
@@ -10,7 +10,7 @@ local SIZES <const> = { "layers", "hidden", "ffn", "heads", "kv_heads", "head_di
 
 local published = {} -- models by name, read once
 
--- The published model of a row's name, unless the row's width says that it is another one.
+-- The published model with the row's name, unless the row's hidden size differs.
 local function published_of(row, hidden)
   local name = names.model(row.model)
   if not name then return nil end
@@ -19,7 +19,7 @@ local function published_of(row, hidden)
   return (not hidden or hidden == m.hidden) and m or nil
 end
 
--- The ranks and widths of latent attention, which newer tables have columns for; nil when one is missing.
+-- The ranks and widths of latent attention, from columns of newer tables; nil if one is missing.
 local function latents_of(row)
   local mla = {
     q_rank = read.count(row.q_lora_rank), kv_rank = read.count(row.kv_lora_rank),
@@ -29,7 +29,8 @@ local function latents_of(row)
   return mla.kv_rank and mla.nope_dim and mla.rope_dim and mla.v_dim and mla or nil
 end
 
--- A benchmark of fewer layers has as large a part of them dense, one at least, and predicts no further tokens.
+-- Shortens a model to a benchmark's layers: it has the same part of dense layers, at least one, and no multi-token
+-- prediction.
 local function cut(m, layers, change)
   if layers >= m.layers then return end
   change.mtp = 0
@@ -41,12 +42,12 @@ local function cut(m, layers, change)
   end
 end
 
--- What a row says of a published model wins over what the library says of it.
+-- A published model with the row's sizes, which take precedence.
 local function changed(m, size, experts, row)
   local change = {}
   for _, name in ipairs(SIZES) do change[name] = size[name] end
   if m.mla then change.head_dim, change.kv_heads = nil, nil end
-  if m.experts then change.ffn = nil end -- tables differ in what they call the width where experts are
+  if m.experts then change.ffn = nil end -- tables differ in what width they give for models with experts
   change.experts = m.experts and experts
   cut(m, size.layers or m.layers, change)
   if m.mtp > 0 and read.count(row.mtp_layers) then change.mtp = read.count(row.mtp_layers) end
@@ -55,9 +56,9 @@ local function changed(m, size, experts, row)
   return m:with(change)
 end
 
-local USUAL_HEAD <const> = 128 -- features of a head that a row does not tell: an assumption
+local USUAL_HEAD <const> = 128 -- default features per head: an assumption
 
--- Heads of about that many features, as many as its tensor parallelism divides; nil: none.
+-- A number of heads of about that size, divisible by the tensor parallelism; nil: none.
 local function heads_of(hidden, tp)
   local best
   for heads = tp, hidden // 32, tp do
@@ -67,7 +68,7 @@ local function heads_of(hidden, tp)
   return best
 end
 
--- A model that only the row describes; what it leaves open is as in GPT-3, or in Llama where its MLP is gated.
+-- A model described only by the row; defaults are as in GPT-3, or in Llama if its MLP is gated.
 local function described(size, experts, row)
   if not size.heads and size.hidden and size.hidden % USUAL_HEAD == 0 then
     size.heads = heads_of(size.hidden, read.count(row.tp) or 1)
@@ -92,11 +93,11 @@ local function described(size, experts, row)
   return size
 end
 
--- The busiest GPU's load of tokens over the mean where a run's router was left to itself: an assumption.
+-- The busiest GPU's token load over the mean with natural routing: an assumption.
 local UNBALANCED <const> = 2
 
--- Tables say of a run that its routing was balanced by force, in a column or in words; of SimuMax's and NeMo
--- AutoModel's the scripts do (--moe-pad-expert-input-to-capacity with a capacity of 1; fake_balanced_gate).
+-- Tables note forced balance of routing in a column or in words; SimuMax's and NeMo AutoModel's scripts force it
+-- (--moe-pad-expert-input-to-capacity with a capacity of 1; fake_balanced_gate).
 local function imbalance_of(row)
   if row.moe_router_force_balance == "1" then return 1 end
   local text = (row.source .. " " .. row.notes):lower()
@@ -133,8 +134,8 @@ end
 local MOST_MADE <const> = 4096
 local made, count_made = {}, 0 -- columns as text -> what models.of returns
 
---- The model of a row, the same for rows that say the same: checked where it can be, else a description that
---- tperf.model refuses; or nil and why there is none.
+--- The model of a row, the same object for equal rows: checked if it is valid, else a description that
+--- tperf.model refuses; or nil and a reason.
 ---@param row table
 ---@return table? model
 ---@return string? reason

@@ -1,12 +1,12 @@
---- The model of models/ that a name means, as people write names: "LLAMA3.1_405B", "DeepSeek V3 671B", "Qwen3_30B_a3B".
+--- Matches free-form model names to models/: "LLAMA3.1_405B", "DeepSeek V3 671B", "Qwen3_30B_a3B".
 local catalogue = require "tperf.base.catalogue"
 
 local names = {}
 
--- Words that say nothing a size would not: "v" of a version, the kind of the network.
+-- Words that do not distinguish models: "v" of a version, the kind of the network.
 local NOISE = { v = true, moe = true }
 
--- Runs of letters and of digits, without what stands in brackets: "llama 3.1 405 b".
+-- Runs of letters and of digits, without text in brackets: "llama 3.1 405 b".
 local function words_of(text)
   local words = {}
   local bare = text:lower():gsub("%b()", " ")
@@ -40,7 +40,7 @@ local function entries()
 end
 
 --- The name in models/ of the longest entry that the text begins with ("DeepSeek V3 671B", "deepseekv2-L4"), else of
---- the only one that begins with the text ("Qwen3-235B"); nil when there is none.
+--- the only one that begins with the text ("Qwen3-235B"); nil if there is none.
 ---@param text string
 ---@return string?
 function names.model(text)

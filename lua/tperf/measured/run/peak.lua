@@ -1,17 +1,17 @@
---- Peak memory as different tools show it: what PyTorch's allocator gave out, what it reserved, or all that
---- nvidia-smi sees.
+--- Peak memory as different tools report it: allocated by PyTorch's allocator, reserved by it, or everything that
+--- nvidia-smi shows.
 local training = require "tperf.describe.optimizers"
 
 local peak = {}
 
--- Reserved over allocated: the median of SimuMax's 26 runs on B200, which tell both (1.03 to 1.09).
+-- Reserved over allocated: the median of SimuMax's 26 runs on B200, which report both (1.03 to 1.09).
 local RESERVED <const> = 1.05
 
 -- CUDA's context with the libraries' kernels loaded: an assumption.
 local CONTEXT <const> = 1.5 * 2 ^ 30
 
---- Bytes that the tool named in a table's note shows of a run.
----@param memory tperf.memory  of the GPU that holds most
+--- Bytes that the tool named in a table's note reports for a run.
+---@param memory tperf.memory  of the GPU with the highest peak
 ---@param stages tperf.stage[]
 ---@param note string
 function peak.shown(memory, stages, note)

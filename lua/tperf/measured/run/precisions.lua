@@ -1,18 +1,18 @@
---- The precision of a published run's products, as tperf.train has it, from the columns dtype and fp8_recipe.
+--- The precision of a published run's products, as an argument of tperf.train, from the columns dtype and fp8_recipe.
 local read = require "tperf.measured.read"
 
 local precisions = {}
 
--- What a recipe's text says, the most telling first. torchao's "tensorwise" is Float8Linear; Megatron's, with a format,
--- Transformer Engine's current scaling.
+-- Patterns in a recipe's text, most specific first. torchao's "tensorwise" is Float8Linear; Megatron's, with a format,
+-- is Transformer Engine's current scaling.
 local RECIPES <const> = {
   { "mxfp8", "mxfp8" }, { "fp8%-mx", "mxfp8" }, { "block", "fp8-block" }, { "rowwise", "fp8-rowwise" },
   { "tensorwise/", "fp8-current" }, { "tensorwise", "fp8-tensorwise" }, { "float8", "fp8-tensorwise" },
   { "delayed", "fp8-delayed" }, { "fp8%-cs", "fp8-current" },
 }
 
--- Of rows that name none: torchtitan's default, and what the release notes of Megatron-Bridge say of its "FP8"; else
--- Transformer Engine's default.
+-- Default recipes of rows that name none: torchtitan's default, and "FP8" as Megatron-Bridge's release notes define it;
+-- else Transformer Engine's default.
 local function usual(row)
   if row.source:find "^torch" then return "fp8-tensorwise" end
   return row.source:find "Megatron%-Bridge" and "fp8-current" or "fp8-delayed"
@@ -34,15 +34,15 @@ local function recipe_of(row, dtype, recipe)
   return usual(row)
 end
 
--- Of two that a row leaves open the one that its configuration has, or that its GPU has units for: NVIDIA's before
--- Blackwell have none for four bits.
+-- If a row leaves two open: the one in its configuration, or the one that its GPU supports (NVIDIA's before Blackwell
+-- have no 4-bit units).
 local function settled(row, dtype, recipe)
   if not dtype:find " or " then return dtype end
   if read.text(row.gpu):find "[HA]%d00" then return "fp8" end
   return recipe:find "^fp4" and "fp4" or nil
 end
 
---- The precision; nil where the row leaves it open.
+--- The precision; nil if the row leaves it open.
 ---@return string|table?
 function precisions.of(row)
   local recipe = read.text(row.fp8_recipe):lower()

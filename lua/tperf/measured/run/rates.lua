@@ -1,12 +1,12 @@
---- Step times from the rates that tables print in their place: tokens or samples per second, or FLOP/s as each source
--- counts them. Which it counts is checked where a row has both (docs/accuracy.md).
+--- Step times from the rates that tables give instead: tokens or samples per second, or FLOP/s as each source counts
+-- them. The count is checked against rows that have both (docs/accuracy.md).
 local model = require "tperf.describe.model"
 local read = require "tperf.measured.read"
 
 local rates = {}
 
--- Sources whose model FLOPs count attention's scores once, as causal masks leave them; others count all of them, as
--- Narayanan et al. do (arXiv 2104.04473, section 5.1).
+-- Sources whose model FLOPs count only the attention scores that causal masks leave; others count all of them, like
+-- Narayanan et al. (arXiv 2104.04473, section 5.1).
 local CAUSAL = { "megatron%-bridge", "automodel", "modelzoo" }
 
 local function counts_causal(source)
@@ -16,8 +16,8 @@ local function counts_causal(source)
   return false
 end
 
--- FLOPs of a token: of the model alone, or with the forward pass of the layers, but not of the head, done twice:
--- 96 B s l h^2 (1 + s / 6h + V / 16lh) of the same section.
+-- FLOPs per token: of the model only, or of the hardware, with the layers' forward pass (not the head's) done twice:
+-- 96 B s l h^2 (1 + s / 6h + V / 16lh) in the same section.
 local function flops_per_token(case, row)
   local m = model(case.model)
   local total = m:flops_per_token { convention = "matmul", causal = counts_causal(row.source) }.total
@@ -28,7 +28,7 @@ end
 
 local function tokens_of(case) return 1.0 * case.global_batch * case.model.seq end
 
--- Seconds by the rate that the row gives; nil when it gives none.
+-- Seconds from the row's rate; nil if it has none.
 local function derived(case, row)
   local gpus, tokens = case.sizes.gpus, tokens_of(case)
   local rate, samples = read.positive(row.tokens_s_gpu), read.positive(row.samples_s)
@@ -40,7 +40,7 @@ local function derived(case, row)
   return tokens * flops_per_token(case, row) / (flops * 1e12 * gpus)
 end
 
--- A run that trains all its weights counts 6 FLOPs for each; with all but adapters frozen it counts 4.
+-- A run that trains all its weights counts 6 FLOPs per weight; one that trains only adapters counts 4.
 local FROZEN <const> = 0.78
 
 local function trains_all(case, row, seconds)
@@ -49,8 +49,8 @@ local function trains_all(case, row, seconds)
   return flops * 1e12 * case.sizes.gpus * seconds > FROZEN * tokens_of(case) * flops_per_token(case, row)
 end
 
---- Seconds of a row's step, as printed or by the rate it prints; nil and a reason when it gives neither.
----@param case table  what else is known of the row: model, sizes, global_batch
+--- Seconds of a row's step, as given or from its rate; nil and a reason if it has neither.
+---@param case table  other properties of the row: model, sizes, global_batch
 ---@param row table
 ---@return number? seconds
 ---@return string? reason

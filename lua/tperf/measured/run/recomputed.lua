@@ -1,20 +1,20 @@
---- What a published run recomputed, as arguments of tperf.train.
+--- Activation checkpointing of a published run, as arguments of tperf.train.
 local read = require "tperf.measured.read"
 local recompute = require "tperf.describe.arch.recompute"
 
 local recomputed = {}
 
--- What a table leaves to a recipe, and what saves parts of an MLP, is taken as none: an assumption.
+-- Settings left to a recipe, and checkpointing of parts of an MLP, count as none: an assumption.
 local GRANULARITY <const> = {
   { "^full", "full" }, { "^none", "none" }, { "^selective", "selective" }, { "^$", "none" }, { "^per recipe", "none" },
   { "^norm", "none" }, { "^per%-op", "selective" },
 }
 
--- PyTorch's selective checkpointing of an operator, as torchtitan has it: every other product is done twice, and all
--- between them.
+-- PyTorch's selective operator checkpointing as in torchtitan: recomputes every second product and everything between
+-- products.
 local EVERY_OTHER <const> = { ["torchtitan-2024"] = true, ["torchao-2025"] = true }
 
--- Of modules in Megatron's words those that this model has; others, such as a scheduler's, keep what they make.
+-- Megatron's module names that this model has; others, such as a scheduler's, keep their outputs.
 local function modules_of(row, model)
   local named, list = {}, {}
   for name in read.text(row.recompute_modules):gmatch "[%w_]+" do named[name] = true end
@@ -30,10 +30,10 @@ local function granularity(text)
   end
 end
 
---- The arguments of a row; nil: it says something else.
+--- The arguments of a row; nil: the row's setting is not known.
 ---@param row table
 ---@param stack string
----@param model table|false  false: there is no such model
+---@param model table|false  false: the model is not valid
 ---@return table? arguments  { recompute =, … }
 function recomputed.of(row, stack, model)
   local text = read.text(row.recompute_modules)

@@ -1,8 +1,8 @@
---- The software stack of a published run, by its source and the release that its table names: which profile of
---- software/ describes it, and whether it was tuned. A profile's name has the first release that it describes.
+--- The software stack of a published run, from its source and the release that its table names: the profile in
+--- software/ and whether it was tuned. A profile is named after the first release that it describes.
 local stacks = {}
 
--- { what the source says, what its table says or "", profile }, the first that fits.
+-- { pattern of the source, pattern of its table or "", profile }; the first match decides.
 local patterns = {
   { "vtrain", "", "megatron-deepspeed-2022" }, { "bloom", "", "bigscience-2022" },
   { "bigscience", "", "bigscience-2022" },
@@ -10,25 +10,25 @@ local patterns = {
   { "megatron%-lm readme", "", "megatron-lm-2022" },
   { "llm%-foundry", "", "llm-foundry-2023" }, { "fms%-fsdp", "", "fms-fsdp-2024" },
   { "internevo", "", "internevo-2024" },
-  -- torchao times torchtitan with kernels of its own; in the table of 8 H100s model and batch are guessed.
+  -- torchao times torchtitan with its own kernels; model and batch of the table of 8 H100s are guesses.
   { "torchao", "8 h100s", nil }, { "torchtitan", "", "torchtitan-2024" }, { "torchao", "", "torchao-2025" },
   { "nanotron", "", "nanotron-2025" },
   { "automodel", "", "nemo-automodel-26.02" }, { "mlperf", "", "nemo-mlperf-3.1" },
-  -- DGX Cloud's recipes run NeMo (24.11 to 25.05), but for one model of JAX.
+  -- DGX Cloud's recipes run NeMo (24.11 to 25.05), except one model in JAX.
   { "dgx cloud", "maxtext", "maxtext-2024" }, { "dgx cloud", "", "nemo-24.11" },
   -- The cards of performance recipes repeat rows of the performance summary; the others are functional recipes, with
-  -- natural routing and small batches, as are the experiments that change one flag of them.
+  -- natural routing and small batches, like the experiments that change one of their flags.
   { "verification cards", "rc pretrain_", "megatron-bridge-26.06" },
   { "verification cards", "", "megatron-bridge-26.08-functional" },
   { "matched experiments", "", "megatron-bridge-26.08-functional" },
   { "bridge", "^2[0-5]%.", "megatron-bridge-25.09" }, { "bridge", "^26%.0[1-5]", "megatron-bridge-26.02" },
   { "bridge", "", "megatron-bridge-26.06" }, { "nemo long%-sequence", "", "nemo-long-2025" },
   { "megatron%-core readme", "", "megatron-core-2024" },
-  -- The paper's rows of Qwen3 are ModelZoo's own.
+  -- The paper's Qwen3 rows are ModelZoo's.
   { "modelzoo", "", "megatron-core-moe-2025" }, { "megatron%-core moe paper", "", "megatron-core-moe-2025" },
-  -- Each row of this history has other kernels than the one before: no profile describes two of them.
+  -- Each row of this history uses other kernels than the one before: no profile describes two of them.
   { "optimisation history", "", nil },
-  -- Its functional tests: models so small that the host, which launches every kernel, sets the pace.
+  -- Functional tests: models so small that kernel launches dominate.
   { "golden values %(ci", "", "megatron-core-ci-2025" },
   { "megatron", "", "megatron-core-simumax-1.2" }, { "simumax", "", "megatron-core-simumax-1.2" },
 }

@@ -1,4 +1,4 @@
---- Published training runs, one per row: the columns of the measured tables (docs/accuracy.md).
+--- Published training runs, one per row: columns of the measured tables (docs/accuracy.md).
 local check = require "tperf.base.check"
 local fabrics = require "tperf.measured.kernel.fabrics"
 local pipeline_layout = require "tperf.describe.pipeline_layout"
@@ -19,7 +19,7 @@ local tuning = require "tperf.measured.run.tuning"
 
 local step = { name = "step", columns = { "workload", "gpus", "layers", "hidden", "global_batch", "iter_s" } }
 
--- The first of the patterns' values that the text has; `otherwise` when none.
+-- The value of the first pattern found in the text; `otherwise` if there is none.
 local function first_of(text, patterns, otherwise)
   text = text:lower()
   for _, pattern in ipairs(patterns) do
@@ -33,8 +33,8 @@ local ZERO = {
   { "distributed optimizer", 1 }, { "zero%-?1", 1 }, { "optimizer_sharding=true", 1 },
 }
 
--- The stage, and whether weights stay that it gathered: PyTorch's FSDP keeps a pipeline stage's weights gathered and
--- its gradients unreduced until the last micro-batch (torchtitan: reshard_after_forward).
+-- The ZeRO stage, and whether weights are released after the forward pass: PyTorch's FSDP keeps a pipeline stage's
+-- weights gathered and its gradients unreduced until the last micro-batch (torchtitan: reshard_after_forward).
 local function zero_of(row, sizes)
   if row.fsdp == "jax-fsdp" then return 3, true end
   -- BigScience's scripts of these runs have it (train/tr3-1B3-baseline/tr3m-*.slurm: ZERO_STAGE=1); its table does not.
@@ -43,7 +43,7 @@ local function zero_of(row, sizes)
 end
 
 local OPTIMIZERS <const> = { adam = "adam", adamw = "adamw", dist_muon = "muon", muon = "muon", sgd = "sgd" }
--- What a run kept in its hosts' memory, as arguments of tperf.train.
+-- What a run offloaded to its hosts' memory, as arguments of tperf.train.
 local function offload_of(row)
   local text, modules = read.text(row.offload), {}
   local known = {}
@@ -70,7 +70,7 @@ local function states_of(row)
   return { optimizer = OPTIMIZERS[read.text(row.optimizer)], gradients = DTYPES[gradients], moments = DTYPES[first] }
 end
 
--- Chunks of a stage that is interleaved, where their number is not given: torchtitan's default.
+-- Default chunks of an interleaved stage: torchtitan's default.
 local USUAL_CHUNKS <const> = 2
 
 -- The sizes of the axes; data parallelism follows from the number of GPUs.
@@ -85,13 +85,13 @@ local function sizes_of(row)
   local product = s.tp * s.pp * s.cp
   if s.gpus % product ~= 0 then return nil, "tp x pp x cp does not divide the GPUs" end
   s.dp = s.gpus // product
-  -- Megatron's recipes leave experts whole, so that their GPUs are the tensor-parallel ones first.
+  -- Megatron's recipes do not shard experts, so expert parallelism uses the tensor-parallel GPUs first.
   s.etp = read.count(row.etp) or s.ep % s.tp == 0 and 1 or s.tp
   if s.tp * s.cp * s.dp % (s.ep * s.etp) ~= 0 then return nil, "ep x etp does not divide tp x cp x dp" end
   return s
 end
 
--- Megatron's order of ranks: tensor, context, data, pipeline. Context parallelism has a strategy of its own.
+-- Megatron's order of ranks: tensor, context, data, pipeline. Context parallelism uses the strategy `context`.
 local function placement_of(s, domain)
   local fast, left = {}, domain
   for _, name in ipairs { "tp", "cp", "dp", "pp" } do
@@ -102,14 +102,14 @@ local function placement_of(s, domain)
   return fast
 end
 
--- How context parallelism gets at keys by default: PyTorch's and JAX's stacks gather them (torchtitan's
--- context_parallel_rotate_method; MaxText's context_parallel_strategy), Megatron's have a ring (cp_comm_type).
+-- Default exchange of keys in context parallelism: PyTorch's and JAX's stacks gather them (torchtitan's
+-- context_parallel_rotate_method; MaxText's context_parallel_strategy), Megatron's use a ring (cp_comm_type).
 local GATHERING <const> = { ["torchtitan-2024"] = true, ["torchao-2025"] = true, ["maxtext-2024"] = true }
 
--- How the run's layers are dealt out over its stages, as arguments of tperf.train: a string of Megatron's, layers of
+-- The distribution of the run's layers over its stages, as arguments of tperf.train: Megatron's string, layers of
 -- the first and last stage, or ends that count as layers.
--- A layout whose stages are no multiple of the row's is another run's; where the row gives no chunks of a stage, they
--- follow from it (as in Megatron-LM).
+-- A layout whose stages are no multiple of the row's belongs to another run; if the row does not give the chunks of a
+-- stage, they follow from the layout (as in Megatron-LM).
 local function layout_of(row, model, sizes)
   local text, a = read.text(row.pp_layout):gsub("\\", ""), {}
   if text == "" then return a end
@@ -126,8 +126,8 @@ local function layout_of(row, model, sizes)
   return a
 end
 
--- Of a run whose micro-batch is not given: torchtitan makes as many of a replica's batch as there are stages (its
--- default); else an assumption.
+-- Default micro-batch: torchtitan splits a replica's batch into as many micro-batches as stages (its default);
+-- otherwise 1, an assumption.
 local function usual_micro_batch(row, s, share)
   if row.notes:find "micro batch = batch/DP" then return share end
   return row.zero_fsdp:find "FSDP" and share % s.pp == 0 and share // s.pp or 1
@@ -161,24 +161,24 @@ local function common_reason(row, software_stack)
   if not software_stack then return "the software stack is not known (software = NAME says it for all rows)" end
 end
 
--- Megatron's transformer of its own ("local": no "_te_" in the names of its tests) has no fused attention.
+-- Megatron's own transformer ("local": no "_te_" in the names of its tests) has no fused attention.
 local function attention_of(row)
   local is_local = read.text(row.table):find "^gpt3_mcore_" and not row.table:find "_te_"
   return (is_local or read.text(row.attention_backend) == "unfused") and "unfused" or nil
 end
 
--- CUDA graphs of whole iterations or layers spare the host all launches; those of parts of a layer do not.
+-- CUDA graphs of whole iterations or layers remove all launches; those of parts of a layer do not.
 local function captures_all(row)
   local text = read.text(row.cuda_graph):lower()
   return text:find "full[_ ]iteration" ~= nil or text:find "full%-layer" ~= nil
 end
 
--- torchtitan compiles its loss, too, since 2025 (components/loss.py); the source names the month of the run.
+-- torchtitan also compiles its loss since 2025 (components/loss.py); the source names the month of the run.
 local function compiled_loss(row)
   return row.source:find "^torchtitan.*202[5-9]" ~= nil and read.text(row.compile):find "compile" ~= nil
 end
 
---- A case, or nil and why the row is left out. options.software: the profile of all rows, as tperf.software returns it.
+--- A case, or nil and why the row is left out. options.software: the profile for all rows, from tperf.software.
 function step.case(row, options)
   local software_stack = options and options.software and options.software.name
     or stacks.of(row.source, row.table, row.gpu)
@@ -211,7 +211,7 @@ function step.case(row, options)
   return case
 end
 
---- What a case changes of its system: its nodes and, unless the system is given, its network, where the row names them.
+--- A case's changes to its system: its nodes and, unless the system is given, its network, if the row names them.
 function step.system(case, system, given)
   -- A rack's NVLink joins many nodes, whatever a table calls a node: trays of four GPUs.
   local domain = system.name:find "nvl%d" and system.network.fast.domain or case.gpus_per_node
@@ -254,7 +254,7 @@ local function add_predictor(case, system, profile)
   case.predicted_memory = peak.shown(c.memory, stages, case.memory_note)
 end
 
---- Seconds of a case's step as a stack with these terms runs it.
+--- Seconds of a case's step in a stack with these terms.
 function step.seconds(case, terms)
   local sum, host = 0, terms.host
   if case.graphs then terms.host = 0 end
@@ -263,11 +263,11 @@ function step.seconds(case, terms)
   return sum / #case.predictors
 end
 
---- Seconds predicted; nil and a reason when the row cannot be.
+--- Seconds predicted; nil and a reason if the row cannot be predicted.
 function step.predict(case, _, system, _, options)
   local ok, profile = check.attempt(software, options and options.software or case.stack)
   if not ok then return nil, "no profile of the software " .. case.stack end
-  -- A profile fitted to runs as if none of them overlapped has that in its numbers.
+  -- A profile fitted without the runs' switches already contains their effect in its numbers.
   case.switched = profile.switched or options and (options.refit or options.hold_out) ~= nil
   if not case.predictors then add_predictor(case, system, profile) end
   return step.seconds(case, runtime.terms(profile))

@@ -1,10 +1,10 @@
---- What a published run overlaps, from the columns of its row: arguments of tperf.train. What a row does not say is
--- left to the stack's profile; so is what overlaps of data parallelism, which `overlap` is fitted to, and of tensor
--- parallelism, with which refitted profiles predict runs held back worse.
+--- The overlap of a published run, from its row's columns: arguments of tperf.train. Anything else is
+-- left to the stack's profile; so is the overlap of data parallelism, to which `overlap` is fitted, and of tensor
+-- parallelism, because refitted profiles that use it predict held-out runs worse.
 local read = require "tperf.measured.read"
 
 local DISPATCHERS <const> = { alltoall = "alltoall", allgather = "allgather", deepep = "deepep", hybridep = "hybridep",
-  flex = "deepep" } -- Megatron-LM's usual backend of that dispatcher
+  flex = "deepep" } -- the dispatcher's default backend in Megatron-LM
 
 ---@param row table     text by column
 ---@param sizes table   { tp, ep, dp, pp … }

@@ -1,4 +1,4 @@
---- What a row of a table of training runs trains: adapters, packed documents.
+--- Partial training of a row in a table of training runs: adapters, packed documents.
 local read = require "tperf.measured.read"
 local targets = require "tperf.describe.tuning".targets
 
@@ -7,9 +7,9 @@ local tuning = {}
 local known = {}
 for _, name in ipairs(targets) do known[name] = true end
 
--- What the recipes of a source have where its rows do not say it: NeMo's fine-tuning recipes of 24.11 to 25.05 in
--- performance mode (rank 8, queries, keys and values alone); NeMo AutoModel's ("*_proj", rank 16, and where the notes
--- say triton its fused kernels); Megatron-Bridge's default (rank 32, all four products).
+-- Recipe defaults of a source: NeMo's fine-tuning recipes of 24.11 to 25.05 in performance mode (rank 8, only queries,
+-- keys and values); NeMo AutoModel's ("*_proj", rank 16, with fused kernels if the notes say triton); Megatron-Bridge's
+-- default (rank 32, all four products).
 local RECIPES <const> = {
   { "dgx cloud", { rank = 8, targets = { "linear_qkv" } } },
   { "automodel", { rank = 16, targets = "all-linear" } },
@@ -28,7 +28,7 @@ local function targets_of(text)
   return list[1] and list or nil
 end
 
--- MLPerf's rules demand dropout of a tenth; NVIDIA's configurations set LORA_A2A.
+-- MLPerf's rules require dropout of 0.1; NVIDIA's configurations set LORA_A2A.
 local MLPERF <const> = { dropout = 0.1, a2a = true }
 
 --- The adapters of a row, as tperf.train's `peft`; nil: none.
@@ -43,30 +43,30 @@ function tuning.peft(row)
   }
 end
 
--- SQuAD, which NeMo's and Megatron-Bridge's fine-tuning recipes take: paragraphs of 120 words, questions of 11, answers
--- of 3 (averages of its version 1.1), at 4 tokens for 3 words.
+-- SQuAD, the default of NeMo's and Megatron-Bridge's fine-tuning recipes: paragraphs of 120 words, questions of 11,
+-- answers of 3 (averages of its version 1.1), at 4 tokens per 3 words.
 local SQUAD <const> = 180
 
 --- The documents in a row's sequences, as tperf.train's `packing`; nil: one. MLPerf's sequences are packed, too, but
---- attention goes across their documents, as in its reference (packed_sequence_return_cu_seqlen: false).
+--- attention crosses document boundaries, as in its reference (packed_sequence_return_cu_seqlen: false).
 function tuning.packing(row)
   local packs = read.count(row.packed_seq) or row.notes:find "sequence_packing"
   if row.source:find "^MLPerf" or not packs then return nil end
   return { mean = SQUAD }
 end
 
---- Whether a row tells nothing of its stack's other runs: steps of functional recipes for fine-tuning wait for the host
---- many times as long, document by document, so that no six numbers describe both. Fits of profiles leave them out.
+--- Whether a row must be kept out of its stack's fits: steps of functional fine-tuning recipes wait many times as long
+--- for the host, document by document, so that no six numbers describe both.
 function tuning.apart(row, stack)
   return row.workload ~= "pretrain" and stack:find "functional$" ~= nil
 end
 
--- GPUs of a replica over which NVIDIA's configurations of MLPerf's LoRA cut by tensors: all but two of Hopper's, whose
--- memory the weights fill; the rest cuts sequences.
+-- Tensor-parallel GPUs of a replica in NVIDIA's configurations of MLPerf's LoRA: all except two of Hopper's, whose
+-- memory the weights fill; the rest is context parallelism.
 local MOST_TENSOR <const> = 4
 
---- Fills in the sizes of a row of MLPerf's LoRA that tells no layout: a replica's GPUs follow from its accumulation of
---- gradients (of one sequence each), and how they share the work from the other submissions on the same GPU.
+--- Fills in the sizes of a row of MLPerf's LoRA without a layout: a replica's GPUs follow from its gradient
+--- accumulation (one sequence per micro-batch), and their layout from the other submissions on the same GPU.
 ---@param row table
 ---@param s table  sizes, changed in place
 ---@return boolean known

@@ -1,6 +1,6 @@
---- What the tables of measured serving share: models and machines by the names of the tables, and a case for each
---- metric of an answer. A reader of such a table has cases(rows, path, options, tell) in place of case and predict: one
---- simulation answers several rows, or gives several metrics.
+--- Shared by the tables of measured serving: models and systems by the tables' names, and a case for each metric of an
+--- answer. A reader of such a table has cases(rows, path, options, tell) instead of case and predict: one simulation
+--- answers several rows, or gives several metrics.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local fit = require "tperf.measured.calibrate.fit"
@@ -12,12 +12,12 @@ local text_file = require "tperf.input.text"
 
 local cases = {}
 
--- Models that differ from one of models/ in nothing that takes time.
+-- Models that differ from one in models/ only in ways that do not affect time.
 local SIBLINGS = { ["llama-3.3-70b"] = "llama-3.1-70b", ["deepseek-r1-0528"] = "deepseek-v3",
   ["qwen2-7b"] = "qwen2.5-7b", ["qwen2-72b"] = "qwen2.5-72b", ["llama 7b"] = "llama-2-7b", ["llama-7b"] = "llama-2-7b",
   ["llama 70b"] = "llama-2-70b", ["llama-70b"] = "llama-2-70b" }
 
---- The model of models/ that a name on Hugging Face means, or nil and why there is none.
+--- The model in models/ that a Hugging Face name refers to, or nil and a reason.
 ---@param name string  "meta-llama/Llama-3.1-8B-Instruct"
 ---@return string?
 ---@return string? reason
@@ -27,7 +27,7 @@ function cases.model(name)
   return known, not known and "no model describes " .. (name ~= "" and name or "a row without a name") or nil
 end
 
---- The system of a GPU's name, or the one that the user gave for all rows; nil and why there is none.
+--- The system of a GPU's name, or the one that the user gave for all rows; nil and a reason.
 function cases.system(gpu, options)
   if options.system then return options.system end
   return gpus.system(gpu)
@@ -36,8 +36,8 @@ end
 local STORED = { fp16 = "bf16", bf16 = "bf16", ["16-bit"] = "bf16", bfloat16 = "bf16", float16 = "bf16", fp8 = "fp8",
   fp4 = "fp4", nvfp4 = "fp4", int8 = "int8", int4 = "int4" }
 
---- Weights' and products' dtypes: products are in the weights' precision, or in 16 bits where the GPU has no peak for
---- it. nil and a reason where the precision is none that is known.
+--- Dtypes of weights and of products: products are in the weights' precision, or in 16 bits if the GPU has no peak for
+--- it. nil and a reason if the precision is not known.
 function cases.dtypes(precision, machine)
   local stored = STORED[precision]
   if not stored then return nil, nil, ("weights of %s"):format(precision ~= "" and precision or "unknown precision") end
@@ -45,15 +45,15 @@ function cases.dtypes(precision, machine)
   return stored, peaks[stored] and stored or "bf16"
 end
 
--- Checkpoints whose experts alone have 4 bits, as gpt-oss was published.
+-- Whether a checkpoint has 4-bit weights only in its experts, as gpt-oss was published.
 local function is_published(about)
   local stored = model(about.model).stored
   return stored and about.stored == "fp4" and stored.experts == "mxfp4" and not stored.layers
 end
 
---- What a row is about: its system and model, and with a precision the dtypes of weights and products. nil and a reason
---- where one of them is not known.
----@return table? about  { system, model, stored, products }; stored: nil as the model's checkpoint has it
+--- The subject of a row: its system and model and, if a precision is given, the dtypes of weights and products. nil and
+--- a reason if one of them is not known.
+---@return table? about  { system, model, stored, products }; stored: nil: as in the model's checkpoint
 ---@return string? reason
 function cases.subject(gpu, called, options, precision)
   local machine, no_machine = cases.system(gpu, options)
@@ -69,15 +69,15 @@ function cases.subject(gpu, called, options, precision)
   return about
 end
 
---- A JSON file that stands beside a table.
+--- A JSON file beside a table.
 function cases.json(path)
   local content = core.yaml(text_file.read(path), path) -- JSON is YAML
   if type(content) ~= "table" then check.fail("%s: JSON is needed", path) end
   return content
 end
 
---- Fails where a table of a JSON file lacks what is needed, or has another type: fields by name, "number", "string",
---- "table" or "integer" (from 1 on).
+--- Raises if an object in a JSON file lacks a field or has another type: fields by name, "number", "string", "table" or
+--- "integer" (at least 1).
 function cases.need(where, item, fields)
   if type(item) ~= "table" then check.fail("%s: an object is needed, got %s", where, check.show(item)) end
   for _, name in ipairs(check.names(fields)) do
@@ -90,19 +90,19 @@ function cases.need(where, item, fields)
   end
 end
 
---- A file of the table's folder.
+--- A file in the table's folder.
 function cases.beside(path, name) return (path:match "^(.*/)[^/]*$" or "") .. name end
 
 local function plain(message) return (tostring(message):gsub("^[^:]*:%d+: ", ""):gsub(";.*$", ""):gsub("%d+", "N")) end
 
---- tperf.serve's answer, or nil and why there is none, without figures, so that like reasons are counted together.
+--- tperf.serve's answer, or nil and a reason without figures, so that similar reasons are counted together.
 function cases.answer(question)
   local done, result = check.attempt(require "tperf.question.serve".run, question)
   if done then return result end
   return nil, plain(result)
 end
 
---- Collects cases and what is left out. Fields of `about`: engine, model and gpu (as models/ and systems/ name them),
+--- Collects cases and the rows left out. Fields of `about`: engine, model and gpu (names in models/ and systems/),
 --- source, label, row.
 function cases.collector()
   local self = { list = {}, reasons = {}, names = {} }
@@ -126,7 +126,7 @@ function cases.collector()
   return self
 end
 
---- The mean of what `value` gives of each item of a list; nil of none.
+--- The mean of value(item) over a list; nil if there are no values.
 function cases.mean(list, value)
   local sum, n = 0, 0
   for _, item in ipairs(list) do
@@ -136,7 +136,7 @@ function cases.mean(list, value)
   return n > 0 and sum / n or nil
 end
 
---- Times of a request that tperf.serve has kept; nil where it has none.
+--- Times of a request kept by tperf.serve; nil if it has none.
 function cases.ttft(q) return q.first_token and q.first_token - q.arrival end
 function cases.e2e(q) return q.last_token and q.last_token - q.arrival end
 function cases.tpot(q) return q.tokens > 1 and (q.last_token - q.first_token) / (q.tokens - 1) or nil end
@@ -165,7 +165,7 @@ function cases.statistics(list, field)
   return rows
 end
 
---- The metrics of serving, in the order in which they are shown.
+--- The metrics of serving, in display order.
 cases.METRICS = { "E2E", "E2E p99", "TPOT", "TTFT", "throughput", "KV cache" }
 
 return cases

@@ -1,4 +1,4 @@
---- Closed loops: mean TTFT and TPOT under a fixed number of requests in flight, a row each.
+--- Closed loops: mean TTFT and TPOT at a fixed number of requests in flight, one row each.
 local cases = require "tperf.measured.serving.cases"
 local engines = require "tperf.measured.serving.engines"
 local read = require "tperf.measured.read"
@@ -9,7 +9,7 @@ local closed = {
     "osl", "osl_mean", "ttft_s", "tpot_s" },
 }
 
--- Why a row is not asked for; nil for one that is.
+-- Why a row is left out; nil if it is not.
 local function refusal(row)
   if row.duplicate_of ~= "" then return "the same measurement as another row" end
   if row.quality ~= "" and row.quality ~= "clean" then return "conditions are not clear: " .. row.quality end
@@ -18,7 +18,7 @@ local function refusal(row)
   if row.attention_dp ~= "1" then return "attention repeated over replicas inside of an engine" end
 end
 
--- InferenceX draws lengths evenly from 0.8 to 1 of the nominal ones.
+-- InferenceX draws lengths uniformly from 0.8 to 1 of the nominal ones.
 local function length(row, tokens)
   local n = read.count(tokens)
   if n and row.origin == "InferenceX" then return { uniform = { math.ceil(0.8 * n), n } } end
@@ -52,7 +52,7 @@ local function compare(collect, about, row, r)
   collect.add(about, "throughput", 1 / r.e2e.mean, measured and 1 / measured)
 end
 
---- A row is a closed loop of its own.
+--- Each row is a separate closed loop.
 function closed.cases(rows, _, options, tell)
   local collect = cases.collector()
   for i, row in ipairs(rows) do

@@ -1,17 +1,18 @@
---- Which engine served a row of a table: the profile of software/ by its release, or by its date where the row has no
---- release, and how those who measured had launched it.
+--- The engine that served a row of a table: its profile in software/ by release, or by date if the row has no release,
+--- and the settings that the benchmark launched it with.
 local read = require "tperf.measured.read"
 local serving = require "tperf.question.serve.engine"
 
 local engines = {}
 
--- The release of "0.11.2" as 0.0011, of "1.0.0rc3" as 1; nil where the row has none.
+-- The release of "0.11.2" as 0.0011, of "1.0.0rc3" as 1; nil if the row has none.
 local function release_of(version)
   local major, minor = version:match "^(%d+)%.(%d+)"
   return major and tonumber(major) + tonumber(minor) / 1e4
 end
 
--- Profiles by engine, the newest last: each is of releases, or without one of dates, below `before` and `until_date`.
+-- Profiles by engine, the newest last: each covers releases below `before`, or dates below `until_date` without a
+-- release.
 local PROFILES <const> = {
   vllm = {
     { name = "vllm-0.2", before = 0.0003, until_date = "2024" },
@@ -29,8 +30,8 @@ local PROFILES <const> = {
 
 local ENGINES <const> = { trtllm = "tensorrt-llm" }
 
---- The profile of a row's engine; nil where there is none.
----@param row table  with engine, engine_version and date, or without
+--- The profile of a row's engine; nil if there is none.
+---@param row table  with engine, engine_version and date, which may be missing
 ---@return string?
 function engines.profile(row)
   local name = read.text(row.engine, ""):lower()
@@ -44,9 +45,9 @@ function engines.profile(row)
   end
 end
 
---- What the host of an engine adds where the clock starts behind the front end.
+--- The host's costs if the clock starts behind the front end.
 ---@param software string|table?
----@param several boolean  GPUs serve together
+---@param several boolean  true: several GPUs serve together
 function engines.behind_front_end(software, several)
   local host = serving.host(serving.of(software), nil, several)
   host.front_end, host.front_end_token = 0, 0
@@ -55,7 +56,7 @@ end
 
 -- --- InferenceX: its launch scripts (github.com/SemiAnalysisAI/InferenceX, benchmarks/*.sh) ---
 
--- For each engine: its settings, the cache's dtype, the part of the memory.
+-- Per engine: its settings, the cache's dtype, the part of the memory that it uses.
 local SCRIPTS <const> = {}
 
 function SCRIPTS.vllm(row, c)
@@ -63,14 +64,14 @@ function SCRIPTS.vllm(row, c)
     prefix_caching = false, async_scheduling = true }, row.model:find "Llama" and "fp8"
 end
 
--- The tokens of a step: room for a prompt and the others' decodes, in blocks of 64.
+-- Token budget of a step: room for a prompt and the others' decodes, in blocks of 64.
 local function one_prompt(isl, c) return (c + isl + 127) // 64 * 64 end
 
 local TENSORRT <const> = {
   { model = "gpt%-oss", settings = function(_, c)
     return { max_num_seqs = c, max_num_batched_tokens = 20000 }, 0.85
   end },
-  -- Prompts of 1,024 tokens and answers as long wait for others, but on 8 GPUs.
+  -- Prompts and answers of 1,024 tokens wait for others, except on 8 GPUs.
   { model = "Llama", settings = function(row, _, isl, osl)
     local waits = isl == 1024 and osl == 1024 and tonumber(row.tp) < 8
     return { max_num_seqs = 2048, max_num_batched_tokens = isl + osl + 200,
@@ -104,14 +105,14 @@ end
 
 -- --- NVIDIA: what its aiconfigurator writes (src/aiconfigurator/generator/rule_plugin/benchmark/*.rule) ---
 
--- A step has room for a prompt, 1,500 tokens and the decodes; as many requests run as there are in flight.
+-- A step has room for a prompt, 1,500 tokens and the decodes; all requests in flight may run.
 local function by_rule(row, c)
   local isl = read.count(row.isl)
   if row.engine == "sglang" then return { max_num_seqs = math.max(c, 1024), max_num_batched_tokens = isl + 1500 } end
   return { max_num_seqs = c, max_num_batched_tokens = c + isl + 1500 }
 end
 
---- How a closed loop's engine was launched.
+--- The settings that a closed loop's engine was launched with.
 ---@param row table  of a table of closed loops
 ---@param c integer  requests in flight
 ---@return table settings

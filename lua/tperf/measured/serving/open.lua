@@ -1,5 +1,5 @@
---- Open loops: stages of a Poisson load, a row each, with what runs of them were (runs.json beside the table) and what
---- other simulators predicted of the same stages (other_simulators.csv).
+--- Open loops: stages of a Poisson load, one row each, with the runs' configurations (runs.json beside the table) and
+--- other simulators' predictions for the same stages (other_simulators.csv).
 local cases = require "tperf.measured.serving.cases"
 local csv = require "tperf.input.csv"
 local engines = require "tperf.measured.serving.engines"
@@ -31,7 +31,7 @@ local function runs_of(path)
   return runs
 end
 
--- Prompts go round and round a pool of questions, some for each of the system prompts.
+-- Prompts cycle through a pool of questions, several per system prompt.
 local function requests_of(run, prompt_tokens)
   local list, n, pool = {}, 0, run.prompt_pool
   local rest = math.max(math.tointeger(math.floor(prompt_tokens + 0.5)) - run.system_prompt_tokens, 1)
@@ -44,7 +44,7 @@ local function requests_of(run, prompt_tokens)
   return list
 end
 
--- What vLLM draws by where a client does not say: these models' generation_config.json has top_p.
+-- Default sampling in vLLM: these models' generation_config.json has top_p.
 local TOP_P <const> = { ["Llama-3.1-8B-Instruct"] = true, ["Llama-3.1-70B-Instruct"] = true, ["Llama-2-7b-hf"] = true,
   ["Yi-34B"] = true }
 
@@ -63,7 +63,7 @@ local function question_of(run, rows, options)
     software = options.software or engines.profile(run) }
 end
 
--- The value below which 99 % of end-to-end times lie.
+-- The 99th percentile of end-to-end times.
 local function p99(requests)
   local all = {}
   for i, q in ipairs(requests) do all[i] = cases.e2e(q) end
@@ -87,7 +87,7 @@ local function compare(collect, about, run, r, rows)
   end
 end
 
--- Rows by run and stage; -1 is the whole run, which is predicted by its stages alone.
+-- Rows by run and stage; -1 is the whole run, which is predicted only through its stages.
 local function by_run(rows)
   local runs = {}
   for _, row in ipairs(rows) do
@@ -104,7 +104,7 @@ local function stages_of(rows)
   return n
 end
 
---- A run is one simulation; its stages are compared one by one.
+--- Each run is one simulation; its stages are compared one by one.
 function open.cases(rows, path, options, tell)
   local collect, measured = cases.collector(), by_run(rows)
   local runs = runs_of(path)
@@ -128,8 +128,8 @@ end
 
 local TIMES <const> = { E2E = "e2e_mean_s", ["E2E p99"] = "e2e_p99_s", TTFT = "ttft_mean_s", TPOT = "itl_mean_s" }
 
---- What others predicted of the same stages, as their authors scored it (their TPOT is the gap between tokens that the
---- client counted), beside what tperf is off on those stages.
+--- Other simulators' errors on the same stages, as their authors scored them (their TPOT is the client's gap between
+--- tokens), beside tperf's errors on those stages.
 ---@return table[]? rows  { simulator, metric, rows, median, p90, bias, ours = { rows, median, p90, bias } }
 function open.others(list, path)
   local ours, result, other = {}, {}, cases.beside(path, "other_simulators.csv")

@@ -1,4 +1,4 @@
---- Runs whose every request was timed, a row each; NAME.config.json beside NAME.requests.csv says what ran.
+--- Runs with every request timed, one row per request; NAME.config.json beside NAME.requests.csv has the configuration.
 local cases = require "tperf.measured.serving.cases"
 local check = require "tperf.base.check"
 local engines = require "tperf.measured.serving.engines"
@@ -9,7 +9,7 @@ local requests = {
   columns = { "input_tokens", "output_tokens", "queued_s", "scheduled_s", "first_token_s", "last_token_s" },
 }
 
--- What ran, checked.
+-- The run's configuration, checked.
 local function configuration_of(path)
   local file = path:gsub("%.requests%.csv$", "") .. ".config.json"
   local c = cases.json(file)
@@ -29,7 +29,7 @@ local function list_of(rows, path)
   return list
 end
 
--- Times begin when the engine has a request, behind the front end.
+-- Times start when the engine receives a request, behind the front end.
 local function question_of(c, rows, path, options)
   local about, reason = cases.subject(c.gpu, c.model, options)
   if not about then return nil, reason end
@@ -70,7 +70,7 @@ end
 
 local SUMMARY <const> = { E2E = "latency_mean", TPOT = "tpot_mean", TTFT = "ttft_mean" }
 
---- What LLMServingSim predicted of the run, where its configuration has that.
+--- LLMServingSim's predictions for the run, if its configuration has them.
 function requests.others(list, path)
   local c = configuration_of(path)
   local summary, result = c.llmservingsim_2_0_summary, {}

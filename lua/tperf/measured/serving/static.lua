@@ -1,5 +1,5 @@
---- Static batches: requests of equal length that start at once, a metric a row. Rows of quality A alone: what ran is
---- fully stated.
+--- Static batches: requests of equal length that start at once, one metric per row. Only rows of quality A, whose
+--- configuration is fully stated.
 local cases = require "tperf.measured.serving.cases"
 local engines = require "tperf.measured.serving.engines"
 local read = require "tperf.measured.read"
@@ -10,14 +10,14 @@ local static = {
     "mode", "input_len", "output_len", "metric", "value", "quality" },
 }
 
--- When all of a batch have their first token.
+-- The time when the whole batch has its first token.
 local function last_first_token(r)
   local last = 0
   for _, q in ipairs(r.requests) do last = math.max(last, cases.ttft(q) or 0) end
   return last
 end
 
--- What a source calls a metric: the metric's name here, and its value in an answer.
+-- A source's name for a metric -> the metric's name here, and its value in an answer.
 local VALUES <const> = {
   e2e_latency_s = { "E2E", function(r) return r.duration end },
   ttft_s = { "TTFT", last_first_token },
@@ -52,7 +52,7 @@ local function question_of(row, options)
     rules = options.rules }
 end
 
---- Rows of one configuration are metrics of one simulation, the last of which is kept.
+--- Consecutive rows of one configuration are metrics of one simulation, which is kept.
 function static.cases(rows, _, options, tell)
   local collect, last, answer, why = cases.collector(), nil, nil, nil
   for i, row in ipairs(rows) do

@@ -1,11 +1,11 @@
---- Attention with as many key and value heads as the model says: multi-head, grouped-query (arXiv 2305.13245) and
--- multi-query (arXiv 1911.02150); causal, windowed (share.group.window), rotary, with norms of queries and keys, or
--- with sinks, as described. For training, prefill and decode: keys are the context's and the sequence's own.
+--- Multi-head, grouped-query (arXiv 2305.13245) and multi-query (arXiv 1911.02150) attention, depending on the model's
+-- key and value heads; optionally causal, windowed (share.group.window), rotary, with query and key norms, or with
+-- sinks. For training, prefill and decode: the keys are those of the context plus the sequence itself.
 --
--- Saved in training: the input of the projection; queries, keys and values (before the norms, too, where they have
--- some: rotation needs no copy); with fused attention 4 bytes of log-sum-exp a row and head, with separate kernels the
--- softmax, the dropout mask and what dropout left: 5 s bytes a row and head (arXiv 2205.05198, section 4.1); the
--- output projection's input. Selective recomputation (section 5) drops the 5 s; fused attention never has them.
+-- Saved in training: the input of the projection; queries, keys and values (before the norms, too, if there are any;
+-- rotation needs no copy); with fused attention 4 bytes of log-sum-exp per row and head, with separate kernels the
+-- softmax, the dropout mask and the dropout's output: 5 s bytes per row and head (arXiv 2205.05198, section 4.1); the
+-- output projection's input. Selective recomputation (section 5) drops the 5 s; fused attention never stores them.
 local block = require "tperf.describe.block"
 local op = require "tperf.describe.op"
 local packing = require "tperf.describe.arch.packing"
@@ -18,12 +18,12 @@ local BYTES <const> = 2
 
 local kernels = {}
 
--- Keys that a GPU's queries see: in decode the GPUs of an axis may share the cache out.
+-- Keys that a GPU's queries see; in decode, the GPUs of an axis may shard the cache.
 local function keys_of(p, cut, shape)
   return math.ceil((shape.keys or p.context + p.seq) / (cut.key_shards or 1))
 end
 
--- Whether the future is hidden: as the keys say that are not the stream's own, as the layers say, or the model.
+-- Whether future tokens are masked: set by `shape` (keys of another sequence), else by the layers, else by the model.
 local function is_causal(m, p, shape)
   if shape.causal ~= nil then return shape.causal end
   if p.group.causal ~= nil then return p.group.causal end
@@ -50,16 +50,16 @@ function kernels.flash(m, p, cut, shape)
   }
 end
 
--- The library's products need rows of a multiple of 8 bytes for the matrix units; others run on the vector units, in 32
--- bits (arXiv 2401.14489 has throughput by the size of a head). In the BLOOM prequel's tables heads of 150 features
--- cost a third of the whole step, heads of 108 nothing. Fused kernels pad.
+-- cuBLAS needs rows of a multiple of 8 bytes to use the matrix units; otherwise products run on the vector units in 32
+-- bits (arXiv 2401.14489 has throughput by head size). In the BLOOM prequel's tables, heads of 150 features cost a
+-- third of the whole step, heads of 108 nothing. Fused kernels pad.
 local ALIGNED <const> = 4 -- 16-bit numbers
 
 local function matrix_dtype(width)
   return width % ALIGNED ~= 0 and "fp32" or nil
 end
 
--- Kernels of their own work on every pair, masked or not, and repeat shared keys and values for every head.
+-- Separate kernels compute every pair, masked or not, and repeat shared keys and values for every head.
 local function separate(m, p, cut, shape)
   local again = p.attention == "recompute" or recompute.has(p, "core_attn")
   local rows, keys = 1.0 * p.micro_batch * cut.heads * cut.queries, keys_of(p, cut, shape)
@@ -90,7 +90,7 @@ local function separate(m, p, cut, shape)
 end
 kernels.unfused, kernels.recompute = separate, separate
 
--- The score products by SUMMA too; strategy summa alone.
+-- The score products by SUMMA, too; only for strategy summa.
 function kernels.summa(m, p, _, shape)
   local rows, columns = p.seq // p.tp2, p.seq // p.tp1
   local elements = 1.0 * p.micro_batch * m.heads * rows
@@ -108,7 +108,7 @@ function kernels.summa(m, p, _, shape)
   }
 end
 
--- What each GPU made of its keys, added up: the outputs in 16 bits, and the sums of exponentials in 32.
+-- Combines the partial results of sharded keys: outputs in 16 bits, sums of exponentials in 32.
 local function join_keys(p, cut, shape)
   local rows = 1.0 * p.micro_batch * cut.heads * cut.queries
   return op.collective {
@@ -117,21 +117,20 @@ local function join_keys(p, cut, shape)
   }
 end
 
---- What lies between the projections. cut: p:heads(…); shape: kv_heads, head_dim, value_dim, values_in_keys; keys and
---- causal where the keys are of another sequence.
+--- The ops between the projections. cut: p:heads(…); shape: kv_heads, head_dim, value_dim, values_in_keys; also keys
+--- and causal if the keys belong to another sequence.
 function attention.kernels(m, p, cut, shape)
   local ops = kernels[p.attention](m, p, cut, shape)
   if (cut.key_shards or 1) > 1 then ops[#ops + 1] = join_keys(p, cut, shape) end
   return parts.module("core_attn", parts.exchanged(p, ops, cut, shape))
 end
 
---- Rotation of `heads` heads of `width` features for every query that this GPU projects.
+--- Rotary embedding of `heads` heads of `width` features for every query that this GPU projects.
 function attention.rotary(p, made, heads, width)
   return op.rotary { elements = 1.0 * p.micro_batch * made.queries * heads * width, dtype = p.dtype }
 end
 
--- Norms of queries and keys: of every head, or of all heads at once, whose statistics are summed over the GPUs that
--- have them.
+-- Query and key norms: per head, or over all heads at once, with statistics summed over the GPUs that share the heads.
 local function query_key_norms(m, p, made)
   local rows, d = p.micro_batch * made.queries, m.head_dim
   if m.qk_norm ~= "whole" then
@@ -154,8 +153,8 @@ local function position_bias(p, cut)
   }
 end
 
---- Everything between the norm and the residual sum. o: input_kept_elsewhere, gathered (the first product), partial
---- (the last one).
+--- The ops between the norm and the residual sum. o: input_kept_elsewhere, gathered (for the first product), partial
+--- (for the last one).
 function attention.inside(m, p, o)
   o = o or {}
   local cut = p:heads(m.heads, m.kv_heads)
@@ -186,7 +185,7 @@ function attention.inside(m, p, o)
   return ops
 end
 
---- The attention block, one of the layer's n sublayers, whose first it is.
+--- The attention block, first of the layer's n sublayers.
 function attention.block(n)
   return block("attention", function(m, p) return parts.sublayer(m, p, 1, n, attention.inside(m, p), "attn_norm") end)
 end

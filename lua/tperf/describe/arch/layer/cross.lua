@@ -1,8 +1,8 @@
---- The decoder of an encoder–decoder (T5, arXiv 1910.10683, section 2.1): its layers have, between attention and MLP, a
---- block whose queries are of the decoder's tokens, and whose keys and values are of the encoder's output.
---
--- Saved: the queries' input; queries, keys and values; the output projection's input. The encoder's output is one
--- tensor for all layers of the decoder, and is counted once, after its last norm.
+--- The decoder of an encoder-decoder (T5, arXiv 1910.10683, section 2.1): between attention and MLP, each layer has a
+--- cross-attention block with queries from the decoder's tokens and keys and values from the encoder's output.
+---
+--- Saved: the queries' input; queries, keys and values; the output projection's input. The encoder's output is one
+--- tensor shared by all decoder layers, counted once, after its last norm.
 local attention = require "tperf.describe.arch.layer.attention"
 local block = require "tperf.describe.block"
 local op = require "tperf.describe.op"
@@ -13,7 +13,7 @@ local cross = {}
 
 local BYTES <const> = 2
 
--- As many rows of the encoder's output as of the decoder's stream, each as long as its sequence.
+-- Encoder rows that go with this share's decoder rows: as many sequences, each of the encoder's length.
 local function source_rows(m, p) return p:outer_tokens() * stacks.seq(m) // p.seq end
 
 local function inside(m, p)
@@ -33,12 +33,12 @@ local function inside(m, p)
   return ops
 end
 
---- The block, the i-th of the layer's n sublayers.
+--- The cross-attention block, i-th of the layer's n sublayers.
 function cross.block(i, n)
   return block("cross", function(m, p) return parts.sublayer(m, p, i, n, inside(m, p)) end)
 end
 
---- Before the layers: the encoder's tokens from the table that the decoder's come from.
+--- Before the layers: embeds the encoder's tokens from the table shared with the decoder.
 function cross.embedding(m, p)
   local elements = 1.0 * source_rows(m, p) * m.hidden
   local ops = {
@@ -64,7 +64,7 @@ function cross.last(m, p)
   return ops
 end
 
---- The tables of relative positions, one a stack, and the bias that they make for every pair of tokens.
+--- The tables of relative positions, one per stack, and the bias they yield for every pair of tokens.
 function cross.positions(m, p)
   local heads = p:heads(m.heads, m.kv_heads).heads
   local pairs_of, tables = 1.0 * p.seq * p.seq, 1

@@ -1,12 +1,12 @@
 --- Gated delta net (arXiv 2412.06464; Qwen3-Next): one projection to queries, keys, values and a gate, and to the
 -- decay and the strength of every update; a short convolution over q, k and v; the delta rule in chunks; a gated norm
--- of every head; the output projection. Heads are cut by tp; those of keys, which several heads of values share, are
--- copied where there are fewer than GPUs.
+-- of every head; the output projection. Heads are sharded by tp; key heads, each shared by several value heads, are
+-- replicated if there are fewer than GPUs.
 --
--- Work of a chunk of q tokens, per token and head of values, as matrix products (arXiv 2406.06484, section 3): keys
--- against keys 2 q k, the triangle they make inverted 2 q^2 / 3, its products with keys and values 2 q (k + v); queries
--- against keys and the result against values 2 q (k + v); what the state takes from the chunk and gives to updates and
--- outputs 6 k v. Backward: twice as much, and what the forward pass did not keep again.
+-- Work of a chunk of q tokens, per token and value head, as matrix products (arXiv 2406.06484, section 3): keys
+-- against keys 2 q k, inverting the resulting triangle 2 q^2 / 3, its products with keys and values 2 q (k + v);
+-- queries against keys and the result against values 2 q (k + v); state products (reading the chunk, updates and
+-- outputs) 6 k v. Backward: twice that, plus recomputing whatever the forward pass did not keep.
 --
 -- Saved: the projections' inputs; q, k, v, the gate, decay and strength as the first projection made them; the rule's
 -- output.
@@ -19,14 +19,14 @@ local delta = {}
 
 local BYTES <const>, STATE_BYTES <const> = 2, 4
 
--- FLOPs of the rule, per token and head of values: all of it, and what the backward pass does again.
+-- FLOPs of the rule per token and value head: in total, and recomputed in the backward pass.
 local function rule_flops(d, seq)
   local q, k, v = math.min(d.chunk, seq), d.key_dim, d.value_dim
   local triangle, state = 2.0 * q * (2 * k + v) + 2.0 * q * q / 3, 2.0 * k * v
   return triangle + 2.0 * q * (k + v) + 3 * state, triangle + 2 * state
 end
 
---- Forward FLOPs of the rule of one layer, per token.
+--- Forward FLOPs of one layer's rule, per token.
 ---@param d table  the model's `delta`
 ---@param seq integer
 function delta.flops(d, seq) return d.value_heads * rule_flops(d, seq) end
@@ -59,7 +59,7 @@ local function gates(p, cut)
   }
 end
 
--- One token: the state, kept in fp32, decays, is read by the key, corrected, and read by the query.
+-- One token: the state, kept in fp32, decays, is read by the key, corrected, then read by the query.
 local function step(m, p, cut)
   local state = 1.0 * p.micro_batch * cut.heads * m.delta.key_dim * m.delta.value_dim
   return op.custom {
@@ -71,7 +71,7 @@ local function step(m, p, cut)
   }
 end
 
--- Keys, updates and every chunk's state pass between its kernels through memory.
+-- Keys, updates and every chunk's state pass through memory between the kernels.
 local function rule(m, p, cut)
   if p.mode == "decode" then return step(m, p, cut) end
   local d, tokens = m.delta, 1.0 * p:inner_tokens()
@@ -88,7 +88,7 @@ local function rule(m, p, cut)
   }
 end
 
--- Bytes of a GPU's last state.
+-- Bytes of a GPU's final state.
 local function state(m, p, cut)
   return 1.0 * STATE_BYTES * p.micro_batch * cut.heads * m.delta.key_dim * m.delta.value_dim
 end
@@ -117,13 +117,13 @@ local function inside(m, p)
   return ops
 end
 
---- Bytes that one layer remembers of a sequence, on one GPU: the state in fp32, and the convolution's last inputs.
+--- Bytes that one layer keeps per sequence on one GPU: the state in fp32 and the convolution's last inputs.
 function delta.state_bytes(m, p)
   local d, cut = m.delta, cut_of(m, p)
   return 1.0 * STATE_BYTES * cut.heads * d.key_dim * d.value_dim + 1.0 * BYTES * (d.conv - 1) * cut.convolved
 end
 
---- The block, the first of the layer's n sublayers.
+--- The gated delta net block, first of the layer's n sublayers.
 function delta.block(n)
   return block("delta", function(m, p) return parts.sublayer(m, p, 1, n, inside(m, p)) end)
 end

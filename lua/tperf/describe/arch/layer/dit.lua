@@ -1,8 +1,8 @@
---- A layer of a diffusion transformer (DiT, arXiv 2212.09748, section 3.2, adaLN-zero): attention and an MLP, before
--- each a norm without weights that is scaled and shifted, after each a gate, by six vectors an image that one product
--- makes of its time step and class. Norm, scale and shift are one kernel, as are gate and residual sum.
+--- A layer of a diffusion transformer (DiT, arXiv 2212.09748, section 3.2, adaLN-zero): attention and an MLP, each
+-- preceded by a weightless norm with scale and shift and followed by a gate. One product per image makes these six
+-- vectors from its time step and class. Norm, scale and shift are one kernel, as are gate and residual sum.
 --
--- Saved: the input of the product, of both norms and of both gates; what attention and the MLP keep.
+-- Saved: the inputs of the product, of both norms and of both gates; whatever attention and the MLP keep.
 local attention = require "tperf.describe.arch.layer.attention"
 local block = require "tperf.describe.block"
 local op = require "tperf.describe.op"
@@ -12,7 +12,7 @@ local dit = {}
 
 local BYTES <const> = 2
 
--- Mean and variance 4 FLOPs, normalised 2, scaled and shifted 2.
+-- Mean and variance 4 FLOPs, normalisation 2, scale and shift 2.
 local function modulated_norm(m, p)
   return op.elementwise {
     name = "norm", elements = p:outer(m.hidden), dtype = p.dtype, forward_flops = 8, backward_flops = 14,
@@ -34,7 +34,7 @@ local function around(m, p, inside)
   return ops
 end
 
---- A product of one row an image, to `vectors` vectors as wide as the stream.
+--- A product of one row per image, to `vectors` vectors as wide as the stream.
 function dit.modulate(m, p, vectors)
   return p:replicated {
     name = "modulation", n_in = m.hidden, n_out = vectors * m.hidden, bias = true, rows = p.micro_batch,
@@ -47,10 +47,10 @@ dit.attention = block("attention", function(m, p) return around(m, p, attention.
 
 dit.mlp = block("mlp", function(m, p) return around(m, p, parts.module("mlp", parts.mlp(m, p, m.ffn))) end)
 
---- Before the first layer: the time step, spread into sines and cosines, through two products; the class's vector.
+--- Before the first layer: the time step, expanded into sines and cosines, through two products; the class embedding.
 function dit.conditioning(m, p)
   local d = m.diffusion
-  local function product(name, n_in) -- one row an image
+  local function product(name, n_in) -- one row per image
     return p:replicated { name = name, n_in = n_in, n_out = m.hidden, bias = true, rows = p.micro_batch }
   end
   return {

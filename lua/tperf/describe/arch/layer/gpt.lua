@@ -1,6 +1,6 @@
 --- The layer of GPT-3 (arXiv 2005.14165) and ViT, as arXiv 2410.00273 models it: an MLP and an attention block, each
--- followed by dropout and a layer norm. docs/model.md section 2. One description for every strategy: what
--- differs are the cuts.
+-- followed by dropout and a layer norm (docs/model.md, section 2). One description serves every strategy; only the cuts
+-- differ.
 local block = require "tperf.describe.block"
 local op = require "tperf.describe.op"
 local parts = require "tperf.describe.arch.layer.parts"
@@ -20,7 +20,7 @@ gpt.mlp = block("mlp", function(m, p)
   }
 end)
 
--- What goes between the projections, by the variant of attention. `cut` is the strategy's share of the heads.
+-- The ops between the projections, by variant of attention. `cut` is the strategy's share of the heads.
 local core = {}
 
 function core.flash(m, p, cut)
@@ -54,7 +54,7 @@ end
 function core.unfused(m, p, cut) return separate(m, p, cut, false) end
 function core.recompute(m, p, cut) return separate(m, p, cut, true) end
 
--- The score products by SUMMA too; strategy summa alone.
+-- The score products by SUMMA, too; only for strategy summa.
 function core.summa(m, p)
   local rows, columns = p.seq // p.tp2, p.seq // p.tp1
   local grid = {
@@ -74,7 +74,7 @@ function core.summa(m, p)
   }
 end
 
---- The attention block with variant "flash", "unfused", "recompute" (scores computed again in the backward pass) or
+--- The attention block of variant "flash", "unfused", "recompute" (scores computed again in the backward pass) or
 --- "summa".
 function gpt.attention(variant)
   local between = core[variant]

@@ -1,6 +1,6 @@
 --- The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556, section 2.1): a few narrow heads score every pair
--- of a query and a token before it, sum_h w_h relu(q_h . k), and each query keeps the top_k. It is whole on every GPU
--- of tp: all of them need the same choice. Its queries come of the queries' latent.
+-- of a query and an earlier token, sum_h w_h relu(q_h . k), and each query keeps the top_k. It is replicated over tp,
+-- because all GPUs need the same choice. Its queries come from the queries' latent.
 --
 -- Saved: the inputs of its projections; queries, keys and weights. The scores are computed again.
 local op = require "tperf.describe.op"
@@ -10,14 +10,14 @@ local indexer = {}
 
 local BYTES <const>, SCORE_BYTES <const> = 2, 4
 
--- Pairs of a query of this GPU and a token that it may see.
+-- The number of pairs of a query on this GPU and a token that it may see.
 local function pairs_of(m, p, cut)
   local keys = p.context + p.seq
   local seen = m.causal and p.mode ~= "decode" and p.context + p.seq / 2 or keys
   return 1.0 * p.micro_batch * cut.queries * seen
 end
 
--- Scores are made by a kernel of its own and read by the one that selects.
+-- One kernel writes the scores, another reads them and selects.
 local function scores(m, p, cut)
   local s, rows, scored = m.sparse, 1.0 * p.micro_batch * cut.queries, pairs_of(m, p, cut)
   local products, weighing = 2.0 * s.heads * s.head_dim * scored, 3.0 * s.heads * scored
@@ -38,7 +38,7 @@ local function scores(m, p, cut)
   }
 end
 
---- The ops of the indexer, before the attention whose queries it serves. cut: p:heads(…).
+--- The ops of the indexer, placed before the attention that uses its choice. cut: p:heads(…).
 function indexer.ops(m, p, cut)
   local s = m.sparse
   local ops = {
@@ -52,7 +52,7 @@ function indexer.ops(m, p, cut)
     },
     p:replicated { name = "index-weights", n_in = m.hidden, n_out = s.heads, input_kept_elsewhere = true },
   }
-  if p.sequence_parallel then -- every GPU chooses for all rows
+  if p.sequence_parallel then -- every GPU selects for all rows
     ops[#ops + 1] = op.collective {
       name = "index-rows", kind = "all_gather", axis = p.features, share = true,
       bytes = 1.0 * BYTES * p:outer_tokens() * (s.heads * s.head_dim + s.head_dim + s.heads),

@@ -1,8 +1,8 @@
 --- Mamba-2 (arXiv 2405.21060, section 7): one projection to z, x, B, C and dt, a short convolution over x, B and C, the
--- state-space scan, a gated norm, the output projection. Heads are cut by tp; groups of B and C too, or copied
--- where there are fewer than GPUs (section 8.1), and then the norm's statistics are summed over tp.
+-- state-space scan, a gated norm, the output projection. Heads are sharded by tp. Groups of B and C are, too, or are
+-- replicated if there are fewer than GPUs (section 8.1); the norm's statistics are then summed over tp.
 --
--- Saved: the projections' inputs; z, x, B, C and dt; y. The convolution and the states are computed again inside the
+-- Saved: the projections' inputs; z, x, B, C and dt; y. The convolution and the states are recomputed inside the
 -- scan's backward kernel (the paper's mamba_split_conv1d_scan_combined).
 local block = require "tperf.describe.block"
 local fitting = require "tperf.describe.strategy.fitting"
@@ -31,7 +31,7 @@ local function convolution(m, p, cut)
   }
 end
 
--- softplus(dt + bias), and A and D, one number each a head: exponential, sum, logarithm.
+-- softplus(dt + bias), with A and D one number per head: exponential, sum, logarithm.
 local function steps(p, cut)
   return op.elementwise {
     name = "dt", elements = 1.0 * p:inner_tokens() * cut.heads, parameters = 3 * cut.heads, dtype = p.dtype,
@@ -39,7 +39,7 @@ local function steps(p, cut)
   }
 end
 
--- y silu(z), then the norm, in one kernel: z is read and kept, y passes with the norm.
+-- y silu(z), then the norm, in one kernel: z is read and kept; the norm's op counts y.
 local function gated_norm(m, p, cut)
   local tokens = p:inner_tokens()
   local rms = m.norm == "rmsnorm"
@@ -75,7 +75,7 @@ local function inside(m, p)
   return ops
 end
 
---- The Mamba block, the first of the layer's n sublayers.
+--- The Mamba block, first of the layer's n sublayers.
 function mamba.block(n)
   return block("mamba", function(m, p) return parts.sublayer(m, p, 1, n, inside(m, p)) end)
 end

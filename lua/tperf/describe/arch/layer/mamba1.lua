@@ -1,8 +1,9 @@
 --- Mamba-1 (arXiv 2312.00752, section 3.4): one projection to x and z; a short convolution over x; from x the steps
--- (through a narrow rank), B and C; the selective scan, a kernel of its own on the vector units; its output times
--- silu(z); the output projection. Features are cut by tp. Steps, B and C come of all features: they are summed over tp.
+-- (through a narrow rank), B and C; the selective scan, a separate kernel on the vector units; its output times
+-- silu(z); the output projection. Features are sharded by tp. Steps, B and C depend on all features: they are summed
+-- over tp.
 --
--- Saved: the projections' inputs; x and z; steps, B and C. The scan's states are computed again in its backward kernel
+-- Saved: the projections' inputs; x and z; steps, B and C. The scan's states are recomputed in its backward kernel
 -- (section 3.3.2).
 local block = require "tperf.describe.block"
 local fitting = require "tperf.describe.strategy.fitting"
@@ -13,8 +14,8 @@ local mamba1 = {}
 
 local BYTES <const>, STATE_BYTES <const> = 2, 4
 
--- FLOPs for each number of a state and each token: the step times A and its exponential, the state's decay, B times x
--- times the step, their sum, and the product with C: what the authors count.
+-- FLOPs per state element and token, counted as the authors do: the step times A and its exponential, the state's
+-- decay, B times x times the step, their sum, and the product with C.
 local SCAN_FLOPS <const> = 9
 
 local function inner_of(m, p)
@@ -31,7 +32,7 @@ local function convolution(m, p, inner)
   }
 end
 
--- Steps' rank, B and C, whole on every GPU; Jamba has a norm of each.
+-- The steps' rank, B and C, complete on every GPU; Jamba normalises each.
 local function selection(m, p, inner)
   local s, tokens = m.mamba1, p:inner_tokens()
   local width = s.rank + 2 * s.state
@@ -48,7 +49,7 @@ local function selection(m, p, inner)
   return ops
 end
 
--- x, steps, B, C and z are read, the gated output is written; one token passes through a state that is kept.
+-- Reads x, steps, B, C and z and writes the gated output; in decode, one token reads and writes the kept state.
 local function scan(m, p, inner)
   local s, tokens = m.mamba1, 1.0 * p:inner_tokens()
   local bytes = BYTES * tokens * (4 * inner + 2 * s.state)
@@ -74,13 +75,13 @@ local function inside(m, p)
   return ops
 end
 
---- Bytes that one layer remembers of a sequence, on one GPU: the state in fp32, and the convolution's last inputs.
+--- Bytes that one layer keeps per sequence on one GPU: the state in fp32 and the convolution's last inputs.
 function mamba1.state_bytes(m, p)
   local s, inner = m.mamba1, inner_of(m, p)
   return 1.0 * STATE_BYTES * inner * s.state + 1.0 * BYTES * (s.conv - 1) * inner
 end
 
---- The block, the first of the layer's n sublayers.
+--- The Mamba block, first of the layer's n sublayers.
 function mamba1.block(n)
   return block("mamba", function(m, p) return parts.sublayer(m, p, 1, n, inside(m, p)) end)
 end

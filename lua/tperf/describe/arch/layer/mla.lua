@@ -1,12 +1,12 @@
 --- Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): queries, and keys with values, go through
--- a narrow latent with a norm; all heads share one rotary key. The projections into the latents are whole on every
--- GPU and work on the stream as it lies (as in Megatron-LM); those out of them are cut by heads.
--- In training and prefill keys and values are made for every head. In decode the cache holds latents, and the
--- projections out of them join the queries and the outputs (section 2.1.2, "absorbed"): their FLOPs are the same for
+-- a narrow latent with a norm; all heads share one rotary key. The projections into the latents are replicated on every
+-- GPU and work on the stream as it is sharded (as in Megatron-LM); those out of them are sharded by heads.
+-- Training and prefill expand keys and values for every head. In decode the cache holds latents, and the
+-- projections out of them are absorbed into queries and outputs (section 2.1.2): their FLOPs are the same for
 -- one token, and attention is multi-query over keys of kv_rank + rope_dim, of which kv_rank are the values.
 --
--- With an indexer (`sparse`: DeepSeek-V3.2, arXiv 2512.02556, section 2.1) attention is of the latter kind in training
--- and prefill, too, and each query sees the top_k tokens before it that the indexer scores highest.
+-- With an indexer (`sparse`: DeepSeek-V3.2, arXiv 2512.02556, section 2.1) training and prefill use the absorbed form,
+-- too, and each query sees the top_k preceding tokens that the indexer scores highest.
 --
 -- Saved: the inputs of all projections and norms; queries, keys and values of every head.
 local attention = require "tperf.describe.arch.layer.attention"
@@ -17,7 +17,7 @@ local parts = require "tperf.describe.arch.layer.parts"
 
 local mla = {}
 
--- The projections out of the latents with their norms and the rotation: what Megatron-Core recomputes together.
+-- The projections out of the latents with their norms and the rotation: Megatron-Core's module mla_up_proj.
 local function up(ops) return parts.module("mla_up_proj", ops) end
 
 local function queries(m, p, made, ops)
@@ -38,13 +38,13 @@ local function keys_and_values(m, p, made, ops)
   local a = m.mla
   ops[#ops + 1] = p:replicated {
     name = "kv-down", n_in = m.hidden, n_out = a.kv_rank + a.rope_dim, bias = m.biases.qkv,
-    input_kept_elsewhere = true, -- by the product for the queries, the same stream
+    input_kept_elsewhere = true, -- by the product for the queries, from the same stream
   }:belong "qkv_linear"
   parts.append(ops, up {
     parts.norm(m, p, "kv-norm", a.kv_rank),
     p:column { name = "kv-up", n_in = a.kv_rank, local_out = made.heads * (a.nope_dim + a.v_dim) },
   })
-  if p.sequence_parallel then -- the shared rotary key is needed whole
+  if p.sequence_parallel then -- every GPU needs the whole shared rotary key
     parts.append(ops, up {
       op.collective {
         name = "k-rope", kind = "all_gather", axis = p.features, share = true,
@@ -73,7 +73,7 @@ local function inside(m, p)
   return ops
 end
 
---- The attention block, the first of the layer's n sublayers.
+--- The attention block, first of the layer's n sublayers.
 function mla.block(n)
   return block("attention", function(m, p) return parts.sublayer(m, p, 1, n, inside(m, p), "attn_norm") end)
 end

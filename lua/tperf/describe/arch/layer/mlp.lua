@@ -4,7 +4,7 @@ local parts = require "tperf.describe.arch.layer.parts"
 
 local mlp = {}
 
---- The MLP block, the i-th of the layer's n sublayers.
+--- The MLP block, i-th of the layer's n sublayers.
 function mlp.block(i, n)
   return block("mlp", function(m, p)
     return parts.sublayer(m, p, i, n, parts.module("mlp", parts.mlp(m, p, m.ffn)), "mlp_norm")

@@ -1,24 +1,23 @@
---- Mixture of experts (arXiv 2101.03961): a router sends each token to top_k of the experts, which the GPUs of one of
--- the strategy's axes share (p.spread: ep); an all-to-all over it takes the tokens there, another brings the results
--- back. Each expert is cut over a second (p.expert_features: etp) as a dense MLP is over tp. Both fold over tp, cp and
--- dp (arXiv 2504.14960). Shared experts (arXiv 2401.06066) meet
--- every token.
+--- Mixture of experts (arXiv 2101.03961): a router sends each token to top_k of the experts, which are spread over an
+-- axis of the strategy (p.spread: ep). One all-to-all over it takes the tokens there, another brings the results
+-- back. Each expert is sharded over a second axis (p.expert_features: etp), like a dense MLP over tp. Both axes fold
+-- over tp, cp and dp (arXiv 2504.14960). Shared experts (arXiv 2401.06066) process every token.
 --   load   every GPU works as hard as the busiest: imbalance times the mean; with a capacity factor, exactly its slots,
 --          filled or not (GShard, arXiv 2006.16668)
 --   reads  an expert's weights are read if it has any token: of E experts, each taken with k / E by each of n tokens,
 --          E (1 - (1 - k / E)^n) on average; fewer where some are more popular (tperf/describe/arch/popularity.lua)
 --
--- In training, unfused kernels stand between the products, as in Megatron-LM (moe_utils.py, token_dispatcher.py and
--- experts.py of its Core 0.14, the dispatcher alltoall, without moe_router_fusion) and torchtitan (models/moe):
---   choice   the router's scores, a number for each token and each expert: softmax or sigmoid in fp32, top-k, the
---            chosen ones scattered into a table and a map of bytes, the loss that balances the load
---   sort     rows come to a GPU sorted by who sent them, and its products want them sorted by expert: every row is
---            copied once more behind the all-to-all, and once more before the one back
---   bias     of the last product, times the row's weight, expert by expert
--- Inference has one fused kernel for them, whose time system.accelerator.routing has.
+-- In training, unfused kernels run between the products, as in Megatron-LM (moe_utils.py, token_dispatcher.py and
+-- experts.py of its Core 0.14, dispatcher alltoall, without moe_router_fusion) and torchtitan (models/moe):
+--   choice   the router's scores, one per token and expert: softmax or sigmoid in fp32, top-k, scattering the chosen
+--            ones into a table and a byte map, the load-balancing loss
+--   sort     rows arrive sorted by sender, but the products need them sorted by expert: every row is copied once more
+--            after the first all-to-all and once more before the second
+--   bias     the last product's bias times the row's weight, expert by expert
+-- Inference uses one fused kernel instead; its time is in system.accelerator.routing.
 --
--- Saved: the norm's output once, for router, dispatch and shared experts; the scores in fp32; what each expert gets;
--- the inputs of its activation and of its last product. The weights of the sum are applied before that product, so its
+-- Saved: the norm's output once, for router, dispatch and shared experts; the scores in fp32; the experts' input;
+-- the inputs of their activation and of their last product. The routing weights are applied before that product, so its
 -- output need not be kept (as Megatron-LM does since its Core 0.12).
 local block = require "tperf.describe.block"
 local dispatch = require "tperf.describe.arch.dispatch"
@@ -32,12 +31,12 @@ local moe = {}
 
 local BYTES = 2
 
--- How the experts lie on the GPUs of a share.
---   cut       GPUs that cut each expert
---   sharing   GPUs with the same tokens that share the experts out: where the stream is not cut by tokens, those of tp
---             beyond `cut`; each of them works for its own experts alone
---   gathered  replicas whose tokens come together, for experts that are cut over more GPUs than the stream is whole on
---   replicas  GPUs with other tokens that the experts are spread over
+-- The placement of the experts on the GPUs of a share.
+--   cut       GPUs that shard each expert
+--   sharing   GPUs with the same tokens that divide the experts among them (if the stream is not sharded by tokens:
+--             those of tp beyond `cut`); each works only for its own experts
+--   gathered  replicas whose tokens are gathered, for experts sharded over more GPUs than replicate the stream
+--   replicas  GPUs with different tokens that the experts are spread over
 local function spread(m, p)
   local tp, gpus = p[p.features] or 1, dispatch.gpus(p)
   local cut = p[p.expert_features] or tp
@@ -53,7 +52,7 @@ local function spread(m, p)
   return { cut = cut, sharing = sharing, gathered = math.max(cut // tp, 1), replicas = gpus // sharing }
 end
 
--- Rows for the experts of one GPU, after dispatch; and how many of these experts have any.
+-- Rows for the experts of one GPU after dispatch, and the number of these experts that have any.
 local function load(m, p, lie)
   local e, mine = m.experts, 1.0 * p:outer_tokens() * lie.gathered
   local rows = math.ceil(mine * e.top_k * (e.capacity_factor or e.imbalance) / lie.sharing)
@@ -61,9 +60,9 @@ local function load(m, p, lie)
   return rows, popularity.touched(e.count, e.top_k, e.skew, tokens) / dispatch.gpus(p)
 end
 
--- Rows of all GPUs that cut an expert come together before its first product, whose input they stay: Megatron-Core's
--- dispatcher gathers them, and its grouped products communicate nothing (moe/token_dispatcher.py, dispatch_postprocess;
--- explicit_expert_comm of its extensions/transformer_engine.py). Where each GPU has the whole stream it has all rows.
+-- Gathers, before an expert's first product, the rows of all GPUs that shard the expert: Megatron-Core's dispatcher
+-- does this, and its grouped products do not communicate (moe/token_dispatcher.py, dispatch_postprocess;
+-- explicit_expert_comm in extensions/transformer_engine.py). A GPU that holds the whole stream already has all rows.
 local function gather_rows(m, p, rows, lie)
   if not p.sequence_parallel or lie.cut == 1 then return {} end
   return {
@@ -74,7 +73,8 @@ local function gather_rows(m, p, rows, lie)
   }
 end
 
--- Tokens of several replicas, for experts that are cut over all their GPUs; back go sums.
+-- Gathers the tokens of several replicas for experts sharded over all their GPUs; reduce-scatters the sums on the way
+-- back.
 local function meet(m, p, lie, name, kind)
   if lie.gathered == 1 then return {} end
   return {
@@ -85,9 +85,10 @@ local function meet(m, p, lie, name, kind)
   }
 end
 
--- Of a score, forward: read and written by the softmax, read by the top-k, written as the chosen ones' table (fp32) and
--- map (a byte), both read to add up each expert's load. Backward: the gradients of the table and of the load read, with
--- the scores, and that of the logits written. The router's own op has one of these in fp32 either way.
+-- Bytes per score, forward: the softmax reads and writes it, the top-k reads it, the chosen ones are written as a table
+-- (fp32) and a map (a byte), and both are read to add up each expert's load. Backward: the gradients of table and load
+-- are read with the scores, and that of the logits is written. The router's own op counts one fp32 transfer in each
+-- pass.
 local CHOICE_BYTES <const> = { forward = 4 + 4 + 4 + (4 + 1) + (4 + 1) - 4, backward = 3 * 4 + 4 - 4 }
 
 local function choice(m, p)
@@ -100,10 +101,10 @@ local function choice(m, p)
   }
 end
 
--- Of a number of the last product's output, forward: the bias times the weight written in fp32; that and the output
--- read, the sum written; the experts' sums read and written as one; those read, written in 16 bits. Backward: the
--- gradient read, written in fp32; that read, written in 16 bits for each expert, those read and written as one; the
--- gradient read, its product with the weight written and read, and the same with the bias.
+-- Bytes per number of the last product's output, forward: bias times weight is written in fp32; it and the output are
+-- read and the sum written; the experts' sums are read and written as one tensor; that is read and written in 16 bits.
+-- Backward: the gradient is read and written in fp32; that is read and written in 16 bits per expert; those are read
+-- and written as one; the gradient is read, its product with the weight written and read, and the same with the bias.
 local BIAS_BYTES <const> = { forward = 4 + (4 + 2 + 4) + (4 + 4) + (4 + 2), backward = (2 + 4) + (4 + 2) + (2 + 2)
   + 2 * (4 + 4 + 4) }
 
@@ -113,20 +114,20 @@ local function bias(m, p, rows)
     op.elementwise {
       name = "bias", elements = 1.0 * p:inner_tokens(rows) * m.hidden, dtype = p.dtype, forward_flops = 2,
       backward_flops = 3, forward_bytes = BIAS_BYTES.forward, backward_bytes = BIAS_BYTES.backward, saved_bytes = 0,
-      repeated_bytes = BIAS_BYTES.forward - (2 + 4 + 4), -- output, experts' sums, those as one: held at once
+      repeated_bytes = BIAS_BYTES.forward - (2 + 4 + 4), -- output, experts' sums and the joined tensor are held at once
     },
   }
 end
 
--- Bytes of a number on its way to experts: of tokens, and in the backward pass of their results' gradients. What comes
--- back is added up, in 16 bits (DeepSeek-V3, arXiv 2412.19437, section 3.3.3).
+-- Bytes per number sent to experts: tokens and, in the backward pass, gradients of their results. The other direction
+-- adds up in 16 bits (DeepSeek-V3, arXiv 2412.19437, section 3.3.3).
 local function sent_element(p)
   local precision = p.precision
   return precision and precision.dispatch == "fp8" and precision.eight or BYTES
 end
 
--- Copies every row to its places (or back, adding up), and exchanges them, as tperf/describe/arch/dispatch.lua has it.
--- routed: pairs of a token and an expert that are sorted; nil on the way back.
+-- Copies every row to its places (or back, adding up) and exchanges the rows by the share's dispatcher
+-- (tperf/describe/arch/dispatch.lua). routed: pairs of a token and an expert to sort; nil on the way back.
 local function exchange(m, p, name, rows, lie, routed)
   local function way(there) return dispatch.way(m, p, there, rows, lie, there and sent_element(p) or BYTES) end
   local function pass(w)
@@ -152,7 +153,7 @@ local function shared(m, p, ops)
   end
 end
 
--- The same share of the work, with the features of its products cut over the experts' own axis.
+-- The same share with its products sharded over the experts' own axis.
 local function of_experts(p)
   return p[p.expert_features] and setmetatable({ features = p.expert_features }, { __index = p }) or p
 end
@@ -162,8 +163,8 @@ local function narrowed(m)
   return m.experts.latent and setmetatable({ hidden = m.experts.latent }, { __index = m }) or m
 end
 
--- Where every GPU has the whole stream, partial sums are all-reduced once, after they have come back: by the shared
--- experts' last product, or on their own.
+-- If every GPU holds the whole stream, partial sums are all-reduced once, after the combine: by the shared experts'
+-- last product or by a separate collective.
 local function inside(m, p)
   local e, summed_later, lie = m.experts, not p.sequence_parallel, spread(m, p)
   local rows, active = load(m, p, lie)
@@ -196,7 +197,7 @@ local function inside(m, p)
   return ops
 end
 
---- The block of experts, the i-th of the layer's n sublayers.
+--- The block of experts, i-th of the layer's n sublayers.
 function moe.block(i, n)
   return block("moe", function(m, p)
     return parts.sublayer(m, p, i, n, parts.module("moe", inside(m, p)), "mlp_norm")

@@ -1,13 +1,13 @@
 --- Multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2): after the last layer, m.mtp modules in a row,
--- each a projection of the joined state and embedding, one more layer like the last, a norm and a loss of its
--- own. Tables are the model's: the embedding is copied from the first stage, the head is the one before it.
+-- each with a projection of the joined state and embedding, another layer like the last, a norm and a loss. The tables
+-- are shared with the model: the embedding is copied from the first stage, the head is the one before the modules.
 local block = require "tperf.describe.block"
 local ends = require "tperf.describe.arch.ends"
 local parts = require "tperf.describe.arch.layer.parts"
 
 local mtp = {}
 
--- The same share, of a layer of the group.
+-- The same share for a layer of the group.
 local function share_of(p, group)
   return setmetatable({ group = group }, { __index = p })
 end
@@ -33,16 +33,16 @@ end
 function mtp.block(module)
   local all = block("mtp", function(m, p)
     local ops = {}
-    for _ = 1, p.mode == "train" and m.mtp or 0 do -- in inference they are left out
+    for _ = 1, p.mode == "train" and m.mtp or 0 do -- inference leaves them out
       parts.append(ops, module_of(m, p, module))
     end
     return ops
   end)
-  all.has_layers = true -- whose products run in the layers' precision
+  all.has_layers = true -- its products run in the layers' precision
   return all
 end
 
---- One module, as a layer of its own.
+--- One module as a separate layer.
 function mtp.single(module)
   return block("mtp", function(m, p) return module_of(m, p, module) end)
 end

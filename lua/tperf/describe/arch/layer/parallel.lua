@@ -1,6 +1,6 @@
 --- Attention and MLP side by side (PaLM, arXiv 2204.02311, section 2; Falcon; ViT-22B): both read the stream, and one
--- sum takes both their outputs, so a layer gathers the stream once and reduces once. With two norms (Falcon's new
--- decoder) each has its own and gathers what it made. Further norms stand after the sum. "join" adds attention's
+-- sum adds both outputs, so a layer gathers the stream once and reduces once. With two norms (Falcon's new
+-- decoder) each branch gathers its own norm's output. Further norms follow the sum. "join" adds attention's
 -- partial sums to the MLP's before they are reduced.
 local attention = require "tperf.describe.arch.layer.attention"
 local block = require "tperf.describe.block"

@@ -1,4 +1,4 @@
---- What several blocks are made of: norms, residual sums, an MLP's products.
+--- Shared parts of blocks: norms, residual sums, an MLP's products.
 local op = require "tperf.describe.op"
 local recompute = require "tperf.describe.arch.recompute"
 
@@ -8,32 +8,32 @@ local BYTES <const> = 2
 
 local function has_shift(m) return m.norm == "layernorm" and m.biases.norm end
 
--- How the model's norm is computed and how many parameters it has over `width` features.
+-- The kind of norm and its number of parameters over `width` features.
 local function norm_fields(m, width)
   return { root_mean_square = m.norm == "rmsnorm", parameters = has_shift(m) and 2 * width or width }
 end
 
---- A norm of the residual stream. width: hidden; kept: another op keeps the same input.
+--- A norm of the residual stream. width: default hidden; kept: another op keeps the same input.
 function parts.norm(m, p, name, width, kept)
   local o = norm_fields(m, width or m.hidden)
   o.name, o.width, o.input_kept_elsewhere = name, width or m.hidden, kept
   return p:norm(o)
 end
 
---- Says of ops that they are part of a module that may be recomputed (recompute.lua).
+--- Marks ops as part of a module that may be recomputed (recompute.lua).
 function parts.module(name, ops)
   for _, one in ipairs(ops) do one:belong(name) end
   return ops
 end
 
---- A norm of every head's query or key: `rows` heads x tokens of this GPU. All GPUs share its few parameters.
+--- A norm per head of queries or keys: `rows` heads x tokens of this GPU. Its few parameters are replicated.
 function parts.head_norm(m, p, name, rows, width)
   local o = norm_fields(m, width)
   o.name, o.tokens, o.width, o.dtype, o.parameter_grad = name, rows, width, p.dtype, p.features
   return op.norm(o)
 end
 
---- A norm of this GPU's part of all heads' queries or keys at once; over: the axis that has the others.
+--- A norm over this GPU's shard of all heads' queries or keys; over: the axis that holds the other shards.
 function parts.wide_norm(m, p, name, rows, width, over)
   local o = norm_fields(m, width)
   o.name, o.tokens, o.width, o.dtype, o.statistics = name, rows, width, p.dtype, over
@@ -41,8 +41,8 @@ function parts.wide_norm(m, p, name, rows, width, over)
   return op.norm(o)
 end
 
---- The sum of the stream and a branch, after dropout of the branch in training. Engines for serving add it in the
---- kernel of the norm that follows.
+--- The sum of the stream and a branch, after dropout of the branch in training. Serving engines fuse it into the next
+--- norm's kernel.
 function parts.residual(m, p, name)
   local train = p.mode == "train"
   return op.residual {
@@ -50,15 +50,15 @@ function parts.residual(m, p, name)
   }
 end
 
--- How many of the layer's norms each of its `n` sublayers has: the first before it, the others after.
+-- The number of norms of sublayer i of n: the first of a sublayer's norms precedes it, the others follow.
 local function norms_of(p, i, n)
   local all = p.group.norms
   return all // n + (i <= all % n and 1 or 0)
 end
 
---- A sublayer: norm, what `inside` lays out, further norms, residual sum.
----@param i integer  which of the n sublayers of the layer
----@param name string?  the module that its first norm is, beside "layernorm"
+--- A sublayer: norm, the ops `inside`, further norms, residual sum.
+---@param i integer  index of the sublayer in the layer's n
+---@param name string?  module that its first norm belongs to, besides "layernorm"
 function parts.sublayer(m, p, i, n, inside, name)
   local ops, norms = {}, norms_of(p, i, n)
   if norms > 0 then ops[1] = parts.norm(m, p, "norm"):belong "layernorm" end
@@ -69,15 +69,15 @@ function parts.sublayer(m, p, i, n, inside, name)
   return ops
 end
 
--- Bytes of an activation's input that is kept in 8 bits; nil: in 16.
+-- Bytes per number of an activation's input kept in 8 bits; nil: 16 bits.
 local function kept_element(p)
   local precision = p.precision
   return precision and precision.activation == "fp8" and precision.eight or nil
 end
 
 --- An MLP of `width` between its products; o passes on to both (rows, experts, active) and to one of them
---- (input_kept_elsewhere, gathered: fc1; partial: fc2). name: put before the ops' names.
--- Saved: fc1's input; the activation's inputs (of a gated one both halves); fc2's input. Bias and activation run
+--- (input_kept_elsewhere, gathered: fc1; partial: fc2). name: a prefix for the ops' names.
+-- Saved: fc1's input; the activation's inputs (both halves of a gated one); fc2's input. Bias and activation run
 -- in one kernel, as do the halves of a gated activation (Megatron-LM's bias_gelu_fusion and bias_swiglu_fusion).
 function parts.mlp(m, p, width, o, name)
   o, name = o or {}, name or ""
@@ -92,7 +92,7 @@ function parts.mlp(m, p, width, o, name)
     name = name .. m.activation, kind = m.activation, gated = m.gated, dtype = p.dtype, elements = elements,
     kept_element = kept_element(p),
   }
-  if m.gated and p.fused_activation == false then -- the product with the other half keeps what the first kernel made
+  if m.gated and p.fused_activation == false then -- the product with the other half keeps the first kernel's output
     activation:hold(activation:counts().saved_bytes + BYTES * elements, 0)
   end
   return {
@@ -110,7 +110,7 @@ function parts.append(ops, more)
   return table.move(more, 1, #more, #ops + 1, ops)
 end
 
---- Attention's kernels between what the strategy exchanges before and after them.
+--- Attention's kernels, enclosed by the strategy's exchanges.
 function parts.exchanged(p, kernels, cut, shape)
   if not p.exchange then return kernels end
   local before, after = p:exchange(cut, shape)

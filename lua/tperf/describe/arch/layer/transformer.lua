@@ -1,4 +1,4 @@
---- The architecture that a model's description names: its layers as blocks, group by group, and both ends.
+--- The architecture that a model's description names: the blocks of its layers, group by group, and of both ends.
 local arrangement = require "tperf.describe.model.groups"
 local attention = require "tperf.describe.arch.layer.attention"
 local cross = require "tperf.describe.arch.layer.cross"
@@ -47,14 +47,14 @@ end
 
 transformer.first = { ends.embedding }
 
---- The groups of a module of multi-token prediction, with their blocks.
+--- The groups of one multi-token prediction module, with their blocks.
 function transformer.module(m, groups)
   local module = arrangement.module(m, groups)
   for _, group in ipairs(module) do group.blocks = group.blocks or blocks_of(m, group) end
   return module
 end
 
---- groups: the model's, with their blocks.
+--- The blocks after the last layer. groups: the model's, with their blocks.
 function transformer.last(m, groups)
   if m.mtp == 0 then return { ends.head } end
   return { ends.head, mtp.block(transformer.module(m, groups)) }

@@ -1,18 +1,18 @@
---- Encoders of text by their files: model_type -> function(reader) -> description.
+--- Text encoders from Hugging Face files: model_type -> function(reader) -> description.
 local check = require "tperf.base.check"
 local parts = require "tperf.describe.model.hf.parts"
 
 local types = {}
 
--- What the classes of transformers have after the layers. Each is named by a file's `architectures`.
+-- The ends of the transformers classes, by the class that a file's `architectures` names.
 local HEADS = {
   BertModel = { pooler = true, head = false },
   BertForMaskedLM = { transform = true },
   BertForPreTraining = { transform = true, pooler = true, pooler_classes = 2 },
 }
 
---- Norms after each sublayer and after the tables, tables of positions and of token types; the output table is the
--- input's, with a bias of its own.
+--- Norms after each sublayer and after the tables, position and token-type tables; the output table is the input's,
+-- with a bias.
 function types.bert(c)
   local kind = c:text("position_embedding_type", "absolute")
   if kind ~= "absolute" then
@@ -21,7 +21,7 @@ function types.bert(c)
   if c:flag("is_decoder", false) or c:flag("add_cross_attention", false) then
     c:fail("is_decoder", "= true is not modelled: describe it in tperf's own format (docs/architectures.md)")
   end
-  c:ignore "directionality|pooler_fc_size|pooler_num_attention_heads|pooler_num_fc_layers" -- nothing reads them
+  c:ignore "directionality|pooler_fc_size|pooler_num_attention_heads|pooler_num_fc_layers" -- read by no class
   c:ignore "pooler_size_per_head|pooler_type"
   local m = parts.gpt(c, "gelu")
   local class = (c:table "architectures" or {})[1] or "BertForPreTraining"

@@ -1,4 +1,4 @@
---- Gemma's models by their files: model_type -> function(reader) -> description.
+--- Gemma models from Hugging Face files: model_type -> function(reader) -> description.
 local parts = require "tperf.describe.model.hf.parts"
 
 local types = {}
@@ -15,7 +15,7 @@ function types.gemma2(c)
   return m
 end
 
--- Files leave out what the class has as defaults. Five layers of six see the last tokens only.
+-- Files omit fields that have the class's default. Five of six layers see only the last tokens.
 function types.gemma3_text(c)
   local act = activation(c, "gelu_pytorch_tanh", "hidden_activation|hidden_act")
   local m = {

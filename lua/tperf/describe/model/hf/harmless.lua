@@ -1,5 +1,5 @@
---- The fields of a Hugging Face config.json that change neither what a model's layers compute nor how much: names, what
--- only generation, initialisation or training's loss reads, constants of formulas, and how stored weights are packed.
+--- The fields of a Hugging Face config.json that do not affect a model's computation or its cost: names, fields read
+-- only by generation, initialisation or the training loss, constants of formulas, and the packing of stored weights.
 -- Names are those of the transformers configuration classes.
 local harmless = {}
 
@@ -7,7 +7,7 @@ local function add(names)
   for name in names:gmatch "%S+" do harmless[name] = true end
 end
 
--- Who made the file, how its code runs, and how its stored weights are packed.
+-- Origin of the file, execution of its code, and packing of its stored weights.
 add [[architectures model_type auto_map transformers_version torch_dtype dtype torchscript tokenizer_class prefix
   finetuning_task problem_type task_specific_params attn_implementation use_flash_attn use_flash_attention_2
   use_cache cache_implementation gradient_checkpointing quantization_config quantization compression_config
@@ -28,7 +28,7 @@ add [[initializer_range initializer_factor init_std rescale_prenorm_residual dro
   aux_loss_alpha seq_aux router_aux_loss_coef router_z_loss_coef router_jitter_noise input_jitter_noise
   output_router_logits]]
 
--- Constants of formulas that cost the same whatever they are, and choices among scores that are computed anyway.
+-- Constants of formulas that do not affect cost, and selection among scores that are computed anyway.
 add [[scale_attn_weights scale_attn_by_inverse_layer_idx attn_scale floor_scale attn_temperature_tuning
   query_pre_attn_scalar attn_logit_softcapping final_logit_softcapping swiglu_limit swiglu_alpha norm_epsilon
   partial_rotary_factor original_max_position_embeddings initial_context_length offset_alibi
@@ -41,7 +41,7 @@ local FAMILIES = {
   "^rotary_", "^summary_", "^time_step_",
 }
 
---- Whether a field changes nothing.
+--- Whether a field has no effect on the model's computation.
 ---@param name string
 ---@return boolean
 return function(name)

@@ -1,11 +1,11 @@
---- Models of images by their files: model_type, or the class of diffusers -> function(reader) -> description.
+--- Image models from Hugging Face files: model_type or diffusers class -> function(reader) -> description.
 local parts = require "tperf.describe.model.hf.parts"
 
 local types = {}
 
 local keys, activation = parts.keys, parts.activation
 
--- An encoder of images: a class token, learned positions, and a head when the file has labels.
+-- An image encoder: a class token, learned positions, and a head if the file has labels.
 function types.vit(c)
   local labels, count = c:table "id2label", 0
   for _ in pairs(labels or {}) do count = count + 1 end
@@ -21,9 +21,9 @@ function types.vit(c)
   }
 end
 
--- The files of diffusers call the class by either name. Its positions are fixed, and stored as parameters are.
--- The checkpoint's time step and class go through two products once (arXiv 2212.09748); the library's copies of them in
--- every layer are left out, as in the published figure.
+-- Diffusers files use either class name. Its positions are fixed but stored like parameters. The checkpoint's time step
+-- and class go through two products once (arXiv 2212.09748); the library's copies of them in every layer are left out,
+-- as in the published figure.
 function types.DiTTransformer2DModel(c)
   local kind = c:text("norm_type", "ada_norm_zero")
   if kind ~= "ada_norm_zero" then

@@ -1,5 +1,5 @@
 --- A Hugging Face config.json as a model: the text model's description in tperf's own names.
--- The architectures themselves are in hf_types.lua.
+-- The architectures are in hf/types.lua.
 local check = require "tperf.base.check"
 local config = require "tperf.input.config"
 local harmless = require "tperf.describe.model.hf.harmless"
@@ -9,13 +9,13 @@ local nearest = require "tperf.base.nearest"
 
 local hf = {}
 
---- The architectures that are known, sorted.
+--- The known architectures, sorted.
 ---@return string[]
 function hf.known()
   return check.names(types)
 end
 
---- Does a parsed file look like a Hugging Face configuration?
+--- Whether a parsed file looks like a Hugging Face configuration.
 ---@param fields any
 ---@return boolean
 function hf.recognise(fields)
@@ -30,15 +30,14 @@ local function unknown(c, model_type)
     check.show(model_type), check.suggest(model_type, names), table.concat(names, ", "))
 end
 
--- What the file says its architecture is: model_type; the class of diffusers; the state-spaces repositories' files say
--- neither.
+-- The file's architecture: model_type, else the diffusers class; files of the state-spaces repositories name neither.
 local function type_of(c)
   local said = c:text("model_type", false) or c:text("_class_name", false)
   if said then return said end
   return c:has "ssm_cfg" and "mamba_ssm" or c:text "model_type"
 end
 
--- Layers that all attend to everything are the usual ones, and so is a mask that hides the future.
+-- Whether a value is the default: full attention in all layers, or a causal mask.
 local function is_usual(key, value)
   if key == "is_causal" or key == "causal" then return value == true end
   if key ~= "layer_types" or type(value) ~= "table" then return false end
@@ -48,7 +47,7 @@ local function is_usual(key, value)
   return true
 end
 
--- Refuses fields that were not read and may change what the model computes.
+-- Raises for fields that were not read and may change the model's computation.
 local function refuse_unread(c, model_type)
   local unread, understood = c:unread()
   local fields, left = c.fields, {}
@@ -66,7 +65,7 @@ local function refuse_unread(c, model_type)
     check.show(model_type), check.suggest(first, understood), others)
 end
 
--- The checkpoint's own name, else the file's folder (…/Mixtral-8x7B/config.json), else the file's.
+-- The checkpoint's own name, else the file's folder (…/Mixtral-8x7B/config.json), else the file's name.
 local function name_of(c, path)
   local own = c:text("_name_or_path", false)
   local last = own and own:match "([^/]+)/*$"
@@ -77,16 +76,16 @@ local function name_of(c, path)
   return folder and folder ~= "" and folder or "config"
 end
 
---- The description of a configuration's text model, for tperf.model to check and complete. The files say how long a
--- context may be, not how long training's sequences were: seq is the former.
+--- The description of a configuration's text model, for tperf.model to check and complete. Files give the longest
+-- context, not the length of training sequences; seq is set to the former.
 ---@param fields table the parsed config.json
----@param path string where it came from, for messages and the name
+---@param path string the file's path, for messages and the name
 ---@param positions table? as tperf.core.yaml returns them, for messages
 ---@return table description
 function hf.describe(fields, path, positions)
   if type(fields) ~= "table" then check.fail("%s: a map of configuration keys is needed", path) end
   local c = config.new(fields, path, positions)
-  c = c:nested "text_config" or c -- where vision-language files keep their text model
+  c = c:nested "text_config" or c -- the text model of a vision-language file
   local model_type = type_of(c)
   local describe = types[model_type]
   if not describe then unknown(c, model_type) end

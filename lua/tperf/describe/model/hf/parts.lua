@@ -1,4 +1,4 @@
---- What Hugging Face architectures have in common: spellings of keys, and the parts their descriptions are made of.
+--- Shared by Hugging Face architectures: spellings of keys and common parts of descriptions.
 local check = require "tperf.base.check"
 
 local parts = {}
@@ -21,7 +21,7 @@ local activations = {
 
 local known_activations = check.names(activations)
 
---- The MLP's activation in our names.
+--- The MLP's activation in tperf's names.
 function parts.activation(c, default, names)
   names = names or "hidden_act|activation_function|hidden_activation"
   local name = c:text(names, default)
@@ -29,7 +29,7 @@ function parts.activation(c, default, names)
     check.suggest(name, known_activations), table.concat(known_activations, ", "))
 end
 
---- Does the output use the input's table?
+--- Whether the output shares the input's table.
 function parts.tied(c, default)
   local here = c:flag("tie_word_embeddings")
   if here == nil and c.outer then here = c.outer:flag("tie_word_embeddings") end
@@ -37,12 +37,12 @@ function parts.tied(c, default)
   return here
 end
 
---- As many as a description may have, so that patterns over the layers stay short.
+--- The number of layers, at most what a description allows, so that patterns over the layers stay short.
 function parts.layers(c)
   return c:count(keys.layers, nil, 1, 1 << 16)
 end
 
---- What all decoders share.
+--- Fields common to all decoders.
 function parts.decoder(c)
   return {
     layers = parts.layers(c), hidden = c:count(keys.hidden), heads = c:count(keys.heads),
@@ -50,7 +50,7 @@ function parts.decoder(c)
   }
 end
 
---- Plain transformers of GPT's kind: LayerNorm, biases, no gate, tied tables, learned positions.
+--- Plain transformers like GPT: LayerNorm, biases, no gate, tied tables, learned positions.
 function parts.gpt(c, act)
   local m = parts.decoder(c)
   m.norm, m.biases, m.gated, m.tied_embeddings = "layernorm", true, false, parts.tied(c, true)
@@ -60,11 +60,11 @@ function parts.gpt(c, act)
 end
 
 --- Llama and its descendants: RMSNorm, rotary positions, gated MLP, no biases, untied tables.
----@param ffn false?  the width of a dense MLP may be absent
+---@param ffn false?  false: the width of a dense MLP is optional
 function parts.llama(c, ffn)
   local m = parts.decoder(c)
   m.kv_heads = c:count(keys.kv_heads, m.heads)
-  m.head_dim = c:count("head_dim", false) -- never derived when the file gives it
+  m.head_dim = c:count("head_dim", false) -- never derived if the file gives it
   m.ffn = c:count(keys.ffn, ffn)
   m.seq = c:count(keys.seq)
   m.norm, m.positions, m.gated, m.tied_embeddings = "rmsnorm", "rotary", true, parts.tied(c, false)
@@ -74,7 +74,7 @@ function parts.llama(c, ffn)
   return m
 end
 
---- The windowed layers as a pattern of w and f: layer_types when the file has them, else default(i), i from 0.
+--- Sets the windowed layers as a pattern of w and f: from layer_types if present, else from default(i), i from 0.
 function parts.window(c, m, size_key, default)
   local size, listed, letters = c:count(size_key, false), c:table "layer_types", {}
   if not size then
@@ -102,7 +102,7 @@ function parts.window(c, m, size_key, default)
   if pattern:find("w", 1, true) then m.window = { size = size, pattern = pattern } end
 end
 
---- Routed experts of that width.
+--- Routed experts of width ffn.
 function parts.experts(c, names, ffn)
   return { count = c:count(names), top_k = c:count "num_experts_per_tok|experts_per_token", ffn = ffn }
 end

@@ -1,4 +1,4 @@
---- Recurrent models and hybrids by their files: model_type -> function(reader) -> description.
+--- Recurrent models and hybrids from Hugging Face files: model_type -> function(reader) -> description.
 local check = require "tperf.base.check"
 local parts = require "tperf.describe.model.hf.parts"
 
@@ -6,7 +6,7 @@ local types = {}
 
 local keys, activation, tied, llama, experts = parts.keys, parts.activation, parts.tied, parts.llama, parts.experts
 
--- A recurrent model has no limit of context; 2048 is what the published ones were trained at (arXiv 2405.21060).
+-- A recurrent model has no context limit; the published ones were trained at 2048 (arXiv 2405.21060).
 function types.mamba2(c)
   local hidden, expand = c:count(keys.hidden), c:count("expand", 2)
   c:ignore(keys.seq .. "|hidden_act")
@@ -25,7 +25,7 @@ function types.mamba2(c)
   }
 end
 
--- The letters as a text, or as a list of names (newer files).
+-- The layers' letters, from a text or from a list of names (newer files).
 local NAMES = {
   mamba = "M", linear_attention = "M", attention = "*", full_attention = "*", mlp = "-", moe = "E",
 }
@@ -42,10 +42,10 @@ local function pattern_of(c, text_key, list_key, default)
   return table.concat(letters)
 end
 
--- A hybrid: one mixer a layer, by hybrid_override_pattern; attention without positions, plain MLP of squared ReLU.
+-- A hybrid: one mixer per layer, by hybrid_override_pattern; attention without positions, plain MLP with squared ReLU.
 function types.nemotron_h(c)
   local m = llama(c)
-  c:ignore "mamba_hidden_act|expand" -- SiLU in all; heads and their size say the width
+  c:ignore "mamba_hidden_act|expand" -- SiLU in all; the width follows from the heads
   m.head_dim = c:count("attention_head_dim|head_dim", false)
   m.positions, m.gated = "none", false
   m.activation = activation(c, "relu2", "mlp_hidden_act")
@@ -65,14 +65,14 @@ function types.nemotron_h(c)
     m.experts.latent = c:count("moe_latent_size", false)
     m.experts.router_bias = true
   end
-  -- Without experts the keys are there all the same.
+  -- Files without experts have these keys, too.
   c:ignore "n_routed_experts|num_experts_per_tok|moe_intermediate_size|n_shared_experts|moe_latent_size"
   c:ignore "moe_shared_expert_intermediate_size|moe_shared_expert_overlap"
   return m
 end
 
--- Files of the state-spaces repositories, which name no model_type. The table is padded to a multiple; ssm_cfg says
--- which Mamba, and leaves out what its class has as defaults.
+-- Files of the state-spaces repositories, which have no model_type. The table is padded to a multiple; ssm_cfg gives
+-- the Mamba version and omits its class's defaults.
 function types.mamba_ssm(c)
   local hidden, layers = c:count "d_model", c:count("n_layer", nil, 1, 1 << 16)
   local ssm = c:nested "ssm_cfg" or c:fail("ssm_cfg", "must be a map")
@@ -114,7 +114,7 @@ function types.mamba_ssm(c)
   return m
 end
 
--- Mamba-1 as transformers has it.
+-- Mamba-1 as configured in transformers.
 function types.mamba(c)
   local hidden, expand = c:count(keys.hidden), c:count("expand", 2)
   c:ignore(keys.seq .. "|hidden_act|use_mambapy|d_inner|d_model|n_layer|ssm_cfg|rms_norm|fused_add_norm")
@@ -130,8 +130,8 @@ function types.mamba(c)
   }
 end
 
--- Layer i (from 0) is attention when i is attn_layer_offset past a multiple of attn_layer_period, Mamba-1 otherwise,
--- with norms of steps, B and C; whether it has experts follows by the same rule of its own.
+-- Layer i (from 0) is attention if i is attn_layer_offset past a multiple of attn_layer_period, else Mamba-1 with norms
+-- of steps, B and C; expert_layer_period and expert_layer_offset place the experts in the same way.
 function types.jamba(c)
   local m = llama(c)
   local expand, bias = c:count("mamba_expand", 2), c:flag("mamba_proj_bias", false)
@@ -160,7 +160,7 @@ function types.jamba(c)
   return m
 end
 
--- Which layers are attention: layer_types, else every full_attention_interval-th.
+-- The layers' letters: from layer_types, else every full_attention_interval-th is attention.
 local function mixers_of(c, layers)
   local listed, every = c:table "layer_types", c:count("full_attention_interval", 4)
   if not listed then return ("D"):rep(every - 1) .. "*" end
@@ -173,7 +173,7 @@ local function mixers_of(c, layers)
   return table.concat(letters)
 end
 
--- Gated delta nets and gated attention with norms of queries and keys.
+-- Gated delta nets and gated attention with query and key norms.
 local function gated_delta(c, ffn)
   local m = llama(c, ffn)
   c:ignore "mamba_ssm_dtype|mtp_use_dedicated_embeddings"

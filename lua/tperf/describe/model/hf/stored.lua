@@ -1,9 +1,9 @@
---- How a checkpoint stores its weights: config.json's quantization_config, as transformers, compressed-tensors (vLLM's
--- llm-compressor) and NVIDIA's ModelOpt write it. Weights of the embedding, the head and routers stay in 16 bits in all
--- of them. What is not known is kept by name alone, for who serves the model to refuse: training does not read it.
+--- The formats of a checkpoint's weights: config.json's quantization_config, as transformers, compressed-tensors
+-- (vLLM's llm-compressor) and NVIDIA's ModelOpt write it. Weights of the embedding, the head and routers stay in 16
+-- bits in all of them. An unknown method is kept only by name: serving refuses it, training does not read it.
 local hf_stored = {}
 
--- Modules that are left in 16 bits in any case, by parts of their names.
+-- Modules that stay in 16 bits in any case, by parts of their names.
 local LEFT <const> = { "lm_head", "head", "embed", "router", "gate", "norm", "vis", "img", "image", "audio",
   "multi_modal", "projector", "mtp", "eh_proj", "conv1d", "linear_attn" }
 local ATTENTION <const> = { "self_attn", "attention", "attn" }
@@ -15,7 +15,7 @@ local function finds(name, list)
   return false
 end
 
--- What modules that are not converted leave: whether attention is among them; nil and the first one that is not known.
+-- Whether the unconverted modules include attention; nil and the first unknown name if there is one.
 local function skipped(names)
   local attention = false
   for _, name in ipairs(names or {}) do
@@ -44,7 +44,7 @@ function METHODS.fp8(q)
   return is_block(q.weight_block_size) and "fp8-block" or nil
 end
 
--- transformers converts gpt-oss's experts alone.
+-- transformers converts only gpt-oss's experts.
 function METHODS.mxfp4() return "mxfp4", true end
 
 local function of_bits(q) return q.bits == 4 and "int4" or q.bits == 8 and "int8" or nil end
@@ -57,7 +57,7 @@ function METHODS.modelopt(q)
 end
 METHODS.modelopt_fp4 = METHODS.modelopt
 
--- Of one group of compressed-tensors: bits, type and what shares a scale.
+-- The format of one compressed-tensors group, from its bits, type and scale granularity.
 local function of_group(group)
   local w = type(group) == "table" and group.weights
   if type(w) ~= "table" then return nil end
@@ -82,15 +82,15 @@ METHODS["compressed-tensors"] = function(q)
   return format
 end
 
--- ModelOpt's files have the method by the producer's name alone.
+-- ModelOpt's files name the method only through the producer's name.
 local function method_of(q)
   if type(q.quant_method) == "string" then return q.quant_method end
   local producer = type(q.producer) == "table" and q.producer.name
   return producer == "modelopt" and "modelopt" or nil
 end
 
---- { method, layers, experts } of a parsed config's reader, formats by the names of tperf.describe.stored; without both
---- where the method is not known. nil: 16 bits.
+--- { method, layers, experts } from a parsed config: formats by the names of tperf.describe.stored; only method if it
+--- is not known. nil: 16 bits.
 ---@param c table  reader of tperf.input.config
 ---@return table?
 function hf_stored.of(c)

@@ -1,4 +1,4 @@
---- T5 and its kin by their files: model_type -> function(reader) -> description.
+--- T5 and its relatives from Hugging Face files: model_type -> function(reader) -> description.
 local check = require "tperf.base.check"
 local parts = require "tperf.describe.model.hf.parts"
 
@@ -7,7 +7,7 @@ local types = {}
 local CLASSES <const> = { T5ForConditionalGeneration = true, T5WithLMHeadModel = true,
   MT5ForConditionalGeneration = true }
 
-local MOST_LAYERS <const> = 1 << 15 -- of a stack
+local MOST_LAYERS <const> = 1 << 15 -- per stack
 
 local function check_class(c)
   local class = (c:table "architectures" or {})[1]
@@ -20,7 +20,8 @@ local function check_class(c)
   end
 end
 
--- "relu", or "gated-gelu" of version 1.1 on: the activation, and whether it has a gate. Newer files say it twice.
+-- "relu", or "gated-gelu" from version 1.1 on: the activation and whether it is gated. Newer files repeat it in two
+-- fields.
 local function set_mlp(c, m, default)
   c:ignore "is_gated_act"
   c:ignore "dense_act_fn"
@@ -34,12 +35,13 @@ local function set_mlp(c, m, default)
   end
 end
 
--- Two stacks with a norm of RMS before every sublayer and after each stack, no biases, heads that need not add up to
--- the width, and a table of relative positions each. n_positions bounds nothing: training's sequences were so long.
+-- Two stacks with an RMSNorm before every sublayer and after each stack, no biases, heads whose total width may differ
+-- from hidden, and one table of relative positions each. n_positions limits nothing: it is the training sequence
+-- length.
 local function t5(c, mlp, tied)
   check_class(c)
   c:ignore "relative_attention_max_distance" -- beyond it all positions share a row
-  c:ignore "output_past" -- of caches
+  c:ignore "output_past" -- for caches only
   local encoder = c:count("num_layers|num_hidden_layers", 6, 1, MOST_LAYERS)
   local decoder = c:count("num_decoder_layers", encoder, 1, MOST_LAYERS)
   local m = {

@@ -1,4 +1,4 @@
---- What each Hugging Face model_type says and leaves unsaid: model_type -> function(reader) -> description.
+--- Hugging Face model types and their defaults: model_type -> function(reader) -> description.
 -- Key names, defaults and rules are those of the transformers configuration classes of the same names.
 local check = require "tperf.base.check"
 local parts = require "tperf.describe.model.hf.parts"
@@ -37,7 +37,7 @@ function types.opt(c)
   return m
 end
 
--- ALiBi: no table, and no limit but the training's (2048 tokens, arXiv 2211.05100).
+-- ALiBi: no table, and no limit but the training length (2048 tokens, arXiv 2211.05100).
 function types.bloom(c)
   local m = gpt(c, "gelu")
   m.seq, m.unbounded, m.positions = c:count("seq_length", 2048), true, "alibi"
@@ -47,7 +47,7 @@ end
 
 local function falcon(c, new)
   local m = decoder(c)
-  c:ignore "multi_query|num_kv_heads|n_head_kv|num_ln_in_parallel_attn" -- files have them whichever way they go
+  c:ignore "multi_query|num_kv_heads|n_head_kv|num_ln_in_parallel_attn" -- files have them in either case
   m.ffn = c:count("ffn_hidden_size", 4 * m.hidden)
   m.seq = c:count(keys.seq, 2048)
   local parallel = c:flag("parallel_attn", true)
@@ -65,7 +65,7 @@ end
 
 function types.falcon(c) return falcon(c, c:flag("new_decoder_architecture", false)) end
 
--- The names these files had before transformers knew them: the 7B's and the 40B's.
+-- The names in these files (the 7B's, the 40B's) before transformers supported them.
 function types.RefinedWebModel(c) return falcon(c, false) end
 function types.RefinedWeb(c) return falcon(c, c:has "n_head_kv|num_kv_heads" ~= nil) end
 
@@ -90,7 +90,7 @@ function types.phi3(c)
   return m
 end
 
--- Qwen's window is off unless use_sliding_window says otherwise, and then spares the first layers.
+-- Qwen's window is off unless use_sliding_window is true, and then skips the first layers.
 local function qwen_window(c, m)
   c:ignore "sliding_window|max_window_layers"
   if not c:flag("use_sliding_window", false) then return end
@@ -113,7 +113,7 @@ function types.qwen3(c)
   return m
 end
 
--- Layer i (from 0) has experts when (i + 1) is a multiple of decoder_sparse_step and i is not in mlp_only_layers.
+-- Layer i (from 0) has experts if (i + 1) is a multiple of decoder_sparse_step and i is not in mlp_only_layers.
 local function qwen_experts(c, m)
   m.experts = experts(c, "num_experts|num_local_experts", c:count "moe_intermediate_size")
   m.experts.every = c:count("decoder_sparse_step", 1)
@@ -121,7 +121,7 @@ local function qwen_experts(c, m)
   for at, i in ipairs(c:table "mlp_only_layers" or {}) do
     local layer = math.type(i) == "integer" and i or -1
     if layer < 0 or layer >= m.layers then
-      c:fail("mlp_only_layers", "[%d] = %s is no layer from 0 to %d", at, check.show(i), m.layers - 1)
+      c:fail("mlp_only_layers", "[%d] = %s is not a layer from 0 to %d", at, check.show(i), m.layers - 1)
     end
     dense[at] = layer + 1
   end
@@ -143,13 +143,13 @@ function types.qwen3_moe(c)
   return m
 end
 
--- A token's experts are of some groups alone, where there are several.
+-- Limits a token's experts to a few groups, if there are several.
 local function limit_groups(c, e)
   local groups, chosen = c:count("n_group", false), c:count("topk_group", false)
   if groups and groups > 1 and chosen then e.groups, e.top_groups = groups, chosen end
 end
 
--- num_key_value_heads and head_dim mean nothing here: latent attention has its own widths.
+-- num_key_value_heads and head_dim are ignored: latent attention has its own widths.
 function types.deepseek_v2(c)
   local m = llama(c)
   c:ignore "qk_head_dim|num_experts_per_tok|moe_intermediate_size|n_shared_experts|first_k_dense_replace|moe_layer_freq"
@@ -164,7 +164,7 @@ function types.deepseek_v2(c)
   m.experts = experts(c, routed, c:count "moe_intermediate_size")
   m.experts.shared = c:count("n_shared_experts", 0, 0)
   limit_groups(c, m.experts)
-  -- Layer i (from 0) has experts when i >= first_k_dense_replace and i is a multiple of moe_layer_freq.
+  -- Layer i (from 0) has experts if i >= first_k_dense_replace and i is a multiple of moe_layer_freq.
   local first, every = c:count("first_k_dense_replace", 0, 0), c:count("moe_layer_freq", 1)
   if every == 1 then
     m.experts.dense_layers = first
@@ -177,7 +177,7 @@ function types.deepseek_v2(c)
   return m
 end
 
--- The bias that balances the experts' load is a stored parameter.
+-- The load-balancing bias is a stored parameter.
 function types.deepseek_v3(c)
   local m = types.deepseek_v2(c)
   if m.experts then m.experts.router_bias = true end
@@ -198,7 +198,7 @@ function types.gpt_oss(c)
   return m
 end
 
--- The list of layers with experts, from 0, says what interleave_moe_layer_step says.
+-- Raises unless the list of layers with experts, from 0, agrees with interleave_moe_layer_step.
 local function check_moe_layers(c, m)
   local listed = c:table "moe_layers"
   for at = 1, listed and m.layers // m.experts.every or 0 do
@@ -208,14 +208,14 @@ local function check_moe_layers(c, m)
   end
 end
 
--- Its text model only. Three layers of four see chunks of the context, the fourth all of it and without rotation.
+-- The text model only. Three of four layers see chunks of the context, the fourth all of it and without rotation.
 function types.llama4_text(c)
   local m = llama(c)
   m.experts = experts(c, "num_local_experts", m.ffn)
   m.experts.every = c:count("interleave_moe_layer_step", 1)
   m.experts.shared = 1
   m.ffn = c:count "intermediate_size_mlp"
-  c:ignore "use_qk_norm" -- without weights, a pass over what rotation reads anyway
+  c:ignore "use_qk_norm" -- no weights, and a pass over data that the rotation reads anyway
   check_moe_layers(c, m)
   local rotated, every = c:table "no_rope_layers", c:count("no_rope_layer_interval", 4)
   window(c, m, "attention_chunk_size", function(i)
@@ -226,7 +226,7 @@ function types.llama4_text(c)
   return m
 end
 
--- Rotation of half of each head changes nothing here; the bias that balances the experts' load is a stored parameter.
+-- Rotating half of each head changes nothing here; the load-balancing bias is a stored parameter.
 function types.glm4_moe(c)
   local m = llama(c)
   local bias = c:flag("attention_bias", false)
@@ -240,12 +240,12 @@ function types.glm4_moe(c)
   return m
 end
 
--- Its norms of queries and keys are over all heads at once. use_mtp = false: no modules; a module may be of several
--- layers, of which there is one.
+-- Its query and key norms are over all heads at once. use_mtp = false: no modules; a module with several layers is
+-- refused.
 function types.minimax_m2(c)
   local m = llama(c)
   c:ignore "mlp_intermediate_size|layernorm_full_attention_beta|layernorm_linear_attention_beta|layernorm_mlp_beta"
-  c:ignore "shared_moe_mode" -- of the model before it
+  c:ignore "shared_moe_mode" -- a leftover of the previous model
   m.qk_norm = c:flag("use_qk_norm", false) and (c:text("qk_norm_type", "per_layer") == "per_layer" and "whole" or true)
   m.experts = experts(c, "num_local_experts|num_experts", m.ffn)
   m.experts.router_bias = c:flag("use_routing_bias", false)
@@ -256,14 +256,14 @@ function types.minimax_m2(c)
   end
   for i, kind in ipairs(c:table "attn_type_list" or {}) do
     if kind ~= 1 then
-      c:fail("attn_type_list", "[%d] = %s is no full attention (1): not modelled, see docs/architectures.md", i,
+      c:fail("attn_type_list", "[%d] = %s is not full attention (1): not modelled, see docs/architectures.md", i,
         check.show(kind))
     end
   end
   return m
 end
 
--- The name in MiniMax-M2's own files, which MiniMax-01's have, too.
+-- The name in MiniMax-M2's own files, shared with MiniMax-01's.
 function types.minimax(c)
   local class = (c:table "architectures" or {})[1]
   if class == "MiniMaxM2ForCausalLM" then return types.minimax_m2(c) end
@@ -271,7 +271,7 @@ function types.minimax(c)
     .. "docs/architectures.md", check.show(class))
 end
 
--- DeepSeek-V3 whose attention sees the tokens that an indexer chooses.
+-- DeepSeek-V3 whose attention sees the tokens that an indexer selects.
 function types.deepseek_v32(c)
   local m = types.deepseek_v3(c)
   m.sparse = {

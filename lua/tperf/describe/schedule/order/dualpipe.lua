@@ -1,21 +1,21 @@
---- DualPipe: micro-batches enter at both ends, every device holds two stages, forwards and backwards of opposite
--- directions overlap (DeepSeek-V3 report, arXiv 2412.19437; deepseek-ai/DualPipe). DualPipe-V is its half: both
--- directions are the two legs of a V.
+--- DualPipe: micro-batches enter at both ends, every device holds two stages, and forwards and backwards of opposite
+-- directions overlap (DeepSeek-V3 report, arXiv 2412.19437; deepseek-ai/DualPipe). DualPipe-V is half of it: its two
+-- directions are the legs of a V.
 
 local dualpipe = {}
 
 --- Fills a device's queue in DualPipe's eight steps.
----@param s table        the schedule being filled
+---@param s table        the schedule to fill
 ---@param d integer      the device
----@param leg table      { stage, first micro-batch } of the direction that enters near this device …
----@param other table    … and of the one that leaves near it
+---@param leg table      { stage, first micro-batch } of the direction that enters near this device
+---@param other table    the same of the direction that leaves near it
 ---@param inner integer  devices between this one and the middle, where the directions meet
 ---@param outer integer  devices from the end up to this one
 ---@param steady integer rounds of overlapped pairs
 function dualpipe.fill(s, d, leg, other, inner, outer, steady)
   local stage = { leg[1], other[1] }
   local forwards, backwards = { leg[2], other[2] }, { leg[2], other[2] }
-  local weights, first, last = {}, 1, 0 -- a FIFO of { stage, micro-batch } whose weight gradient is due
+  local weights, first, last = {}, 1, 0 -- FIFO of { stage, micro-batch } whose weight gradient is pending
 
   local function forward(i)
     s:forward(d, stage[i], forwards[i])
@@ -44,7 +44,7 @@ function dualpipe.fill(s, d, leg, other, inner, outer, steady)
   for _ = 1, outer do forward(1) forward(2) end
   for _ = 1, inner do backward(2, true) weight() forward(2) end
   for k = 1, steady do
-    if k == 1 and inner == 0 then -- where the directions meet there is nothing to overlap with yet
+    if k == 1 and inner == 0 then -- nothing to overlap with yet on the middle devices
       forward(1)
       backward(2)
     else

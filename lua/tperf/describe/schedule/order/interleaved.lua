@@ -2,7 +2,7 @@
 -- groups (Narayanan et al. 2021, arXiv 2104.04473).
 local interleaved = {}
 
---- Chunk (from 0) and micro-batch of the k-th forward of any device; backwards take the chunks backwards.
+--- Chunk (from 0) and micro-batch of the k-th forward of any device; backwards take the chunks in reverse.
 ---@return integer[], integer[]
 function interleaved.virtual_order(chunks, microbatches, group)
   local chunk, microbatch, k = {}, {}, 0
@@ -17,14 +17,14 @@ function interleaved.virtual_order(chunks, microbatches, group)
   return chunk, microbatch
 end
 
---- How many forwards the device runs ahead of its first backward.
+--- The number of forwards that a device runs before its first backward.
 function interleaved.ahead(s, device, group)
   local P, chunks = s.devices, s.stages // s.devices
   if P == 1 and s.rules.backward_before_forward then return 1 end
   return math.min(2 * (P - device) + (chunks - 1) * group, s.microbatches * chunks)
 end
 
---- What avoids deadlocks.
+--- The advice that avoids deadlocks.
 function interleaved.remedy(s)
   return ("micro-batches in multiples of %d and groups of %d avoid it"):format(s.devices, s.devices)
 end

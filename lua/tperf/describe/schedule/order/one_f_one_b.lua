@@ -1,4 +1,4 @@
---- 1F1B, PipeDream-Flush: as few forwards ahead as keep the last stage busy, then one forward, one backward
+--- 1F1B (PipeDream-Flush): just enough forwards ahead to keep the last stage busy, then one forward, one backward
 -- (Narayanan et al. 2021, arXiv 2006.09503).
 return {
   summary = "one forward, one backward",
@@ -21,8 +21,8 @@ return {
 
   closed_form = function(p)
     local P, M = p.devices, p.microbatches
-    -- One round trip in and out; then every group of P micro-batches waits for another round trip, because there are
-    -- just P in flight.
+    -- One round trip in and out; then every group of P micro-batches waits for another round trip, because only P are
+    -- in flight.
     local trips = P - 1 + (M - 1) - (M + P - 2) // P
     return { F = M + P - 1, B = M + P - 1, p2p = P == 1 and 0 or 2 * trips }
   end,

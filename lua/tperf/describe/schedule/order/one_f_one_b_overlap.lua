@@ -1,4 +1,4 @@
---- 1F1B with every steady forward overlapped with a backward, which takes twice the forwards ahead.
+--- 1F1B with every steady forward overlapped with a backward, which needs twice as many forwards ahead.
 return {
   summary = "1f1b with forward and backward overlapped",
   stages_per_device = 1,

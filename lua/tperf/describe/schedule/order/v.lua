@@ -1,5 +1,5 @@
 --- Zero bubble on a V, two stages per device: ZB-V (Qi et al., arXiv 2401.10241 v2), V-Half and V-Min (arXiv
--- 2405.15362), which src/schedule/zbv.c and v_block.c plan.
+-- 2405.15362), planned in src/schedule/zbv.c and v_block.c.
 local function definition(planner, summary)
   return { summary = summary, stages_per_device = 2, placement = "mirrored", planner = planner }
 end

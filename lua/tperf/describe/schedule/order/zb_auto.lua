@@ -1,7 +1,7 @@
 --- The memory-limited zero-bubble scheduler of Qi et al. 2024 (arXiv 2401.10241), planned in
--- src/schedule/zero_bubble.c. ZB-H1 and ZB-H2 are its memory limits of P and 2P micro-batches.
+-- src/schedule/zero_bubble.c. ZB-H1 and ZB-H2 limit memory to P and 2P micro-batches.
 
--- held: function(s), the micro-batches that the limit of a device allows where the caller gives none.
+-- held: function(s) -> the default memory limit of a device, in micro-batches.
 local function definition(summary, held)
   return {
     summary = summary, stages_per_device = 1, placement = "block", planner = "zero_bubble",
