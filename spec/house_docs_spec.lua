@@ -80,6 +80,21 @@ describe("docs/limits.md", function()
   end)
 end)
 
+describe("docs/machines.md", function()
+  it("lists every system under what its efficiencies rest on", function()
+    local kinds = {}
+    local section = program.slurp "docs/machines.md":match "\n## Which systems are calibrated\n(.-)\n## "
+    for kind, names in section:gmatch "%*%*([^*]+)%*%*([^*]*)" do kinds[kind] = names end
+    for _, line in ipairs(lines "tperf list systems --csv | tail -n +2") do
+      local name, curves = line:match "^([^,]+),.*,([^,]+)$"
+      local of = curves:match "^of (.*)"
+      local names = kinds[of and "of another system" or curves]
+      assert.truthy(names:find("`" .. name .. "`", 1, true), line)
+      if of then assert.truthy(names:find("(of " .. of .. ")", 1, true), line) end
+    end
+  end)
+end)
+
 describe("the project's habits", function()
   it("are at hand: templates, a forge's file that calls .ci/run, a changelog of this version", function()
     assert.truthy(program.slurp ".github/workflows/ci.yml":find("\n      - run: .ci/run\n", 1, true))
