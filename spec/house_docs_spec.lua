@@ -83,7 +83,8 @@ describe("docs/limits.md", function()
     local section, count = accuracy:match "\nPeak memory of a GPU.-\n\n(.-)\n\n", 0
     for _, row in ipairs(rows_of(page, "Memory")) do
       if tonumber(row[2]) then
-        local found = { section:match("| " .. row[1]:gsub("%p", "%%%0") .. " | (%d+) | ([%d.]+) | [%d.]+ | ([%d.]+) |") }
+        local label = row[1]:gsub("%p", "%%%0")
+        local found = { section:match("| " .. label .. " | (%d+) | ([%d.]+) | [%d.]+ | ([%d.]+) |") }
         assert.same(found, { row[2], row[3], row[4] }, row[1])
         count = count + 1
       end
@@ -98,7 +99,8 @@ describe("docs/limits.md", function()
     for _, row in ipairs(rows_of(page, "Serving")) do
       if tonumber(row[3]) then
         head = heads[row[1]:match "^%a*"] or head
-        local names, all = accuracy:match("\n### " .. head:gsub("%p", "%%%0") .. ".-\n(|  |[^\n]*)\n[^\n]*\n(| all [^\n]*)")
+        local section = accuracy:match("\n### " .. head:gsub("%p", "%%%0") .. "\n(.-)\n#")
+        local names, all = section:match "\n(|  |[^\n]*)\n[^\n]*\n(| all [^\n]*)"
         local columns = {}
         for name in names:gmatch "| ([^|]+) %f[|]" do columns[#columns + 1] = name end
         local at = 0
