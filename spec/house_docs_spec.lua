@@ -99,7 +99,7 @@ describe("docs/limits.md", function()
     for _, row in ipairs(rows_of(page, "Serving")) do
       if tonumber(row[3]) then
         head = heads[row[1]:match "^%a*"] or head
-        local section = accuracy:match("\n### " .. head:gsub("%p", "%%%0") .. "\n(.-)\n#")
+        local section = (accuracy .. "\n#"):match("\n### " .. head:gsub("%p", "%%%0") .. "\n(.-)\n#")
         local names, all = section:match "\n(|  |[^\n]*)\n[^\n]*\n(| all [^\n]*)"
         local columns = {}
         for name in names:gmatch "| ([^|]+) %f[|]" do columns[#columns + 1] = name end
