@@ -46,8 +46,8 @@ end
 
 -- Refits without groups of training runs, which they then predict: the tables that come first.
 local WAYS = {
-  { "stack", "An unknown stack, by the profile that the other stacks of its kind share, each with the same weight, and\n"
-    .. "the stack's own facts: how attention runs, and the dtype of its gradients" },
+  { "stack", "An unknown stack, by the profile that the other stacks of its kind share, each with the same weight,\n"
+    .. "and the stack's own facts: how attention runs, and the dtype of its gradients" },
   { "system", "An unknown GPU system, by the stack's profile fitted to its runs on other systems" },
   { "scale", "The larger half of a stack's numbers of GPUs, by a fit to the smaller half" },
   { "model", "An unknown family of models, by a fit to the stack's other families" },
@@ -56,8 +56,9 @@ local WAYS = {
 
 local function held_out(out, path)
   out[#out + 1] = "## Training runs held out\n"
-  out[#out + 1] = "Each group is predicted by a fit to the rest. The last column is the fraction of the group's runs inside the interval"
-  out[#out + 1] = "that this fit claims for nine tenths (`tperf validate FILE.csv --hold-out GROUP`).\n"
+  out[#out + 1] = "Each group is predicted by a fit to the rest. The last column is the fraction of the group's runs"
+  out[#out + 1] = "inside the interval that this fit claims for nine tenths"
+    .. " (`tperf validate FILE.csv --hold-out GROUP`).\n"
   for _, way in ipairs(WAYS) do
     local result = tperf.validate { file = path, hold_out = way[1] }
     out[#out + 1] = ("### %s\n\n%s.\n"):format(way[1]:gsub("^%l", string.upper), way[2])
