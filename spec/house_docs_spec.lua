@@ -78,6 +78,58 @@ describe("docs/limits.md", function()
     end
     assert.equal(5, count)
   end)
+
+  it("has the figures of docs/accuracy.md for memory", function()
+    local section, count = accuracy:match "\nPeak memory of a GPU.-\n\n(.-)\n\n", 0
+    for _, row in ipairs(rows_of(page, "Memory")) do
+      if tonumber(row[2]) then
+        local label = row[1]:gsub("%p", "%%%0")
+        local found = { section:match("| " .. label .. " | (%d+) | ([%d.]+) | [%d.]+ | ([%d.]+) |") }
+        assert.same(found, { row[2], row[3], row[4] }, row[1])
+        count = count + 1
+      end
+    end
+    assert.is_true(count > 5)
+  end)
+
+  it("has the figures of docs/accuracy.md for serving", function()
+    local heads = { open = "Open loops: each stage of a run: measured", closed = "Closed loops: closed_loop",
+      static = "Static batches, quality A: published_tables" }
+    local head, count = nil, 0
+    for _, row in ipairs(rows_of(page, "Serving")) do
+      if tonumber(row[3]) then
+        head = heads[row[1]:match "^%a*"] or head
+        local section = (accuracy .. "\n#"):match("\n### " .. head:gsub("%p", "%%%0") .. "\n(.-)\n#")
+        local names, all = section:match "\n(|  |[^\n]*)\n[^\n]*\n(| all [^\n]*)"
+        local columns = {}
+        for name in names:gmatch "| ([^|]+) %f[|]" do columns[#columns + 1] = name end
+        local at = 0
+        for cell in all:gmatch "| ([^|]+) %f[|]" do
+          at = at + 1
+          if columns[at - 1] == row[2]:gsub(", mean$", ""):gsub(",", "") then
+            assert.same({ cell:match "^([%d.]+), ([%d.]+)" }, { row[3], row[4] }, row[1] .. row[2])
+            count = count + 1
+          end
+        end
+      end
+    end
+    assert.equal(10, count)
+  end)
+end)
+
+describe("docs/machines.md", function()
+  it("lists every system under what its efficiencies rest on", function()
+    local kinds = {}
+    local section = program.slurp "docs/machines.md":match "\n## Which systems are calibrated\n(.-)\n## "
+    for kind, names in section:gmatch "%*%*([^*]+)%*%*([^*]*)" do kinds[kind] = names end
+    for _, line in ipairs(lines "tperf list systems --csv | tail -n +2") do
+      local name, curves = line:match "^([^,]+),.*,([^,]+)$"
+      local of = curves:match "^of (.*)"
+      local names = kinds[of and "of another system" or curves]
+      assert.truthy(names:find("`" .. name .. "`", 1, true), line)
+      if of then assert.truthy(names:find("(of " .. of .. ")", 1, true), line) end
+    end
+  end)
 end)
 
 describe("the project's habits", function()

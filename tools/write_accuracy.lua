@@ -46,18 +46,19 @@ end
 
 -- Refits without groups of training runs, which they then predict: the tables that come first.
 local WAYS = {
-  { "stack", "A stack never seen: by the profile that the other stacks of its kind share, each with the same weight; a "
-    .. "stack's own facts are how attention runs, and what gradients are kept in" },
-  { "system", "A GPU system never seen: by the stack's profile, fitted to its runs on other systems" },
-  { "scale", "A larger scale: fitted to the smaller half of the numbers of GPUs that occur" },
-  { "model", "A family of models never seen" },
+  { "stack", "An unknown stack, by the profile that the other stacks of its kind share, each with the same weight,\n"
+    .. "and the stack's own facts: how attention runs, and the dtype of its gradients" },
+  { "system", "An unknown GPU system, by the stack's profile fitted to its runs on other systems" },
+  { "scale", "The larger half of a stack's numbers of GPUs, by a fit to the smaller half" },
+  { "model", "An unknown family of models, by a fit to the stack's other families" },
   { "third", "Each third of a stack's runs, drawn at random, by a fit to the other two" },
 }
 
 local function held_out(out, path)
   out[#out + 1] = "## Training runs held out\n"
-  out[#out + 1] = "What a fit to the rest predicts of each group, and the part of the group's runs that lie inside the"
-  out[#out + 1] = "interval which that fit claims for nine tenths (`tperf validate FILE.csv --hold-out GROUP`).\n"
+  out[#out + 1] = "Each group is predicted by a fit to the rest. The last column is the fraction of the group's runs"
+  out[#out + 1] = "inside the interval that this fit claims for nine tenths"
+    .. " (`tperf validate FILE.csv --hold-out GROUP`).\n"
   local measured = require "tperf.measured"
   local rows, reader = measured.open(path)
   local cases = measured.predict(rows, reader, { hold_out = true }) -- once for all ways
