@@ -19,12 +19,12 @@ typedef struct tperf_varying {
 typedef struct tperf_decode {
     int n;
     double keys[TPERF_LENGTHS_MAX];
-    const tperf_workload *networks[TPERF_LENGTHS_MAX];
+    const tperf_workload *workloads[TPERF_LENGTHS_MAX];
     size_t n_varying;
     tperf_varying varying[];
 } tperf_decode;
 
-// Fills the decode, which has room for as many varying ops as a network has ops. The networks must
+// Fills the decode, which has room for as many varying ops as a workload has ops. The workloads must
 // be alike but for their counts.
 tperf_status tperf_decode_compare(tperf_decode *decode, tperf_error *error);
 

@@ -8,7 +8,7 @@
 
 // A run of equal layers.
 typedef struct tperf_run {
-    int kind; // section of the network
+    int kind; // section of the workload
     int64_t layers;
 } tperf_run;
 
@@ -63,7 +63,7 @@ typedef struct tperf_pipeline {
 
 // Spreads the layers over pp x virtual_stages chunks as evenly as they divide; where they do not, the
 // last chunk, the first, the last but one … have one layer fewer, as the ends also hold head and
-// embedding. Chunk c is on device c mod pp or, folded, on the way back up from pp on. has_ends: networks have sections `first` or `last`.
+// embedding. Chunk c is on device c mod pp or, folded, on the way back up from pp on. has_ends: workloads have sections `first` or `last`.
 // dealt, if the caller has set it, says how many each chunk has instead; chunks may be empty at the ends alone.
 // in_flight[pp]: of every device. The pipeline's other fields are the caller's.
 tperf_status tperf_pipeline_split(tperf_pipeline *pipeline, const tperf_heap *heap,
@@ -77,9 +77,9 @@ void tperf_pipeline_chunks(const tperf_pipeline *pipeline, const tperf_run *runs
 
 // The section whose exchange is the first that a stage waits for: its first layer's, or that of the end which is all it
 // has.
-static inline int tperf_leading_section(const tperf_stage *stage, const tperf_workload *network) {
+static inline int tperf_leading_section(const tperf_stage *stage, const tperf_workload *workload) {
     if (stage->leading != TPERF_NO_LAYER) return stage->leading;
-    return network->n_kinds + (stage->first ? 0 : 1);
+    return workload->n_kinds + (stage->first ? 0 : 1);
 }
 
 // Seconds of one micro-batch in a stage of a pipeline.
@@ -183,9 +183,9 @@ typedef struct tperf_iteration {
 // The memory of the fullest GPU, and of each of the pipeline's n_devices; costs give bytes only, their times
 // are not read.
 tperf_memory tperf_memory_of(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *network, const tperf_layer_cost *costs);
+                             const tperf_workload *workload, const tperf_layer_cost *costs);
 void tperf_memory_of_devices(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *network, const tperf_layer_cost *costs,
+                             const tperf_workload *workload, const tperf_layer_cost *costs,
                              tperf_memory *devices);
 
 // Seconds of the optimizer's step on the GPU that has most to update: it reads and writes the state of each parameter of
@@ -193,7 +193,7 @@ void tperf_memory_of_devices(const tperf_candidate *candidate, const tperf_job *
 // tperf_optimizer_bytes: what it reads and writes. Of the states that the host keeps, the GPU sends their gradients, the
 // host updates them at the speed of its memory, and sends the weights back: tperf_optimizer_host, one after the other.
 double tperf_optimizer_bytes(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *network, const tperf_layer_cost *costs);
+                             const tperf_workload *workload, const tperf_layer_cost *costs);
 typedef struct tperf_host_update {
     double bytes_out, bytes_in,
         bytes_updated;      // gradients, weights; read and written in the host's memory
@@ -201,19 +201,19 @@ typedef struct tperf_host_update {
 } tperf_host_update;
 // FLOPs of Newton-Schulz iterations on the GPU that has most of them, which works on its share of the matrices.
 double tperf_optimizer_flops(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *network, const tperf_layer_cost *costs);
+                             const tperf_workload *workload, const tperf_layer_cost *costs);
 // Seconds of them, at the part of the peak that kernels without a curve reach.
 double tperf_orthogonal_time(const tperf_job *job, double flops);
 tperf_host_update tperf_optimizer_host(const tperf_candidate *candidate, const tperf_job *job,
-                                       const tperf_workload *network,
+                                       const tperf_workload *workload,
                                        const tperf_layer_cost *costs);
 double tperf_optimizer_time(const tperf_candidate *candidate, const tperf_job *job,
-                            const tperf_workload *network, const tperf_layer_cost *costs);
+                            const tperf_workload *workload, const tperf_layer_cost *costs);
 
 // The time of a candidate, whole. Costs are those of every section, for the candidate's placement of the
-// network's axes.
+// workload's axes.
 tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf_job *job,
-                                   const tperf_workload *network, const tperf_layer_cost *costs);
+                                   const tperf_workload *workload, const tperf_layer_cost *costs);
 
 // Bytes that a chunk's forward pass leaves behind until its backward pass is done, and bytes that live while one of its
 // passes runs. What a device holds at all times is in tperf_memory's other parts.
@@ -221,7 +221,7 @@ typedef struct tperf_chunk_memory {
     double saved, forward, backward;
 } tperf_chunk_memory;
 tperf_chunk_memory tperf_chunk_memory_of(const tperf_candidate *candidate, const tperf_job *job,
-                                         const tperf_workload *network,
+                                         const tperf_workload *workload,
                                          const tperf_layer_cost *costs, const tperf_stage *chunk);
 
 // What a schedule is simulated with. A pass takes its kernels' time, what it waits for replicas in every micro-batch,
@@ -238,7 +238,7 @@ typedef struct tperf_device_waits {
 
 // passes[n]: of chunks that tperf_pipeline_chunks made; waits[pp]: of every device of the candidate's pipeline.
 void tperf_passes_of(const tperf_candidate *candidate, const tperf_job *job,
-                     const tperf_workload *network, const tperf_layer_cost *costs,
+                     const tperf_workload *workload, const tperf_layer_cost *costs,
                      const tperf_stage *chunks, int64_t n, tperf_chunk_passes *passes,
                      tperf_device_waits *waits);
 
@@ -247,7 +247,7 @@ void tperf_passes_of(const tperf_candidate *candidate, const tperf_job *job,
 // How many layers of a section a stage holds; of the two ends 0 or 1.
 double tperf_stage_layers(const tperf_stage *stage, int section, int n_kinds);
 
-tperf_stage_time tperf_stage_time_of(const tperf_stage *stage, const tperf_workload *network,
+tperf_stage_time tperf_stage_time_of(const tperf_stage *stage, const tperf_workload *workload,
                                      const tperf_layer_cost *costs, const tperf_job *job);
 
 // Seconds that the replicas of a layer take to gather its weights and to reduce its gradients.
@@ -268,7 +268,7 @@ enum { TPERF_REPLICA_COMMS_MAX = 2 * (2 + TPERF_AXES_MAX) };
 
 // What a layer of a section exchanges in a forward and a backward pass; how many collectives.
 int tperf_replica_comms_of(const tperf_candidate *candidate, const tperf_job *job,
-                           const tperf_workload *network, const tperf_layer_cost *costs,
+                           const tperf_workload *workload, const tperf_layer_cost *costs,
                            int section, tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX]);
 
 // What of the exchanges of a section, or of a stage, nothing hides: of the gathers before forward passes, of the
@@ -285,23 +285,23 @@ double tperf_window(const tperf_job *job, double overlap);
 
 // sections[n_kinds + 2]. optimizer: seconds of its step.
 void tperf_exposures_of(const tperf_candidate *candidate, const tperf_job *job,
-                        const tperf_workload *network, const tperf_layer_cost *costs,
+                        const tperf_workload *workload, const tperf_layer_cost *costs,
                         const tperf_exchange *exchanges, double optimizer,
                         tperf_exposure *sections);
-tperf_exposure tperf_stage_exposure(const tperf_stage *stage, const tperf_workload *network,
+tperf_exposure tperf_stage_exposure(const tperf_stage *stage, const tperf_workload *workload,
                                     const tperf_exposure *sections);
 
 // exchanges[n_kinds + 2]: every section's; they depend on the replicas' placement and on the ZeRO stage. Costs
 // give bytes only.
 void tperf_exchange_times(const tperf_candidate *candidate, const tperf_job *job,
-                          const tperf_workload *network, const tperf_layer_cost *costs,
+                          const tperf_workload *workload, const tperf_layer_cost *costs,
                           tperf_exchange *exchanges);
 
 // Seconds of one activation's way to a stage in the same fast domain, and in another.
 typedef struct tperf_hop {
     double fast, slow;
 } tperf_hop;
-tperf_hop tperf_hop_times(const tperf_job *job, const tperf_workload *network);
+tperf_hop tperf_hop_times(const tperf_job *job, const tperf_workload *workload);
 
 // The average over the links between stages; depends on the placement of the stages.
 double tperf_hop_time(const tperf_candidate *candidate, const tperf_job *job, tperf_hop hop);
@@ -309,7 +309,7 @@ double tperf_hop_time(const tperf_candidate *candidate, const tperf_job *job, tp
 // A lower bound of what a simulation of the candidate's schedule takes, whatever its stages are like: no less than what
 // the busiest device does and waits for, nor than the closed form if all chunks were as short as the shortest.
 double tperf_iteration_least(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *network, const tperf_layer_cost *costs,
+                             const tperf_workload *workload, const tperf_layer_cost *costs,
                              const tperf_exchange *exchanges, double hop, double optimizer);
 
 #endif

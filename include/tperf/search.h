@@ -1,7 +1,7 @@
 // search.h: all ways to run a model on a machine, and the best of them.
 //
 // A search answers several questions (a system and a number of GPUs each) about one model at once. The
-// caller lays out networks, one per shape; the search walks the rest of each space: pipelines,
+// caller lays out workloads, one per shape; the search walks the rest of each space: pipelines,
 // data-parallel sizes, ZeRO stages, panels, and placements (docs/model.md section 7). Every candidate
 // whose memory fits is evaluated unless a bound proves that it cannot be among the best; the counts are
 // exact either way. The order is total (throughput descending, memory ascending, candidate ascending),
@@ -55,15 +55,15 @@ typedef struct tperf_search_options {
     const atomic_int *stop; // not 0: leave the rest undone; may be NULL
 } tperf_search_options;
 
-// A network laid out for one shape.
+// A workload laid out for one shape.
 typedef struct tperf_shape {
     int strategy, variant; // see tperf_candidate
-    const tperf_workload *network;
+    const tperf_workload *workload;
     int64_t micro_batch;   // samples
     const int64_t *panels; // the numbers of SUMMA panels to try, at least one
     size_t n_panels;
     int64_t fast[TPERF_AXES_MAX]; // demanded placements of the grid's own axes; 0 for any
-    bool hopeless; // known not to fit: only counted; network may be a smaller micro-batch's
+    bool cannot_fit; // known not to fit: only counted; workload may be a smaller micro-batch's
 } tperf_shape;
 
 typedef struct tperf_answer {
@@ -84,8 +84,8 @@ void tperf_search_free(tperf_search *search); // NULL is fine
 
 // Whether no candidate of the shape, nor of a larger micro-batch with the same sizes, can fit for any
 // question: weights and half of the activations alone exceed the memory. Activations grow with the
-// micro-batch; rounding inside a layer cannot halve them. The caller may then add larger ones as hopeless.
-bool tperf_search_hopeless(const tperf_search *search, const tperf_shape *shape);
+// micro-batch; rounding inside a layer cannot halve them. The caller may then add larger ones as cannot_fit.
+bool tperf_search_cannot_fit(const tperf_search *search, const tperf_shape *shape);
 
 // Walks the spaces of these shapes for every question that they suit. TPERF_INTERRUPTED when stopped.
 tperf_status tperf_search_walk(tperf_search *search, const tperf_shape *shapes, size_t n_shapes,

@@ -104,12 +104,12 @@ typedef struct tperf_line {
     const double *x, *y;
 } tperf_line;
 
-typedef struct tperf_surface {
+typedef struct tperf_step_grid {
     int32_t nx, ny;          // 0: there is none
     const double *x, *y, *z; // z[nx][ny]
-} tperf_surface;
+} tperf_step_grid;
 
-// Seconds of a step of one engine, as prices of its model's network: of what sees all tokens alike, of the rows that
+// Seconds of a step of one engine, as prices of its model's workload: of what sees all tokens alike, of the rows that
 // are sampled, and of attention, which sees each request's own length. docs/serving.md has the rules.
 typedef struct tperf_step_table {
     const double
@@ -117,8 +117,8 @@ typedef struct tperf_step_table {
     int32_t n_graphs;
     tperf_line decode_tokens, prefill_tokens; // seconds by tokens, were all of one sort
     tperf_line rows;                          // of the final norm, the head, by rows
-    tperf_surface decode, decode_window;      // of attention, by decodes and mean keys
-    tperf_surface chunk,
+    tperf_step_grid decode, decode_window;    // of attention, by decodes and mean keys
+    tperf_step_grid chunk,
         chunk_among;         // by a prefill's tokens and those before: alone; beside others
     bool separate;           // attention of decodes is a kernel of its own, also beside prefills
     int32_t stages;          // of a pipeline, which share the layers; the last one has the rows

@@ -45,7 +45,7 @@ typedef struct tperf_task {
     tperf_task_when when; // in the chunk's first or last pass of this kind alone
     bool beside;          // what comes after does not wait for it
     bool again;           // of a forward pass that the backward pass recomputes
-    int section;          // of the network; -1: of the whole pass
+    int section;          // of the workload; -1: of the whole pass
     int64_t layer;        // of the chunk, from 0; -1: of no layer
     const tperf_op *op;   // of a kernel or a collective
     const tperf_comm *comm;
@@ -74,7 +74,7 @@ typedef struct tperf_step {
     const tperf_heap *heap;
     const tperf_candidate *candidate;
     const tperf_job *job;
-    const tperf_workload *network;
+    const tperf_workload *workload;
     const tperf_layer_cost *costs;
     tperf_op_cost *prices; // [n_ops] of each op's own passes: recomputation apart
     tperf_exposure exposures[TPERF_SECTIONS_MAX];
@@ -84,7 +84,7 @@ typedef struct tperf_step {
 
 tperf_status tperf_step_init(tperf_step *step, const tperf_heap *heap,
                              const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *network, const tperf_layer_cost *costs,
+                             const tperf_workload *workload, const tperf_layer_cost *costs,
                              tperf_error *error);
 void tperf_step_release(tperf_step *step);
 

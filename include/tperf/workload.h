@@ -1,10 +1,10 @@
-// network.h: the ops of a model for one shape, and their time on one machine.
+// workload.h: the ops of a model for one shape, and their time on one machine.
 // A shape is what one GPU sees: the sizes of the axes that cut a layer, and the micro-batch. A
 // placement says how many GPUs of each axis share a fast domain. Layers that are equal are laid out
 // once, as a section; two further sections hold what the first pipeline stage has before its layers
 // (embedding) and the last one after them (final norm, head, loss). Formulas: docs/model.md section 3.
-#ifndef TPERF_NETWORK_H
-#define TPERF_NETWORK_H
+#ifndef TPERF_WORKLOAD_H
+#define TPERF_WORKLOAD_H
 
 #include <stddef.h>
 
@@ -22,13 +22,13 @@ typedef struct tperf_workload {
     tperf_op ops[];
 } tperf_workload;
 
-static inline size_t tperf_section_begin(const tperf_workload *network, int section) {
-    return section ? network->section_end[section - 1] : 0;
+static inline size_t tperf_section_begin(const tperf_workload *workload, int section) {
+    return section ? workload->section_end[section - 1] : 0;
 }
 
-// Adds an op at the end: finds its axes among the network's, and drops collectives among one GPU. An axis that the
-// network lacks is an error, and so is a network without room.
-tperf_status tperf_workload_join(tperf_workload *network, const tperf_op *op, tperf_error *error);
+// Adds an op at the end: finds its axes among the workload's, and drops collectives among one GPU. An axis that the
+// workload lacks is an error, and so is a workload without room.
+tperf_status tperf_workload_join(tperf_workload *workload, const tperf_op *op, tperf_error *error);
 
 // Parameters that a GPU holds.
 typedef struct tperf_weights {
@@ -81,23 +81,23 @@ static inline void tperf_weights_add(tperf_weights *sum, const tperf_weights *pa
 }
 
 // works[n_ops], for a number of panels.
-void tperf_workload_work(const tperf_workload *network, const tperf_platform *on, int64_t panels,
+void tperf_workload_work(const tperf_workload *workload, const tperf_platform *on, int64_t panels,
                          tperf_op_work *works);
 
 // costs[n_kinds + 2]: every section's. tperf_workload_bytes fills in the bytes alone, which no placement
 // changes, and zeroes the rest. works: as tperf_workload_work left them for the placement's panels, or NULL.
-void tperf_workload_bytes(const tperf_workload *network, tperf_layer_cost *costs);
-void tperf_workload_time(const tperf_workload *network, const tperf_platform *on,
+void tperf_workload_bytes(const tperf_workload *workload, tperf_layer_cost *costs);
+void tperf_workload_time(const tperf_workload *workload, const tperf_platform *on,
                          const tperf_placement *placement, const tperf_op_work *works,
                          tperf_layer_cost *costs);
 
 // The second half of tperf_workload_time: costs are what tperf_workload_bytes made them.
-void tperf_workload_add_times(const tperf_workload *network, const tperf_platform *on,
+void tperf_workload_add_times(const tperf_workload *workload, const tperf_platform *on,
                               const tperf_placement *placement, const tperf_op_work *works,
                               tperf_layer_cost *costs);
 
 // Refuses a system that lacks a peak which an op needs, its dtype on the tensor or vector units.
-tperf_status tperf_workload_check_system(const tperf_workload *network, const tperf_system *system,
+tperf_status tperf_workload_check_system(const tperf_workload *workload, const tperf_system *system,
                                          tperf_error *error);
 
 #endif

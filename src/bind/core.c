@@ -123,7 +123,7 @@ static const struct {
     {"machine", tperf_bind_machine},
     {"decode", tperf_bind_decode},
     {"grid", tperf_bind_grid},
-    {"network", tperf_bind_workload},
+    {"workload", tperf_bind_workload},
     {"op", tperf_bind_op},
     {"pipelines", tperf_bind_pipelines},
     {"ranks", tperf_bind_ranks},

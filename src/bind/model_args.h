@@ -12,13 +12,13 @@ const tperf_workload *tperf_bind_check_workload(lua_State *L, int index);
 const tperf_pipeline *tperf_bind_check_pipelines(lua_State *L, int index, size_t *n);
 // The layers that they spread.
 const tperf_run *tperf_bind_pipeline_runs(lua_State *L, int index, size_t *n, bool *has_ends);
-// Raises unless the network has every kind of layer that the pipelines are made of.
-void tperf_bind_check_kinds(lua_State *L, int pipelines, const tperf_workload *network);
+// Raises unless the workload has every kind of layer that the pipelines are made of.
+void tperf_bind_check_kinds(lua_State *L, int pipelines, const tperf_workload *workload);
 const tperf_grid *tperf_bind_check_grid(lua_State *L, int index);
 // The sizes of a grid's own axes; 0 is allowed for one that shards state. The other sizes become 1.
 void tperf_bind_check_own_sizes(lua_State *L, int index, const tperf_grid *grid, int64_t *sizes);
 // GPUs in one fast domain of each of the grid's axes; that those of replicas and stages divide them is the caller's.
-void tperf_bind_check_placement(lua_State *L, int index, const tperf_workload *network,
+void tperf_bind_check_placement(lua_State *L, int index, const tperf_workload *workload,
                                 tperf_placement *placement);
 // A table of booleans, one for each field of tperf_rules; further fields are for the layout in Lua.
 void tperf_bind_check_rules(lua_State *L, int index, tperf_rules *rules);

@@ -142,7 +142,7 @@ static const char *relative(const char *path) {
 }
 
 // Opens the folder that holds the file. NULL, or why not.
-static const char *open_parent(tperf_place *place) {
+static const char *open_parent(tperf_folder_entry *place) {
     char *rest = place->plain;
     bool is_tree = folder.in_library;
     place->at = fcntl(folder.descriptor, F_DUPFD_CLOEXEC, 3);
@@ -170,7 +170,7 @@ static const char *open_parent(tperf_place *place) {
     return link ? "a symbolic link or a file is in its way" : library;
 }
 
-const char *tperf_folder_place(const char *path, size_t length, tperf_place *place) {
+const char *tperf_folder_resolve(const char *path, size_t length, tperf_folder_entry *place) {
     place->at = -1;
     if (NEVER(folder.descriptor < 0)) return "there is no output folder";
     if (strlen(path) != length) return outside;

@@ -9,11 +9,11 @@
 #include "base/sha256.h"
 
 // A file's name in the folder that holds it, whose descriptor the caller closes.
-typedef struct tperf_place {
+typedef struct tperf_folder_entry {
     int at; // -1 with errno: there is no such folder
     const char *name;
     char plain[PATH_MAX]; // the path below the output folder, which name is the end of
-} tperf_place;
+} tperf_folder_entry;
 
 // The manifest of a run that --out recorded.
 #define TPERF_MANIFEST "manifest.json"
@@ -30,7 +30,7 @@ void tperf_folder_set_script(const char *path);
 const char *tperf_folder_script(void);
 
 // Resolves a path that a script may write; NULL, or why it may not.
-const char *tperf_folder_place(const char *path, size_t length, tperf_place *place);
+const char *tperf_folder_resolve(const char *path, size_t length, tperf_folder_entry *place);
 
 // --- journal.c: ".tperf-written" in each folder tells what the runs of which script wrote there. ---
 

@@ -156,7 +156,7 @@ static int refuse(lua_State *L, const char *whole, const char *why) {
 
 // Whether something stands at a place, and NULL, or why a script may not replace it. An error number in errno
 // when that cannot be told, and when it is no file of its own: a pipe, a folder, a second name of a file.
-static const char *check_existing(const tperf_place *place, bool *exists) {
+static const char *check_existing(const tperf_folder_entry *place, bool *exists) {
     struct stat info;
     *exists = fstatat(place->at, place->name, &info, AT_SYMLINK_NOFOLLOW) == 0;
     if (!*exists && errno != ENOENT) return NULL;
@@ -174,10 +174,10 @@ static const char *check_existing(const tperf_place *place, bool *exists) {
 
 // Resolves argument i to a place where a script may write; the caller closes place->at. Otherwise closes it and
 // returns how many values stand for that on the stack.
-static int resolve(lua_State *L, int i, tperf_place *place, bool *exists) {
+static int resolve(lua_State *L, int i, tperf_folder_entry *place, bool *exists) {
     size_t length;
     const char *path = luaL_checklstring(L, i, &length);
-    const char *refusal = tperf_folder_place(path, length, place);
+    const char *refusal = tperf_folder_resolve(path, length, place);
     if (refusal) return refuse(L, path, refusal);
     if (place->at < 0) return luaL_fileresult(L, 0, path);
     refusal = check_existing(place, exists);
@@ -201,7 +201,7 @@ static bool is_mode(const char *mode) {
 }
 
 // Copies the file that stands at a place into the stage that will replace it.
-static bool copy_existing(const tperf_place *place, tperf_stage *stage) {
+static bool copy_existing(const tperf_folder_entry *place, tperf_stage *stage) {
     char block[1 << 14];
     int from = openat(place->at, place->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (from < 0) return false;
@@ -215,7 +215,7 @@ static bool copy_existing(const tperf_place *place, tperf_stage *stage) {
     return got == 0 && lseek(tperf_stage_descriptor(stage), 0, SEEK_SET) == 0;
 }
 
-static tperf_stage *begin(const tperf_place *place, bool exists, char kind) {
+static tperf_stage *begin(const tperf_folder_entry *place, bool exists, char kind) {
     if (kind == 'r' && !exists) {
         errno = ENOENT;
         return NULL;
@@ -244,7 +244,7 @@ static bool open_stage(luaL_Stream *stream, tperf_stage *stage, const char *mode
 
 // output.open(path, mode): a file for writing, as io.open.
 static int output_open(lua_State *L) {
-    tperf_place place;
+    tperf_folder_entry place;
     bool exists;
     size_t length;
     const char *path = luaL_checkstring(L, 1), *mode = luaL_checklstring(L, 2, &length);
@@ -274,7 +274,7 @@ static int push_failure(lua_State *L, const char *path) {
 
 // output.write(path, text): a file whole; or nil and a message.
 static int output_write(lua_State *L) {
-    tperf_place place;
+    tperf_folder_entry place;
     bool exists;
     size_t size;
     const char *path = luaL_checkstring(L, 1), *text = luaL_checklstring(L, 2, &size);
@@ -301,10 +301,10 @@ static int output_write(lua_State *L) {
 // output.keep(path, bytes): the absolute path of a database, made with these bytes if missing; for the library, which
 // leaves what is none of its own as it is.
 static int output_keep(lua_State *L) {
-    tperf_place place;
+    tperf_folder_entry place;
     size_t length, size;
     const char *path = luaL_checklstring(L, 1, &length), *bytes = luaL_checklstring(L, 2, &size);
-    const char *refusal = tperf_folder_place(path, length, &place);
+    const char *refusal = tperf_folder_resolve(path, length, &place);
     if (refusal) return refuse(L, path, refusal);
     bool made = place.at >= 0 && tperf_store_make(place.at, place.name, bytes, size);
     int error = errno;
@@ -318,7 +318,7 @@ static int output_keep(lua_State *L) {
 
 // output.remove(path): a file of a run, as os.remove.
 static int output_remove(lua_State *L) {
-    tperf_place place;
+    tperf_folder_entry place;
     bool exists;
     int refused = resolve(L, 1, &place, &exists);
     if (refused) return refused;
@@ -331,10 +331,10 @@ static int output_remove(lua_State *L) {
 
 // output.retire(path): removes what a run of any script wrote; for the program.
 static int output_retire(lua_State *L) {
-    tperf_place place;
+    tperf_folder_entry place;
     size_t length;
     const char *path = luaL_checklstring(L, 1, &length);
-    const char *refusal = tperf_folder_place(path, length, &place);
+    const char *refusal = tperf_folder_resolve(path, length, &place);
     if (refusal) return refuse(L, path, refusal);
     if (place.at < 0) return luaL_fileresult(L, 0, path);
     bool exists;
@@ -350,7 +350,7 @@ static int output_retire(lua_State *L) {
 }
 
 // Notes what the file will be under its new name, and moves it there.
-static bool move(const tperf_place *from, const tperf_place *to, bool replace) {
+static bool move(const tperf_folder_entry *from, const tperf_folder_entry *to, bool replace) {
     char digest[TPERF_SHA256_DIGITS + 1];
     if (tperf_journal_owner(from->at, from->name, digest) == TPERF_OWN)
         return tperf_journal_note(to->at, to->name, digest) &&
@@ -361,7 +361,7 @@ static bool move(const tperf_place *from, const tperf_place *to, bool replace) {
 
 // output.rename(from, to), as os.rename.
 static int output_rename(lua_State *L) {
-    tperf_place from, to;
+    tperf_folder_entry from, to;
     bool exists;
     luaL_checkstring(L, 2);
     int refused = resolve(L, 1, &from, &exists);
@@ -391,11 +391,11 @@ static int set_script(lua_State *L) {
 // output.claim(path, checksum): a manifest says that a run of this script wrote this file. If it is still as it was
 // then, scripts may replace it.
 static int claim(lua_State *L) {
-    tperf_place place;
+    tperf_folder_entry place;
     size_t length, size;
     char digest[TPERF_SHA256_DIGITS + 1];
     const char *path = luaL_checklstring(L, 1, &length), *wanted = luaL_checklstring(L, 2, &size);
-    if (tperf_folder_place(path, length, &place) || place.at < 0) return 0;
+    if (tperf_folder_resolve(path, length, &place) || place.at < 0) return 0;
     int descriptor =
         openat(place.at, place.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     struct stat info;
@@ -422,10 +422,10 @@ static int manifest(lua_State *L) {
 
 // output.make_folder(path): a folder below the output folder; nil and a message when it cannot be made.
 static int make_folder(lua_State *L) {
-    tperf_place place;
+    tperf_folder_entry place;
     size_t length;
     const char *path = luaL_checklstring(L, 1, &length);
-    const char *refusal = tperf_folder_place(path, length, &place);
+    const char *refusal = tperf_folder_resolve(path, length, &place);
     if (refusal) return refuse(L, path, refusal);
     int result = place.at < 0 ? -1 : mkdirat(place.at, place.name, 0777);
     int error = errno;

@@ -10,7 +10,7 @@
 #include "tperf/grid.h"
 
 // What is to be placed, and in what.
-typedef struct tperf_siting {
+typedef struct tperf_placement_problem {
     const tperf_heap *heap;
     const tperf_grid *grid;
     const int64_t *sizes, *demanded; // of all axes; placements that are wanted, 0 for any
@@ -18,7 +18,7 @@ typedef struct tperf_siting {
     bool one_domain; // the machine is no more than one domain, which holds all of it
     bool fills;      // a placement must fill the domain (Q16)
     bool folds;      // the grid has axes that fold over others
-} tperf_siting;
+} tperf_placement_problem;
 
 // One way to place the own axes that multiply the GPUs.
 typedef struct tperf_layout {
@@ -37,51 +37,54 @@ typedef struct tperf_placed {
 } tperf_placed;
 
 // The layouts of some sizes.
-typedef struct tperf_atlas {
+typedef struct tperf_layout_cache {
     int64_t stamp; // the caller's, of the sizes that it is made for
     size_t n_layouts, n_placed, layouts_capacity, placed_capacity;
     tperf_layout *layouts;
-    tperf_placed *placed; // found with the spots
-} tperf_atlas;
+    tperf_placed *placed; // found with the placements
+} tperf_layout_cache;
 
 // One placement.
-typedef struct tperf_spot {
-    uint32_t placed;   // its index in the atlas
+typedef struct tperf_placement_entry {
+    uint32_t placed;   // its index in the cache
     uint32_t exchange; // index of the groups of replicas that it makes
     const tperf_part *replicas, *stages;
-} tperf_spot;
+} tperf_placement_entry;
 
-// Groups of replicas; spots that make the same exchange gradients in the same time. Of one number of stages they follow
+// Groups of replicas; placements that make the same exchange gradients in the same time. Of one number of stages they follow
 // from the GPUs of a domain that hold copies, and from those of axes that are exchanged apart.
 typedef struct tperf_exchange_groups {
     int64_t dense_fast, experts_fast, apart_fast[TPERF_AXES_MAX];
     tperf_replicas dense, experts;
 } tperf_exchange_groups;
 
-// The spots of one number of pipeline stages, which decides how many replicas there are.
-typedef struct tperf_spots {
+// The placements of one number of pipeline stages, which decides how many replicas there are.
+typedef struct tperf_placement_list {
     int64_t stages;
-    size_t begin, end; // in the book's spots
-} tperf_spots;
+    size_t begin, end; // in the found's placements
+} tperf_placement_list;
 
-// The spots of some sizes of the own axes, for every number of stages that was asked for.
-typedef struct tperf_book {
-    int64_t stamp; // as the atlas has it
-    size_t n_lists, n_spots, n_exchanges, lists_capacity, spots_capacity, exchanges_capacity;
-    tperf_spots *lists;
-    tperf_spot *spots;
+// The placements of some sizes of the own axes, for every number of stages that was asked for.
+typedef struct tperf_placement_cache {
+    int64_t stamp; // as the cache has it
+    size_t n_lists, n_placements, n_exchanges, lists_capacity, placements_capacity,
+        exchanges_capacity;
+    tperf_placement_list *lists;
+    tperf_placement_entry *placements;
     tperf_exchange_groups *exchanges;
-} tperf_book;
+} tperf_placement_cache;
 
-// Makes the atlas of the sizes with this stamp, unless it is. false: no memory.
-bool tperf_atlas_make(tperf_atlas *atlas, const tperf_siting *siting, int64_t stamp);
+// Makes the cache of the sizes with this stamp, unless it is. false: no memory.
+bool tperf_layout_cache_make(tperf_layout_cache *cache, const tperf_placement_problem *problem,
+                             int64_t stamp);
 
 // The placements of the sizes, those of replicas and stages among them. The list is valid until the next call. NULL: no
 // memory.
-const tperf_spots *tperf_book_find(tperf_book *book, tperf_atlas *atlas,
-                                   const tperf_siting *siting);
+const tperf_placement_list *tperf_placement_cache_find(tperf_placement_cache *found,
+                                                       tperf_layout_cache *cache,
+                                                       const tperf_placement_problem *problem);
 
-void tperf_atlas_release(tperf_atlas *atlas);
-void tperf_book_release(tperf_book *book);
+void tperf_layout_cache_release(tperf_layout_cache *cache);
+void tperf_placement_cache_release(tperf_placement_cache *found);
 
 #endif

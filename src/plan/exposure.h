@@ -24,19 +24,19 @@ typedef struct tperf_holding {
 } tperf_holding;
 
 // sections: bit i: section i counts; what has neither ops nor weights adds nothing anywhere.
-tperf_holding tperf_holding_of(const tperf_stage *stage, const tperf_workload *network,
+tperf_holding tperf_holding_of(const tperf_stage *stage, const tperf_workload *workload,
                                unsigned sections);
-void tperf_holdings_of(const tperf_pipeline *pipeline, const tperf_workload *network,
+void tperf_holdings_of(const tperf_pipeline *pipeline, const tperf_workload *workload,
                        unsigned sections, tperf_holding *holdings);
 enum { TPERF_ALL_SECTIONS = (1 << TPERF_SECTIONS_MAX) - 1 };
 
 // What stage i of a pipeline holds: as known, or *own without.
 static inline const tperf_holding *tperf_holding_at(const tperf_holding *known,
                                                     const tperf_pipeline *pipeline, size_t i,
-                                                    const tperf_workload *network,
+                                                    const tperf_workload *workload,
                                                     tperf_holding *own) {
     if (known) return &known[i];
-    *own = tperf_holding_of(&pipeline->stages[i], network, TPERF_ALL_SECTIONS);
+    *own = tperf_holding_of(&pipeline->stages[i], workload, TPERF_ALL_SECTIONS);
     return own;
 }
 
@@ -86,7 +86,7 @@ TPERF_INLINED tperf_exposure tperf_holding_exposure(const tperf_holding *holding
 typedef struct tperf_pace {
     const tperf_pipeline *pipeline;
     const tperf_holding *stages; // of the pipeline's stages; may be NULL
-    const tperf_workload *network;
+    const tperf_workload *workload;
     double microbatches, chunks;
     bool gathers_each, reduces_each;
     double gathers,
@@ -95,7 +95,7 @@ typedef struct tperf_pace {
 } tperf_pace;
 
 tperf_pace tperf_pace_of(const tperf_candidate *candidate, const tperf_training *training,
-                         const tperf_workload *network, double optimizer);
+                         const tperf_workload *workload, double optimizer);
 
 // Of the stage that waits longest for its replicas: seconds of an iteration, and of that what every micro-batch's
 // passes wait.
@@ -113,7 +113,7 @@ TPERF_INLINED tperf_waiting tperf_waiting_of(const tperf_pace *pace, const tperf
     for (size_t i = 0; i < pace->pipeline->n_stages; i++) {
         tperf_holding own;
         const tperf_holding *holding =
-            tperf_holding_at(pace->stages, pace->pipeline, i, pace->network, &own);
+            tperf_holding_at(pace->stages, pace->pipeline, i, pace->workload, &own);
         if (holding->covered) continue;
         tperf_exposure e = tperf_holding_exposure(holding, sections, simple);
         double gather = pace->gathers * e.gather + e.first_gather;
@@ -179,17 +179,17 @@ tperf_cover tperf_cover_of(const tperf_job *job, const tperf_layer_cost *cost);
 // Layers of such a section that a bucket holds. Buckets are of whole ones' parameters: more than one may be part of a
 // layer.
 double tperf_layers_of_bucket(const tperf_candidate *candidate, const tperf_job *job,
-                              const tperf_workload *network, const tperf_layer_cost *cost);
+                              const tperf_workload *workload, const tperf_layer_cost *cost);
 
 // See tperf_exchange_times: the same of known groups of replicas. Costs give bytes only.
 void tperf_exchange_times_among(const tperf_replicas *dense, const tperf_replicas *experts,
-                                int zero, const tperf_job *job, const tperf_workload *network,
+                                int zero, const tperf_job *job, const tperf_workload *workload,
                                 const tperf_layer_cost *costs, tperf_exchange *exchanges);
 
 // Seconds of a pipeline's stages with these costs of a layer of each section; stages: as tperf_pace has them.
 tperf_pipeline_time tperf_pipeline_time_of(const tperf_pipeline *pipeline,
                                            const tperf_holding *stages,
-                                           const tperf_workload *network,
+                                           const tperf_workload *workload,
                                            const tperf_layer_cost *costs, const tperf_job *job);
 
 #endif

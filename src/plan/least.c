@@ -12,7 +12,7 @@ typedef struct passes {
 typedef struct bound {
     const tperf_candidate *candidate;
     const tperf_job *job;
-    const tperf_workload *network;
+    const tperf_workload *workload;
     const tperf_layer_cost *costs;
     tperf_exposure sections[TPERF_SECTIONS_MAX];
     double hop;
@@ -20,8 +20,8 @@ typedef struct bound {
 
 // Of a stage of `chunks` chunks.
 static passes passes_of(const bound *b, const tperf_stage *stage, double chunks) {
-    tperf_stage_time t = tperf_stage_time_of(stage, b->network, b->costs, b->job);
-    tperf_exposure e = tperf_stage_exposure(stage, b->network, b->sections);
+    tperf_stage_time t = tperf_stage_time_of(stage, b->workload, b->costs, b->job);
+    tperf_exposure e = tperf_stage_exposure(stage, b->workload, b->sections);
     double forward =
         chunks * b->hop + (tperf_gathers_each(b->candidate, b->job->training) ? e.gather : 0);
     double backward =
@@ -43,7 +43,7 @@ static passes least_chunk(const bound *b) {
     passes least = {INFINITY, INFINITY, INFINITY, INFINITY};
     for (size_t i = 0; i < p->n_devices; i++) {
         if (p->virtual_stages == 1) least = lesser(least, passes_of(b, &p->devices[i], 1));
-        for (int kind = 0; kind < b->network->n_kinds; kind++) {
+        for (int kind = 0; kind < b->workload->n_kinds; kind++) {
             layers += p->devices[i].repeats * p->devices[i].layers[kind];
             present[kind] = present[kind] || p->devices[i].layers[kind] > 0;
         }
@@ -51,7 +51,7 @@ static passes least_chunk(const bound *b) {
     int64_t fewest = layers / (p->pp * p->virtual_stages);
     for (int64_t c = 0; p->dealt && c < p->pp * p->virtual_stages; c++)
         if (p->dealt[c] < fewest) fewest = p->dealt[c];
-    for (int kind = 0; kind < b->network->n_kinds && p->virtual_stages > 1; kind++) {
+    for (int kind = 0; kind < b->workload->n_kinds && p->virtual_stages > 1; kind++) {
         if (!present[kind]) continue;
         tperf_stage chunk = {.leading = kind};
         chunk.layers[kind] = fewest;
@@ -88,14 +88,15 @@ static double own_work(const bound *b, const tperf_stage *device) {
 }
 
 double tperf_iteration_least(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *network, const tperf_layer_cost *costs,
+                             const tperf_workload *workload, const tperf_layer_cost *costs,
                              const tperf_exchange *exchanges, double hop, double optimizer) {
     const tperf_pipeline *p = candidate->pipeline;
-    bound b = {.candidate = candidate, .job = job, .network = network, .costs = costs, .hop = hop};
+    bound b = {
+        .candidate = candidate, .job = job, .workload = workload, .costs = costs, .hop = hop};
     double chunks = (double)p->virtual_stages, busiest = 0, sum = 0, least_wait = INFINITY;
-    tperf_exposures_of(candidate, job, network, costs, exchanges, optimizer, b.sections);
+    tperf_exposures_of(candidate, job, workload, costs, exchanges, optimizer, b.sections);
     for (size_t i = 0; i < p->n_devices; i++) {
-        tperf_exposure e = tperf_stage_exposure(&p->devices[i], network, b.sections);
+        tperf_exposure e = tperf_stage_exposure(&p->devices[i], workload, b.sections);
         double wait = e.first_gather + e.first_reduce + e.update +
                       (tperf_gathers_each(candidate, job->training) ? 0 : e.gather / chunks) +
                       (tperf_reduces_each(candidate, job->training) ? 0 : e.reduce / chunks);

@@ -17,7 +17,7 @@ typedef struct activations {
 typedef struct question {
     const tperf_candidate *candidate;
     const tperf_job *job;
-    const tperf_workload *network;
+    const tperf_workload *workload;
     const tperf_layer_cost *costs;
     double microbatches;
     bool experts;                 // some weights are spread as experts are
@@ -36,7 +36,7 @@ static bool has_last(const question *q, const tperf_stage *stage) {
 
 static weights weights_of(const question *q, const tperf_stage *stage) {
     weights w = {0};
-    int kinds = q->network->n_kinds;
+    int kinds = q->workload->n_kinds;
     for (int kind = 0; kind < kinds; kind++) {
         double layers = q->candidate->pipeline->weight_copies * (double)stage->layers[kind];
         tperf_weights_add(&w.layers, &q->costs[kind].weights, layers);
@@ -66,7 +66,7 @@ static void recompute_groups(const question *q, const tperf_layer_cost *cost, do
 static activations activations_of(const question *q, const tperf_stage *stage, double chunks,
                                   bool first, bool last) {
     activations a = {0};
-    int kinds = q->network->n_kinds;
+    int kinds = q->workload->n_kinds;
     for (int kind = 0; kind < kinds; kind++) {
         double layers = (double)stage->layers[kind];
         if (layers == 0) continue;
@@ -116,7 +116,7 @@ static double spread(const question *q, const weights *w, tperf_weights rate,
 // The layer at hand and the one that is fetched ahead are whole, as are the gradients of one (torch.distributed.fsdp,
 // BackwardPrefetch.BACKWARD_PRE); where gradients alone are sharded, these.
 static double whole_layers(const question *q, const tperf_stage *stage) {
-    int zero = q->candidate->zero, kinds = q->network->n_kinds;
+    int zero = q->candidate->zero, kinds = q->workload->n_kinds;
     const tperf_training *t = q->job->training;
     bool whole = tperf_reduces_each(q->candidate, t);
     double copies = zero >= 3 && t->reshards > 0 ? 2 : 0;
@@ -136,7 +136,7 @@ static double whole_layers(const question *q, const tperf_stage *stage) {
 
 // What comes in and what goes out.
 static double messages_of(const question *q) {
-    return q->candidate->pipeline->pp > 1 ? 2 * q->network->boundary_bytes : 0;
+    return q->candidate->pipeline->pp > 1 ? 2 * q->workload->boundary_bytes : 0;
 }
 
 static tperf_memory memory_of(const question *q, const tperf_stage *stage) {
@@ -172,8 +172,8 @@ static tperf_memory memory_of(const question *q, const tperf_stage *stage) {
     return m;
 }
 
-static bool has_experts(const tperf_workload *network, const tperf_layer_cost *costs) {
-    for (int i = 0; i < network->n_kinds + 2; i++) {
+static bool has_experts(const tperf_workload *workload, const tperf_layer_cost *costs) {
+    for (int i = 0; i < workload->n_kinds + 2; i++) {
         const tperf_weights *e = &costs[i].experts;
         if (e->bytes > 0 || e->count > 0 || e->gathered > 0 || e->copies > 0 || e->step > 0)
             return true;
@@ -182,25 +182,25 @@ static bool has_experts(const tperf_workload *network, const tperf_layer_cost *c
 }
 
 static question question_of(const tperf_candidate *candidate, const tperf_job *job,
-                            const tperf_workload *network, const tperf_layer_cost *costs) {
+                            const tperf_workload *workload, const tperf_layer_cost *costs) {
     const int64_t *sizes = candidate->sizes;
-    bool experts = has_experts(network, costs);
+    bool experts = has_experts(workload, costs);
     return (question){
         .experts = experts,
         .candidate = candidate,
         .job = job,
-        .network = network,
+        .workload = workload,
         .costs = costs,
         .microbatches = (double)candidate->microbatches,
-        .shards = (double)tperf_grid_shards(&network->grid, sizes, false),
-        .expert_shards = experts ? (double)tperf_grid_shards(&network->grid, sizes, true) : 1,
-        .groups = tperf_grid_groups(&network->grid, sizes),
+        .shards = (double)tperf_grid_shards(&workload->grid, sizes, false),
+        .expert_shards = experts ? (double)tperf_grid_shards(&workload->grid, sizes, true) : 1,
+        .groups = tperf_grid_groups(&workload->grid, sizes),
     };
 }
 
 tperf_memory tperf_memory_of(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *network, const tperf_layer_cost *costs) {
-    question q = question_of(candidate, job, network, costs);
+                             const tperf_workload *workload, const tperf_layer_cost *costs) {
+    question q = question_of(candidate, job, workload, costs);
     tperf_memory fullest = {0};
     for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
         tperf_memory m = memory_of(&q, &candidate->pipeline->stages[i]);
@@ -210,9 +210,9 @@ tperf_memory tperf_memory_of(const tperf_candidate *candidate, const tperf_job *
 }
 
 tperf_chunk_memory tperf_chunk_memory_of(const tperf_candidate *candidate, const tperf_job *job,
-                                         const tperf_workload *network,
+                                         const tperf_workload *workload,
                                          const tperf_layer_cost *costs, const tperf_stage *chunk) {
-    question q = question_of(candidate, job, network, costs);
+    question q = question_of(candidate, job, workload, costs);
     activations a = activations_of(&q, chunk, 1, chunk->first, chunk->last);
     tperf_chunk_memory m = {.saved = a.saved + a.last_saved};
     if (!job->on.rules->memory_counts_passing) return m;
@@ -223,9 +223,9 @@ tperf_chunk_memory tperf_chunk_memory_of(const tperf_candidate *candidate, const
 }
 
 void tperf_memory_of_devices(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *network, const tperf_layer_cost *costs,
+                             const tperf_workload *workload, const tperf_layer_cost *costs,
                              tperf_memory *devices) {
-    question q = question_of(candidate, job, network, costs);
+    question q = question_of(candidate, job, workload, costs);
     for (size_t i = 0; i < candidate->pipeline->n_devices; i++)
         devices[i] = memory_of(&q, &candidate->pipeline->devices[i]);
 }
@@ -238,22 +238,22 @@ double tperf_orthogonal_time(const tperf_job *job, double flops) {
 }
 
 double tperf_optimizer_time(const tperf_candidate *candidate, const tperf_job *job,
-                            const tperf_workload *network, const tperf_layer_cost *costs) {
+                            const tperf_workload *workload, const tperf_layer_cost *costs) {
     double part = job->on.software->optimizer;
-    tperf_host_update host = tperf_optimizer_host(candidate, job, network, costs);
+    tperf_host_update host = tperf_optimizer_host(candidate, job, workload, costs);
     double seconds =
         host.out + host.update + host.in +
-        tperf_orthogonal_time(job, tperf_optimizer_flops(candidate, job, network, costs));
+        tperf_orthogonal_time(job, tperf_optimizer_flops(candidate, job, workload, costs));
     if (part == 0) return seconds;
-    double bytes = tperf_optimizer_bytes(candidate, job, network, costs);
+    double bytes = tperf_optimizer_bytes(candidate, job, workload, costs);
     return bytes / (part * job->on.system->accelerator.hbm.bandwidth) + seconds;
 }
 
 // The most that a device has of what there are so many bytes of for each byte, parameter and narrow parameter.
 static double most_updated(const tperf_candidate *candidate, const tperf_job *job,
-                           const tperf_workload *network, const tperf_layer_cost *costs,
+                           const tperf_workload *workload, const tperf_layer_cost *costs,
                            tperf_weights rate, double end_count) {
-    question q = question_of(candidate, job, network, costs);
+    question q = question_of(candidate, job, workload, costs);
     double most = 0;
     tperf_weights end_rate = rate;
     end_rate.count += end_count;
@@ -268,7 +268,7 @@ static double most_updated(const tperf_candidate *candidate, const tperf_job *jo
 // A gradient is read for the norm, read for the update, and cleared. Of a state that the host has the GPU reads its
 // gradient for the norm and clears it.
 double tperf_optimizer_bytes(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *network, const tperf_layer_cost *costs) {
+                             const tperf_workload *workload, const tperf_layer_cost *costs) {
     const tperf_training *t = job->training;
     double here = 1 - t->offloaded, end = 2 * (t->end_optimizer_bytes - t->optimizer_bytes);
     tperf_weights rate = {
@@ -278,14 +278,14 @@ double tperf_optimizer_bytes(const tperf_candidate *candidate, const tperf_job *
         .count = here * (2 * t->optimizer_bytes + t->kept_bytes) + (2 + here) * t->gradient_bytes,
         .narrow = here * 2 * t->narrow_bytes,
     };
-    return most_updated(candidate, job, network, costs, rate, here * end);
+    return most_updated(candidate, job, workload, costs, rate, here * end);
 }
 
 double tperf_optimizer_flops(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *network, const tperf_layer_cost *costs) {
+                             const tperf_workload *workload, const tperf_layer_cost *costs) {
     tperf_weights rate = {.orthogonal = job->training->iterations};
     if (job->training->iterations == 0) return 0;
-    question q = question_of(candidate, job, network, costs);
+    question q = question_of(candidate, job, workload, costs);
     double most = 0;
     for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
         weights w = weights_of(&q, &candidate->pipeline->stages[i]);
@@ -295,7 +295,7 @@ double tperf_optimizer_flops(const tperf_candidate *candidate, const tperf_job *
 }
 
 tperf_host_update tperf_optimizer_host(const tperf_candidate *candidate, const tperf_job *job,
-                                       const tperf_workload *network,
+                                       const tperf_workload *workload,
                                        const tperf_layer_cost *costs) {
     const tperf_training *t = job->training;
     const tperf_system *system = job->on.system;
@@ -311,9 +311,9 @@ tperf_host_update tperf_optimizer_host(const tperf_candidate *candidate, const t
     tperf_weights_add(&updated, &back, 1);
     tperf_weights_add(&updated, &states, 1);
     tperf_host_update u = {
-        .bytes_out = most_updated(candidate, job, network, costs, gradients, 0),
-        .bytes_in = most_updated(candidate, job, network, costs, back, 0),
-        .bytes_updated = most_updated(candidate, job, network, costs, updated, part * end),
+        .bytes_out = most_updated(candidate, job, workload, costs, gradients, 0),
+        .bytes_in = most_updated(candidate, job, workload, costs, back, 0),
+        .bytes_updated = most_updated(candidate, job, workload, costs, updated, part * end),
     };
     u.out = u.bytes_out / (system->host.bandwidth * system->host.efficiency);
     u.in = u.bytes_in / (system->host.bandwidth * system->host.efficiency);

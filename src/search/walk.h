@@ -7,14 +7,14 @@
 typedef struct tperf_walk {
     tperf_search *search;
     int worker;
-    const tperf_topic *topic;
-    size_t topic_index;
+    const tperf_query *query;
+    size_t query_index;
     const tperf_shape *shape;
-    const tperf_workload *network;
+    const tperf_workload *workload;
     size_t n_sections;
     tperf_job job;
     tperf_scratch *scratch;
-    tperf_finds *finds;
+    tperf_worker_result *result;
     int64_t own_gpus, own_batch; // what the grid's own axes multiply to, and cut the batch into
     int64_t demanded[TPERF_AXES_MAX];
     bool folds;              // the grid has axes that fold over others
@@ -22,8 +22,8 @@ typedef struct tperf_walk {
     tperf_memory memory;
     size_t zero; // index of its ZeRO stage
     tperf_pace pace;
-    const tperf_spot *spots; // of the sizes at hand
-    size_t n_spots;
+    const tperf_placement_entry *placements; // of the sizes at hand
+    size_t n_placements;
     bool feasible, worked_out;
     tperf_hop hop;
     int64_t hops_of;                         // stages of the pipeline walked last
@@ -36,15 +36,15 @@ typedef struct tperf_walk {
     tperf_layer_cost bytes[TPERF_SECTIONS_MAX]; // no times
 } tperf_walk;
 
-static inline tperf_atlas *tperf_walk_atlas(const tperf_walk *w) {
-    return &w->scratch->atlases[w->topic->seat];
+static inline tperf_layout_cache *tperf_walk_layouts(const tperf_walk *w) {
+    return &w->scratch->layout_caches[w->query->seat];
 }
 
-static inline tperf_book *tperf_walk_book(const tperf_walk *w) {
-    return &w->scratch->books[w->topic->divisors - w->search->divisors];
+static inline tperf_placement_cache *tperf_walk_cached_placements(const tperf_walk *w) {
+    return &w->scratch->placement_caches[w->query->divisors - w->search->divisors];
 }
 
 // Every placement of the sizes, pipeline and ZeRO stage at hand. false: no memory.
-bool tperf_walk_spots(tperf_walk *w);
+bool tperf_walk_placements(tperf_walk *w);
 
 #endif

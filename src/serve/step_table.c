@@ -1,4 +1,4 @@
-// step_table.c: a step's time from tables of a priced network, see tperf/serve.h.
+// step_table.c: a step's time from tables of a priced workload, see tperf/serve.h.
 #include <math.h>
 
 #include "tperf/serve.h"
@@ -27,7 +27,7 @@ static double line_at(const tperf_line *line, double x) {
     return on_line(line->y, at, line->n, part);
 }
 
-static double surface_at(const tperf_surface *s, double x, double y) {
+static double grid_at(const tperf_step_grid *s, double x, double y) {
     double across, along;
     int32_t row = piece_of(s->x, s->nx, x, &across), column = piece_of(s->y, s->ny, y, &along);
     const double *first = s->z + (size_t)row * (size_t)s->ny;
@@ -59,9 +59,9 @@ static double tokens_time(const tperf_step_table *t, const tperf_step_work *work
 static double decodes_time(const tperf_step_table *t, const tperf_step_work *work) {
     double n = (double)work->decodes, seconds = 0;
     if (work->decodes == 0) return 0;
-    if (t->decode.nx) seconds += surface_at(&t->decode, n, (double)work->decode_context / n);
+    if (t->decode.nx) seconds += grid_at(&t->decode, n, (double)work->decode_context / n);
     if (t->decode_window.nx)
-        seconds += surface_at(&t->decode_window, n, (double)work->decode_window / n);
+        seconds += grid_at(&t->decode_window, n, (double)work->decode_window / n);
     return seconds;
 }
 
@@ -74,8 +74,8 @@ static double attention_time(const tperf_step_table *t, const tperf_step_work *w
     bool together = work->decodes > 0 && !t->separate;
     for (int32_t i = 0; i < work->prefills; i++) {
         double n = (double)chunks[i].tokens, before = (double)chunks[i].before;
-        longest = fmax(longest, surface_at(&t->chunk, n, before));
-        if (work->prefills > 1 || together) sum += surface_at(&t->chunk_among, n, before);
+        longest = fmax(longest, grid_at(&t->chunk, n, before));
+        if (work->prefills > 1 || together) sum += grid_at(&t->chunk_among, n, before);
     }
     return together ? fmax(longest, decodes + sum) : decodes + fmax(longest, sum);
 }

@@ -30,13 +30,13 @@ static tperf_status no_memory(tperf_error *error) {
 static void price_exchanges(tperf_step *s) {
     tperf_exchange exchanges[TPERF_SECTIONS_MAX];
     const tperf_platform *on = &s->job->on;
-    tperf_exchange_times(s->candidate, s->job, s->network, s->costs, exchanges);
-    tperf_exposures_of(s->candidate, s->job, s->network, s->costs, exchanges,
-                       tperf_optimizer_time(s->candidate, s->job, s->network, s->costs),
+    tperf_exchange_times(s->candidate, s->job, s->workload, s->costs, exchanges);
+    tperf_exposures_of(s->candidate, s->job, s->workload, s->costs, exchanges,
+                       tperf_optimizer_time(s->candidate, s->job, s->workload, s->costs),
                        s->exposures);
-    for (int i = 0; i < s->network->n_kinds + 2; i++) {
+    for (int i = 0; i < s->workload->n_kinds + 2; i++) {
         tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX];
-        int n = tperf_replica_comms_of(s->candidate, s->job, s->network, s->costs, i, comms);
+        int n = tperf_replica_comms_of(s->candidate, s->job, s->workload, s->costs, i, comms);
         for (int c = 0; c < n; c++) {
             tperf_route route = tperf_collective_route(on->system, on->rules, comms[c].kind,
                                                        comms[c].bytes, comms[c].group);
@@ -55,24 +55,24 @@ static void price_exchanges(tperf_step *s) {
 
 tperf_status tperf_step_init(tperf_step *step, const tperf_heap *heap,
                              const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *network, const tperf_layer_cost *costs,
+                             const tperf_workload *workload, const tperf_layer_cost *costs,
                              tperf_error *error) {
     *step = (tperf_step){
-        .heap = heap, .candidate = candidate, .job = job, .network = network, .costs = costs};
-    step->prices = tperf_heap_new(heap, network->n_ops + 1, sizeof *step->prices);
+        .heap = heap, .candidate = candidate, .job = job, .workload = workload, .costs = costs};
+    step->prices = tperf_heap_new(heap, workload->n_ops + 1, sizeof *step->prices);
     if (!step->prices) return no_memory(error);
     const tperf_placement *placement = &candidate->placement;
-    for (size_t i = 0; i < network->n_ops; i++) {
-        const tperf_op *op = &network->ops[i];
+    for (size_t i = 0; i < workload->n_ops; i++) {
+        const tperf_op *op = &workload->ops[i];
         tperf_op_work work = tperf_op_work_of(op, &job->on, placement->panels);
         tperf_op_cost *price = &step->prices[i];
         price->weight_grad =
-            tperf_op_cost_of(op, &work, &job->on, network->sizes, placement).weight_grad;
-        price->forward = tperf_pass_cost_of(op, &op->forward, &job->on, network->sizes, placement);
+            tperf_op_cost_of(op, &work, &job->on, workload->sizes, placement).weight_grad;
+        price->forward = tperf_pass_cost_of(op, &op->forward, &job->on, workload->sizes, placement);
         price->backward =
-            tperf_pass_cost_of(op, &op->backward, &job->on, network->sizes, placement);
+            tperf_pass_cost_of(op, &op->backward, &job->on, workload->sizes, placement);
     }
-    step->hop = tperf_hop_time(candidate, job, tperf_hop_times(job, network));
+    step->hop = tperf_hop_time(candidate, job, tperf_hop_times(job, workload));
     price_exchanges(step);
     return TPERF_OK;
 }
@@ -138,7 +138,7 @@ static void write_exchange(tperf_writer *w, const tperf_chunk *chunk, bool forwa
 
 static const tperf_op *op_of(const tperf_step *s, size_t i, const tperf_op_cost **price) {
     *price = &s->prices[i];
-    return &s->network->ops[i];
+    return &s->workload->ops[i];
 }
 
 static void write_forward(tperf_writer *w, size_t begin, size_t end, bool again) {
@@ -181,8 +181,8 @@ static void write_offload(tperf_writer *w, bool forward, double start) {
 // One layer, or one end of the model.
 static void write_section(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_kind pass,
                           int section, int64_t layer) {
-    const tperf_workload *network = w->step->network;
-    size_t begin = tperf_section_begin(network, section), end = network->section_end[section];
+    const tperf_workload *workload = w->step->workload;
+    size_t begin = tperf_section_begin(workload, section), end = workload->section_end[section];
     size_t first_task = w->list->n;
     double start = w->now;
     w->section = section;
@@ -197,7 +197,7 @@ static void write_section(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_
 }
 
 static void write_sections(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_kind pass) {
-    int kinds = w->step->network->n_kinds;
+    int kinds = w->step->workload->n_kinds;
     int64_t n = chunk->n_layers;
     bool forward = pass == TPERF_FORWARD;
     int first_end = forward ? kinds : kinds + 1, last_end = forward ? kinds + 1 : kinds;
@@ -216,7 +216,7 @@ static void write_sections(tperf_writer *w, const tperf_chunk *chunk, tperf_pass
 // Kernels that the host launches for a pass of a stage.
 static double launches_of(const tperf_step *s, const tperf_stage *stage, bool forward) {
     double sum = 0;
-    int kinds = s->network->n_kinds;
+    int kinds = s->workload->n_kinds;
     for (int i = 0; i < kinds + 2; i++)
         sum += tperf_stage_layers(stage, i, kinds) *
                (forward ? s->costs[i].forward : s->costs[i].backward).launches;
@@ -234,7 +234,7 @@ static void write_launches(tperf_writer *w, double seconds, double from, double 
 // Which tiers a hop passes, and its bytes: the average over the links between stages.
 static tperf_task message(const tperf_step *s) {
     int64_t pp = s->candidate->pipeline->pp, fast = s->candidate->placement.fast[TPERF_AXIS_STAGES];
-    double bytes = s->network->boundary_bytes, links = (double)pp - 1;
+    double bytes = s->workload->boundary_bytes, links = (double)pp - 1;
     double slow = fast == 1 ? links : trunc((double)pp / (double)fast - 1);
     tperf_task task = {.kind = TPERF_TASK_MESSAGE, .seconds = s->hop};
     task.fast_bytes = (links - slow) / links * bytes;
@@ -248,7 +248,7 @@ static void write_pass(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_kin
     const tperf_step *s = w->step;
     double host_s = s->job->on.software->host_s;
     bool forward = pass == TPERF_FORWARD;
-    tperf_stage_time time = tperf_stage_time_of(&chunk->stage, s->network, s->costs, s->job);
+    tperf_stage_time time = tperf_stage_time_of(&chunk->stage, s->workload, s->costs, s->job);
     double host = host_s * launches_of(s, &chunk->stage, forward);
     double whole = forward ? time.forward : time.backward;
     double put_off =
@@ -259,7 +259,7 @@ static void write_pass(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_kin
         return;
     }
     write_launches(w, host, 0, whole - put_off);
-    tperf_exposure e = tperf_stage_exposure(&chunk->stage, s->network, s->exposures);
+    tperf_exposure e = tperf_stage_exposure(&chunk->stage, s->workload, s->exposures);
     double late = !each_time(s, forward) ? 0 : forward ? e.gather : e.reduce;
     w->now = fmax(w->now, whole - put_off + late); // where the host is what everything waits for
     if (s->candidate->pipeline->pp > 1) tperf_write_next(w, message(s));
@@ -281,7 +281,7 @@ tperf_status tperf_step_pass(const tperf_step *step, const tperf_chunk *chunk, t
 
 // Whole matrices of updates, gathered for the optimizer's step.
 static void write_updates(tperf_writer *w, const tperf_stage *device) {
-    int kinds = w->step->network->n_kinds;
+    int kinds = w->step->workload->n_kinds;
     for (w->section = 0; w->section < kinds; w->section++) {
         double seconds =
             tperf_stage_layers(device, w->section, kinds) * w->step->exposures[w->section].update;
@@ -295,12 +295,12 @@ static tperf_status write_waits(const tperf_step *step, const tperf_stage *devic
                                 tperf_task_list *list, tperf_error *error) {
     tperf_writer w = {.step = step,
                       .list = list,
-                      .section = tperf_leading_section(device, step->network),
+                      .section = tperf_leading_section(device, step->workload),
                       .layer = -1};
     tperf_task_kind kind = before ? TPERF_TASK_GATHER : TPERF_TASK_REDUCE;
     bool each = each_time(step, before);
     double chunks = (double)step->candidate->pipeline->virtual_stages;
-    int kinds = step->network->n_kinds;
+    int kinds = step->workload->n_kinds;
     for (int i = 0; i < kinds + 2 && !each; i++) {
         const tperf_exposure *e = &step->exposures[i];
         double late = before ? e->gather : e->reduce,
@@ -309,9 +309,9 @@ static tperf_status write_waits(const tperf_step *step, const tperf_stage *devic
         w.section = i;
         if (times > 0) tperf_write_next(&w, exchange(&w, kind, times * late, late + hidden));
     }
-    w.section = tperf_leading_section(device, step->network);
+    w.section = tperf_leading_section(device, step->workload);
     const tperf_exposure *e = &step->exposures[w.section];
-    tperf_exposure whole = tperf_stage_exposure(device, step->network, step->exposures);
+    tperf_exposure whole = tperf_stage_exposure(device, step->workload, step->exposures);
     tperf_write_next(
         &w, exchange(&w, kind, before ? whole.first_gather : whole.first_reduce,
                      before ? e->gather + e->hidden_gather : e->reduce + e->hidden_reduce));
@@ -333,8 +333,8 @@ tperf_status tperf_step_optimizer(const tperf_step *step, tperf_task_list *list,
                                   tperf_error *error) {
     tperf_writer w = {.step = step, .list = list, .section = -1, .layer = -1};
     tperf_host_update host =
-        tperf_optimizer_host(step->candidate, step->job, step->network, step->costs);
-    double all = tperf_optimizer_time(step->candidate, step->job, step->network, step->costs);
+        tperf_optimizer_host(step->candidate, step->job, step->workload, step->costs);
+    double all = tperf_optimizer_time(step->candidate, step->job, step->workload, step->costs);
     const tperf_task tasks[] = {
         {.kind = TPERF_TASK_OFFLOAD,
          .resources = TPERF_ON_COPY,

@@ -35,7 +35,7 @@ void tperf_write_next(tperf_writer *w, tperf_task task) {
 
 static tperf_group group_of(const tperf_writer *w, const tperf_comm *comm) {
     const tperf_step *s = w->step;
-    return (tperf_group){s->network->sizes[comm->axis_index],
+    return (tperf_group){s->workload->sizes[comm->axis_index],
                          s->candidate->placement.fast[comm->axis_index]};
 }
 
@@ -45,7 +45,7 @@ static tperf_task collective(const tperf_writer *w, const tperf_op *op, const tp
     const tperf_step *s = w->step;
     const tperf_platform *on = &s->job->on;
     tperf_route route = tperf_comm_route(comm, on, group_of(w, comm), all);
-    double seconds = tperf_comm_time(comm, on, s->network->sizes, &s->candidate->placement, all);
+    double seconds = tperf_comm_time(comm, on, s->workload->sizes, &s->candidate->placement, all);
     return (tperf_task){
         .kind = TPERF_TASK_COLLECTIVE,
         .resources = tperf_tiers(route.fast_bytes, route.nic_bytes),
@@ -174,7 +174,7 @@ static double write_chunks(tperf_writer *w, const tperf_op *op, const tperf_pass
         task.beside = true;
         task.start = start + (ring ? 0 : part);
         task.stop = task.start + fmax(task.seconds, (chunks - 1) * part + one);
-        late += tperf_late_chunks(comm, &s->job->on, s->network->sizes, &s->candidate->placement,
+        late += tperf_late_chunks(comm, &s->job->on, s->workload->sizes, &s->candidate->placement,
                                   chunks, work);
         tperf_write(w, task);
     }

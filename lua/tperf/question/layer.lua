@@ -115,7 +115,7 @@ function layer.ops(given)
     check.fail("tperf.layer: model '%s' has %d kinds of layers, there is no %d", network.name, #laid.kinds, o.kind)
   end
   local variant = { recompute = o.recompute, sequence_parallel = o.sequence_parallel }
-  return laid.network(sizes, o.micro_batch, variant):ops(o.kind, machine, set, fast, o.panels)
+  return laid.workload(sizes, o.micro_batch, variant):ops(o.kind, machine, set, fast, o.panels)
 end
 
 questions.register("layer", layer.ops)

@@ -1,5 +1,5 @@
 // bind_pipelines.c: tperf.core.pipelines(runs, has_ends, list, picked) -> pipelines, for a search or one iteration.
-//   runs: list of { kind, layers }: the model's layers in order, kind = section of its networks
+//   runs: list of { kind, layers }: the model's layers in order, kind = section of its workloads
 //   list: of { pp, virtual_stages, schedule, layers (a list, or nil), bubble_forward, bubble_backward, bubble_weight_grad,
 //     pairs, pairs_each, min_microbatches, microbatch_multiple, weight_copies, last_in_flight, bounds, placed, folded,
 //     in_flight = list of pp numbers }
@@ -21,7 +21,7 @@ typedef struct pipelines {
     size_t n_runs;
     bool has_ends;
     size_t n;
-    int kinds; // of layers that a network must have
+    int kinds; // of layers that a workload must have
     tperf_picked picked;
     tperf_pipeline list[];
 } pipelines;
@@ -32,11 +32,11 @@ const tperf_pipeline *tperf_bind_check_pipelines(lua_State *L, int index, size_t
     return p->list;
 }
 
-void tperf_bind_check_kinds(lua_State *L, int index, const tperf_workload *network) {
+void tperf_bind_check_kinds(lua_State *L, int index, const tperf_workload *workload) {
     const pipelines *p = luaL_checkudata(L, index, type_name);
-    if (p->kinds > network->n_kinds)
-        tperf_bind_fail(L, "the pipelines have %d kinds of layers, the network has %d", p->kinds,
-                        network->n_kinds);
+    if (p->kinds > workload->n_kinds)
+        tperf_bind_fail(L, "the pipelines have %d kinds of layers, the workload has %d", p->kinds,
+                        workload->n_kinds);
 }
 
 const tperf_run *tperf_bind_pipeline_runs(lua_State *L, int index, size_t *n, bool *has_ends) {

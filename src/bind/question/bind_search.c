@@ -3,8 +3,8 @@
 //     options: see option_fields; questions: list of { system, gpus, global_batch };
 //     zero: list of ZeRO stages; dp: list or nil
 //     accept: function(question, found) -> boolean, or nil
-//   search:walk(shapes)          shapes: list of { strategy, variant, network, micro_batch, panels, fast, hopeless }; false when interrupted
-//   search:hopeless(shape)       whether neither this shape nor one of a larger micro-batch can fit
+//   search:walk(shapes)          shapes: list of { strategy, variant, workload, micro_batch, panels, fast, cannot_fit }; false when interrupted
+//   search:cannot_fit(shape)       whether neither this shape nor one of a larger micro-batch can fit
 //   search:add(question, answer) takes what search:answer gave in another process, of other shapes
 //   search:answer(question)      { candidates, feasible, evaluated, found, found … }
 //   search.threads() -> the number of processors; search.clock() -> seconds, for durations
@@ -292,11 +292,11 @@ static int new_search(lua_State *L) {
     return 1;
 }
 
-// The placements of the network's axes that the list on the top of the stack demands; nil: none.
+// The placements of the workload's axes that the list on the top of the stack demands; nil: none.
 static void read_demanded(lua_State *L, tperf_shape *shape) {
     if (lua_isnil(L, -1)) return;
     tperf_bind_push_list(L, -1, "'fast'");
-    for (int i = TPERF_AXIS_OWN; i < shape->network->grid.n; i++) {
+    for (int i = TPERF_AXIS_OWN; i < shape->workload->grid.n; i++) {
         lua_rawgeti(L, -1, i - TPERF_AXIS_OWN + 1);
         shape->fast[i] = luaL_optinteger(L, -1, 0);
         lua_pop(L, 1);
@@ -309,7 +309,7 @@ static void keep_alive(lua_State *L, int kept) {
     lua_rawseti(L, kept, (lua_Integer)lua_rawlen(L, kept) + 1);
 }
 
-// Reads the shape at the top of the stack. What it borrows, the network and the panels, goes to the list at `kept`.
+// Reads the shape at the top of the stack. What it borrows, the workload and the panels, goes to the list at `kept`.
 static void read_shape(lua_State *L, int kept, tperf_shape *shape) {
     int at = lua_gettop(L);
     luaL_checktype(L, at, LUA_TTABLE);
@@ -319,15 +319,15 @@ static void read_shape(lua_State *L, int kept, tperf_shape *shape) {
     shape->strategy = (int)luaL_checkinteger(L, -1);
     tperf_bind_raw_field(L, at, "variant");
     shape->variant = (int)luaL_checkinteger(L, -1);
-    tperf_bind_raw_field(L, at, "hopeless");
-    shape->hopeless = lua_toboolean(L, -1);
+    tperf_bind_raw_field(L, at, "cannot_fit");
+    shape->cannot_fit = lua_toboolean(L, -1);
     tperf_bind_raw_field(L, at, "micro_batch");
     shape->micro_batch = luaL_checkinteger(L, -1);
     if (shape->micro_batch < 1) tperf_bind_fail(L, "a shape needs a micro-batch of at least 1");
-    tperf_bind_raw_field(L, at, "network");
-    shape->network = tperf_bind_check_workload(L, -1);
+    tperf_bind_raw_field(L, at, "workload");
+    shape->workload = tperf_bind_check_workload(L, -1);
     lua_getiuservalue(L, 1, 3);
-    tperf_bind_check_kinds(L, -1, shape->network);
+    tperf_bind_check_kinds(L, -1, shape->workload);
     lua_pop(L, 1);
     keep_alive(L, kept);
     tperf_bind_raw_field(L, at, "fast");
@@ -339,14 +339,14 @@ static void read_shape(lua_State *L, int kept, tperf_shape *shape) {
     lua_settop(L, at);
 }
 
-static int hopeless(lua_State *L) {
+static int cannot_fit(lua_State *L) {
     box *b = check_idle(L);
     tperf_shape shape;
     lua_settop(L, 2);
     lua_newtable(L);
     lua_insert(L, 2);
     read_shape(L, 2, &shape);
-    lua_pushboolean(L, tperf_search_hopeless(b->search, &shape));
+    lua_pushboolean(L, tperf_search_cannot_fit(b->search, &shape));
     return 1;
 }
 
@@ -452,7 +452,7 @@ static const luaL_Reg functions[] = {
 };
 
 static const luaL_Reg methods[] = {
-    {"hopeless", hopeless}, {"walk", walk}, {"add", add}, {"answer", answer}, {NULL, NULL},
+    {"cannot_fit", cannot_fit}, {"walk", walk}, {"add", add}, {"answer", answer}, {NULL, NULL},
 };
 
 static void new_type(lua_State *L, const char *name, lua_CFunction close) {

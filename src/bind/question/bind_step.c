@@ -1,4 +1,4 @@
-// bind_step.c: network:tasks(system, rules, training, pipelines, run, fast, software, stages): the tasks of a step, see
+// bind_step.c: workload:tasks(system, rules, training, pipelines, run, fast, software, stages): the tasks of a step, see
 // tperf/step.h, as
 //   { chunks = for each stage { list = number, layer = its first layer }, forward =, backward =, backward_input =,
 //     backward_weight = lists of tasks by number, before =, after = lists of tasks by device, optimizer = tasks }
@@ -226,22 +226,22 @@ static tperf_chunk *push_chunks(lua_State *L, const tperf_pipeline *pipeline, in
     return chunks;
 }
 
-static int network_tasks(lua_State *L) {
+static int workload_tasks(lua_State *L) {
     tperf_setting s;
     tperf_error error;
     tperf_layer_cost costs[TPERF_SECTIONS_MAX];
-    const tperf_workload *network = tperf_bind_read_setting(L, &s);
+    const tperf_workload *workload = tperf_bind_read_setting(L, &s);
     int64_t n = luaL_checkinteger(L, 9);
-    if (tperf_workload_check_system(network, &s.system, &error) != TPERF_OK)
+    if (tperf_workload_check_system(workload, &s.system, &error) != TPERF_OK)
         return tperf_bind_raise(L, &error);
-    tperf_workload_time(network, &s.job.on, &s.candidate.placement, NULL, costs);
+    tperf_workload_time(workload, &s.job.on, &s.candidate.placement, NULL, costs);
     tperf_chunk *chunks = push_chunks(L, s.candidate.pipeline, n);
     box *b = tperf_bind_new(L, sizeof *b, type_name, release);
     b->heap = tperf_bind_heap(L);
     tperf_status status;
     bool tried = false;
     do
-        status = tperf_step_init(&b->step, &b->heap, &s.candidate, &s.job, network, costs, &error);
+        status = tperf_step_init(&b->step, &b->heap, &s.candidate, &s.job, workload, costs, &error);
     while (tperf_bind_try_again(L, status, &tried));
     if (status != TPERF_OK) return tperf_bind_raise(L, &error);
     lua_createtable(L, 0, 8);
@@ -256,6 +256,6 @@ static int network_tasks(lua_State *L) {
 }
 
 void tperf_bind_step(lua_State *L) {
-    lua_pushcfunction(L, network_tasks);
+    lua_pushcfunction(L, workload_tasks);
     lua_setfield(L, -2, "tasks");
 }

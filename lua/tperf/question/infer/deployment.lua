@@ -125,7 +125,7 @@ end
 -- Numbers of keys between which the counts of a step are affine: windows and choices fill up, and nothing else happens.
 local function lengths(kinds, tokens)
   local top, list, seen = 2, { 1 }, {}
-  while top < tokens do top = top * 2 end -- so that networks serve many prompts
+  while top < tokens do top = top * 2 end -- so that workloads serve many prompts
   for _, kind in ipairs(kinds) do
     local window = kind.window or kind.chosen
     if window and window > 1 and window < top and not seen[window] then
@@ -157,7 +157,7 @@ function serving.chosen(s, o)
   return table.concat(list, " ")
 end
 
---- The variant of layout's networks of a strategy for `seq` tokens of each sequence after `context` of them.
+--- The variant of layout's workloads of a strategy for `seq` tokens of each sequence after `context` of them.
 function serving.variant(s, o, mode, seq, context)
   local variant = {
     recompute = "none", sequence_parallel = mode == "prefill" and o.sequence_parallel or false, mode = mode, seq = seq,
@@ -170,13 +170,13 @@ end
 
 local function lay_out(p, sizes, pp, micro_batch, prefill_batch)
   local o, laid = p.o, p.plan.layout
-  local function network(batch, mode, seq, context)
-    return laid.network(sizes, batch, serving.variant(p.strategy, o, mode, seq, context))
+  local function lay_out(batch, mode, seq, context)
+    return laid.workload(sizes, batch, serving.variant(p.strategy, o, mode, seq, context))
   end
   local keys, steps = lengths(laid.kinds, o.prompt + o.generate), {}
-  for i, n in ipairs(keys) do steps[i] = network(micro_batch, "decode", 1, n - 1) end
+  for i, n in ipairs(keys) do steps[i] = lay_out(micro_batch, "decode", 1, n - 1) end
   return {
-    prefill = network(prefill_batch, "prefill", o.prompt, 0), single = network(1, "decode", 1, 0),
+    prefill = lay_out(prefill_batch, "prefill", o.prompt, 0), single = lay_out(1, "decode", 1, 0),
     decode = o.generate > 1 and core.decode(keys, steps) or nil, caches = caches_of(p, sizes),
     pipelines = pipelines.make {
       pps = { pp }, schedules = { "1f1b" }, virtual_stages = {}, layers = p.model.layers, runs = laid.runs,

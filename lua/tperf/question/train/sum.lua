@@ -133,7 +133,7 @@ end
 
 --- The terms of a configuration's time, see docs/model.md section 6.1.
 ---@param c table      a configuration of tperf.train, with its exchanges
----@param audit table  what its parts are made of, as network:audit gives it
+---@param audit table  what its parts are made of, as workload:audit gives it
 ---@param closed boolean  its schedule has a closed form
 ---@return table[] terms  { term =, formula =, seconds = }; the last is the whole
 return function(c, audit, closed)
