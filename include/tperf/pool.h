@@ -6,8 +6,8 @@
 
 typedef struct tperf_pool tperf_pool;
 
-// The caller of tperf_pool_run is worker 0, so `threads` - 1 are started; fewer if the machine
-// refuses. NULL when out of memory. threads >= 1.
+// Starts `threads` - 1 threads, since the caller of tperf_pool_run is worker 0; fewer if the machine refuses. NULL if
+// out of memory. threads >= 1.
 tperf_pool *tperf_pool_new(int threads);
 void tperf_pool_free(tperf_pool *pool); // NULL is fine
 int tperf_pool_threads(const tperf_pool *pool);

@@ -170,13 +170,13 @@ end
 
 local function lay_out(p, sizes, pp, micro_batch, prefill_batch)
   local o, laid = p.o, p.plan.layout
-  local function lay_out(batch, mode, seq, context)
+  local function step_of(batch, mode, seq, context)
     return laid.workload(sizes, batch, serving.variant(p.strategy, o, mode, seq, context))
   end
   local keys, steps = lengths(laid.kinds, o.prompt + o.generate), {}
-  for i, n in ipairs(keys) do steps[i] = lay_out(micro_batch, "decode", 1, n - 1) end
+  for i, n in ipairs(keys) do steps[i] = step_of(micro_batch, "decode", 1, n - 1) end
   return {
-    prefill = lay_out(prefill_batch, "prefill", o.prompt, 0), single = lay_out(1, "decode", 1, 0),
+    prefill = step_of(prefill_batch, "prefill", o.prompt, 0), single = step_of(1, "decode", 1, 0),
     decode = o.generate > 1 and core.decode(keys, steps) or nil, caches = caches_of(p, sizes),
     pipelines = pipelines.make {
       pps = { pp }, schedules = { "1f1b" }, virtual_stages = {}, layers = p.model.layers, runs = laid.runs,
