@@ -99,7 +99,7 @@ static void add_interval(const interval *all, tperf_step step, const void *conte
                          double sum[TPERF_STEP_VALUES]) {
     double steps = all->high - all->low + 1;
     double half =
-        steps > 1 ? steps / 2 : 0.5; // an affine function's sum: steps times the mean of both ends
+        steps > 1 ? steps / 2 : 0.5; // an affine function's sum is steps times the mean of its ends
     interval left = *all, right = *all;
     if (steps > 2) {
         left.high = floor((all->low + all->high) / 2);

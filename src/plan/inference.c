@@ -1,11 +1,11 @@
-// inference.c: a prompt's time, all decode steps, and memory, of one replica. See tperf/inference.h.
+// inference.c: one replica's time for a prompt and for all decode steps, and its memory. See tperf/inference.h.
 #include "tperf/inference.h"
 
 #include <math.h>
 
-enum { TOKEN_BYTES = 4 }; // a token's number, which goes back to the first stage
+enum { TOKEN_BYTES = 4 }; // a token id, which returns to the first stage
 
-// One micro-batch through all stages.
+// One micro-batch's pass through all stages.
 typedef struct trip {
     tperf_pass_cost sum;
     double busiest; // seconds of the busiest stage
@@ -36,7 +36,7 @@ static tperf_phase phase_of(const trip *t, double sends, double time) {
                          t->sum.comm, sends,          fmax(time - t->sum.time - sends, 0)};
 }
 
-// Sums over the ops of every section, but for those that vary (which are in order).
+// Sums over the ops of every section, except the varying ones (which are in order).
 static void section_times(const tperf_serving *s, const tperf_workload *workload,
                           const tperf_varying *varying, size_t n_varying,
                           tperf_pass_cost *sections) {
@@ -66,16 +66,16 @@ static void serve_prompts(const tperf_serving *s, tperf_service *out) {
     out->prefill_busiest = t.busiest;
 }
 
-// What the steps of a micro-batch have in common.
+// Shared by the steps of a micro-batch.
 typedef struct stepper {
     const tperf_serving *serving;
     double sends;
-    tperf_pass_cost
-        fixed[TPERF_SECTIONS_MAX]; // of the ops that do not depend on the number of keys
+    // Ops that do not depend on the number of keys.
+    tperf_pass_cost fixed[TPERF_SECTIONS_MAX];
 } stepper;
 
-// With m micro-batches on their way, one returns to the first stage when it has passed all of them, but not before
-// the busiest stage has worked on the others.
+// With m micro-batches in flight, one returns to the first stage once it has passed all stages, but not before the
+// busiest stage has served the others.
 static void step_at(const void *context, double keys, double values[TPERF_STEP_VALUES]) {
     const stepper *p = context;
     const tperf_serving *s = p->serving;
@@ -121,7 +121,7 @@ static void serve_tokens(const tperf_serving *s, tperf_service *out) {
     out->last_step = values[0];
 }
 
-// Bytes that the widest op of a section reads and writes beside weights.
+// Bytes that the widest op of a section reads and writes besides weights.
 static double widest(const tperf_workload *workload, int section) {
     double most = 0;
     for (size_t i = tperf_section_begin(workload, section); i < workload->section_end[section]; i++)
@@ -130,7 +130,7 @@ static double widest(const tperf_workload *workload, int section) {
     return most;
 }
 
-// Buffers of a stage: the residual stream and what the widest of its ops works on.
+// Buffers of a stage: the residual stream and the working set of its widest op.
 static double buffers_of(const tperf_stage *stage, const tperf_workload *workload) {
     double most = 0;
     for (int kind = 0; kind < workload->n_kinds; kind++)
@@ -140,7 +140,7 @@ static double buffers_of(const tperf_stage *stage, const tperf_workload *workloa
     return workload->boundary_bytes + most;
 }
 
-// A GPU of one stage: weights + batch x cache + max(prompts, batch x step) bytes.
+// One stage's GPU holds weights + batch x cache + max(prompts, batch x step) bytes.
 typedef struct holdings {
     double weights, cache, prompts, step;
 } holdings;
@@ -168,8 +168,8 @@ static holdings holdings_of(const tperf_serving *s, const tperf_stage *stage,
     return h;
 }
 
-// The largest batch with total_of <= room. Both sides of the maximum bound it; a quotient that rounding moved across an
-// integer is put right.
+// The largest batch with total_of <= room. Both arms of the maximum bound it; the last two lines correct a quotient
+// that rounding moved across an integer.
 static double largest_batch(const holdings *h, double room) {
     double left = room - h->weights;
     double batch = floor(fmin((left - h->prompts) / h->cache, left / (h->cache + h->step)));

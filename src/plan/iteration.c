@@ -7,7 +7,7 @@ static double larger(double a, double b) {
     return a > b ? a : b;
 }
 
-// Seconds of a pass of a stage: the GPU's, or the host's that launches its kernels one by one.
+// Seconds of a stage's pass: the GPU's, or the host's if launching its kernels one by one takes longer.
 static double longer(const tperf_pass_cost *pass, double host_s) {
     double host = host_s * pass->launches;
     return pass->time > host ? pass->time : host;
@@ -23,16 +23,16 @@ static double smaller(double a, double b) {
     return a < b ? a : b;
 }
 
-// What a forward and a backward pass of a layer save beside each other, if each one's exchanges with experts run beside
-// the other's kernels, as Megatron-LM pairs them (megatron/core/models/common/model_chunk_schedule_plan.py).
+// The time saved by overlapping a layer's forward and backward passes if each one's expert exchanges run beside the
+// other's kernels, as Megatron-LM pairs them (megatron/core/models/common/model_chunk_schedule_plan.py).
 static double hidden_exchanges(const tperf_expert_cost *e, bool delay_grads) {
     double grad = delay_grads ? e->inside_grad : 0;
     return smaller(e->combine[1], e->outside[0]) + smaller(e->dispatch[0], e->inside[1] - grad) +
            smaller(e->dispatch[1], e->inside[0] + grad) + smaller(e->combine[0], e->outside[1]);
 }
 
-// A forward and a backward pass of a stage beside each other, no shorter than either. Where all collectives hide, those
-// of both passes run beside the kernels of both, which they slow.
+// An overlapped forward and backward pass of a stage, no shorter than either. If all collectives hide, those of both
+// passes run beside the kernels of both and slow them.
 static double pair_of(const tperf_stage_time *t, const tperf_pass_cost *both, double hidden,
                       const tperf_job *job) {
     double one_by_one = t->forward + t->backward, longest = larger(t->forward, t->backward);
@@ -60,7 +60,8 @@ static double layers_in(const tperf_holding *holding, int section) {
     return 0;
 }
 
-// Whether a holds no less than b and begins with the same. Rounding is monotonic: it then waits no shorter.
+// Whether a holds at least as much as b and begins with the same section. Rounding is monotonic: a then waits at least
+// as long.
 static bool covers(const tperf_holding *a, const tperf_holding *b) {
     bool all = a->leading == b->leading;
     for (int i = 0; i < b->n; i++)
@@ -70,7 +71,7 @@ static bool covers(const tperf_holding *a, const tperf_holding *b) {
 
 void tperf_holdings_of(const tperf_pipeline *pipeline, const tperf_workload *workload,
                        unsigned sections, tperf_holding *holdings) {
-    enum { LEADERS = 4 }; // stages looked at: the first ones hold most
+    enum { LEADERS = 4 }; // stages compared: the first ones hold most
     for (size_t i = 0; i < pipeline->n_stages; i++) {
         holdings[i] = tperf_holding_of(&pipeline->stages[i], workload, sections);
         for (size_t j = 0; j < i && j < LEADERS; j++)
@@ -78,7 +79,7 @@ void tperf_holdings_of(const tperf_pipeline *pipeline, const tperf_workload *wor
     }
 }
 
-// pairs: with the time of a pair.
+// pairs: also computes the time of a pair.
 static inline tperf_stage_time holding_time(const tperf_holding *holding,
                                             const tperf_layer_cost *costs, const tperf_job *job,
                                             bool pairs) {
@@ -145,7 +146,7 @@ tperf_pipeline_time tperf_pipeline_time_of(const tperf_pipeline *pipeline,
                                   (all.weight_grad - busy.weight_grad) / others, 0, 0}};
 }
 
-// A collective among replicas, ready for any number of bytes.
+// A collective among replicas, prepared for any number of bytes.
 typedef struct exchanger {
     const tperf_job *job;
     tperf_collective kind;
@@ -167,12 +168,12 @@ static double exchange(const exchanger *e, double bytes) {
     return bytes > 0 ? e->rate.latency_s + bytes * e->rate.per_byte_s : 0;
 }
 
-// What gathers weights and reduces gradients among the GPUs that hold copies of them.
+// The collectives that gather weights and reduce gradients among the GPUs with copies of them.
 typedef struct exchangers {
     exchanger gather, reduce;
     int n_copies;
     exchanger copies[TPERF_AXES_MAX];
-    double bytes[TPERF_AXES_MAX]; // for each of a shard's gradients
+    double bytes[TPERF_AXES_MAX]; // fraction of the gradient's bytes
 } exchangers;
 
 static void make_exchangers(exchangers *e, const tperf_replicas *r, int zero,
@@ -192,9 +193,9 @@ static tperf_replicas replicas_of(const tperf_candidate *candidate, const tperf_
                                experts);
 }
 
-// Weights travel as they are kept, or cast to what is computed with where that is less; gradients are
-// reduced in the precision that they are kept in. Frozen weights travel where they are sharded, but not after a step that
-// leaves them as they are.
+// Weights travel as they are kept, or cast to the compute dtype if that is smaller; gradients are reduced in the
+// precision in which they are kept. Frozen weights travel if they are sharded, but not after an optimizer step, which
+// leaves them unchanged.
 static double gathered_bytes(const tperf_training *t, const tperf_weights *weights, int zero) {
     double trained = weights->gathered;
     if (t->kept_bytes > 0) trained = fmin(t->kept_bytes * weights->count, trained);
@@ -211,7 +212,7 @@ static tperf_replica_comm comm_of(const exchanger *e, double bytes, bool gathers
     return (tperf_replica_comm){e->kind, e->group, bytes, exchange(e, bytes), gathers, experts};
 }
 
-// Adds the collectives of weights that are exchanged alike; how many there are then.
+// Adds the collectives of one set of weights; returns the new count.
 static int add_comms(const exchangers *x, int zero, const tperf_training *t,
                      const tperf_weights *weights, bool experts, tperf_replica_comm *comms, int n) {
     if (zero) comms[n++] = comm_of(&x->gather, gathered_bytes(t, weights, zero), true, experts);
@@ -241,8 +242,8 @@ int tperf_replica_comms_of(const tperf_candidate *candidate, const tperf_job *jo
     return comms_of(&dense, &expert, candidate->zero, job->training, &costs[section], comms);
 }
 
-// A matrix is orthogonalised whole: replicas that share its state out gather its update in 16 bits (arXiv 2502.16982,
-// section 2.3). Embedding and head are not.
+// A matrix is orthogonalised whole: replicas that shard its state gather its update in 16 bits (arXiv 2502.16982,
+// section 2.3). Embedding and head are excluded.
 static double update_time(int zero, const tperf_job *job, const exchangers *dense,
                           const exchangers *expert, const tperf_layer_cost *cost, bool is_layer) {
     enum { UPDATE_BYTES = 2 };
@@ -287,7 +288,7 @@ void tperf_exchange_times(const tperf_candidate *candidate, const tperf_job *job
     tperf_exchange_times_among(&copies, &experts, candidate->zero, job, workload, costs, exchanges);
 }
 
-// overlap: the part of the pass beside which an exchange runs; below 0: as the software has it.
+// overlap: the fraction of the pass that an exchange may overlap; below 0: the software's.
 static double window_of(const tperf_pass_cost *pass, const tperf_job *job, double overlap) {
     double window = pass->time;
     if (job->on.rules->data_overlap_excludes_comm) window -= pass->comm;

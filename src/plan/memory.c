@@ -1,15 +1,14 @@
-// memory.c: what one GPU holds. See tperf/plan.h, and docs/memory.md for the sources.
+// memory.c: the memory of one GPU. See tperf/plan.h, and docs/memory.md for the sources.
 #include <math.h>
 
 #include "tperf/plan.h"
 
-// The weights of a stage: of its layers and of the ends of the pipeline, each spread like the rest or
-// as experts are.
+// A stage's weights: of its layers and of the pipeline's ends, each sharded as dense weights or as experts.
 typedef struct weights {
     tperf_weights layers, layer_experts, ends, end_experts;
 } weights;
 
-// Activation bytes of a stage: for every micro-batch in flight; of the section `last`; of one pass; in the host's memory.
+// A stage's activation bytes: per micro-batch in flight; of the section `last`; recomputed; of one pass; on the host.
 typedef struct activations {
     double saved, last_saved, again, work, host;
 } activations;
@@ -20,12 +19,12 @@ typedef struct question {
     const tperf_workload *workload;
     const tperf_layer_cost *costs;
     double microbatches;
-    bool experts;                 // some weights are spread as experts are
-    double shards, expert_shards; // that ZeRO cuts a weight into
-    int groups;                   // that a GPU communicates in
+    bool experts;                 // some weights are spread as experts
+    double shards, expert_shards; // parts into which ZeRO cuts a weight
+    int groups;                   // groups in which a GPU communicates
 } question;
 
-// The stage runs the pipeline in both directions: whoever has one end has the other.
+// If the stage runs the pipeline in both directions, a device with one end also has the other.
 static bool has_first(const question *q, const tperf_stage *stage) {
     return stage->first || (stage->last && q->candidate->pipeline->weight_copies > 1);
 }
@@ -52,7 +51,7 @@ static weights weights_of(const question *q, const tperf_stage *stage) {
     return w;
 }
 
-// k layers that are recomputed as one keep one input; when they are, the inputs in between come back, too.
+// k layers recomputed together keep one input; during recomputation the inputs between them come back, too.
 static void recompute_groups(const question *q, const tperf_layer_cost *cost, double layers,
                              double chunks, activations *a) {
     double k = fmin(q->job->training->recompute_layers, ceil(layers / chunks));
@@ -61,8 +60,8 @@ static void recompute_groups(const question *q, const tperf_layer_cost *cost, do
     a->again = fmax(a->again, k * cost->again_bytes + (k - 1) * cost->input_bytes);
 }
 
-// What the host has kept comes back for the layer at hand and the one before it.
-// Of so many equal chunks of layers, which have one or both ends of the model.
+// Activations of `chunks` equal chunks of layers, with one or both ends of the model. Offloaded activations are back
+// for the current layer and the previous one.
 static activations activations_of(const question *q, const tperf_stage *stage, double chunks,
                                   bool first, bool last) {
     activations a = {0};
@@ -86,14 +85,15 @@ static activations activations_of(const question *q, const tperf_stage *stage, d
     return a;
 }
 
-// The bytes of what has so many for each byte, each parameter, each narrow parameter and each byte gathered; FLOPs likewise.
+// The bytes of weights at these rates per byte, per parameter, per narrow parameter and per gathered byte; likewise
+// FLOPs.
 static double held(const tperf_weights *w, const tperf_weights *rate) {
     return rate->bytes * w->bytes + rate->count * w->count + rate->narrow * w->narrow +
            rate->orthogonal * w->orthogonal + rate->gathered * w->gathered +
            rate->frozen * w->frozen;
 }
 
-// Of all weights of a stage, of which none is sharded: bytes of copies; of what makes them once an iteration.
+// Bytes of a stage's weight copies, and of the traffic that makes them once per iteration; neither is sharded.
 static double copies_of(const weights *w) {
     return w->layers.copies + w->layer_experts.copies + w->ends.copies + w->end_experts.copies;
 }
@@ -102,7 +102,7 @@ static double steps_of(const weights *w) {
     return w->layers.step + w->layer_experts.step + w->ends.step + w->end_experts.step;
 }
 
-// The same of a stage, whose ends may have another rate.
+// The same for a stage, whose ends may have another rate.
 static double spread(const question *q, const weights *w, tperf_weights rate,
                      tperf_weights end_rate, bool sharded) {
     double all = held(&w->layers, &rate) + held(&w->ends, &end_rate);
@@ -113,8 +113,8 @@ static double spread(const question *q, const weights *w, tperf_weights rate,
     return all + experts;
 }
 
-// The layer at hand and the one that is fetched ahead are whole, as are the gradients of one (torch.distributed.fsdp,
-// BackwardPrefetch.BACKWARD_PRE); where gradients alone are sharded, these.
+// The current layer and the prefetched one are whole, as are one layer's gradients (torch.distributed.fsdp,
+// BackwardPrefetch.BACKWARD_PRE); if only gradients are sharded, only these.
 static double whole_layers(const question *q, const tperf_stage *stage) {
     int zero = q->candidate->zero, kinds = q->workload->n_kinds;
     const tperf_training *t = q->job->training;
@@ -134,7 +134,7 @@ static double whole_layers(const question *q, const tperf_stage *stage) {
     return largest;
 }
 
-// What comes in and what goes out.
+// One received and one sent message.
 static double messages_of(const question *q) {
     return q->candidate->pipeline->pp > 1 ? 2 * q->workload->boundary_bytes : 0;
 }
@@ -249,7 +249,7 @@ double tperf_optimizer_time(const tperf_candidate *candidate, const tperf_job *j
     return bytes / (part * job->on.system->accelerator.hbm.bandwidth) + seconds;
 }
 
-// The most that a device has of what there are so many bytes of for each byte, parameter and narrow parameter.
+// The maximum over devices of the amount at these rates per byte, parameter and narrow parameter.
 static double most_updated(const tperf_candidate *candidate, const tperf_job *job,
                            const tperf_workload *workload, const tperf_layer_cost *costs,
                            tperf_weights rate, double end_count) {
@@ -265,8 +265,8 @@ static double most_updated(const tperf_candidate *candidate, const tperf_job *jo
     return most;
 }
 
-// A gradient is read for the norm, read for the update, and cleared. Of a state that the host has the GPU reads its
-// gradient for the norm and clears it.
+// A gradient is read for the norm, read for the update, and cleared. If its state is on the host, the GPU only reads it
+// for the norm and clears it.
 double tperf_optimizer_bytes(const tperf_candidate *candidate, const tperf_job *job,
                              const tperf_workload *workload, const tperf_layer_cost *costs) {
     const tperf_training *t = job->training;

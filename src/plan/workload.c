@@ -102,7 +102,7 @@ void tperf_workload_work(const tperf_workload *workload, const tperf_platform *o
         works[i] = tperf_op_work_of(&workload->ops[i], on, panels);
 }
 
-// Seconds of a pass's exchanges with experts, less what they slow kernels beside them by.
+// Seconds of a pass's expert exchanges, less the slowdown of kernels beside them.
 static double exchanges_of(const tperf_pass *pass, const tperf_platform *on, const int64_t *sizes,
                            const tperf_placement *placement) {
     double sum = 0;
@@ -117,8 +117,8 @@ static double kernels_of(const tperf_pass_cost *pass) {
     return pass->compute + pass->exposed_memory;
 }
 
-// Adds an op to what its layer exchanges with experts. *inside: the ops up to here have sent tokens to experts, and not
-// yet got them back.
+// Adds an op to its layer's expert exchanges. *inside: preceding ops have dispatched tokens to experts and not yet
+// combined them.
 static void add_exchange(tperf_expert_cost *sum, const tperf_op *op, const tperf_op_cost *cost,
                          const tperf_platform *on, const tperf_workload *workload,
                          const tperf_placement *placement, bool *inside) {
@@ -135,7 +135,7 @@ static void add_exchange(tperf_expert_cost *sum, const tperf_op *op, const tperf
     if (exchange) *inside = !*inside;
 }
 
-// A pass waits for copies to or from the host that take longer than all that it does meanwhile.
+// A pass waits for the part of copies to or from the host that outlasts it.
 static void wait_for_host(tperf_pass_cost *pass, double bytes, const tperf_system *system) {
     if (!(bytes > 0)) return;
     double late = bytes / (system->host.bandwidth * system->host.efficiency) - pass->time;
