@@ -13,7 +13,7 @@ static bool grow(const tperf_heap *heap, void **array, size_t *capacity, size_t 
     return true;
 }
 
-// Sizes are at most 2^31, and division of 32 bits is several times as fast as that of 64.
+// Sizes are at most 2^31, and 32-bit division is several times faster than 64-bit.
 static bool divides(int64_t part, int64_t whole) {
     return (uint32_t)whole % (uint32_t)part == 0;
 }
@@ -24,7 +24,7 @@ static int64_t smallest_prime_factor(int64_t n) {
     return n;
 }
 
-// Whether an axis takes GPUs of the domain by itself.
+// Whether an axis takes GPUs of the domain on its own, not folded over others.
 static bool takes(const tperf_placement_problem *s, int axis) {
     return s->grid->axes[axis].folds == 0;
 }
@@ -55,8 +55,8 @@ static bool add_layout(tperf_layout_cache *cache, const tperf_placement_problem 
     return true;
 }
 
-// All ways to give an axis and those after it a part of a domain of which there is room for `room` GPUs, for each of
-// those that the axes before have.
+// Enumerates the parts that this axis and those after it may have in the `room` GPUs that the axes before them leave in
+// the domain.
 static bool lay_out(tperf_layout_cache *cache, const tperf_placement_problem *s, int axis,
                     int64_t *fast, int64_t room) {
     if (axis == s->grid->n) return add_layout(cache, s, fast, room);
@@ -89,14 +89,14 @@ bool tperf_layout_cache_make(tperf_layout_cache *cache, const tperf_placement_pr
     int64_t fast[TPERF_AXES_MAX] = {0};
     if (cache->stamp == stamp) return true;
     cache->n_layouts = cache->n_placed = 0;
-    cache->stamp = 0; // until it is whole
+    cache->stamp = 0; // invalid until complete
     bool made = s->one_domain ? lay_out_one_domain(cache, s)
                               : lay_out(cache, s, TPERF_AXIS_OWN, fast, s->divisors->domain);
     if (made) cache->stamp = stamp;
     return made;
 }
 
-// A layout with what the replicas' part makes of the folded axes: its index, or UINT32_MAX without memory.
+// The index of a layout combined with the folded axes' parts; UINT32_MAX if out of memory.
 static uint32_t find_placed(tperf_layout_cache *cache, const tperf_placement_problem *s,
                             uint32_t layout, const int64_t *fast) {
     tperf_layout *of = &cache->layouts[layout];
@@ -121,7 +121,7 @@ static bool same_apart(const tperf_grid *grid, const tperf_exchange_groups *grou
     return true;
 }
 
-// Adds the groups of replicas to a found: their index; UINT32_MAX without memory.
+// Adds groups of replicas to the cache and returns their index; UINT32_MAX if out of memory.
 static uint32_t add_exchange(tperf_placement_cache *found, const tperf_placement_problem *s,
                              const int64_t *fast, int64_t dense_fast, int64_t experts_fast) {
     if (!grow(s->heap, (void **)&found->exchanges, &found->exchanges_capacity,
@@ -136,7 +136,7 @@ static uint32_t add_exchange(tperf_placement_cache *found, const tperf_placement
     return (uint32_t)found->n_exchanges++;
 }
 
-// The index of the groups of replicas, from `first` on in the found; UINT32_MAX without memory.
+// The index of the groups of replicas, searching the cache from `first`; UINT32_MAX if out of memory.
 static uint32_t find_exchange(tperf_placement_cache *found, const tperf_placement_problem *s,
                               const tperf_layout *layout, const int64_t *fast, size_t first) {
     int64_t dense = layout->dense * fast[TPERF_AXIS_REPLICAS];
@@ -182,10 +182,10 @@ static bool add_placement(tperf_placement_cache *found, tperf_layout_cache *cach
     return true;
 }
 
-// The parts that an axis may have.
+// The parts that an axis may have in a domain.
 typedef struct parts {
     const tperf_part *begin, *end;
-    bool demanded; // there is one; a larger one is out of the question
+    bool demanded; // the user demands this one; larger ones do not count
 } parts;
 
 static parts parts_of(const tperf_placement_problem *s, int axis) {
@@ -200,15 +200,15 @@ static parts parts_of(const tperf_placement_problem *s, int axis) {
     return p;
 }
 
-// What is placed beside a layout: the parts that replicas and stages may have.
+// The replicas' and stages' possible parts, to combine with a layout.
 typedef struct beside {
     parts replicas, stages;
-    size_t exchanges; // the found's groups from there on are of these stages
+    size_t exchanges; // index of the first exchange groups for these stages
 } beside;
 
-// The parts of the replicas that share a domain with a layout and a part of the stages: no axis could have a larger part.
-// Under the published rules the domain is full (Q16). *end: replicas' parts from there on are too large, here and for
-// larger parts of the stages.
+// Adds the parts of the replicas that fill the domain beside a layout and a part of the stages: no axis could have a
+// larger part. Under the published rules the domain is full (Q16). *end: replicas' parts from here on are too large,
+// here and for larger parts of the stages.
 static bool add_placements_for(tperf_placement_cache *found, tperf_layout_cache *cache,
                                const tperf_placement_problem *s, uint32_t index, const beside *b,
                                const tperf_part *stages, const tperf_part **end) {
