@@ -1,5 +1,5 @@
-// step.c: see tperf/step.h. A pass is its layers' ops in order, what of the exchanges with the replicas nothing hides
-// after the layer beside which they run, the host's launches, and a message.
+// step.c: see tperf/step.h. A pass consists of its layers' ops in order, the exposed part of the exchanges with
+// replicas after the layer that overlaps them, the host's launches, and a message.
 #include <math.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ static tperf_status no_memory(tperf_error *error) {
     return tperf_error_set(error, TPERF_NO_MEMORY, "not enough memory for the tasks of a step");
 }
 
-// The exchanges of every section: what is hidden, and the bytes.
+// The exchanges of every section: exposures and bytes.
 static void price_exchanges(tperf_step *s) {
     tperf_exchange exchanges[TPERF_SECTIONS_MAX];
     const tperf_platform *on = &s->job->on;
@@ -83,7 +83,7 @@ static bool each_time(const tperf_step *s, bool weights) {
     return weights ? tperf_gathers_each(s->candidate, t) : tperf_reduces_each(s->candidate, t);
 }
 
-// Of an exchange among the replicas, that of the section and layer at hand.
+// Part of an exchange among replicas, for the current section and layer.
 static tperf_task exchange(const tperf_writer *w, tperf_task_kind kind, double seconds,
                            double whole) {
     const double *bytes = kind == TPERF_TASK_GATHER ? w->step->gather_bytes[w->section]
@@ -96,7 +96,8 @@ static tperf_task exchange(const tperf_writer *w, tperf_task_kind kind, double s
                         .seconds = seconds};
 }
 
-// When `seconds` of an exchange are done that goes on beside the tasks from `begin` on, as far as the software lets it.
+// When `seconds` of an overlapped exchange are done, if it runs beside the tasks from `begin` on as far as the software
+// allows.
 static double done_beside(const tperf_writer *w, size_t begin, double start, double seconds,
                           double overlap) {
     const tperf_job *job = w->step->job;
@@ -111,8 +112,8 @@ static double done_beside(const tperf_writer *w, size_t begin, double start, dou
     return w->now;
 }
 
-// The exchange beside the pass of a layer whose tasks are those from `begin` on: what the pass hides, and then, where it
-// happens every time, what it does not.
+// Writes the exchange that overlaps the pass of a layer, whose tasks start at `begin`: first the hidden part, then, if
+// it happens in every pass, the exposed part.
 static void write_exchange(tperf_writer *w, const tperf_chunk *chunk, bool forward, size_t begin,
                            double start) {
     const tperf_exposure *e = &w->step->exposures[w->section];
@@ -129,7 +130,7 @@ static void write_exchange(tperf_writer *w, const tperf_chunk *chunk, bool forwa
         task.when = each ? TPERF_EVERY_TIME : forward ? TPERF_FIRST_TIME : TPERF_LAST_TIME;
         task.beside = true;
         task.start = start;
-        // where weight gradients are put off, it goes on beside them
+        // where weight gradients are delayed, it continues beside them
         task.stop = fmax(done_beside(w, begin, start, hidden, overlap), start + hidden);
         tperf_write(w, task);
     }
@@ -164,7 +165,7 @@ static void write_backward(tperf_writer *w, size_t begin, size_t end, tperf_pass
     }
 }
 
-// Activations of a layer on their way to the host, or back: beside the pass of the layer, which waits for the rest.
+// Writes the offload or reload of a layer's activations beside its pass, which waits for the rest.
 static void write_offload(tperf_writer *w, bool forward, double start) {
     const tperf_system *system = w->step->job->on.system;
     const tperf_layer_cost *cost = &w->step->costs[w->section];
@@ -178,7 +179,7 @@ static void write_offload(tperf_writer *w, bool forward, double start) {
     w->now += forward ? cost->forward.offload : cost->backward.offload;
 }
 
-// One layer, or one end of the model.
+// Writes one layer, or one end of the model.
 static void write_section(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_kind pass,
                           int section, int64_t layer) {
     const tperf_workload *workload = w->step->workload;
@@ -213,7 +214,7 @@ static void write_sections(tperf_writer *w, const tperf_chunk *chunk, tperf_pass
     w->layer = -1;
 }
 
-// Kernels that the host launches for a pass of a stage.
+// The number of kernels that the host launches for a stage's pass.
 static double launches_of(const tperf_step *s, const tperf_stage *stage, bool forward) {
     double sum = 0;
     int kinds = s->workload->n_kinds;
@@ -223,7 +224,7 @@ static double launches_of(const tperf_step *s, const tperf_stage *stage, bool fo
     return sum;
 }
 
-// The host's work for a pass from `from` seconds of it on, at most up to `to`; the pass began `from` ago.
+// Writes the host's work for a pass, from `from` to at most `to` seconds of it; the pass began `from` seconds ago.
 static void write_launches(tperf_writer *w, double seconds, double from, double to) {
     double stop = fmin(seconds, to) - from;
     tperf_task task = {.kind = TPERF_TASK_LAUNCHES, .resources = TPERF_ON_HOST, .beside = true};
@@ -231,7 +232,7 @@ static void write_launches(tperf_writer *w, double seconds, double from, double 
     tperf_write(w, task);
 }
 
-// Which tiers a hop passes, and its bytes: the average over the links between stages.
+// The message of a hop: its tiers and bytes, averaged over the links between stages.
 static tperf_task message(const tperf_step *s) {
     int64_t pp = s->candidate->pipeline->pp, fast = s->candidate->placement.fast[TPERF_AXIS_STAGES];
     double bytes = s->workload->boundary_bytes, links = (double)pp - 1;
@@ -243,7 +244,7 @@ static tperf_task message(const tperf_step *s) {
     return task;
 }
 
-// Everything of a pass but its message, which no pass for weight gradients has.
+// Writes a pass without its message, which weight-gradient passes do not have.
 static void write_pass(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_kind pass) {
     const tperf_step *s = w->step;
     double host_s = s->job->on.software->host_s;
@@ -261,7 +262,7 @@ static void write_pass(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_kin
     write_launches(w, host, 0, whole - put_off);
     tperf_exposure e = tperf_stage_exposure(&chunk->stage, s->workload, s->exposures);
     double late = !each_time(s, forward) ? 0 : forward ? e.gather : e.reduce;
-    w->now = fmax(w->now, whole - put_off + late); // where the host is what everything waits for
+    w->now = fmax(w->now, whole - put_off + late); // if the host is the bottleneck
     if (s->candidate->pipeline->pp > 1) tperf_write_next(w, message(s));
 }
 
@@ -279,7 +280,7 @@ tperf_status tperf_step_pass(const tperf_step *step, const tperf_chunk *chunk, t
     return finish(&w, error);
 }
 
-// Whole matrices of updates, gathered for the optimizer's step.
+// Writes the gathers of whole update matrices for the optimizer step.
 static void write_updates(tperf_writer *w, const tperf_stage *device) {
     int kinds = w->step->workload->n_kinds;
     for (w->section = 0; w->section < kinds; w->section++) {
@@ -289,8 +290,8 @@ static void write_updates(tperf_writer *w, const tperf_stage *device) {
     }
 }
 
-// What a device waits for once: the exchange of its leading layer, and of all what no pass hides, where that does not
-// happen in every pass. Of several chunks the others exchange theirs while the first works.
+// Writes a device's single waits: the exchange of its leading layer, and all exposed exchanges that do not occur in
+// every pass. Of several chunks, the others exchange theirs while the first works.
 static tperf_status write_waits(const tperf_step *step, const tperf_stage *device, bool before,
                                 tperf_task_list *list, tperf_error *error) {
     tperf_writer w = {.step = step,
