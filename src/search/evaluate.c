@@ -1,4 +1,4 @@
-// placements.c: the placements of one pipeline, data-parallel size and ZeRO stage. See walk.h.
+// evaluate.c: evaluates the placements of one pipeline, data-parallel size and ZeRO stage. See walk.h.
 #include <string.h>
 
 #include "search/walk.h"
@@ -94,7 +94,7 @@ static double least_of(tperf_walk *w, const tperf_placement_entry *entry,
                                  w->pace.optimizer);
 }
 
-// The times of some placements with the costs that these covers are of. simple: see tperf_holding_exposure.
+// Times placements whose layers have these covers. simple: see tperf_holding_exposure.
 TPERF_INLINED void time_placements(tperf_walk *w, const tperf_placement_entry *placements, size_t n,
                                    const tperf_cover *covers, const tperf_pipeline_time *pipeline,
                                    double *times, bool simple) {
@@ -125,7 +125,7 @@ static void time_all(tperf_walk *w, const tperf_placement_entry *placements, siz
         time_placements(w, placements, n, covers, pipeline, times, false);
 }
 
-// Spots in which a layer costs the same, with a number of panels.
+// Evaluates placements with equal layer costs, for one number of panels.
 static bool try_placements(tperf_walk *w, const tperf_placement_entry *placements, size_t n,
                            const tperf_layer_cost *costs, const tperf_pipeline_time *pipeline) {
     enum { AT_ONCE = 64 };
@@ -144,7 +144,7 @@ static bool try_placements(tperf_walk *w, const tperf_placement_entry *placement
     return true;
 }
 
-// The placements [from, to), in which a layer costs the same, with every number of panels.
+// Evaluates the placements [from, to), which have equal layer costs, for every number of panels.
 static bool walk_placed(tperf_walk *w, size_t from, size_t to) {
     uint32_t placed = w->placements[from].placed;
     const tperf_layer_cost *costs = costs_of(w, placed);

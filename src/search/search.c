@@ -3,7 +3,7 @@
 
 #include "search/space.h"
 
-// Sizes beyond this are refused where they enter, so that products of two fit in 64 bits.
+// Larger sizes are refused on entry, so that the product of two fits in 64 bits.
 static const int64_t LARGEST = (int64_t)1 << 31;
 
 static tperf_status check_question(const tperf_question *question, tperf_error *error) {
@@ -17,7 +17,7 @@ static tperf_status check_question(const tperf_question *question, tperf_error *
     return tperf_system_validate(&question->system, error);
 }
 
-// The divisors of a number of GPUs, shared by the queries that have as many in domains as large.
+// The divisors for a number of GPUs, shared by queries with the same number and domain size.
 static const tperf_divisors *share_divisors(tperf_search *search, int64_t gpus, int64_t domain) {
     for (size_t i = 0; i < search->n_divisors; i++) {
         const tperf_divisors *known = &search->divisors[i];

@@ -1,10 +1,10 @@
-// walk.c: every candidate of one shape for one place: questions, pipelines, data-parallel sizes, ZeRO stages,
-// placements, panels. docs/model.md section 7.1. Nothing is allocated per candidate.
+// walk.c: enumerates the candidates of one shape for one group of queries: questions, pipelines, data-parallel sizes,
+// ZeRO stages, placements, panels. docs/model.md section 7.1. Nothing is allocated per candidate.
 #include <string.h>
 
 #include "search/walk.h"
 
-// Sizes are at most 2^31, and division of 32 bits is several times as fast as that of 64.
+// Sizes are at most 2^31, and 32-bit division is several times faster than 64-bit.
 static bool divides(int64_t part, int64_t whole) {
     return (uint32_t)whole % (uint32_t)part == 0;
 }
@@ -19,7 +19,7 @@ static bool room_for(tperf_walk *w, void **array, size_t *capacity, size_t n, si
     return true;
 }
 
-// The same, with stamps of 0 in what is new.
+// The same, with the new elements' stamps set to 0.
 static bool stamped_room_for(tperf_walk *w, void **array, size_t *capacity, size_t n, size_t size) {
     size_t known = *capacity;
     if (!room_for(w, array, capacity, n, size)) return false;
@@ -50,7 +50,7 @@ static bool prepare_room(tperf_walk *w) {
            tperf_layout_cache_make(tperf_walk_layouts(w), &problem, s->sizes_stamp);
 }
 
-// Room for what the placements at hand need.
+// Makes room for the data of the current placements.
 static bool room_for_placements(tperf_walk *w) {
     tperf_scratch *s = w->scratch;
     size_t n_placed = tperf_walk_layouts(w)->n_placed;
@@ -68,7 +68,7 @@ static bool room_for_placements(tperf_walk *w) {
                             sizeof *e->of);
 }
 
-// All placements of the sizes at hand. false: no memory.
+// Finds all placements of the current sizes. False if out of memory.
 static bool find_placements(tperf_walk *w) {
     tperf_placement_problem problem = problem_of(w);
     tperf_placement_cache *known = tperf_walk_cached_placements(w);
@@ -88,7 +88,7 @@ static void note_least(tperf_walk *w) {
     if (tperf_needs_less(&found, &w->result->least)) w->result->least = found;
 }
 
-// Whether an axis shards state over a part of the replicas, which takes a ZeRO stage.
+// Whether an axis shards state over a subset of the replicas, which requires a ZeRO stage.
 static bool shards_state(const tperf_walk *w) {
     const tperf_grid *grid = &w->workload->grid;
     for (int i = TPERF_AXIS_OWN; i < grid->n; i++)
@@ -140,7 +140,7 @@ static bool allowed(const int64_t *sizes, size_t n, int64_t size) {
     return false;
 }
 
-// Whether the sizes divide what they must and the schedule takes as many micro-batches; then they are set.
+// Sets the sizes and returns true if they divide the GPUs and the batch and the schedule accepts the micro-batches.
 static bool set_sizes(tperf_walk *w, const tperf_pipeline *pipeline, int64_t gpus) {
     if (pipeline->pp > gpus || !divides(pipeline->pp, gpus)) return false;
     int64_t replicas = gpus / pipeline->pp, batch = w->job.global_batch;
@@ -172,13 +172,13 @@ static bool walk_pipelines(tperf_walk *w) {
     return true;
 }
 
-// The GPUs that the own axes take together; 0 when they do not divide all of them.
+// The product of the own axes' sizes; 0 if it does not divide the number of GPUs.
 static int64_t gpus_of(const tperf_workload *workload, int64_t gpus) {
     int64_t product = tperf_grid_own_gpus(&workload->grid, workload->sizes, gpus);
     return product && gpus % product == 0 ? product : 0;
 }
 
-// Whether some pipeline and ZeRO stage leaves room for half of the activations.
+// Whether the model could fit, under some pipeline and ZeRO stage, with only half of the activations.
 static bool might_fit(const tperf_search *search, const tperf_query *query,
                       const tperf_shape *shape, const tperf_layer_cost *bytes) {
     const tperf_search_options *options = &search->options;
@@ -232,7 +232,7 @@ static bool walk_query(tperf_walk *w, size_t query_index) {
     return prepare_room(w) && walk_pipelines(w);
 }
 
-// Spots found for other sizes are none for these.
+// Invalidates the placements if the sizes differ from the previous shape's.
 static void note_sizes(tperf_scratch *scratch, const tperf_shape *shape) {
     const int64_t *sizes = shape->workload->sizes;
     size_t size = sizeof scratch->sizes;
@@ -247,7 +247,7 @@ static void note_sizes(tperf_scratch *scratch, const tperf_shape *shape) {
     scratch->weights_stamp++;
 }
 
-// Nor are exchanges of other weights.
+// Invalidates the exchanges if the weights differ.
 static void note_weights(tperf_scratch *scratch, const tperf_layer_cost *bytes, size_t n_sections) {
     bool same = true;
     for (size_t i = 0; i < n_sections; i++) {
@@ -268,7 +268,7 @@ static void note_used(tperf_walk *w) {
     }
 }
 
-// What stages hold of the sections that count.
+// Lists the holdings of all stages, limited to the sections that count.
 static void note_holdings(tperf_walk *w) {
     tperf_holdings *known = &w->scratch->holdings;
     if (known->n_kinds == w->workload->n_kinds && known->sections == w->sections) return;
