@@ -3,7 +3,7 @@
 
 #include "tperf/serve.h"
 
-// The piece of an ascending axis that x lies in, and how far in; beyond the ends the last piece goes on.
+// The piece of an ascending axis that contains x, and the fraction within it; the end pieces extrapolate.
 static int32_t piece_of(const double *axis, int32_t n, double x, double *part) {
     int32_t low = 0, high = n - 1;
     while (high - low > 1) {
@@ -36,7 +36,7 @@ static double grid_at(const tperf_step_grid *s, double x, double y) {
     return low + across * (on_line(first + s->ny, column, s->ny, along) - low);
 }
 
-// The tokens that kernels run over: CUDA graphs are captured for a few sizes, and a batch fills up to the next.
+// The tokens that kernels process: CUDA graphs exist for a few sizes, and a batch is padded to the next one.
 static double padded(const tperf_step_table *t, double tokens) {
     if (t->n_graphs == 0 || tokens > t->graphs[t->n_graphs - 1]) return tokens;
     double part;
@@ -45,8 +45,8 @@ static double padded(const tperf_step_table *t, double tokens) {
     return t->graphs[at + 1];
 }
 
-// Products, norms and collectives see the sum of all tokens. Those of latent attention and of state-space layers
-// differ between prefills and decodes, and each has its part of them.
+// Products, norms and collectives depend on the total number of tokens. Latent attention and state-space layers differ
+// between prefills and decodes; each table is weighted by its share of the tokens.
 static double tokens_time(const tperf_step_table *t, const tperf_step_work *work) {
     double decodes = (double)work->decode_tokens, prefills = (double)work->prefill_tokens;
     double all = padded(t, decodes + prefills), seconds = 0;
@@ -55,7 +55,7 @@ static double tokens_time(const tperf_step_table *t, const tperf_step_work *work
     return seconds / (decodes + prefills);
 }
 
-// All decodes are one kernel, which shares its keys out evenly among the units.
+// All decodes are one kernel, which balances their keys over the multiprocessors.
 static double decodes_time(const tperf_step_table *t, const tperf_step_work *work) {
     double n = (double)work->decodes, seconds = 0;
     if (work->decodes == 0) return 0;
@@ -65,8 +65,8 @@ static double decodes_time(const tperf_step_table *t, const tperf_step_work *wor
     return seconds;
 }
 
-// Attention of a step. All prefills are one kernel: it takes at least as long as the longest chunk alone, and at least
-// as long as what each adds to a kernel that fills the machine. Decodes are in it too, or before it.
+// Attention of a step. All prefills are one kernel: it takes at least as long as the longest chunk by itself, and at
+// least the sum of what each adds to a kernel that fills the machine. Decodes run in it too, or before it.
 static double attention_time(const tperf_step_table *t, const tperf_step_work *work,
                              const tperf_chunk *chunks) {
     double decodes = decodes_time(t, work), longest = 0, sum = 0;
@@ -80,7 +80,7 @@ static double attention_time(const tperf_step_table *t, const tperf_step_work *w
     return together ? fmax(longest, decodes + sum) : decodes + fmax(longest, sum);
 }
 
-// No step is faster than its launches, which a graph spares it.
+// A step is no faster than its launches, except under a graph.
 static double launch_time(const tperf_step_table *t, const tperf_step_work *work) {
     double most = t->n_graphs > 0 ? t->graphs[t->n_graphs - 1] : 0;
     bool eager = (t->eager_prefills && work->prefills > 0) ||
@@ -124,7 +124,7 @@ int64_t tperf_step_table_ticks(const void *context, const tperf_step_work *work,
     return ticks_of(t, tperf_step_table_seconds(t, work, chunks));
 }
 
-// Of the last stage, which has the head besides its layers.
+// For the last stage, which has the head besides its layers.
 int64_t tperf_step_table_stage_ticks(const void *context, const tperf_step_work *work,
                                      const tperf_chunk *chunks) {
     const tperf_step_table *t = context;
