@@ -137,8 +137,7 @@ typedef struct tperf_op {
 //   reduce_axis, sum_axis:           Y is reduce-scattered, all-reduced
 //   grad_axis, grad_sum_axis:        X's gradient is reduce-scattered, all-reduced
 //   overlap:           in the backward pass, the gather of X runs beside X's gradient and the reduction of that
-//   gradient
-//                      beside W's (as in Megatron-LM)
+//                      gradient beside W's (as in Megatron-LM)
 //   output_grad_axis:  Y's gradient is a shard, gathered for the backward pass
 //   scattered:         rows of Y's gradient on each GPU of output_grad_axis (0: all of them)
 //   parameter_axis, bias_axis:       weights, or the bias alone, are replicated: gradients all-reduced

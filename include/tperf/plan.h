@@ -52,8 +52,8 @@ typedef struct tperf_pipeline { // devices; stages (chunks of layers) on each de
     // The schedule places chunks on devices as tperf_pipeline_split does.
     bool placed;
     bool folded; // chunks go down the devices and back up: device 0 has both ends
-    double
-        last_in_flight; // peak number of micro-batches whose activations the section `last` keeps
+    // Peak number of micro-batches whose activations the section `last` keeps.
+    double last_in_flight;
     tperf_picked picked;
     int64_t *dealt; // [pp x virtual_stages] layers of each chunk; NULL: even
     size_t n_stages;

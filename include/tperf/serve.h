@@ -156,9 +156,8 @@ typedef struct tperf_requests {
     int64_t *arrival;         // [n] from 0, in any order; written by a closed loop
     int32_t *prompt, *output; // [n] from 1 to TPERF_LONGEST
     int32_t *priority;        // [n]; NULL: all 0
-    size_t
-        *first_segment; // [n + 1] into segments; without segments a prompt is unique. NULL: all are
-    tperf_segment *segments; // each request's add up to its prompt
+    size_t *first_segment;    // [n + 1] into segments; none: a unique prompt. NULL: all are
+    tperf_segment *segments;  // each request's add up to its prompt
 } tperf_requests;
 
 // --- a run ---

@@ -30,10 +30,9 @@ typedef struct tperf_replica {
     const tperf_heap *heap;
     const tperf_engine *engine;
     const tperf_requests *requests;
-    bool prefills;  // belongs to the prefill pool: a request ends with its first token
-    bool continues; // its requests come from a prefill pool, with their first token
-    double
-        optimism; // SGLang: the fraction of running answers' remaining tokens that room is kept for
+    bool prefills;   // belongs to the prefill pool: a request ends with its first token
+    bool continues;  // its requests come from a prefill pool, with their first token
+    double optimism; // SGLang: fraction of running answers' remaining tokens to keep room for
     tperf_blocks blocks;
     tperf_waiting waiting;
     int32_t *running; // [n_running of capacity] sequences in order
