@@ -108,7 +108,7 @@ void tperf_bind_check_placement(lua_State *L, int index, const tperf_workload *w
         tperf_bind_fail(L, "a placement of %d axes, not %d", workload->grid.n, (int)n);
     for (size_t i = TPERF_AXIS_OWN; i < n; i++)
         if (workload->sizes[i] == 0)
-            continue; // shards the state of all replicas, and has no collectives of its own
+            continue; // shards the state of all replicas, without collectives of its own
         else if (placement->fast[i] > workload->sizes[i] ||
                  workload->sizes[i] % placement->fast[i] != 0)
             tperf_bind_fail(L, "%I of %I GPUs cannot share a fast domain",

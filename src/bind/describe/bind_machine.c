@@ -1,5 +1,5 @@
-// bind_machine.c: tperf.core.machine(system): a system read once, to be asked for many times. What
-// the fits of tperf.calibrate and the predictions of tperf.validate are made of.
+// bind_machine.c: tperf.core.machine(system): a system read once for many queries, by the fits of tperf.calibrate and
+// the predictions of tperf.validate.
 #include <string.h>
 
 #include "bind/bind.h"
@@ -16,8 +16,8 @@ static double check_size(lua_State *L, int index) {
     return size;
 }
 
-// machine:kernel(kind, dtype, batch, m, n, k, shared, backward, second, warm): seconds of compute and seconds of
-// exposed memory, launch included; nil when the system has no curve for it.
+// machine:kernel(kind, dtype, batch, m, n, k, shared, backward, second, warm): seconds of compute and of exposed
+// memory, launch included; nil if the system has no curve for it.
 static int machine_kernel(lua_State *L) {
     static const char *const kinds[] = {"gemm", "attention", "causal_attention", NULL};
     const tperf_system *system = check_machine(L);
@@ -52,7 +52,7 @@ static int machine_stream(lua_State *L) {
     return 1;
 }
 
-// machine:routing(pairs): seconds of choosing experts and sorting so many pairs of token and expert
+// machine:routing(pairs): seconds to choose experts and sort this many token-expert pairs
 static int machine_routing(lua_State *L) {
     const tperf_system *system = check_machine(L);
     lua_pushnumber(L, system->accelerator.routing.setup_s +

@@ -1,8 +1,11 @@
 // bind_workload.c: tperf.core.workload: the ops of a model for one shape.
 //   workload(grid, sizes, boundary_bytes, sections) -> workload
-//     sizes: list of integers, of the grid's own axes; sections: list of lists of blocks { name =, op, op … }: each kind of layer, then first, then last
-//   workload:ops(section, system, rules, fast, panels, serves, software)   list of records, as tperf.layer documents them
-//   #workload   how many ops it has
+//     sizes: list of integers, of the grid's own axes; sections: list of lists of blocks { name =, op, op … }: each
+//         kind
+//     of layer, then first, then last
+//   workload:ops(section, system, rules, fast, panels, serves, software)   list of records, as tperf.layer documents
+//       them
+//   #workload   the number of its ops
 //   and the methods of bind_iteration.c
 #include <string.h>
 
@@ -17,7 +20,7 @@ const tperf_workload *tperf_bind_check_workload(lua_State *L, int index) {
     return luaL_checkudata(L, index, type_name);
 }
 
-// Pushes a copy of the block on the top of the stack: its ops and its name; how many ops.
+// Pushes a copy of the block on top of the stack: its ops and its name; returns the number of ops.
 static size_t copy_block(lua_State *L) {
     int block = lua_gettop(L);
     size_t n = tperf_bind_push_list(L, block, "a block");
@@ -27,7 +30,7 @@ static size_t copy_block(lua_State *L) {
     return n;
 }
 
-// Pushes a copy of the list of sections, down to the ops: what is counted is what is joined. How many ops.
+// Pushes a deep copy of the list of sections, so that the ops counted are the ops joined; returns their number.
 static size_t copy_sections(lua_State *L, int index) {
     size_t count = 0, n = tperf_bind_push_list(L, index, "the sections");
     int sections = lua_gettop(L);
@@ -129,7 +132,7 @@ static void push_op(lua_State *L, const tperf_workload *workload, const tperf_op
     lua_pushstring(L, op->block);
     lua_setfield(L, -2, "block");
     tperf_fields_set(L, "weight_bytes", op->weight_bytes + op->copy_bytes);
-    bool narrow = op->product.read_bytes > 0; // its gradients are in the op's dtype all the same
+    bool narrow = op->product.read_bytes > 0; // gradients stay in the op's dtype
     double gradients = narrow ? op->parameters * tperf_dtype_bytes(op->dtype) : op->weight_bytes;
     tperf_fields_set(L, "weight_grad_bytes", op->frozen ? 0 : gradients);
     tperf_fields_set(L, "saved_bytes", op->saved_bytes);

@@ -1,5 +1,5 @@
-// bind_audit.c: workload:audit(system, rules, training, pipelines, run, fast, software): what an iteration's parts are made
-// of, as lua/tperf/question/train/sum.lua reads it; and the records of collectives.
+// bind_audit.c: workload:audit(system, rules, training, pipelines, run, fast, software): the breakdown of an
+// iteration's parts, as lua/tperf/question/train/sum.lua reads it; and the records of collectives.
 #include <math.h>
 
 #include "bind/bind.h"
@@ -22,7 +22,7 @@ static void set_integer(lua_State *L, const char *name, int64_t value) {
     lua_setfield(L, -2, name);
 }
 
-// A collective in `panels` parts; seconds and bytes are of all.
+// A collective in `panels` parts; seconds and bytes are totals.
 static void push_comm(lua_State *L, tperf_collective kind, double bytes, tperf_group group,
                       tperf_route route, double panels, double seconds) {
     lua_createtable(L, 0, 12);
@@ -48,7 +48,7 @@ void tperf_bind_push_op_comm(lua_State *L, const tperf_workload *workload, const
     set_flag(L, "beside", comm->beside);
 }
 
-// What one layer of a section exchanges: list of its collectives, and of the sum what passes hide and what they do not.
+// Pushes the exchange of one layer of a section: its collectives, and the hidden and exposed parts of their sum.
 static void push_exchange(lua_State *L, const tperf_setting *s, const tperf_workload *workload,
                           const tperf_layer_cost *costs, const tperf_exposure *exposures,
                           int section) {
@@ -75,7 +75,7 @@ static void push_exchange(lua_State *L, const tperf_setting *s, const tperf_work
     if (e.update > 0) tperf_fields_set(L, "update", e.update);
 }
 
-// Layers of every section that a stage holds, ends included, and its leading one.
+// Pushes the number of layers of every section in a stage, ends included, and its leading section.
 static void push_stage(lua_State *L, const tperf_stage *stage, const tperf_workload *workload) {
     lua_createtable(L, workload->n_kinds + 2, 1);
     for (int i = 0; i < workload->n_kinds + 2; i++) {
@@ -94,7 +94,7 @@ static void set_passes(lua_State *L, const char *name, const tperf_stage_time *t
     lua_setfield(L, -2, name);
 }
 
-// The average hop between stages, and both kinds of links.
+// Pushes the average hop between stages, and both kinds of links.
 static void push_messages(lua_State *L, const tperf_setting *s, const tperf_workload *workload) {
     tperf_hop hop = tperf_hop_times(&s->job, workload);
     int64_t pp = s->candidate.pipeline->pp, fast = s->candidate.placement.fast[TPERF_AXIS_STAGES];
@@ -140,7 +140,7 @@ static void set_pipeline(lua_State *L, const tperf_pipeline *pipeline, const tpe
     set_passes(L, "others", &t->pipeline.others);
 }
 
-// Of what the host updates of the optimizer's states, where it keeps some.
+// Adds the host's update of offloaded optimizer states, if any.
 static void push_host_update(lua_State *L, tperf_host_update u) {
     if (!(u.bytes_updated > 0)) return;
     lua_createtable(L, 0, 6);
@@ -153,7 +153,7 @@ static void push_host_update(lua_State *L, tperf_host_update u) {
     lua_setfield(L, -2, "host_update");
 }
 
-// Of the optimizer's iterations on matrices, where it has some.
+// Adds the optimizer's iterations on matrices, if any.
 static void push_orthogonal(lua_State *L, const tperf_job *job, double flops) {
     if (!(flops > 0)) return;
     lua_createtable(L, 0, 2);

@@ -1,9 +1,10 @@
 // bind_inference.c: inference on one replica, see tperf/inference.h.
-//   tperf.core.decode(keys, workloads) -> decode     one step, laid out for each of an ascending list of numbers of keys
-//   decode:ops(section, system, rules, fast, first, last)   records of the section's ops, on average over the steps
-//     with first … last keys, as workload:ops gives their forward pass
+//   tperf.core.decode(keys, workloads) -> decode     one step, laid out for each of an ascending list of numbers of
+//       keys
+//   decode:ops(section, system, rules, fast, first, last)   records of the section's ops, averaged over the steps with
+//     first … last keys, like workload:ops for their forward pass
 //   tperf.core.serve(system, rules, pipelines, prefill, decode or nil, single, caches, fast, run) -> record
-//     caches: of each kind of layer { token_bytes =, most_tokens =, state_bytes = }
+//     caches: for each kind of layer { token_bytes =, most_tokens =, state_bytes = }
 #include <string.h>
 
 #include "bind/bind.h"
@@ -41,7 +42,7 @@ static int new_decode(lua_State *L) {
     return 1;
 }
 
-// One op, summed over steps.
+// Sums one op over steps.
 typedef struct op_steps {
     const tperf_decode *decode;
     tperf_platform on;
@@ -175,7 +176,7 @@ static void push_service(lua_State *L, const tperf_service *s) {
     lua_setfield(L, -2, "memory");
 }
 
-// That the workloads are of one model, cut over the same axes.
+// Raises unless the workloads are of one model, cut over the same axes.
 static void check_workloads(lua_State *L, const tperf_serving *s) {
     const tperf_workload *workloads[] = {s->single,
                                          s->decode ? s->decode->workloads[0] : s->single};

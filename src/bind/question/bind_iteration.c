@@ -1,11 +1,12 @@
 // bind_iteration.c: methods of a workload: the iteration of one way to run it, see tperf/plan.h.
 //   workload:iteration(system, rules, training, pipelines, run, fast, software)   record, as tperf.train documents it
-//   workload:passes(system, rules, training, pipelines, run, fast, software, stages)   what a schedule of so many stages is
-//     simulated with: { forward =, backward_input =, backward_weight =, overlapped =, memory =, passing_forward =, passing_backward = lists by stage, ready =,
-//     after = lists by device }
+//   workload:passes(system, rules, training, pipelines, run, fast, software, stages)   the inputs to simulate a
+//       schedule of
+//     this many stages: { forward =, backward_input =, backward_weight =, overlapped =, memory =, passing_forward =,
+//     passing_backward = lists by stage, ready =, after = lists by device }
 //   workload:predictor(system, rules, training, pipelines, run, fast) -> predictor
-//   predictor:seconds(software)        of the iteration, as workload:iteration has it
-//   workload:devices(the same)          list of what the devices of the pipeline hold, its `stages`
+//   predictor:seconds(software)        of the iteration, as in workload:iteration
+//   workload:devices(the same)          list of the contents of the pipeline's devices, its `stages`
 #include <string.h>
 
 #include "bind/bind.h"
@@ -81,7 +82,7 @@ static void push_device(lua_State *L, const tperf_stage *device, int n_kinds,
     lua_setfield(L, -2, "memory");
 }
 
-// Whether sizes are such that nothing divides by zero or overflows; that they divide what they must is the caller's.
+// Whether the sizes avoid division by zero and overflow; the caller checks divisibility.
 static bool is_sound(const run *r) {
     return r->dp >= 1 && r->micro_batch >= 1 && r->panels >= 1 && r->zero >= 0 && r->zero <= 3 &&
            r->global_batch / r->micro_batch >= r->dp && r->dp <= (int64_t)1 << 31;
@@ -123,7 +124,7 @@ static void read_candidate(lua_State *L, int run_index, int fast_index,
     job->global_batch = r.global_batch;
 }
 
-// The caller has checked that the run's sizes divide what they must.
+// The caller has checked that the run's sizes divide.
 const tperf_workload *tperf_bind_read_setting(lua_State *L, tperf_setting *s) {
     const tperf_workload *workload = tperf_bind_check_workload(L, 1);
     memset(s, 0, sizeof *s);
@@ -136,8 +137,8 @@ const tperf_workload *tperf_bind_read_setting(lua_State *L, tperf_setting *s) {
     return workload;
 }
 
-// What a workload's layers cost on a platform and placement: of the two that were asked for last, with software and
-// without. Configurations that differ in replicas, stages or batch alone ask for the same.
+// Layer costs of a workload on a platform and placement, cached for the last two requests, with and without software.
+// Configurations that differ only in replicas, stages or batch share them.
 typedef struct priced {
     bool known;
     tperf_system system;
@@ -147,7 +148,7 @@ typedef struct priced {
     tperf_layer_cost costs[TPERF_SECTIONS_MAX];
 } priced;
 
-// Those of the workload at index 1, which keeps them.
+// The cache of the workload at index 1, which owns it.
 static priced *priced_of(lua_State *L) {
     if (lua_getiuservalue(L, 1, 1) != LUA_TUSERDATA) {
         lua_pop(L, 1);
@@ -167,7 +168,7 @@ static bool is_priced(const priced *p, const tperf_setting *s, const tperf_place
            memcmp(&p->placement, placement, sizeof p->placement) == 0;
 }
 
-// Raises unless the system has all peaks that the workload's ops need.
+// Raises unless the system has every peak that the workload's ops need.
 static tperf_iteration iteration_of(lua_State *L, const tperf_workload *workload,
                                     const tperf_setting *s, tperf_layer_cost *costs) {
     const tperf_placement *placement = &s->candidate.placement;
@@ -188,7 +189,7 @@ static tperf_iteration iteration_of(lua_State *L, const tperf_workload *workload
     return tperf_iteration_of(&s->candidate, &s->job, workload, costs);
 }
 
-// Seconds of an iteration by the formulas alone, at the clock that kernels timed on their own have.
+// Seconds of an iteration by the formulas only, at the clock of kernels timed in isolation.
 static double time_without_waste(lua_State *L, const tperf_workload *workload,
                                  const tperf_setting *s) {
     tperf_setting bare = *s;
@@ -218,7 +219,7 @@ static int workload_iteration(lua_State *L) {
     return 1;
 }
 
-// The table's list `name` gets `value` as number i.
+// Sets item i of the table's list `name`.
 static void set_item(lua_State *L, const char *name, int64_t i, double value) {
     if (lua_getfield(L, -1, name) == LUA_TNIL) {
         lua_pop(L, 1);
@@ -272,7 +273,7 @@ static int workload_passes(lua_State *L) {
     return 1;
 }
 
-// An iteration, but for the software that runs it. Its user value keeps the workload and the pipelines alive.
+// An iteration without its software. Its user value keeps the workload and the pipelines alive.
 typedef struct predictor {
     tperf_setting setting;
     const tperf_workload *workload;
@@ -281,7 +282,7 @@ typedef struct predictor {
 
 static int new_predictor(lua_State *L) {
     lua_settop(L, 7);
-    lua_pushnil(L); // where tperf_bind_read_setting looks for software
+    lua_pushnil(L); // software's place in tperf_bind_read_setting
     const tperf_workload *workload = tperf_bind_check_workload(L, 1);
     predictor *p = lua_newuserdatauv(L, sizeof *p + workload->n_ops * sizeof p->works[0], 1);
     lua_createtable(L, 2, 0);

@@ -1,4 +1,4 @@
-// serve_table.c: a priced step's tables out of Lua, see serve_args.h and lua/tperf/question/serve/priced.lua.
+// serve_table.c: reads a priced step's tables from Lua, see serve_args.h and lua/tperf/question/serve/priced.lua.
 #include <math.h>
 
 #include "bind/bind.h"
@@ -7,7 +7,7 @@
 
 enum { MOST_VALUES = 1 << 20 };
 
-// The list of numbers in field `name` of the table at index, as an array in a userdata that stays on the stack.
+// Pushes the list of numbers in field `name` of the table at index as an array in a userdata.
 static const double *read_numbers(lua_State *L, int index, const char *name, size_t *n) {
     luaL_checkstack(L, 4, "tables of steps");
     if (tperf_bind_raw_field(L, index, name) != LUA_TTABLE)
@@ -53,7 +53,7 @@ static tperf_line read_line(lua_State *L, int index, const char *name) {
     return line;
 }
 
-// None where the field is absent: a model may have no attention.
+// Empty if the field is absent: a model may have no attention.
 static tperf_step_grid read_grid(lua_State *L, int index, const char *name) {
     tperf_step_grid grid = {0};
     if (tperf_bind_raw_field(L, index, name) != LUA_TTABLE) return grid;
@@ -64,7 +64,7 @@ static tperf_step_grid read_grid(lua_State *L, int index, const char *name) {
     return grid;
 }
 
-// What stands beside the tables.
+// Numbers beside the tables.
 typedef struct beside {
     double step, request, token; // of the host
     double send, send_token;
