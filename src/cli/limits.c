@@ -84,7 +84,7 @@ const char *tperf_limits_memory_hint(void) {
     return text;
 }
 
-// "script.lua:3: " of the innermost line that is not the library's own.
+// Pushes "script.lua:3: " for the innermost line outside the library.
 static void push_position(lua_State *L) {
     lua_Debug ar;
     for (int level = 0; lua_getstack(L, level, &ar); level++) {
