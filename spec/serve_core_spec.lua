@@ -28,7 +28,8 @@ describe("the event queue", function()
   end)
 end)
 
-local SERVING <const> = "src/serve/*.c src/event/event.c src/base/error.c src/base/heap.c src/base/pool.c"
+local SERVING <const> = "src/serve/*.c src/serve/load/*.c src/serve/policy/*.c src/event/event.c src/base/error.c "
+  .. "src/base/heap.c src/base/pool.c"
 
 describe("a simulation", function()
   it("refuses what no engine and no request can be", function()

@@ -87,7 +87,7 @@ tperf_route tperf_collective_route(const tperf_system *system, const tperf_rules
 // of `groups` equal groups (node-limited routing, arXiv 2412.19437, section 2.1.2). groups 0 or 1: no groups.
 typedef struct tperf_routing {
     double experts, top_k, groups, top_groups;
-    double relayed; // bytes/s that the kernels forward between domains; 0: as fast as the links
+    double relayed; // bytes/s that the kernels move over both tiers; 0: as fast as the links
 } tperf_routing;
 
 // Why the routing is invalid; NULL if it is valid.
@@ -105,7 +105,7 @@ double tperf_routing_parts(const tperf_routing *routing, double parts);
 // both tiers work at the same time, each for as long as an all-to-all that moves as many bytes through it (without the
 // ramp of the NICs' curve: the kernels send from the first token on):
 //   NICs t parts(g) (g-1)/g, fast ports t parts(n) (q-1)/q
-// Between domains, the kernels' forwarding rate is a limit on both tiers.
+// Between domains no faster than the bytes of both tiers / relayed.
 double tperf_dispatch_time(const tperf_system *system, const tperf_rules *rules,
                            const tperf_routing *routing, double bytes, tperf_group group);
 tperf_route tperf_dispatch_route(const tperf_routing *routing, double bytes,

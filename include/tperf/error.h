@@ -1,4 +1,4 @@
-// error.h: how the core reports what went wrong.
+// error.h: how the core reports errors.
 // A core function returns a tperf_status and, unless it is TPERF_OK, fills the caller's tperf_error with one
 // sentence that names the field and the value. Nothing here prints, allocates or exits.
 #ifndef TPERF_ERROR_H

@@ -19,9 +19,9 @@ void *tperf_heap_zeroed(const tperf_heap *heap, size_t count, size_t size);
 void *tperf_heap_grow(const tperf_heap *heap, void *block, size_t count, size_t size);
 void tperf_heap_free(void *block); // to the heap that it came from; NULL is fine
 
-// Shares a heap among threads; nobody may use the source directly meanwhile.
+// Shares a heap among threads; the source must not be used directly meanwhile.
 typedef struct tperf_shared_heap {
-    tperf_heap heap; // what the threads use
+    tperf_heap heap; // for the threads
     tperf_heap source;
     pthread_mutex_t lock;
 } tperf_shared_heap;

@@ -67,7 +67,7 @@ typedef struct tperf_engine {
     tperf_drafting drafting;
 } tperf_engine;
 
-// --- what a step costs ---
+// --- the cost of a step ---
 
 // The work of a step. A request with c tokens computed before the step and n scheduled in it decodes if it has an
 // output and only its newest token (and drafts) is not computed yet; otherwise it prefills.

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 typedef struct tperf_embedded {
-    const char *module; // "tperf.model"
+    const char *module; // "tperf.describe.model"
     // "@lua/tperf/describe/model/init.lua", so that messages name a real file.
     const char *chunk;
     const char *text;

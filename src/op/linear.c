@@ -38,7 +38,7 @@ static void chunk(tperf_pass *pass, tperf_collective kind, const tperf_linear *s
     pass->chunks = chunking == TPERF_RING ? shape->chunks : TPERF_PIPELINE_CHUNKS;
 }
 
-// The collectives of the backward pass's products; those of X and its gradient overlap them.
+// The collectives of the backward pass's products; those of X and its gradient overlap them if asked to.
 static void communicate_backward(tperf_op *op, const tperf_linear *shape, double input,
                                  double output) {
     tperf_pass_communicate(&op->backward, TPERF_ALL_GATHER, shape->output_grad_axis, output);

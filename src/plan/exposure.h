@@ -15,7 +15,7 @@
 // The layers of a stage by section, without empty sections.
 typedef struct tperf_holding {
     int n, leading; // tperf_leading_section
-    // Another stage holds at least as much of each section and begins with the same one: this one waits no longer.
+    // An earlier stage holds at least as much of each section and begins with the same one: this one waits no longer.
     bool covered;
     struct {
         int section;
@@ -60,7 +60,7 @@ TPERF_INLINED tperf_exposure tperf_exposure_of(const tperf_exchange *x, const tp
     return e;
 }
 
-// simple: no bucket of a section that leads a stage exceeds one layer, and nothing is gathered during the optimizer
+// simple: no bucket of a section that leads a stage exceeds one layer, and nothing is gathered for the optimizer
 // step; the leading part is then at most what the stage hides.
 TPERF_INLINED tperf_exposure tperf_holding_exposure(const tperf_holding *holding,
                                                     const tperf_exposure *sections, bool simple) {

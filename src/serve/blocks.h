@@ -78,8 +78,8 @@ void tperf_blocks_register(tperf_blocks *blocks, const tperf_holding *holding,
                            const tperf_content *content, int32_t block_size, int32_t from,
                            int32_t to);
 
-// Checks all blocks, the free list and the buckets for consistency. Called at the end of a run in builds with
-// assertions.
+// Checks all blocks, the free list and the buckets for consistency. Called at the end of a run and,
+// in builds with assertions, every few steps.
 bool tperf_blocks_sound(const tperf_blocks *blocks);
 
 #endif
