@@ -5,7 +5,7 @@
 
 #include "tperf/serve.h"
 
-// Identifies a block's content and everything before it by a 128-bit hash, so that two contents never collide.
+// Identifies a block's content and everything before it by a 128-bit hash, so that collisions need not be considered.
 typedef struct tperf_identity {
     uint64_t low, high;
 } tperf_identity;
