@@ -33,13 +33,14 @@ void tperf_decode_pass(const tperf_decode *decode, size_t op, double keys, tperf
 
 // Values that are summed over steps. The first, the time, must be convex between two laid-out numbers of keys.
 enum { TPERF_STEP_VALUES = 8 };
-typedef void (*tperf_step)(const void *context, double keys, double values[TPERF_STEP_VALUES]);
+typedef void (*tperf_step_function)(const void *context, double keys,
+                                    double values[TPERF_STEP_VALUES]);
 
 // Sums step(first) … step(last) over integer keys within [keys[0], keys[n - 1]] of the decode. Exact to 1e-7: a convex
 // function that meets its chord at the middle is affine there, so a few evaluations suffice where times are maxima of
 // affine functions; elsewhere the interval is halved until that holds.
-void tperf_decode_sum(const tperf_decode *decode, double first, double last, tperf_step step,
-                      const void *context, double sum[TPERF_STEP_VALUES]);
+void tperf_decode_sum(const tperf_decode *decode, double first, double last,
+                      tperf_step_function step, const void *context, double sum[TPERF_STEP_VALUES]);
 
 // The state that one layer keeps of one sequence, on one GPU.
 typedef struct tperf_cache {

@@ -81,18 +81,19 @@ typedef struct tperf_step_work {
 } tperf_step_work;
 
 // One prefill's part of a step.
-typedef struct tperf_chunk {
+typedef struct tperf_prefill_chunk {
     int32_t tokens, before; // computed in the step; before it
-} tperf_chunk;
+} tperf_prefill_chunk;
 
 // The duration of a step, in ticks: any function of the work, such as a line, a table or a priced step.
 // chunks[work->prefills]: one per prefill. A step that computes anything takes at least one tick. Called from several
 // threads.
 typedef struct tperf_step_time {
-    int64_t (*ticks)(const void *context, const tperf_step_work *work, const tperf_chunk *chunks);
+    int64_t (*ticks)(const void *context, const tperf_step_work *work,
+                     const tperf_prefill_chunk *chunks);
     // With pipeline stages: of the busiest stage, after which the next batch may begin; NULL: an even share.
     int64_t (*stage_ticks)(const void *context, const tperf_step_work *work,
-                           const tperf_chunk *chunks);
+                           const tperf_prefill_chunk *chunks);
     const void *context;
     int32_t window; // for decode_window: keys that windowed layers see; 0: no such layers
 } tperf_step_time;
@@ -132,12 +133,12 @@ typedef struct tperf_step_table {
 } tperf_step_table;
 
 double tperf_step_table_seconds(const tperf_step_table *table, const tperf_step_work *work,
-                                const tperf_chunk *chunks);
+                                const tperf_prefill_chunk *chunks);
 // Callbacks for tperf_step_time, with a tperf_step_table as the context.
 int64_t tperf_step_table_ticks(const void *table, const tperf_step_work *work,
-                               const tperf_chunk *chunks);
+                               const tperf_prefill_chunk *chunks);
 int64_t tperf_step_table_stage_ticks(const void *table, const tperf_step_work *work,
-                                     const tperf_chunk *chunks);
+                                     const tperf_prefill_chunk *chunks);
 
 // --- requests ---
 
@@ -162,11 +163,11 @@ typedef struct tperf_requests {
 
 // --- a run ---
 
-typedef enum tperf_routing {
+typedef enum tperf_route_policy {
     TPERF_ROUTE_ROUND_ROBIN,  // the k-th arrival to replica k modulo replicas
     TPERF_ROUTE_LEAST_LOADED, // the fewest requests waiting and running; ties: the first
     TPERF_ROUTE_PREFIX,       // the longest cached prefix; ties: the least loaded
-} tperf_routing;
+} tperf_route_policy;
 
 // Identical engines. Each rank has its own queue and cache; `ranks` of them make a replica, whose steps begin together
 // and last as long as the slowest (attention data parallelism: the ranks share their experts).
@@ -189,9 +190,9 @@ typedef struct tperf_serve_options {
     const tperf_prefill_pool *prefill; // NULL: the main pool prefills, too
     // Ticks before a request reaches an engine, for each token of its prompt.
     double front_end_per_token;
-    tperf_routing routing; // requests from the prefill pool always go to the least loaded
-    int32_t concurrency;   // closed loop: requests in flight; 0: open loop
-    int64_t think;         // ticks from an answer to the next request
+    tperf_route_policy routing; // requests from the prefill pool always go to the least loaded
+    int32_t concurrency;        // closed loop: requests in flight; 0: open loop
+    int64_t think;              // ticks from an answer to the next request
     bool keep_requests, keep_steps;
     const tperf_heap *heap; // the caller's; charged for the run and its results
     const atomic_int *stop; // nonzero: stop with TPERF_INTERRUPTED; may be NULL

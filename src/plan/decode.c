@@ -95,7 +95,7 @@ typedef struct interval {
     double at_low[TPERF_STEP_VALUES], at_high[TPERF_STEP_VALUES];
 } interval;
 
-static void add_interval(const interval *all, tperf_step step, const void *context,
+static void add_interval(const interval *all, tperf_step_function step, const void *context,
                          double sum[TPERF_STEP_VALUES]) {
     double steps = all->high - all->low + 1;
     double half =
@@ -118,8 +118,9 @@ static void add_interval(const interval *all, tperf_step step, const void *conte
     add(sum, all->at_high, half);
 }
 
-void tperf_decode_sum(const tperf_decode *decode, double first, double last, tperf_step step,
-                      const void *context, double sum[TPERF_STEP_VALUES]) {
+void tperf_decode_sum(const tperf_decode *decode, double first, double last,
+                      tperf_step_function step, const void *context,
+                      double sum[TPERF_STEP_VALUES]) {
     memset(sum, 0, TPERF_STEP_VALUES * sizeof *sum);
     for (int k = 0; k + 1 < decode->n || k == 0; k++) {
         double end = k + 2 < decode->n ? decode->keys[k + 1] : last;

@@ -37,8 +37,8 @@ typedef struct tperf_replica {
     tperf_waiting waiting;
     int32_t *running; // [n_running of capacity] sequences in order
     int32_t n_running, running_capacity;
-    tperf_chunk *chunks;       // [running_capacity] the prefills of the current step
-    tperf_sequence *sequences; // [capacity]; free ones are chained through `request`
+    tperf_prefill_chunk *chunks; // [running_capacity] the prefills of the current step
+    tperf_sequence *sequences;   // [capacity]; free ones are chained through `request`
     int32_t n_sequences, sequences_capacity;
     int32_t spare;  // the first free one; -1: none
     int64_t formed; // ticks: later arrivals are not in the next batch, unless it would be empty

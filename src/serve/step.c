@@ -39,9 +39,9 @@ static void count_decode(tperf_step_work *work, int64_t tokens, int64_t keys, in
     work->decode_window += keys < window ? keys : window;
 }
 
-static void count_prefill(tperf_step_work *work, tperf_chunk *chunks, int32_t tokens,
+static void count_prefill(tperf_step_work *work, tperf_prefill_chunk *chunks, int32_t tokens,
                           int32_t before) {
-    chunks[work->prefills++] = (tperf_chunk){tokens, before};
+    chunks[work->prefills++] = (tperf_prefill_chunk){tokens, before};
     work->prefill_tokens += tokens;
     work->prefill_pairs += (int64_t)tokens * before + (int64_t)tokens * (tokens + 1) / 2;
 }

@@ -68,7 +68,7 @@ static double decodes_time(const tperf_step_table *t, const tperf_step_work *wor
 // Attention of a step. All prefills are one kernel: it takes at least as long as the longest chunk by itself, and at
 // least the sum of what each adds to a kernel that fills the machine. Decodes run in it too, or before it.
 static double attention_time(const tperf_step_table *t, const tperf_step_work *work,
-                             const tperf_chunk *chunks) {
+                             const tperf_prefill_chunk *chunks) {
     double decodes = decodes_time(t, work), longest = 0, sum = 0;
     if (t->chunk.nx == 0 || work->prefills == 0) return decodes;
     bool together = work->decodes > 0 && !t->separate;
@@ -93,7 +93,7 @@ typedef struct parts {
 } parts;
 
 static parts parts_of(const tperf_step_table *t, const tperf_step_work *work,
-                      const tperf_chunk *chunks) {
+                      const tperf_prefill_chunk *chunks) {
     double rows = (double)(work->decode_tokens + work->prefills);
     double tokens = (double)(work->decode_tokens + work->prefill_tokens);
     double layers = tokens_time(t, work) + attention_time(t, work, chunks);
@@ -107,7 +107,7 @@ static parts parts_of(const tperf_step_table *t, const tperf_step_work *work,
 }
 
 double tperf_step_table_seconds(const tperf_step_table *t, const tperf_step_work *work,
-                                const tperf_chunk *chunks) {
+                                const tperf_prefill_chunk *chunks) {
     parts p = parts_of(t, work, chunks);
     double sends = t->stages > 1 ? (t->stages - 1) * p.send : 0;
     return p.host + p.layers + p.rows + sends;
@@ -119,14 +119,14 @@ static int64_t ticks_of(const tperf_step_table *t, double seconds) {
 }
 
 int64_t tperf_step_table_ticks(const void *context, const tperf_step_work *work,
-                               const tperf_chunk *chunks) {
+                               const tperf_prefill_chunk *chunks) {
     const tperf_step_table *t = context;
     return ticks_of(t, tperf_step_table_seconds(t, work, chunks));
 }
 
 // For the last stage, which has the head besides its layers.
 int64_t tperf_step_table_stage_ticks(const void *context, const tperf_step_work *work,
-                                     const tperf_chunk *chunks) {
+                                     const tperf_prefill_chunk *chunks) {
     const tperf_step_table *t = context;
     parts p = parts_of(t, work, chunks);
     double stages = t->stages > 1 ? t->stages : 1;

@@ -26,7 +26,8 @@ static void demand(int was_held, const char *what, long number) {
     exit(1);
 }
 
-static int64_t step(const void *context, const tperf_step_work *work, const tperf_chunk *chunks) {
+static int64_t step(const void *context, const tperf_step_work *work,
+                    const tperf_prefill_chunk *chunks) {
     (void)context;
     (void)chunks;
     return 1000 + work->decode_tokens + work->prefill_tokens;

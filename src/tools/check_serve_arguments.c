@@ -16,7 +16,8 @@ static void *resize(void *owner, void *block, size_t old_size, size_t new_size) 
 
 static const tperf_heap heap = {resize, NULL};
 
-static int64_t step(const void *context, const tperf_step_work *work, const tperf_chunk *chunks) {
+static int64_t step(const void *context, const tperf_step_work *work,
+                    const tperf_prefill_chunk *chunks) {
     (void)work;
     (void)chunks;
     return *(const int64_t *)context;

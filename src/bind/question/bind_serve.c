@@ -88,7 +88,7 @@ static const tperf_field pool_fields[] = {
 // --- input ---
 
 static int64_t ticks_of_step(const void *context, const tperf_step_work *work,
-                             const tperf_chunk *chunks) {
+                             const tperf_prefill_chunk *chunks) {
     (void)chunks;
     const line *l = context;
     double ticks = l->fixed + l->per_token * (double)(work->decode_tokens + work->prefill_tokens) +
@@ -183,7 +183,7 @@ static void set_options(const settings *s, const tperf_serve_box *box, int64_t t
                         tperf_serve_options *options) {
     *options = (tperf_serve_options){
         .front_end_per_token = s->front_end_token * box->ticks_per_second,
-        .routing = (tperf_routing)s->routing,
+        .routing = (tperf_route_policy)s->routing,
         .concurrency = (int32_t)s->concurrency,
         .think = think + (int64_t)box->front_end,
         .keep_requests = s->keep >= KEEP_REQUESTS,

@@ -128,7 +128,7 @@ static tperf_status reserve_running(tperf_replica *replica, tperf_error *error) 
     int32_t *running =
         tperf_heap_grow(replica->heap, replica->running, (size_t)capacity, sizeof *running);
     if (running) replica->running = running;
-    tperf_chunk *chunks =
+    tperf_prefill_chunk *chunks =
         tperf_heap_grow(replica->heap, replica->chunks, (size_t)capacity, sizeof *chunks);
     if (chunks) replica->chunks = chunks;
     if (!running || !chunks)
