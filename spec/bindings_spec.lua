@@ -117,7 +117,7 @@ local RECORD <const> = [[
       return original(...)
     end
   end
-  for _, name in ipairs { "network", "pipelines", "decode", "serve" } do record(core, name) end
+  for _, name in ipairs { "workload", "pipelines", "decode", "serve" } do record(core, name) end
   record(core.search, "new")
   local tiny = { name = "m", layers = 2, hidden = 256, heads = 4, ffn = 512, seq = 256 }
   tperf.train { model = tiny, system = "h100-sxm", global_batch = 8, dp = 2, tp = 2, fast = { tp = 2, dp = 2, pp = 1 } }
@@ -134,14 +134,14 @@ local RECORD <const> = [[
     for power = 2, 61 do text[#text + 1] = ("[%d] = v"):format(1 << power) end
     return load("local v = ... return { v, [2] = v, " .. table.concat(text, ", ") .. " }")(value)
   end
-  local function shape(network)
-    return { strategy = 1, variant = 1, network = network, micro_batch = 1, panels = { 1 }, fast = {} }
+  local function shape(workload)
+    return { strategy = 1, variant = 1, workload = workload, micro_batch = 1, panels = { 1 }, fast = {} }
   end
 ]]
 
 local cases = {
   ["an op list that is counted before it grows"] = { [[
-    again("network", function(a)
+    again("workload", function(a)
       local block = { a[4][1][1][1] }
       local function grow(t) for i = 2, 9999 do t[i] = t[1] end return "x" end
       a[4] = { { setmetatable(block, { __index = grow }) }, {}, {} }
@@ -164,13 +164,13 @@ local cases = {
     assert(not grid:folds({ 1 << 31, 1 << 31 }, 1 << 31))
     grid:fold({ 1, 1 }, { 1 << 31, 1 << 31, 1 << 31, 1 })]], "more than 2^31" },
   ["a placement without axes"] = { [[
-    print(again("network"):ops(1, tperf.system "h100-sxm", tperf.rules "default", {}, 1))]],
+    print(again("workload"):ops(1, tperf.system "h100-sxm", tperf.rules "default", {}, 1))]],
     "a placement of %d axes, not 0" },
   ["a placement that does not divide"] = { [[
-    print(again("network"):ops(1, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 3, 1, 1, 1 }, 1))]],
+    print(again("workload"):ops(1, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 3, 1, 1, 1 }, 1))]],
     "cannot share a fast domain" },
   ["a replica of none"] = { [[
-    local n = again "network"
+    local n = again "workload"
     local methods = debug.getmetatable(n).__index
     n:iteration(tperf.system "h100-sxm", tperf.rules "default", made.new[3], again("pipelines"),
       { global_batch = 8, dp = 0, pipeline = 1, micro_batch = 0, panels = 1, zero = 9 }, { 1, 1, 1, 1, 1, 1 })]],
@@ -178,31 +178,31 @@ local cases = {
   ["pipelines of more stages than there can be"] = { [[
     again("pipelines", function(a) a[3][1].pp, a[3][1].virtual_stages = 1 << 52, 1 << 52 end)]],
     "a pipeline of more than 1048576 stages" },
-  ["pipelines of more kinds of layers than the network"] = { [[
+  ["pipelines of more kinds of layers than the workload"] = { [[
     local p = again("pipelines", function(a) a[1] = { { 8, 100 } } end)
     local s = again("new", function(a) a[4] = p end)
-    s:walk { shape(again "network") }]], "the pipelines have 8 kinds of layers, the network has 1" },
-  ["networks that are let go while a search uses them"] = { [[
+    s:walk { shape(again "workload") }]], "the pipelines have 8 kinds of layers, the workload has 1" },
+  ["workloads that are let go while a search uses them"] = { [[
     local s = again "new"
     local shapes = {}
     for i = 1, 50 do
       shapes[i] = setmetatable({}, { __index = function(_, key)
         collectgarbage()
-        return shape(again "network")[key]
+        return shape(again "workload")[key]
       end })
     end
     s:walk(shapes)]], "" },
   ["a search asked after its answer"] = { [[
     local s = again "new"
-    s:walk { shape(again "network") }
+    s:walk { shape(again "workload") }
     s:answer(1)
-    s:walk { shape(again "network") }]], "the search has been answered" },
+    s:walk { shape(again "workload") }]], "the search has been answered" },
   ["a search within its own callback"] = { [[
     local s
-    s = again("new", function(a) a[8] = function() return s:walk { shape(again "network") } end end)
-    for i = 1, 8 do s:walk { shape(again("network", function(a) a[2] = { i, 1, 1, 0 } end)) } end]],
+    s = again("new", function(a) a[8] = function() return s:walk { shape(again "workload") } end end)
+    for i = 1, 8 do s:walk { shape(again("workload", function(a) a[2] = { i, 1, 1, 0 } end)) } end]],
     "the search is under way" },
-  ["a decode whose networks are let go"] = { [[
+  ["a decode whose workloads are let go"] = { [[
     local list = table.move(made.decode[2], 1, #made.decode[2], 1, {})
     local decode = again("decode", function(a) a[2] = list end)
     for i = #list, 1, -1 do list[i] = nil end
@@ -215,8 +215,8 @@ local cases = {
   ["steps that no decode has"] = { [[
     again("decode"):ops(1, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 2, 1, 1, 1 }, 101, 1e300)]],
     "no such steps" },
-  ["a section of a network below all"] = { [[
-    again("network"):ops(math.mininteger, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 1, 1, 1, 1 }, 1)]],
+  ["a section of a workload below all"] = { [[
+    again("workload"):ops(math.mininteger, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 1, 1, 1, 1 }, 1)]],
     "no such section" },
   ["a section below all"] = { [[
     again("decode"):ops(-1 << 31, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 2, 1, 1, 1 }, 101, 119)]],

@@ -149,8 +149,8 @@ describe("what the C side is passed", function()
   end)
 end)
 
--- The networks of one model's steps, as the library passes them to core.decode.
-local function step_networks(model, tp)
+-- The workloads of one model's steps, as the library passes them to core.decode.
+local function step_workloads(model, tp)
   local passed
   local calls = record(function()
     tperf.infer { model = model, system = "h100-sxm", tp = tp, batch = 1, prompt = 64, generate = 16 }
@@ -161,9 +161,10 @@ end
 
 describe("the C side", function()
   it("refuses a decode of steps that are not of one model", function()
-    local keys, plain = step_networks(MODEL, 1)
-    local others = { select(2, step_networks(EXPERTS, 1)), select(2, step_networks("mamba2-2.7b", 1)),
-      select(2, step_networks(MODEL, 2)), select(2, step_networks({ name = "gated", layers = 4, hidden = 256, heads = 8,
+    local keys, plain = step_workloads(MODEL, 1)
+    local others = { select(2, step_workloads(EXPERTS, 1)), select(2, step_workloads("mamba2-2.7b", 1)),
+      select(2, step_workloads(MODEL, 2)),
+      select(2, step_workloads({ name = "gated", layers = 4, hidden = 256, heads = 8,
         kv_heads = 4, ffn = 512, vocab = 1000, seq = 128, gated = true }, 1)) }
     assert.is_true(#keys > 1)
     for _, other in ipairs(others) do
@@ -216,7 +217,7 @@ describe("the C side", function()
   it("says where an error is before tperf.base.check is loaded", function()
     local check = package.loaded["tperf.base.check"]
     package.loaded["tperf.base.check"] = nil
-    local ok, message = pcall(core.network)
+    local ok, message = pcall(core.workload)
     local refused, told = pcall(core.check_system, {})
     package.loaded["tperf.base.check"] = check
     assert.is_false(ok or refused)

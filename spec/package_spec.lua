@@ -48,6 +48,11 @@ describe("make install-c", function()
       assert.equal(("%.6f s\n"):format(expected), printed)
     end)
   end)
+
+  it("gives headers that one program can include together", function()
+    run [[for header in include/tperf/*.h; do echo "#include \"$header\""; done |
+      ${CC:-cc} -std=c11 -I. -Iinclude -Wall -Wextra -Werror -fsyntax-only -x c -]]
+  end)
 end)
 
 describe("make install-lua", function()

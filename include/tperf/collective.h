@@ -1,9 +1,9 @@
 // collective.h: how long a collective takes on the two-tier network.
 //
-// A group of `size` GPUs has `fast` of them in each fast domain. V is the full vector: the gathered
-// result of an all-gather, the unreduced input of a reduce-scatter, the vector of an all-reduce,
-// the message of a broadcast, a reduce or a send, what the root holds of a scatter or a gather, and
-// what each GPU sends in total in an all-to-all (the "size" of nccl-tests, except for send).
+// A group of `size` GPUs has `fast` of them in each fast domain. V is the size of nccl-tests (except for a send): the
+// gathered result of an all-gather, the input of a reduce-scatter, the vector of an all-reduce, the message of a
+// broadcast, a reduce or a send, the root's buffer of a scatter or a gather, and everything that one GPU sends in an
+// all-to-all.
 //
 // Ring model of arXiv 2410.00273 (section 4 of docs/model.md). With n = size, q = fast, g = n/q
 // domains, B_f and B_s the effective bandwidth of the fast network per GPU and of one NIC, nu NICs
@@ -12,14 +12,13 @@
 //   q = 1          l_s (n-1) + k V / B_s                    (B_s nu: rule lone_gpus_use_all_nics)
 //   g = 1          l_f (n-1) + k V / B_f
 //   otherwise      l_s (g-1) + l_f (n-g) + max(k V / (nu q B_s), k V / B_f): q parallel rings
-// In a mesh (network.fast.mesh), where each two GPUs of a domain have a link of their own, q GPUs have
-// (q-1) / (domain-1) of B_f among them.
+// In a mesh (network.fast.mesh) every pair of GPUs of a domain has its own link: among q GPUs each has
+// (q-1) / (domain-1) of B_f.
 // An all-reduce is a reduce-scatter followed by an all-gather: see rule all_reduce_is_two_passes.
-//   send           l_s + V / B_s when q = 1 (same rule), else l_f + V / B_f
+//   send           l_s + V / B_s if q = 1 (same rule), else l_f + V / B_f
 //
-// The published model lacks three. They follow from the same reasoning, namely the bytes that must
-// pass the busiest link, and the hops in a row; nccl-tests counts their bus bandwidth the same way
-// (its PERFORMANCE.md, factor (n-1)/n):
+// The published model lacks three collectives. They follow from the same reasoning: the bytes through the busiest link,
+// and the hops in a row. nccl-tests counts their bus bandwidth the same way (its PERFORMANCE.md, factor (n-1)/n):
 //   scatter, gather: the root's port passes (n-1)/n V; of that (n-q)/n V leaves its domain through
 //                    the nu q NICs of its q GPUs; latency of the ring.
 //                    l_s (g-1) + l_f (n-g) + max((n-q)/n V / (nu q B_s), (n-1)/n V / B_f)
@@ -55,27 +54,27 @@ typedef struct tperf_group {
     int64_t fast; // how many of them share one fast domain; divides size
 } tperf_group;
 
-// What a group must be: 1 <= fast <= min(size, domain), fast divides size.
+// Checks 1 <= fast <= min(size, domain), and that fast divides size.
 tperf_status tperf_group_validate(tperf_group group, const tperf_system *system,
                                   tperf_error *error);
 
-// Seconds. bytes >= 0, and the group is valid. 0 for no bytes or a group of one.
+// Seconds. Expects bytes >= 0 and a valid group; 0 for no bytes or a group of one.
 double tperf_collective_time(const tperf_system *system, const tperf_rules *rules,
                              tperf_collective kind, double bytes, tperf_group group);
 
-// What a collective without fitted curves takes: latency_s + bytes x per_byte_s, for any bytes but none.
+// The linear cost of a collective without fitted curves: latency_s + bytes x per_byte_s for any bytes > 0.
 typedef struct tperf_rate {
     double latency_s, per_byte_s;
 } tperf_rate;
 
-// false when the system has a curve for this collective, whose rate depends on the bytes.
+// False if the system has a curve for this collective: its rate then depends on the bytes.
 bool tperf_collective_rate(const tperf_system *system, const tperf_rules *rules,
                            tperf_collective kind, tperf_group group, tperf_rate *rate);
 
-// What a collective does beside taking time: bytes that one GPU sends over its fast port and through its NICs (of a
-// scatter or gather: the root), and the algorithm that its price is that of:
-//   "ring", "rings" (parallel, one a GPU of a domain), "pairwise", "send", "switch" (which adds up on the way), "tree",
-//   "one-shot", "two-shot" (kernels that read the peers' memory), "none" (nothing to send, or nobody)
+// The algorithm that a collective is priced as, and the bytes that one GPU (the root of a scatter or gather) sends over
+// its fast port and its NICs. Algorithms:
+//   "ring", "rings" (parallel, one per GPU of a domain), "pairwise", "send", "switch" (in-network reduction), "tree",
+//   "one-shot", "two-shot" (kernels that read the peers' memory), "none" (no bytes, or a group of one)
 typedef struct tperf_route {
     const char *algorithm;
     double fast_bytes, nic_bytes;
@@ -84,8 +83,8 @@ typedef struct tperf_route {
 tperf_route tperf_collective_route(const tperf_system *system, const tperf_rules *rules,
                                    tperf_collective kind, double bytes, tperf_group group);
 
-// How tokens choose experts: top_k of `experts`, all equally likely, or those of top_groups of the `groups` that the
-// experts are divided into (node-limited routing, arXiv 2412.19437, section 2.1.2; groups 0 or 1: of all).
+// How tokens choose experts: the top_k of all `experts`, all equally likely; or of the experts in the best top_groups
+// of `groups` equal groups (node-limited routing, arXiv 2412.19437, section 2.1.2). groups 0 or 1: no groups.
 typedef struct tperf_routing {
     double experts, top_k, groups, top_groups;
     double relayed; // bytes/s that the kernels pass on between domains; 0: what the links do
@@ -96,20 +95,20 @@ typedef struct tperf_routing {
     double doubling_s; // of these: more for each doubling of the domains
 } tperf_routing;
 
-// Why it is no routing; NULL: it is one.
+// Why the routing is invalid; NULL if it is valid.
 const char *tperf_routing_fault(const tperf_routing *routing);
 
-// Of `parts` GPUs or domains that share the experts out, how many a token meets on average. An expert of a part is met
-// unless all top_k choices fall on others: with E experts at choice, s of them in the part,
+// The average number of GPUs or domains, of the `parts` that share the experts, that a token is sent to. A part is
+// missed only if all top_k choices fall on other parts: with E experts to choose from and s of them in each part,
 //   parts (1 - product over i < top_k of (E - s - i) / (E - i))
-// and with groups the average over how many of a part's groups are among the top_groups.
+// With groups, the average over the number of a part's groups among the top_groups.
 double tperf_routing_parts(const tperf_routing *routing, double parts);
 
-// A dispatch of experts that sends a token once to each domain that has any of its experts, over the NICs, and hands it
-// out there once to each GPU that has any (DeepEP's normal kernels, github.com/deepseek-ai/DeepEP; HybridEP's). The
-// combine is its way back. bytes: of all top_k copies of one GPU's tokens, what an all-to-all would send. With t = bytes /
-// top_k, both tiers at the same time, each as long as an all-to-all that passes as many bytes through it (of a curve of
-// the NICs all but its ramp: the kernels send from the first token on):
+// An expert dispatch that sends a token once, over the NICs, to each domain with any of its experts, and forwards it
+// there once to each GPU with any (DeepEP's normal kernels, github.com/deepseek-ai/DeepEP; HybridEP). The combine is
+// the reverse. bytes: all top_k copies of one GPU's tokens, as an all-to-all would send them. With t = bytes / top_k,
+// both tiers work at the same time, each for as long as an all-to-all that moves as many bytes through it (without the
+// ramp of the NICs' curve: the kernels send from the first token on):
 //   NICs t parts(g) (g-1)/g, fast ports t parts(n) (q-1)/q
 // Between domains, no faster than the kernels pass on both; within one, than they pass on t parts(n).
 // Kernels of low latency (DeepEP's) send each of the top_k copies straight to its GPU, all at once: an all-to-all's

@@ -1,7 +1,7 @@
-// efficiency.h: which part of a peak is reached, as a function of the size and shape of the work.
-// A curve is a handful of numbers with a meaning, fitted to measurements; a system without curves
-// uses constants. All curves were fitted by `tperf calibrate` to kernels timed on their own
-// (docs/accuracy.md), and describe the sizes between the smallest and the largest measured.
+// efficiency.h: the fraction of a peak that a kernel or a message reaches, by the size and shape of the work. A curve
+// is a handful of meaningful numbers fitted to measurements; a system without curves uses constants. `tperf calibrate`
+// fitted all curves to kernels timed in isolation (docs/accuracy.md); they hold between the smallest and the largest
+// size measured.
 #ifndef TPERF_EFFICIENCY_H
 #define TPERF_EFFICIENCY_H
 
@@ -18,9 +18,9 @@
 // After some time at full load the clock drops: work grows to work / sustained, half of the growth
 // at sustained_after_s. Kernel = launch + longer + shorter^2 / (4 longer) of work and HBM traffic.
 typedef struct tperf_gemm_curve {
-    double efficiency; // of the peak, for an endless product; 0: there is no curve
-    double tile_loss;  // elements: what loading a tile's edges costs
-    double depth;      // elements of k that starting and writing a tile costs
+    double efficiency; // fraction of the peak for an endless product; 0: no curve
+    double tile_loss;  // elements: the cost of loading a tile's edges
+    double depth;      // elements of k: the cost of starting and writing a tile
     double quantisation;
     double split;  // most parts that k is cut in; 0: 16
     double ramp_s; // the effective bandwidth grows with the bytes, as decoding's
@@ -34,36 +34,36 @@ enum { TPERF_HEAD_SIZES_MAX = 6 };
 
 // Fused attention of m queries and n keys, head size k, in blocks of 128 queries:
 //   work = all blocks / U + longest (1 - 1/U) x the longest block, at least the longest block
-// a block of q queries costing 4 q k (its keys + keys) FLOP at efficiency(k) P/U, in whole tiles: q
-// of 64, its keys of 128 but for a causal mask's, and k of 16. Clock and memory as above.
+// A block of q queries costs 4 q k (its keys + keys) FLOP at efficiency(k) P/U, in whole tiles: q in steps of 64, its
+// keys of 128 (except under a causal mask), and k of 16. Clock and memory as above.
 typedef struct tperf_attention_curve {
-    int n_sizes; // 0: there is no curve
+    int n_sizes; // 0: no curve
     double head_size[TPERF_HEAD_SIZES_MAX],
-        efficiency[TPERF_HEAD_SIZES_MAX]; // between them: log-linear
+        efficiency[TPERF_HEAD_SIZES_MAX]; // log-linear between the sizes
     double setup_s;                       // beyond the launch
-    double keys;                          // what starting and ending a block costs, in keys
-    double longest;                       // how much of the longest block is not balanced out
+    double keys;                          // the cost of starting and ending a block, in keys
+    double longest; // the fraction of the longest block that load balancing does not hide
     double sustained, sustained_after_s;
     double backward; // the backward pass's efficiency, relative to the forward pass's
 } tperf_attention_curve;
 
 // Decoding: one query of every head against n cached keys, H heads of which `shared` read the same keys.
 // With s seconds of HBM traffic at `efficiency`, and FLOPs at the efficiency that attention reaches:
-//   work = max(H/shared x block_s (1/2 + k/256) / U, FLOPs)   a block starts and ends for each cache
+//   work = max(H/shared x block_s (1/2 + k/256) / U, FLOPs)   each cache starts and ends a block
 //   time = setup + longer + shorter^2 / (4 longer) of work and s + sqrt(ramp s)
 // Kernels that cut caches share them out evenly. Those that leave them whole where there are 0.8 U and more
 // (FlashAttention 2, num_splits_heuristic) take s in waves of U, of which the part `whole` is rounded up.
 typedef struct tperf_decode_curve {
-    double efficiency; // of the HBM's bandwidth, for an endless cache; 0: there is no curve
+    double efficiency; // fraction of the HBM's bandwidth for an endless cache; 0: no curve
     double setup_s;    // beyond the launch
     double block_s;    // that a unit spends on a head of 128 without keys
     double ramp_s;     // the effective bandwidth grows with the bytes
     double whole;      // part of the blocks, one for each cache, that is rounded up to whole waves
 } tperf_decode_curve;
 
-// A kernel that only reads and writes: setup + bytes at `efficiency`, its launch included.
+// A kernel that only reads and writes: setup + bytes at `efficiency`, launch included.
 typedef struct tperf_stream_curve {
-    double efficiency; // of the HBM's bandwidth; 0: there is no curve
+    double efficiency; // fraction of the HBM's bandwidth; 0: no curve
     double setup_s;
 } tperf_stream_curve;
 
@@ -71,20 +71,19 @@ typedef struct tperf_stream_curve {
 // Two protocols, for small and for large messages (NCCL: LL128 and Simple):
 //   small: latency + hop steps + x / (small B)            while V/n <= switch_bytes, if faster
 //   large: latency + hop steps + extra + x / (large B)    B: bandwidth x (min(n, 8) / 2)^growth,
-// though never more than the bandwidth passes a port.
-// The switch (NVLink SHARP) can add up an all-reduce of more than 4 GPUs on its way (NCCL prefers
-// rings for fewer): then
-// (n + 1) / n V bytes pass a port at in_network x bandwidth.
+//                                                       capped at the port's bandwidth.
+// The switch (NVLink SHARP) can reduce an all-reduce of more than 4 GPUs in the network (NCCL prefers rings for fewer);
+// then (n + 1) / n V bytes pass a port at in_network x bandwidth.
 typedef struct tperf_link_curve {
-    double latency_s, hop_s, small, extra_s, large; // large = 0: there is no curve
-    double switch_bytes, growth, in_network;        // in_network = 0: the switch cannot add
+    double latency_s, hop_s, small, extra_s, large; // large = 0: no curve
+    double switch_bytes, growth, in_network;        // in_network = 0: the switch cannot reduce
 } tperf_link_curve;
 
-// An all-reduce by kernels that read the other GPUs' memory, as engines for serving have (vLLM,
-// SGLang, TensorRT-LLM): of all vectors at once, or of a part each, whose sums are read in turn.
+// An all-reduce by kernels that read the peers' memory, as serving engines have (vLLM, SGLang, TensorRT-LLM): one-shot
+// reads all vectors; two-shot reads one part of each, then the other parts' sums.
 //   latency + hop (n - 1) + min((n - 1) V / (one_shot B), extra + 2 (n - 1) / n V / (two_shot B))
 typedef struct tperf_direct_curve {
-    double latency_s, hop_s, one_shot, extra_s, two_shot; // one_shot = 0: there is no curve
+    double latency_s, hop_s, one_shot, extra_s, two_shot; // one_shot = 0: no curve
 } tperf_direct_curve;
 
 enum {
@@ -99,7 +98,7 @@ enum {
 //   latency + doubling log2(domains) + hop (domains - 1) + s + sqrt(ramp s)
 // as the effective bandwidth grows with the message.
 typedef struct tperf_slow_curve {
-    double efficiency; // 0: there is no curve
+    double efficiency; // fraction of the NICs' bandwidth; 0: no curve
     double latency_s, doubling_s, hop_s, ramp_s;
 } tperf_slow_curve;
 
@@ -121,13 +120,13 @@ typedef struct tperf_kernel {
     bool wide;     // multiplies in its op's own dtype, not in the precision of the others
 } tperf_kernel;
 
-// What the curves need to know about the accelerator.
+// The accelerator as the curves see it.
 typedef struct tperf_processor {
     double peak;      // FLOP/s at the kernel's dtype
-    double units;     // that share the work
-    double bandwidth; // bytes/s of the HBM: that it reaches or, for decoding, its peak
-    double element;   // bytes of one element of the kernel's dtype
-    bool quantised;   // a kernel of its own has made narrow factors of 16-bit activations
+    double units;     // streaming multiprocessors
+    double bandwidth; // bytes/s of the HBM: achieved or, for decoding, peak
+    double element;   // bytes per element of the kernel's dtype
+    bool quantised;   // a separate kernel quantised the 16-bit activations
 } tperf_processor;
 
 typedef struct tperf_kernel_time {
@@ -145,15 +144,15 @@ tperf_kernel_time tperf_decode_time(const tperf_decode_curve *curve,
                                     const tperf_processor *processor, const tperf_kernel *kernel);
 double tperf_stream_time(const tperf_stream_curve *curve, double bandwidth, double bytes);
 
-// Seconds within one fast domain; `bandwidth` is one GPU's port.
+// Seconds within one fast domain; `bandwidth` is that of one GPU's port.
 double tperf_link_time(const tperf_link_curve *curve, bool all_reduce, double bandwidth,
                        double gpus, double bytes);
-// The bandwidth-bound part of it, which is what a collective over several domains spends within each: `through` bytes
-// pass every port of the `gpus` in the domain unless the switch adds up the vector's `bytes`.
+// Its bandwidth-bound part, which is what a collective over several domains spends inside each: `through` bytes pass
+// the port of each of the domain's `gpus`, unless the switch reduces the vector of `bytes`.
 double tperf_link_stream(const tperf_link_curve *curve, bool all_reduce, double bandwidth,
                          double gpus, double through, double bytes);
 
-// Whether the switch adds up a collective whose ports pass `through` bytes otherwise: where that is faster.
+// Whether the switch reduces the vector because that is faster than passing `through` bytes through every port.
 bool tperf_link_adds(const tperf_link_curve *curve, bool all_reduce, double bandwidth, double gpus,
                      double through, double bytes);
 

@@ -1,4 +1,4 @@
-// error.h: how the core reports what went wrong.
+// error.h: how the core reports errors.
 // A core function returns a tperf_status and, unless it is TPERF_OK, fills the caller's tperf_error with one
 // sentence that names the field and the value. Nothing here prints, allocates or exits.
 #ifndef TPERF_ERROR_H
@@ -7,12 +7,12 @@
 typedef enum tperf_status {
     TPERF_OK = 0,
     TPERF_INVALID,     // an argument is out of its range or contradicts another
-    TPERF_NO_MEMORY,   // an allocation failed; the message has "not enough memory", as Lua's own
+    TPERF_NO_MEMORY,   // an allocation failed; the message contains "not enough memory", like Lua's
     TPERF_INTERRUPTED, // the caller asked to stop
 } tperf_status;
 
 typedef struct tperf_error {
-    char message[512]; // no trailing newline or full stop; truncated when longer
+    char message[512]; // no trailing newline or full stop; truncated if longer
 } tperf_error;
 
 // Fills *error (may be NULL) and returns status.

@@ -1,32 +1,32 @@
-// heap.h: where the core's arrays come from, so that whoever asked for them can be charged for them.
+// heap.h: the allocator of the core's arrays, so that the caller is charged for them.
 #ifndef TPERF_HEAP_H
 #define TPERF_HEAP_H
 
 #include <pthread.h>
 #include <stddef.h>
 
-// As lua_Alloc: a new_size of 0 frees; NULL means that there is no more. Must outlive its blocks.
+// Like lua_Alloc: new_size 0 frees; NULL means out of memory. Must outlive its blocks.
 typedef struct tperf_heap {
     void *(*resize)(void *owner, void *block, size_t old_size, size_t new_size);
     void *owner;
 } tperf_heap;
 
-// count x size bytes, at least one; zeroed or not. NULL: there is no more, or the product overflows.
+// Allocates count x size bytes, at least one; zeroed or not. NULL if out of memory or if the product overflows.
 void *tperf_heap_new(const tperf_heap *heap, size_t count, size_t size);
 void *tperf_heap_zeroed(const tperf_heap *heap, size_t count, size_t size);
 
-// The block (NULL: a new one) with room for so much; NULL leaves it as it was.
+// Resizes a block (NULL: allocates one) to count x size bytes; on NULL the block is unchanged.
 void *tperf_heap_grow(const tperf_heap *heap, void *block, size_t count, size_t size);
-void tperf_heap_free(void *block); // to the heap it is from; NULL is fine
+void tperf_heap_free(void *block); // to the heap that it came from; NULL is fine
 
-// The same heap for several threads, while nobody else uses it.
+// Shares a heap among threads; the source must not be used directly meanwhile.
 typedef struct tperf_shared_heap {
-    tperf_heap heap; // what the threads use
+    tperf_heap heap; // for the threads
     tperf_heap source;
     pthread_mutex_t lock;
 } tperf_shared_heap;
 
 void tperf_shared_heap_init(tperf_shared_heap *shared, const tperf_heap *source);
-void tperf_shared_heap_release(tperf_shared_heap *shared); // when all its blocks are freed
+void tperf_shared_heap_release(tperf_shared_heap *shared); // after all its blocks have been freed
 
 #endif

@@ -8,139 +8,139 @@
 
 // A run of equal layers.
 typedef struct tperf_run {
-    int kind; // section of the network
+    int kind; // section of the workload
     int64_t layers;
 } tperf_run;
 
 enum { TPERF_NO_LAYER = -1 };
 
-// Stages of a pipeline that hold the same.
+// Pipeline stages with the same contents.
 typedef struct tperf_stage {
     int64_t layers[TPERF_KINDS_MAX]; // of each kind
-    int leading;                     // kind of its first layer; TPERF_NO_LAYER: it has none
-    bool first, last;                // holds the section `first` or `last`
-    int64_t repeats;                 // stages like this
-    double in_flight;                // most micro-batches whose activations it keeps at a time
+    int leading;                     // kind of its first layer; TPERF_NO_LAYER: it has no layers
+    bool first, last;                // holds the section `first`, `last`
+    int64_t repeats;                 // number of such stages
+    double in_flight;                // peak number of micro-batches whose activations it keeps
 } tperf_stage;
 
-// Layers of a chunk that are recomputed where its others are not: the first `first` of them, or every `every`-th. They
-// are sections of their own, `twin` behind those of the others.
+// The layers of a chunk that are recomputed differently from the others: the first `first`, or every `every`-th. They
+// are sections of their own, at an offset of `twin`.
 typedef struct tperf_picked {
     int twin; // 0: no layer differs
     int64_t first, every;
 } tperf_picked;
 
-// The section of the layer of a chunk that is the at-th from 0.
+// The section of layer `at` (from 0) of a chunk.
 static inline int tperf_picked_kind(const tperf_picked *picked, int kind, int64_t at) {
     bool is = picked->every > 0 ? (at + 1) % picked->every == 0 : at < picked->first;
     return is ? kind + picked->twin : kind;
 }
 
-// A way to run a model in a pipeline: how many stages, which layers on each, which schedule. The
-// makespan of a schedule is that of its busiest stage and a bubble, linear in the times of one
-// micro-batch's forward pass, backward pass and weight gradients on one device.
-typedef struct tperf_pipeline {
-    int64_t pp, virtual_stages; // devices; stages (chunks of layers) on each
+// A way to run a model in a pipeline: the number of stages, the layers on each, the schedule. A schedule's makespan is
+// that of its busiest stage plus a bubble, which is linear in one micro-batch's forward, backward and weight-gradient
+// times on one device.
+typedef struct tperf_pipeline { // devices; stages (chunks of layers) on each device
+    int64_t pp, virtual_stages; // the caller's number; orders candidates that are otherwise equal
     int schedule;               // which of the caller's; orders candidates that are otherwise equal
     double bubble_forward, bubble_backward, bubble_weight_grad;
-    double pairs,
-        pairs_each; // overlapped passes on the way that decides: so many, and for each micro-batch
-    int64_t min_microbatches, microbatch_multiple; // what the schedule demands
-    double weight_copies;                          // 2: every stage lives on two devices
-    bool
-        bounds; // there is no closed form: only tperf_iteration_least says anything; any of its passes may overlap
-    bool
-        placed; // the schedule runs the chunks on the devices that tperf_pipeline_split gives them to
-    bool folded;           // chunks go down the devices and back up: the first has both ends
-    double last_in_flight; // most micro-batches of which the section `last` keeps activations
+    // Overlapped passes on the critical path: this many, and per micro-batch.
+    double pairs, pairs_each;
+    int64_t min_microbatches, microbatch_multiple; // the schedule's requirements
+    double weight_copies;                          // 2: every stage is on two devices
+    // No closed form: only tperf_iteration_least applies, and any passes may overlap.
+    bool bounds;
+    // The schedule places chunks on devices as tperf_pipeline_split does.
+    bool placed;
+    bool folded; // chunks go down the devices and back up: device 0 has both ends
+    // Peak number of micro-batches whose activations the section `last` keeps.
+    double last_in_flight;
     tperf_picked picked;
-    int64_t *dealt; // layers of each of pp x virtual_stages chunks; NULL: as evenly as they divide
+    int64_t *dealt; // [pp x virtual_stages] layers of each chunk; NULL: even
     size_t n_stages;
     tperf_stage *stages;
-    size_t n_devices; // runs of devices that hold the same, in flight, too
+    size_t n_devices; // runs of devices with the same contents and in_flight
     tperf_stage *devices;
 } tperf_pipeline;
 
-// Spreads the layers over pp x virtual_stages chunks as evenly as they divide; where they do not, the
-// last chunk, the first, the last but one … have one layer fewer, as the ends also hold head and
-// embedding. Chunk c is on device c mod pp or, folded, on the way back up from pp on. has_ends: networks have sections `first` or `last`.
-// dealt, if the caller has set it, says how many each chunk has instead; chunks may be empty at the ends alone.
-// in_flight[pp]: of every device. The pipeline's other fields are the caller's.
+// Spreads the layers over pp x virtual_stages chunks as evenly as possible. If they do not divide, the last chunk, the
+// first, the last but one … get one layer fewer, since the ends also hold the head and the embedding. Chunk c is on
+// device c mod pp; if folded, chunks from pp on go back up. has_ends: workloads have sections `first` or `last`. dealt,
+// if the caller has set it, gives the layers of each chunk instead; only chunks at the ends may be empty.
+// in_flight[pp]: per device. The pipeline's other fields are the caller's.
 tperf_status tperf_pipeline_split(tperf_pipeline *pipeline, const tperf_heap *heap,
                                   const tperf_run *runs, size_t n_runs, bool has_ends,
                                   const double *in_flight, tperf_error *error);
 void tperf_pipeline_release(tperf_pipeline *pipeline);
 
-// What each of n chunks of the layers holds, as tperf_pipeline_split deals them out where the pipeline has as many.
+// The contents of each of n chunks, as tperf_pipeline_split deals out the layers of a pipeline with n chunks.
 void tperf_pipeline_chunks(const tperf_pipeline *pipeline, const tperf_run *runs, size_t n_runs,
                            bool has_ends, int64_t n, tperf_stage *chunks);
 
-// The section whose exchange is the first that a stage waits for: its first layer's, or that of the end which is all it
-// has.
-static inline int tperf_leading_section(const tperf_stage *stage, const tperf_workload *network) {
+// The section whose exchange a stage waits for first: its first layer's, or the end's if it has no layers.
+static inline int tperf_leading_section(const tperf_stage *stage, const tperf_workload *workload) {
     if (stage->leading != TPERF_NO_LAYER) return stage->leading;
-    return network->n_kinds + (stage->first ? 0 : 1);
+    return workload->n_kinds + (stage->first ? 0 : 1);
 }
 
-// Seconds of one micro-batch in a stage of a pipeline.
+// Seconds of one micro-batch in one pipeline stage.
 typedef struct tperf_stage_time {
     double forward, backward, weight_grad;
-    double host; // of both passes: for launches, beyond the time of their kernels
-    double
-        pair; // of a forward and a backward pass that overlap: one's collectives run beside the other's work
+    double host; // of launches in both passes, beyond the kernels' time
+    // An overlapped forward and backward pass: each one's collectives run beside the other's compute.
+    double pair;
 } tperf_stage_time;
 
 typedef struct tperf_pipeline_time {
     const tperf_stage *busiest;
-    tperf_stage_time busy, others; // of the busiest stage; of the other ones on average
+    tperf_stage_time busy, others; // of the busiest stage; the average of the others
 } tperf_pipeline_time;
 
-// Bytes for every parameter, by what they hold; ZeRO stages (arXiv 1910.02054) shard over
-// the data-parallel group: 1 optimizer, 2 gradients too, 3 weights too.
+// Bytes per parameter, by what they hold. ZeRO stages (arXiv 1910.02054) shard over the data-parallel group: 1
+// optimizer state, 2 also gradients, 3 also weights.
 typedef struct tperf_training {
-    double kept_bytes;          // of one parameter between its uses (FSDP keeps 4 and gathers 2);
+    double kept_bytes;          // of a parameter between uses (FSDP keeps 4 bytes and gathers 2);
                                 // 0: as the op has it
-    double gradient_bytes;      // of one parameter, kept and reduced
-    double optimizer_bytes;     // of one parameter of a layer: master copy and moments
-    double end_optimizer_bytes; // of one parameter of the sections `first` and `last`
-    double narrow_bytes;        // on top, of one parameter that its op has in fewer than 32 bits
-    double recompute_layers;    // that are recomputed as one, from one input
+    double gradient_bytes;      // of a parameter's gradient, kept and reduced
+    double optimizer_bytes;     // of a layer's parameter: master copy and moments
+    double end_optimizer_bytes; // of a parameter of the sections `first` and `last`
+    double narrow_bytes;        // extra, of a parameter that its op has in fewer than 32 bits
+    double recompute_layers;    // layers recomputed together, from one input
     double workspace_bytes;     // of libraries, on every GPU
-    double communicator_bytes;  // of every group that a GPU belongs to
-    bool
-        hide_experts; // passes that overlap hide each other's exchanges with experts, and no other collective
+    double communicator_bytes;  // of each group that a GPU belongs to
+    // Overlapped passes hide each other's expert exchanges, and no other collective.
+    bool hide_experts;
     bool delay_grads; // of experts' weights, until their exchange is under way
-    double
-        data_overlap; // 0: data-parallel traffic waits for compute; 1: it hides as the software can
-    // The same of gathers of weights and reductions of gradients: the part of a pass beside which they run; below 0: as
+    // 0: data-parallel traffic waits for compute; 1: it hides as well as the software allows.
+    double data_overlap;
+    // The same for weight gathers and gradient reductions: the fraction of a pass that they may overlap; below 0: as
     // data_overlap and the software say.
     double gather_overlap, reduce_overlap;
-    // Parameters of a bucket, in which both travel: at least so many, and so many for each replica; 0: by layers.
+    // Parameters in a bucket of either: at least this many, and this many per replica; 0: bucketed by layer.
     double bucket, bucket_each;
-    bool gather_in_step; // the first bucket's weights travel beside the optimizer's step
-    double offloaded; // part of the optimizer's states that the host keeps and updates, in [0, 1]
-    double
-        iterations; // of Newton-Schulz, which orthogonalise each matrix's update (Muon); 0: none do
-    double
-        reshards; // 1: weights that ZeRO 3 gathered for a forward pass are let go after it; 0: stay
-    double reserved; // part of the HBM that is kept free, in [0, 1)
+    bool gather_in_step; // the first bucket's weights are gathered during the optimizer step
+    double offloaded; // fraction of the optimizer state that the host keeps and updates, in [0, 1]
+    // Newton-Schulz iterations that orthogonalise each matrix's update (Muon); 0: none.
+    double iterations;
+    // 1: weights gathered by ZeRO 3 for a forward pass are freed after it; 0: they stay.
+    double reshards;
+    double reserved; // fraction of the HBM that is kept free, in [0, 1)
 } tperf_training;
 
-// One way to run a model on a machine. The axes of the grid that do not fold multiply to the number of GPUs.
+// One way to run a model on a machine. The sizes of the grid's unfolded axes multiply to the number of GPUs.
 typedef struct tperf_candidate {
-    int strategy; // which of the caller's strategies; orders candidates that are otherwise equal
-    int variant;  // which of the caller's variants of the shape (recomputation …); likewise
+    int strategy; // the caller's number; orders candidates that are otherwise equal
+    int variant;  // the caller's variant of the shape (recomputation …); likewise
     int64_t sizes[TPERF_AXES_MAX]; // of the grid's axes
     const tperf_pipeline *pipeline;
     int64_t micro_batch;  // samples
-    int64_t microbatches; // that each pipeline runs per iteration
+    int64_t microbatches; // per pipeline and iteration
     int zero;             // ZeRO stage
     tperf_placement placement;
 } tperf_candidate;
 
-// Whether every micro-batch gathers weights for its forward pass and reduces its gradients, or the first and the last one
-// alone do: weights that ZeRO 3 does not let go stay, in a pipeline, until the last backward pass, and gradients are
-// added up whole meanwhile (PyTorch's FSDP2 under its pipelines).
+// Whether every micro-batch gathers weights for its forward pass and reduces its gradients, or only the first and the
+// last one do: in a pipeline, weights that ZeRO 3 does not free stay until the last backward pass, and gradients
+// accumulate unsharded (PyTorch's FSDP2 under its pipelines).
 static inline bool tperf_gathers_each(const tperf_candidate *candidate,
                                       const tperf_training *training) {
     return candidate->zero >= 3 && (training->reshards > 0 || candidate->pipeline->pp == 1);
@@ -150,7 +150,7 @@ static inline bool tperf_reduces_each(const tperf_candidate *candidate,
     return candidate->zero >= 3 ? tperf_gathers_each(candidate, training) : candidate->zero >= 2;
 }
 
-// What all candidates of one question share.
+// The inputs that all candidates of one question share.
 typedef struct tperf_job {
     tperf_platform on;
     const tperf_training *training;
@@ -171,70 +171,68 @@ typedef struct tperf_memory {
     double total, host; // host: bytes in the host's memory, not part of the total
 } tperf_memory;
 
-// Seconds of an iteration; the parts add up to time unless attention is recomputed under rules
-// without recompute_counts_everywhere.
+// Seconds of an iteration. The parts add up to `time` unless attention is recomputed without the rule
+// recompute_counts_everywhere.
 typedef struct tperf_iteration {
     double time;
     double compute, memory, tensor_comm, data_comm, pipeline_comm, bubble;
-    double host;      // beyond the GPU's own time, for launches
-    double optimizer; // of its step
-    double offload;   // that passes wait for activations on their way to or from the host
-    double flops;     // on one GPU, on average
-    // What the parts are made of.
+    double host;      // of launches, beyond the GPU's own time
+    double optimizer; // of the optimizer step
+    double offload;   // that passes wait for activations copied to or from the host
+    double flops;     // per GPU, on average
+    // Details of the parts.
     tperf_pipeline_time pipeline;
-    double hop;    // that every pass of a device takes longer for its messages, one a chunk
-    double hidden; // of tensor_comm, by passes that overlap
-    double each_forward, each_backward; // that a pass of every micro-batch waits for replicas
-    const tperf_stage *waiting;         // the stage that data_comm is of; NULL: none waits
-    double pairs;                       // of passes that overlap, that `hidden` is of
+    double hop;    // added to every pass of a device for its messages, one per chunk
+    double hidden; // the part of tensor_comm hidden by overlapped passes
+    double each_forward, each_backward; // that each micro-batch's pass waits for replicas
+    const tperf_stage *waiting;         // the stage that data_comm belongs to; NULL: no stage waits
+    double pairs;                       // number of overlapped passes behind `hidden`
 } tperf_iteration;
 
-// The memory of the fullest GPU, and of each of the pipeline's n_devices; costs give bytes only, their times
-// are not read.
+// The memory of the fullest GPU, and of each of the pipeline's n_devices. Of costs only the bytes are read.
 tperf_memory tperf_memory_of(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *network, const tperf_layer_cost *costs);
+                             const tperf_workload *workload, const tperf_layer_cost *costs);
 void tperf_memory_of_devices(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *network, const tperf_layer_cost *costs,
+                             const tperf_workload *workload, const tperf_layer_cost *costs,
                              tperf_memory *devices);
 
-// Seconds of the optimizer's step on the GPU that has most to update: it reads and writes the state of each parameter of
-// its shard, reads its gradient for the norm and for the update and clears it, and writes the weight.
-// tperf_optimizer_bytes: what it reads and writes. Of the states that the host keeps, the GPU sends their gradients, the
-// host updates them at the speed of its memory, and sends the weights back: tperf_optimizer_host, one after the other.
+// The optimizer step on the GPU with the largest shard: it reads and writes the state of each parameter, reads its
+// gradient for the norm and for the update and clears it, and writes the weight. tperf_optimizer_bytes: HBM traffic.
+// tperf_optimizer_host: for states kept on the host, the GPU sends their gradients, the host updates them at the speed
+// of its memory, then sends the weights back. tperf_optimizer_time: seconds of all of it.
 double tperf_optimizer_bytes(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *network, const tperf_layer_cost *costs);
+                             const tperf_workload *workload, const tperf_layer_cost *costs);
 typedef struct tperf_host_update {
     double bytes_out, bytes_in,
-        bytes_updated;      // gradients, weights; read and written in the host's memory
+        bytes_updated;      // gradients; weights; traffic of the host's memory
     double out, in, update; // seconds
 } tperf_host_update;
-// FLOPs of Newton-Schulz iterations on the GPU that has most of them, which works on its share of the matrices.
+// FLOPs of the Newton-Schulz iterations on the GPU with the most, for its share of the matrices.
 double tperf_optimizer_flops(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *network, const tperf_layer_cost *costs);
-// Seconds of them, at the part of the peak that kernels without a curve reach.
+                             const tperf_workload *workload, const tperf_layer_cost *costs);
+// Their seconds, at the compute efficiency of kernels without a curve.
 double tperf_orthogonal_time(const tperf_job *job, double flops);
 tperf_host_update tperf_optimizer_host(const tperf_candidate *candidate, const tperf_job *job,
-                                       const tperf_workload *network,
+                                       const tperf_workload *workload,
                                        const tperf_layer_cost *costs);
 double tperf_optimizer_time(const tperf_candidate *candidate, const tperf_job *job,
-                            const tperf_workload *network, const tperf_layer_cost *costs);
+                            const tperf_workload *workload, const tperf_layer_cost *costs);
 
-// The time of a candidate, whole. Costs are those of every section, for the candidate's placement of the
-// network's axes.
+// The whole time of a candidate. costs: every section's, for the candidate's placement of the workload's axes.
 tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf_job *job,
-                                   const tperf_workload *network, const tperf_layer_cost *costs);
+                                   const tperf_workload *workload, const tperf_layer_cost *costs);
 
-// Bytes that a chunk's forward pass leaves behind until its backward pass is done, and bytes that live while one of its
-// passes runs. What a device holds at all times is in tperf_memory's other parts.
+// Bytes that a chunk's forward pass keeps until its backward pass is done, and bytes live during one of its passes. A
+// device's constant memory is in tperf_memory's other parts.
 typedef struct tperf_chunk_memory {
     double saved, forward, backward;
 } tperf_chunk_memory;
 tperf_chunk_memory tperf_chunk_memory_of(const tperf_candidate *candidate, const tperf_job *job,
-                                         const tperf_workload *network,
+                                         const tperf_workload *workload,
                                          const tperf_layer_cost *costs, const tperf_stage *chunk);
 
-// What a schedule is simulated with. A pass takes its kernels' time, what it waits for replicas in every micro-batch,
-// and a hop for its message.
+// The inputs to a simulated schedule. A pass takes its kernels' time, its waits for replicas in every micro-batch, and
+// a hop for its message.
 typedef struct tperf_chunk_passes {
     tperf_stage_time time;
     tperf_chunk_memory memory;
@@ -245,80 +243,81 @@ typedef struct tperf_device_waits {
     double before, after;
 } tperf_device_waits;
 
-// passes[n]: of chunks that tperf_pipeline_chunks made; waits[pp]: of every device of the candidate's pipeline.
+// passes[n]: of the chunks from tperf_pipeline_chunks; waits[pp]: of every device of the candidate's pipeline.
 void tperf_passes_of(const tperf_candidate *candidate, const tperf_job *job,
-                     const tperf_workload *network, const tperf_layer_cost *costs,
+                     const tperf_workload *workload, const tperf_layer_cost *costs,
                      const tperf_stage *chunks, int64_t n, tperf_chunk_passes *passes,
                      tperf_device_waits *waits);
 
-// The same in steps, each of which holds for many candidates of a search.
+// The same in steps, each of which is shared by many candidates of a search.
 
-// How many layers of a section a stage holds; of the two ends 0 or 1.
+// The number of a section's layers in a stage; 0 or 1 for the two ends.
 double tperf_stage_layers(const tperf_stage *stage, int section, int n_kinds);
 
-tperf_stage_time tperf_stage_time_of(const tperf_stage *stage, const tperf_workload *network,
+tperf_stage_time tperf_stage_time_of(const tperf_stage *stage, const tperf_workload *workload,
                                      const tperf_layer_cost *costs, const tperf_job *job);
 
-// Seconds that the replicas of a layer take to gather its weights and to reduce its gradients.
+// Seconds that the replicas of a layer take to gather its weights and reduce its gradients.
 typedef struct tperf_exchange {
     double gather, reduce;
-    double update; // seconds to gather whole matrices of updates for the optimizer's step
+    double update; // seconds to gather whole update matrices for the optimizer step
 } tperf_exchange;
 
 // One collective among the replicas of a layer.
 typedef struct tperf_replica_comm {
     tperf_collective kind;
     tperf_group group;
-    double bytes, seconds; // the full vector; of the collective by itself
-    bool gathers,
-        experts; // weights, for a pass (else reduces gradients); experts' (else all others')
+    double bytes, seconds; // the full vector; of the collective in isolation
+    // gathers: weights for a pass, else reduces gradients. experts: experts' weights, else all others.
+    bool gathers, experts;
 } tperf_replica_comm;
 enum { TPERF_REPLICA_COMMS_MAX = 2 * (2 + TPERF_AXES_MAX) };
 
-// What a layer of a section exchanges in a forward and a backward pass; how many collectives.
+// Lists the collectives of a section's layer in a forward and a backward pass; returns their number.
 int tperf_replica_comms_of(const tperf_candidate *candidate, const tperf_job *job,
-                           const tperf_workload *network, const tperf_layer_cost *costs,
+                           const tperf_workload *workload, const tperf_layer_cost *costs,
                            int section, tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX]);
 
-// What of the exchanges of a section, or of a stage, nothing hides: of the gathers before forward passes, of the
-// reductions beside backward ones; and what passes hide. `first`: what is waited for once in an iteration, because it
-// hides behind no pass, when it is the first to be gathered, the last to be reduced: of a section, if it leads its stage,
-// its own hidden part, or that of a bucket (Megatron-LM's --ddp-bucket-size); of a stage no more than all of it hides.
+// The exposed part of a section's or stage's exchanges: gathers before forward passes, reductions beside backward ones;
+// and the hidden part. `first`: exposed once per iteration because no pass precedes the first gather or follows the
+// last reduction. For a section that leads its stage it is the section's own hidden part, or that of one bucket
+// (Megatron-LM's --ddp-bucket-size); for a stage, at most all that the stage hides.
 typedef struct tperf_exposure {
     double gather, reduce, hidden_gather, hidden_reduce, first_gather, first_reduce;
-    double update; // which nothing hides
+    double update; // never hidden
 } tperf_exposure;
 
-// The part of a pass beside which an exchange with replicas runs, from tperf_training's gather_overlap or reduce_overlap.
+// The fraction of a pass that an exchange with replicas may overlap, from tperf_training's gather_overlap or
+// reduce_overlap.
 double tperf_window(const tperf_job *job, double overlap);
 
-// sections[n_kinds + 2]. optimizer: seconds of its step.
+// sections[n_kinds + 2]. optimizer: seconds of the optimizer step.
 void tperf_exposures_of(const tperf_candidate *candidate, const tperf_job *job,
-                        const tperf_workload *network, const tperf_layer_cost *costs,
+                        const tperf_workload *workload, const tperf_layer_cost *costs,
                         const tperf_exchange *exchanges, double optimizer,
                         tperf_exposure *sections);
-tperf_exposure tperf_stage_exposure(const tperf_stage *stage, const tperf_workload *network,
+tperf_exposure tperf_stage_exposure(const tperf_stage *stage, const tperf_workload *workload,
                                     const tperf_exposure *sections);
 
-// exchanges[n_kinds + 2]: every section's; they depend on the replicas' placement and on the ZeRO stage. Costs
-// give bytes only.
+// exchanges[n_kinds + 2]: one per section; they depend on the replicas' placement and the ZeRO stage. Of costs only the
+// bytes are read.
 void tperf_exchange_times(const tperf_candidate *candidate, const tperf_job *job,
-                          const tperf_workload *network, const tperf_layer_cost *costs,
+                          const tperf_workload *workload, const tperf_layer_cost *costs,
                           tperf_exchange *exchanges);
 
-// Seconds of one activation's way to a stage in the same fast domain, and in another.
+// Seconds to send one activation to a stage in the same fast domain, and in another.
 typedef struct tperf_hop {
     double fast, slow;
 } tperf_hop;
-tperf_hop tperf_hop_times(const tperf_job *job, const tperf_workload *network);
+tperf_hop tperf_hop_times(const tperf_job *job, const tperf_workload *workload);
 
-// The average over the links between stages; depends on the placement of the stages.
+// The average over the links between stages, which depends on their placement.
 double tperf_hop_time(const tperf_candidate *candidate, const tperf_job *job, tperf_hop hop);
 
-// A lower bound of what a simulation of the candidate's schedule takes, whatever its stages are like: no less than what
-// the busiest device does and waits for, nor than the closed form if all chunks were as short as the shortest.
+// A lower bound on the simulated time of the candidate's schedule, however uneven its stages: the larger of what the
+// busiest device computes and waits for, and the closed form with all chunks as short as the shortest.
 double tperf_iteration_least(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *network, const tperf_layer_cost *costs,
+                             const tperf_workload *workload, const tperf_layer_cost *costs,
                              const tperf_exchange *exchanges, double hop, double optimizer);
 
 #endif

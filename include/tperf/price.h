@@ -1,33 +1,33 @@
-// price.h: what an op takes: its counts x the machine x the software that runs it.
-// Every question prices ops here and nowhere else: training, search, inference. Formulas: docs/model.md section 3.
+// price.h: the time of an op: its counts x the machine x the software. Training, search and inference all price ops
+// here and nowhere else. Formulas: docs/model.md section 3.
 #ifndef TPERF_PRICE_H
 #define TPERF_PRICE_H
 
 #include "tperf/op.h"
 
-// What a software stack adds to the machine. lua/tperf/describe/software.lua documents every field.
+// The overhead that a software stack adds to the machine. lua/tperf/describe/software.lua documents every field.
 typedef struct tperf_software {
-    double
-        compute; // time of kernels but attention's, in that of the same kernels timed on their own
-    double attention;    // the same of attention's kernels
-    double memory;       // of HBM traffic that arithmetic does not hide
-    double comm;         // of collectives within layers
-    double comm_setup_s; // seconds that each of them takes beside
-    double
-        host_s; // seconds that the host takes to launch a kernel: no pass is faster than its launches
-    double overlap; // part of a pass during which data-parallel traffic is under way, [0, 1]
-    double
-        comm_units; // multiprocessors that a collective takes from kernels beside it, if it does not say
-    double
-        optimizer; // part of the HBM's bandwidth that the optimizer's step reaches; 0: it takes no time
+    // Time of kernels other than attention, relative to the same kernels timed in isolation.
+    double compute;
+    double attention;    // the same for attention kernels
+    double memory;       // the same for HBM traffic that compute does not hide
+    double comm;         // the same for collectives within layers
+    double comm_setup_s; // seconds added to each of them
+    // Seconds for the host to launch a kernel: no pass is faster than its launches.
+    double host_s;
+    double overlap; // fraction of a pass that data-parallel traffic may overlap, [0, 1]
+    // Multiprocessors that a collective takes from concurrent kernels, unless it says otherwise.
+    double comm_units;
+    // Fraction of the HBM's bandwidth that the optimizer step reaches; 0: the step takes no time.
+    double optimizer;
 } tperf_software;
 
-// Kernels as fast as timed on their own, launched in no time, and no step of the optimizer.
+// Kernels as fast as in isolation, free launches, and no optimizer step.
 extern const tperf_software tperf_software_none;
 
 tperf_status tperf_software_validate(const tperf_software *software, tperf_error *error);
 
-// What a step runs on.
+// The machine, the assumptions and the software that a step runs on.
 typedef struct tperf_platform {
     const tperf_system *system;
     const tperf_rules *rules;
@@ -36,14 +36,14 @@ typedef struct tperf_platform {
 
 typedef struct tperf_pass_cost {
     double compute;        // seconds at the compute peaks, launch included
-    double exposed_memory; // seconds of HBM traffic beyond that
-    double comm;           // seconds of collectives that nothing hides
-    double
-        offload; // seconds of copies to or from the host that nothing hides; of whole layers alone
-    double time; // the sum, and for a recomputed op's backward pass the forward pass too
+    double exposed_memory; // seconds of exposed HBM traffic
+    double comm;           // seconds of exposed collectives
+    // Seconds of exposed copies to or from the host; only for whole layers.
+    double offload;
+    double time;     // the sum; for a recomputed op's backward pass, the repeated forward pass too
     double launches; // kernels that the host launches
-    double slowing;  // seconds that kernels beside all of `comm` would lose to its multiprocessors
-    double chunked;  // part of compute and exposed memory that is of a product in chunks
+    double slowing;  // seconds that kernels beside all of `comm` lose to its multiprocessors
+    double chunked;  // the part of compute and exposed memory in chunked products
 } tperf_pass_cost;
 
 // A placement of the axes that cut layers, and the panels of SUMMA ops.
@@ -52,8 +52,8 @@ typedef struct tperf_placement {
     int64_t panels;
 } tperf_placement;
 
-// What no placement and no software changes about an op: its passes without collectives (comm and time are 0), its
-// FLOPs.
+// The part of an op's cost that depends on neither placement nor software: its passes without collectives (comm and
+// time are 0) and its FLOPs.
 typedef struct tperf_op_work {
     tperf_pass_cost forward, backward;
     double flops;
@@ -61,62 +61,62 @@ typedef struct tperf_op_work {
 
 typedef struct tperf_op_cost {
     tperf_pass_cost forward, backward;
-    double weight_grad; // seconds of the backward pass that a schedule may put off
+    double weight_grad; // seconds of the backward pass that a schedule may delay
 } tperf_op_cost;
 
 tperf_op_work tperf_op_work_of(const tperf_op *op, const tperf_platform *on, int64_t panels);
 
-// sizes: GPUs along each axis, which the op's collectives name by index.
+// sizes: GPUs along each axis; the op's collectives name axes by index.
 tperf_op_cost tperf_op_cost_of(const tperf_op *op, const tperf_op_work *work,
                                const tperf_platform *on, const int64_t *sizes,
                                const tperf_placement *placement);
 
-// What of a recomputed op's forward pass the backward pass begins with.
+// The part of a recomputed op's forward pass that its backward pass repeats first.
 tperf_pass_cost tperf_pass_again(const tperf_op *op, const tperf_pass_cost *forward);
 
-// One pass of an op: its own, or one with other counts.
+// The cost of one pass of an op: its own, or one with other counts.
 tperf_pass_cost tperf_pass_cost_of(const tperf_op *op, const tperf_pass *pass,
                                    const tperf_platform *on, const int64_t *sizes,
                                    const tperf_placement *placement);
 
-// The panels in which an op's collectives travel: 1 but for SUMMA's.
+// The number of panels in which an op's collectives travel: 1 except for SUMMA.
 double tperf_panels_of(const tperf_op *op, int64_t panels);
 
-// Seconds of one panel of one of a pass's collectives.
+// Seconds of one panel of one collective of a pass.
 double tperf_comm_time(const tperf_comm *comm, const tperf_platform *on, const int64_t *sizes,
                        const tperf_placement *placement, double panels);
 
-// What it sends, in so many panels one of them.
+// The route of one panel of the collective, out of `panels`.
 tperf_route tperf_comm_route(const tperf_comm *comm, const tperf_platform *on, tperf_group group,
                              double panels);
 
-// The part of the multiprocessors that a collective takes from kernels beside it.
+// The fraction of the multiprocessors that a collective takes from concurrent kernels.
 double tperf_comm_share(const tperf_comm *comm, const tperf_platform *on);
 
-// Seconds that a pass's kernels, of so much work, hold up what comes after them for the collectives beside them; and the
-// sum that tperf_pass_cost has. The one place that says what a kernel hides.
-//   beside     collectives beside all of it, `comm` seconds of them, that take `slowing` seconds of compute from it, or of
+// Seconds by which a pass's overlapped collectives delay whatever follows its kernels, and the sum that tperf_pass_cost
+// has. Only here is decided what a kernel hides. `work`: seconds of the kernels.
+//   beside     collectives beside all of the work: `comm` seconds, which take `slowing` seconds of compute from it; for
 //              SUMMA the panels after the first, `comm` seconds each
-//   chunks     of a product of so much work in c chunks of g each, the collective of T seconds whole or p a chunk:
-//              ring max(T - (c - 1) g, slowing); pipeline (c - 1) max(p - g, 0) + p, and what slows
+//   chunks     a product in c chunks of g seconds, its collective T seconds whole or p per chunk:
+//              ring max(T - (c - 1) g, slowing); pipeline (c - 1) max(p - g, 0) + p, plus the slowing
 double tperf_late_time(const tperf_op *op, const tperf_platform *on, double panels, double comm,
                        double slowing, double work);
 double tperf_late_chunks(const tperf_comm *comm, const tperf_platform *on, const int64_t *sizes,
                          const tperf_placement *placement, double chunks, double work);
 
-// Seconds that something of `seconds` holds up for what runs beside it, and takes `slowing` seconds from: no less than
-// what the other does not cover.
+// Seconds by which something of `seconds` delays what overlaps it for `window` seconds and loses `slowing` to it: at
+// least the part that the window does not cover.
 static inline double tperf_exposed(double seconds, double slowing, double window) {
     return seconds - window > slowing ? seconds - window : slowing;
 }
 
-// Seconds of a message from one GPU to another, of the same fast domain or of another.
+// Seconds to send a message to another GPU, in the same fast domain or not.
 double tperf_send_time(const tperf_platform *on, double bytes, bool in_domain);
 
 void tperf_pass_cost_add(tperf_pass_cost *sum, const tperf_pass_cost *part, double times);
 
-// FLOPs of one pass as the published solver reports them: an op on the tensor cores counts its vector
-// FLOPs times tensor peak / vector peak (Q6).
+// FLOPs of one pass as the published solver reports them: an op on the tensor cores counts its vector FLOPs times
+// tensor peak / vector peak (Q6).
 double tperf_pass_equivalent_flops(const tperf_op *op, const tperf_pass *pass,
                                    const tperf_system *system);
 

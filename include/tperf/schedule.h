@@ -1,8 +1,8 @@
 // schedule.h: pipeline orders and their simulation.
-// An order gives every device an ordered queue of passes; the simulator finds when each runs: the
-// longest path over data dependencies (a stage needs its neighbour's result) and queue dependencies
-// (a device does one thing at a time). Devices, stages and micro-batches are numbered from 0 here
-// and from 1 in messages. Times may be in any one unit; so may memory.
+// An order gives every device a queue of passes; the simulator finds when each runs: the longest path over data
+// dependencies (a stage needs its neighbour's result) and queue dependencies (a device does one thing at a time).
+// Devices, stages and micro-batches are numbered from 0 here and from 1 in messages. Times may be in any one unit; so
+// may memory.
 #ifndef TPERF_SCHEDULE_H
 #define TPERF_SCHEDULE_H
 
@@ -12,8 +12,8 @@
 #include "tperf/error.h"
 #include "tperf/heap.h"
 
-// A backward is either whole, or split into the gradient of the input, which the previous stage
-// waits for, and the gradient of the weights, which nobody waits for.
+// A backward pass is either whole, or split into the gradient of the input, which the previous stage waits for, and the
+// gradient of the weights, on which no pass depends.
 typedef enum tperf_pass_kind {
     TPERF_FORWARD,
     TPERF_BACKWARD,
@@ -22,8 +22,7 @@ typedef enum tperf_pass_kind {
     TPERF_PASS_COUNT
 } tperf_pass_kind;
 
-// A forward and a whole backward may run overlapped: two neighbours in the queue with one start and
-// one stop.
+// A forward and a whole backward may overlap: two neighbours in the queue with a common start and stop.
 typedef enum tperf_pairing { TPERF_ALONE, TPERF_PAIR_FORWARD, TPERF_PAIR_BACKWARD } tperf_pairing;
 
 typedef struct tperf_order_op {
@@ -39,66 +38,67 @@ typedef struct tperf_queue {
 
 // A zeroed order is empty and may be released.
 typedef struct tperf_order {
-    const tperf_heap *heap; // the caller's: pays for the order and its timeline
+    const tperf_heap *heap; // the caller's; charged for the order and its timeline
     int32_t devices, stages, microbatches;
     int64_t count;       // ops in all queues
     tperf_queue *queues; // [devices]
-    uint8_t *holds;      // bit device * stages + stage: may run there; NULL: all may
+    uint8_t *holds;      // bit device * stages + stage: may run there; NULL: any may
 } tperf_order;
 
 tperf_status tperf_order_init(tperf_order *order, const tperf_heap *heap, int64_t devices,
                               int64_t stages, int64_t microbatches, tperf_error *error);
 void tperf_order_release(tperf_order *order);
 
-// Declares that the device holds the stage's weights. A stage may be held by several devices. Until
-// the first call any device may run any stage.
+// Declares that the device holds the stage's weights. Several devices may hold a stage. Until the first call any device
+// may run any stage.
 tperf_status tperf_order_hold(tperf_order *order, int64_t device, int64_t stage,
                               tperf_error *error);
 
-// Append to the device's queue. Refuse a number out of range and a stage that the device lacks.
+// Append to the device's queue. Fail if a number is out of range or the device does not hold the stage.
 tperf_status tperf_order_add(tperf_order *order, tperf_pass_kind pass, int64_t device,
                              int64_t stage, int64_t microbatch, tperf_error *error);
 tperf_status tperf_order_add_pair(tperf_order *order, int64_t device, int64_t forward_stage,
                                   int64_t forward_microbatch, int64_t backward_stage,
                                   int64_t backward_microbatch, tperf_error *error);
 
-// What an op costs. Every array is [stages].
+// The costs of an op. Every array is [stages] unless it says otherwise.
 typedef struct tperf_schedule_costs {
-    const double *time[TPERF_PASS_COUNT];   // NaN: not given, refused when needed
-    const double *overlapped;               // time of a pair; NULL: the sum of its halves
-    const double *memory[TPERF_PASS_COUNT]; // what the device holds more (forward) or less after it
-    const double
-        *passing[TPERF_PASS_COUNT]; // what lives on the device while the op runs; NULL: nothing
-    const double *ready;            // [devices] when a device can begin; NULL: at 0
-    double p2p;                     // from the end of a stage's pass to its neighbour's start
+    const double *time[TPERF_PASS_COUNT]; // NaN: not given; an error if needed
+    const double *overlapped;             // time of a pair; NULL: the sum of its halves
+    const double *memory
+        [TPERF_PASS_COUNT]; // change in the device's memory: growth (forward) or release after it
+    // Live on the device only while the op runs; NULL: nothing.
+    const double *passing[TPERF_PASS_COUNT];
+    const double *ready; // [devices] when each device can begin; NULL: at 0
+    double p2p;          // from the end of a stage's pass to its neighbour's start
 } tperf_schedule_costs;
 
-// Orders that are planned greedily, for an empty order. They read the costs of a forward, an input gradient and a weight
-// gradient, and p2p; limits are of what a device holds, in the unit of costs.memory. What does not fit is refused.
+// Greedily planned orders, for an empty order. They read p2p and the costs of a forward, an input gradient and a weight
+// gradient. Limits bound the memory that a device holds, in the unit of costs.memory; an order that exceeds them fails.
 
 // One stage per device, the best of eight variants (arXiv 2401.10241). `limits`: [devices].
 tperf_status tperf_order_zero_bubble(tperf_order *order, const tperf_schedule_costs *costs,
                                      const double *limits, tperf_error *error);
 
-// Two stages per device in a V, alike in cost (the mean of all), the best of four variants, each refined by the bubbles
-// that it left (arXiv 2401.10241 and 2405.15362). Of `limits`, [devices], the tightest holds
-// for all; NULL: two forwards for each device.
+// Two stages per device in a V, with equal costs (the mean of all); the best of four variants, each refined by filling
+// the bubbles that it left (arXiv 2401.10241 and 2405.15362). The smallest of `limits`, [devices], holds for all; NULL:
+// two forwards per device.
 tperf_status tperf_order_zbv(tperf_order *order, const tperf_schedule_costs *costs,
                              const double *limits, tperf_error *error);
 
-// Two stages per device in a V, at about a half or a third of 1F1B's memory (arXiv 2405.15362).
+// Two stages per device in a V, at about half or a third of 1F1B's memory (arXiv 2405.15362).
 typedef enum tperf_v_block { TPERF_V_HALF, TPERF_V_MIN } tperf_v_block;
 tperf_status tperf_order_v_block(tperf_order *order, tperf_v_block block, tperf_error *error);
 
-// Where modelling assumptions differ; lua/tperf/describe/schedule/rules.lua documents the named sets.
+// Modelling assumptions that differ; lua/tperf/describe/schedule/rules.lua documents the named sets.
 typedef struct tperf_schedule_rules {
-    bool latency_within_device;   // p2p also between two stages on one device
+    bool latency_within_device;   // p2p applies between two stages on one device, too
     bool latency_before_weight;   // a weight gradient waits p2p after its own input gradient
                                   // (not on the last stage)
-    bool blocking_send;           // p2p between two passes of a kind and stage when the first sends
-    bool pair_by_forward_stage;   // a pair's time is looked up at its forward's stage alone
+    bool blocking_send;           // p2p between two passes of a kind and stage if the first sends
+    bool pair_by_forward_stage;   // a pair's time is looked up by its forward's stage only
     bool backward_before_forward; // a backward may be queued before its own forward
-    bool ideal_by_whole_backward; // the ideal time counts whole backwards even when they are split
+    bool ideal_by_whole_backward; // the ideal time counts whole backwards even if they are split
 } tperf_schedule_rules;
 
 typedef struct tperf_device_summary {
@@ -106,8 +106,8 @@ typedef struct tperf_device_summary {
     double peak_memory;       // in the unit of costs.memory, from 0
     int32_t peak_activations; // micro-batches of one stage: +1 after a forward, -1 after a whole
                               // backward or a weight gradient
-    double fullest;           // most memory while an op runs, with what lives for that op alone
-    int32_t fullest_op;       // that op's place in the queue
+    double fullest;           // peak memory while an op runs, including memory live only during it
+    int32_t fullest_op;       // that op's index in the queue
 } tperf_device_summary;
 
 // Ops are numbered device by device, in queue order.
@@ -117,17 +117,17 @@ typedef struct tperf_cell {            // one micro-batch on one stage
 } tperf_cell;
 
 typedef struct tperf_timeline {
-    int64_t *first;                // [devices + 1] number of the device's first op
+    int64_t *first;                // [devices + 1] number of each device's first op
     double *start, *stop;          // [ops]
     tperf_cell *cells;             // [stage * microbatches + microbatch]
     tperf_device_summary *summary; // [devices]
     double makespan;               // from 0 to the last stop
-    double ideal;                  // all the work divided evenly, passes that overlap counted once
+    double ideal;                  // all the work divided evenly, overlapped passes counted once
 } tperf_timeline;
 
-// Checks the order (every forward has its backward and the other way round, once, on one device, in
-// the right sequence) and simulates it. A deadlock is an error that names the cycle. Linear in the
-// number of ops. On failure nothing is left to release.
+// Checks the order (every forward has its backward and vice versa, once, on one device, in the right sequence) and
+// simulates it. A deadlock is an error that names the cycle. Linear in the number of ops. On failure there is nothing
+// to release.
 tperf_status tperf_timeline_init(tperf_timeline *timeline, const tperf_order *order,
                                  const tperf_schedule_costs *costs,
                                  const tperf_schedule_rules *rules, tperf_error *error);

@@ -1,11 +1,10 @@
 // search.h: all ways to run a model on a machine, and the best of them.
 //
-// A search answers several questions (a system and a number of GPUs each) about one model at once. The
-// caller lays out networks, one per shape; the search walks the rest of each space: pipelines,
-// data-parallel sizes, ZeRO stages, panels, and placements (docs/model.md section 7). Every candidate
-// whose memory fits is evaluated unless a bound proves that it cannot be among the best; the counts are
-// exact either way. The order is total (throughput descending, memory ascending, candidate ascending),
-// so the answer does not depend on threads.
+// A search answers several questions (a system and a number of GPUs each) about one model at once. The caller lays out
+// workloads, one per shape; the search walks the rest of each space: pipelines, data-parallel sizes, ZeRO stages,
+// panels, and placements (docs/model.md section 7). Every candidate that fits in memory is evaluated unless a bound
+// proves that it cannot be among the best; the counts are exact either way. The order is total (throughput descending,
+// memory ascending, candidate ascending), so the answer does not depend on the number of threads.
 #ifndef TPERF_SEARCH_H
 #define TPERF_SEARCH_H
 
@@ -23,16 +22,16 @@ typedef struct tperf_question {
 typedef struct tperf_found {
     double throughput; // samples per second
     double memory;     // bytes on one GPU
-    bool feasible;     // memory <= the HBM's capacity, less what is reserved
+    bool feasible;     // memory <= the HBM's capacity less the reserve
     tperf_candidate candidate;
 } tperf_found;
 
-// Whether to keep a candidate that would otherwise be kept; called on the thread of tperf_search_walk.
+// Whether to keep a candidate that qualifies; called on the thread of tperf_search_walk.
 typedef bool (*tperf_search_accept)(void *context, size_t question, const tperf_found *found);
 
 // The arrays are the caller's and must outlive the search.
 typedef struct tperf_search_options {
-    const tperf_heap *heap; // pays for the search and what it keeps
+    const tperf_heap *heap; // charged for the search and its results
     tperf_rules rules;
     tperf_software software;
     tperf_training training;
@@ -42,60 +41,61 @@ typedef struct tperf_search_options {
     size_t n_zero;
     const int64_t *dp; // allowed sizes; NULL for any
     size_t n_dp;
-    int64_t replicas_fast, stages_fast; // demanded placements; 0 for any
+    int64_t replicas_fast, stages_fast; // required placements; 0: any
     size_t top;                         // how many to keep per question
     bool keep_all;                      // keep every candidate, feasible or not
     bool infeasible_too;                // let candidates that do not fit compete
-    bool no_pruning; // evaluate what a bound rules out, too; never changes the answer
-    bool
-        by_least; // rank by tperf_iteration_least, for a caller that simulates the best; nothing is pruned
-    bool memory_only;           // time nothing: count what fits, find who needs least
-    tperf_search_accept accept; // NULL to keep all; otherwise one thread does all the work
+    bool no_pruning; // also evaluate what a bound rules out; never changes the answer
+    // Rank by tperf_iteration_least, for a caller that simulates the best; disables pruning.
+    bool by_least;
+    bool memory_only;           // time nothing: count what fits, find the least memory
+    tperf_search_accept accept; // NULL: keep all; otherwise the search uses one thread
     void *accept_context;
-    const atomic_int *stop; // not 0: leave the rest undone; may be NULL
+    const atomic_int *stop; // nonzero: stop early; may be NULL
 } tperf_search_options;
 
-// A network laid out for one shape.
+// A workload laid out for one shape.
 typedef struct tperf_shape {
     int strategy, variant; // see tperf_candidate
-    const tperf_workload *network;
+    const tperf_workload *workload;
     int64_t micro_batch;   // samples
     const int64_t *panels; // the numbers of SUMMA panels to try, at least one
     size_t n_panels;
-    int64_t fast[TPERF_AXES_MAX]; // demanded placements of the grid's own axes; 0 for any
-    bool hopeless; // known not to fit: only counted; network may be a smaller micro-batch's
+    int64_t fast[TPERF_AXES_MAX]; // required placements of the grid's own axes; 0: any
+    bool cannot_fit; // known not to fit: only counted; workload may be a smaller micro-batch's
 } tperf_shape;
 
 typedef struct tperf_answer {
     int64_t candidates, feasible; // counted before `accept`
-    int64_t evaluated;            // of them timed, the rest ruled out by memory or by a bound
+    int64_t evaluated;            // of these, timed; the rest are ruled out by memory or a bound
     size_t n_found;
-    tperf_found *found;       // best first; the search's
-    const tperf_found *least; // needs least memory, any placement; NULL without candidates
+    tperf_found *found; // best first; owned by the search
+    const tperf_found
+        *least; // the candidate with the least memory, any placement; NULL without candidates
 } tperf_answer;
 
 typedef struct tperf_search tperf_search;
 
-// Copies the options and the questions; borrows the pool. NULL, with *error filled, when something
-// is invalid or memory is out.
+// Copies the options and the questions; borrows the pool. NULL, with *error filled, if an argument is invalid or memory
+// is out.
 tperf_search *tperf_search_new(const tperf_search_options *options, const tperf_question *questions,
                                size_t n_questions, tperf_pool *pool, tperf_error *error);
 void tperf_search_free(tperf_search *search); // NULL is fine
 
-// Whether no candidate of the shape, nor of a larger micro-batch with the same sizes, can fit for any
-// question: weights and half of the activations alone exceed the memory. Activations grow with the
-// micro-batch; rounding inside a layer cannot halve them. The caller may then add larger ones as hopeless.
-bool tperf_search_hopeless(const tperf_search *search, const tperf_shape *shape);
+// Whether no candidate of the shape, or of a larger micro-batch with the same sizes, can fit for any question: the
+// weights and half of the activations already exceed the memory. Activations grow with the micro-batch; rounding inside
+// a layer cannot halve them. The caller may then add larger micro-batches with cannot_fit set.
+bool tperf_search_cannot_fit(const tperf_search *search, const tperf_shape *shape);
 
-// Walks the spaces of these shapes for every question that they suit. TPERF_INTERRUPTED when stopped.
+// Walks the spaces of these shapes for every question that they suit. TPERF_INTERRUPTED if stopped.
 tperf_status tperf_search_walk(tperf_search *search, const tperf_shape *shapes, size_t n_shapes,
                                tperf_error *error);
 
-// Adds what another search has found for the same question among other shapes, with the same options.
+// Adds the results of another search for the same question among other shapes, with the same options.
 tperf_status tperf_search_add(tperf_search *search, size_t question, const tperf_answer *part,
                               tperf_error *error);
 
-// Sorts and hands out what was found for a question. No tperf_search_walk or tperf_search_add afterwards.
+// Sorts and returns the results of a question. No tperf_search_walk or tperf_search_add afterwards.
 tperf_status tperf_search_answer(tperf_search *search, size_t question, tperf_answer *answer,
                                  tperf_error *error);
 

@@ -1,8 +1,8 @@
 // step.h: the tasks of a training step, each on the resources that it keeps busy.
-// A pass of a chunk of layers is a row of kernels and collectives that wait for each other, with others beside them: what
-// src/plan/iteration.c adds up to a pass's time, one by one, at the same prices. All passes of a chunk are alike, and so
-// are all replicas and all GPUs of a group, so a step is told by one list of tasks a kind of chunk and pass, and by when
-// the schedule runs the passes. Formulas: docs/model.md section 6.5.
+// A pass of a chunk of layers is a chain of kernels and collectives, some of which overlap: the terms of the sums in
+// src/plan/iteration.c, one by one, at the same prices. All passes of a chunk are alike, as are all replicas and all
+// GPUs of a group; so a step is one list of tasks per kind of chunk and pass, plus the schedule's times of the passes.
+// Formulas: docs/model.md section 6.5.
 #ifndef TPERF_STEP_H
 #define TPERF_STEP_H
 
@@ -14,7 +14,7 @@ typedef enum tperf_task_kind {
     TPERF_TASK_COLLECTIVE, // within a layer
     TPERF_TASK_MESSAGE,    // between stages
     TPERF_TASK_GATHER,     // of weights from the replicas
-    TPERF_TASK_REDUCE, // of gradients among the replicas, and weights gathered again for the backward pass
+    TPERF_TASK_REDUCE, // gradients among replicas; also weights gathered again for the backward pass
     TPERF_TASK_LAUNCHES, // of a pass's kernels
     TPERF_TASK_OPTIMIZER,
     TPERF_TASK_OFFLOAD, // between the GPU's memory and the host's
@@ -23,7 +23,7 @@ typedef enum tperf_task_kind {
 
 typedef enum tperf_resource {
     TPERF_COMPUTE, // the GPU's multiprocessors and HBM
-    TPERF_FAST,    // its port to the fast domain
+    TPERF_FAST,    // the GPU's port to the fast domain
     TPERF_NICS,
     TPERF_HOST,
     TPERF_COPY, // the copy engine, and its link to the host's memory
@@ -42,26 +42,26 @@ typedef enum tperf_task_when {
 typedef struct tperf_task {
     tperf_task_kind kind;
     unsigned resources;   // bit r: keeps tperf_resource r busy
-    tperf_task_when when; // in the chunk's first or last pass of this kind alone
-    bool beside;          // what comes after does not wait for it
-    bool again;           // of a forward pass that the backward pass recomputes
-    int section;          // of the network; -1: of the whole pass
-    int64_t layer;        // of the chunk, from 0; -1: of no layer
+    tperf_task_when when; // only in the chunk's first or last pass of this kind
+    bool beside;          // the next task does not wait for it
+    bool again;           // part of a forward pass that the backward pass recomputes
+    int section;          // of the workload; -1: belongs to the whole pass
+    int64_t layer;        // of the chunk, from 0; -1: belongs to no layer
     const tperf_op *op;   // of a kernel or a collective
     const tperf_comm *comm;
     double bytes;                 // of a collective's full vector, see tperf/collective.h
     double fast_bytes, nic_bytes; // that one GPU sends
-    double seconds;               // that it takes by itself; less than stop - start where it shares
-    double start, stop;           // from the start of the pass
+    double seconds;               // in isolation; less than stop - start if it shares a resource
+    double start, stop;           // relative to the start of the pass
 } tperf_task;
 
 typedef struct tperf_task_list {
     tperf_task *tasks;
     size_t n, capacity;
-    double length; // of the pass: what waits for it goes on then
+    double length; // of the pass: its successors start then
 } tperf_task_list;
 
-// Neighbouring layers of the model that one stage of a schedule runs.
+// Consecutive layers of the model that one stage of a schedule runs.
 typedef struct tperf_chunk {
     tperf_stage stage; // as tperf_pipeline_chunks makes it
     const int *kinds;  // of its layers, in order
@@ -69,14 +69,14 @@ typedef struct tperf_chunk {
     bool leads; // its first layer is the first of its device
 } tperf_chunk;
 
-// What all lists of a step are made from. The pointers are the caller's and outlive it.
+// The inputs to all lists of a step. The pointers are the caller's and must outlive it.
 typedef struct tperf_step {
     const tperf_heap *heap;
     const tperf_candidate *candidate;
     const tperf_job *job;
-    const tperf_workload *network;
+    const tperf_workload *workload;
     const tperf_layer_cost *costs;
-    tperf_op_cost *prices; // [n_ops] of each op's own passes: recomputation apart
+    tperf_op_cost *prices; // [n_ops] of each op's own passes, without recomputation
     tperf_exposure exposures[TPERF_SECTIONS_MAX];
     double gather_bytes[TPERF_SECTIONS_MAX][2], reduce_bytes[TPERF_SECTIONS_MAX][2]; // fast, NIC
     double hop;
@@ -84,22 +84,22 @@ typedef struct tperf_step {
 
 tperf_status tperf_step_init(tperf_step *step, const tperf_heap *heap,
                              const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *network, const tperf_layer_cost *costs,
+                             const tperf_workload *workload, const tperf_layer_cost *costs,
                              tperf_error *error);
 void tperf_step_release(tperf_step *step);
 
-// The tasks of a pass of the chunk; its length is what tperf_passes_of gives for the pass. The list is empty before; on
-// failure nothing is left to release.
+// The tasks of a pass of the chunk; list->length is what tperf_passes_of gives for the pass. The list must be empty; on
+// failure there is nothing to release.
 tperf_status tperf_step_pass(const tperf_step *step, const tperf_chunk *chunk, tperf_pass_kind pass,
                              tperf_task_list *list, tperf_error *error);
 
-// What a device waits for before its first pass and after its last one: lengths are those of tperf_device_waits.
+// The waits of a device before its first pass and after its last; the lengths are those of tperf_device_waits.
 tperf_status tperf_step_before(const tperf_step *step, const tperf_stage *device,
                                tperf_task_list *list, tperf_error *error);
 tperf_status tperf_step_after(const tperf_step *step, const tperf_stage *device,
                               tperf_task_list *list, tperf_error *error);
 
-// The optimizer's step.
+// The tasks of the optimizer step.
 tperf_status tperf_step_optimizer(const tperf_step *step, tperf_task_list *list,
                                   tperf_error *error);
 

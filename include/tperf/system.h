@@ -1,7 +1,7 @@
 // system.h: the machine being modelled: one accelerator's peaks and a two-tier network.
-// Everything is SI: FLOP/s, bytes/s, bytes, seconds, watts. Peaks are the vendor's dense figures
-// (no sparsity); the efficiencies next to them say which part a kernel or a message reaches.
-// Bandwidths are per direction.
+// Everything is in SI units: FLOP/s, bytes/s, bytes, seconds, watts. Peaks are the vendor's dense figures (no
+// sparsity); each efficiency is the fraction of a peak that a kernel or a message reaches. Bandwidths are per
+// direction.
 #ifndef TPERF_SYSTEM_H
 #define TPERF_SYSTEM_H
 
@@ -23,13 +23,13 @@ typedef enum tperf_dtype {
     TPERF_DTYPE_COUNT
 } tperf_dtype;
 
-// "fp64", "fp32" …: the names data files and scripts use, in the order of tperf_dtype.
+// "fp64", "fp32" …: names in data files and scripts, in the order of tperf_dtype.
 extern const char *const tperf_dtype_names[TPERF_DTYPE_COUNT];
 
-double tperf_dtype_bytes(tperf_dtype dtype); // of one element
+double tperf_dtype_bytes(tperf_dtype dtype); // per element
 
 typedef struct tperf_system {
-    bool serves; // what runs on it is an engine for serving, which has kernels of its own
+    bool serves; // runs a serving engine, which has kernels of its own
     struct {
         double tensor[TPERF_DTYPE_COUNT]; // FLOP/s of matrix products, dense; 0 = unknown
         double vector[TPERF_DTYPE_COUNT]; // FLOP/s of the vector units; 0 = unknown
@@ -41,21 +41,21 @@ typedef struct tperf_system {
             [TPERF_DTYPE_COUNT]; // experts' products with weights of 4 bits, by what activations have
         tperf_attention_curve attention[TPERF_DTYPE_COUNT];
         tperf_decode_curve decode[TPERF_DTYPE_COUNT]; // by the dtype of the cache
-        double launch_s;                              // seconds of fixed latency per op and pass
+        double launch_s;                              // fixed latency in seconds, per op and pass
         struct {
             double bandwidth;          // bytes/s
             double capacity;           // bytes
-            double efficiency;         // part of the bandwidth that a kernel reaches, in (0, 1]
-            tperf_stream_curve stream; // of kernels that only read and write
+            double efficiency;         // fraction of the bandwidth that a kernel reaches, in (0, 1]
+            tperf_stream_curve stream; // kernels that only read and write
         } hbm;
         struct {
-            double bandwidth; // bytes/s of what still lies in it; 0 = unknown
+            double bandwidth; // bytes/s of data still in it; 0 = unknown
             double capacity;  // bytes
-        } cache;              // the last level
+        } cache;              // last level
         struct {
             double setup_s, pair_s;
-        } routing; // choosing experts and sorting: seconds, and for each token and expert; if `serves`
-        double power_W; // watts, the board's limit (TDP); 0 = unknown
+        } routing; // sorting tokens to experts: seconds, and per token-expert pair; if `serves`
+        double power_W; // watts, the board power limit (TDP); 0 = unknown
     } accelerator;
     struct {
         struct {              // within a domain: NVLink and NVSwitch, Infinity Fabric
@@ -63,9 +63,9 @@ typedef struct tperf_system {
             double efficiency;
             double latency_s;                           // seconds per hop
             tperf_link_curve curves[TPERF_LINK_CURVES]; // replace both where they exist
-            tperf_direct_curve direct; // of all-reduces, where it is faster, if `serves`
-            int64_t domain;            // GPUs that reach each other over the fast network
-            bool mesh;                 // a link of its own between each two of them, not a switch
+            tperf_direct_curve direct; // for all-reduces, where it is faster, if `serves`
+            int64_t domain;            // GPUs that share the fast network
+            bool mesh;                 // a link between each pair of them, not a switch
         } fast;
         struct {              // between domains: InfiniBand, Ethernet
             double bandwidth; // bytes/s per NIC and direction
@@ -76,26 +76,26 @@ typedef struct tperf_system {
         } slow;
     } network;
     struct {
-        double
-            bandwidth; // bytes/s of one GPU's way to its host's memory, in one direction; 0 = unknown
+        // Bytes/s between one GPU and its host's memory, per direction; 0 = unknown.
+        double bandwidth;
         double efficiency;
-        double memory_bandwidth; // bytes/s of the host's memory, a GPU's share
+        double memory_bandwidth; // bytes/s of the host's memory, per GPU
     } host;
 } tperf_system;
 
-// Refuses what no machine is: a NaN, an infinity, a zero or negative rate, a size beyond the limits
-// in system.c. The message names the field as data files do ("network.fast.bandwidth").
+// Fails on an impossible machine: a NaN, an infinity, a zero or negative rate, a size beyond the limits in system.c.
+// The message names the field as data files do ("network.fast.bandwidth").
 tperf_status tperf_system_validate(const tperf_system *system, tperf_error *error);
 
-// Makes the clock the one that kernels sustain which follow each other for hours, however short each of them is.
+// Lowers the clock to what back-to-back kernels sustain for hours, however short each of them is.
 void tperf_system_sustain(tperf_system *system);
 
-// Seconds of a kernel on the matrix units, launch included: compute, and HBM traffic beyond it.
-// False when the system has no curve for it.
+// Seconds of a kernel on the matrix units, launch included: compute, and exposed HBM traffic. False if the system has
+// no curve for it.
 bool tperf_system_kernel_time(const tperf_system *system, tperf_dtype dtype,
                               const tperf_kernel *kernel, bool backward, tperf_kernel_time *time);
 
-// Seconds of a kernel that only reads and writes, launch included; `warm`: what lies in the cache.
+// Seconds of a kernel that only reads and writes, launch included; `warm`: its data lies in the cache.
 double tperf_system_stream_time(const tperf_system *system, double bytes, bool warm);
 
 #endif

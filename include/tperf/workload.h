@@ -1,10 +1,10 @@
-// network.h: the ops of a model for one shape, and their time on one machine.
-// A shape is what one GPU sees: the sizes of the axes that cut a layer, and the micro-batch. A
-// placement says how many GPUs of each axis share a fast domain. Layers that are equal are laid out
-// once, as a section; two further sections hold what the first pipeline stage has before its layers
-// (embedding) and the last one after them (final norm, head, loss). Formulas: docs/model.md section 3.
-#ifndef TPERF_NETWORK_H
-#define TPERF_NETWORK_H
+// workload.h: the ops of a model for one shape, and their time on one machine.
+// A shape is what one GPU sees: the sizes of the axes that cut a layer, and the micro-batch. A placement says how many
+// GPUs of each axis share a fast domain. Equal layers are laid out once, as a section; two more sections hold the ops
+// that the first pipeline stage runs before its layers (embedding) and the last one after them (final norm, head,
+// loss). Formulas: docs/model.md section 3.
+#ifndef TPERF_WORKLOAD_H
+#define TPERF_WORKLOAD_H
 
 #include <stddef.h>
 
@@ -15,57 +15,58 @@ enum { TPERF_KINDS_MAX = 8, TPERF_SECTIONS_MAX = TPERF_KINDS_MAX + 2 };
 typedef struct tperf_workload {
     tperf_grid grid;
     int64_t sizes[TPERF_AXES_MAX]; // GPUs along each of the grid's own axes; 1 along the others
-    double boundary_bytes;         // what one micro-batch sends to the next pipeline stage, per GPU
+    double boundary_bytes;         // sent per micro-batch to the next pipeline stage, per GPU
     int n_kinds;                   // of layers: sections 0 … n_kinds - 1; then first, then last
-    size_t section_end[TPERF_SECTIONS_MAX]; // ops up to there belong to this and earlier sections
-    size_t n_ops, capacity;                 // ops it has, and has room for
+    size_t section_end
+        [TPERF_SECTIONS_MAX]; // ops below this index belong to this or an earlier section
+    size_t n_ops, capacity;   // ops present, and room for ops
     tperf_op ops[];
 } tperf_workload;
 
-static inline size_t tperf_section_begin(const tperf_workload *network, int section) {
-    return section ? network->section_end[section - 1] : 0;
+static inline size_t tperf_section_begin(const tperf_workload *workload, int section) {
+    return section ? workload->section_end[section - 1] : 0;
 }
 
-// Adds an op at the end: finds its axes among the network's, and drops collectives among one GPU. An axis that the
-// network lacks is an error, and so is a network without room.
-tperf_status tperf_workload_join(tperf_workload *network, const tperf_op *op, tperf_error *error);
+// Appends an op: looks up its axes among the workload's, and drops collectives among one GPU. Fails if the workload
+// lacks an axis or has no room.
+tperf_status tperf_workload_join(tperf_workload *workload, const tperf_op *op, tperf_error *error);
 
-// Parameters that a GPU holds.
+// Parameters on one GPU.
 typedef struct tperf_weights {
-    double bytes;  // in the dtypes that the ops use them in
-    double count;  // that are trained
+    double bytes;  // in the dtypes in which ops use them
+    double count;  // trained parameters
     double narrow; // of `count`, those in fewer than 32 bits
-    double
-        orthogonal; // FLOPs of one Newton-Schulz iteration of all matrices, see src/plan/workload.c
-    double gathered; // bytes that replicas gather of those that are trained
+    // FLOPs of one Newton-Schulz iteration over all matrices, see src/plan/workload.c.
+    double orthogonal;
+    double gathered; // bytes that replicas gather of trained parameters
     double copies;   // bytes of further copies between passes
-    double step;     // bytes read and written once an iteration, to make these
-    double
-        frozen; // of `bytes`, those of parameters that are not trained, which are in neither count nor gathered
+    double step;     // bytes read and written once per iteration to make these copies
+    // The part of `bytes` in parameters that are not trained, which neither count nor gathered includes.
+    double frozen;
 } tperf_weights;
 
-// Sums over the ops of a section (one layer) and one micro-batch, on one GPU.
-// What of a layer with experts another micro-batch's pass can hide, and what it hides of that one's: forward, backward.
-// `inside` are the kernels between dispatch and combine.
+// A layer with experts, overlapped with another micro-batch's pass: what that pass can hide of this layer, and this
+// layer of that pass; [forward, backward]. `inside`: kernels between dispatch and combine.
 typedef struct tperf_expert_cost {
-    double dispatch[2],
-        combine[2]; // seconds of compute at full speed that these leave room for while they run
+    // Seconds of full-speed compute that fit beside these collectives.
+    double dispatch[2], combine[2];
     double inside[2], outside[2]; // seconds of kernels
-    double inside_grad;           // of inside[1], weight gradients
+    double inside_grad;           // the part of inside[1] in weight gradients
 } tperf_expert_cost;
 
+// Sums over the ops of a section (one layer) and one micro-batch, on one GPU.
 typedef struct tperf_layer_cost {
     tperf_pass_cost forward, backward;
     double weight_grad; // seconds, see tperf_op_cost
     tperf_expert_cost exchange;
     double flops;          // both passes
-    tperf_weights weights; // one layer's share, of what all data-parallel replicas hold
-    tperf_weights experts; // of what is cut as experts are
-    tperf_weights tied; // part of `weights` that the section `first` holds, too, if on the same GPU
+    tperf_weights weights; // one layer's share; replicated over data parallelism
+    tperf_weights experts; // the same for weights cut as experts are
+    tperf_weights tied; // the part of `weights` shared with the section `first`, if on the same GPU
     double saved_bytes; // activations kept per micro-batch
-    double input_bytes; // part of saved_bytes: the input of a layer that is recomputed as a whole
-    double again_bytes; // activations that recomputation makes again, before the backward pass
-    double offload_bytes; // activations that the host keeps meanwhile
+    double input_bytes; // part of saved_bytes: the input of a layer recomputed as a whole
+    double again_bytes; // activations recomputed before the backward pass
+    double offload_bytes; // activations offloaded to the host meanwhile
     double work_bytes; // the most that one of its kernels reads and writes beside these and weights
 } tperf_layer_cost;
 
@@ -80,24 +81,24 @@ static inline void tperf_weights_add(tperf_weights *sum, const tperf_weights *pa
     sum->frozen += times * part->frozen;
 }
 
-// works[n_ops], for a number of panels.
-void tperf_workload_work(const tperf_workload *network, const tperf_platform *on, int64_t panels,
+// Fills works[n_ops], for a number of panels.
+void tperf_workload_work(const tperf_workload *workload, const tperf_platform *on, int64_t panels,
                          tperf_op_work *works);
 
-// costs[n_kinds + 2]: every section's. tperf_workload_bytes fills in the bytes alone, which no placement
-// changes, and zeroes the rest. works: as tperf_workload_work left them for the placement's panels, or NULL.
-void tperf_workload_bytes(const tperf_workload *network, tperf_layer_cost *costs);
-void tperf_workload_time(const tperf_workload *network, const tperf_platform *on,
+// Fill costs[n_kinds + 2], one per section. tperf_workload_bytes fills in only the bytes, which no placement changes,
+// and zeroes the rest. works: from tperf_workload_work for the placement's panels, or NULL.
+void tperf_workload_bytes(const tperf_workload *workload, tperf_layer_cost *costs);
+void tperf_workload_time(const tperf_workload *workload, const tperf_platform *on,
                          const tperf_placement *placement, const tperf_op_work *works,
                          tperf_layer_cost *costs);
 
-// The second half of tperf_workload_time: costs are what tperf_workload_bytes made them.
-void tperf_workload_add_times(const tperf_workload *network, const tperf_platform *on,
+// The second half of tperf_workload_time: adds the times to the costs from tperf_workload_bytes.
+void tperf_workload_add_times(const tperf_workload *workload, const tperf_platform *on,
                               const tperf_placement *placement, const tperf_op_work *works,
                               tperf_layer_cost *costs);
 
-// Refuses a system that lacks a peak which an op needs, its dtype on the tensor or vector units.
-tperf_status tperf_workload_check_system(const tperf_workload *network, const tperf_system *system,
+// Fails if the system lacks a peak that an op needs: its dtype on the tensor or vector units.
+tperf_status tperf_workload_check_system(const tperf_workload *workload, const tperf_system *system,
                                          tperf_error *error);
 
 #endif

@@ -1,6 +1,5 @@
-// always.h: what cannot be otherwise, as the code around makes sure (after SQLite's ALWAYS and NEVER). Variants with
-// asserts stop where it is otherwise after all; the release copes. Coverage, which could never see the other way, does
-// not look at it.
+// always.h: conditions that the surrounding code guarantees (after SQLite's ALWAYS and NEVER). Builds with asserts stop
+// if one fails; release builds handle it. Coverage, which could never see the other branch, skips it.
 #ifndef TPERF_ALWAYS_H
 #define TPERF_ALWAYS_H
 

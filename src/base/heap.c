@@ -1,4 +1,4 @@
-// heap.c: see tperf/heap.h. Every block remembers its heap and its size, which the heap's owner wants back.
+// heap.c: see tperf/heap.h. Every block records its heap and its size, which the heap's owner needs on release.
 #include "tperf/heap.h"
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-// sha256.h: SHA-256 (FIPS 180-4), for telling whether two pieces of data are the same.
+// sha256.h: SHA-256 (FIPS 180-4), to compare data by checksum.
 #ifndef TPERF_SHA256_H
 #define TPERF_SHA256_H
 
@@ -20,7 +20,7 @@ typedef struct tperf_sha256 {
 void tperf_sha256_start(tperf_sha256 *hash);
 void tperf_sha256_add(tperf_sha256 *hash, const void *data, size_t size);
 
-// The digest of everything added; nothing may be added afterwards.
+// The digest of everything added; add nothing afterwards.
 void tperf_sha256_finish(tperf_sha256 *hash, uint8_t digest[TPERF_SHA256_BYTES]);
 
 // The same as a string of hexadecimal digits.

@@ -12,7 +12,7 @@ const char *const tperf_unit_names[TPERF_UNIT_COUNT + 1] = {
 static const char *const examples[TPERF_UNIT_COUNT] = {
     "80 GiB", "900 GB/s", "2 TFLOP", "312 TFLOP/s", "2.5 us", "700 W", "3 MJ", "1.5 GHz"};
 
-enum { NONE = 0, BIG = 1, SMALL = 2, BINARY = 4 }; // prefixes that a spelling takes
+enum { NONE = 0, BIG = 1, SMALL = 2, BINARY = 4 }; // prefixes that a spelling accepts
 
 static const struct prefix {
     const char *text;
@@ -72,8 +72,7 @@ static const struct prefix *find_prefix(const char *text, size_t size, int group
     return NULL;
 }
 
-// The spelling of `unit` (of any unit when it is TPERF_UNIT_COUNT) and prefix that make up text[0,
-// size).
+// Finds the spelling of `unit` (TPERF_UNIT_COUNT: of any unit) and the prefix that make up text[0, size).
 static const struct spelling *find_unit(const char *text, size_t size, tperf_unit unit,
                                         const struct prefix **prefix) {
     for (size_t i = 0; i < COUNT(spellings); i++) {
@@ -94,9 +93,8 @@ static size_t skip_digits(const char *text, size_t size, size_t at) {
     return at;
 }
 
-// Splits [+-]digits[.digits] or [+-].digits from its exponent. Returns where the number ends, 0
-// when there is none. An exponent of five digits or more is clamped: it overflows or underflows all
-// the same.
+// Splits [+-]digits[.digits] or [+-].digits from its exponent. Returns the end of the number, 0 if there is none. An
+// exponent of five digits or more is clamped: it overflows or underflows anyway.
 static size_t scan_number(const char *text, size_t size, size_t *mantissa, int *exponent) {
     size_t start = size > 0 && (text[0] == '+' || text[0] == '-') ? 1 : 0;
     size_t at = skip_digits(text, size, start), digits = at - start;
@@ -154,7 +152,7 @@ tperf_status tperf_unit_parse(const char *text, size_t size, tperf_unit unit, do
         if (!spelling) return refuse_unit(text, size, at, unit, error);
         factor = spelling->factor;
     }
-    // The prefix joins the exponent before the one rounding, so that "2.5 us" is exactly 2.5e-6.
+    // The prefix is added to the exponent before the only rounding, so "2.5 us" is exactly 2.5e-6.
     char number[128];
     int decimal = prefix->group == BINARY ? 0 : prefix->exponent;
     snprintf(number, sizeof number, "%.*se%d", (int)mantissa, text, exponent + decimal);
@@ -169,14 +167,14 @@ tperf_status tperf_unit_parse(const char *text, size_t size, tperf_unit unit, do
     return TPERF_OK;
 }
 
-// How a unit is printed: with the prefixes from 10^low to 10^high.
+// A unit's printed symbol, with the prefixes from 10^low to 10^high.
 static const struct {
     const char *symbol;
     int low, high;
 } printed[TPERF_UNIT_COUNT] = {{"B", 0, 18},  {"B/s", 0, 18}, {"FLOP", 0, 24}, {"FLOP/s", 0, 24},
                                {"s", -12, 0}, {"W", -3, 9},   {"J", -3, 15},   {"Hz", 0, 9}};
 
-// Rounds value to `digits` significant ones and prints it with the prefix for them and the symbol.
+// Rounds value to `digits` significant digits and prints it with the matching prefix and the symbol.
 static void print_scaled(double value, const char *symbol, int low, int high, int digits,
                          char text[TPERF_UNIT_TEXT]) {
     char rounded[32];
@@ -212,7 +210,7 @@ void tperf_unit_print(double value, tperf_unit unit, int digits, char text[TPERF
         return;
     }
     print_scaled(value, symbol, printed[unit].low, printed[unit].high, digits, text);
-    // Minutes, hours, days: when the seconds, or the unit before, round up to one of them.
+    // Minutes, hours, days: if the seconds, or the previous unit, round up to one of them.
     double shown = unit == TPERF_SECONDS && fabs(value) > 1 ? strtod(text, NULL) : 0;
     for (size_t i = 0; i < COUNT(clocks) && fabs(shown) >= clocks[i].seconds; i++) {
         if (fabs(value) < clocks[i].seconds) value = copysign(clocks[i].seconds, value);

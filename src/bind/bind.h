@@ -1,6 +1,5 @@
-// bind.h: what the binding files share. Only src/bind and src/cli see lua.h.
-// A binding checks its arguments, copies them into the core's structs, calls, and pushes the
-// result.
+// bind.h: shared by the binding files. Only src/bind and src/cli include lua.h. A binding checks its arguments, copies
+// them into the core's structs, calls the core, and pushes the result.
 #ifndef TPERF_BIND_H
 #define TPERF_BIND_H
 
@@ -12,43 +11,43 @@
 #include "tperf/heap.h"
 #include "tperf/system.h"
 
-// Puts tperf.core into package.loaded and the searcher for the embedded modules into
-// package.searchers (after that of the tree that the environment names in TPERF_LUA_DIR).
+// Puts tperf.core into package.loaded, and the searcher for embedded modules into package.searchers (after that of the
+// tree in TPERF_LUA_DIR).
 void tperf_bind_open(lua_State *L);
 
 // The module tperf.core itself, for tperf_bind_open and for stock Lua's require.
 int luaopen_tperf_core(lua_State *L);
 
-// Raise a Lua error that points at the user's line: the innermost one outside the library. The
-// format has the directives of lua_pushfstring.
+// Raise a Lua error at the user's line: the innermost one outside the library. The format has the directives of
+// lua_pushfstring.
 _Noreturn int tperf_bind_raise(lua_State *L, const tperf_error *error);
 _Noreturn int tperf_bind_fail(lua_State *L, const char *format, ...);
 
-// The state's own memory: what the core holds for a script counts like what Lua holds for it. Whatever still is in it
-// when the state closes is freed.
+// The state's allocator: memory that the core holds for a script counts as Lua's. Blocks that remain when the state
+// closes are freed.
 void tperf_bind_open_heap(lua_State *L);
 tperf_heap tperf_bind_heap(lua_State *L);
-// Whether what failed for lack of memory is worth a second try: after the first, garbage is collected.
+// Whether to retry after an allocation failed: collects garbage, once.
 bool tperf_bind_try_again(lua_State *L, tperf_status status, bool *tried);
 
-// The type of a system as the core has it, a tperf_system that never changes.
+// The type name of a tperf_system that never changes.
 #define TPERF_BIND_MACHINE "tperf.machine"
 
-// Copies the system (a table made by tperf.system, or a machine) at index; raises when the core refuses it.
+// Copies the system (a table from tperf.system, or a machine) at index; raises if the core rejects it.
 void tperf_bind_check_system(lua_State *L, int index, tperf_system *out);
 
-// Leaves zeroed memory on the stack, as a userdata of that type; release is its __gc, and runs after errors, too.
+// Pushes zeroed memory as a userdata of this type; `release` is its __gc, which runs after errors, too.
 void *tperf_bind_new(lua_State *L, size_t size, const char *type, lua_CFunction release);
 
-// Leaves the registry's table at that key on the stack, made where there is none; its keys are weak.
+// Pushes the registry's table at this key, created if missing; its keys are weak.
 void tperf_bind_weak_table(lua_State *L, const void *key);
 
-// Leaves a Lua file on the stack, closed until tperf_bind_open_stream gives it a descriptor, which it owns from then on.
-// False with errno when that fails.
+// Pushes a closed Lua file; tperf_bind_open_stream gives it a descriptor, which it then owns. False with errno on
+// failure.
 luaL_Stream *tperf_bind_new_stream(lua_State *L);
 bool tperf_bind_open_stream(luaL_Stream *stream, int descriptor, const char *mode);
 
-// Each leaves one function or table on the stack, a field of tperf.core.
+// Each pushes one function or table, a field of tperf.core.
 void tperf_bind_resource(lua_State *L);
 void tperf_bind_system(lua_State *L);
 void tperf_bind_codec(lua_State *L);
@@ -58,7 +57,7 @@ void tperf_bind_held_memory(
     lua_State *L); // the names of the parts of the memory that are held all the time
 void tperf_bind_collective(lua_State *L);
 void tperf_bind_machine(lua_State *L);
-void tperf_bind_machine_methods(lua_State *L); // leaves the table of its methods
+void tperf_bind_machine_methods(lua_State *L); // pushes the table of its methods
 void tperf_bind_decode(lua_State *L);
 void tperf_bind_grid(lua_State *L);
 void tperf_bind_workload(lua_State *L);

@@ -1,6 +1,6 @@
-// bind_snapshot.c: tperf.core.resource.snapshot(table) -> snapshot, and unchanged(snapshot, table, name): whether the table
-// still holds what it did, tables within it likewise. Every question asks so of its model and its system, of a few
-// hundred fields: one walk through them finds them in the order that they were in, unless somebody has changed them.
+// bind_snapshot.c: tperf.core.resource.snapshot(table) -> snapshot, and unchanged(snapshot, table, name): whether the
+// table is unchanged since, nested tables included. Every question checks its model and its system this way, a few
+// hundred fields each: one walk finds the fields in their previous order, unless they have changed.
 #include <stdbool.h>
 #include <string.h>
 
@@ -8,12 +8,12 @@
 
 static const char type_name[] = "tperf.snapshot";
 
-enum { DEEPEST = 100 }; // of tables within tables: one may be within itself
+enum { DEEPEST = 100 }; // nesting limit: a table may contain itself
 
-// A key or a value. What the garbage collector frees is kept alive in the snapshot's user value, so that nothing else
-// can come to lie at its address.
+// A key or a value. The snapshot's user value keeps collectable objects alive, so that no other object can reuse their
+// address.
 typedef struct mark {
-    int type;      // LUA_TNONE behind the last field of a table
+    int type;      // LUA_TNONE after a table's last field
     bool integral; // of a number
     union {
         const void *pointer;
@@ -23,7 +23,7 @@ typedef struct mark {
 } mark;
 
 typedef struct field {
-    mark key, value; // the fields of a table follow it
+    mark key, value; // a table's fields follow it
 } field;
 
 typedef struct snapshot {
@@ -55,7 +55,7 @@ static bool is_still(lua_State *L, int index, const mark *m) {
     return lua_tonumber(L, index) == m->is.number;
 }
 
-// How many fields a table has, tables within it and the ends of all counted; 0: too deep.
+// The number of fields of a table, including nested tables and end marks; 0: nested too deep.
 static size_t count(lua_State *L, int table, int depth) {
     size_t n = 1;
     if (depth > DEEPEST) return 0;
@@ -73,7 +73,7 @@ static size_t count(lua_State *L, int table, int depth) {
     return n;
 }
 
-// Keeps what is at `index` alive in the list at `kept`.
+// Keeps the value at `index` alive in the list at `kept`.
 static void keep(lua_State *L, int index, int kept) {
     lua_pushvalue(L, index);
     lua_rawseti(L, kept, (lua_Integer)lua_rawlen(L, kept) + 1);
@@ -92,7 +92,7 @@ static void take(lua_State *L, int table, int kept, snapshot *s) {
     s->fields[s->n++].key.type = LUA_TNONE;
 }
 
-// Nothing for a table that is too deep, which is never taken for unchanged.
+// Returns nothing for a table that is nested too deep; it always counts as changed.
 static int new_snapshot(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 1);
@@ -107,7 +107,7 @@ static int new_snapshot(lua_State *L) {
     return 1;
 }
 
-// Leaves the stack as it may be: the caller puts it right.
+// May leave extra values on the stack; the caller resets it.
 static bool is_unchanged(lua_State *L, int table, const field **next) {
     luaL_checkstack(L, 4, "tables within tables");
     for (lua_pushnil(L); lua_next(L, table); lua_pop(L, 1)) {
@@ -122,7 +122,7 @@ static bool is_unchanged(lua_State *L, int table, const field **next) {
     return (*next)++->key.type == LUA_TNONE;
 }
 
-// The first field within the table at a name of the outermost one; NULL: there was none.
+// The first field within the nested table at `name` of the outermost one; NULL if there is none.
 static const field *find_part(const snapshot *s, const void *name) {
     int depth = 0;
     for (const field *f = s->fields; f < s->fields + s->n; f++) {
@@ -136,7 +136,7 @@ static const field *find_part(const snapshot *s, const void *name) {
     return NULL;
 }
 
-// unchanged(snapshot, table, name): of the table at that name alone, if one is given
+// unchanged(snapshot, table, name): compares only the table at that name, if given
 static int unchanged(lua_State *L) {
     const snapshot *s = luaL_checkudata(L, 1, type_name);
     luaL_checktype(L, 2, LUA_TTABLE);

@@ -1,4 +1,4 @@
-// core.c: tperf.core, the C side of the library, and the searcher that finds the embedded Lua side.
+// core.c: tperf.core, the C side of the library, and the searcher for the embedded Lua side.
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "bind/bind.h"
 #include "bind/embedded.h"
 
-// tperf.base.check knows which frames are the user's; before it is loaded there are no user's arguments.
+// tperf.base.check knows which frames are the user's; before it is loaded there are no user frames.
 static void push_where(lua_State *L) {
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     if (lua_getfield(L, -1, "tperf.base.check") == LUA_TTABLE) {
@@ -38,7 +38,7 @@ bool tperf_bind_try_again(lua_State *L, tperf_status status, bool *tried) {
     return true;
 }
 
-// The shared library of Lua may be another release than the one built with; then the text is compiled here.
+// The shared Lua library may be a different release from the compiler's; the text is then compiled here.
 static int load_embedded(lua_State *L, const tperf_embedded *e) {
     if (e->code_size > 0 && strcmp(lua_ident, tperf_embedded_compiler) == 0)
         return luaL_loadbufferx(L, e->code, e->code_size, e->chunk, "b");
@@ -57,9 +57,9 @@ static int search_embedded(lua_State *L) {
     return 1;
 }
 
-// In development TPERF_LUA_DIR puts the library's files of a source tree before the embedded text. Only they come from
-// there, and from nowhere else: a file tperf/x.lua in package.path, the user's own folder, is no part of the library.
-// Upvalues: package.searchpath, and the path.
+// For development, TPERF_LUA_DIR puts the library's files of a source tree before the embedded text. Only those files
+// come from there, and they come from nowhere else: a file tperf/x.lua in package.path, the user's folder, is not part
+// of the library. Upvalues: package.searchpath, and the path.
 static int search_tree(lua_State *L) {
     const char *name = luaL_checkstring(L, 1);
     if (strncmp(name, "tperf", 5) != 0 || (name[5] != '\0' && name[5] != '.')) return 0;
@@ -82,7 +82,7 @@ static void push_tree_searcher(lua_State *L, const char *dir) {
     lua_pushcclosure(L, search_tree, 2);
 }
 
-// Puts the searcher on the top of the stack behind package.preload.
+// Inserts the searcher on top of the stack after package.preload.
 static void add_searcher(lua_State *L) {
     lua_getglobal(L, "package");
     lua_getfield(L, -1, "searchers");
@@ -124,7 +124,7 @@ static const struct {
     {"machine", tperf_bind_machine},
     {"decode", tperf_bind_decode},
     {"grid", tperf_bind_grid},
-    {"network", tperf_bind_workload},
+    {"workload", tperf_bind_workload},
     {"op", tperf_bind_op},
     {"pipelines", tperf_bind_pipelines},
     {"ranks", tperf_bind_ranks},
@@ -146,9 +146,9 @@ static const struct {
 };
 // clang-format on
 
-// Also the entry of tperf/core.so, under the name that require looks for.
+// Also the entry point of tperf/core.so, under the name that require looks up.
 __attribute__((visibility("default"))) int luaopen_tperf_core(lua_State *L) {
-    tperf_bind_open_heap(L); // before all that holds arrays, so that it is closed after them
+    tperf_bind_open_heap(L); // first, so that it closes after all users of its memory
     lua_newtable(L);
     lua_pushliteral(L, TPERF_VERSION);
     lua_setfield(L, -2, "version");

@@ -1,9 +1,9 @@
-// coverage.h: included first in the coverage variant. luaL_argerror does not return, but the macros of
-// lauxlib.h use its value: of each check, two branches more could never be taken.
+// coverage.h: included first in the coverage variant. luaL_argerror does not return, but lauxlib.h's macros use its
+// value, which adds two unreachable branches to every check.
 #ifndef TPERF_COVERAGE_H
 #define TPERF_COVERAGE_H
 
-#define _GNU_SOURCE // all that files ask of the headers, since they come after this one
+#define _GNU_SOURCE // all feature macros of the files, since they come after this one
 #include <lauxlib.h>
 #undef _DEFAULT_SOURCE
 #undef _XOPEN_SOURCE

@@ -5,19 +5,19 @@
 #include <stddef.h>
 
 typedef struct tperf_embedded {
-    const char *module; // "tperf.model"
-    const char
-        *chunk; // "@lua/tperf/describe/model/init.lua", so that messages name a file one can open
+    const char *module; // "tperf.describe.model"
+    // "@lua/tperf/describe/model/init.lua", so that messages name a real file.
+    const char *chunk;
     const char *text;
     size_t size;
-    const char *code; // compiled, with debug information; empty in builds for another machine
+    const char *code; // compiled, with debug information; empty in cross builds
     size_t code_size;
 } tperf_embedded;
 
 extern const tperf_embedded tperf_embedded_modules[]; // ends with a NULL module
 
-extern const char tperf_embedded_compiler
-    []; // lua_ident of the Lua that compiled: only that very release reads the code
+// lua_ident of the Lua that compiled; only that exact release reads the code.
+extern const char tperf_embedded_compiler[];
 
 extern const char tperf_embedded_sources[]; // a checksum of all sources and flags of this build
 

@@ -62,7 +62,7 @@ static const char *push_suggestion(lua_State *L, int index, const tperf_field *f
     return lua_tostring(L, -1);
 }
 
-// The key of the unknown field is at `index`.
+// Raises for the unknown field whose key is at `index`.
 static _Noreturn void fail_unknown(lua_State *L, int index, const char *what,
                                    const tperf_field *fields) {
     luaL_Buffer names;
@@ -115,7 +115,7 @@ size_t tperf_bind_push_list(lua_State *L, int index, const char *what) {
     index = lua_absindex(L, index);
     if (!lua_istable(L, index))
         tperf_bind_fail(L, "%s must be a list, got %s", what, luaL_typename(L, index));
-    lua_Unsigned n = lua_rawlen(L, index); // of a list with holes it may be anything
+    lua_Unsigned n = lua_rawlen(L, index); // arbitrary for a list with holes
     if (n > TPERF_LIST_MAX) tperf_bind_fail(L, "%s has more than %d members", what, TPERF_LIST_MAX);
     lua_createtable(L, (int)n, 0);
     for (lua_Unsigned i = 1; i <= n; i++) {

@@ -1,4 +1,4 @@
-// fields.h: reads a Lua table of named fields into a C struct by a description of the fields, and lists.
+// fields.h: reads a Lua table of named fields into a C struct, as described by a table of fields; reads lists.
 #ifndef TPERF_FIELDS_H
 #define TPERF_FIELDS_H
 
@@ -10,7 +10,7 @@ typedef enum tperf_field_kind {
     TPERF_FIELD_INTEGER, // int64_t: -2^53 to 2^53, integral floats included
     TPERF_FIELD_NUMBER,  // double, finite
     TPERF_FIELD_FLAG,    // bool
-    TPERF_FIELD_TEXT,    // const char *: lives as long as the table
+    TPERF_FIELD_TEXT,    // const char *: valid as long as the table
 } tperf_field_kind;
 
 typedef struct tperf_field {
@@ -20,16 +20,16 @@ typedef struct tperf_field {
     bool required;
 } tperf_field;
 
-// Reads the table at `index` into `record`, which holds the defaults. Raises at the user's line, with
-// `what` in front, for anything but a table, an unknown or missing field, and a wrong type.
+// Reads the table at `index` into `record`, which holds the defaults. Raises at the user's line, prefixed with `what`,
+// if it is not a table, or for an unknown or missing field or a wrong type.
 void tperf_fields_read(lua_State *L, int index, const char *what, const tperf_field *fields,
                        void *record);
 
 // Sets a field of the table on top of the stack.
 void tperf_fields_set(lua_State *L, const char *name, double value);
 
-// Pushes a copy of the list at index and returns its length, which is at most TPERF_LIST_MAX. What is read more than
-// once is read from such a copy: metamethods and callbacks cannot change it in between.
+// Pushes a copy of the list at index and returns its length, at most TPERF_LIST_MAX. Whatever is read more than once is
+// read from such a copy, which metamethods and callbacks cannot change meanwhile.
 enum { TPERF_LIST_MAX = 1 << 20 };
 size_t tperf_bind_push_list(lua_State *L, int index, const char *what);
 // lua_getfield without metamethods.

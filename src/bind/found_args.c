@@ -1,4 +1,4 @@
-// found_args.c: see found_args.h. The tables are those that push_found of bind_search.c makes.
+// found_args.c: see found_args.h. Reads the tables made by push_found of bind_search.c.
 #include "bind/found_args.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ typedef struct pipelines {
     size_t n;
 } pipelines;
 
-// Reads the table on the top of the stack, which is popped.
+// Reads the table on top of the stack, and pops it.
 static void read_found(lua_State *L, const pipelines *known, tperf_found *found) {
     int at = lua_gettop(L);
     tperf_candidate *c = &found->candidate;

@@ -1,7 +1,6 @@
-// interrupt.h: Ctrl-C, between the program's signal handler and whatever runs long.
-// A binding that starts long work passes tperf_interrupt_flag() to the core, which polls it and stops with what
-// it has so far; the binding then calls tperf_interrupt_take() to say that the request was honoured. What nobody
-// takes ends the script at its next instruction.
+// interrupt.h: passes Ctrl-C from the program's signal handler to long-running work. A binding passes
+// tperf_interrupt_flag() to the core, which polls it and stops with its results so far; the binding then calls
+// tperf_interrupt_take() to confirm. A request that is never taken ends the script at its next instruction.
 #ifndef TPERF_INTERRUPT_H
 #define TPERF_INTERRUPT_H
 
@@ -14,7 +13,7 @@ const atomic_int *tperf_interrupt_flag(void);
 // Asks the running work to stop. Async-signal-safe.
 void tperf_interrupt_raise(void);
 
-// Whether a request was pending; it no longer is.
+// Whether a request was pending; clears it.
 bool tperf_interrupt_take(void);
 
 #endif

@@ -101,18 +101,18 @@ void tperf_bind_check_software(lua_State *L, int index, tperf_software *software
     if (!system->serves) tperf_system_sustain(system);
 }
 
-void tperf_bind_check_placement(lua_State *L, int index, const tperf_workload *network,
+void tperf_bind_check_placement(lua_State *L, int index, const tperf_workload *workload,
                                 tperf_placement *placement) {
     size_t n = tperf_bind_check_sizes(L, index, placement->fast, TPERF_AXES_MAX);
-    if (n != (size_t)network->grid.n)
-        tperf_bind_fail(L, "a placement of %d axes, not %d", network->grid.n, (int)n);
+    if (n != (size_t)workload->grid.n)
+        tperf_bind_fail(L, "a placement of %d axes, not %d", workload->grid.n, (int)n);
     for (size_t i = TPERF_AXIS_OWN; i < n; i++)
-        if (network->sizes[i] == 0)
-            continue; // shards the state of all replicas, and has no collectives of its own
-        else if (placement->fast[i] > network->sizes[i] ||
-                 network->sizes[i] % placement->fast[i] != 0)
+        if (workload->sizes[i] == 0)
+            continue; // shards the state of all replicas, without collectives of its own
+        else if (placement->fast[i] > workload->sizes[i] ||
+                 workload->sizes[i] % placement->fast[i] != 0)
             tperf_bind_fail(L, "%I of %I GPUs cannot share a fast domain",
-                            (LUAI_UACINT)placement->fast[i], (LUAI_UACINT)network->sizes[i]);
+                            (LUAI_UACINT)placement->fast[i], (LUAI_UACINT)workload->sizes[i]);
     if (placement->panels < 1) tperf_bind_fail(L, "'panels' must be at least 1");
 }
 

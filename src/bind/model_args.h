@@ -1,4 +1,4 @@
-// model_args.h: what several bindings read from Lua: rules, placements, layers, ops. Each raises at the user's line.
+// model_args.h: reads rules, placements, layers and ops for several bindings. Each function raises at the user's line.
 #ifndef TPERF_MODEL_ARGS_H
 #define TPERF_MODEL_ARGS_H
 
@@ -8,26 +8,26 @@
 
 const tperf_op *tperf_bind_check_op(lua_State *L, int index);
 const tperf_workload *tperf_bind_check_workload(lua_State *L, int index);
-// The pipelines that tperf.core.pipelines made.
+// The pipelines made by tperf.core.pipelines.
 const tperf_pipeline *tperf_bind_check_pipelines(lua_State *L, int index, size_t *n);
-// The layers that they spread.
+// The layers that they distribute.
 const tperf_run *tperf_bind_pipeline_runs(lua_State *L, int index, size_t *n, bool *has_ends);
-// Raises unless the network has every kind of layer that the pipelines are made of.
-void tperf_bind_check_kinds(lua_State *L, int pipelines, const tperf_workload *network);
+// Raises unless the workload has every kind of layer in the pipelines.
+void tperf_bind_check_kinds(lua_State *L, int pipelines, const tperf_workload *workload);
 const tperf_grid *tperf_bind_check_grid(lua_State *L, int index);
-// The sizes of a grid's own axes; 0 is allowed for one that shards state. The other sizes become 1.
+// The sizes of a grid's own axes; 0 is allowed for an axis that shards state. The other sizes become 1.
 void tperf_bind_check_own_sizes(lua_State *L, int index, const tperf_grid *grid, int64_t *sizes);
-// GPUs in one fast domain of each of the grid's axes; that those of replicas and stages divide them is the caller's.
-void tperf_bind_check_placement(lua_State *L, int index, const tperf_workload *network,
+// GPUs per fast domain, for each axis. The caller checks that those of replicas and stages divide their sizes.
+void tperf_bind_check_placement(lua_State *L, int index, const tperf_workload *workload,
                                 tperf_placement *placement);
-// A table of booleans, one for each field of tperf_rules; further fields are for the layout in Lua.
+// Reads a table of booleans, one for each field of tperf_rules; further fields are for the layout in Lua.
 void tperf_bind_check_rules(lua_State *L, int index, tperf_rules *rules);
-// A table of the fields of tperf_training.
+// Reads a table of the fields of tperf_training.
 void tperf_bind_check_training(lua_State *L, int index, tperf_training *training);
-// A table of the fields of tperf_software, which also makes the system's clock the one it sustains; nil: none.
+// Reads a table of the fields of tperf_software, and sets the system's clock to the sustained one; nil: no software.
 void tperf_bind_check_software(lua_State *L, int index, tperf_software *software,
                                tperf_system *system);
-// A list of up to `max` integers of at least 1 into out; returns how many.
+// Reads a list of up to `max` integers of at least 1 into out; returns how many.
 size_t tperf_bind_check_sizes(lua_State *L, int index, int64_t *out, size_t max);
 
 #endif

@@ -1,4 +1,4 @@
-// objects.c: what the bindings keep on Lua's side: memory that is freed with its userdata, and tables beside objects.
+// objects.c: the bindings' objects in Lua: memory freed with its userdata, and weak tables.
 #include <string.h>
 
 #include "bind/bind.h"

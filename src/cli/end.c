@@ -1,4 +1,4 @@
-// end.c: how the process ends: with its standard output written, and without a temporary file left behind.
+// end.c: ends the process: flushes standard output and removes temporary files.
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,13 +10,14 @@
 #include "io/ranks.h"
 #include "io/stage.h"
 
-// A full disk, a closed pipe: the reader has not got it all. The first failure's reason may be gone by now.
+// Fails on a full disk or a closed pipe: the reader did not get everything. An earlier failure's errno may be lost by
+// now.
 static bool close_output(void) {
     bool failed = ferror(stdout) != 0;
     errno = 0;
     if (fflush(stdout) != 0) failed = true;
     int error = errno;
-    if (close(STDOUT_FILENO) != 0) { // some file systems tell only now
+    if (close(STDOUT_FILENO) != 0) { // some file systems report errors only now
         failed = true;
         error = errno;
     }

@@ -1,8 +1,7 @@
 // folder.c: names below the output folder.
 //
-// A path is made plain first ("a/../b" is "b"; leaving the folder is refused), then walked from the
-// folder's descriptor with O_NOFOLLOW at every step, so that no symbolic link leads out, not even one put
-// there between the check and the use.
+// A path is normalised first ("a/../b" is "b"; leaving the folder is refused), then walked from the folder's descriptor
+// with O_NOFOLLOW at every step, so that no symbolic link leads out, not even one created between check and use.
 #define _XOPEN_SOURCE 700 // realpath, strcasecmp
 #include "cli/folder.h"
 
@@ -20,7 +19,7 @@
 static struct {
     int descriptor;      // the output folder; -1 until set
     char path[PATH_MAX]; // its real path
-    bool in_library;     // it lies in the tree of TPERF_LUA_DIR
+    bool in_library;     // it is inside the tree of TPERF_LUA_DIR
 } folder = {-1, "", false};
 
 enum { LONGEST_SCRIPT = 1000 }; // bytes
@@ -65,7 +64,7 @@ int tperf_folder_descriptor(void) {
     return folder.descriptor;
 }
 
-// How many bytes of two absolute paths are folders that they share, without the slash.
+// The length of the folders that two absolute paths share, without the last slash.
 static size_t shared_length(const char *a, const char *b) {
     size_t shared = 0;
     for (size_t i = 0;; i++) {
@@ -96,7 +95,7 @@ const char *tperf_folder_script(void) {
     return script;
 }
 
-// What is wrong with one part of a path; NULL when nothing is.
+// Why one component of a path is refused; NULL if it is fine.
 static const char *check_part(const char *part, size_t length) {
     if (part[0] == '.') return dotted;
     if (length > NAME_MAX) return "its name is too long";
@@ -113,7 +112,7 @@ static size_t without_last(const char *out, size_t used) {
     return used > 0 ? used - 1 : 0;
 }
 
-// The plain form of a path that is relative to the folder, in out[PATH_MAX]; NULL, or why not.
+// Normalises a path relative to the folder into out[PATH_MAX]; NULL, or why it is refused.
 static const char *plain_path(const char *path, char *out) {
     size_t used = 0;
     for (size_t length; *path; path += length + (path[length] == '/')) {
@@ -134,15 +133,15 @@ static const char *plain_path(const char *path, char *out) {
     return used ? NULL : "it is the output folder itself";
 }
 
-// The path relative to the folder; NULL when it is not below it.
+// The path relative to the folder; NULL if it is not below it.
 static const char *relative(const char *path) {
     if (path[0] != '/') return path;
     size_t length = strcmp(folder.path, "/") == 0 ? 0 : strlen(folder.path);
     return strncmp(path, folder.path, length) == 0 && path[length] == '/' ? path + length : NULL;
 }
 
-// Opens the folder that holds the file. NULL, or why not.
-static const char *open_parent(tperf_place *place) {
+// Opens the folder that contains the file. NULL, or why that failed.
+static const char *open_parent(tperf_folder_entry *place) {
     char *rest = place->plain;
     bool is_tree = folder.in_library;
     place->at = fcntl(folder.descriptor, F_DUPFD_CLOEXEC, 3);
@@ -170,7 +169,7 @@ static const char *open_parent(tperf_place *place) {
     return link ? "a symbolic link or a file is in its way" : library;
 }
 
-const char *tperf_folder_place(const char *path, size_t length, tperf_place *place) {
+const char *tperf_folder_resolve(const char *path, size_t length, tperf_folder_entry *place) {
     place->at = -1;
     if (NEVER(folder.descriptor < 0)) return "there is no output folder";
     if (strlen(path) != length) return outside;

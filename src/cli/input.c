@@ -1,7 +1,7 @@
-// input.c: what a sandboxed script may read: regular files, but none of /proc, /sys and /dev, nor below a mount of
-// their kind elsewhere. Links are followed one by one, with each folder's descriptor in hand, so that what was checked
-// is what is opened, and that nothing is opened before it is known to be a file: opening a device may do things, and
-// opening a pipe waits.
+// input.c: files that a sandboxed script may read: regular files, except in /proc, /sys and /dev and below mounts of
+// their kinds elsewhere. Links are followed one by one, holding each folder's descriptor, so that the file checked is
+// the file opened, and that nothing is opened before it is known to be a file: opening a device may have effects, and
+// opening a pipe blocks.
 #define _GNU_SOURCE // O_PATH, statfs, realpath
 #include <errno.h>
 #include <fcntl.h>
@@ -28,13 +28,13 @@
 enum { MOST_LINKS = 40, NOT_A_FILE = ENXIO };
 
 typedef struct walk {
-    int at;                  // the folder in hand
-    char rest[2 * PATH_MAX]; // what is left of the path
-    char name[NAME_MAX + 1]; // the next part
+    int at;                  // the current folder
+    char rest[2 * PATH_MAX]; // the rest of the path
+    char name[NAME_MAX + 1]; // the next component
     int links;
 } walk;
 
-// Folders whose files are windows into the kernel and the machine.
+// Whether a folder's files expose the kernel or the machine.
 static bool is_special(int at) {
     static const char *const roots[] = {"/proc", "/sys", "/dev"};
     struct stat info, root;
@@ -59,7 +59,7 @@ static bool is_special(int at) {
     return false;
 }
 
-// Goes to a folder; false with errno.
+// Enters a folder; false with errno.
 static bool enter(walk *w, const char *name) {
     int next = openat(w->at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (next < 0) return false;
@@ -70,7 +70,7 @@ static bool enter(walk *w, const char *name) {
     return false;
 }
 
-// Puts the target of the link in front of what is left.
+// Puts the link's target before the rest of the path.
 static bool follow(walk *w) {
     char target[PATH_MAX];
     ssize_t length = readlinkat(w->at, w->name, target, sizeof target);
@@ -86,7 +86,7 @@ static bool follow(walk *w) {
     return target[0] != '/' || enter(w, "/");
 }
 
-// Takes the next part of the path; false at its end, or with errno.
+// Takes the next component of the path; false at its end, or with errno.
 static bool next_part(walk *w) {
     const char *from = w->rest + strspn(w->rest, "/");
     size_t length = strcspn(from, "/");
@@ -98,7 +98,7 @@ static bool next_part(walk *w) {
     return true;
 }
 
-// Opens the file that is the last part of the path; -1 with errno.
+// Opens the file named by the last component; -1 with errno.
 static int open_regular(const walk *w, const struct stat *seen) {
     if (S_ISDIR(seen->st_mode) || !S_ISREG(seen->st_mode)) {
         errno = S_ISDIR(seen->st_mode) ? EISDIR : NOT_A_FILE;
@@ -115,7 +115,7 @@ static int open_regular(const walk *w, const struct stat *seen) {
     return -1;
 }
 
-// One step: the descriptor of the file, -1 with errno, or -2: go on.
+// One step: the file's descriptor, -1 with errno, or -2 to continue.
 static int step(walk *w) {
     if (!next_part(w)) {
         if (!errno) errno = EISDIR;
@@ -127,7 +127,7 @@ static int step(walk *w) {
     if (fstatat(w->at, w->name, &info, AT_SYMLINK_NOFOLLOW) != 0) return -1;
     if (S_ISLNK(info.st_mode)) {
         if (!follow(w)) return -1;
-        if (last) w->rest[strlen(w->rest) - 1] = '\0'; // the slash that parts it from nothing
+        if (last) w->rest[strlen(w->rest) - 1] = '\0'; // the slash before an empty rest
         return -2;
     }
     if (last) return open_regular(w, &info);
@@ -155,7 +155,7 @@ static int open_for_reading(const char *path) {
     return result;
 }
 
-// What stands on the stack for a file that may not be read.
+// Pushes nil and a message for a file that may not be read.
 static int push_failure(lua_State *L, const char *path) {
     if (errno != NOT_A_FILE) return luaL_fileresult(L, 0, path);
     lua_pushnil(L);
@@ -166,7 +166,7 @@ static int push_failure(lua_State *L, const char *path) {
     return 3;
 }
 
-// input.open(path): a regular file for reading, as io.open(path, "rb").
+// input.open(path): a regular file for reading, like io.open(path, "rb").
 static int input_open(lua_State *L) {
     size_t length;
     const char *path = luaL_checklstring(L, 1, &length);
@@ -178,7 +178,7 @@ static int input_open(lua_State *L) {
     return push_failure(L, path);
 }
 
-// The name, without links, of the file that is open.
+// The name, without links, of an open file.
 static bool name_of(int descriptor, const char *path, char real[PATH_MAX]) {
     struct stat open, named;
     errno = ENOENT;
@@ -186,8 +186,8 @@ static bool name_of(int descriptor, const char *path, char real[PATH_MAX]) {
            open.st_dev == named.st_dev && open.st_ino == named.st_ino;
 }
 
-// input.real(path): the absolute path, without links, of such a file, for what opens files by their names; and, when
-// asked for, its checksum.
+// input.real(path): the absolute path, without links, of such a file, for libraries that open files by name; on request
+// also its checksum.
 static int input_real(lua_State *L) {
     size_t length;
     const char *path = luaL_checklstring(L, 1, &length);

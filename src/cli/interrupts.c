@@ -1,7 +1,7 @@
-// interrupts.c: Ctrl-C. The first asks (tperf_interrupt_raise): a search or a sweep takes the request and ends with what
-// it has, anything else ends at its next instruction (limits.c). The second kills. What does not answer, because it is
-// inside one long call of C or because a callback of the search loops, has a grace of processor time; then a thread
-// that does nothing else ends the program.
+// interrupts.c: Ctrl-C. The first one is a request (tperf_interrupt_raise): a search or a sweep honours it and ends
+// with its results so far; anything else ends at its next instruction (limits.c). The second one kills. Code that does
+// not respond, because it is inside one long C call or a search's callback loops, gets a grace period of processor
+// time; then a watcher thread ends the program.
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -17,14 +17,14 @@
 #include "cli/cli.h"
 #include "io/ranks.h"
 
-// Milliseconds of processor time of the thread that runs Lua: a busy machine must not end what would answer at once.
-// LATE is of real time, with SOME of its own; who gets none at all ends after ENOUGH.
+// Milliseconds of processor time of the thread that runs Lua, since a busy machine must not end a program that would
+// have responded. LATE is wall time, with SOME processor time; without any, the program ends after ENOUGH.
 enum { CALLBACK_GRACE = 120, GRACE = 170, LATE = 220, SOME = 50, ENOUGH = 1000, LOOK_EVERY = 15 };
 
 static struct {
     lua_State *L;
     clockid_t main_clock; // of the thread that runs Lua
-    atomic_llong busy_at; // ms on it when the request came
+    atomic_llong busy_at; // ms on it at the request
     atomic_flag ending;
     sem_t pressed;
     bool watched;
@@ -47,13 +47,13 @@ bool tperf_interrupts_overdue(void) {
 void tperf_interrupts_claim_end(void) {
     if (!atomic_flag_test_and_set(&keyboard.ending)) return;
     for (;;)
-        pause(); // another thread ends the program at this moment
+        pause(); // another thread is ending the program
 }
 
 static noreturn void end_program(void) {
     static const char message[] = "tperf: interrupted\n";
     tperf_interrupts_claim_end();
-    alarm(1); // kills, should a stream be locked for ever
+    alarm(1); // kills the process if a stream stays locked
     fflush(NULL);
     ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
     _exit(written < 0 ? 2 : 1);
@@ -75,7 +75,7 @@ static void *watch(void *unused) {
     return NULL;
 }
 
-// Without the thread, only what answers by itself ends.
+// If the thread cannot be started, only responsive code can be interrupted.
 static void start_watching(void) {
     pthread_t thread;
     pthread_attr_t attributes;
@@ -84,7 +84,7 @@ static void start_watching(void) {
     sigfillset(&all);
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_sigmask(SIG_SETMASK, &all, &before); // signals are the main thread's
+    pthread_sigmask(SIG_SETMASK, &all, &before); // signals go to the main thread
     keyboard.watched = pthread_create(&thread, &attributes, watch, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
@@ -92,7 +92,7 @@ static void start_watching(void) {
 
 static void on_interrupt(int signal_number) {
     int error = errno;
-    signal(signal_number, tperf_cli_end); // the next one kills, should nobody honour this one
+    signal(signal_number, tperf_cli_end); // the next one kills, in case this one is not honoured
     atomic_store(&keyboard.busy_at, milliseconds(keyboard.main_clock));
     tperf_interrupt_raise();
     tperf_limits_look(keyboard.L);
@@ -103,8 +103,7 @@ static void on_interrupt(int signal_number) {
 void tperf_interrupts_catch(lua_State *L) {
     struct sigaction action;
     memset(&action, 0, sizeof action);
-    action.sa_handler =
-        on_interrupt; // no SA_RESTART: a blocked read returns, and the hook gets its turn
+    action.sa_handler = on_interrupt; // no SA_RESTART: a blocked read returns, and the hook runs
     sigemptyset(&action.sa_mask);
     keyboard.L = L;
     if (pthread_getcpuclockid(pthread_self(), &keyboard.main_clock) != 0)

@@ -1,7 +1,7 @@
-// journal.c: what runs wrote, told by a file in each folder, so that a later run of the same script may replace it,
-// and nothing else. A line is "CHECKSUM  NAME\tSCRIPT". It is added before the file takes its place: a file whose
-// checksum has no line is not a run's, or somebody has changed it since. Scripts cannot write the journal, for its
-// name starts with a dot; one that belongs to another user is not believed.
+// journal.c: records the files that runs wrote, in a file in each folder, so that a later run of the same script may
+// replace them, and nothing else. A line is "CHECKSUM  NAME\tSCRIPT", added before the file is moved into place: a file
+// whose checksum has no line was not written by a run, or was changed since. Scripts cannot write the journal, since
+// its name starts with a dot; one owned by another user is ignored.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ bool tperf_journal_hash(int descriptor, char digest[TPERF_SHA256_DIGITS + 1]) {
     static char block[1 << 16];
     struct stat info;
     if (fstat(descriptor, &info) != 0) return false;
-    if (info.st_size > MOST_HASHED) { // a file of holes takes no room, but hours
+    if (info.st_size > MOST_HASHED) { // a sparse file takes no room, but hours to hash
         errno = EFBIG;
         return false;
     }
@@ -38,7 +38,7 @@ bool tperf_journal_hash(int descriptor, char digest[TPERF_SHA256_DIGITS + 1]) {
     return true;
 }
 
-// The journal's text, which the caller frees; "" where there is none that can be believed.
+// The journal's text, which the caller frees; "" without a trustworthy journal.
 static char *read_journal(int at, size_t *size) {
     int descriptor = openat(at, journal, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     struct stat info;
@@ -51,8 +51,7 @@ static char *read_journal(int at, size_t *size) {
     return text;
 }
 
-// The script in a line of a journal that names the file, and its length; NULL when it names another. The digest lies at
-// the line's beginning.
+// The script, and its length, in a journal line for this file; NULL for another file. The line starts with the digest.
 static const char *names(const char *line, size_t length, const char *name, size_t *script_length) {
     size_t before = TPERF_SHA256_DIGITS + 2, of_name = strlen(name);
     if (length <= before + of_name || memcmp(line + before, name, of_name) != 0 ||
@@ -100,7 +99,7 @@ tperf_owner tperf_journal_owner(int at, const char *name, char digest[TPERF_SHA2
     return owner;
 }
 
-// A long journal without the file's older lines but the last.
+// Drops all but the last of the file's lines from a long journal.
 static size_t tidy(char *text, size_t size, const char *name) {
     char *end = text + size, *last = NULL, *to = text;
     size_t of_script;
@@ -118,7 +117,7 @@ static size_t tidy(char *text, size_t size, const char *name) {
     return (size_t)(to - text);
 }
 
-// Adds a line at the end; takes back what could not be written whole.
+// Appends a line; removes it again if it was written in part.
 static bool append(int at, const char *line, size_t length) {
     int flags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
     int descriptor = openat(at, journal, flags, 0666);
@@ -150,7 +149,7 @@ bool tperf_journal_note(int at, const char *name, const char *digest) {
     char *text = read_journal(at, &size);
     if (!text) return false;
     bool done = owner_in(text, size, name, digest) == TPERF_OWN;
-    // A line that a crash cut short gets its end.
+    // Completes a line that a crash cut short.
     const char *start = size > 0 && text[size - 1] != '\n' ? "\n" : "";
     int length =
         snprintf(line, sizeof line, "%s%s  %s\t%s\n", start, digest, name, tperf_folder_script());

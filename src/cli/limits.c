@@ -1,8 +1,8 @@
-// limits.c: budgets of memory and instructions, and what Ctrl-C does to them.
+// limits.c: budgets of memory and instructions, and their interaction with Ctrl-C.
 //
-// A script can catch any Lua error, run code while one unwinds (__close), and keep hooks from running in
-// places (message handlers of errors raised by hooks, __gc). So running out of instructions is no error a
-// script sees: the process says what happened and ends there. Only the interactive prompt raises instead.
+// A script can catch any Lua error, run code while one unwinds (__close), and keep hooks from running in some places
+// (message handlers of errors raised by hooks, __gc). So exhausting the instructions is not an error that a script
+// sees: the process reports it and ends. Only the interactive prompt raises an error instead.
 #include "cli/cli.h"
 
 #include <lauxlib.h>
@@ -18,23 +18,23 @@
 enum {
     HOOK_EVERY = 1000, // instructions; under a millisecond
     LARGE = 1024,
-    BYTES_PER_STEP = 16, // of blocks that are charged for
+    BYTES_PER_STEP = 16, // of charged blocks
 };
 
 static struct {
-    size_t memory, memory_limit; // bytes; a limit of 0 is none
+    size_t memory, memory_limit; // bytes; limit 0: none
     bool memory_hit;
     uint64_t steps, step_limit; // instructions
     bool counting;              // a count hook is always on
-    bool hurried;               // it runs at every instruction
+    bool hurried;               // the hook runs at every instruction
     atomic_bool interactive;    // raise instead of ending the process
-    bool ending;                // of the process: what is freed now is free in a moment anyway
+    bool ending;                // process exit: memory need not be freed
     lua_State *main;
 } limits;
 
 static void on_count(lua_State *L, lua_Debug *ar);
 
-// Where no error can be raised. The hook looks at once when it is too much.
+// Charges where no error can be raised; if the budget is spent, makes the hook run at once.
 static void spend(uint64_t steps) {
     limits.steps += steps;
     if (!limits.step_limit || limits.steps < limits.step_limit) return;
@@ -49,7 +49,7 @@ bool tperf_limits_spend(uint64_t steps) {
 
 void *tperf_limits_allocate(void *unused, void *block, size_t old_size, size_t new_size) {
     (void)unused;
-    size_t old = block ? old_size : 0; // with no block, Lua passes the kind of object here
+    size_t old = block ? old_size : 0; // without a block, Lua passes the object's type here
     if (new_size == 0) {
         if (!limits.ending) free(block);
         limits.memory -= old;
@@ -64,14 +64,14 @@ void *tperf_limits_allocate(void *unused, void *block, size_t old_size, size_t n
     void *result = realloc(block, new_size);
     if (!result) return NULL;
     limits.memory += new_size - old;
-    // One instruction may make a string of any length: it counts by what it writes.
+    // One instruction may create a string of any length: charge it by its size.
     if (limits.counting && new_size > old && new_size - old >= LARGE)
         spend((new_size - old) / BYTES_PER_STEP);
     return result;
 }
 
 void tperf_limits_end(void) {
-#ifdef NDEBUG // else leaks are looked for
+#ifdef NDEBUG // otherwise leaks are checked
     limits.ending = true;
 #endif
 }
@@ -84,7 +84,7 @@ const char *tperf_limits_memory_hint(void) {
     return text;
 }
 
-// "script.lua:3: " of the innermost line that is not the library's own.
+// Pushes "script.lua:3: " for the innermost line outside the library.
 static void push_position(lua_State *L) {
     lua_Debug ar;
     for (int level = 0; lua_getstack(L, level, &ar); level++) {
@@ -107,13 +107,13 @@ static void stop(lua_State *L, const char *message) {
         lua_error(L);
     }
     tperf_interrupts_claim_end();
-    fflush(stdout); // what the script printed comes before the reason it ended
+    fflush(stdout); // the script's output comes before the error
     fprintf(stderr, "tperf: %s%s\n", lua_tostring(L, -1), message);
     tperf_cli_exit(1);
 }
 
-// A search takes the request itself and ends with the best so far, also when it is in Lua at the moment; a sweep ends
-// after the point at hand. Unless they take too long: a callback may loop.
+// A search honours the request itself and ends with the best so far, even while it runs Lua; a sweep ends after the
+// current point. Both unless they take too long: a callback may loop.
 static bool is_searching(lua_State *L) {
     lua_Debug ar;
     for (int level = 0; lua_getstack(L, level, &ar); level++) {
@@ -127,7 +127,7 @@ static bool is_searching(lua_State *L) {
 
 void tperf_limits_charge(lua_State *L, uint64_t steps) {
     limits.steps += steps;
-    // Ranks other than the first end when that says so.
+    // Ranks other than the first end when that one says so.
     if (*tperf_interrupt_flag() && tperf_ranks_self() == 0 &&
         (!is_searching(L) || tperf_interrupts_overdue()) && tperf_interrupt_take())
         stop(L, "interrupted");
@@ -148,7 +148,7 @@ static void on_count(lua_State *L, lua_Debug *ar) {
     if (*tperf_interrupt_flag())
         lua_sethook(L, on_count, LUA_MASKCOUNT, HOOK_EVERY);
     else
-        lua_sethook(L, NULL, 0, 0); // what on_interrupt asked for is done
+        lua_sethook(L, NULL, 0, 0); // on_interrupt's request has been honoured
 }
 
 void tperf_limits_look(lua_State *L) {
@@ -160,7 +160,7 @@ bool tperf_limits_interactive(void) {
     return limits.interactive;
 }
 
-// limits.memory(bytes): what Lua, and the core for it, may hold.
+// limits.memory(bytes): limits the memory of Lua, and of the core on its behalf.
 static int limit_memory(lua_State *L) {
     lua_Integer bytes = luaL_checkinteger(L, 1);
     luaL_argcheck(L, bytes > 0, 1, "must be positive");
@@ -169,7 +169,7 @@ static int limit_memory(lua_State *L) {
     return 0;
 }
 
-// limits.memory_left(): bytes that may still be held; nothing where there is no limit.
+// limits.memory_left(): bytes left; nothing without a limit.
 static int memory_left(lua_State *L) {
     if (!limits.memory_limit) return 0;
     size_t used = limits.memory < limits.memory_limit ? limits.memory : limits.memory_limit;
@@ -177,7 +177,7 @@ static int memory_left(lua_State *L) {
     return 1;
 }
 
-// limits.instructions([count]): count instructions from now on; coroutines made later inherit the hook.
+// limits.instructions([count]): counts instructions from now on; coroutines created later inherit the hook.
 static int limit_instructions(lua_State *L) {
     lua_Integer count = luaL_optinteger(L, 1, 0);
     luaL_argcheck(L, count >= 0, 1, "must not be negative");
@@ -188,8 +188,8 @@ static int limit_instructions(lua_State *L) {
     return 0;
 }
 
-// limits.interactive(): from now on a limit or Ctrl-C raises an error; budgets start afresh and Ctrl-C can be
-// pressed again. Returns whether it had been.
+// limits.interactive(): from now on a limit or Ctrl-C raises an error; resets the budgets and Ctrl-C. Returns whether
+// Ctrl-C had been pressed.
 static int be_interactive(lua_State *L) {
     limits.interactive = true;
     limits.steps = 0;

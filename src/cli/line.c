@@ -1,5 +1,5 @@
-// line.c: the prompt's lines, edited, remembered and completed by libedit where that is installed. It is looked for when
-// a prompt starts: the program neither builds nor links against it.
+// line.c: the prompt's line editing, history and completion by libedit, if installed. It is loaded when a prompt
+// starts; the program neither builds nor links against it.
 #include <dlfcn.h>
 #include <lauxlib.h>
 #include <stdio.h>
@@ -8,13 +8,13 @@
 
 #include "cli/cli.h"
 
-// What a completion starts after. '.' and '-' belong to names: tperf.search, llama-3.1-70b.
+// Characters that separate words for completion. '.' and '-' belong to names: tperf.search, llama-3.1-70b.
 static const char word_breaks[] = " \t\n\"'=<>~;,(){}[]+*/%^#";
 
 static struct {
     char *(*readline)(const char *prompt);
     int (*add_history)(const char *line);
-    lua_State *L; // while a line is read; its stack has the function that completes at 2
+    lua_State *L; // while a line is read; the completion function is at stack index 2
     bool ready;
 } editor;
 
@@ -24,7 +24,7 @@ static void *symbol(void *library, const char *name, bool *all) {
     return found;
 }
 
-// The next completion of a word, as readline asks for them: from state 0 on, until NULL. The caller frees it.
+// The next completion of a word, as readline asks: from state 0 on, until NULL. The caller frees it.
 static char *next_completion(const char *text, int state) {
     lua_State *L = editor.L;
     if (state == 0) {
@@ -40,7 +40,7 @@ static char *next_completion(const char *text, int state) {
     return copy;
 }
 
-// libedit and what is needed of it; false where it is not installed.
+// Loads libedit's functions; false if it is not installed.
 static bool load(void) {
     void *library = dlopen("libedit.so.2", RTLD_NOW | RTLD_LOCAL);
     if (!library) return false;
@@ -55,18 +55,18 @@ static bool load(void) {
     const char **breaks = symbol(library, "rl_basic_word_break_characters", &all);
     int *append = symbol(library, "rl_completion_append_character", &all);
     if (!all) return false;
-    *stream = stderr; // as all talk
+    *stream = stderr; // like all messages
     *complete = next_completion;
     *breaks = word_breaks;
     *append = '\0';
     initialize();
-    bind("setty -d intr="); // while a line is edited, Ctrl-C is a key that clears it
+    bind("setty -d intr="); // while editing, Ctrl-C is a key that clears the line
     bind("bind ^C em-kill-line");
     return true;
 }
 
-// read(prompt, complete) -> line without its end, or nil at the end of the input. complete(word) returns the list of
-// whole words that it may become.
+// read(prompt, complete) -> line without its end, or nil at the end of input. complete(word) returns the list of
+// possible whole words.
 static int read_line(lua_State *L) {
     const char *prompt = luaL_checkstring(L, 1);
     luaL_checktype(L, 2, LUA_TFUNCTION);

@@ -1,5 +1,5 @@
-// main.c: the tperf program. Makes the Lua state and its limits, hands over to lua/tperf/cli/, and ends with
-// 0 (done), 1 (an error) or 2 (wrong usage). All Lua runs under one protected call.
+// main.c: the tperf program. Creates the Lua state and its limits, calls lua/tperf/cli/, and exits with 0 (done), 1 (an
+// error) or 2 (wrong usage). All Lua runs under one protected call.
 #include <errno.h>
 #include <fcntl.h>
 #include <lauxlib.h>
@@ -20,7 +20,7 @@
 static bool verbose;
 static const char traceback_key; // its address is the registry key
 
-// A run came to its end: what it left open is put in place. Returns its exit status.
+// The run has ended: commits the files that it left open. Returns the exit status.
 static int finish_files(int status) {
     const char *failure = tperf_output_finish();
     if (!failure) return status;
@@ -29,8 +29,8 @@ static int finish_files(int status) {
     return status == 0 ? 1 : status;
 }
 
-// The first files that a process opens get the lowest numbers that are free, and what is printed goes to 1 and 2
-// whatever they are. Standard streams that are closed are opened such that using them fails, as it did before.
+// A process's first files get the lowest free numbers, and output goes to 1 and 2 regardless. Opens closed standard
+// streams such that using them still fails.
 static bool reserve_streams(void) {
     for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++) {
         if (fcntl(i, F_GETFD) >= 0) continue;
@@ -82,7 +82,7 @@ static int exit_now(lua_State *L) {
     tperf_cli_exit(finish_files((int)luaL_checkinteger(L, 1)));
 }
 
-// What lua/tperf/cli/ needs from this side: see lua/tperf/cli/init.lua.
+// Pushes the functions that lua/tperf/cli/ needs from C: see lua/tperf/cli/init.lua.
 static void push_host(lua_State *L) {
     lua_newtable(L);
     lua_pushcfunction(L, set_verbose);
@@ -104,7 +104,7 @@ static void push_host(lua_State *L) {
 static int run(lua_State *L) {
     int argc = (int)lua_tointeger(L, 1);
     char **argv = lua_touserdata(L, 2);
-    lua_gc(L, LUA_GCSTOP); // the library's own code is no garbage
+    lua_gc(L, LUA_GCSTOP); // the library's own code is never garbage
     luaL_openlibs(L);
     tperf_bind_open(L);
     bool is_first = tperf_ranks_self() == 0;
@@ -130,7 +130,7 @@ static int run(lua_State *L) {
 static int report(lua_State *L, int status) {
     const char *message = lua_tostring(L, -1);
     if (!message) message = "an error without a message";
-    fflush(stdout); // what was printed comes before the reason it ended
+    fflush(stdout); // the output comes before the error
     bool memory = status == LUA_ERRMEM || strstr(message, "not enough memory");
     fprintf(stderr, "tperf: %s%s\n", message, memory ? tperf_limits_memory_hint() : "");
     if (verbose && lua_rawgetp(L, LUA_REGISTRYINDEX, &traceback_key) == LUA_TSTRING)
@@ -139,7 +139,7 @@ static int report(lua_State *L, int status) {
 }
 
 int main(int argc, char **argv) {
-    if (!reserve_streams()) return 1; // there is nowhere to say so
+    if (!reserve_streams()) return 1; // there is no stream to report it on
     tidy_at_signals();
     tperf_ranks_start(&argc, &argv);
     tperf_store_use_heap(&(tperf_heap){tperf_limits_allocate, NULL});
@@ -156,6 +156,6 @@ int main(int argc, char **argv) {
     int result = status == LUA_OK ? finish_files((int)lua_tointeger(L, -1)) : report(L, status);
     tperf_output_abandon();
     tperf_limits_end();
-    lua_close(L); // for finalizers and what is to be closed
+    lua_close(L); // runs finalizers and closes variables
     tperf_cli_exit(result);
 }

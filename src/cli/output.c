@@ -1,6 +1,6 @@
-// output.c: writing files below the output folder and nowhere else: new files, and the script's own (folder.h).
-// Every file is written whole or not at all (io/stage.h): what a script opens for writing appears when it is closed,
-// or when the script ends well.
+// output.c: writes files below the output folder and nowhere else: new files, and the script's own (folder.h). Every
+// file is written whole or not at all (io/stage.h): a file that a script opens for writing appears when it is closed,
+// or when the script ends successfully.
 #define _XOPEN_SOURCE 700 // realpath
 #include <errno.h>
 #include <fcntl.h>
@@ -25,18 +25,18 @@ static const char others[] = "another script wrote it";
 static const char remedy[] =
     "remove or rename it, or name another folder with --out; --trust lifts this";
 
-// --- what is open ---
+// --- open files ---
 
 typedef struct open_file {
-    FILE *file; // NULL: this place is free
+    FILE *file; // NULL: this slot is free
     tperf_stage *stage;
-    char path[PATH_MAX]; // as the script says it
+    char path[PATH_MAX]; // as the script gave it
 } open_file;
 
 static open_file files[TPERF_STAGE_MOST];
 
-// The first file that could not be written, and why. A script may not look (or close files by leaving them to the
-// garbage collector), but the run has failed.
+// The first file that could not be written, and why. Even if the script ignores it (or lets the garbage collector close
+// files), the run has failed.
 static char failure[PATH_MAX + 128];
 
 static void note_failure(const char *path) {
@@ -52,7 +52,7 @@ static open_file *find(const FILE *file) {
     return NULL;
 }
 
-// Puts what was written to the stage in place of what is there, when that is the script's own. Frees the stage.
+// Commits a stage, replacing a file only if it is the script's own. Frees the stage.
 static bool put_in_place(tperf_stage *stage) {
     char digest[TPERF_SHA256_DIGITS + 1];
     int at = tperf_stage_folder(stage);
@@ -65,7 +65,7 @@ static bool put_in_place(tperf_stage *stage) {
     return false;
 }
 
-// Ends the writing of a file; the stream stays open.
+// Finishes writing a file; the stream stays open.
 static bool finish_file(open_file *open) {
     errno = 0;
     bool written = fflush(open->file) == 0 && !ferror(open->file);
@@ -84,7 +84,7 @@ static int close_file(lua_State *L) {
     open_file *open = find(stream->f);
     bool done = !open || finish_file(open);
     int error = errno;
-    fclose(stream->f); // all of it is written, or given up
+    fclose(stream->f); // everything has been written, or discarded
     errno = error;
     return luaL_fileresult(L, done, NULL);
 }
@@ -103,7 +103,7 @@ void tperf_output_abandon(void) {
     tperf_stage_discard_all();
 }
 
-// output.finish(): closes what a script left open; nil and a message when any file of the run could not be written.
+// output.finish(): closes files that a script left open; nil and a message if any file of the run could not be written.
 static int finish(lua_State *L) {
     const char *message = tperf_output_finish();
     lua_pushboolean(L, !message);
@@ -113,9 +113,9 @@ static int finish(lua_State *L) {
     return 2;
 }
 
-// --- where ---
+// --- the output folder ---
 
-// Makes the folders of a path that are missing. What fails shows when the path is opened.
+// Creates the missing folders of a path. Failures show when the path is opened.
 static void make_folders(const char *path) {
     char part[PATH_MAX];
     size_t length = strlen(path);
@@ -128,7 +128,7 @@ static void make_folders(const char *path) {
     }
 }
 
-// output.folder(path): where files may be written; made if it is missing. Returns its real path, or nil and a message.
+// output.folder(path): sets the folder for output, creating it if missing. Returns its real path, or nil and a message.
 static int set_folder(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     make_folders(path);
@@ -138,7 +138,7 @@ static int set_folder(lua_State *L) {
     return 1;
 }
 
-// nil and a message without an error number: what the sandbox refuses.
+// Returns nil and a message without an error number: the sandbox refuses.
 static int refuse(lua_State *L, const char *whole, const char *why) {
     char path[128];
     if (snprintf(path, sizeof path, "%s", whole) >= (int)sizeof path)
@@ -154,9 +154,9 @@ static int refuse(lua_State *L, const char *whole, const char *why) {
     return 2;
 }
 
-// Whether something stands at a place, and NULL, or why a script may not replace it. An error number in errno
-// when that cannot be told, and when it is no file of its own: a pipe, a folder, a second name of a file.
-static const char *check_existing(const tperf_place *place, bool *exists) {
+// *exists: whether the name is taken. Returns NULL, or why a script may not replace it; sets errno if that cannot be
+// determined or it is not a regular file with one name (a pipe, a folder, a hard link).
+static const char *check_existing(const tperf_folder_entry *place, bool *exists) {
     struct stat info;
     *exists = fstatat(place->at, place->name, &info, AT_SYMLINK_NOFOLLOW) == 0;
     if (!*exists && errno != ENOENT) return NULL;
@@ -172,12 +172,12 @@ static const char *check_existing(const tperf_place *place, bool *exists) {
     return reason;
 }
 
-// Resolves argument i to a place where a script may write; the caller closes place->at. Otherwise closes it and
-// returns how many values stand for that on the stack.
-static int resolve(lua_State *L, int i, tperf_place *place, bool *exists) {
+// Resolves argument i to a name that a script may write, whose place->at the caller closes; or closes it and returns
+// the number of values pushed for the refusal.
+static int resolve(lua_State *L, int i, tperf_folder_entry *place, bool *exists) {
     size_t length;
     const char *path = luaL_checklstring(L, i, &length);
-    const char *refusal = tperf_folder_place(path, length, place);
+    const char *refusal = tperf_folder_resolve(path, length, place);
     if (refusal) return refuse(L, path, refusal);
     if (place->at < 0) return luaL_fileresult(L, 0, path);
     refusal = check_existing(place, exists);
@@ -190,7 +190,7 @@ static int resolve(lua_State *L, int i, tperf_place *place, bool *exists) {
 
 // --- writing ---
 
-// "w", "w+b", "r+", "a" …: whether it is a mode that writes.
+// Whether the mode writes: "w", "w+b", "r+", "a" …
 static bool is_mode(const char *mode) {
     char kind = mode[0];
     const char *rest = mode + 1;
@@ -200,8 +200,8 @@ static bool is_mode(const char *mode) {
     return kind && !*rest && strchr("rwa", kind) && (kind != 'r' || update);
 }
 
-// Copies the file that stands at a place into the stage that will replace it.
-static bool copy_existing(const tperf_place *place, tperf_stage *stage) {
+// Copies the existing file into the stage that will replace it.
+static bool copy_existing(const tperf_folder_entry *place, tperf_stage *stage) {
     char block[1 << 14];
     int from = openat(place->at, place->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (from < 0) return false;
@@ -215,7 +215,7 @@ static bool copy_existing(const tperf_place *place, tperf_stage *stage) {
     return got == 0 && lseek(tperf_stage_descriptor(stage), 0, SEEK_SET) == 0;
 }
 
-static tperf_stage *begin(const tperf_place *place, bool exists, char kind) {
+static tperf_stage *begin(const tperf_folder_entry *place, bool exists, char kind) {
     if (kind == 'r' && !exists) {
         errno = ENOENT;
         return NULL;
@@ -226,7 +226,7 @@ static tperf_stage *begin(const tperf_place *place, bool exists, char kind) {
     return NULL;
 }
 
-// Opens the stream on a copy of the stage's descriptor; false with errno, and without the stage.
+// Opens the stream on a copy of the stage's descriptor; on failure false with errno, and discards the stage.
 static bool open_stage(luaL_Stream *stream, tperf_stage *stage, const char *mode,
                        const char *path) {
     int descriptor = fcntl(tperf_stage_descriptor(stage), F_DUPFD_CLOEXEC, 3);
@@ -242,9 +242,9 @@ static bool open_stage(luaL_Stream *stream, tperf_stage *stage, const char *mode
     return true;
 }
 
-// output.open(path, mode): a file for writing, as io.open.
+// output.open(path, mode): opens a file for writing, like io.open.
 static int output_open(lua_State *L) {
-    tperf_place place;
+    tperf_folder_entry place;
     bool exists;
     size_t length;
     const char *path = luaL_checkstring(L, 1), *mode = luaL_checklstring(L, 2, &length);
@@ -272,9 +272,9 @@ static int push_failure(lua_State *L, const char *path) {
     return 2;
 }
 
-// output.write(path, text): a file whole; or nil and a message.
+// output.write(path, text): writes a whole file; or returns nil and a message.
 static int output_write(lua_State *L) {
-    tperf_place place;
+    tperf_folder_entry place;
     bool exists;
     size_t size;
     const char *path = luaL_checkstring(L, 1), *text = luaL_checklstring(L, 2, &size);
@@ -298,13 +298,13 @@ static int output_write(lua_State *L) {
     return 1;
 }
 
-// output.keep(path, bytes): the absolute path of a database, made with these bytes if missing; for the library, which
-// leaves what is none of its own as it is.
+// output.keep(path, bytes): the absolute path of a database, created with these bytes if missing. For the library,
+// which does not change files that are not its own.
 static int output_keep(lua_State *L) {
-    tperf_place place;
+    tperf_folder_entry place;
     size_t length, size;
     const char *path = luaL_checklstring(L, 1, &length), *bytes = luaL_checklstring(L, 2, &size);
-    const char *refusal = tperf_folder_place(path, length, &place);
+    const char *refusal = tperf_folder_resolve(path, length, &place);
     if (refusal) return refuse(L, path, refusal);
     bool made = place.at >= 0 && tperf_store_make(place.at, place.name, bytes, size);
     int error = errno;
@@ -316,9 +316,9 @@ static int output_keep(lua_State *L) {
     return 1;
 }
 
-// output.remove(path): a file of a run, as os.remove.
+// output.remove(path): removes a run's file, like os.remove.
 static int output_remove(lua_State *L) {
-    tperf_place place;
+    tperf_folder_entry place;
     bool exists;
     int refused = resolve(L, 1, &place, &exists);
     if (refused) return refused;
@@ -329,12 +329,12 @@ static int output_remove(lua_State *L) {
     return luaL_fileresult(L, result == 0, lua_tostring(L, 1));
 }
 
-// output.retire(path): removes what a run of any script wrote; for the program.
+// output.retire(path): removes a file that any script's run wrote; for the program.
 static int output_retire(lua_State *L) {
-    tperf_place place;
+    tperf_folder_entry place;
     size_t length;
     const char *path = luaL_checklstring(L, 1, &length);
-    const char *refusal = tperf_folder_place(path, length, &place);
+    const char *refusal = tperf_folder_resolve(path, length, &place);
     if (refusal) return refuse(L, path, refusal);
     if (place.at < 0) return luaL_fileresult(L, 0, path);
     bool exists;
@@ -349,8 +349,8 @@ static int output_retire(lua_State *L) {
     return luaL_fileresult(L, gone, path);
 }
 
-// Notes what the file will be under its new name, and moves it there.
-static bool move(const tperf_place *from, const tperf_place *to, bool replace) {
+// Records the file under its new name, and moves it there.
+static bool move(const tperf_folder_entry *from, const tperf_folder_entry *to, bool replace) {
     char digest[TPERF_SHA256_DIGITS + 1];
     if (tperf_journal_owner(from->at, from->name, digest) == TPERF_OWN)
         return tperf_journal_note(to->at, to->name, digest) &&
@@ -359,9 +359,9 @@ static bool move(const tperf_place *from, const tperf_place *to, bool replace) {
     return false;
 }
 
-// output.rename(from, to), as os.rename.
+// output.rename(from, to), like os.rename.
 static int output_rename(lua_State *L) {
-    tperf_place from, to;
+    tperf_folder_entry from, to;
     bool exists;
     luaL_checkstring(L, 2);
     int refused = resolve(L, 1, &from, &exists);
@@ -382,20 +382,20 @@ static int output_rename(lua_State *L) {
 
 // --- for the program itself, not for scripts ---
 
-// output.script(path): which script runs.
+// output.script(path): sets the running script.
 static int set_script(lua_State *L) {
     tperf_folder_set_script(luaL_checkstring(L, 1));
     return 0;
 }
 
-// output.claim(path, checksum): a manifest says that a run of this script wrote this file. If it is still as it was
-// then, scripts may replace it.
+// output.claim(path, checksum): a manifest says that a run of this script wrote this file. If it is unchanged, scripts
+// may replace it.
 static int claim(lua_State *L) {
-    tperf_place place;
+    tperf_folder_entry place;
     size_t length, size;
     char digest[TPERF_SHA256_DIGITS + 1];
     const char *path = luaL_checklstring(L, 1, &length), *wanted = luaL_checklstring(L, 2, &size);
-    if (tperf_folder_place(path, length, &place) || place.at < 0) return 0;
+    if (tperf_folder_resolve(path, length, &place) || place.at < 0) return 0;
     int descriptor =
         openat(place.at, place.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     struct stat info;
@@ -408,7 +408,7 @@ static int claim(lua_State *L) {
     return 0;
 }
 
-// output.manifest(text): writes the run's manifest; without a text removes that of an earlier run.
+// output.manifest(text): writes the run's manifest; without a text, removes an earlier run's.
 static int manifest(lua_State *L) {
     size_t size;
     const char *text = luaL_optlstring(L, 1, NULL, &size);
@@ -420,12 +420,12 @@ static int manifest(lua_State *L) {
     return 1;
 }
 
-// output.make_folder(path): a folder below the output folder; nil and a message when it cannot be made.
+// output.make_folder(path): creates a folder below the output folder; nil and a message on failure.
 static int make_folder(lua_State *L) {
-    tperf_place place;
+    tperf_folder_entry place;
     size_t length;
     const char *path = luaL_checklstring(L, 1, &length);
-    const char *refusal = tperf_folder_place(path, length, &place);
+    const char *refusal = tperf_folder_resolve(path, length, &place);
     if (refusal) return refuse(L, path, refusal);
     int result = place.at < 0 ? -1 : mkdirat(place.at, place.name, 0777);
     int error = errno;
@@ -434,7 +434,7 @@ static int make_folder(lua_State *L) {
     return luaL_fileresult(L, result == 0, path);
 }
 
-// output.temporary(): makes a new folder, the output folder from now on, and returns its path.
+// output.temporary(): creates a new folder, makes it the output folder, and returns its path.
 static int temporary_folder(lua_State *L) {
     const char *base = getenv("TMPDIR");
     char path[PATH_MAX];
@@ -446,7 +446,7 @@ static int temporary_folder(lua_State *L) {
     return set_folder(L);
 }
 
-// output.remove_folder(path): a folder, anywhere, that is empty but for a journal.
+// output.remove_folder(path): removes a folder, anywhere, that is empty except for a journal.
 static int remove_folder(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     int at = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -457,7 +457,7 @@ static int remove_folder(lua_State *L) {
     return luaL_fileresult(L, rmdir(path) == 0, path);
 }
 
-// output.silence(on): sends standard output to nowhere, and back.
+// output.silence(on): redirects standard output to /dev/null, or restores it.
 static int silence(lua_State *L) {
     static int kept = -1;
     fflush(stdout);

@@ -1,12 +1,12 @@
-// pattern.c: see cli/pattern.h. A pattern becomes a list of items; matching walks the list and recurses
-// only where it may have to come back, at a repeated item.
+// pattern.c: see cli/pattern.h. A pattern is compiled to a list of items; matching walks the list and recurses only at
+// repeated items, where it may have to backtrack.
 #include "cli/pattern.h"
 
 #include <ctype.h>
 #include <string.h>
 
 enum kind { SINGLE, OPEN, CLOSE, POSITION, BACK, BALANCE, FRONTIER, AT_END, DONE };
-enum { ONCE = 0, CHARGE_EVERY = 4096, BYTES_PER_STEP = 8 }; // of bytes that are compared at once
+enum { ONCE = 0, CHARGE_EVERY = 4096, BYTES_PER_STEP = 8 }; // of bytes compared at once
 
 // --- compiling ---
 
@@ -55,7 +55,7 @@ static bool in_class(int c, char class) {
     }
 }
 
-// Adds what "%c" stands for: a class, its complement (capital letter), or the character itself.
+// Adds the bytes of "%c": a class, its complement (capital letter), or the character itself.
 static void set_add_escaped(uint64_t *set, char c) {
     char class = (char)tolower((unsigned char)c);
     if (!isalpha((unsigned char)c) || !strchr("acdglpsuwxz", class)) {
@@ -127,7 +127,7 @@ static const char *compile_single(reader *r, char c) {
     return error;
 }
 
-// What follows '%'. Sets *single when it is one character, which may then be repeated.
+// Compiles what follows '%'. Sets *single if it is one character, which may then be repeated.
 static const char *compile_escape(reader *r, bool *single) {
     if (r->at >= r->end) return "malformed pattern (ends with '%')";
     char c = *r->at++;
@@ -208,7 +208,7 @@ static void step(tperf_match *m, size_t steps) {
 
 static const char *match_items(tperf_match *m, const tperf_pattern_item *item, const char *s);
 
-// As many as possible first, then fewer ("*" and "+").
+// Matches as many as possible first, then fewer ("*" and "+").
 static const char *match_longest(tperf_match *m, const tperf_pattern_item *item, const char *s) {
     const char *last = s, *least = s + (item->repeat == '+');
     for (; last < m->end && set_has(item->set, *last); last++)
@@ -221,7 +221,7 @@ static const char *match_longest(tperf_match *m, const tperf_pattern_item *item,
     return NULL;
 }
 
-// As few as possible first ("-").
+// Matches as few as possible first ("-").
 static const char *match_shortest(tperf_match *m, const tperf_pattern_item *item, const char *s) {
     for (;; s++) {
         const char *end = match_items(m, item + 1, s);
@@ -230,7 +230,7 @@ static const char *match_shortest(tperf_match *m, const tperf_pattern_item *item
     }
 }
 
-// "%bxy": from an x to the y that balances it.
+// "%bxy": from an x to its matching y.
 static const char *match_balance(tperf_match *m, const tperf_pattern_item *item, const char *s) {
     if (s >= m->end || (unsigned char)*s != item->a) return NULL;
     size_t depth = 1;
@@ -245,7 +245,7 @@ static const char *match_balance(tperf_match *m, const tperf_pattern_item *item,
     return NULL;
 }
 
-// "%f[set]": here the previous byte is outside the set and the next one inside; the text's ends count as 0.
+// "%f[set]": the previous byte is outside the set and the next one inside; the ends of the text count as 0.
 static bool at_frontier(const tperf_match *m, const tperf_pattern_item *item, const char *s) {
     char before = s > m->text ? s[-1] : '\0', after = s < m->end ? *s : '\0';
     return !set_has(item->set, before) && set_has(item->set, after);
@@ -253,7 +253,7 @@ static bool at_frontier(const tperf_match *m, const tperf_pattern_item *item, co
 
 static const char *match_back(tperf_match *m, const tperf_pattern_item *item, const char *s) {
     const tperf_capture *capture = &m->captures[item->a];
-    if (m->pattern->position[item->a]) return NULL; // a position is no text
+    if (m->pattern->position[item->a]) return NULL; // a position has no text
     step(m, 1 + capture->length / BYTES_PER_STEP);
     bool same =
         (size_t)(m->end - s) >= capture->length && memcmp(s, capture->start, capture->length) == 0;
@@ -264,7 +264,7 @@ static const char *match_single(tperf_match *m, const tperf_pattern_item *item, 
     return s < m->end && set_has(item->set, *s) ? s + 1 : NULL;
 }
 
-// Captures need no undoing: whatever path reaches the end of the list has passed, and so set, each of them.
+// Captures need no undoing: a path that reaches the end of the list has set each of them.
 static const char *match_items(tperf_match *m, const tperf_pattern_item *item, const char *s) {
     for (; s; item++) {
         step(m, 1);

@@ -1,5 +1,5 @@
-// pattern_lib.c: string.find, match, gmatch and gsub over the matcher with a budget.
-#define _GNU_SOURCE // memmem: unlike the standard library's plain find, linear in the worst case
+// pattern_lib.c: string.find, match, gmatch and gsub, using the matcher with a budget.
+#define _GNU_SOURCE // memmem: linear in the worst case, unlike the standard library's plain find
 #include <lauxlib.h>
 #include <string.h>
 
@@ -18,7 +18,8 @@ static void charge(void *context, uint64_t steps) {
     tperf_limits_charge(context, steps);
 }
 
-// Compiles the pattern at argument p for the text at argument t; long patterns get a userdata, pushed.
+// Compiles the pattern at argument p for the text at argument t; a long pattern's items are a userdata, which is
+// pushed.
 static void search_init(lua_State *L, search *s, int t, int p, bool anchors) {
     size_t text_length, length;
     const char *text = luaL_checklstring(L, t, &text_length),
@@ -37,7 +38,7 @@ static void search_init(lua_State *L, search *s, int t, int p, bool anchors) {
     s->match.context = L;
 }
 
-// Pushes capture i; with no captures in the pattern, number 0 is the whole match.
+// Pushes capture i; without captures in the pattern, number 0 is the whole match.
 static void push_capture(lua_State *L, const search *s, int i, const char *start, const char *end) {
     const tperf_capture *capture = &s->match.captures[i];
     if (s->pattern.captures == 0)
@@ -57,7 +58,7 @@ static int push_captures(lua_State *L, const search *s, const char *start, const
     return count;
 }
 
-// The 0-based start from the optional argument i; -1 when it lies behind the end.
+// The 0-based start from the optional argument i; -1 if it is past the end.
 static ptrdiff_t start_of(lua_State *L, int i, size_t length) {
     lua_Integer init = luaL_optinteger(L, i, 1);
     if (init < 0) init = init < -(lua_Integer)length ? 1 : (lua_Integer)length + init + 1;
@@ -109,12 +110,12 @@ static int pattern_match(lua_State *L) {
 
 typedef struct gmatch {
     search search;
-    const char *at, *last_end; // a match may not be empty where the last one ended
+    const char *at, *last_end; // a match at the end of the previous one may not be empty
 } gmatch;
 
 static int gmatch_next(lua_State *L) {
     gmatch *g = lua_touserdata(L, lua_upvalueindex(3));
-    g->search.match.context = L; // the coroutine that asks
+    g->search.match.context = L; // the calling coroutine
     for (; g->at <= g->search.match.end; g->at++) {
         const char *start = g->at, *end = tperf_pattern_match(&g->search.match, start);
         if (!end || end == g->last_end) continue;
@@ -135,12 +136,12 @@ static int pattern_gmatch(lua_State *L) {
     g->at = from < 0 ? g->search.match.end + 1 : g->search.match.text + from;
     g->last_end = NULL;
     if (lua_gettop(L) == 4)
-        lua_setiuservalue(L, 3, 1); // the items of a long pattern live as long as g
+        lua_setiuservalue(L, 3, 1); // keeps the items of a long pattern alive with g
     lua_pushcclosure(L, gmatch_next, 3);
     return 1;
 }
 
-// Adds the replacement text, in which "%1" stands for a capture, "%0" for the match and "%%" for "%".
+// Adds the replacement text: "%1" is a capture, "%0" the match and "%%" a "%".
 static void add_text(lua_State *L, luaL_Buffer *out, const search *s, const char *start,
                      const char *end) {
     size_t length;
@@ -150,7 +151,7 @@ static void add_text(lua_State *L, luaL_Buffer *out, const search *s, const char
             luaL_addchar(out, text[i]);
             continue;
         }
-        char c = text[++i]; // the zero byte that ends every Lua string, at worst
+        char c = text[++i]; // at worst the NUL that ends every Lua string
         int index = c - '1';
         if (c == '%')
             luaL_addchar(out, '%');

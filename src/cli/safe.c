@@ -1,7 +1,7 @@
-// safe.c: what scripts get in place of standard functions that could run very long inside one C call, where
-// no hook sees them, or run code where no hook works. Each charges for its work, or checks, and then calls the standard
-// function (its upvalue) in its own frame, so that messages keep the caller's position. What makes long strings or
-// large tables is charged as it allocates (limits.c).
+// safe.c: replacements for standard functions that could run very long inside one C call, where hooks do not run, or
+// that run code where hooks do not work. Each charges for its work, or checks, and then calls the standard function
+// (its upvalue) in its own frame, so that messages keep the caller's position. Long strings and large tables are
+// charged when they are allocated (limits.c).
 #include <lauxlib.h>
 #include <lualib.h>
 #include <stdbool.h>
@@ -26,14 +26,14 @@ static void charge_elements(lua_State *L, lua_Unsigned count) {
     tperf_limits_charge(L, count);
 }
 
-// How many integers there are from first to last, which may be all of them.
+// The number of integers from first to last, capped at MOST_ELEMENTS + 1.
 static lua_Unsigned count_between(lua_Integer first, lua_Integer last) {
     if (first > last) return 0;
     lua_Unsigned steps = (lua_Unsigned)last - (lua_Unsigned)first;
     return steps < MOST_ELEMENTS ? steps + 1 : MOST_ELEMENTS + 1;
 }
 
-// Reads every byte of its strings: string.upper, format, pack, tonumber …
+// For functions that read every byte of their strings: string.upper, format, pack, tonumber …
 static int safe_texts(lua_State *L) {
     size_t bytes = 0;
     for (int i = lua_gettop(L); i > 0; i--)
@@ -42,7 +42,7 @@ static int safe_texts(lua_State *L) {
     return standard(L);
 }
 
-// Takes as long as its results are many: string.byte, string.unpack, table.unpack.
+// For functions that take time in proportion to their results: string.byte, string.unpack, table.unpack.
 static int safe_results(lua_State *L) {
     int count = standard(L);
     tperf_limits_charge(L, (uint64_t)count);
@@ -55,7 +55,7 @@ static int safe_unpack(lua_State *L) {
     return safe_results(L);
 }
 
-// Where position i of a string of that length lies, from its end when negative.
+// Resolves position i of a string of this length; a negative one counts from its end.
 static lua_Integer from_start(lua_Integer i, size_t length) {
     if (i >= 0) return i;
     return 0u - (size_t)i > length ? 0 : (lua_Integer)length + i + 1;
@@ -74,7 +74,7 @@ static int safe_range(lua_State *L) {
     return standard(L);
 }
 
-// utf8.offset(s, n, i): what it has passed over shows in its result.
+// utf8.offset(s, n, i): its result tells how far it went.
 static int safe_offset(lua_State *L) {
     size_t length;
     luaL_checklstring(L, 1, &length);
@@ -87,7 +87,7 @@ static int safe_offset(lua_State *L) {
     return count;
 }
 
-// The iterator of utf8.codes goes over bytes that continue a character.
+// The iterator of utf8.codes skips continuation bytes.
 static int codes_next(lua_State *L) {
     size_t length, passed = 0;
     const char *text = luaL_checklstring(L, 1, &length);
@@ -106,7 +106,7 @@ static int safe_codes(lua_State *L) {
     return count;
 }
 
-// A length that the standard function will find again: no __len that may answer differently.
+// The length that the standard function will find, too: a __len metamethod could answer differently.
 static lua_Unsigned check_length(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     if (luaL_getmetafield(L, 1, "__len") != LUA_TNIL)
@@ -114,7 +114,7 @@ static lua_Unsigned check_length(lua_State *L) {
     return lua_rawlen(L, 1);
 }
 
-// table.insert(t, [position,] value), table.remove(t [, position]): what is moved is what lies behind the position.
+// table.insert(t, [position,] value), table.remove(t [, position]): moves everything after the position.
 static int safe_shift(lua_State *L) {
     lua_Unsigned length = check_length(L);
     bool inserts = lua_toboolean(L, lua_upvalueindex(2));
@@ -155,14 +155,14 @@ static int safe_move(lua_State *L) {
     return standard(L);
 }
 
-// charge(steps): for what the sandbox wraps itself
+// charge(steps): for functions that the sandbox itself wraps
 static int charge(lua_State *L) {
     lua_Number steps = luaL_checknumber(L, 1);
     if (steps >= 1) tperf_limits_charge(L, (uint64_t)(steps < 1e15 ? steps : 1e15));
     return 0;
 }
 
-// The standard one loops n times even over nothing.
+// The standard function loops n times even over an empty string.
 static int safe_rep(lua_State *L) {
     size_t length, separator = 0;
     luaL_checklstring(L, 1, &length);
@@ -173,10 +173,9 @@ static int safe_rep(lua_State *L) {
     return 1;
 }
 
-static const char
-    own_metatables; // its address is the registry key of those that scripts have set, a weak table
+static const char own_metatables; // registry key of a weak table: the metatables set by scripts
 
-// The metatables of the library's objects are the library's: scripts see false.
+// The metatables of the library's objects are private: scripts see false.
 static int safe_getmetatable(lua_State *L) {
     if (luaL_getmetafield(L, 1, "__metatable") != LUA_TNIL) return 1;
     standard(L);
@@ -190,7 +189,7 @@ static int safe_getmetatable(lua_State *L) {
     return 1;
 }
 
-// A finalizer runs with hooks off: one that loops could not be stopped.
+// Finalizers run without hooks: one that loops could not be stopped.
 static int safe_setmetatable(lua_State *L) {
     if (lua_istable(L, 2)) {
         lua_pushliteral(L, "__gc");
@@ -239,7 +238,7 @@ static const replacement replacements[] = {
     {NULL, NULL, NULL, false},
 };
 
-// Adds library[name] = function, with the standard function as its first upvalue, to the table on the top.
+// Adds library[name] = function to the table on top, with the standard function as its first upvalue.
 static void add(lua_State *L, const replacement *r) {
     luaL_getsubtable(L, -1, r->library);
     lua_getglobal(L, r->library);

@@ -1,4 +1,4 @@
-// event.c: see tperf/event.h. A binary heap of whole keys, so that a comparison touches no other memory.
+// event.c: see tperf/event.h. A binary heap of complete keys, so that a comparison touches no other memory.
 #include "tperf/event.h"
 
 struct tperf_event_node {
@@ -7,8 +7,8 @@ struct tperf_event_node {
 };
 
 struct tperf_event_slot {
-    uint32_t at;         // in the heap; while spare, the next spare slot
-    uint32_t generation; // odd while it has an event
+    uint32_t at;         // index in the heap; if free, the next free slot
+    uint32_t generation; // odd while in use
 };
 
 enum { LEAST_CAPACITY = 16 };
@@ -20,7 +20,7 @@ void tperf_event_queue_release(tperf_event_queue *queue) {
     *queue = (tperf_event_queue){.heap = queue->heap};
 }
 
-// Spare slots from `first` on, before those that are spare already.
+// Links the slots from `first` on into the free list.
 static void spare_slots(tperf_event_queue *queue, size_t first) {
     for (size_t i = queue->capacity; i-- > first;) {
         queue->slots[i].at = queue->spare;
@@ -115,7 +115,7 @@ const tperf_event *tperf_event_first(const tperf_event_queue *queue) {
     return queue->count > 0 ? &queue->nodes[0].event : NULL;
 }
 
-// Fills the hole at `at` with the heap's last node, and gives the hole's slot back.
+// Moves the heap's last node into the hole at `at`, and frees the hole's slot.
 static void take_out(tperf_event_queue *queue, size_t at) {
     uint32_t slot = queue->nodes[at].slot;
     queue->slots[slot].generation++;

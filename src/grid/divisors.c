@@ -47,7 +47,7 @@ static bool find_values(tperf_divisors *d, const tperf_heap *heap, int64_t numbe
     return true;
 }
 
-// The parts of values[whole] among those divisors, up to `limit`.
+// Lists the parts of values[whole] among the divisors, up to `limit`; returns their number.
 static size_t parts_of(const tperf_divisors *d, size_t whole, size_t limit, tperf_part *parts) {
     size_t n = 0;
     for (size_t i = 0; i < limit && i <= whole; i++) {

@@ -91,14 +91,14 @@ int64_t tperf_grid_own_batch(const tperf_grid *grid, const int64_t *sizes) {
     return product;
 }
 
-// The axes that folded axes which cut this lie over.
+// The axes that the folded axes cutting `what` fold over, as a mask.
 static unsigned view_of(const tperf_grid *grid, unsigned what) {
     for (int i = TPERF_AXIS_OWN; i < grid->n; i++)
         if (folded(grid, i) && cuts(grid, i, what)) return grid->axes[i].folds;
     return 0;
 }
 
-// The product of some values over the axes of a mask.
+// The product of `values` over the axes of a mask.
 static int64_t product_over(const tperf_grid *grid, unsigned mask, const int64_t *values) {
     int64_t product = 1;
     for (int i = 0; i < grid->n; i++)
@@ -124,7 +124,7 @@ int64_t tperf_grid_copies(const tperf_grid *grid, const int64_t *values, bool ex
     return product;
 }
 
-// The same, of experts too.
+// The same, divided by the spread for experts.
 static int64_t copies_over(const tperf_grid *grid, bool experts, const int64_t *values) {
     int64_t product = tperf_grid_copies(grid, values, experts);
     return experts ? product / tperf_grid_spread(grid, values) : product;
@@ -158,7 +158,8 @@ static void add_level(tperf_replicas *r, tperf_group group, double bytes) {
     r->copies[r->n_copies++].bytes = bytes;
 }
 
-// Copies of the shards lie far apart, and are as many for experts, if these have as many.
+// The shards of `all` copies if dense weights have `dense` copies: both keep the same number of copies of each shard,
+// far apart, where possible.
 static int64_t shards_among(int64_t all, int64_t dense, int64_t shards) {
     return all / tperf_gcd(dense / shards, all);
 }

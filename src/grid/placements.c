@@ -13,7 +13,7 @@ static bool grow(const tperf_heap *heap, void **array, size_t *capacity, size_t 
     return true;
 }
 
-// Sizes are at most 2^31, and division of 32 bits is several times as fast as that of 64.
+// Sizes are at most 2^31, and 32-bit division is several times faster than 64-bit.
 static bool divides(int64_t part, int64_t whole) {
     return (uint32_t)whole % (uint32_t)part == 0;
 }
@@ -24,12 +24,12 @@ static int64_t smallest_prime_factor(int64_t n) {
     return n;
 }
 
-// Whether an axis takes GPUs of the domain by itself.
-static bool takes(const tperf_siting *s, int axis) {
+// Whether an axis takes GPUs of the domain on its own, not folded over others.
+static bool takes(const tperf_placement_problem *s, int axis) {
     return s->grid->axes[axis].folds == 0;
 }
 
-static int64_t smallest_step(const tperf_siting *s, const int64_t *fast) {
+static int64_t smallest_step(const tperf_placement_problem *s, const int64_t *fast) {
     int64_t step = INT64_MAX;
     for (int i = TPERF_AXIS_OWN; i < s->grid->n; i++) {
         if (!takes(s, i) || s->demanded[i] || s->sizes[i] == fast[i]) continue;
@@ -39,12 +39,12 @@ static int64_t smallest_step(const tperf_siting *s, const int64_t *fast) {
     return step;
 }
 
-static bool add_layout(tperf_atlas *atlas, const tperf_siting *s, const int64_t *fast,
-                       int64_t room) {
-    if (!grow(s->heap, (void **)&atlas->layouts, &atlas->layouts_capacity, atlas->n_layouts + 1,
-              sizeof *atlas->layouts))
+static bool add_layout(tperf_layout_cache *cache, const tperf_placement_problem *s,
+                       const int64_t *fast, int64_t room) {
+    if (!grow(s->heap, (void **)&cache->layouts, &cache->layouts_capacity, cache->n_layouts + 1,
+              sizeof *cache->layouts))
         return false;
-    tperf_layout *layout = &atlas->layouts[atlas->n_layouts++];
+    tperf_layout *layout = &cache->layouts[cache->n_layouts++];
     *layout = (tperf_layout){.room = room, .step = smallest_step(s, fast), .placed = UINT32_MAX};
     memcpy(layout->fast, fast, sizeof layout->fast);
     int64_t own[TPERF_AXES_MAX];
@@ -55,12 +55,12 @@ static bool add_layout(tperf_atlas *atlas, const tperf_siting *s, const int64_t 
     return true;
 }
 
-// All ways to give an axis and those after it a part of a domain of which there is room for `room` GPUs, for each of
-// those that the axes before have.
-static bool lay_out(tperf_atlas *atlas, const tperf_siting *s, int axis, int64_t *fast,
-                    int64_t room) {
-    if (axis == s->grid->n) return add_layout(atlas, s, fast, room);
-    if (!takes(s, axis)) return lay_out(atlas, s, axis + 1, fast, room);
+// Enumerates the parts that this axis and those after it may have in the `room` GPUs that the axes before them leave in
+// the domain.
+static bool lay_out(tperf_layout_cache *cache, const tperf_placement_problem *s, int axis,
+                    int64_t *fast, int64_t room) {
+    if (axis == s->grid->n) return add_layout(cache, s, fast, room);
+    if (!takes(s, axis)) return lay_out(cache, s, axis + 1, fast, room);
     const tperf_divisors *d = s->divisors;
     int64_t size = s->sizes[axis], demanded = s->demanded[axis];
     for (size_t i = 0; i < d->n && d->values[i] <= room && d->values[i] <= size; i++) {
@@ -68,12 +68,12 @@ static bool lay_out(tperf_atlas *atlas, const tperf_siting *s, int axis, int64_t
         if (!divides(part, size) || (demanded && demanded != part)) continue;
         if (s->fills && !divides(part, room)) continue;
         fast[axis] = part;
-        if (!lay_out(atlas, s, axis + 1, fast, room / part)) return false;
+        if (!lay_out(cache, s, axis + 1, fast, room / part)) return false;
     }
     return true;
 }
 
-static bool lay_out_one_domain(tperf_atlas *atlas, const tperf_siting *s) {
+static bool lay_out_one_domain(tperf_layout_cache *cache, const tperf_placement_problem *s) {
     int64_t fast[TPERF_AXES_MAX] = {0}, room = s->divisors->domain;
     for (int i = TPERF_AXIS_OWN; i < s->grid->n; i++) {
         if (!takes(s, i)) continue;
@@ -81,36 +81,37 @@ static bool lay_out_one_domain(tperf_atlas *atlas, const tperf_siting *s) {
         fast[i] = s->sizes[i];
         room /= fast[i];
     }
-    return add_layout(atlas, s, fast, room);
+    return add_layout(cache, s, fast, room);
 }
 
-bool tperf_atlas_make(tperf_atlas *atlas, const tperf_siting *s, int64_t stamp) {
+bool tperf_layout_cache_make(tperf_layout_cache *cache, const tperf_placement_problem *s,
+                             int64_t stamp) {
     int64_t fast[TPERF_AXES_MAX] = {0};
-    if (atlas->stamp == stamp) return true;
-    atlas->n_layouts = atlas->n_placed = 0;
-    atlas->stamp = 0; // until it is whole
-    bool made = s->one_domain ? lay_out_one_domain(atlas, s)
-                              : lay_out(atlas, s, TPERF_AXIS_OWN, fast, s->divisors->domain);
-    if (made) atlas->stamp = stamp;
+    if (cache->stamp == stamp) return true;
+    cache->n_layouts = cache->n_placed = 0;
+    cache->stamp = 0; // invalid until complete
+    bool made = s->one_domain ? lay_out_one_domain(cache, s)
+                              : lay_out(cache, s, TPERF_AXIS_OWN, fast, s->divisors->domain);
+    if (made) cache->stamp = stamp;
     return made;
 }
 
-// A layout with what the replicas' part makes of the folded axes: its index, or UINT32_MAX without memory.
-static uint32_t find_placed(tperf_atlas *atlas, const tperf_siting *s, uint32_t layout,
-                            const int64_t *fast) {
-    tperf_layout *of = &atlas->layouts[layout];
-    for (uint32_t i = of->placed; i != UINT32_MAX; i = atlas->placed[i].next)
-        if (memcmp(&atlas->placed[i].fast[TPERF_AXIS_OWN], &fast[TPERF_AXIS_OWN],
+// The index of a layout combined with the folded axes' parts; UINT32_MAX if out of memory.
+static uint32_t find_placed(tperf_layout_cache *cache, const tperf_placement_problem *s,
+                            uint32_t layout, const int64_t *fast) {
+    tperf_layout *of = &cache->layouts[layout];
+    for (uint32_t i = of->placed; i != UINT32_MAX; i = cache->placed[i].next)
+        if (memcmp(&cache->placed[i].fast[TPERF_AXIS_OWN], &fast[TPERF_AXIS_OWN],
                    (TPERF_AXES_MAX - TPERF_AXIS_OWN) * sizeof *fast) == 0)
             return i;
-    if (!grow(s->heap, (void **)&atlas->placed, &atlas->placed_capacity, atlas->n_placed + 1,
-              sizeof *atlas->placed))
+    if (!grow(s->heap, (void **)&cache->placed, &cache->placed_capacity, cache->n_placed + 1,
+              sizeof *cache->placed))
         return UINT32_MAX;
-    tperf_placed *placed = &atlas->placed[atlas->n_placed];
+    tperf_placed *placed = &cache->placed[cache->n_placed];
     memcpy(placed->fast, fast, sizeof placed->fast);
     placed->next = of->placed;
-    of->placed = (uint32_t)atlas->n_placed;
-    return (uint32_t)atlas->n_placed++;
+    of->placed = (uint32_t)cache->n_placed;
+    return (uint32_t)cache->n_placed++;
 }
 
 static bool same_apart(const tperf_grid *grid, const tperf_exchange_groups *groups,
@@ -120,72 +121,74 @@ static bool same_apart(const tperf_grid *grid, const tperf_exchange_groups *grou
     return true;
 }
 
-// Adds the groups of replicas to a book: their index; UINT32_MAX without memory.
-static uint32_t add_exchange(tperf_book *book, const tperf_siting *s, const int64_t *fast,
-                             int64_t dense_fast, int64_t experts_fast) {
-    if (!grow(s->heap, (void **)&book->exchanges, &book->exchanges_capacity, book->n_exchanges + 1,
-              sizeof *book->exchanges))
+// Adds groups of replicas to the cache and returns their index; UINT32_MAX if out of memory.
+static uint32_t add_exchange(tperf_placement_cache *found, const tperf_placement_problem *s,
+                             const int64_t *fast, int64_t dense_fast, int64_t experts_fast) {
+    if (!grow(s->heap, (void **)&found->exchanges, &found->exchanges_capacity,
+              found->n_exchanges + 1, sizeof *found->exchanges))
         return UINT32_MAX;
-    tperf_exchange_groups *groups = &book->exchanges[book->n_exchanges];
+    tperf_exchange_groups *groups = &found->exchanges[found->n_exchanges];
     groups->dense_fast = dense_fast;
     groups->experts_fast = experts_fast;
     memcpy(groups->apart_fast, fast, sizeof groups->apart_fast);
     groups->dense = tperf_grid_replicas(s->grid, s->sizes, fast, false);
     groups->experts = tperf_grid_replicas(s->grid, s->sizes, fast, true);
-    return (uint32_t)book->n_exchanges++;
+    return (uint32_t)found->n_exchanges++;
 }
 
-// The index of the groups of replicas, from `first` on in the book; UINT32_MAX without memory.
-static uint32_t find_exchange(tperf_book *book, const tperf_siting *s, const tperf_layout *layout,
-                              const int64_t *fast, size_t first) {
+// The index of the groups of replicas, searching the cache from `first`; UINT32_MAX if out of memory.
+static uint32_t find_exchange(tperf_placement_cache *found, const tperf_placement_problem *s,
+                              const tperf_layout *layout, const int64_t *fast, size_t first) {
     int64_t dense = layout->dense * fast[TPERF_AXIS_REPLICAS];
     int64_t experts = layout->experts * fast[TPERF_AXIS_REPLICAS];
     int64_t spread = s->folds ? tperf_grid_spread(s->grid, fast) : 1;
     if (spread > 1) experts /= spread;
-    for (size_t i = book->n_exchanges; i-- > first;) {
-        const tperf_exchange_groups *known = &book->exchanges[i];
-        if (known->dense_fast == dense && known->experts_fast == experts &&
-            same_apart(s->grid, known, fast))
+    for (size_t i = found->n_exchanges; i-- > first;) {
+        const tperf_exchange_groups *groups = &found->exchanges[i];
+        if (groups->dense_fast == dense && groups->experts_fast == experts &&
+            same_apart(s->grid, groups, fast))
             return (uint32_t)i;
     }
-    return add_exchange(book, s, fast, dense, experts);
+    return add_exchange(found, s, fast, dense, experts);
 }
 
-static bool is_demanded(const tperf_siting *s, const int64_t *fast) {
+static bool is_demanded(const tperf_placement_problem *s, const int64_t *fast) {
     for (int i = TPERF_AXIS_OWN; i < s->grid->n; i++)
         if (s->demanded[i] && fast[i] != s->demanded[i]) return false;
     return true;
 }
 
-static bool add_spot(tperf_book *book, tperf_atlas *atlas, const tperf_siting *s, uint32_t layout,
-                     const tperf_part *replicas, const tperf_part *stages, size_t first_exchange) {
+static bool add_placement(tperf_placement_cache *found, tperf_layout_cache *cache,
+                          const tperf_placement_problem *s, uint32_t layout,
+                          const tperf_part *replicas, const tperf_part *stages,
+                          size_t first_exchange) {
     int64_t fast[TPERF_AXES_MAX];
-    memcpy(fast, atlas->layouts[layout].fast, sizeof fast);
+    memcpy(fast, cache->layouts[layout].fast, sizeof fast);
     fast[TPERF_AXIS_REPLICAS] = replicas->gpus;
     fast[TPERF_AXIS_STAGES] = stages->gpus;
     if (s->folds) tperf_grid_fold(s->grid, s->sizes, fast);
     if (s->folds && !is_demanded(s, fast)) return true;
-    tperf_spot spot = {
-        find_placed(atlas, s, layout, fast),
-        find_exchange(book, s, &atlas->layouts[layout], fast, first_exchange),
+    tperf_placement_entry entry = {
+        find_placed(cache, s, layout, fast),
+        find_exchange(found, s, &cache->layouts[layout], fast, first_exchange),
         replicas,
         stages,
     };
-    if (spot.placed == UINT32_MAX || spot.exchange == UINT32_MAX ||
-        !grow(s->heap, (void **)&book->spots, &book->spots_capacity, book->n_spots + 1,
-              sizeof *book->spots))
+    if (entry.placed == UINT32_MAX || entry.exchange == UINT32_MAX ||
+        !grow(s->heap, (void **)&found->placements, &found->placements_capacity,
+              found->n_placements + 1, sizeof *found->placements))
         return false;
-    book->spots[book->n_spots++] = spot;
+    found->placements[found->n_placements++] = entry;
     return true;
 }
 
-// The parts that an axis may have.
+// The parts that an axis may have in a domain.
 typedef struct parts {
     const tperf_part *begin, *end;
-    bool demanded; // there is one; a larger one is out of the question
+    bool demanded; // the user demands this one; larger ones do not count
 } parts;
 
-static parts parts_of(const tperf_siting *s, int axis) {
+static parts parts_of(const tperf_placement_problem *s, int axis) {
     const tperf_divisors *d = s->divisors;
     int64_t demanded = s->demanded[axis];
     size_t i = tperf_divisors_index(d, s->sizes[axis]);
@@ -197,19 +200,19 @@ static parts parts_of(const tperf_siting *s, int axis) {
     return p;
 }
 
-// What is placed beside a layout: the parts that replicas and stages may have.
+// The replicas' and stages' possible parts, to combine with a layout.
 typedef struct beside {
     parts replicas, stages;
-    size_t exchanges; // the book's groups from there on are of these stages
+    size_t exchanges; // index of the first exchange groups for these stages
 } beside;
 
-// The parts of the replicas that share a domain with a layout and a part of the stages: no axis could have a larger part.
-// Under the published rules the domain is full (Q16). *end: replicas' parts from there on are too large, here and for
-// larger parts of the stages.
-static bool add_spots_for(tperf_book *book, tperf_atlas *atlas, const tperf_siting *s,
-                          uint32_t index, const beside *b, const tperf_part *stages,
-                          const tperf_part **end) {
-    const tperf_layout *layout = &atlas->layouts[index];
+// Adds the parts of the replicas that fill the domain beside a layout and a part of the stages: no axis could have a
+// larger part. Under the published rules the domain is full (Q16). *end: replicas' parts from here on are too large,
+// here and for larger parts of the stages.
+static bool add_placements_for(tperf_placement_cache *found, tperf_layout_cache *cache,
+                               const tperf_placement_problem *s, uint32_t index, const beside *b,
+                               const tperf_part *stages, const tperf_part **end) {
+    const tperf_layout *layout = &cache->layouts[index];
     uint32_t room = (uint32_t)layout->room, left = room / stages->gpus; // at least 1
     if (s->fills && left * stages->gpus != room) return true;
     while (*end > b->replicas.begin && (*end)[-1].gpus > left)
@@ -220,46 +223,51 @@ static bool add_spots_for(tperf_book *book, tperf_atlas *atlas, const tperf_siti
     for (const tperf_part *r = *end; r-- > b->replicas.begin && r->gpus > too_few;) {
         bool larger = !s->fills && ((r->next <= left && !b->replicas.demanded) ||
                                     (stages->next <= room / r->gpus && !b->stages.demanded));
-        if (!larger && !add_spot(book, atlas, s, index, r, stages, b->exchanges)) return false;
+        if (!larger && !add_placement(found, cache, s, index, r, stages, b->exchanges))
+            return false;
     }
     return true;
 }
 
-static const tperf_spots *add_spots(tperf_book *book, tperf_atlas *atlas, const tperf_siting *s) {
+static const tperf_placement_list *add_placements(tperf_placement_cache *found,
+                                                  tperf_layout_cache *cache,
+                                                  const tperf_placement_problem *s) {
     beside b = {parts_of(s, TPERF_AXIS_REPLICAS), parts_of(s, TPERF_AXIS_STAGES),
-                book->n_exchanges};
-    size_t begin = book->n_spots;
-    for (uint32_t i = 0; i < atlas->n_layouts; i++) {
+                found->n_exchanges};
+    size_t begin = found->n_placements;
+    for (uint32_t i = 0; i < cache->n_layouts; i++) {
         const tperf_part *end = b.replicas.end;
         for (const tperf_part *p = b.stages.begin;
-             p < b.stages.end && p->gpus <= atlas->layouts[i].room; p++)
-            if (!add_spots_for(book, atlas, s, i, &b, p, &end)) return NULL;
+             p < b.stages.end && p->gpus <= cache->layouts[i].room; p++)
+            if (!add_placements_for(found, cache, s, i, &b, p, &end)) return NULL;
     }
-    if (!grow(s->heap, (void **)&book->lists, &book->lists_capacity, book->n_lists + 1,
-              sizeof *book->lists))
+    if (!grow(s->heap, (void **)&found->lists, &found->lists_capacity, found->n_lists + 1,
+              sizeof *found->lists))
         return NULL;
-    book->lists[book->n_lists] = (tperf_spots){s->sizes[TPERF_AXIS_STAGES], begin, book->n_spots};
-    return &book->lists[book->n_lists++];
+    found->lists[found->n_lists] =
+        (tperf_placement_list){s->sizes[TPERF_AXIS_STAGES], begin, found->n_placements};
+    return &found->lists[found->n_lists++];
 }
 
-const tperf_spots *tperf_book_find(tperf_book *book, tperf_atlas *atlas,
-                                   const tperf_siting *siting) {
-    if (book->stamp != atlas->stamp) book->n_lists = book->n_spots = book->n_exchanges = 0;
-    book->stamp = atlas->stamp;
-    for (size_t i = 0; i < book->n_lists; i++)
-        if (book->lists[i].stages == siting->sizes[TPERF_AXIS_STAGES]) return &book->lists[i];
-    return add_spots(book, atlas, siting);
+const tperf_placement_list *tperf_placement_cache_find(tperf_placement_cache *found,
+                                                       tperf_layout_cache *cache,
+                                                       const tperf_placement_problem *problem) {
+    if (found->stamp != cache->stamp) found->n_lists = found->n_placements = found->n_exchanges = 0;
+    found->stamp = cache->stamp;
+    for (size_t i = 0; i < found->n_lists; i++)
+        if (found->lists[i].stages == problem->sizes[TPERF_AXIS_STAGES]) return &found->lists[i];
+    return add_placements(found, cache, problem);
 }
 
-void tperf_atlas_release(tperf_atlas *atlas) {
-    tperf_heap_free(atlas->layouts);
-    tperf_heap_free(atlas->placed);
-    *atlas = (tperf_atlas){0};
+void tperf_layout_cache_release(tperf_layout_cache *cache) {
+    tperf_heap_free(cache->layouts);
+    tperf_heap_free(cache->placed);
+    *cache = (tperf_layout_cache){0};
 }
 
-void tperf_book_release(tperf_book *book) {
-    tperf_heap_free(book->lists);
-    tperf_heap_free(book->spots);
-    tperf_heap_free(book->exchanges);
-    *book = (tperf_book){0};
+void tperf_placement_cache_release(tperf_placement_cache *found) {
+    tperf_heap_free(found->lists);
+    tperf_heap_free(found->placements);
+    tperf_heap_free(found->exchanges);
+    *found = (tperf_placement_cache){0};
 }

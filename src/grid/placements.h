@@ -1,87 +1,90 @@
-// placements.h: how many GPUs of each axis share a fast domain: every way that leaves no axis room for more.
-// The only solver of "who sits next to whom". docs/model.md section 7.2. Private to src/grid and src/search.
+// placements.h: all maximal placements: how many GPUs of each axis share a fast domain. The only solver of "who sits
+// next to whom". docs/model.md section 7.2. Private to src/grid and src/search.
 //
-// A placement is found in three steps: a layout of the own axes that multiply the GPUs; what that and the part of the
-// replicas make of the axes that fold over them; the stages. What a layer costs depends on the second alone.
+// A placement is found in three steps: a layout of the own axes that multiply the GPUs; the parts of the folded axes,
+// which follow from it and from the replicas' part; the stages. A layer's cost depends only on the second.
 #ifndef TPERF_GRID_PLACEMENTS_H
 #define TPERF_GRID_PLACEMENTS_H
 
 #include "grid/divisors.h"
 #include "tperf/grid.h"
 
-// What is to be placed, and in what.
-typedef struct tperf_siting {
+// A placement problem: the axes, and the machine's domains.
+typedef struct tperf_placement_problem {
     const tperf_heap *heap;
     const tperf_grid *grid;
-    const int64_t *sizes, *demanded; // of all axes; placements that are wanted, 0 for any
-    const tperf_divisors *divisors;  // of all GPUs, and the GPUs of a domain
-    bool one_domain; // the machine is no more than one domain, which holds all of it
-    bool fills;      // a placement must fill the domain (Q16)
-    bool folds;      // the grid has axes that fold over others
-} tperf_siting;
+    const int64_t *sizes, *demanded; // of all axes; required placements, 0: any
+    const tperf_divisors *divisors;  // of the number of GPUs; also knows the domain's size
+    bool one_domain;                 // all GPUs are in one domain
+    bool fills;                      // a placement must fill the domain (Q16)
+    bool folds;                      // the grid has axes that fold over others
+} tperf_placement_problem;
 
 // One way to place the own axes that multiply the GPUs.
 typedef struct tperf_layout {
     int64_t fast[TPERF_AXES_MAX];
     int64_t dense,
-        experts;  // the part of these that copies of a weight, and of experts', share a domain with
-    int64_t room; // GPUs of a domain that are left for each of them
-    int64_t step; // the smallest factor by which one of them could grow; INT64_MAX: none can
-    uint32_t placed; // the last found of those that have it; UINT32_MAX: none
+        experts;     // copies of a dense weight, and of an expert's, within a domain
+    int64_t room;    // GPUs of a domain left for replicas and stages
+    int64_t step;    // the smallest factor by which an axis could grow; INT64_MAX: none
+    uint32_t placed; // the last tperf_placed of this layout; UINT32_MAX: none
 } tperf_layout;
 
-// A layout and what it makes of folded axes: all that a layer's cost depends on.
+// A layout with its folded axes: a layer's cost depends on nothing else.
 typedef struct tperf_placed {
     int64_t fast[TPERF_AXES_MAX]; // of the own axes
-    uint32_t next;                // another of the same layout; UINT32_MAX: none
+    uint32_t next;                // the next one of the same layout; UINT32_MAX: none
 } tperf_placed;
 
-// The layouts of some sizes.
-typedef struct tperf_atlas {
-    int64_t stamp; // the caller's, of the sizes that it is made for
+// All layouts for one set of sizes.
+typedef struct tperf_layout_cache {
+    int64_t stamp; // identifies the sizes; the caller's
     size_t n_layouts, n_placed, layouts_capacity, placed_capacity;
     tperf_layout *layouts;
-    tperf_placed *placed; // found with the spots
-} tperf_atlas;
+    tperf_placed *placed; // filled in with the placements
+} tperf_layout_cache;
 
-// One placement.
-typedef struct tperf_spot {
-    uint32_t placed;   // its index in the atlas
-    uint32_t exchange; // index of the groups of replicas that it makes
+// One placement, by index.
+typedef struct tperf_placement_entry {
+    uint32_t placed;   // in tperf_layout_cache.placed
+    uint32_t exchange; // in tperf_placement_cache.exchanges
     const tperf_part *replicas, *stages;
-} tperf_spot;
+} tperf_placement_entry;
 
-// Groups of replicas; spots that make the same exchange gradients in the same time. Of one number of stages they follow
-// from the GPUs of a domain that hold copies, and from those of axes that are exchanged apart.
+// Groups of replicas. Placements with equal groups exchange gradients in equal time. For one number of stages the
+// groups follow from how many GPUs of a domain hold copies, and from the axes that are reduced separately.
 typedef struct tperf_exchange_groups {
     int64_t dense_fast, experts_fast, apart_fast[TPERF_AXES_MAX];
     tperf_replicas dense, experts;
 } tperf_exchange_groups;
 
-// The spots of one number of pipeline stages, which decides how many replicas there are.
-typedef struct tperf_spots {
+// The placements for one number of pipeline stages, which determines the number of replicas.
+typedef struct tperf_placement_list {
     int64_t stages;
-    size_t begin, end; // in the book's spots
-} tperf_spots;
+    size_t begin, end; // range in tperf_placement_cache.placements
+} tperf_placement_list;
 
-// The spots of some sizes of the own axes, for every number of stages that was asked for.
-typedef struct tperf_book {
-    int64_t stamp; // as the atlas has it
-    size_t n_lists, n_spots, n_exchanges, lists_capacity, spots_capacity, exchanges_capacity;
-    tperf_spots *lists;
-    tperf_spot *spots;
+// The placements for one set of sizes of the own axes, by number of stages.
+typedef struct tperf_placement_cache {
+    int64_t stamp; // that of the layout cache
+    size_t n_lists, n_placements, n_exchanges, lists_capacity, placements_capacity,
+        exchanges_capacity;
+    tperf_placement_list *lists;
+    tperf_placement_entry *placements;
     tperf_exchange_groups *exchanges;
-} tperf_book;
+} tperf_placement_cache;
 
-// Makes the atlas of the sizes with this stamp, unless it is. false: no memory.
-bool tperf_atlas_make(tperf_atlas *atlas, const tperf_siting *siting, int64_t stamp);
+// Fills the cache with the layouts of the sizes, unless it has this stamp. False if out of memory.
+bool tperf_layout_cache_make(tperf_layout_cache *cache, const tperf_placement_problem *problem,
+                             int64_t stamp);
 
-// The placements of the sizes, those of replicas and stages among them. The list is valid until the next call. NULL: no
+// All placements of the sizes, replicas and stages included. The list is valid until the next call. NULL if out of
 // memory.
-const tperf_spots *tperf_book_find(tperf_book *book, tperf_atlas *atlas,
-                                   const tperf_siting *siting);
+const tperf_placement_list *tperf_placement_cache_find(tperf_placement_cache *found,
+                                                       tperf_layout_cache *cache,
+                                                       const tperf_placement_problem *problem);
 
-void tperf_atlas_release(tperf_atlas *atlas);
-void tperf_book_release(tperf_book *book);
+void tperf_layout_cache_release(tperf_layout_cache *cache);
+void tperf_placement_cache_release(tperf_placement_cache *found);
 
 #endif

@@ -49,7 +49,7 @@ void tperf_ranks_finish(void) {}
 
 enum { WORK, END, GRACE = 1 }; // tags; seconds that rank 0 waits for the others
 
-// What is on its way, until the other side has it.
+// A message in flight, kept until the receiver has it.
 typedef struct parcel {
     struct parcel *next;
     MPI_Request request;
@@ -59,11 +59,11 @@ typedef struct parcel {
 static struct {
     int count, self, here;
     parcel *sent;
-    MPI_Message message; // the one that tperf_ranks_next has found
+    MPI_Message message; // the message found by tperf_ranks_next
     int size;
 } ranks = {.count = 1, .here = 1};
 
-// What launchers tell the processes that they start: Open MPI's, MPICH's and its relatives', Slurm's (PMI2, PMIx).
+// Variables that launchers set for their processes: Open MPI, MPICH and derivatives, Slurm (PMI2, PMIx).
 static bool is_launched(void) {
     static const char *const names[] = {
         "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK", "PMI_FD", "MPI_LOCALNRANKS"};
@@ -147,7 +147,7 @@ void tperf_ranks_take(void *bytes) {
     MPI_Mrecv(bytes, ranks.size, MPI_BYTE, &ranks.message, MPI_STATUS_IGNORE);
 }
 
-// Whether all others have said that they end; what else they say is dropped.
+// Waits briefly for all other ranks to announce their end; drops their other messages. Returns whether all did.
 static bool all_end(void) {
     int left = ranks.count - 1, from;
     size_t size;

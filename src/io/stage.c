@@ -1,4 +1,4 @@
-// stage.c: see stage.h. The stages are a fixed table, for a signal handler has to go through them.
+// stage.c: see stage.h. The stages are a fixed table, since a signal handler must be able to walk it.
 #include "io/stage.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 struct tperf_stage {
     volatile sig_atomic_t
-        named; // the temporary file exists: set after it is made, cleared after it is gone
+        named; // the temporary file exists: set after creation, cleared after removal
     bool used;
     int at, descriptor;
     char temporary[48], name[NAME_MAX + 1];
@@ -24,7 +24,7 @@ struct tperf_stage {
 
 static tperf_stage stages[TPERF_STAGE_MOST];
 
-// A new file of a name that nothing has.
+// Creates a temporary file with an unused name.
 static int make_temporary(tperf_stage *stage) {
     static unsigned count;
     for (int tries = 0; tries < 1000; tries++) {
@@ -37,7 +37,7 @@ static int make_temporary(tperf_stage *stage) {
     return -1;
 }
 
-// Frees the stage; errno stays.
+// Frees the stage; preserves errno.
 static void release(tperf_stage *stage) {
     int error = errno;
     if (stage->descriptor >= 0) close(stage->descriptor);
@@ -95,7 +95,7 @@ bool tperf_stage_write(tperf_stage *stage, const void *data, size_t size) {
     return write_all(stage->descriptor, data, size);
 }
 
-// Some file systems cannot sync a folder, or a file; they say so.
+// Some file systems cannot sync a folder or a file, and report so; that counts as synced.
 static bool synced(int descriptor) {
     int result;
     while ((result = fsync(descriptor)) != 0 && errno == EINTR)
@@ -103,7 +103,7 @@ static bool synced(int descriptor) {
     return result == 0 || errno == EINVAL || errno == ENOTSUP;
 }
 
-// A link, unlike a rename, takes no other file's place. File systems without links get a check and a rename.
+// A link, unlike a rename, never replaces a file. File systems without links get a check and a rename.
 static bool move_new(int at, const char *name, int to_at, const char *to) {
     if (linkat(at, name, to_at, to, 0) == 0) return unlinkat(at, name, 0) == 0;
     if (errno != EPERM && errno != EMLINK && errno != ENOTSUP && errno != ENOSYS) return false;
@@ -118,7 +118,7 @@ bool tperf_stage_move(int at, const char *name, int to_at, const char *to, bool 
     return replace ? renameat(at, name, to_at, to) == 0 : move_new(at, name, to_at, to);
 }
 
-// The new file is as readable and writable as the one before.
+// Gives the new file the permissions of the one it replaces.
 static bool keep_mode(tperf_stage *stage) {
     struct stat info;
     if (fstatat(stage->at, stage->name, &info, AT_SYMLINK_NOFOLLOW) != 0) return errno == ENOENT;

@@ -1,47 +1,47 @@
-// stage.h: files that are written whole or not at all. What is written goes to a temporary file in the folder of the
-// file it is for, reaches the disk, and then takes that file's name in one step. Nobody sees a half of it: not after
-// a full disk, not after a kill. Functions that fail leave errno.
+// stage.h: atomic file replacement. Data goes to a temporary file in the target's folder, is synced to disk, and then
+// takes the target's name in one step. A partial file is never visible, not even after a full disk or a kill. Functions
+// that fail set errno.
 #ifndef TPERF_STAGE_H
 #define TPERF_STAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-// One file being written. At most TPERF_STAGE_MOST at a time (EMFILE).
+// A file being written. At most TPERF_STAGE_MOST at a time (EMFILE).
 typedef struct tperf_stage tperf_stage;
 
 enum { TPERF_STAGE_MOST = 64 };
 
-// The temporary files' names start so.
+// Prefix of the temporary files' names.
 #define TPERF_STAGE_PREFIX ".tperf-"
 
-// Begins a file: `at` is the descriptor of its folder, `name` its name there. The stage keeps copies of both.
+// Begins a file `name` in the folder with descriptor `at`. The stage keeps copies of both.
 tperf_stage *tperf_stage_begin(int at, const char *name);
 
-// The descriptor of the content, for reading and writing; the stage closes it.
+// The descriptor of the content, readable and writable; the stage closes it.
 int tperf_stage_descriptor(const tperf_stage *stage);
 
-// Where it goes.
+// The target's folder and name.
 int tperf_stage_folder(const tperf_stage *stage);
 const char *tperf_stage_name(const tperf_stage *stage);
 
 // Writes all bytes.
 bool tperf_stage_write(tperf_stage *stage, const void *data, size_t size);
 
-// Puts the file in place and frees the stage, also on failure. Without `replace` a file that has the name meanwhile
-// stays (EEXIST).
+// Puts the file in place and frees the stage, even on failure. Without `replace`, fails if the name has been taken
+// (EEXIST).
 bool tperf_stage_commit(tperf_stage *stage, bool replace);
 
-// Gives up: the temporary file is removed, the stage freed; errno stays.
+// Removes the temporary file and frees the stage; preserves errno.
 void tperf_stage_discard(tperf_stage *stage);
 
-// Gives a file another name, in the folder `to_at`. Without `replace` a file that has that name stays (EEXIST).
+// Moves a file to another name, in the folder `to_at`. Without `replace`, fails if that name is taken (EEXIST).
 bool tperf_stage_move(int at, const char *name, int to_at, const char *to, bool replace);
 
 // Removes the temporary files of all stages. Async-signal-safe.
 void tperf_stage_discard_all(void);
 
-// All three steps for content that is there already.
+// All three steps for complete content.
 bool tperf_stage_whole(int at, const char *name, const void *data, size_t size, bool replace);
 
 #endif

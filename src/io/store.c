@@ -1,5 +1,5 @@
-// store.c: see store.h. What SQLite would do beyond the database and the files beside it (-wal, -shm, -journal) is
-// refused where it opens files: a journal can name any file, which recovery would delete.
+// store.c: see store.h. SQLite may open only the database and its companion files (-wal, -shm, -journal): a journal can
+// name any file, which recovery would delete.
 #define _XOPEN_SOURCE 700 // F_GETLK
 #include "io/store.h"
 
@@ -17,10 +17,10 @@
 #include "io/stage.h"
 
 enum {
-    STEPS = 1000,            // of SQLite's machine, between two looks at whether to stop
+    STEPS = 1000,            // of SQLite's virtual machine, between two checks whether to stop
     PATIENCE = 10000,        // ms that a writer waits for another
     MOMENT = 10,             // ms between two tries
-    LONGEST_VALUE = 1 << 20, // bytes, in a query: one step may go over all of them
+    LONGEST_VALUE = 1 << 20, // bytes, in a query: one step may scan all of them
 };
 
 static bool never(uint64_t steps) {
@@ -31,7 +31,7 @@ static bool never(uint64_t steps) {
 static struct {
     bool (*must_stop)(uint64_t steps);
     tperf_heap heap;
-    sqlite3_vfs files; // the system's, but for what is opened
+    sqlite3_vfs files; // the system's, except for opening files
     int (*open)(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *out_flags);
 } world = {.must_stop = never};
 
@@ -113,7 +113,7 @@ static int register_files(void) {
     return sqlite3_vfs_register(&world.files, 0);
 }
 
-// "file:PATH?readonly_shm=1", which says that no file may be made beside the database.
+// Builds "file:PATH?readonly_shm=1", which forbids creating files beside the database.
 static bool make_uri(const char *path, char *uri, size_t size) {
     size_t used = (size_t)snprintf(uri, size, "file:");
     for (; *path && used + 4 < size; path++) {
@@ -126,9 +126,9 @@ static bool make_uri(const char *path, char *uri, size_t size) {
     return !*path && (size_t)snprintf(uri + used, size - used, "?readonly_shm=1") < size - used;
 }
 
-static const char *const endings[] = {"-wal", "-shm", "-journal", NULL}; // of what lies beside
+static const char *const endings[] = {"-wal", "-shm", "-journal", NULL}; // of companion files
 
-// Whether a file of that name is there; *own: a regular one that has no other name.
+// Whether a file of this name exists; *own: it is a regular file with a single name.
 static bool is_there(int at, const char *name, bool *own) {
     struct stat info;
     bool there = fstatat(at, name, &info, AT_SYMLINK_NOFOLLOW) == 0;
@@ -145,11 +145,11 @@ bool tperf_store_make(int at, const char *name, const void *bytes, size_t size) 
             return errno = ENAMETOOLONG, false;
         if (is_there(at, beside, &own) && (!there || !own)) return errno = EEXIST, false;
     }
-    // Another process may be as fast: what it made is as good.
+    // Another process may have been faster: its file is as good.
     return there || tperf_stage_whole(at, name, bytes, size, false) || errno == EEXIST;
 }
 
-// --- what a connection may do ---
+// --- permissions of a connection ---
 
 static int stop_query(void *unused) {
     (void)unused;
@@ -163,7 +163,7 @@ static int wait_for_other(void *unused, int tries) {
     return 1;
 }
 
-// Functions whose work grows no faster than their arguments.
+// Functions whose cost is at most linear in their arguments.
 static bool is_harmless(const char *name) {
     static const char *const names[] = {
         "abs",   "acos",    "asin",         "atan",         "atan2",     "avg",    "ceil",
@@ -238,7 +238,7 @@ void tperf_store_close(sqlite3 *db) {
     for (sqlite3_stmt *statement; (statement = sqlite3_next_stmt(db, NULL));)
         sqlite3_finalize(statement);
     if (sqlite3_db_readonly(db, "main") == 0) {
-        sqlite3_busy_handler(db, NULL, NULL); // who is there has need of what lies beside it
+        sqlite3_busy_handler(db, NULL, NULL); // other users need the companion files
         sqlite3_exec(db, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
     }
     sqlite3_close(db);
@@ -271,12 +271,12 @@ bool tperf_store_set_aside(const char *path, char *to, size_t size) {
     for (const char *const *ending = endings; *ending; ending++) {
         snprintf(from, sizeof from, "%s%s", path, *ending);
         snprintf(beside, sizeof beside, "%s%s", to, *ending);
-        rename(from, beside); // most are not there
+        rename(from, beside); // most do not exist
     }
     return true;
 }
 
-// --- who writes ---
+// --- the current writer ---
 
 // The process that has locked a byte of the file, or 0.
 static long locker(const char *path, off_t at) {

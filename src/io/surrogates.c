@@ -23,7 +23,7 @@ static uint32_t escape_at(const char *text) {
     return value;
 }
 
-// The character of the pair at the start of the text, or 0.
+// The character encoded by the pair at the start of the text, or 0.
 static uint32_t pair_at(const char *text, size_t size) {
     if (size < PAIR) return 0;
     uint32_t high = escape_at(text), low = escape_at(text + PAIR / 2);
@@ -31,7 +31,7 @@ static uint32_t pair_at(const char *text, size_t size) {
     return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
 }
 
-// Counts the pairs, and stores them where there is room.
+// Counts the pairs, and stores them if `pairs` has room.
 static size_t scan(tperf_surrogate_pair *pairs, const char *text, size_t size) {
     size_t count = 0, characters = 0, counted = 0; // `characters` before the byte `counted`
     const char *end = text + size, *at = text;
@@ -68,7 +68,7 @@ static char *find_bytes(char *text, const char *end, const char *bytes, size_t s
     return NULL;
 }
 
-// UTF-8 of a character beyond U+FFFF.
+// Encodes a character beyond U+FFFF as UTF-8.
 static size_t encode(uint32_t character, char *out) {
     out[0] = (char)(0xF0 | character >> 18);
     for (int i = 1; i < 4; i++)
@@ -79,7 +79,7 @@ static size_t encode(uint32_t character, char *out) {
 bool tperf_surrogates_mend(tperf_surrogates *found, size_t start, size_t end, bool double_quoted,
                            char *string, size_t *size) {
     while (found->next < found->count && found->pairs[found->next].index < start)
-        found->next++; // of a comment
+        found->next++; // skip pairs in comments
     size_t after = found->next;
     while (after < found->count && found->pairs[after].index < end)
         after++;
@@ -99,7 +99,7 @@ bool tperf_surrogates_mend(tperf_surrogates *found, size_t start, size_t end, bo
             to += PAIR;
         }
     }
-    memmove(to, from, (size_t)(stop - from) + 1); // with the NUL after it
+    memmove(to, from, (size_t)(stop - from) + 1); // includes the terminating NUL
     *size = (size_t)(to - string) + (size_t)(stop - from);
     return found->next == after;
 }

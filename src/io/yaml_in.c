@@ -1,4 +1,4 @@
-// yaml_in.c: see io/yaml_in.h. The only file that sees yaml.h.
+// yaml_in.c: see io/yaml_in.h. The only file that includes yaml.h.
 #include "io/yaml_in.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ typedef struct reader {
     size_t size;
     tperf_surrogates surrogates;
     tperf_yaml_document *document;
-    size_t open[TPERF_YAML_MAX_DEPTH]; // the lists and maps around the next node
+    size_t open[TPERF_YAML_MAX_DEPTH]; // the enclosing lists and maps
     int depth;
     bool has_key; // the next node is the value of this key:
     size_t key, key_size;
@@ -59,7 +59,7 @@ static tperf_status add_text(reader *r, const char *text, size_t size, size_t *a
     return TPERF_OK;
 }
 
-// Adds a node under the open list or map. Valid until the next call.
+// Adds a node to the enclosing list or map. The pointer is valid until the next call.
 static tperf_status add_node(reader *r, tperf_yaml_kind kind, tperf_yaml_mark mark,
                              tperf_yaml_node **node) {
     tperf_yaml_document *d = r->document;
@@ -86,7 +86,7 @@ static bool is_one_of(const char *text, const char *const *words) {
     return false;
 }
 
-// [-+]?digits, 0x…, 0o…: an integer when it fits 64 bits, else the nearest double.
+// [-+]?digits, 0x…, 0o…: an integer if it fits 64 bits, else the nearest double.
 static bool read_integer(const char *text, tperf_yaml_node *node) {
     static const char *const digits[] = {"0123456789", "01234567", "0123456789abcdefABCDEF"};
     int kind = text[0] != '0' ? 0 : text[1] == 'o' ? 1 : text[1] == 'x' ? 2 : 0;
@@ -99,7 +99,7 @@ static bool read_integer(const char *text, tperf_yaml_node *node) {
         node->value.integer = value;
         return true;
     }
-    if (kind) return false; // stays a string, which no number is
+    if (kind) return false; // stays a string
     node->kind = TPERF_YAML_FLOAT;
     node->value.number = strtod(text, NULL);
     return true;
@@ -231,7 +231,7 @@ static int compare_members(const void *a, const void *b) {
     return x->mark.column < y->mark.column ? -1 : 1;
 }
 
-// Sorts a map's keys so that equal ones are neighbours.
+// Sorts a map's keys to find duplicates.
 static tperf_status check_duplicates(reader *r, size_t map) {
     const tperf_yaml_document *d = r->document;
     size_t count = 0;
@@ -300,8 +300,8 @@ static tperf_status read_event(reader *r, yaml_event_t *event, int *documents) {
     }
 }
 
-// libyaml takes a key on one line only if its ":" comes within 1024 characters; else it misses the
-// ":" or wonders at it.
+// libyaml accepts a one-line key only if its ":" comes within 1024 characters; beyond, it reports a missing or
+// unexpected ":".
 static bool missed_long_key(const yaml_parser_t *p) {
     if (p->error != YAML_SCANNER_ERROR || p->problem_mark.column <= TPERF_YAML_MAX_KEY)
         return false;
@@ -309,7 +309,7 @@ static bool missed_long_key(const yaml_parser_t *p) {
            strcmp(p->problem, "mapping values are not allowed in this context") == 0;
 }
 
-// libyaml's own refusal, in our form. An encoding error has an offset only.
+// Reports libyaml's own syntax error in our format. An encoding error has only an offset.
 static tperf_status refuse_syntax(reader *r) {
     const yaml_parser_t *p = &r->parser;
     tperf_yaml_mark mark = to_mark(p->problem_mark);
@@ -371,8 +371,8 @@ tperf_status tperf_yaml_read(const char *input, size_t size, tperf_yaml_document
     return status;
 }
 
-// How much of the path leads to a member:
-// "[2]" in a list, ".name" in a map, "name" in the root; 0 when it leads elsewhere.
+// The length of the path that leads to a member: "[2]" in a list, ".name" in a map, "name" in the root; 0 if it does
+// not lead there.
 static size_t match_step(const tperf_yaml_document *d, size_t parent, const tperf_yaml_node *node,
                          size_t index, const char *path, size_t size) {
     char number[32] = "";

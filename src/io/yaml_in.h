@@ -1,8 +1,8 @@
-// yaml_in.h: reads one YAML 1.2 (or JSON) document as a tree with positions. Hostile input is
-// expected: a file that is too large, too deep, of too many values or of too long keys, aliases,
-// tags, duplicate and non-string keys, numbers beyond a double, further documents are all refused.
-// A byte order mark is skipped, and a character that JSON writes as two escapes is one. Of JSON, what
-// YAML lacks is refused: a colon on another line than its key, a tab before the outermost brace.
+// yaml_in.h: reads one YAML 1.2 (or JSON) document as a tree with positions. Input is hostile: fails for a file that is
+// too large or too deep, has too many values or too long keys, and for aliases, tags, duplicate and non-string keys,
+// numbers beyond a double, and further documents. Skips a byte order mark; decodes a character that JSON writes as two
+// escapes. Of JSON, rejects what YAML lacks: a colon on a different line from its key, a tab before the outermost
+// brace.
 #ifndef TPERF_YAML_IN_H
 #define TPERF_YAML_IN_H
 
@@ -31,19 +31,19 @@ typedef struct tperf_yaml_mark {
     uint32_t line, column; // from 1; columns count characters
 } tperf_yaml_mark;
 
-// Nodes lie in document order: the members of a list or map follow it, up to `end`.
+// Nodes are in document order: the members of a list or map follow it, up to `end`.
 typedef struct tperf_yaml_node {
     tperf_yaml_kind kind;
     tperf_yaml_mark mark;
     tperf_yaml_mark key_mark; // of a map's member
-    size_t key, key_size;     // of a map's member: where its key lies in the document's text
-    size_t end;               // one past the last node below this one
+    size_t key, key_size;     // of a map's member: its key's range in the document's text
+    size_t end;               // index after the last node below this one
     union {
         bool boolean;
         int64_t integer;
         double number;
         struct {
-            size_t at, size; // in the document's text
+            size_t at, size; // range in the document's text
         } string;
     } value;
 } tperf_yaml_node;
@@ -55,17 +55,16 @@ typedef struct tperf_yaml_document {
     size_t text_size, text_capacity;
 } tperf_yaml_document;
 
-// Fills *document, which the caller releases whatever is returned. A failure's message starts
-// "line:column: ".
+// Fills *document, which the caller releases in every case. On failure the message starts with "line:column: ".
 tperf_status tperf_yaml_read(const char *input, size_t size, tperf_yaml_document *document,
                              tperf_error *error);
 
-// The node at a path such as "network.fast.domain" or "layers[2]" ("" is the root), or NULL. Where keys
-// have dots and brackets, several paths may read the same: the first.
+// The node at a path such as "network.fast.domain" or "layers[2]" ("" is the root), or NULL. If keys contain dots and
+// brackets, several paths may look the same: returns the first.
 const tperf_yaml_node *tperf_yaml_find(const tperf_yaml_document *document, const char *path,
                                        size_t size);
 
-// Frees what a document owns; a zeroed or released document is fine.
+// Frees a document's memory; a zeroed or released document is fine.
 void tperf_yaml_release(tperf_yaml_document *document);
 
 #endif

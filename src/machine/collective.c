@@ -35,8 +35,8 @@ typedef struct links {
     double fast_s, nic_s; // latencies
 } links;
 
-// What one GPU sends at most, bytes/s, to the other q - 1 GPUs of its group in the domain: in a mesh
-// through the links to them, of which there are domain - 1.
+// The port bandwidth, in bytes/s, from one GPU to the other q - 1 of its group in the domain. In a mesh only the links
+// to them count, out of domain - 1.
 static double port_of(const tperf_system *system, int64_t q) {
     double port = system->network.fast.bandwidth;
     int64_t others = system->network.fast.domain - 1;
@@ -64,7 +64,7 @@ static tperf_rate send_rate(const links *l, int64_t fast, double lone_nics) {
     return (tperf_rate){l->nic_s, 1 / (l->nic * lone_nics)};
 }
 
-// The pass of a ring in which `part` of the bytes cross every link.
+// One pass around a ring, with the fraction `part` of the bytes crossing every link.
 static tperf_rate ring_rate(const links *l, double part, tperf_group group, double lone_nics) {
     double n = (double)group.size, q = (double)group.fast;
     if (group.fast == 1) return (tperf_rate){l->nic_s * (n - 1), part / (l->nic * lone_nics)};
@@ -88,13 +88,12 @@ static tperf_rate all_to_all_rate(const links *l, tperf_group group) {
                         larger((n - q) / n / (l->nic * l->nics), (q - 1) / n / l->fast)};
 }
 
-// All of V passes every link, not all but one GPU's share of it.
+// Whether all of V crosses every link, rather than all except one GPU's share.
 static bool moves_whole(tperf_collective kind) {
     return kind == TPERF_BROADCAST || kind == TPERF_REDUCE;
 }
 
-// Bytes of V that pass the NICs of one domain, by the algorithms that NCCL has: rings for all but
-// the all-reduce, which has trees.
+// Bytes of V that cross the NICs of one domain under NCCL's algorithms: trees for the all-reduce, rings for the others.
 static double leaving(tperf_collective kind, double bytes, double n, double g) {
     if (moves_whole(kind)) return bytes;
     if (kind == TPERF_ALL_REDUCE) return 2 * (g - 1) / g * bytes;
@@ -102,8 +101,8 @@ static double leaving(tperf_collective kind, double bytes, double n, double g) {
     return (n - 1) / n * bytes;
 }
 
-// Bytes of V that pass the fast port of one of the q GPUs of a domain: on a ring all that the others have, whether from
-// this domain or another; in an all-to-all only what its neighbours there are sent.
+// Bytes of V that cross the fast port of one of a domain's q GPUs: on a ring, everything from all other GPUs; in an
+// all-to-all, only the neighbours' messages.
 static double through_fast_port(tperf_collective kind, double bytes, double n, double q) {
     if (moves_whole(kind)) return bytes;
     if (kind == TPERF_ALL_TO_ALL) return (q - 1) / n * bytes;
@@ -126,8 +125,8 @@ static bool is_measured(const tperf_system *system, tperf_collective kind, tperf
     return system->network.slow.curve.efficiency > 0 && (link || group.fast == 1);
 }
 
-// With fitted curves; see tperf/efficiency.h. A broadcast, scatter or gather takes as long as the
-// all-gather that passes as many bytes through every port, a reduce as long as such a reduce-scatter.
+// The time with fitted curves; see tperf/efficiency.h. A broadcast, scatter or gather costs as much as an all-gather
+// that moves as many bytes through every port; a reduce as much as such a reduce-scatter.
 static double measured_time(const tperf_system *system, tperf_collective kind, double bytes,
                             tperf_group group) {
     const tperf_link_curve *link = link_of(system, kind);
@@ -172,7 +171,7 @@ static tperf_rate rate_of(const links *l, const tperf_rules *rules, tperf_collec
             tperf_rate once = ring_rate(l, shared, group, lone_nics);
             return (tperf_rate){2 * once.latency_s, 2 * once.per_byte_s};
         }
-        // The published solver doubles the bytes only when they cross domains, and no latency (Q4).
+        // The published solver doubles the bytes only across domains, and never the latency (Q4).
         return ring_rate(l, group.fast > 1 && group.size > group.fast ? 2 * shared : shared, group,
                          lone_nics);
     case TPERF_ALL_GATHER:
@@ -200,7 +199,7 @@ double tperf_collective_time(const tperf_system *system, const tperf_rules *rule
     return rate.latency_s + bytes * rate.per_byte_s;
 }
 
-// The passes of the bytes over a ring that the formulas charge: see rate_of.
+// The number of ring passes that the formulas charge: see rate_of.
 static double ring_passes(const tperf_rules *rules, tperf_collective kind, tperf_group group) {
     if (kind != TPERF_ALL_REDUCE) return 1;
     bool both_tiers = group.fast > 1 && group.size > group.fast;

@@ -1,4 +1,4 @@
-// dispatch.c: tokens sent to experts once for each domain and GPU. See tperf/collective.h.
+// dispatch.c: expert dispatch that sends a token once per domain and GPU. See tperf/collective.h.
 #include <math.h>
 #include <stddef.h>
 
@@ -16,7 +16,7 @@ const char *tperf_routing_fault(const tperf_routing *r) {
     return NULL;
 }
 
-// The part of tokens that choose none of `own` experts when they choose among `all`.
+// The probability that a token's top_k choices among `all` experts miss all of `own`.
 static double untouched(double all, double own, double top_k) {
     double part = 1;
     for (double i = 0; i < top_k && part > 0; i++)
@@ -24,7 +24,7 @@ static double untouched(double all, double own, double top_k) {
     return part;
 }
 
-// The part of choices of `chosen` of `groups` in which `j` of `own` groups are.
+// The probability that `chosen` of `groups` groups include exactly j of `own`.
 static double hypergeometric(double groups, double own, double chosen, double j) {
     return exp(lgamma(own + 1) - lgamma(j + 1) - lgamma(own - j + 1) + lgamma(groups - own + 1) -
                lgamma(chosen - j + 1) - lgamma(groups - own - chosen + j + 1) - lgamma(groups + 1) +
@@ -34,7 +34,7 @@ static double hypergeometric(double groups, double own, double chosen, double j)
 double tperf_routing_parts(const tperf_routing *r, double parts) {
     double groups = r->groups > 1 ? r->groups : 1, chosen = groups > 1 ? r->top_groups : 1;
     double of_group = r->experts / groups, eligible = chosen * of_group;
-    if (parts >= groups) // a part has experts of one group alone
+    if (parts >= groups) // each part has experts of only one group
         return parts * chosen / groups * (1 - untouched(eligible, r->experts / parts, r->top_k));
     double own = groups / parts, met = 0; // whole groups
     for (double j = fmax(chosen - (groups - own), 0); j <= fmin(own, chosen); j++)
@@ -53,7 +53,7 @@ tperf_route tperf_dispatch_route(const tperf_routing *routing, double bytes, tpe
                          token * tperf_routing_parts(routing, g) * (g - 1) / g};
 }
 
-// Its kernels keep the NICs busy from the first token on: nothing ramps up.
+// Its kernels keep the NICs busy from the first token on, so the curve's ramp does not apply.
 static double nics_time(const tperf_system *system, const tperf_rules *rules, double bytes,
                         tperf_group group) {
     tperf_slow_curve curve = system->network.slow.curve;

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stddef.h>
 
-// Work slows as the clock drops, and shares the time with the HBM traffic.
+// Slows the work as the clock drops, and overlaps it with the HBM traffic.
 static tperf_kernel_time overlap(double work, double sustained, double after_s, double memory) {
     work *= 1 + (1 / sustained - 1) * work / (work + after_s);
     double longer = fmax(work, memory), shorter = fmin(work, memory);
@@ -49,7 +49,7 @@ tperf_kernel_time tperf_gemm_time(const tperf_gemm_curve *curve, const tperf_pro
             best = fmin(best, waves * block + sum);
         }
     }
-    // 16-bit results; narrower factors are made from 16-bit activations first, here or before.
+    // Results have 16 bits; narrower factors are first quantised from 16-bit activations, here or by an earlier kernel.
     double second = kernel->second > 0 ? kernel->second : p->element;
     if (second == 0.5) second += scale_bytes; // more than half a byte has its scales already
     double bytes = p->element * m * k + second * k * n + fmax(p->element, 2) * m * n;
@@ -78,7 +78,7 @@ tperf_kernel_time tperf_attention_time(const tperf_attention_curve *curve, const
     if (!(q > 0 && keys > 0 && d > 0 && kernel->batch > 0)) return (tperf_kernel_time){0, 0};
     double wide = whole(d, 16), rate = efficiency_at(curve, wide) * p->peak / p->units;
     bool causal = kernel->kind == TPERF_KERNEL_ATTENTION_CAUSAL;
-    // The last query sees all keys, the first keys - q + 1. The masked part of a tile is in curve->keys.
+    // The last query sees all keys, the first keys - q + 1. The masked parts of tiles are included in curve->keys.
     double seen = causal  ? fmax(keys - (fmin(q, keys) - 1) / 2, 1)
                   : q > 1 ? whole(keys, 128)
                           : keys;
@@ -88,7 +88,7 @@ tperf_kernel_time tperf_attention_time(const tperf_attention_curve *curve, const
     double work = fmax(all / p->units + curve->longest * longest * (1 - 1 / p->units), longest);
     double bytes = 2 * p->element * kernel->batch * d *
                    (q + keys / fmax(kernel->shared, 1)); // Q and O, K and V
-    if (backward) { // five products in place of two (arXiv 2307.08691), three times the tensors
+    if (backward) { // five products instead of two (arXiv 2307.08691), three times the tensors
         work *= 2.5 / curve->backward;
         bytes *= 2;
     }
@@ -119,12 +119,12 @@ double tperf_stream_time(const tperf_stream_curve *curve, double bandwidth, doub
     return curve->setup_s + bytes / (curve->efficiency * bandwidth);
 }
 
-// Bytes through each port but for a switch that adds.
+// Bytes through each port without in-network reduction.
 static double through_port(bool all_reduce, double gpus, double bytes) {
     return (all_reduce ? 2 : 1) * (gpus - 1) / gpus * bytes;
 }
 
-// What `part` of a port's bandwidth has grown to: never more than all of it.
+// The fraction `part` of a port's bandwidth after growth with the number of GPUs, at most 1.
 static double grown(const tperf_link_curve *curve, double part, double gpus) {
     return fmin(part * pow(fmin(gpus, 8) / 2, curve->growth), 1);
 }

@@ -27,7 +27,7 @@ static tperf_status check_peaks(const double *peaks, const char *unit, tperf_err
     return TPERF_OK;
 }
 
-// `prefix`: of their names in messages. An optional number that is 0 is unknown.
+// Checks each number against its range; `prefix` precedes names in messages. An optional 0 means unknown.
 static tperf_status check_numbers(const void *record, const tperf_system_number *numbers,
                                   const char *prefix, tperf_error *error) {
     for (const tperf_system_number *n = numbers; n->name; n++) {
@@ -110,7 +110,7 @@ static tperf_status check_curves(const tperf_system *system, tperf_error *error)
     return TPERF_OK;
 }
 
-// A part of a peak, in (0, 1].
+// Checks that a fraction of a peak is in (0, 1].
 static tperf_status check_part(double value, const char *name, tperf_error *error) {
     if (value >= TPERF_MIN_PART && value <= 1) return TPERF_OK;
     return tperf_error_set(error, TPERF_INVALID, "%s is %g, not from %g to 1", name, value,
@@ -142,7 +142,7 @@ void tperf_system_sustain(tperf_system *system) {
     }
 }
 
-// The curve of one query's attention to cached keys; NULL: there is none, or there are more queries.
+// The curve for one query's attention to cached keys; NULL if there is none or there are more queries.
 static const tperf_decode_curve *decode_curve(const tperf_system *system, tperf_dtype dtype,
                                               const tperf_kernel *kernel) {
     if (kernel->kind == TPERF_KERNEL_GEMM || kernel->m != 1) return NULL;

@@ -12,7 +12,7 @@ static tperf_status check_attention(const tperf_attention *shape, tperf_error *e
     return tperf_size_check(error, "head_dim", shape->head_dim);
 }
 
-// Keys, values or both (tensors = 1 or 2), gathered for both passes, their gradients scattered.
+// Gathers keys, values or both (tensors = 1 or 2) for both passes, and reduce-scatters their gradients.
 static void gather_keys(tperf_op *op, const tperf_attention *shape, double tensors) {
     double heads = (double)(shape->kv_heads ? shape->kv_heads : shape->heads);
     double bytes = tensors * tperf_dtype_bytes(op->dtype) * (double)shape->batch * heads *
@@ -71,10 +71,10 @@ tperf_status tperf_op_flash_attention(tperf_op *op, const tperf_attention *shape
     double reread = shape->grad_reads_gathered ? 2 * (k - r) : 0;
     double scores = r * k * (2 * d - 1), attend = r * d * (2 * k - 1);
     op->forward.tensor_flops = H * (scores + attend);
-    op->forward.vector_flops = H * r * (4 * k - 1); // softmax 3k - 1, dropout k, a row
-    // dQ; dK and dV; scores again and the scores' gradient
+    op->forward.vector_flops = H * r * (4 * k - 1); // softmax 3k - 1 and dropout k per row
+    // dQ; dK and dV; scores again and their gradient
     op->backward.tensor_flops = H * (attend + 2 * k * d * (2 * r - 1) + 2 * scores);
-    // softmax's gradient 4k - 1, dropout k, and both again forward 3k - 1 + k, a row
+    // softmax's gradient 4k - 1, dropout k, and both forward again 3k - 1 + k, per row
     op->backward.vector_flops = H * r * (9 * k - 2);
     op->forward.bytes = element * H * (2 * r * d + 2 * k * d + r);
     op->backward.bytes = element * H * (2 * k * d + 6 * r * d + 2 * r + reread * d);

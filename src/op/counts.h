@@ -1,24 +1,24 @@
-// counts.h: what the op kernels share. Private to src/op.
+// counts.h: helpers shared by the op kernels. Private to src/op.
 #ifndef TPERF_OP_COUNTS_H
 #define TPERF_OP_COUNTS_H
 
 #include "tperf/op.h"
 
-// Refuses a negative size, by the field's name.
+// Fails if a size is negative, naming the field.
 tperf_status tperf_size_check(tperf_error *error, const char *field, int64_t size);
 
-// Adds a collective when the axis is named and there is anything to send.
+// Adds a collective if the axis is named and there is anything to send.
 void tperf_pass_communicate(tperf_pass *pass, tperf_collective kind, const char *axis,
                             double bytes);
 
-// The same for the gradients of the op's parameters.
+// The same for gradients of the op's own parameters.
 void tperf_pass_communicate_own(tperf_pass *pass, tperf_collective kind, const char *axis,
                                 double bytes);
 
-// Gives the op so many parameters, of `element` bytes each.
+// Gives the op `parameters` parameters of `element` bytes each.
 void tperf_op_hold(tperf_op *op, double parameters, double element);
 
-// Tells the shape of the pass's next kernel on the matrix units.
+// Adds the shape of the pass's next kernel on the matrix units.
 void tperf_pass_kernel(tperf_pass *pass, tperf_kernel_kind kind, double batch, double m, double n,
                        double k);
 

@@ -1,5 +1,5 @@
-// fused_attention.c: attention over the pairs that see each other, see tperf/op.h. Letters: H heads x batch,
-// G key-value heads x batch, r local query rows, k keys, d and v sizes of a key and a value, n pairs.
+// fused_attention.c: attention over the query-key pairs that see each other, see tperf/op.h. Letters: H heads x batch,
+// G key-value heads x batch, r local query rows, k keys, d and v the sizes of a key and a value, n pairs.
 #include <math.h>
 
 #include "op/counts.h"
@@ -32,7 +32,7 @@ static tperf_status check_shape(const tperf_fused_attention *shape, tperf_error 
     return TPERF_OK;
 }
 
-// Sum of min(i, w) for i = 1 … n.
+// The sum of min(i, w) for i = 1 … n.
 static double seen_up_to(double n, double w) {
     double inside = fmin(n, w);
     return inside * (inside + 1) / 2 + fmax(n - w, 0) * w;
@@ -46,21 +46,21 @@ static double pairs_of(const tperf_fused_attention *shape) {
     return (seen_up_to(k, w) - seen_up_to(k - r * shards, w)) / shards;
 }
 
-// Rows that see each other: the documents of a packed sequence, or all.
+// Rows that see each other: one document of a packed sequence, or all rows.
 static double document_of(const tperf_fused_attention *shape) {
     double rows = (double)shape->queries;
     if (shape->seen == 0) return rows;
     return fmin(shape->causal ? 2 * shape->seen - 1 : shape->seen, rows);
 }
 
-// Keys that any of the rows sees.
+// Keys that at least one row sees.
 static double keys_touched(const tperf_fused_attention *shape) {
     double k = (double)shape->keys, rows = (double)shape->queries * (double)shape->shards;
     return shape->window ? fmin(k, rows + (double)shape->window - 1) : k;
 }
 
-// For systems whose efficiency depends on the shape. Rows that do not see a triangle of keys see their average number;
-// with a window, a block of 128 rows meets keys that half of its rows do not see at both ends, not at one.
+// Kernel shapes, for systems whose efficiency depends on them. Rows without a triangular mask see their average number
+// of keys; with a window, half of the rows in a block of 128 mask keys at both ends, not at one.
 static void shape_kernels(tperf_op *op, const tperf_fused_attention *shape, tperf_kernel kernel) {
     double pairs = pairs_of(shape), rows = (double)shape->queries;
     bool triangle = shape->causal && !shape->window && shape->shards == 1;
@@ -88,7 +88,7 @@ tperf_status tperf_op_attention(tperf_op *op, const tperf_fused_attention *shape
     double element = tperf_dtype_bytes(op->dtype), drop = shape->dropout;
     double kv_element = shape->kv_element > 0 ? shape->kv_element : element;
     double kv_width = shape->values_in_keys ? d : d + v;
-    double summed = shape->seen > 0 ? r : k; // rows of keys whose gradients are sums over queries
+    double summed = shape->seen > 0 ? r : k; // rows of keys whose gradients are summed over queries
     double scores = n * (2 * d - 1), attend = v * (2 * n - r);
     op->forward.tensor_flops = H * (scores + attend);
     op->forward.vector_flops = H * ((3 + drop) * n - r);

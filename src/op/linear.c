@@ -23,12 +23,12 @@ static void carries(tperf_pass *pass, int from, tperf_carried what) {
         pass->comms[i].carries = what;
 }
 
-// What a collective beside a product costs it, in multiprocessors of an H100's 132: kernels beside collectives were measured
-// to be 18.9 % slower on average (arXiv 2507.03114, abstract), for multiprocessors, HBM and power that both want. The
-// collectives' own kernels take 1 to 16 of them (transformer_engine/pytorch/module/base.py, num_sm).
+// Multiprocessors that a collective takes from a concurrent product, out of an H100's 132: kernels beside collectives
+// were measured 18.9 % slower on average (arXiv 2507.03114, abstract), since both compete for multiprocessors, HBM and
+// power. The collectives' own kernels use 1 to 16 (transformer_engine/pytorch/module/base.py, num_sm).
 enum { OVERLAP_UNITS = 25 };
 
-// Makes the pass's last collective, if it is of that kind, one of so many chunks.
+// Chunks the pass's last collective, if it is of this kind.
 static void chunk(tperf_pass *pass, tperf_collective kind, const tperf_linear *shape,
                   tperf_chunking chunking) {
     tperf_comm *comm = pass->n_comms ? &pass->comms[pass->n_comms - 1] : NULL;
@@ -38,7 +38,7 @@ static void chunk(tperf_pass *pass, tperf_collective kind, const tperf_linear *s
     pass->chunks = chunking == TPERF_RING ? shape->chunks : TPERF_PIPELINE_CHUNKS;
 }
 
-// What reaches and leaves the products of the backward pass: X and its gradient whole beside them.
+// The collectives of the backward pass's products; those of X and its gradient overlap them if asked to.
 static void communicate_backward(tperf_op *op, const tperf_linear *shape, double input,
                                  double output) {
     tperf_pass_communicate(&op->backward, TPERF_ALL_GATHER, shape->output_grad_axis, output);
@@ -126,13 +126,14 @@ tperf_status tperf_op_summa(tperf_op *op, const tperf_summa *shape, tperf_error 
     TPERF_TRY(tperf_size_check(error, "n_in_rows", shape->n_in_rows));
     double N = (double)shape->tokens, I = (double)shape->n_in, O = (double)shape->n_out;
     double element = tperf_dtype_bytes(op->dtype);
-    double X = element * N * I, W = element * I * O; // what travels, whole
+    double X = element * N * I, W = element * I * O; // total bytes that travel
     op->panels = true;
-    op->forward.tensor_flops = 2 * N * O * I; // accumulates, so as many additions as products
+    op->forward.tensor_flops = 2 * N * O * I; // accumulates: as many additions as products
     op->backward.tensor_flops = N * I * (2 * O - 1) + I * O * (2 * N - 1);
     op->forward.bytes = X + W;
     op->backward.bytes = 2 * (X + W);
-    op->forward.bytes_per_panel = element * N * O; // the accumulator is touched once a panel
+    op->forward.bytes_per_panel =
+        element * N * O; // the accumulator is read and written once per panel
     op->backward.bytes_per_panel = 2 * element * N * O;
     double biases = shape->bias ? O : 0;
     op->forward.vector_flops = op->backward.vector_flops = N * biases;

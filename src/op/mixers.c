@@ -1,13 +1,13 @@
-// mixers.c: what mixes tokens or chooses among experts without being attention: router, scan.
+// mixers.c: the expert router, and the state-space scan.
 #include "op/counts.h"
 
 enum { FP32_BYTES = 4 };
 
-// How often the scan's kernels (state-spaces/mamba 2.2, ssd_combined.py) read or write, in fp32,
-// every chunk's state and C B^T of its pairs of tokens. Forward: states written, passed on (read,
-// written), read; C B^T written, read. Backward: states written and passed on again; their
-// gradients written; both read to pass the gradients on, both written; those gradients read for x
-// and for B, the states for C; C B^T written, read twice, its gradient written, read for B and C.
+// How often the scan's kernels (state-spaces/mamba 2.2, ssd_combined.py) read or write, in fp32, every chunk's state
+// and C B^T of its token pairs. Forward: states written, passed on (read, written), read; C B^T written, read.
+// Backward: states written and passed on again; their gradients written; both read to pass the gradients on, both
+// written; those gradients read for x and for B, the states for C; C B^T written, read twice, its gradient written,
+// read for B and C.
 enum { STATES_FORWARD = 4, STATES_BACKWARD = 11, PAIRS_FORWARD = 2, PAIRS_BACKWARD = 6 };
 
 tperf_status tperf_op_router(tperf_op *op, const tperf_router *shape, tperf_error *error) {
@@ -19,7 +19,7 @@ tperf_status tperf_op_router(tperf_op *op, const tperf_router *shape, tperf_erro
                            .input_kept_elsewhere = shape->input_kept_elsewhere,
                            .parameter_axis = shape->grad_axis};
     TPERF_TRY(tperf_op_linear(op, &scores, error));
-    op->product = (tperf_product){0}; // its scores stay as wide as they are
+    op->product = (tperf_product){0}; // its scores keep their precision
     double n = (double)shape->tokens * (double)shape->experts, k = (double)shape->top_k;
     op->forward.vector_flops += (3 + k) * n;
     op->backward.vector_flops += 4 * n;
@@ -58,13 +58,14 @@ tperf_status tperf_op_scan(tperf_op *op, const tperf_scan *shape, tperf_error *e
     }
     double states = FP32_BYTES * tokens * H * N * P / q, pairs = FP32_BYTES * tokens * q * G;
     op->forward.bytes += STATES_FORWARD * states + PAIRS_FORWARD * pairs;
-    op->repeated_bytes = (STATES_FORWARD - 2) * states + (PAIRS_FORWARD - 1) * pairs; // passed on
+    op->repeated_bytes =
+        (STATES_FORWARD - 2) * states + (PAIRS_FORWARD - 1) * pairs; // passed on between chunks
     op->backward.bytes += STATES_BACKWARD * states + PAIRS_BACKWARD * pairs;
     double scores = 2 * q * N * G, state = 2 * N * P * H;
     double forward = tokens * (scores + 2 * q * P * H + 2 * state);
     op->forward.tensor_flops = forward;
     op->backward.tensor_flops = 2 * forward + tokens * (scores + state);
-    // decay factors of the chunk's pairs, and one state carried over for every chunk
+    // decay factors of the chunk's pairs, and one state carried per chunk
     op->forward.vector_flops = tokens * (2 * q * H + 2 * H * N * P / q);
     op->backward.vector_flops = 2 * op->forward.vector_flops;
     return TPERF_OK;

@@ -4,8 +4,8 @@
 
 #include "op/counts.h"
 
-// Its factors are read as they are made, its results written in the op's dtype. dX = dY W^T reads dY and W; dW = X^T dY
-// reads X and dY, in the op's dtype where it stays wide.
+// Factors are read in their narrow form, results written in the op's dtype. dX = dY W^T reads dY and W; dW = X^T dY
+// reads X and dY, in the op's dtype if it stays wide.
 static void count_bytes(tperf_op *op, const tperf_narrowing *how) {
     const tperf_product *p = &op->product;
     double wide = tperf_dtype_bytes(op->dtype), X = p->rows * p->n_in, Y = p->rows * p->n_out;

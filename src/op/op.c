@@ -1,4 +1,4 @@
-// op.c: what every op shares: sizes, collectives, the final check.
+// op.c: shared by all ops: sizes, collectives, the final check.
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -75,7 +75,7 @@ tperf_status tperf_op_validate(const tperf_op *op, tperf_error *error) {
         "op '%s': its weight, saved or repeated bytes are negative or not finite", op->name);
 }
 
-// Keeps the collectives of a backward pass that are for the gradients of parameters, or those that are not.
+// Keeps the collectives of a backward pass that serve the parameters' gradients (own), or the others.
 static void keep_comms(tperf_pass *pass, bool own) {
     int kept = 0;
     for (int i = 0; i < pass->n_comms; i++)

@@ -1,5 +1,5 @@
-// pointwise.c: work that touches every element a few times: bias, activation, dropout, softmax,
-// norm. docs/model.md sections 1.2 to 1.4.
+// pointwise.c: ops that touch every element a few times: bias, activation, dropout, softmax, norm. docs/model.md
+// sections 1.2 to 1.4.
 #include <math.h>
 #include <stddef.h>
 
@@ -51,7 +51,7 @@ tperf_status tperf_op_softmax(tperf_op *op, const tperf_softmax *shape, tperf_er
     op->attention = true;
     double rows = shape->rows, k = (double)shape->width;
     double element = tperf_dtype_bytes(op->dtype);
-    op->forward.vector_flops = rows * (3 * k - 1);  // exponential, scale, k - 1 additions a row
+    op->forward.vector_flops = rows * (3 * k - 1);  // exponential, scale, k - 1 additions per row
     op->backward.vector_flops = rows * (4 * k - 1); // two products, a sum, k - 1 additions
     op->forward.bytes = 2 * element * rows * k;
     op->backward.bytes = 3 * element * rows * k;
@@ -84,14 +84,14 @@ tperf_status tperf_op_norm(tperf_op *op, const tperf_norm *shape, tperf_error *e
     bool rms = shape->root_mean_square;
     double parameters = whole ? (rms ? 1 : 2) * w : (double)shape->parameters;
     op->forward.vector_flops = (rms ? 4 : 9) * r * w;
-    // layer norm 8 an element, and 4 sums of w - 1 a row; without the mean 7, and 2 sums
+    // layer norm: 8 per element, and 4 sums of w - 1 per row; without the mean 7, and 2 sums
     op->backward.vector_flops = rms ? 9 * r * w - 2 * r : 12 * r * w - 4 * r;
     op->forward.bytes = element * (2 * r * w + (rms ? 1 : 2) * r + parameters);
     op->backward.bytes = element * (5 * r * w + parameters);
     tperf_op_hold(op, parameters, element);
     op->saved_bytes = op->input_bytes = shape->input_kept_elsewhere ? 0 : element * r * w;
     op->norm = true;
-    // the input and the gradient are read again for the sums over rows: a product and a sum for each parameter of a row
+    // the sums over rows read the input and the gradient again: a product and a sum for each parameter of a row
     op->own = (tperf_own_gradients){.vector_flops = (rms ? 2 : 3) * r * w,
                                     .bytes = element * (2 * r * w + parameters)};
     count_gather(op, shape, element);

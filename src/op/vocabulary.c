@@ -1,5 +1,5 @@
-// vocabulary.c: the ends of a language model, cut by its vocabulary: embedding and cross-entropy.
-// Letters: N tokens, h width, V rows of the vocabulary on this GPU.
+// vocabulary.c: the two ends of a language model, cut along its vocabulary: embedding and cross-entropy. Letters: N
+// tokens, h width, V rows of the vocabulary on this GPU.
 #include "op/counts.h"
 
 enum { FP32_BYTES = 4 };
@@ -14,7 +14,7 @@ tperf_status tperf_op_embedding(tperf_op *op, const tperf_embedding *shape, tper
     op->backward.vector_flops = N * h;                    // rows are added up
     op->forward.bytes = weight * N * h + element * N * h; // look up, write
     op->backward.bytes = element * N * h + 2 * weight * N * h;
-    tperf_op_hold(op, V * h, weight); // the ids that it keeps are 8 bytes of h elements: nothing
+    tperf_op_hold(op, V * h, weight); // kept token ids, 8 bytes per h elements, are negligible
     op->tied = shape->tied;
     op->own = (tperf_own_gradients){.vector_flops = op->backward.vector_flops,
                                     .bytes = op->backward.bytes};

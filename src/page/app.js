@@ -1,4 +1,4 @@
-// The page: views, each a form and an answer, and the address that says what they are.
+// The page: views, each with a form and an answer, and the address that encodes them.
 "use strict";
 
 (() => {
@@ -10,7 +10,7 @@
   const links = VIEWS.map(view => make("a", { href: "#" + view.name }, view.title));
   nav.append(...links);
 
-  // Asks about the form's values: ask(question, changes); errors are shown, null is an answer that is late.
+  // Asks about the form's values: ask(question, changes). Errors are shown; null: the answer came too late.
   function asker(form, values, problem, mine) {
     const ask = async (question, changes = {}) => {
       const asked = { ...values, ...changes };
@@ -96,6 +96,6 @@
     }
   })();
 
-  // For the console, and for tests: what the page asks, as the page asks it.
+  // For the console and for tests: asks as the page does.
   window.tperf = { ask: (question, texts) => engine.ask(question, texts) };
 })();

@@ -1,4 +1,4 @@
-// Small helpers: elements, tables that sort, buttons that copy, charts with tips.
+// Small helpers: elements, sortable tables, copy buttons, charts with tooltips.
 "use strict";
 
 // make("p", { class: "x", onclick: f }, "text", element …)
@@ -16,8 +16,8 @@ function make(name, attributes = {}, ...children) {
 
 const announce = text => { document.getElementById("said").textContent = text; };
 
-// A table { columns, rows } of lua/tperf/page/grid.lua. options: label; sort: headings sort; chosen and choose(index):
-// each row can be chosen.
+// A table { columns, rows } from lua/tperf/page/grid.lua. options: label; sort: headings sort; chosen and
+// choose(index): rows are selectable.
 function makeTable(data, options = {}) {
   const head = make("tr"), body = make("tbody");
   const order = data.rows.map((_, index) => index);
@@ -73,7 +73,7 @@ function makeTable(data, options = {}) {
 }
 makeTable.count = 0;
 
-// The same, with headings for rows: what part, how much, which share.
+// The same with row headings: part, amount, share.
 const partsTable = (data, label) => makeTable(data, { label });
 
 function copyButton(label, text) {
@@ -97,14 +97,14 @@ function copyButton(label, text) {
   return button;
 }
 
-// An SVG of tperf.plot as a figure; its titles are shown as tips at once.
+// A figure of an SVG from tperf.plot; its titles become instant tooltips.
 function figure(svg) {
   const e = make("figure");
   e.innerHTML = svg;
   return e;
 }
 
-// The charts of lua/tperf/timeline/picture/view.lua.
+// The charts from lua/tperf/timeline/picture/view.lua.
 function timelines(html) {
   const root = make("div", { class: "timelines" });
   root.innerHTML = html;
@@ -114,7 +114,7 @@ function timelines(html) {
 const codeBlock = (text, label) =>
   make("pre", { tabindex: "0", role: "region", "aria-label": label }, text);
 
-// Calls f once there was no further call for some ms.
+// Debounces f: calls it after ms without a further call.
 function later(f, ms) {
   let timer;
   return (...args) => { clearTimeout(timer); timer = setTimeout(() => f(...args), ms); };

@@ -1,15 +1,14 @@
-// The page's side of the worker: questions one after the other, and scripts in workers of their own, so that a script
-// that does not end can be ended. A second worker stands by, warm: it goes on where the first is busy with what nobody
-// wants any more.
+// The page's side of the worker: questions one after the other, and scripts in workers of their own, so that an endless
+// script can be stopped. A second worker stands by, warm: it takes over if the first is busy with an outdated question.
 "use strict";
-const PATIENCE = 40; // ms that a new question waits for one that nobody wants any more
-const REST = 250;    // ms without a question before the second worker is made ready
+const PATIENCE = 40; // ms that a new question waits for an outdated one
+const REST = 250; // ms without a question before the second worker is prepared
 
 const engine = (() => {
   const text = id => document.getElementById(id).textContent;
   const url = URL.createObjectURL(new Blob([text("worker")], { type: "text/javascript" }));
   let made = null, worker = null, ready = null, current = null, next = 0, sent = {};
-  let spare = null, wanted = null, resting = 0; // the second worker; the search that it repeats to be warm
+  let spare = null, wanted = null, resting = 0; // the second worker; the search that it repeats to warm up
   const waiting = [];
 
   // A started worker: { worker, ready }.
@@ -33,7 +32,7 @@ const engine = (() => {
     return { worker: w, ready: started };
   }
 
-  // The second worker takes the first one's place; where there is none, a new one does.
+  // Replaces the first worker by the second, or by a new one.
   function restart() {
     if (worker) worker.terminate();
     sent = {};
@@ -44,7 +43,7 @@ const engine = (() => {
     } else ({ worker, ready } = open(answered));
   }
 
-  // Makes a second worker, and has it answer the last search, so that all that this needs is loaded.
+  // Starts a second worker, and has it answer the last search, so that everything needed is loaded.
   function standBy() {
     if (spare || !wanted) return;
     const { question, texts } = wanted;
@@ -59,7 +58,7 @@ const engine = (() => {
 
   function answered(data) {
     const job = current;
-    if (data.id === -1) return; // what warmed this worker
+    if (data.id === -1) return; // the warm-up's answer
     if (!job || data.id !== undefined && data.id !== job.id) return;
     current = null;
     if (data.broken) {
@@ -69,7 +68,7 @@ const engine = (() => {
     turn();
   }
 
-  // Starts the job that has waited longest.
+  // Starts the oldest waiting job.
   async function turn() {
     if (current || waiting.length === 0) return;
     const job = current = waiting.shift();
@@ -88,7 +87,7 @@ const engine = (() => {
     worker.postMessage({ id: job.id, question: { ...job.question, changed: Object.keys(texts).length > 0 }, texts });
   }
 
-  // The answer to a question; null when it was cleared before there was one. texts: the files that it names.
+  // Answers a question; null if it was cleared before. texts: the files that it names.
   function ask(question, texts = {}) {
     return new Promise((resolve, reject) => {
       waiting.push({ id: next++, question, texts, resolve, reject, since: performance.now() });
@@ -96,7 +95,7 @@ const engine = (() => {
     });
   }
 
-  // Nobody wants the answers to what was asked so far.
+  // Drops all questions so far.
   function clear() {
     for (const job of waiting.splice(0)) job.resolve(null);
     const late = current;

@@ -1,7 +1,7 @@
-// Forms: fields declared as data, their values as texts under the names of the command's options.
+// Forms: fields declared as data; their values are texts under the names of the command's options.
 //   { name, label, kind: "select" | "text" | "checks" | "range", options, usual, hint, more, file }
-// options: values or [value, label]; usual: what the field has at first, and what is left out of the address; more: it
-// is among the further options; file: { name, label, prefill(value) }: a text that can stand in its place.
+// options: values or [value, label]; usual: the default, which the address omits; more: shown among the further
+// options; file: { name, label, prefill(value) }: a text that can replace the choice.
 "use strict";
 
 function makeField(view, field, value, texts, changed) {
@@ -64,7 +64,7 @@ function makeField(view, field, value, texts, changed) {
   return { field, element: make("div", { class: "field" }, ...parts), read, write, control };
 }
 
-// The text that stands in for a choice, below it.
+// The text that can replace a choice, below it.
 function makeFile(id, file, select, texts, changed) {
   const option = [...select.options].find(o => o.value === file.name);
   let before = select.options[0].value;
@@ -93,10 +93,10 @@ function makeFile(id, file, select, texts, changed) {
   return details;
 }
 
-// { element, values(), texts, show(message) }: a form of fields; changed() is called when one of them changes.
+// { element, values(), texts, show(message) }: a form of fields; changed() is called on every change.
 function makeForm(view, fields, values, texts, changed) {
   const known = new Set(fields.map(field => field.name));
-  const others = Object.keys(values).filter(name => !known.has(name)); // options that a link names and no field has
+  const others = Object.keys(values).filter(name => !known.has(name)); // options from a link that have no field
   fields = [...fields, ...others.map(name => ({ name, label: "--" + name, kind: "text", more: true }))];
   const made = fields.map(field =>
     makeField(view, field, values[field.name] ?? field.usual ?? "", texts, () => changed()));
@@ -108,13 +108,13 @@ function makeForm(view, fields, values, texts, changed) {
     ...first.map(m => m.element), ...(details ? [details] : []));
   return {
     element: form, texts,
-    // What is asked: the fields as they are, for the engine.
+    // The values to ask the engine with.
     values() {
       const all = {};
       for (const m of made) if (m.read() !== "") all[m.field.name] = m.read();
       return all;
     },
-    // What the address tells: what is not as usual.
+    // The values for the address: those that differ from the defaults.
     differences() {
       const all = {};
       for (const m of made) {
@@ -123,7 +123,7 @@ function makeForm(view, fields, values, texts, changed) {
       }
       return all;
     },
-    // Marks the field that a message names, or none.
+    // Marks the field that a message names, if any.
     mark(message) {
       const named = message && message.match(/--([\w-]+)/);
       for (const m of made) {

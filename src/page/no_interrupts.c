@@ -1,4 +1,4 @@
-// no_interrupts.c: stands in for cli/interrupts.c. In a page there is no Ctrl-C: it ends the whole worker.
+// no_interrupts.c: replaces cli/interrupts.c. A page has no Ctrl-C; stopping ends the whole worker.
 #include "cli/cli.h"
 
 void tperf_interrupts_catch(lua_State *L) {

@@ -1,4 +1,4 @@
-// no_store.c: the page keeps no databases: what src/io/store.c and src/bind/base/bind_store.c have elsewhere.
+// no_store.c: replaces src/io/store.c and src/bind/base/bind_store.c: a page has no databases.
 #include "bind/bind.h"
 #include "io/store.h"
 

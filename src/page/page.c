@@ -1,5 +1,6 @@
-// page.c: tperf inside a web page. One Lua state, made at the first question, answers questions as JSON with
-// lua/tperf/page/. The program's own main is in the same module: the page runs scripts with it, each in a fresh one.
+// page.c: tperf inside a web page. One Lua state, created at the first question, answers questions as JSON with
+// lua/tperf/page/. The program's own main is in the same module: the page runs scripts with it, each in a fresh
+// instance.
 #include <emscripten.h>
 #include <lauxlib.h>
 #include <lualib.h>
@@ -11,7 +12,7 @@
 
 static lua_State *state;
 
-// (question) -> answer, with the libraries opened before the first.
+// (question) -> answer; opens the libraries before the first one.
 static int answer(lua_State *L) {
     if (lua_getglobal(L, "require") == LUA_TNIL) {
         luaL_openlibs(L);
@@ -25,13 +26,13 @@ static int answer(lua_State *L) {
     return 1;
 }
 
-// Answers a question: JSON in, JSON out, which the caller frees. NULL when there is no memory for even that.
+// Answers a question: JSON in, JSON out, which the caller frees. NULL if out of memory even for that.
 EMSCRIPTEN_KEEPALIVE char *tperf_page_ask(const char *question) {
     if (!state) state = lua_newstate(tperf_limits_allocate, NULL);
     if (!state) return NULL;
     lua_pushcfunction(state, answer);
     lua_pushstring(state, question);
-    // lua/tperf/page/ catches what can be told; what is left is a lack of memory
+    // lua/tperf/page/ catches all errors except a lack of memory
     int status = lua_pcall(state, 1, 1, 0);
     const char *text =
         status == LUA_OK ? lua_tostring(state, -1) : "{\"error\":\"not enough memory\"}";

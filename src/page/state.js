@@ -1,5 +1,5 @@
-// The state of the page is in its address: #plan?model=llama-3.1-70b&gpus=1024. Fields are named as the command's
-// options; what a field has by default is left out. Texts that were pasted travel as `file.NAME`, deflated.
+// The page's state is its address: #plan?model=llama-3.1-70b&gpus=1024. Fields are named like the command's options;
+// defaults are omitted. Pasted texts are in `file.NAME`, deflated.
 "use strict";
 
 const encode = async text => {
@@ -14,7 +14,7 @@ const decode = async code => {
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"))).text();
 };
 
-// { view, values, texts, damaged } of an address's fragment; damaged: the name of a text that could not be read.
+// Parses an address's fragment: { view, values, texts, damaged }; damaged: the name of an unreadable text.
 async function readState(hash) {
   const [view, query] = hash.replace(/^#/, "").split(/\?(.*)/s);
   const values = {}, texts = {};

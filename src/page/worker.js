@@ -1,8 +1,8 @@
 // The worker: tperf itself. Messages in:
-//   { start: { engine, files } }   base64 of gzip, or { module, files } as an earlier worker made them; says "ready"
-//   { id, question, texts }        a question for lua/tperf/page/, and the files it names; answers { id, answer }
-//   { id, run, texts }             a command line for the program's main; { id, out | err } as it prints, then
-//                                  { id, status, files } with what it wrote
+//   { start: { engine, files } }   base64 of gzip, or { module, files } from an earlier worker; replies "ready"
+//   { id, question, texts }        a question for lua/tperf/page/, and the files it names; replies { id, answer }
+//   { id, run, texts }             a command line for the program's main; replies { id, out | err } as it prints, then
+//                                  { id, status, files } with the files it wrote
 "use strict";
 const HOME = "/home/tperf", SHARE = "/share/tperf/";
 let engine, made;
@@ -16,7 +16,7 @@ function write(FS, path, text) {
   FS.writeFile(path, text);
 }
 
-// Bytes as lines of text, for output that is no terminal.
+// Splits bytes into lines of text, for output that is not a terminal's.
 function lines(say) {
   const decoder = new TextDecoder();
   let bytes = [];
@@ -59,7 +59,7 @@ function ask(id, question, texts) {
   postMessage({ id, answer });
 }
 
-// All files below a folder: { name: bytes }.
+// All files below a folder, as { name: bytes }.
 function written(folder, prefix = "", into = {}) {
   for (const name of engine.FS.readdir(folder)) {
     if (name.startsWith(".")) continue;

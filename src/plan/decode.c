@@ -31,20 +31,20 @@ static bool differ(const tperf_pass *a, const tperf_pass *b) {
 }
 
 tperf_status tperf_decode_compare(tperf_decode *decode, tperf_error *error) {
-    const tperf_workload *first = decode->networks[0];
+    const tperf_workload *first = decode->workloads[0];
     decode->n_varying = 0;
     for (int k = 1; k < decode->n; k++)
-        if (decode->networks[k]->n_ops != first->n_ops)
+        if (decode->workloads[k]->n_ops != first->n_ops)
             return tperf_error_set(
                 error, TPERF_INVALID, "a decode step has %zu ops with %g keys, but %zu with %g",
-                first->n_ops, decode->keys[0], decode->networks[k]->n_ops, decode->keys[k]);
+                first->n_ops, decode->keys[0], decode->workloads[k]->n_ops, decode->keys[k]);
     int section = 0;
     for (size_t i = 0; i < first->n_ops; i++) {
         while (i >= first->section_end[section])
             section++;
         bool varies = false;
         for (int k = 1; k < decode->n; k++) {
-            const tperf_pass *pass = &decode->networks[k]->ops[i].forward;
+            const tperf_pass *pass = &decode->workloads[k]->ops[i].forward;
             if (!alike(&first->ops[i].forward, pass))
                 return tperf_error_set(error, TPERF_INVALID,
                                        "op '%s' of a decode step has other collectives or kernels "
@@ -65,9 +65,9 @@ void tperf_decode_pass(const tperf_decode *decode, size_t op, double keys, tperf
     int k = 0;
     while (k + 2 < decode->n && keys > decode->keys[k + 1])
         k++;
-    *pass = decode->networks[k]->ops[op].forward;
+    *pass = decode->workloads[k]->ops[op].forward;
     if (decode->n == 1) return;
-    const tperf_pass *end = &decode->networks[k + 1]->ops[op].forward;
+    const tperf_pass *end = &decode->workloads[k + 1]->ops[op].forward;
     double part = (keys - decode->keys[k]) / (decode->keys[k + 1] - decode->keys[k]);
     pass->tensor_flops = between(pass->tensor_flops, end->tensor_flops, part);
     pass->vector_flops = between(pass->vector_flops, end->vector_flops, part);
@@ -95,11 +95,11 @@ typedef struct interval {
     double at_low[TPERF_STEP_VALUES], at_high[TPERF_STEP_VALUES];
 } interval;
 
-static void add_interval(const interval *all, tperf_step step, const void *context,
+static void add_interval(const interval *all, tperf_step_function step, const void *context,
                          double sum[TPERF_STEP_VALUES]) {
     double steps = all->high - all->low + 1;
     double half =
-        steps > 1 ? steps / 2 : 0.5; // an affine function's sum: steps times the mean of both ends
+        steps > 1 ? steps / 2 : 0.5; // an affine function's sum is steps times the mean of its ends
     interval left = *all, right = *all;
     if (steps > 2) {
         left.high = floor((all->low + all->high) / 2);
@@ -118,8 +118,9 @@ static void add_interval(const interval *all, tperf_step step, const void *conte
     add(sum, all->at_high, half);
 }
 
-void tperf_decode_sum(const tperf_decode *decode, double first, double last, tperf_step step,
-                      const void *context, double sum[TPERF_STEP_VALUES]) {
+void tperf_decode_sum(const tperf_decode *decode, double first, double last,
+                      tperf_step_function step, const void *context,
+                      double sum[TPERF_STEP_VALUES]) {
     memset(sum, 0, TPERF_STEP_VALUES * sizeof *sum);
     for (int k = 0; k + 1 < decode->n || k == 0; k++) {
         double end = k + 2 < decode->n ? decode->keys[k + 1] : last;

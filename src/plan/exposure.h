@@ -1,52 +1,52 @@
-// exposure.h: the parts of an iteration in steps that are inlined where candidates are walked, so that the formulas
-// stand once. Private to src/plan and src/search. See tperf/plan.h, docs/model.md section 6.
+// exposure.h: the steps of an iteration's formula, inlined where candidates are walked so that each stands only once.
+// Private to src/plan and src/search. See tperf/plan.h, docs/model.md section 6.
 #ifndef TPERF_PLAN_EXPOSURE_H
 #define TPERF_PLAN_EXPOSURE_H
 
 #include "tperf/plan.h"
 
-// What compilers find too large to inline, but pays only there.
+// Compilers consider these too large to inline; the search is faster if they are.
 #ifdef __GNUC__
 #define TPERF_INLINED __attribute__((always_inline)) static inline
 #else
 #define TPERF_INLINED static inline
 #endif
 
-// The layers that a stage holds, by section, without sections that it has none of.
+// The layers of a stage by section, without empty sections.
 typedef struct tperf_holding {
     int n, leading; // tperf_leading_section
-    bool
-        covered; // a stage before it holds no less of each section and begins with the same: it waits no longer
+    // An earlier stage holds at least as much of each section and begins with the same one: this one waits no longer.
+    bool covered;
     struct {
         int section;
         double layers;
     } parts[TPERF_SECTIONS_MAX];
 } tperf_holding;
 
-// sections: bit i: section i counts; what has neither ops nor weights adds nothing anywhere.
-tperf_holding tperf_holding_of(const tperf_stage *stage, const tperf_workload *network,
+// Bit i of `sections`: section i counts. A section with neither ops nor weights costs nothing.
+tperf_holding tperf_holding_of(const tperf_stage *stage, const tperf_workload *workload,
                                unsigned sections);
-void tperf_holdings_of(const tperf_pipeline *pipeline, const tperf_workload *network,
+void tperf_holdings_of(const tperf_pipeline *pipeline, const tperf_workload *workload,
                        unsigned sections, tperf_holding *holdings);
 enum { TPERF_ALL_SECTIONS = (1 << TPERF_SECTIONS_MAX) - 1 };
 
-// What stage i of a pipeline holds: as known, or *own without.
+// The holding of stage i: known[i], or computed into *own if known is NULL.
 static inline const tperf_holding *tperf_holding_at(const tperf_holding *known,
                                                     const tperf_pipeline *pipeline, size_t i,
-                                                    const tperf_workload *network,
+                                                    const tperf_workload *workload,
                                                     tperf_holding *own) {
     if (known) return &known[i];
-    *own = tperf_holding_of(&pipeline->stages[i], network, TPERF_ALL_SECTIONS);
+    *own = tperf_holding_of(&pipeline->stages[i], workload, TPERF_ALL_SECTIONS);
     return own;
 }
 
-// What hides a layer's exchanges with replicas: seconds of its passes beside which they run, and the part of
-// an exchange's seconds that such a pass loses to it.
+// The cover of a layer's exchanges with replicas: seconds of its passes that they may overlap, and the fraction of an
+// exchange's seconds by which it slows such a pass.
 typedef struct tperf_cover {
     double forward, backward, slows_forward, slows_backward;
 } tperf_cover;
 
-// bucket: how many layers it holds.
+// bucket: the number of layers in a bucket.
 TPERF_INLINED tperf_exposure tperf_exposure_of(const tperf_exchange *x, const tperf_cover *c,
                                                double bucket, bool gather_in_step,
                                                double optimizer) {
@@ -60,8 +60,8 @@ TPERF_INLINED tperf_exposure tperf_exposure_of(const tperf_exchange *x, const tp
     return e;
 }
 
-// simple: no bucket of what leads a stage is larger than a layer and nothing is gathered for the optimizer's step. What leads a stage is then
-// no more than what the stage hides.
+// simple: no bucket of a section that leads a stage exceeds one layer, and nothing is gathered for the optimizer
+// step; the leading part is then at most what the stage hides.
 TPERF_INLINED tperf_exposure tperf_holding_exposure(const tperf_holding *holding,
                                                     const tperf_exposure *sections, bool simple) {
     const tperf_exposure *first = &sections[holding->leading];
@@ -82,38 +82,38 @@ TPERF_INLINED tperf_exposure tperf_holding_exposure(const tperf_holding *holding
     return sum;
 }
 
-// What a candidate's placements share.
+// Shared by all placements of a candidate.
 typedef struct tperf_pace {
     const tperf_pipeline *pipeline;
     const tperf_holding *stages; // of the pipeline's stages; may be NULL
-    const tperf_workload *network;
+    const tperf_workload *workload;
     double microbatches, chunks;
     bool gathers_each, reduces_each;
-    double gathers,
-        reduces; // of a chunk's exchanges in an iteration, for which nothing else is done meanwhile
+    // Exposed exchanges of a chunk per iteration: gathers, reductions.
+    double gathers, reduces;
     double optimizer;
 } tperf_pace;
 
 tperf_pace tperf_pace_of(const tperf_candidate *candidate, const tperf_training *training,
-                         const tperf_workload *network, double optimizer);
+                         const tperf_workload *workload, double optimizer);
 
-// Of the stage that waits longest for its replicas: seconds of an iteration, and of that what every micro-batch's
-// passes wait.
+// The stage that waits longest for its replicas: seconds per iteration, and the part that every micro-batch's passes
+// wait.
 typedef struct tperf_waiting {
     double time, each_forward, each_backward;
     const tperf_stage *stage;
 } tperf_waiting;
 
-// Weights are gathered once, or for every micro-batch when they are sharded (ZeRO 3), gradients likewise (ZeRO 2). What
-// happens once is waited for by the first of a device's chunks alone: the weights of the others travel while it works,
-// and so do their gradients, which are whole before its own.
+// Weights are gathered once, or for every micro-batch if they are sharded (ZeRO 3); likewise gradients (ZeRO 2). Only a
+// device's first chunk waits for a single exchange: the other chunks' weights travel while it works, and their
+// gradients are complete before its own.
 TPERF_INLINED tperf_waiting tperf_waiting_of(const tperf_pace *pace, const tperf_exposure *sections,
                                              bool simple) {
     tperf_waiting worst = {0};
     for (size_t i = 0; i < pace->pipeline->n_stages; i++) {
         tperf_holding own;
         const tperf_holding *holding =
-            tperf_holding_at(pace->stages, pace->pipeline, i, pace->network, &own);
+            tperf_holding_at(pace->stages, pace->pipeline, i, pace->workload, &own);
         if (holding->covered) continue;
         tperf_exposure e = tperf_holding_exposure(holding, sections, simple);
         double gather = pace->gathers * e.gather + e.first_gather;
@@ -129,10 +129,10 @@ TPERF_INLINED tperf_waiting tperf_waiting_of(const tperf_pace *pace, const tperf
 typedef struct tperf_parts {
     double work, data_comm, pipeline_comm, bubble, optimizer;
     double hidden; // of the work: collectives of overlapped passes
-    double hop;    // that a pass of a device takes longer
+    double hop;    // added to each of a device's passes
 } tperf_parts;
 
-// hop: seconds that each pass of a stage takes longer for its message.
+// hop: seconds added to each pass of a stage for its message.
 static inline double tperf_bubble_of(const tperf_pipeline *pipeline, double forward,
                                      double backward, double weight_grad, double hop) {
     return pipeline->bubble_forward * (forward + hop) +
@@ -140,7 +140,7 @@ static inline double tperf_bubble_of(const tperf_pipeline *pipeline, double forw
            pipeline->bubble_weight_grad * weight_grad;
 }
 
-// What overlapped passes save against one after the other. A pair is of one chunk.
+// The number of overlapped pairs. A pair belongs to one chunk.
 static inline double tperf_pairs_of(const tperf_pace *pace) {
     return pace->pipeline->pairs + pace->pipeline->pairs_each * pace->microbatches;
 }
@@ -151,8 +151,8 @@ static inline double tperf_hidden_of(const tperf_pace *pace, const tperf_stage_t
     return pairs * (busy->forward + busy->backward - busy->pair) / pace->chunks;
 }
 
-// Without the messages between stages and the replicas' exchanges, if waiting is NULL: then a lower bound of every
-// placement's, to the last bit, as terms are added in the same order and rounding is monotonic.
+// If waiting is NULL, without messages between stages and exchanges with replicas: a lower bound for every placement,
+// to the last bit, since terms are added in the same order and rounding is monotonic.
 TPERF_INLINED tperf_parts tperf_parts_of(const tperf_pace *pace, const tperf_pipeline_time *time,
                                          const tperf_waiting *waiting, double hop) {
     const tperf_stage_time *busy = &time->busy, *others = &time->others;
@@ -176,20 +176,19 @@ static inline double tperf_whole(const tperf_parts *p) {
 
 tperf_cover tperf_cover_of(const tperf_job *job, const tperf_layer_cost *cost);
 
-// Layers of such a section that a bucket holds. Buckets are of whole ones' parameters: more than one may be part of a
-// layer.
+// The number of layers of a section in one bucket. Buckets are sized in unsharded parameters: it may be below one.
 double tperf_layers_of_bucket(const tperf_candidate *candidate, const tperf_job *job,
-                              const tperf_workload *network, const tperf_layer_cost *cost);
+                              const tperf_workload *workload, const tperf_layer_cost *cost);
 
-// See tperf_exchange_times: the same of known groups of replicas. Costs give bytes only.
+// Like tperf_exchange_times, for known groups of replicas. Of costs only the bytes are read.
 void tperf_exchange_times_among(const tperf_replicas *dense, const tperf_replicas *experts,
-                                int zero, const tperf_job *job, const tperf_workload *network,
+                                int zero, const tperf_job *job, const tperf_workload *workload,
                                 const tperf_layer_cost *costs, tperf_exchange *exchanges);
 
-// Seconds of a pipeline's stages with these costs of a layer of each section; stages: as tperf_pace has them.
+// Seconds of a pipeline's stages for these layer costs; stages: as in tperf_pace.
 tperf_pipeline_time tperf_pipeline_time_of(const tperf_pipeline *pipeline,
                                            const tperf_holding *stages,
-                                           const tperf_workload *network,
+                                           const tperf_workload *workload,
                                            const tperf_layer_cost *costs, const tperf_job *job);
 
 #endif

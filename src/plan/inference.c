@@ -1,11 +1,11 @@
-// inference.c: a prompt's time, all decode steps, and memory, of one replica. See tperf/inference.h.
+// inference.c: one replica's time for a prompt and for all decode steps, and its memory. See tperf/inference.h.
 #include "tperf/inference.h"
 
 #include <math.h>
 
-enum { TOKEN_BYTES = 4 }; // a token's number, which goes back to the first stage
+enum { TOKEN_BYTES = 4 }; // a token id, which returns to the first stage
 
-// One micro-batch through all stages.
+// One micro-batch's pass through all stages.
 typedef struct trip {
     tperf_pass_cost sum;
     double busiest; // seconds of the busiest stage
@@ -36,21 +36,21 @@ static tperf_phase phase_of(const trip *t, double sends, double time) {
                          t->sum.comm, sends,          fmax(time - t->sum.time - sends, 0)};
 }
 
-// Sums over the ops of every section, but for those that vary (which are in order).
-static void section_times(const tperf_serving *s, const tperf_workload *network,
+// Sums over the ops of every section, except the varying ones (which are in order).
+static void section_times(const tperf_serving *s, const tperf_workload *workload,
                           const tperf_varying *varying, size_t n_varying,
                           tperf_pass_cost *sections) {
-    for (int section = 0; section < network->n_kinds + 2; section++) {
+    for (int section = 0; section < workload->n_kinds + 2; section++) {
         sections[section] = (tperf_pass_cost){0};
-        for (size_t i = tperf_section_begin(network, section); i < network->section_end[section];
+        for (size_t i = tperf_section_begin(workload, section); i < workload->section_end[section];
              i++) {
             if (n_varying && varying->op == i) {
                 varying++, n_varying--;
                 continue;
             }
-            const tperf_op *op = &network->ops[i];
+            const tperf_op *op = &workload->ops[i];
             tperf_pass_cost cost =
-                tperf_pass_cost_of(op, &op->forward, &s->on, network->sizes, &s->placement);
+                tperf_pass_cost_of(op, &op->forward, &s->on, workload->sizes, &s->placement);
             tperf_pass_cost_add(&sections[section], &cost, 1);
         }
     }
@@ -66,32 +66,32 @@ static void serve_prompts(const tperf_serving *s, tperf_service *out) {
     out->prefill_busiest = t.busiest;
 }
 
-// What the steps of a micro-batch have in common.
+// Shared by the steps of a micro-batch.
 typedef struct stepper {
     const tperf_serving *serving;
     double sends;
-    tperf_pass_cost
-        fixed[TPERF_SECTIONS_MAX]; // of the ops that do not depend on the number of keys
+    // Ops that do not depend on the number of keys.
+    tperf_pass_cost fixed[TPERF_SECTIONS_MAX];
 } stepper;
 
-// With m micro-batches on their way, one returns to the first stage when it has passed all of them, but not before
-// the busiest stage has worked on the others.
+// With m micro-batches in flight, one returns to the first stage once it has passed all stages, but not before the
+// busiest stage has served the others.
 static void step_at(const void *context, double keys, double values[TPERF_STEP_VALUES]) {
     const stepper *p = context;
     const tperf_serving *s = p->serving;
-    const tperf_workload *network = s->decode->networks[0];
+    const tperf_workload *workload = s->decode->workloads[0];
     tperf_pass_cost sections[TPERF_SECTIONS_MAX];
-    for (int i = 0; i < network->n_kinds + 2; i++)
+    for (int i = 0; i < workload->n_kinds + 2; i++)
         sections[i] = p->fixed[i];
     for (size_t i = 0; i < s->decode->n_varying; i++) {
         const tperf_varying *v = &s->decode->varying[i];
         tperf_pass pass;
         tperf_decode_pass(s->decode, v->op, keys, &pass);
-        tperf_pass_cost cost =
-            tperf_pass_cost_of(&network->ops[v->op], &pass, &s->on, network->sizes, &s->placement);
+        tperf_pass_cost cost = tperf_pass_cost_of(&workload->ops[v->op], &pass, &s->on,
+                                                  workload->sizes, &s->placement);
         tperf_pass_cost_add(&sections[v->section], &cost, 1);
     }
-    trip t = trip_of(s->pipeline, network->n_kinds, sections);
+    trip t = trip_of(s->pipeline, workload->n_kinds, sections);
     double time = fmax(t.sum.time + p->sends, (double)s->microbatches * t.busiest);
     tperf_phase phase = phase_of(&t, p->sends, time);
     values[0] = phase.time;
@@ -104,12 +104,12 @@ static void step_at(const void *context, double keys, double values[TPERF_STEP_V
 }
 
 static void serve_tokens(const tperf_serving *s, tperf_service *out) {
-    const tperf_workload *network = s->decode->networks[0];
+    const tperf_workload *workload = s->decode->workloads[0];
     stepper p = {.serving = s};
-    section_times(s, network, s->decode->varying, s->decode->n_varying, p.fixed);
+    section_times(s, workload, s->decode->varying, s->decode->n_varying, p.fixed);
     double hops = (double)(s->pipeline->pp - 1);
     if (hops > 0)
-        p.sends = hops * send_time(s, network->boundary_bytes) +
+        p.sends = hops * send_time(s, workload->boundary_bytes) +
                   send_time(s, TOKEN_BYTES * (double)s->micro_batch);
     double first = (double)s->prompt + 1, last = (double)(s->prompt + s->generate - 1);
     double sum[TPERF_STEP_VALUES], values[TPERF_STEP_VALUES];
@@ -121,26 +121,26 @@ static void serve_tokens(const tperf_serving *s, tperf_service *out) {
     out->last_step = values[0];
 }
 
-// Bytes that the widest op of a section reads and writes beside weights.
-static double widest(const tperf_workload *network, int section) {
+// Bytes that the widest op of a section reads and writes besides weights.
+static double widest(const tperf_workload *workload, int section) {
     double most = 0;
-    for (size_t i = tperf_section_begin(network, section); i < network->section_end[section]; i++)
-        most = fmax(most, network->ops[i].forward.bytes - network->ops[i].repeated_bytes -
-                              network->ops[i].weight_bytes);
+    for (size_t i = tperf_section_begin(workload, section); i < workload->section_end[section]; i++)
+        most = fmax(most, workload->ops[i].forward.bytes - workload->ops[i].repeated_bytes -
+                              workload->ops[i].weight_bytes);
     return most;
 }
 
-// Buffers of a stage: the residual stream and what the widest of its ops works on.
-static double buffers_of(const tperf_stage *stage, const tperf_workload *network) {
+// Buffers of a stage: the residual stream and the working set of its widest op.
+static double buffers_of(const tperf_stage *stage, const tperf_workload *workload) {
     double most = 0;
-    for (int kind = 0; kind < network->n_kinds; kind++)
-        if (stage->layers[kind]) most = fmax(most, widest(network, kind));
-    if (stage->first) most = fmax(most, widest(network, network->n_kinds));
-    if (stage->last) most = fmax(most, widest(network, network->n_kinds + 1));
-    return network->boundary_bytes + most;
+    for (int kind = 0; kind < workload->n_kinds; kind++)
+        if (stage->layers[kind]) most = fmax(most, widest(workload, kind));
+    if (stage->first) most = fmax(most, widest(workload, workload->n_kinds));
+    if (stage->last) most = fmax(most, widest(workload, workload->n_kinds + 1));
+    return workload->boundary_bytes + most;
 }
 
-// A GPU of one stage: weights + batch x cache + max(prompts, batch x step) bytes.
+// One stage's GPU holds weights + batch x cache + max(prompts, batch x step) bytes.
 typedef struct holdings {
     double weights, cache, prompts, step;
 } holdings;
@@ -168,8 +168,8 @@ static holdings holdings_of(const tperf_serving *s, const tperf_stage *stage,
     return h;
 }
 
-// The largest batch with total_of <= room. Both sides of the maximum bound it; a quotient that rounding moved across an
-// integer is put right.
+// The largest batch with total_of <= room. Both arms of the maximum bound it; the last two lines correct a quotient
+// that rounding moved across an integer.
 static double largest_batch(const holdings *h, double room) {
     double left = room - h->weights;
     double batch = floor(fmin((left - h->prompts) / h->cache, left / (h->cache + h->step)));

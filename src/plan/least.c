@@ -1,9 +1,9 @@
-// least.c: a lower bound of an iteration whatever its stages are like. See tperf/plan.h and docs/model.md section 6.5.
+// least.c: a lower bound on an iteration, however uneven its stages. See tperf/plan.h and docs/model.md section 6.5.
 #include <math.h>
 
 #include "tperf/plan.h"
 
-// What the passes of a candidate take: all that tperf_passes_of gives them, of one stage or of the least chunk.
+// Times of a candidate's passes, including waits and hops as in tperf_passes_of; of a stage, or of the shortest chunk.
 typedef struct passes {
     double forward, input, weight,
         pair; // input and weight gradients: the two halves of a backward pass
@@ -12,16 +12,16 @@ typedef struct passes {
 typedef struct bound {
     const tperf_candidate *candidate;
     const tperf_job *job;
-    const tperf_workload *network;
+    const tperf_workload *workload;
     const tperf_layer_cost *costs;
     tperf_exposure sections[TPERF_SECTIONS_MAX];
     double hop;
 } bound;
 
-// Of a stage of `chunks` chunks.
+// The passes of a stage of `chunks` chunks.
 static passes passes_of(const bound *b, const tperf_stage *stage, double chunks) {
-    tperf_stage_time t = tperf_stage_time_of(stage, b->network, b->costs, b->job);
-    tperf_exposure e = tperf_stage_exposure(stage, b->network, b->sections);
+    tperf_stage_time t = tperf_stage_time_of(stage, b->workload, b->costs, b->job);
+    tperf_exposure e = tperf_stage_exposure(stage, b->workload, b->sections);
     double forward =
         chunks * b->hop + (tperf_gathers_each(b->candidate, b->job->training) ? e.gather : 0);
     double backward =
@@ -35,7 +35,8 @@ static passes lesser(passes a, passes b) {
                     fmin(a.pair, b.pair)};
 }
 
-// No chunk has fewer layers than they divide into, each at least the least of any kind.
+// The shortest chunk possible: the fewest layers that even division gives any chunk, each as short as the shortest
+// kind.
 static passes least_chunk(const bound *b) {
     const tperf_pipeline *p = b->candidate->pipeline;
     int64_t layers = 0;
@@ -43,7 +44,7 @@ static passes least_chunk(const bound *b) {
     passes least = {INFINITY, INFINITY, INFINITY, INFINITY};
     for (size_t i = 0; i < p->n_devices; i++) {
         if (p->virtual_stages == 1) least = lesser(least, passes_of(b, &p->devices[i], 1));
-        for (int kind = 0; kind < b->network->n_kinds; kind++) {
+        for (int kind = 0; kind < b->workload->n_kinds; kind++) {
             layers += p->devices[i].repeats * p->devices[i].layers[kind];
             present[kind] = present[kind] || p->devices[i].layers[kind] > 0;
         }
@@ -51,18 +52,18 @@ static passes least_chunk(const bound *b) {
     int64_t fewest = layers / (p->pp * p->virtual_stages);
     for (int64_t c = 0; p->dealt && c < p->pp * p->virtual_stages; c++)
         if (p->dealt[c] < fewest) fewest = p->dealt[c];
-    for (int kind = 0; kind < b->network->n_kinds && p->virtual_stages > 1; kind++) {
+    for (int kind = 0; kind < b->workload->n_kinds && p->virtual_stages > 1; kind++) {
         if (!present[kind]) continue;
         tperf_stage chunk = {.leading = kind};
         chunk.layers[kind] = fewest;
         least = lesser(least, passes_of(b, &chunk, 1));
     }
-    // Each part may be another chunk's; the closed form holds where a pair takes no longer than both halves.
+    // Each part may come from a different chunk; the closed form holds where a pair takes no longer than both halves.
     least.pair = fmin(least.pair, least.forward + least.input + least.weight);
     return least;
 }
 
-// The schedule's closed form if every chunk were the least: no pass is shorter, so nothing ends sooner.
+// The schedule's closed form with every chunk the shortest: no pass is shorter, so nothing can end sooner.
 static double all_least(const bound *b) {
     const tperf_pipeline *p = b->candidate->pipeline;
     double chunks = (double)p->virtual_stages, m = (double)b->candidate->microbatches;
@@ -75,8 +76,8 @@ static double all_least(const bound *b) {
            chunks * p->bubble_weight_grad * t.weight + pairs * t.pair;
 }
 
-// What a device does itself, one pass after the other or, where the schedule overlaps any, all of them overlapped. A pair
-// of two chunks takes the average of theirs, so that either of its halves may seem to cost half of its own.
+// A device's own work: its passes one after the other or, if the schedule overlaps any, all overlapped. A pair of two
+// chunks takes the average of theirs, so either half may appear to cost half of its own pair.
 static double own_work(const bound *b, const tperf_stage *device) {
     const tperf_pipeline *p = b->candidate->pipeline;
     passes t = passes_of(b, device, (double)p->virtual_stages);
@@ -88,14 +89,15 @@ static double own_work(const bound *b, const tperf_stage *device) {
 }
 
 double tperf_iteration_least(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *network, const tperf_layer_cost *costs,
+                             const tperf_workload *workload, const tperf_layer_cost *costs,
                              const tperf_exchange *exchanges, double hop, double optimizer) {
     const tperf_pipeline *p = candidate->pipeline;
-    bound b = {.candidate = candidate, .job = job, .network = network, .costs = costs, .hop = hop};
+    bound b = {
+        .candidate = candidate, .job = job, .workload = workload, .costs = costs, .hop = hop};
     double chunks = (double)p->virtual_stages, busiest = 0, sum = 0, least_wait = INFINITY;
-    tperf_exposures_of(candidate, job, network, costs, exchanges, optimizer, b.sections);
+    tperf_exposures_of(candidate, job, workload, costs, exchanges, optimizer, b.sections);
     for (size_t i = 0; i < p->n_devices; i++) {
-        tperf_exposure e = tperf_stage_exposure(&p->devices[i], network, b.sections);
+        tperf_exposure e = tperf_stage_exposure(&p->devices[i], workload, b.sections);
         double wait = e.first_gather + e.first_reduce + e.update +
                       (tperf_gathers_each(candidate, job->training) ? 0 : e.gather / chunks) +
                       (tperf_reduces_each(candidate, job->training) ? 0 : e.reduce / chunks);
@@ -104,8 +106,8 @@ double tperf_iteration_least(const tperf_candidate *candidate, const tperf_job *
         busiest = fmax(busiest, own + wait);
         sum += (double)p->devices[i].repeats * own;
     }
-    // Where chunks may lie on other devices than tperf_pipeline_split puts them, one has at least the average to do.
+    // If chunks may be on other devices than tperf_pipeline_split's, some device has at least the average work.
     double alone = p->placed ? busiest : sum / (double)p->pp + least_wait;
     double least = fmax(alone, p->pp > 1 ? all_least(&b) + least_wait : 0);
-    return (least + optimizer) * (1 - 1e-12); // but for rounding
+    return (least + optimizer) * (1 - 1e-12); // margin for rounding
 }

@@ -1,15 +1,14 @@
-// memory.c: what one GPU holds. See tperf/plan.h, and docs/memory.md for the sources.
+// memory.c: the memory of one GPU. See tperf/plan.h, and docs/memory.md for the sources.
 #include <math.h>
 
 #include "tperf/plan.h"
 
-// The weights of a stage: of its layers and of the ends of the pipeline, each spread like the rest or
-// as experts are.
+// A stage's weights: of its layers and of the pipeline's ends, each sharded as dense weights or as experts.
 typedef struct weights {
     tperf_weights layers, layer_experts, ends, end_experts;
 } weights;
 
-// Activation bytes of a stage: for every micro-batch in flight; of the section `last`; of one pass; in the host's memory.
+// A stage's activation bytes: per micro-batch in flight; of the section `last`; recomputed; of one pass; on the host.
 typedef struct activations {
     double saved, last_saved, again, work, host;
 } activations;
@@ -17,15 +16,15 @@ typedef struct activations {
 typedef struct question {
     const tperf_candidate *candidate;
     const tperf_job *job;
-    const tperf_workload *network;
+    const tperf_workload *workload;
     const tperf_layer_cost *costs;
     double microbatches;
-    bool experts;                 // some weights are spread as experts are
-    double shards, expert_shards; // that ZeRO cuts a weight into
-    int groups;                   // that a GPU communicates in
+    bool experts;                 // some weights are spread as experts
+    double shards, expert_shards; // parts into which ZeRO cuts a weight
+    int groups;                   // groups in which a GPU communicates
 } question;
 
-// The stage runs the pipeline in both directions: whoever has one end has the other.
+// If the stage runs the pipeline in both directions, a device with one end also has the other.
 static bool has_first(const question *q, const tperf_stage *stage) {
     return stage->first || (stage->last && q->candidate->pipeline->weight_copies > 1);
 }
@@ -36,7 +35,7 @@ static bool has_last(const question *q, const tperf_stage *stage) {
 
 static weights weights_of(const question *q, const tperf_stage *stage) {
     weights w = {0};
-    int kinds = q->network->n_kinds;
+    int kinds = q->workload->n_kinds;
     for (int kind = 0; kind < kinds; kind++) {
         double layers = q->candidate->pipeline->weight_copies * (double)stage->layers[kind];
         tperf_weights_add(&w.layers, &q->costs[kind].weights, layers);
@@ -52,7 +51,7 @@ static weights weights_of(const question *q, const tperf_stage *stage) {
     return w;
 }
 
-// k layers that are recomputed as one keep one input; when they are, the inputs in between come back, too.
+// k layers recomputed together keep one input; during recomputation the inputs between them come back, too.
 static void recompute_groups(const question *q, const tperf_layer_cost *cost, double layers,
                              double chunks, activations *a) {
     double k = fmin(q->job->training->recompute_layers, ceil(layers / chunks));
@@ -61,12 +60,12 @@ static void recompute_groups(const question *q, const tperf_layer_cost *cost, do
     a->again = fmax(a->again, k * cost->again_bytes + (k - 1) * cost->input_bytes);
 }
 
-// What the host has kept comes back for the layer at hand and the one before it.
-// Of so many equal chunks of layers, which have one or both ends of the model.
+// Activations of `chunks` equal chunks of layers, with one or both ends of the model. Offloaded activations are back
+// for the current layer and the previous one.
 static activations activations_of(const question *q, const tperf_stage *stage, double chunks,
                                   bool first, bool last) {
     activations a = {0};
-    int kinds = q->network->n_kinds;
+    int kinds = q->workload->n_kinds;
     for (int kind = 0; kind < kinds; kind++) {
         double layers = (double)stage->layers[kind];
         if (layers == 0) continue;
@@ -86,14 +85,15 @@ static activations activations_of(const question *q, const tperf_stage *stage, d
     return a;
 }
 
-// The bytes of what has so many for each byte, each parameter, each narrow parameter and each byte gathered; FLOPs likewise.
+// The bytes of weights at these rates per byte, per parameter, per narrow parameter and per gathered byte; likewise
+// FLOPs.
 static double held(const tperf_weights *w, const tperf_weights *rate) {
     return rate->bytes * w->bytes + rate->count * w->count + rate->narrow * w->narrow +
            rate->orthogonal * w->orthogonal + rate->gathered * w->gathered +
            rate->frozen * w->frozen;
 }
 
-// Of all weights of a stage, of which none is sharded: bytes of copies; of what makes them once an iteration.
+// Bytes of a stage's weight copies, and of the traffic that makes them once per iteration; neither is sharded.
 static double copies_of(const weights *w) {
     return w->layers.copies + w->layer_experts.copies + w->ends.copies + w->end_experts.copies;
 }
@@ -102,7 +102,7 @@ static double steps_of(const weights *w) {
     return w->layers.step + w->layer_experts.step + w->ends.step + w->end_experts.step;
 }
 
-// The same of a stage, whose ends may have another rate.
+// The same for a stage, whose ends may have another rate.
 static double spread(const question *q, const weights *w, tperf_weights rate,
                      tperf_weights end_rate, bool sharded) {
     double all = held(&w->layers, &rate) + held(&w->ends, &end_rate);
@@ -113,10 +113,10 @@ static double spread(const question *q, const weights *w, tperf_weights rate,
     return all + experts;
 }
 
-// The layer at hand and the one that is fetched ahead are whole, as are the gradients of one (torch.distributed.fsdp,
-// BackwardPrefetch.BACKWARD_PRE); where gradients alone are sharded, these.
+// The current layer and the prefetched one are whole, as are one layer's gradients (torch.distributed.fsdp,
+// BackwardPrefetch.BACKWARD_PRE); if only gradients are sharded, only these.
 static double whole_layers(const question *q, const tperf_stage *stage) {
-    int zero = q->candidate->zero, kinds = q->network->n_kinds;
+    int zero = q->candidate->zero, kinds = q->workload->n_kinds;
     const tperf_training *t = q->job->training;
     bool whole = tperf_reduces_each(q->candidate, t);
     double copies = zero >= 3 && t->reshards > 0 ? 2 : 0;
@@ -134,9 +134,9 @@ static double whole_layers(const question *q, const tperf_stage *stage) {
     return largest;
 }
 
-// What comes in and what goes out.
+// One received and one sent message.
 static double messages_of(const question *q) {
-    return q->candidate->pipeline->pp > 1 ? 2 * q->network->boundary_bytes : 0;
+    return q->candidate->pipeline->pp > 1 ? 2 * q->workload->boundary_bytes : 0;
 }
 
 static tperf_memory memory_of(const question *q, const tperf_stage *stage) {
@@ -174,8 +174,8 @@ static tperf_memory memory_of(const question *q, const tperf_stage *stage) {
     return m;
 }
 
-static bool has_experts(const tperf_workload *network, const tperf_layer_cost *costs) {
-    for (int i = 0; i < network->n_kinds + 2; i++) {
+static bool has_experts(const tperf_workload *workload, const tperf_layer_cost *costs) {
+    for (int i = 0; i < workload->n_kinds + 2; i++) {
         const tperf_weights *e = &costs[i].experts;
         if (e->bytes > 0 || e->count > 0 || e->gathered > 0 || e->copies > 0 || e->step > 0)
             return true;
@@ -184,25 +184,25 @@ static bool has_experts(const tperf_workload *network, const tperf_layer_cost *c
 }
 
 static question question_of(const tperf_candidate *candidate, const tperf_job *job,
-                            const tperf_workload *network, const tperf_layer_cost *costs) {
+                            const tperf_workload *workload, const tperf_layer_cost *costs) {
     const int64_t *sizes = candidate->sizes;
-    bool experts = has_experts(network, costs);
+    bool experts = has_experts(workload, costs);
     return (question){
         .experts = experts,
         .candidate = candidate,
         .job = job,
-        .network = network,
+        .workload = workload,
         .costs = costs,
         .microbatches = (double)candidate->microbatches,
-        .shards = (double)tperf_grid_shards(&network->grid, sizes, false),
-        .expert_shards = experts ? (double)tperf_grid_shards(&network->grid, sizes, true) : 1,
-        .groups = tperf_grid_groups(&network->grid, sizes),
+        .shards = (double)tperf_grid_shards(&workload->grid, sizes, false),
+        .expert_shards = experts ? (double)tperf_grid_shards(&workload->grid, sizes, true) : 1,
+        .groups = tperf_grid_groups(&workload->grid, sizes),
     };
 }
 
 tperf_memory tperf_memory_of(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *network, const tperf_layer_cost *costs) {
-    question q = question_of(candidate, job, network, costs);
+                             const tperf_workload *workload, const tperf_layer_cost *costs) {
+    question q = question_of(candidate, job, workload, costs);
     tperf_memory fullest = {0};
     for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
         tperf_memory m = memory_of(&q, &candidate->pipeline->stages[i]);
@@ -212,9 +212,9 @@ tperf_memory tperf_memory_of(const tperf_candidate *candidate, const tperf_job *
 }
 
 tperf_chunk_memory tperf_chunk_memory_of(const tperf_candidate *candidate, const tperf_job *job,
-                                         const tperf_workload *network,
+                                         const tperf_workload *workload,
                                          const tperf_layer_cost *costs, const tperf_stage *chunk) {
-    question q = question_of(candidate, job, network, costs);
+    question q = question_of(candidate, job, workload, costs);
     activations a = activations_of(&q, chunk, 1, chunk->first, chunk->last);
     tperf_chunk_memory m = {.saved = a.saved + a.last_saved};
     if (!job->on.rules->memory_counts_passing) return m;
@@ -225,9 +225,9 @@ tperf_chunk_memory tperf_chunk_memory_of(const tperf_candidate *candidate, const
 }
 
 void tperf_memory_of_devices(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *network, const tperf_layer_cost *costs,
+                             const tperf_workload *workload, const tperf_layer_cost *costs,
                              tperf_memory *devices) {
-    question q = question_of(candidate, job, network, costs);
+    question q = question_of(candidate, job, workload, costs);
     for (size_t i = 0; i < candidate->pipeline->n_devices; i++)
         devices[i] = memory_of(&q, &candidate->pipeline->devices[i]);
 }
@@ -240,22 +240,22 @@ double tperf_orthogonal_time(const tperf_job *job, double flops) {
 }
 
 double tperf_optimizer_time(const tperf_candidate *candidate, const tperf_job *job,
-                            const tperf_workload *network, const tperf_layer_cost *costs) {
+                            const tperf_workload *workload, const tperf_layer_cost *costs) {
     double part = job->on.software->optimizer;
-    tperf_host_update host = tperf_optimizer_host(candidate, job, network, costs);
+    tperf_host_update host = tperf_optimizer_host(candidate, job, workload, costs);
     double seconds =
         host.out + host.update + host.in +
-        tperf_orthogonal_time(job, tperf_optimizer_flops(candidate, job, network, costs));
+        tperf_orthogonal_time(job, tperf_optimizer_flops(candidate, job, workload, costs));
     if (part == 0) return seconds;
-    double bytes = tperf_optimizer_bytes(candidate, job, network, costs);
+    double bytes = tperf_optimizer_bytes(candidate, job, workload, costs);
     return bytes / (part * job->on.system->accelerator.hbm.bandwidth) + seconds;
 }
 
-// The most that a device has of what there are so many bytes of for each byte, parameter and narrow parameter.
+// The maximum over devices of the amount at these rates per byte, parameter and narrow parameter.
 static double most_updated(const tperf_candidate *candidate, const tperf_job *job,
-                           const tperf_workload *network, const tperf_layer_cost *costs,
+                           const tperf_workload *workload, const tperf_layer_cost *costs,
                            tperf_weights rate, double end_count) {
-    question q = question_of(candidate, job, network, costs);
+    question q = question_of(candidate, job, workload, costs);
     double most = 0;
     tperf_weights end_rate = rate;
     end_rate.count += end_count;
@@ -267,10 +267,10 @@ static double most_updated(const tperf_candidate *candidate, const tperf_job *jo
     return most;
 }
 
-// A gradient is read for the norm, read for the update, and cleared. Of a state that the host has the GPU reads its
-// gradient for the norm and clears it.
+// A gradient is read for the norm, read for the update, and cleared. If its state is on the host, the GPU only reads it
+// for the norm and clears it.
 double tperf_optimizer_bytes(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *network, const tperf_layer_cost *costs) {
+                             const tperf_workload *workload, const tperf_layer_cost *costs) {
     const tperf_training *t = job->training;
     double here = 1 - t->offloaded, end = 2 * (t->end_optimizer_bytes - t->optimizer_bytes);
     tperf_weights rate = {
@@ -280,14 +280,14 @@ double tperf_optimizer_bytes(const tperf_candidate *candidate, const tperf_job *
         .count = here * (2 * t->optimizer_bytes + t->kept_bytes) + (2 + here) * t->gradient_bytes,
         .narrow = here * 2 * t->narrow_bytes,
     };
-    return most_updated(candidate, job, network, costs, rate, here * end);
+    return most_updated(candidate, job, workload, costs, rate, here * end);
 }
 
 double tperf_optimizer_flops(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *network, const tperf_layer_cost *costs) {
+                             const tperf_workload *workload, const tperf_layer_cost *costs) {
     tperf_weights rate = {.orthogonal = job->training->iterations};
     if (job->training->iterations == 0) return 0;
-    question q = question_of(candidate, job, network, costs);
+    question q = question_of(candidate, job, workload, costs);
     double most = 0;
     for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
         weights w = weights_of(&q, &candidate->pipeline->stages[i]);
@@ -297,7 +297,7 @@ double tperf_optimizer_flops(const tperf_candidate *candidate, const tperf_job *
 }
 
 tperf_host_update tperf_optimizer_host(const tperf_candidate *candidate, const tperf_job *job,
-                                       const tperf_workload *network,
+                                       const tperf_workload *workload,
                                        const tperf_layer_cost *costs) {
     const tperf_training *t = job->training;
     const tperf_system *system = job->on.system;
@@ -313,9 +313,9 @@ tperf_host_update tperf_optimizer_host(const tperf_candidate *candidate, const t
     tperf_weights_add(&updated, &back, 1);
     tperf_weights_add(&updated, &states, 1);
     tperf_host_update u = {
-        .bytes_out = most_updated(candidate, job, network, costs, gradients, 0),
-        .bytes_in = most_updated(candidate, job, network, costs, back, 0),
-        .bytes_updated = most_updated(candidate, job, network, costs, updated, part * end),
+        .bytes_out = most_updated(candidate, job, workload, costs, gradients, 0),
+        .bytes_in = most_updated(candidate, job, workload, costs, back, 0),
+        .bytes_updated = most_updated(candidate, job, workload, costs, updated, part * end),
     };
     u.out = u.bytes_out / (system->host.bandwidth * system->host.efficiency);
     u.in = u.bytes_in / (system->host.bandwidth * system->host.efficiency);

@@ -1,9 +1,9 @@
-// pipeline.c: which layers every stage of a pipeline holds. See tperf/plan.h.
+// pipeline.c: the layers of every pipeline stage. See tperf/plan.h.
 #include <string.h>
 
 #include "tperf/plan.h"
 
-// How many layers chunk c of n holds. The order in which chunks go short: last, first, last but one …
+// The number of layers in chunk c of n. Chunks go one short in the order last, first, last but one …
 static int64_t chunk_layers(int64_t layers, int64_t n, int64_t c) {
     int64_t full = (layers + n - 1) / n, missing = full * n - layers;
     int64_t turn_from_end = 2 * (n - 1 - c), turn_from_start = 2 * c + 1;
@@ -11,7 +11,7 @@ static int64_t chunk_layers(int64_t layers, int64_t n, int64_t c) {
     return full - (turn < missing);
 }
 
-// Adds layers of a kind to a stage, the first of which is the at-th of its chunk.
+// Adds n layers of a kind to a stage; the first of them is layer `at` of its chunk.
 static void add_run(tperf_stage *stage, const tperf_picked *picked, int kind, int64_t at,
                     int64_t n) {
     if (stage->leading == TPERF_NO_LAYER) stage->leading = tperf_picked_kind(picked, kind, at);
@@ -39,7 +39,7 @@ static bool same_layers(const tperf_stage *a, const tperf_stage *b) {
            a->first == b->first && a->last == b->last;
 }
 
-// Runs of neighbours that hold the same.
+// Extends the last run of devices with the same contents, or starts a new one.
 static void add_device(tperf_pipeline *pipeline, const tperf_stage *stage) {
     tperf_stage *before = pipeline->n_devices ? &pipeline->devices[pipeline->n_devices - 1] : NULL;
     if (before && same_layers(before, stage) && before->in_flight == stage->in_flight)
@@ -59,7 +59,7 @@ static void add_stage(tperf_pipeline *pipeline, const tperf_stage *stage) {
     pipeline->stages[pipeline->n_stages++] = *stage;
 }
 
-// The same where the pipeline may say it.
+// The same, unless the pipeline's `dealt` overrides it.
 static int64_t layers_of_chunk(const tperf_pipeline *pipeline, int64_t layers, int64_t n,
                                int64_t c) {
     bool said = pipeline->dealt && n == pipeline->pp * pipeline->virtual_stages;
@@ -87,7 +87,7 @@ void tperf_pipeline_chunks(const tperf_pipeline *pipeline, const tperf_run *runs
     }
 }
 
-// Chunks without layers are those of an end alone.
+// Only a chunk with an end of the model may have no layers.
 static tperf_status check_chunks(const tperf_pipeline *pipeline, int64_t layers, bool has_ends,
                                  tperf_error *error) {
     int64_t chunks = pipeline->pp * pipeline->virtual_stages, sum = 0;
@@ -109,7 +109,7 @@ static tperf_status check_chunks(const tperf_pipeline *pipeline, int64_t layers,
     return TPERF_OK;
 }
 
-// The chunk that a device holds on one of the ways down (or back up) the devices.
+// The chunk that a device holds on one leg down (or back up) the devices.
 static int64_t chunk_of(const tperf_pipeline *pipeline, int64_t device, int64_t leg) {
     bool back = pipeline->folded && leg % 2 == 1;
     return leg * pipeline->pp + (back ? pipeline->pp - 1 - device : device);

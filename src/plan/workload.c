@@ -1,4 +1,4 @@
-// network.c: see tperf/workload.h. Numbers Qn: tperf/rules.h.
+// workload.c: see tperf/workload.h. Numbers Qn: tperf/rules.h.
 #include "tperf/workload.h"
 
 #include <math.h>
@@ -6,18 +6,18 @@
 
 enum { FP32_BYTES = 4 };
 
-static tperf_status join_pass(const tperf_workload *network, const tperf_op *op, tperf_pass *pass,
+static tperf_status join_pass(const tperf_workload *workload, const tperf_op *op, tperf_pass *pass,
                               tperf_error *error) {
     int kept = 0;
     for (int i = 0; i < pass->n_comms; i++) {
         tperf_comm comm = pass->comms[i];
-        comm.axis_index = tperf_grid_find(&network->grid, comm.axis);
+        comm.axis_index = tperf_grid_find(&workload->grid, comm.axis);
         if (comm.axis_index < TPERF_AXIS_OWN)
             return tperf_error_set(
                 error, TPERF_INVALID,
                 "op '%s' communicates over the axis '%s', which the strategy lacks", op->name,
                 comm.axis);
-        int64_t size = network->sizes[comm.axis_index];
+        int64_t size = workload->sizes[comm.axis_index];
         if (comm.share) comm.bytes *= (double)size;
         comm.share = false;
         if (size > 1) pass->comms[kept++] = comm;
@@ -30,16 +30,16 @@ static tperf_status join_pass(const tperf_workload *network, const tperf_op *op,
     return TPERF_OK;
 }
 
-tperf_status tperf_workload_join(tperf_workload *network, const tperf_op *op, tperf_error *error) {
-    if (network->n_ops >= network->capacity)
+tperf_status tperf_workload_join(tperf_workload *workload, const tperf_op *op, tperf_error *error) {
+    if (workload->n_ops >= workload->capacity)
         return tperf_error_set(error, TPERF_INVALID,
-                               "op '%s' is one more than the %zu of the network", op->name,
-                               network->capacity);
-    tperf_op *joined = &network->ops[network->n_ops];
+                               "op '%s' is one more than the %zu of the workload", op->name,
+                               workload->capacity);
+    tperf_op *joined = &workload->ops[workload->n_ops];
     *joined = *op;
-    TPERF_TRY(join_pass(network, op, &joined->forward, error));
-    TPERF_TRY(join_pass(network, op, &joined->backward, error));
-    network->n_ops++;
+    TPERF_TRY(join_pass(workload, op, &joined->forward, error));
+    TPERF_TRY(join_pass(workload, op, &joined->backward, error));
+    workload->n_ops++;
     return TPERF_OK;
 }
 
@@ -70,13 +70,13 @@ static tperf_weights weights_of(const tperf_op *op) {
     };
 }
 
-void tperf_workload_bytes(const tperf_workload *network, tperf_layer_cost *costs) {
-    for (int section = 0; section < network->n_kinds + 2; section++) {
+void tperf_workload_bytes(const tperf_workload *workload, tperf_layer_cost *costs) {
+    for (int section = 0; section < workload->n_kinds + 2; section++) {
         tperf_layer_cost sum = {0};
         bool whole = true; // all of it is recomputed
-        for (size_t i = tperf_section_begin(network, section); i < network->section_end[section];
+        for (size_t i = tperf_section_begin(workload, section); i < workload->section_end[section];
              i++) {
-            const tperf_op *op = &network->ops[i];
+            const tperf_op *op = &workload->ops[i];
             tperf_weights weights = weights_of(op);
             tperf_weights_add(op->expert ? &sum.experts : &sum.weights, &weights, 1);
             if (op->tied) tperf_weights_add(&sum.tied, &weights, 1);
@@ -96,13 +96,13 @@ void tperf_workload_bytes(const tperf_workload *network, tperf_layer_cost *costs
     }
 }
 
-void tperf_workload_work(const tperf_workload *network, const tperf_platform *on, int64_t panels,
+void tperf_workload_work(const tperf_workload *workload, const tperf_platform *on, int64_t panels,
                          tperf_op_work *works) {
-    for (size_t i = 0; i < network->n_ops; i++)
-        works[i] = tperf_op_work_of(&network->ops[i], on, panels);
+    for (size_t i = 0; i < workload->n_ops; i++)
+        works[i] = tperf_op_work_of(&workload->ops[i], on, panels);
 }
 
-// Seconds of a pass's exchanges with experts, less what they slow kernels beside them by.
+// Seconds of a pass's expert exchanges, less the slowdown of kernels beside them.
 static double exchanges_of(const tperf_pass *pass, const tperf_platform *on, const int64_t *sizes,
                            const tperf_placement *placement) {
     double sum = 0;
@@ -117,13 +117,13 @@ static double kernels_of(const tperf_pass_cost *pass) {
     return pass->compute + pass->exposed_memory;
 }
 
-// Adds an op to what its layer exchanges with experts. *inside: the ops up to here have sent tokens to experts, and not
-// yet got them back.
+// Adds an op to its layer's expert exchanges. *inside: preceding ops have dispatched tokens to experts and not yet
+// combined them.
 static void add_exchange(tperf_expert_cost *sum, const tperf_op *op, const tperf_op_cost *cost,
-                         const tperf_platform *on, const tperf_workload *network,
+                         const tperf_platform *on, const tperf_workload *workload,
                          const tperf_placement *placement, bool *inside) {
-    double forward = exchanges_of(&op->forward, on, network->sizes, placement);
-    double backward = exchanges_of(&op->backward, on, network->sizes, placement);
+    double forward = exchanges_of(&op->forward, on, workload->sizes, placement);
+    double backward = exchanges_of(&op->backward, on, workload->sizes, placement);
     bool exchange = forward > 0 || backward > 0;
     double *seconds = *inside ? sum->combine : sum->dispatch;
     double *work = *inside && !exchange ? sum->inside : sum->outside;
@@ -135,7 +135,7 @@ static void add_exchange(tperf_expert_cost *sum, const tperf_op *op, const tperf
     if (exchange) *inside = !*inside;
 }
 
-// A pass waits for copies to or from the host that take longer than all that it does meanwhile.
+// A pass waits for the part of copies to or from the host that outlasts it.
 static void wait_for_host(tperf_pass_cost *pass, double bytes, const tperf_system *system) {
     if (!(bytes > 0)) return;
     double late = bytes / (system->host.bandwidth * system->host.efficiency) - pass->time;
@@ -144,39 +144,39 @@ static void wait_for_host(tperf_pass_cost *pass, double bytes, const tperf_syste
     pass->time += late;
 }
 
-void tperf_workload_time(const tperf_workload *network, const tperf_platform *on,
+void tperf_workload_time(const tperf_workload *workload, const tperf_platform *on,
                          const tperf_placement *placement, const tperf_op_work *works,
                          tperf_layer_cost *costs) {
-    tperf_workload_bytes(network, costs);
-    tperf_workload_add_times(network, on, placement, works, costs);
+    tperf_workload_bytes(workload, costs);
+    tperf_workload_add_times(workload, on, placement, works, costs);
 }
 
-void tperf_workload_add_times(const tperf_workload *network, const tperf_platform *on,
+void tperf_workload_add_times(const tperf_workload *workload, const tperf_platform *on,
                               const tperf_placement *placement, const tperf_op_work *works,
                               tperf_layer_cost *costs) {
-    for (int section = 0; section < network->n_kinds + 2; section++) {
+    for (int section = 0; section < workload->n_kinds + 2; section++) {
         tperf_layer_cost *sum = &costs[section];
         bool inside = false;
-        for (size_t i = tperf_section_begin(network, section); i < network->section_end[section];
+        for (size_t i = tperf_section_begin(workload, section); i < workload->section_end[section];
              i++) {
-            const tperf_op *op = &network->ops[i];
+            const tperf_op *op = &workload->ops[i];
             tperf_op_work work = works ? works[i] : tperf_op_work_of(op, on, placement->panels);
-            tperf_op_cost cost = tperf_op_cost_of(op, &work, on, network->sizes, placement);
+            tperf_op_cost cost = tperf_op_cost_of(op, &work, on, workload->sizes, placement);
             tperf_pass_cost_add(&sum->forward, &cost.forward, 1);
             tperf_pass_cost_add(&sum->backward, &cost.backward, 1);
             sum->weight_grad += cost.weight_grad;
             sum->flops += work.flops;
-            add_exchange(&sum->exchange, op, &cost, on, network, placement, &inside);
+            add_exchange(&sum->exchange, op, &cost, on, workload, placement, &inside);
         }
         wait_for_host(&sum->forward, sum->offload_bytes, on->system);
         wait_for_host(&sum->backward, sum->offload_bytes, on->system);
     }
 }
 
-tperf_status tperf_workload_check_system(const tperf_workload *network, const tperf_system *system,
+tperf_status tperf_workload_check_system(const tperf_workload *workload, const tperf_system *system,
                                          tperf_error *error) {
-    for (size_t i = 0; i < network->n_ops; i++) {
-        const tperf_op *op = &network->ops[i];
+    for (size_t i = 0; i < workload->n_ops; i++) {
+        const tperf_op *op = &workload->ops[i];
         if (op->offload_bytes > 0 && !(system->host.bandwidth > 0))
             return tperf_error_set(error, TPERF_INVALID,
                                    "op '%s' offloads to the host, whose bandwidth is not given",

@@ -42,7 +42,7 @@ void tperf_pass_cost_add(tperf_pass_cost *sum, const tperf_pass_cost *part, doub
     sum->slowing += times * part->slowing;
 }
 
-// The peak of the pass's products; where one of two stays in the op's own dtype, half of the work is its.
+// The peak of the pass's products. If one of two stays in the op's own dtype, it has half of the work.
 static double tensor_peak(const tperf_op *op, const tperf_pass *pass, const tperf_system *system) {
     const double *peaks = system->accelerator.tensor;
     bool mixed = pass->n_kernels == 2 && pass->kernels[1].wide;
@@ -50,7 +50,7 @@ static double tensor_peak(const tperf_op *op, const tperf_pass *pass, const tper
     return 2 / (1 / peaks[op->matrix_dtype] + 1 / peaks[op->dtype]);
 }
 
-// Compute and exposed memory of a pass whose efficiency is a constant.
+// The cost of a pass at a constant efficiency: compute and exposed memory.
 static tperf_pass_cost constant_time(const tperf_op *op, const tperf_pass *pass, double bytes,
                                      const tperf_platform *on) {
     const tperf_system *system = on->system;
@@ -70,12 +70,12 @@ static tperf_pass_cost constant_time(const tperf_op *op, const tperf_pass *pass,
     if (pass->chunks > 1) {
         cost.compute += ((double)pass->chunks - 1) * system->accelerator.launch_s;
         cost.chunked =
-            1 / (double)pass->n_kernels; // the gradients of input and weights are as large
+            1 / (double)pass->n_kernels; // the gradients of input and weights are equally large
     }
     return cost;
 }
 
-// Chunks follow each other at the clock of one long kernel, which their curve takes for short ones.
+// Chunks run back to back at the clock of one long kernel; their curve would assume the clock of short ones.
 static void no_faster(const tperf_op *op, const tperf_kernel *whole, const tperf_system *system,
                       bool backward, tperf_kernel_time *chunks) {
     tperf_kernel_time time;
@@ -84,7 +84,7 @@ static void no_faster(const tperf_op *op, const tperf_kernel *whole, const tperf
         *chunks = time;
 }
 
-// The same from the shapes of its kernels; false when the system has no curve for one of them.
+// The same from the shapes of its kernels; false if the system lacks a curve for one of them.
 static bool kernels_time(const tperf_op *op, const tperf_pass *pass, const tperf_system *system,
                          tperf_pass_cost *cost) {
     *cost = (tperf_pass_cost){0};
@@ -107,8 +107,8 @@ static bool kernels_time(const tperf_op *op, const tperf_pass *pass, const tperf
     return pass->n_kernels > 0;
 }
 
-// A kernel that only reads and writes, replayed in a captured graph, takes what such kernels were timed at: less than
-// the launch of a product.
+// A memory-bound kernel replayed in a captured graph takes its measured time, which is less than the launch of a
+// product.
 static bool stream_time(const tperf_op *op, const tperf_pass *pass, const tperf_platform *on,
                         tperf_pass_cost *cost) {
     const tperf_system *system = on->system;
@@ -125,7 +125,7 @@ static bool stream_time(const tperf_op *op, const tperf_pass *pass, const tperf_
     return true;
 }
 
-// Compute and exposed memory of a pass as the machine has them.
+// Compute and exposed memory of a pass on the bare machine.
 static tperf_pass_cost work_of_pass(const tperf_op *op, const tperf_pass *pass,
                                     const tperf_platform *on, double panels) {
     tperf_pass_cost cost = {0};
@@ -163,14 +163,15 @@ double tperf_comm_share(const tperf_comm *comm, const tperf_platform *on) {
     return taken < all ? taken / all : 1;
 }
 
-// Seconds of a pass's collectives by how they run.
+// Seconds of a pass's collectives, by how they overlap.
 typedef struct comm_times {
     double waited, beside, late_chunks;
-    double slowing, slowing_beside; // by all, and by those beside
-    bool chunked;                   // some run beside a product in chunks
+    double slowing, slowing_beside; // by all collectives, and by the overlapped ones
+    bool chunked;                   // some overlap a product in chunks
 } comm_times;
 
-// A product in chunks, of `chunk_work` seconds, hides its chunked collectives; the rest of the kernels those beside.
+// A chunked product of `chunk_work` seconds hides its chunked collectives; the remaining kernels hide the other
+// overlapped ones.
 static comm_times comm_times_of(const tperf_pass *pass, const tperf_platform *on,
                                 const int64_t *sizes, const tperf_placement *placement,
                                 double panels, double chunk_work) {
@@ -217,7 +218,7 @@ double tperf_send_time(const tperf_platform *on, double bytes, bool in_domain) {
                                  (tperf_group){2, in_domain ? 2 : 1});
 }
 
-// The work as the software runs it, with its collectives, and the sum.
+// Applies the software's factors to the work, adds the collectives, and sums up.
 static void run_pass(tperf_pass_cost *cost, const tperf_op *op, const tperf_pass *pass,
                      const tperf_platform *on, const int64_t *sizes,
                      const tperf_placement *placement) {
@@ -294,7 +295,7 @@ tperf_op_cost tperf_op_cost_of(const tperf_op *op, const tperf_op_work *work,
     tperf_op_cost cost = {work->forward, work->backward, 0};
     run_pass(&cost.forward, op, &op->forward, on, sizes, placement);
     run_pass(&cost.backward, op, &op->backward, on, sizes, placement);
-    // The product dW = X^T dY is as large as dX = dY W^T, and nothing waits for it.
+    // The product dW = X^T dY is as large as dX = dY W^T, and no op waits for it.
     if (op->weight_bytes > 0 && op->backward.tensor_flops > 0 && !op->frozen)
         cost.weight_grad =
             (cost.backward.compute + cost.backward.exposed_memory) / (op->stopped ? 1 : 2);

@@ -1,4 +1,4 @@
-// cells.c: finds the ops of every micro-batch on every stage and checks that they make sense.
+// cells.c: finds the ops of every micro-batch on every stage and checks them.
 #include "schedule/cells.h"
 
 // "forward of micro-batch 3 at stage 2 …" with 1-based numbers.
@@ -20,7 +20,7 @@ static int32_t *slot(tperf_cell *cell, uint8_t pass) {
     }
 }
 
-// Enters one op, in queue order: what it needs from its own device must be there already.
+// Enters one op, in queue order: its prerequisites on the same device must precede it.
 static tperf_status enter(tperf_cell *cell, const tperf_order_op *op, int32_t device,
                           int32_t number, const tperf_schedule_rules *rules, tperf_error *error) {
     int32_t *mine = slot(cell, op->pass);
@@ -44,7 +44,7 @@ static tperf_status enter(tperf_cell *cell, const tperf_order_op *op, int32_t de
     return TPERF_OK;
 }
 
-// A micro-batch on a stage is complete: a forward, and one backward that is whole or has its W.
+// Checks that a micro-batch is complete on a stage: a forward, and a backward that is whole or has its weight gradient.
 static tperf_status check_cell(const tperf_timeline *timeline, const tperf_order *order,
                                int32_t stage, int32_t microbatch, tperf_error *error) {
     const tperf_cell *cell = tperf_cell_at(timeline, order, stage, microbatch);

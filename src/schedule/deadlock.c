@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-enum { NAMED = 4 }; // links of a long cycle that are spelled out
+enum { NAMED = 4 }; // links of a long cycle that are named
 
 static int write_op(char *text, size_t size, const tperf_order_op *op) {
     return snprintf(text, size, "%s of micro-batch %d at stage %d",
@@ -15,7 +15,7 @@ tperf_status tperf_deadlock_error(const tperf_deadlock_wait *waits, int32_t devi
     int32_t start = 0;
     while (!waits[start].producer)
         start++;
-    for (int32_t i = 0; i < devices; i++) // enough steps to be inside a cycle
+    for (int32_t i = 0; i < devices; i++) // enough steps to reach a cycle
         start = waits[start].producer_device;
     int32_t length = 0;
     for (int32_t d = start; length == 0 || d != start; d = waits[d].producer_device)

@@ -1,4 +1,4 @@
-// deadlock.h: says in words why devices wait for each other, inside src/schedule.
+// deadlock.h: explains why devices wait for each other. Private to src/schedule.
 #ifndef TPERF_SCHEDULE_DEADLOCK_H
 #define TPERF_SCHEDULE_DEADLOCK_H
 
@@ -10,7 +10,7 @@ typedef struct tperf_deadlock_wait {
     int32_t producer_device;
 } tperf_deadlock_wait;
 
-// Names a cycle among the waits (there is one: every producer's device waits too).
+// Names a cycle among the waits. One exists, since every producer's device waits, too.
 tperf_status tperf_deadlock_error(const tperf_deadlock_wait *waits, int32_t devices,
                                   tperf_error *error);
 

@@ -5,7 +5,7 @@
 
 enum {
     MAX_AXIS = 1 << 20,  // devices, stages
-    MAX_HOLDS = 1 << 27, // devices x stages: a bit each
+    MAX_HOLDS = 1 << 27, // devices x stages: one bit each
     MAX_OPS = INT32_MAX,
 };
 

@@ -1,10 +1,10 @@
-// queue.h: appends to an order's queues what is known to be right, inside src/schedule.
+// queue.h: appends checked passes to an order's queues. Private to src/schedule.
 #ifndef TPERF_SCHEDULE_QUEUE_H
 #define TPERF_SCHEDULE_QUEUE_H
 
 #include "tperf/schedule.h"
 
-// Makes room for so many more passes in every queue.
+// Makes room for `each` more passes in every queue.
 tperf_status tperf_order_reserve(tperf_order *order, int64_t each, tperf_error *error);
 
 static inline void tperf_order_append(tperf_order *order, tperf_queue *queue, tperf_pass_kind pass,

@@ -1,7 +1,6 @@
-// simulate.c: when every pass of an order starts and stops.
-// Each device runs its queue until a pass needs a result that is not there yet; the device is then
-// left at the op it waits for and woken when that is done. Every op is run once and waited for at
-// most once per device queue head, so the work is linear in the number of ops.
+// simulate.c: the start and stop of every pass of an order. Each device runs its queue until a pass needs a result that
+// is not ready; the device then registers with the op that it waits for, and is woken when that op is done. Every op
+// runs once and is waited for at most once per device's queue head, so the work is linear in the number of ops.
 #include <math.h>
 #include <string.h>
 
@@ -21,7 +20,7 @@ typedef struct simulation {
     tperf_error *error;
 } simulation;
 
-// What an op waits for besides its queue: producer < 0 when nothing.
+// An op's dependency besides its queue; producer < 0: none.
 typedef struct dependency {
     int32_t op, device;
     double gap;
@@ -31,7 +30,7 @@ static dependency data_dependency(const simulation *sim, const tperf_order_op *o
     dependency none = {-1, -1, 0.0};
     int32_t stage = op->stage, last = sim->order->stages - 1;
     if (op->pass == TPERF_BACKWARD_WEIGHT) {
-        // Its own input gradient is earlier in the same queue, which is all it needs.
+        // It depends only on its own input gradient, which is earlier in the same queue.
         if (!sim->rules->latency_before_weight || stage == last) return none;
     } else if (op->pass == TPERF_FORWARD) {
         if (stage-- == 0) return none;
@@ -47,7 +46,7 @@ static dependency data_dependency(const simulation *sim, const tperf_order_op *o
     };
 }
 
-// Does the neighbour that takes this op's result run it outside a pair?
+// Whether the neighbour that receives this op's result runs its pass outside a pair.
 static bool has_plain_receiver(const simulation *sim, const tperf_order_op *op) {
     if (op->pass == TPERF_BACKWARD_WEIGHT) return false;
     bool forward = op->pass == TPERF_FORWARD;
@@ -58,8 +57,8 @@ static bool has_plain_receiver(const simulation *sim, const tperf_order_op *op) 
     return tperf_op_at(sim->timeline, sim->order, cell->device, number)->pairing == TPERF_ALONE;
 }
 
-// With blocking sends, two passes of one kind and stage in a row have the transfer between them;
-// where the kind changes, sending and receiving go together and overlap with the work.
+// With blocking sends, the transfer separates two consecutive passes of the same kind and stage; where the kind
+// changes, send and receive are combined and overlap with compute.
 static double send_gap(const simulation *sim, const tperf_order_op *before,
                        const tperf_order_op *op) {
     if (!sim->rules->blocking_send) return 0.0;
@@ -140,7 +139,7 @@ static tperf_status run_all(simulation *sim) {
         while (!waits && sim->next[d] < first[d + 1])
             TPERF_TRY(run_entry(sim, d, &waits));
     }
-    // Whoever still waits does so for a device that waits too.
+    // A device that still waits does so for a device that waits, too.
     tperf_deadlock_wait *waits = NULL;
     for (int32_t d = 0; d < devices; d++) {
         if (sim->next[d] == first[d + 1]) continue;

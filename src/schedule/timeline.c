@@ -1,4 +1,4 @@
-// timeline.c: an order's timeline and what it amounts to per device.
+// timeline.c: an order's timeline and its summary per device.
 #include <math.h>
 #include <string.h>
 
@@ -35,8 +35,8 @@ static double passing_of(const tperf_schedule_costs *costs, const tperf_order_op
     return costs->passing[op->pass] ? costs->passing[op->pass][op->stage] : 0.0;
 }
 
-// What a device that holds `level` before an entry of its queue, one op or a pair, holds while that runs: a forward
-// takes its memory when it starts, a backward frees it when it stops.
+// The memory of a device while an entry of its queue (one op or a pair) runs, from `level` before it: a forward takes
+// its memory when it starts, a backward frees it when it stops.
 static double level_during(const tperf_schedule_costs *costs, const tperf_order_op *op,
                            double level) {
     double passing = 0.0;
@@ -76,7 +76,7 @@ static void summarize_device(tperf_timeline *timeline, const tperf_order *order,
     }
 }
 
-// All the work divided evenly: as it ran, passes that overlap counted once, or as the rules have it.
+// All the work divided evenly: as it ran, with overlapped passes counted once, or as the rules say.
 static double ideal_time(const tperf_timeline *timeline, const tperf_order *order,
                          const tperf_schedule_costs *costs, const tperf_schedule_rules *rules) {
     double work = 0.0;

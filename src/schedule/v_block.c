@@ -1,27 +1,27 @@
 // v_block.c: V-Half and V-Min (Qi et al. 2024, arXiv 2405.15362): a V of two chunks per device whose building block,
-// repeated every six slots, keeps about a half or a third of 1F1B's activations. The block's passes, of equal length,
-// are laid out on a grid of slots, the gaps get weight gradients, and passes are then moved forward into free slots as
-// far as memory stays below the block's. Only the order of the slots counts in the end, so no times are needed.
+// repeated every six slots, keeps about half or a third of 1F1B's activations. The block's passes, of equal length, are
+// laid out on a grid of slots and weight gradients fill the gaps; then passes move forward into free slots as long as
+// memory stays below the block's. Only the order of the slots matters, so no times are needed.
 #include <string.h>
 
 #include "schedule/queue.h"
 
 enum { PERIOD = 6 };
-// What a slot has. Kinds go from device to device: down, where the one before comes first, or up.
+// The contents of a slot. Kinds travel from device to device: down, starting with the lower-numbered device, or up.
 enum { EMPTY, F_DOWN, F_UP, B_DOWN, B_UP, W, KINDS };
 
-// Forwards held, and backwards whose weight gradient is still to come.
+// Forwards held, and backwards whose weight gradient is pending.
 typedef struct level {
     int32_t held, pending;
 } level;
 
 typedef struct row {
-    uint8_t *at;        // [width] what each slot has
-    int32_t *slot[W];   // [microbatches] by kind, where the pass is
-    int32_t *backwards; // [2 microbatches] slots of those passed so far, sorted
+    uint8_t *at;        // [width] the kind in each slot
+    int32_t *slot[W];   // [kinds][microbatches] the slot of each pass
+    int32_t *backwards; // [2 microbatches] slots of backwards passed so far, sorted
     int32_t *held,
         *pending;  // [width] the level before each slot; pending only without weight gradients
-    int32_t last;  // slot that is taken
+    int32_t last;  // the last slot in use
     int32_t clock; // slots filled when the rows are squeezed
     int32_t due, n_backwards, count[KINDS], last_weight; // due: weight gradients
 } row;
@@ -29,11 +29,11 @@ typedef struct row {
 typedef struct grid {
     row *rows; // [P] by device
     int32_t P, M, width;
-    bool has_weights; // else an empty slot is taken to run a weight gradient that is pending
+    bool has_weights; // else an empty slot runs a pending weight gradient
 } grid;
 
 typedef struct block {
-    int32_t slot[W]; // of micro-batch 1, by kind
+    int32_t slot[W]; // of the first micro-batch, by kind
 } block;
 
 static block half_block(int32_t P, int32_t i) {
@@ -76,7 +76,7 @@ static void put_weights(row *r) {
     }
 }
 
-// What a slot does to the level. In an empty one a weight gradient runs that is pending.
+// The level after a slot. An empty slot runs a pending weight gradient.
 static level step(int kind, level l) {
     if (kind == EMPTY) {
         bool runs_weight = l.pending > 0;
@@ -86,8 +86,8 @@ static level step(int kind, level l) {
     return is_backward(kind) ? (level){l.held, l.pending + 1} : (level){l.held + 1, l.pending};
 }
 
-// Is the row, without weight gradients, within `most` forwards after a change from slot `from` to `to`? Then takes over
-// what the change does to the levels, which ends where they are as they were.
+// Whether the row, without weight gradients, holds at most `most` forwards after a change from slot `from` to `to`. If
+// so, updates the levels up to where they are unchanged again.
 static bool holds(row *r, int32_t from, int32_t to, int32_t most) {
     level start = {r->held[from], r->pending[from]}, l = start;
     int32_t slot = from;
@@ -105,7 +105,7 @@ static bool holds(row *r, int32_t from, int32_t to, int32_t most) {
     return true;
 }
 
-// Forwards held at most, by any device, before anything moves.
+// The most forwards that any device holds before any move.
 static int32_t set_levels(grid *g) {
     int32_t most = 0;
     for (row *r = g->rows; r < g->rows + g->P; r++) {
@@ -135,7 +135,7 @@ static void rewind_rows(grid *g) {
     }
 }
 
-// The slot of the pass on the device that it waits for, or -1.
+// The slot, on the neighbouring device, of the pass that this one waits for, or -1.
 static int32_t source_slot(const grid *g, int32_t i, int kind, int32_t mb) {
     int32_t from = kind == F_DOWN || kind == B_DOWN ? i - 1 : i + 1;
     return from < 0 || from == g->P ? -1 : g->rows[from].slot[kind][mb];
@@ -145,7 +145,7 @@ static int32_t later(int32_t a, int32_t b) {
     return a > b ? a : b;
 }
 
-// The first slot after all that the pass at `slot` waits for.
+// The first slot after all dependencies of the pass at `slot`.
 static int32_t first_slot(const grid *g, int32_t i, int kind, int32_t mb, int32_t slot) {
     const row *r = &g->rows[i];
     if (kind == W) {
@@ -162,8 +162,8 @@ static bool is_forward(int kind) {
     return kind == F_DOWN || kind == F_UP;
 }
 
-// Moves the pass at `slot` to the first free slot from `first` on that it can take within `most`; which it is. With
-// weight gradients in the row, that changes nothing but what is held in between.
+// Moves the pass at `slot` to the first free slot from `first` on that keeps within `most`, and returns that slot. In a
+// row with weight gradients, only the levels in between change.
 static int32_t move_in_full_row(row *r, int kind, int32_t slot, int32_t first, int32_t most) {
     int32_t to = first, change = is_forward(kind) - (kind == W);
     for (int32_t t = slot; change > 0 && t > first; t--)
@@ -178,7 +178,7 @@ static int32_t move_in_full_row(row *r, int kind, int32_t slot, int32_t first, i
     return to;
 }
 
-// The same where weight gradients run in empty slots: which ones, the move changes too.
+// The same if weight gradients run in empty slots: the move changes which ones.
 static int32_t move_in_row(row *r, int kind, int32_t slot, int32_t first, int32_t most) {
     r->at[slot] = EMPTY;
     for (int32_t to = first; to < slot; to++) {
@@ -204,11 +204,11 @@ static void remember_backward(row *r, int32_t slot) {
     r->backwards[i] = slot;
 }
 
-// Before the first backward of the first chunk ends on the first device, after it, and once all forwards of the first
+// Before the first backward of the first chunk ends on the first device; after it; and once all forwards of the first
 // chunk have begun there.
 typedef enum phase { WARM_UP, STEADY, COOL_DOWN } phase;
 
-// Moves passes to earlier free slots, outside the steady phase, within the peak of memory there is.
+// Moves passes to earlier free slots, outside the steady phase, without raising the peak memory.
 static void reorder(grid *g) {
     phase now = WARM_UP;
     int32_t most = set_levels(g), last = last_slot(g);
@@ -231,7 +231,7 @@ static void reorder(grid *g) {
         }
 }
 
-// Runs the passes in slot order as early as they can, each in one slot; weight gradients leave the rows.
+// Runs the passes in slot order as early as possible, each in one slot; weight gradients leave the rows.
 static void squeeze(grid *g) {
     int32_t last = last_slot(g);
     rewind_rows(g);
@@ -257,7 +257,7 @@ static void squeeze(grid *g) {
     }
 }
 
-// The device's passes in the order of their slots; an empty slot runs a weight gradient that is pending.
+// Emits the device's passes in slot order; an empty slot runs a pending weight gradient.
 static void emit(const grid *g, tperf_order *order, int32_t device) {
     const row *r = &g->rows[device];
     tperf_queue *queue = &order->queues[device];
@@ -295,7 +295,7 @@ static tperf_status plan(grid *g, tperf_order *order, tperf_v_block which, tperf
     return TPERF_OK;
 }
 
-// Divides what is allocated among the rows.
+// Divides the allocations among the rows.
 static void set_rows(grid *g, uint8_t *at, int32_t *levels, int32_t *slots) {
     size_t width = (size_t)g->width, M = (size_t)g->M,
            lists = B_UP + 2; // slots by kind, and of 2 M backwards

@@ -8,7 +8,7 @@
 enum { F1, F2, B1, B2, FED, W1 = FED, W2, KINDS }; // W1 and W2 follow B1 and B2
 static const int BEFORE[FED] = {-1, F1, F2, B1};
 
-// What variants do not do. In a plan, the bits of those decisions that would have come out otherwise.
+// Features that variants lack. In a plan: the bits of those that changed a decision.
 enum { NO_FILL_B = 2, NO_FILL_F = 1, VARIANTS = 4 };
 
 typedef struct planned_device {
@@ -22,7 +22,7 @@ typedef struct planned_device {
 typedef struct plan {
     planned_device *devices; // [P]
     int32_t P, M, variant, decided;
-    bool refinable; // a bubble that is approved could change it
+    bool refinable; // an approved bubble could change it
     double cost[KINDS], memory_change[KINDS], p2p, limit, largest_bubble, most_approved;
     tperf_error *error;
 } plan;
@@ -35,7 +35,7 @@ static int32_t pending(const planned_device *d) {
     return d->count[B1] + d->count[B2] - d->taken;
 }
 
-// The device whose pass of the same kind comes before, or NULL.
+// The device whose pass of the same kind comes first, or NULL.
 static const planned_device *source(const plan *p, const planned_device *d, int kind) {
     if (kind == F2 || kind == B2) return d == p->devices + p->P - 1 ? NULL : d + 1;
     return d == p->devices ? NULL : d - 1;
@@ -95,7 +95,7 @@ static bool fills(plan *p, int kind) {
     return !(p->variant & without);
 }
 
-// Weight gradients into the time until the pass can start.
+// Fills the time until the pass can start with weight gradients.
 static tperf_status fill(plan *p, planned_device *d, int kind) {
     const planned_device *from = source(p, d, kind);
     if (!from) return TPERF_OK;
@@ -110,7 +110,7 @@ static tperf_status fill(plan *p, planned_device *d, int kind) {
     return put_weight(p, d);
 }
 
-// Forwards down to the last device and back up, more of them where the first device has time and memory for them.
+// Forwards down to the last device and back up, and more of them while the first device has time and memory.
 static tperf_status first_forwards(plan *p) {
     planned_device *devices = p->devices;
     for (int32_t i = 0; i < p->P; i++)
@@ -151,7 +151,7 @@ static bool takes_second_backward(const plan *p, const planned_device *d) {
     return !after || after->count[B2] > d->count[B2] || d->count[B1] == p->M;
 }
 
-// `second` has room for a number by device.
+// `second` has one element per device.
 static tperf_status backwards(plan *p, bool *second) {
     for (int32_t i = 0; i < p->P; i++)
         second[i] = takes_second_backward(p, &p->devices[i]);
@@ -196,7 +196,7 @@ static tperf_status round_of_passes(plan *p, bool *scratch) {
     return TPERF_OK;
 }
 
-// Plans with the bubbles that are approved.
+// Plans with the approved bubbles.
 static tperf_status run(plan *p, bool *scratch) {
     p->largest_bubble = 0.0;
     p->most_approved = p->devices[0].approved;
@@ -223,7 +223,7 @@ typedef struct best_order {
     double bubble; // less than 0: none yet
 } best_order;
 
-// A plan of the variant, and further ones with the bubbles of the last as long as they become smaller.
+// Plans the variant, then replans with the last plan's bubbles as long as they shrink.
 static tperf_status run_variant(plan *p, bool *scratch, best_order *best) {
     for (int32_t i = 0; i < p->P; i++)
         p->devices[i].approved = -1.0;
@@ -242,14 +242,14 @@ static tperf_status run_variant(plan *p, bool *scratch, best_order *best) {
     return TPERF_OK;
 }
 
-// A variant whose difference decides nothing in an earlier one would repeat it, and is not run.
+// A variant is skipped if its differing features changed no decision of an earlier one: it would repeat it.
 static tperf_status run_variants(plan *p, bool *scratch, best_order *best) {
     int32_t decided[VARIANTS];
     for (p->variant = 0; p->variant < VARIANTS; p->variant++) {
         bool repeats = false;
         for (int32_t v = 0; v < p->variant; v++)
             repeats |= ((v ^ p->variant) & decided[v]) == 0;
-        decided[p->variant] = VARIANTS - 1; // a repetition says no more than what it repeats
+        decided[p->variant] = VARIANTS - 1; // a skipped variant adds no information
         if (repeats) continue;
         TPERF_TRY(run_variant(p, scratch, best));
         decided[p->variant] = p->decided;
@@ -276,7 +276,7 @@ static tperf_status emit(tperf_order *order, const uint8_t *kinds, tperf_error *
     return TPERF_OK;
 }
 
-// The mean of a list; its value, to the last digit, when all are equal.
+// The mean of a list; exactly its value if all are equal.
 static double mean(const double *list, int32_t n) {
     double sum = 0.0;
     bool same = true;
@@ -296,7 +296,7 @@ static void set_costs(plan *p, const tperf_schedule_costs *costs) {
     }
 }
 
-// Divides `ends` and `bytes` (orders, then what is due) among the devices.
+// Divides `ends` and `bytes` (orders, then pending weight gradients) among the devices.
 static void set_devices(plan *p, double *ends, uint8_t *bytes) {
     size_t P = (size_t)p->P, M = (size_t)p->M;
     for (size_t i = 0; i < P; i++) {

@@ -1,11 +1,12 @@
 // zero_bubble.c: the memory-limited zero-bubble scheduler of Qi et al. 2024 (arXiv 2401.10241). A greedy order: one
-// forward and one backward per stage and round, weight gradients where they fit into the bubbles or free memory. The
-// best of eight variants; one whose difference decides nothing in an earlier plan would repeat it, and is not run.
+// forward and one backward per stage and round, and weight gradients where they fit into bubbles or free memory. Takes
+// the best of eight variants; one whose features changed no decision of an earlier plan would repeat it, and is
+// skipped.
 #include <string.h>
 
 #include "schedule/queue.h"
 
-// What variants do not do. In a plan, the bits of those decisions that would have come out otherwise.
+// Features that variants lack. In a plan: the bits of those that changed a decision.
 enum { NO_BUBBLE = 4, NO_PRIORITY = 2, NO_GREED = 1, VARIANTS = 8 };
 
 enum { F, B, W, PASSES };
@@ -35,7 +36,7 @@ static int32_t pending(const planned_stage *s) {
     return s->count[B] - s->count[W];
 }
 
-// The variant's choice where `without` says what one that lacks the feature would do.
+// The variant's choice: `with` the feature, or `without` it.
 static bool choose(plan *p, int32_t feature, bool with, bool without) {
     if (with != without) p->decided |= feature;
     return p->variant & feature ? without : with;
@@ -56,7 +57,7 @@ static void put_weight(plan *p, planned_stage *s) {
     put_at(p, s, W, s->clock);
 }
 
-// The stage that a pass waits for, or NULL.
+// The stage that a pass depends on, or NULL.
 static const planned_stage *source(const plan *p, const planned_stage *s, int pass) {
     if (pass == F) return s == p->stages ? NULL : s - 1;
     return s == p->stages + p->P - 1 ? NULL : s + 1;
@@ -68,7 +69,7 @@ static void put(plan *p, planned_stage *s, int pass) {
     put_at(p, s, pass, arrival);
 }
 
-// Weight gradients until the pass fits into memory.
+// Runs weight gradients until the pass fits into memory.
 static tperf_status fit(plan *p, planned_stage *s, int pass) {
     double change = s->memory_change[pass];
     while (s->memory + change > s->limit) {
@@ -82,7 +83,7 @@ static tperf_status fit(plan *p, planned_stage *s, int pass) {
     return TPERF_OK;
 }
 
-// Weight gradients into the time until the pass can start.
+// Fills the time until the pass can start with weight gradients.
 static void fill(plan *p, planned_stage *s, int pass) {
     const planned_stage *from = source(p, s, pass);
     if (!from) return;
@@ -94,7 +95,7 @@ static void fill(plan *p, planned_stage *s, int pass) {
     if (choose(p, NO_GREED, true, too_long)) put_weight(p, s);
 }
 
-// How many forwards beyond the first the stage runs before its first backward, which can start at `arrival`.
+// The number of forwards, beyond the first, before the stage's first backward, which can start at `arrival`.
 static int32_t forwards_ahead(plan *p, const planned_stage *s, double arrival, double *clock) {
     int32_t extra = 0;
     double held = s->memory;
@@ -111,7 +112,7 @@ static int32_t forwards_ahead(plan *p, const planned_stage *s, double arrival, d
     return extra;
 }
 
-// `extra` has room for a number by stage.
+// `extra` has one element per stage.
 static void warm_up(plan *p, int32_t *extra) {
     planned_stage *stages = p->stages;
     for (int32_t j = 0; j < p->P; j++)
@@ -133,7 +134,7 @@ static void warm_up(plan *p, int32_t *extra) {
         put(p, &stages[j], B);
 }
 
-// Is there time for a forward before the next stage's backward arrives, or no way to keep the bubble small without?
+// Whether a forward fits before the next stage's backward arrives, or the bubble would grow without it.
 static bool forward_pays(const plan *p, const planned_stage *s) {
     const planned_stage *after = s + 1;
     double next_backward = after->clock + after->cost[F] + after->cost[B] + p->p2p;
@@ -153,7 +154,7 @@ static bool needs_forward(plan *p, const planned_stage *s) {
     return !optional || choose(p, NO_PRIORITY, forward_pays(p, s), true);
 }
 
-// `runs` has room for a number by stage.
+// `runs` has one element per stage.
 static tperf_status forwards(plan *p, int32_t *runs) {
     for (int32_t j = 0; j < p->P; j++)
         runs[j] = needs_forward(p, &p->stages[j]);
@@ -211,12 +212,12 @@ static tperf_status run_variants(plan *p, int32_t *scratch, uint8_t *best) {
     double least = 0.0;
     size_t passes = (size_t)p->P * (size_t)p->M * PASSES;
     uint8_t *orders =
-        p->stages[0].order; // of this plan; those of all stages are one block, and so are the best
+        p->stages[0].order; // of this plan; one block for all stages, as is the best order
     for (p->variant = 0; p->variant < VARIANTS; p->variant++) {
         bool repeats = false;
         for (int32_t v = 0; v < p->variant; v++)
             repeats |= ((v ^ p->variant) & decided[v]) == 0;
-        decided[p->variant] = VARIANTS - 1; // a repetition says no more than what it repeats
+        decided[p->variant] = VARIANTS - 1; // a skipped variant adds no information
         if (repeats) continue;
         TPERF_TRY(run(p, scratch));
         decided[p->variant] = p->decided;

@@ -7,7 +7,7 @@ static int compare_sizes(int64_t a, int64_t b) {
     return (a > b) - (a < b);
 }
 
-// Axes that a grid lacks have size and placement 0.
+// Axes absent from a grid have size and placement 0.
 static int compare_own(const int64_t *a, const int64_t *b) {
     int order = 0;
     for (int i = TPERF_AXIS_OWN; !order && i < TPERF_AXES_MAX; i++)

@@ -8,20 +8,20 @@ typedef struct tperf_best {
     const tperf_heap *heap;
     size_t limit; // how many to keep
     size_t n, capacity;
-    tperf_found *found; // a heap whose root is the worst, until sorted
+    tperf_found *found; // a heap with the worst at its root, until sorted
 } tperf_best;
 
-// Whether a needs less memory, or comes before b; nothing (no pipeline) needs most.
+// Whether a needs less memory than b, or the same and comes first; a result without a pipeline needs the most.
 bool tperf_needs_less(const tperf_found *a, const tperf_found *b);
 
-// Whether a candidate of this throughput could still be kept.
+// Whether a candidate with this throughput could still be kept.
 static inline bool tperf_best_admits(const tperf_best *best, double throughput) {
     return best->n < best->limit || throughput >= best->found[0].throughput;
 }
 // Whether this candidate would be kept.
 bool tperf_best_wants(const tperf_best *best, const tperf_found *found);
 
-// Keeps it, in place of the worst when full; the caller has asked tperf_best_wants. false: no memory.
+// Keeps it, replacing the worst if full; the caller has asked tperf_best_wants. False if out of memory.
 bool tperf_best_keep(tperf_best *best, const tperf_found *found);
 void tperf_best_sort(tperf_best *best);
 void tperf_best_release(tperf_best *best);

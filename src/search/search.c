@@ -3,7 +3,7 @@
 
 #include "search/space.h"
 
-// Sizes beyond this are refused where they enter, so that products of two fit in 64 bits.
+// Larger sizes are refused on entry, so that the product of two fits in 64 bits.
 static const int64_t LARGEST = (int64_t)1 << 31;
 
 static tperf_status check_question(const tperf_question *question, tperf_error *error) {
@@ -17,7 +17,7 @@ static tperf_status check_question(const tperf_question *question, tperf_error *
     return tperf_system_validate(&question->system, error);
 }
 
-// The divisors of a number of GPUs, shared by the topics that have as many in domains as large.
+// The divisors for a number of GPUs, shared by queries with the same number and domain size.
 static const tperf_divisors *share_divisors(tperf_search *search, int64_t gpus, int64_t domain) {
     for (size_t i = 0; i < search->n_divisors; i++) {
         const tperf_divisors *known = &search->divisors[i];
@@ -29,36 +29,36 @@ static const tperf_divisors *share_divisors(tperf_search *search, int64_t gpus, 
     return divisors;
 }
 
-static bool prepare_topic(tperf_search *search, tperf_topic *topic,
+static bool prepare_query(tperf_search *search, tperf_query *query,
                           const tperf_question *question) {
     int64_t gpus = question->gpus, domain = question->system.network.fast.domain;
-    topic->question = *question;
-    topic->one_domain = gpus <= domain;
-    topic->divisors = share_divisors(search, gpus, domain);
-    return topic->divisors != NULL;
+    query->question = *question;
+    query->one_domain = gpus <= domain;
+    query->divisors = share_divisors(search, gpus, domain);
+    return query->divisors != NULL;
 }
 
-static bool same_place(const tperf_topic *a, const tperf_topic *b) {
+static bool same_placements(const tperf_query *a, const tperf_query *b) {
     return a->one_domain == b->one_domain &&
            memcmp(&a->question.system, &b->question.system, sizeof a->question.system) == 0;
 }
 
-// The first topic whose own axes can be placed in the same ways.
-static size_t seat_of(const tperf_topic *topics, size_t i) {
+// The first query whose own axes can be placed in the same ways.
+static size_t seat_of(const tperf_query *queries, size_t i) {
     size_t seat = 0;
-    while (topics[seat].one_domain != topics[i].one_domain ||
-           topics[seat].divisors->domain != topics[i].divisors->domain)
+    while (queries[seat].one_domain != queries[i].one_domain ||
+           queries[seat].divisors->domain != queries[i].divisors->domain)
         seat++;
     return seat;
 }
 
-static void prepare_places(tperf_search *search) {
-    tperf_topic *topics = search->topics;
-    for (size_t i = 0; i < search->n_topics; i++) {
-        topics[i].seat = seat_of(topics, i);
-        if (i == 0 || !same_place(&topics[i - 1], &topics[i]))
-            search->places[search->n_places++] = (tperf_place){i, i};
-        search->places[search->n_places - 1].end++;
+static void group_queries(tperf_search *search) {
+    tperf_query *queries = search->queries;
+    for (size_t i = 0; i < search->n_queries; i++) {
+        queries[i].seat = seat_of(queries, i);
+        if (i == 0 || !same_placements(&queries[i - 1], &queries[i]))
+            search->query_groups[search->n_query_groups++] = (tperf_query_group){i, i};
+        search->query_groups[search->n_query_groups - 1].end++;
     }
 }
 
@@ -75,33 +75,33 @@ static bool count_stages(tperf_search *search) {
 
 static bool prepare_scratch(const tperf_search *search, tperf_scratch *s) {
     const tperf_heap *heap = &search->heap.heap;
-    s->books = tperf_heap_zeroed(heap, search->n_topics, sizeof *s->books);
-    s->atlases = tperf_heap_zeroed(heap, search->n_topics, sizeof *s->atlases);
-    s->exchanged = tperf_heap_zeroed(heap, search->n_topics, sizeof *s->exchanged);
+    s->placement_caches = tperf_heap_zeroed(heap, search->n_queries, sizeof *s->placement_caches);
+    s->layout_caches = tperf_heap_zeroed(heap, search->n_queries, sizeof *s->layout_caches);
+    s->exchanged = tperf_heap_zeroed(heap, search->n_queries, sizeof *s->exchanged);
     s->holdings.of = tperf_heap_zeroed(heap, search->n_stages + 1, sizeof *s->holdings.of);
-    return s->books && s->atlases && s->exchanged && s->holdings.of;
+    return s->placement_caches && s->layout_caches && s->exchanged && s->holdings.of;
 }
 
 static bool prepare(tperf_search *search, const tperf_question *questions) {
     size_t workers = search->n_workers;
     const tperf_heap *heap = &search->heap.heap;
-    search->topics = tperf_heap_zeroed(heap, search->n_topics, sizeof *search->topics);
-    search->places = tperf_heap_zeroed(heap, search->n_topics, sizeof *search->places);
-    search->divisors = tperf_heap_zeroed(heap, search->n_topics, sizeof *search->divisors);
-    search->finds = tperf_heap_zeroed(heap, workers * search->n_topics, sizeof *search->finds);
+    search->queries = tperf_heap_zeroed(heap, search->n_queries, sizeof *search->queries);
+    search->query_groups = tperf_heap_zeroed(heap, search->n_queries, sizeof *search->query_groups);
+    search->divisors = tperf_heap_zeroed(heap, search->n_queries, sizeof *search->divisors);
+    search->results = tperf_heap_zeroed(heap, workers * search->n_queries, sizeof *search->results);
     search->scratch = tperf_heap_zeroed(heap, workers, sizeof *search->scratch);
-    if (!search->topics || !search->places || !search->divisors || !search->finds ||
+    if (!search->queries || !search->query_groups || !search->divisors || !search->results ||
         !search->scratch)
         return false;
-    for (size_t i = 0; i < workers * search->n_topics; i++)
-        search->finds[i].best = (tperf_best){
+    for (size_t i = 0; i < workers * search->n_queries; i++)
+        search->results[i].best = (tperf_best){
             .heap = heap, .limit = search->options.keep_all ? SIZE_MAX : search->options.top};
     if (!count_stages(search)) return false;
     for (size_t i = 0; i < workers; i++)
         if (!prepare_scratch(search, &search->scratch[i])) return false;
-    for (size_t i = 0; i < search->n_topics; i++)
-        if (!prepare_topic(search, &search->topics[i], &questions[i])) return false;
-    prepare_places(search);
+    for (size_t i = 0; i < search->n_queries; i++)
+        if (!prepare_query(search, &search->queries[i], &questions[i])) return false;
+    group_queries(search);
     return true;
 }
 
@@ -115,7 +115,7 @@ tperf_search *tperf_search_new(const tperf_search_options *options, const tperf_
         tperf_shared_heap_init(&search->heap, options->heap);
         search->pool = pool;
         search->n_workers = (size_t)tperf_pool_threads(pool);
-        search->n_topics = n_questions;
+        search->n_queries = n_questions;
         if (prepare(search, questions)) return search;
     }
     tperf_search_free(search);
@@ -124,38 +124,38 @@ tperf_search *tperf_search_new(const tperf_search_options *options, const tperf_
     return NULL;
 }
 
-static void release_scratch(tperf_scratch *s, size_t n_topics) {
-    for (size_t i = 0; s->books && i < n_topics; i++)
-        tperf_book_release(&s->books[i]);
-    for (size_t i = 0; s->atlases && i < n_topics; i++)
-        tperf_atlas_release(&s->atlases[i]);
-    for (size_t i = 0; s->exchanged && i < n_topics; i++)
+static void release_scratch(tperf_scratch *s, size_t n_queries) {
+    for (size_t i = 0; s->placement_caches && i < n_queries; i++)
+        tperf_placement_cache_release(&s->placement_caches[i]);
+    for (size_t i = 0; s->layout_caches && i < n_queries; i++)
+        tperf_layout_cache_release(&s->layout_caches[i]);
+    for (size_t i = 0; s->exchanged && i < n_queries; i++)
         tperf_heap_free(s->exchanged[i].of);
     tperf_heap_free(s->holdings.of);
     tperf_heap_free(s->covers);
-    tperf_heap_free(s->books);
-    tperf_heap_free(s->atlases);
+    tperf_heap_free(s->placement_caches);
+    tperf_heap_free(s->layout_caches);
     tperf_heap_free(s->timed);
     tperf_heap_free(s->paced);
     tperf_heap_free(s->exchanged);
     tperf_heap_free(s->costs);
     tperf_heap_free(s->works);
-    tperf_heap_free(s->slots);
+    tperf_heap_free(s->hops);
 }
 
 void tperf_search_free(tperf_search *search) {
     if (!search) return;
-    for (size_t i = 0; search->finds && i < search->n_workers * search->n_topics; i++)
-        tperf_best_release(&search->finds[i].best);
+    for (size_t i = 0; search->results && i < search->n_workers * search->n_queries; i++)
+        tperf_best_release(&search->results[i].best);
     for (size_t i = 0; search->scratch && i < search->n_workers; i++)
-        release_scratch(&search->scratch[i], search->n_topics);
+        release_scratch(&search->scratch[i], search->n_queries);
     for (size_t i = 0; i < search->n_divisors; i++)
         tperf_divisors_release(&search->divisors[i]);
-    tperf_heap_free(search->topics);
-    tperf_heap_free(search->places);
+    tperf_heap_free(search->queries);
+    tperf_heap_free(search->query_groups);
     tperf_heap_free(search->divisors);
     tperf_heap_free(search->first_stage);
-    tperf_heap_free(search->finds);
+    tperf_heap_free(search->results);
     tperf_heap_free(search->scratch);
     tperf_shared_heap_release(&search->heap);
     tperf_heap_free(search);
@@ -164,15 +164,16 @@ void tperf_search_free(tperf_search *search) {
 static void walk_job(void *context, size_t index, int worker) {
     tperf_search *search = context;
     if (tperf_search_stopped(search) || atomic_load(&search->out_of_memory)) return;
-    const tperf_shape *shape = &search->shapes[index / search->n_places];
-    if (!tperf_walk_shape(search, &search->places[index % search->n_places], shape, worker))
+    const tperf_shape *shape = &search->shapes[index / search->n_query_groups];
+    if (!tperf_walk_shape(search, &search->query_groups[index % search->n_query_groups], shape,
+                          worker))
         atomic_store(&search->out_of_memory, true);
 }
 
 tperf_status tperf_search_walk(tperf_search *search, const tperf_shape *shapes, size_t n_shapes,
                                tperf_error *error) {
     search->shapes = shapes;
-    size_t jobs = n_shapes * search->n_places;
+    size_t jobs = n_shapes * search->n_query_groups;
     if (search->options.accept) { // calls back, so stays on the caller's thread
         for (size_t i = 0; i < jobs; i++)
             walk_job(search, i, 0);
@@ -187,7 +188,7 @@ tperf_status tperf_search_walk(tperf_search *search, const tperf_shape *shapes, 
     return TPERF_OK;
 }
 
-static tperf_status add(tperf_finds *all, const tperf_answer *part, tperf_error *error) {
+static tperf_status add(tperf_worker_result *all, const tperf_answer *part, tperf_error *error) {
     all->candidates += part->candidates;
     all->feasible += part->feasible;
     all->evaluated += part->evaluated;
@@ -202,26 +203,26 @@ static tperf_status add(tperf_finds *all, const tperf_answer *part, tperf_error 
 
 tperf_status tperf_search_add(tperf_search *search, size_t question, const tperf_answer *part,
                               tperf_error *error) {
-    return add(tperf_search_finds(search, 0, question), part, error);
+    return add(tperf_search_result(search, 0, question), part, error);
 }
 
-static tperf_answer answer_of(const tperf_finds *finds) {
+static tperf_answer answer_of(const tperf_worker_result *result) {
     return (tperf_answer){
-        finds->candidates, finds->feasible,
-        finds->evaluated,  finds->best.n,
-        finds->best.found, finds->least.candidate.pipeline ? &finds->least : NULL};
+        result->candidates, result->feasible,
+        result->evaluated,  result->best.n,
+        result->best.found, result->least.candidate.pipeline ? &result->least : NULL};
 }
 
 tperf_status tperf_search_answer(tperf_search *search, size_t question, tperf_answer *answer,
                                  tperf_error *error) {
-    tperf_finds *all = tperf_search_finds(search, 0, question);
+    tperf_worker_result *all = tperf_search_result(search, 0, question);
     for (size_t worker = 1; worker < search->n_workers; worker++) {
-        tperf_finds *finds = tperf_search_finds(search, (int)worker, question);
-        tperf_answer part = answer_of(finds);
+        tperf_worker_result *result = tperf_search_result(search, (int)worker, question);
+        tperf_answer part = answer_of(result);
         tperf_status status = add(all, &part, error);
         if (status != TPERF_OK) return status;
-        tperf_best_release(&finds->best);
-        *finds = (tperf_finds){0};
+        tperf_best_release(&result->best);
+        *result = (tperf_worker_result){0};
     }
     tperf_best_sort(&all->best);
     *answer = answer_of(all);

@@ -1,10 +1,10 @@
-// walk.c: every candidate of one shape for one place: questions, pipelines, data-parallel sizes, ZeRO stages,
-// placements, panels. docs/model.md section 7.1. Nothing is allocated per candidate.
+// walk.c: enumerates the candidates of one shape for one group of queries: questions, pipelines, data-parallel sizes,
+// ZeRO stages, placements, panels. docs/model.md section 7.1. Nothing is allocated per candidate.
 #include <string.h>
 
 #include "search/walk.h"
 
-// Sizes are at most 2^31, and division of 32 bits is several times as fast as that of 64.
+// Sizes are at most 2^31, and 32-bit division is several times faster than 64-bit.
 static bool divides(int64_t part, int64_t whole) {
     return (uint32_t)whole % (uint32_t)part == 0;
 }
@@ -19,7 +19,7 @@ static bool room_for(tperf_walk *w, void **array, size_t *capacity, size_t n, si
     return true;
 }
 
-// The same, with stamps of 0 in what is new.
+// The same, with the new elements' stamps set to 0.
 static bool stamped_room_for(tperf_walk *w, void **array, size_t *capacity, size_t n, size_t size) {
     size_t known = *capacity;
     if (!room_for(w, array, capacity, n, size)) return false;
@@ -27,35 +27,35 @@ static bool stamped_room_for(tperf_walk *w, void **array, size_t *capacity, size
     return true;
 }
 
-static tperf_siting siting_of(tperf_walk *w) {
-    return (tperf_siting){
+static tperf_placement_problem problem_of(tperf_walk *w) {
+    return (tperf_placement_problem){
         .heap = &w->search->heap.heap,
-        .grid = &w->network->grid,
+        .grid = &w->workload->grid,
         .sizes = w->partial.sizes,
         .demanded = w->demanded,
-        .divisors = w->topic->divisors,
-        .one_domain = w->topic->one_domain,
-        .fills = !w->topic->one_domain && !w->job.on.rules->placements_may_underfill,
+        .divisors = w->query->divisors,
+        .one_domain = w->query->one_domain,
+        .fills = !w->query->one_domain && !w->job.on.rules->placements_may_underfill,
         .folds = w->folds,
     };
 }
 
 static bool prepare_room(tperf_walk *w) {
     tperf_scratch *s = w->scratch;
-    tperf_siting siting = siting_of(w);
-    size_t n_works = w->shape->n_panels * w->network->n_ops;
-    return stamped_room_for(w, (void **)&s->slots, &s->slots_capacity, w->topic->divisors->n,
-                            sizeof *s->slots) &&
+    tperf_placement_problem problem = problem_of(w);
+    size_t n_works = w->shape->n_panels * w->workload->n_ops;
+    return stamped_room_for(w, (void **)&s->hops, &s->hops_capacity, w->query->divisors->n,
+                            sizeof *s->hops) &&
            room_for(w, (void **)&s->works, &s->works_capacity, n_works, sizeof *s->works) &&
-           tperf_atlas_make(tperf_walk_atlas(w), &siting, s->sizes_stamp);
+           tperf_layout_cache_make(tperf_walk_layouts(w), &problem, s->sizes_stamp);
 }
 
-// Room for what the spots at hand need.
-static bool room_for_spots(tperf_walk *w) {
+// Makes room for the data of the current placements.
+static bool room_for_placements(tperf_walk *w) {
     tperf_scratch *s = w->scratch;
-    size_t n_placed = tperf_walk_atlas(w)->n_placed;
+    size_t n_placed = tperf_walk_layouts(w)->n_placed;
     size_t n_costs = n_placed * w->shape->n_panels * w->n_sections;
-    tperf_exchanges *e = &s->exchanged[w->topic_index];
+    tperf_exchanges *e = &s->exchanged[w->query_index];
     return stamped_room_for(w, (void **)&s->timed, &s->timed_capacity, n_placed,
                             sizeof *s->timed) &&
            stamped_room_for(w, (void **)&s->paced, &s->paced_capacity,
@@ -63,32 +63,34 @@ static bool room_for_spots(tperf_walk *w) {
            room_for(w, (void **)&s->costs, &s->costs_capacity, n_costs, sizeof *s->costs) &&
            room_for(w, (void **)&s->covers, &s->covers_capacity, n_costs, sizeof *s->covers) &&
            stamped_room_for(w, (void **)&e->of, &e->capacity,
-                            tperf_walk_book(w)->n_exchanges * w->search->options.n_zero,
+                            tperf_walk_cached_placements(w)->n_exchanges *
+                                w->search->options.n_zero,
                             sizeof *e->of);
 }
 
-// All placements of the sizes at hand. false: no memory.
-static bool find_spots(tperf_walk *w) {
-    tperf_siting siting = siting_of(w);
-    tperf_book *book = tperf_walk_book(w);
-    const tperf_spots *list = tperf_book_find(book, tperf_walk_atlas(w), &siting);
+// Finds all placements of the current sizes. False if out of memory.
+static bool find_placements(tperf_walk *w) {
+    tperf_placement_problem problem = problem_of(w);
+    tperf_placement_cache *known = tperf_walk_cached_placements(w);
+    const tperf_placement_list *list =
+        tperf_placement_cache_find(known, tperf_walk_layouts(w), &problem);
     if (!list) return false;
-    w->spots = book->spots + list->begin;
-    w->n_spots = list->end - list->begin;
-    return room_for_spots(w);
+    w->placements = known->placements + list->begin;
+    w->n_placements = list->end - list->begin;
+    return room_for_placements(w);
 }
 
 static void note_least(tperf_walk *w) {
-    const tperf_found *least = &w->finds->least;
+    const tperf_found *least = &w->result->least;
     if (least->candidate.pipeline && w->memory.total > least->memory) return;
     tperf_found found = {0, w->memory.total, w->feasible, w->partial};
     found.candidate.placement = (tperf_placement){0};
-    if (tperf_needs_less(&found, &w->finds->least)) w->finds->least = found;
+    if (tperf_needs_less(&found, &w->result->least)) w->result->least = found;
 }
 
-// Whether an axis shards state over a part of the replicas, which takes a ZeRO stage.
+// Whether an axis shards state over a subset of the replicas, which requires a ZeRO stage.
 static bool shards_state(const tperf_walk *w) {
-    const tperf_grid *grid = &w->network->grid;
+    const tperf_grid *grid = &w->workload->grid;
     for (int i = TPERF_AXIS_OWN; i < grid->n; i++)
         if (grid->axes[i].cuts & TPERF_CUTS_STATE) return w->partial.sizes[i] != 0;
     return false;
@@ -98,7 +100,7 @@ static void size_buckets(tperf_walk *w) {
     w->simple = w->job.training->iterations == 0;
     for (size_t i = 0; i < w->n_used; i++) {
         double layers =
-            tperf_layers_of_bucket(&w->partial, &w->job, w->network, &w->bytes[w->used[i]]);
+            tperf_layers_of_bucket(&w->partial, &w->job, w->workload, &w->bytes[w->used[i]]);
         w->buckets[w->used[i]] = layers;
         if (w->scratch->holdings.leading >> w->used[i] & 1) w->simple = w->simple && layers <= 1;
     }
@@ -106,27 +108,27 @@ static void size_buckets(tperf_walk *w) {
 
 static bool walk_sizes(tperf_walk *w) {
     const tperf_search_options *options = &w->search->options;
-    if (!find_spots(w)) return false;
+    if (!find_placements(w)) return false;
     w->scratch->pace_stamp++;
     if (w->hops_of != w->partial.pipeline->pp) w->scratch->hop_stamp++;
     w->hops_of = w->partial.pipeline->pp;
     size_buckets(w);
-    int64_t count = (int64_t)(w->n_spots * w->shape->n_panels);
+    int64_t count = (int64_t)(w->n_placements * w->shape->n_panels);
     if (count == 0) return true;
     double capacity = w->job.on.system->accelerator.hbm.capacity * (1 - options->training.reserved);
     for (size_t z = 0; z < options->n_zero; z++) {
         w->partial.zero = options->zero[z];
         w->zero = z;
         if (!options->zero[z] && shards_state(w)) continue;
-        w->memory = tperf_memory_of(&w->partial, &w->job, w->network, w->bytes);
+        w->memory = tperf_memory_of(&w->partial, &w->job, w->workload, w->bytes);
         w->feasible = w->memory.total <= capacity;
-        w->finds->candidates += count;
-        if (w->shape->hopeless) continue;
+        w->result->candidates += count;
+        if (w->shape->cannot_fit) continue;
         note_least(w);
-        if (w->feasible) w->finds->feasible += count;
+        if (w->feasible) w->result->feasible += count;
         if (options->memory_only) continue;
         if (!w->feasible && !options->keep_all && !options->infeasible_too) continue;
-        if (!tperf_walk_spots(w)) return false;
+        if (!tperf_walk_placements(w)) return false;
     }
     return true;
 }
@@ -138,7 +140,7 @@ static bool allowed(const int64_t *sizes, size_t n, int64_t size) {
     return false;
 }
 
-// Whether the sizes divide what they must and the schedule takes as many micro-batches; then they are set.
+// Sets the sizes and returns true if they divide the GPUs and the batch and the schedule accepts the micro-batches.
 static bool set_sizes(tperf_walk *w, const tperf_pipeline *pipeline, int64_t gpus) {
     if (pipeline->pp > gpus || !divides(pipeline->pp, gpus)) return false;
     int64_t replicas = gpus / pipeline->pp, batch = w->job.global_batch;
@@ -147,7 +149,7 @@ static bool set_sizes(tperf_walk *w, const tperf_pipeline *pipeline, int64_t gpu
     if (!divides(w->shape->micro_batch, each)) return false;
     w->partial.sizes[TPERF_AXIS_REPLICAS] = replicas;
     w->partial.sizes[TPERF_AXIS_STAGES] = pipeline->pp;
-    if (!tperf_grid_folds(&w->network->grid, w->partial.sizes)) return false;
+    if (!tperf_grid_folds(&w->workload->grid, w->partial.sizes)) return false;
     int64_t microbatches = each / w->shape->micro_batch;
     if (microbatches < pipeline->min_microbatches ||
         microbatches % pipeline->microbatch_multiple != 0)
@@ -159,7 +161,7 @@ static bool set_sizes(tperf_walk *w, const tperf_pipeline *pipeline, int64_t gpu
 
 static bool walk_pipelines(tperf_walk *w) {
     const tperf_search_options *options = &w->search->options;
-    int64_t gpus = w->topic->question.gpus / w->own_gpus;
+    int64_t gpus = w->query->question.gpus / w->own_gpus;
     for (size_t i = 0; i < options->n_pipelines; i++) {
         const tperf_pipeline *pipeline = &options->pipelines[i];
         if (tperf_search_stopped(w->search)) return true;
@@ -170,69 +172,69 @@ static bool walk_pipelines(tperf_walk *w) {
     return true;
 }
 
-// The GPUs that the own axes take together; 0 when they do not divide all of them.
-static int64_t gpus_of(const tperf_workload *network, int64_t gpus) {
-    int64_t product = tperf_grid_own_gpus(&network->grid, network->sizes, gpus);
+// The product of the own axes' sizes; 0 if it does not divide the number of GPUs.
+static int64_t gpus_of(const tperf_workload *workload, int64_t gpus) {
+    int64_t product = tperf_grid_own_gpus(&workload->grid, workload->sizes, gpus);
     return product && gpus % product == 0 ? product : 0;
 }
 
-// Whether some pipeline and ZeRO stage leaves room for half of the activations.
-static bool might_fit(const tperf_search *search, const tperf_topic *topic,
+// Whether the model could fit, under some pipeline and ZeRO stage, with only half of the activations.
+static bool might_fit(const tperf_search *search, const tperf_query *query,
                       const tperf_shape *shape, const tperf_layer_cost *bytes) {
     const tperf_search_options *options = &search->options;
-    tperf_job job = {{&topic->question.system, &options->rules, &options->software},
+    tperf_job job = {{&query->question.system, &options->rules, &options->software},
                      &options->training,
-                     topic->question.global_batch};
-    int64_t own_gpus = gpus_of(shape->network, topic->question.gpus);
+                     query->question.global_batch};
+    int64_t own_gpus = gpus_of(shape->workload, query->question.gpus);
     double capacity = job.on.system->accelerator.hbm.capacity * (1 - options->training.reserved);
     if (!own_gpus) return false;
-    int64_t gpus = topic->question.gpus / own_gpus;
-    int64_t own_batch = tperf_grid_own_batch(&shape->network->grid, shape->network->sizes);
+    int64_t gpus = query->question.gpus / own_gpus;
+    int64_t own_batch = tperf_grid_own_batch(&shape->workload->grid, shape->workload->sizes);
     tperf_candidate candidate = {.micro_batch = shape->micro_batch};
-    memcpy(candidate.sizes, shape->network->sizes, sizeof candidate.sizes);
+    memcpy(candidate.sizes, shape->workload->sizes, sizeof candidate.sizes);
     for (size_t i = 0; i < options->n_pipelines; i++) {
         candidate.pipeline = &options->pipelines[i];
         if (gpus % candidate.pipeline->pp != 0) continue;
         int64_t replicas = gpus / candidate.pipeline->pp;
         candidate.sizes[TPERF_AXIS_REPLICAS] = replicas;
         candidate.sizes[TPERF_AXIS_STAGES] = candidate.pipeline->pp;
-        if (!tperf_grid_folds(&shape->network->grid, candidate.sizes)) continue;
+        if (!tperf_grid_folds(&shape->workload->grid, candidate.sizes)) continue;
         candidate.microbatches = job.global_batch / replicas / own_batch / candidate.micro_batch;
         for (size_t z = 0; z < options->n_zero; z++) {
             candidate.zero = options->zero[z];
-            tperf_memory m = tperf_memory_of(&candidate, &job, shape->network, bytes);
+            tperf_memory m = tperf_memory_of(&candidate, &job, shape->workload, bytes);
             if (m.total - (m.activations + m.passing) / 2 <= capacity) return true;
         }
     }
     return false;
 }
 
-bool tperf_search_hopeless(const tperf_search *search, const tperf_shape *shape) {
+bool tperf_search_cannot_fit(const tperf_search *search, const tperf_shape *shape) {
     if (search->options.keep_all || search->options.infeasible_too || search->options.no_pruning)
         return false;
     tperf_layer_cost bytes[TPERF_SECTIONS_MAX];
-    tperf_workload_bytes(shape->network, bytes);
-    for (size_t i = 0; i < search->n_topics; i++)
-        if (might_fit(search, &search->topics[i], shape, bytes)) return false;
+    tperf_workload_bytes(shape->workload, bytes);
+    for (size_t i = 0; i < search->n_queries; i++)
+        if (might_fit(search, &search->queries[i], shape, bytes)) return false;
     return true;
 }
 
-static bool walk_topic(tperf_walk *w, size_t topic_index) {
-    const tperf_topic *topic = &w->search->topics[topic_index];
-    w->own_gpus = gpus_of(w->network, topic->question.gpus);
-    w->job.global_batch = topic->question.global_batch;
+static bool walk_query(tperf_walk *w, size_t query_index) {
+    const tperf_query *query = &w->search->queries[query_index];
+    w->own_gpus = gpus_of(w->workload, query->question.gpus);
+    w->job.global_batch = query->question.global_batch;
     if (!w->own_gpus) return true;
     if (w->job.global_batch % w->shape->micro_batch != 0) return true;
     w->hops_of = 0;
-    w->topic = topic;
-    w->topic_index = topic_index;
-    w->finds = tperf_search_finds(w->search, w->worker, topic_index);
+    w->query = query;
+    w->query_index = query_index;
+    w->result = tperf_search_result(w->search, w->worker, query_index);
     return prepare_room(w) && walk_pipelines(w);
 }
 
-// Spots found for other sizes are none for these.
+// Invalidates the placements if the sizes differ from the previous shape's.
 static void note_sizes(tperf_scratch *scratch, const tperf_shape *shape) {
-    const int64_t *sizes = shape->network->sizes;
+    const int64_t *sizes = shape->workload->sizes;
     size_t size = sizeof scratch->sizes;
     if (scratch->sizes_stamp && scratch->strategy == shape->strategy &&
         memcmp(scratch->sizes, sizes, size) == 0 &&
@@ -245,7 +247,7 @@ static void note_sizes(tperf_scratch *scratch, const tperf_shape *shape) {
     scratch->weights_stamp++;
 }
 
-// Nor are exchanges of other weights.
+// Invalidates the exchanges if the weights differ.
 static void note_weights(tperf_scratch *scratch, const tperf_layer_cost *bytes, size_t n_sections) {
     bool same = true;
     for (size_t i = 0; i < n_sections; i++) {
@@ -259,40 +261,40 @@ static void note_weights(tperf_scratch *scratch, const tperf_layer_cost *bytes, 
 }
 
 static void note_used(tperf_walk *w) {
-    for (int i = 0; i < w->network->n_kinds + 2; i++) {
-        if (w->network->section_end[i] == tperf_section_begin(w->network, i)) continue;
+    for (int i = 0; i < w->workload->n_kinds + 2; i++) {
+        if (w->workload->section_end[i] == tperf_section_begin(w->workload, i)) continue;
         w->sections |= 1u << i;
         w->used[w->n_used++] = (size_t)i;
     }
 }
 
-// What stages hold of the sections that count.
+// Lists the holdings of all stages, limited to the sections that count.
 static void note_holdings(tperf_walk *w) {
     tperf_holdings *known = &w->scratch->holdings;
-    if (known->n_kinds == w->network->n_kinds && known->sections == w->sections) return;
-    known->n_kinds = w->network->n_kinds;
+    if (known->n_kinds == w->workload->n_kinds && known->sections == w->sections) return;
+    known->n_kinds = w->workload->n_kinds;
     known->sections = w->sections;
     known->leading = 0;
     const tperf_search_options *options = &w->search->options;
     tperf_holding *holdings = known->of;
     for (size_t i = 0; i < options->n_pipelines; i++) {
         const tperf_pipeline *pipeline = &options->pipelines[i];
-        tperf_holdings_of(pipeline, w->network, w->sections, holdings);
+        tperf_holdings_of(pipeline, w->workload, w->sections, holdings);
         for (size_t j = 0; j < pipeline->n_stages; j++)
             known->leading |= 1u << holdings++->leading;
     }
 }
 
-bool tperf_walk_shape(tperf_search *search, const tperf_place *place, const tperf_shape *shape,
-                      int worker) {
-    const tperf_workload *network = shape->network;
+bool tperf_walk_shape(tperf_search *search, const tperf_query_group *group,
+                      const tperf_shape *shape, int worker) {
+    const tperf_workload *workload = shape->workload;
     tperf_walk w = {
         .search = search,
         .worker = worker,
         .shape = shape,
-        .network = network,
-        .n_sections = (size_t)network->n_kinds + 2,
-        .job = {.on = {&search->topics[place->first].question.system, &search->options.rules,
+        .workload = workload,
+        .n_sections = (size_t)workload->n_kinds + 2,
+        .job = {.on = {&search->queries[group->first].question.system, &search->options.rules,
                        &search->options.software},
                 .training = &search->options.training},
         .scratch = &search->scratch[worker],
@@ -300,22 +302,22 @@ bool tperf_walk_shape(tperf_search *search, const tperf_place *place, const tper
                     .variant = shape->variant,
                     .micro_batch = shape->micro_batch},
     };
-    memcpy(w.partial.sizes, network->sizes, sizeof w.partial.sizes);
+    memcpy(w.partial.sizes, workload->sizes, sizeof w.partial.sizes);
     memcpy(w.demanded, shape->fast, sizeof w.demanded);
     w.demanded[TPERF_AXIS_REPLICAS] = search->options.replicas_fast;
     w.demanded[TPERF_AXIS_STAGES] = search->options.stages_fast;
-    w.own_batch = tperf_grid_own_batch(&network->grid, network->sizes);
-    for (int i = TPERF_AXIS_OWN; i < network->grid.n; i++)
-        w.folds = w.folds || network->grid.axes[i].folds;
-    tperf_workload_bytes(network, w.bytes);
+    w.own_batch = tperf_grid_own_batch(&workload->grid, workload->sizes);
+    for (int i = TPERF_AXIS_OWN; i < workload->grid.n; i++)
+        w.folds = w.folds || workload->grid.axes[i].folds;
+    tperf_workload_bytes(workload, w.bytes);
     note_used(&w);
     note_sizes(w.scratch, shape);
     note_weights(w.scratch, w.bytes, w.n_sections);
     note_holdings(&w);
     w.scratch->shape_stamp++;
     w.scratch->hop_stamp++;
-    w.hop = tperf_hop_times(&w.job, network);
-    for (size_t topic = place->first; topic < place->end; topic++)
-        if (!walk_topic(&w, topic)) return false;
+    w.hop = tperf_hop_times(&w.job, workload);
+    for (size_t query = group->first; query < group->end; query++)
+        if (!walk_query(&w, query)) return false;
     return true;
 }

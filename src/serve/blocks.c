@@ -25,7 +25,7 @@ void tperf_blocks_release(tperf_blocks *blocks) {
     *blocks = (tperf_blocks){0};
 }
 
-// --- which content is where ---
+// --- lookup by content ---
 
 static tperf_bucket *bucket_of(const tperf_blocks *blocks, tperf_identity identity) {
     return &blocks->buckets[identity.low & (blocks->n_buckets - 1)];
@@ -57,7 +57,7 @@ static void unregister(tperf_blocks *blocks, int32_t id) {
     block->registered = false;
 }
 
-// The block with that content that was registered first; 0: none.
+// The first registered block with this content; 0: none.
 static int32_t find(const tperf_blocks *blocks, tperf_identity identity) {
     if (!blocks->n_buckets) return 0;
     int32_t id = bucket_of(blocks, identity)->first;
@@ -67,7 +67,7 @@ static int32_t find(const tperf_blocks *blocks, tperf_identity identity) {
     return id;
 }
 
-// Doubles the room. Blocks of one content stay in the order in which they were registered.
+// Doubles the room. Blocks with equal content keep the order in which they were registered.
 static tperf_status grow(tperf_blocks *blocks, tperf_error *error) {
     int32_t capacity = blocks->capacity ? blocks->capacity : LEAST_BLOCKS / 2;
     capacity = capacity > INT32_MAX / 2 ? INT32_MAX : 2 * capacity;
@@ -109,7 +109,7 @@ static tperf_identity extend(tperf_identity identity, uint64_t word) {
     return identity;
 }
 
-// Where in a request's tokens a block begins.
+// The position of a block in a request's tokens.
 typedef struct place {
     size_t segment; // n_segments: in the answer
     int32_t offset;
@@ -122,9 +122,9 @@ static place place_of(const tperf_content *content, int32_t prompt_position) {
     return at;
 }
 
-// The identity of the block of `tokens` tokens at *at, after the content `parent`; moves on. A block is
-// told by the runs of consecutive tokens of a stream in it, and a segment starts at its stream's beginning,
-// so runs are never split in two.
+// The identity of the block of `tokens` tokens at *at, given its prefix `parent`; advances *at. A block is identified
+// by the runs of consecutive tokens of a stream in it; a segment starts at its stream's beginning, so runs are never
+// split.
 static tperf_identity next_identity(const tperf_content *content, place *at, tperf_identity parent,
                                     int32_t tokens) {
     while (tokens > 0) {
@@ -168,7 +168,7 @@ static void link_free(tperf_blocks *blocks, int32_t id) {
     blocks->free++;
 }
 
-// The free block at the head of the list; what it held is forgotten.
+// Takes the first block of the free list, and forgets its content.
 static int32_t take_one(tperf_blocks *blocks) {
     int32_t id = blocks->fresh;
     if (id <= blocks->usable) {
@@ -184,7 +184,7 @@ static int32_t take_one(tperf_blocks *blocks) {
     return id;
 }
 
-// --- what a request holds ---
+// --- a request's blocks ---
 
 static tperf_status hold_more(const tperf_blocks *blocks, tperf_holding *holding, int32_t count,
                               tperf_error *error) {

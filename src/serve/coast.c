@@ -1,17 +1,17 @@
-// coast.c: steps in which nothing happens but that everybody who runs gets a token, all at once: what step.c would do one
-// by one, to the tick.
+// coast.c: fast-forwards through steps in which every running request gets a token and nothing else happens, exactly as
+// step.c would take them one by one, to the tick.
 #include "serve/fleet.h"
 
-// What the next steps are like.
+// A stretch of uneventful steps.
 typedef struct stretch {
-    int64_t steps;    // until somebody's answer ends, that one left out
-    int64_t context;  // keys that the first of them reads
-    int64_t end;      // ticks: no step may end then or later
-    int64_t last_gap; // ticks of the longest step but the first
+    int64_t steps;    // before the step in which the first answer ends
+    int64_t context;  // keys read in the first of them
+    int64_t end;      // ticks: every step must end before
+    int64_t last_gap; // ticks of the longest step except the first
     int64_t first_end, now;
 } stretch;
 
-// Whether blocks are as good as one another: nobody will ever ask for what one of them holds.
+// Whether blocks are interchangeable: no request will ever look up their content.
 static bool are_alike(const tperf_lane *lane) {
     const tperf_replica *replica = &lane->replica;
     return !replica->engine->prefix_caching ||
@@ -27,7 +27,7 @@ static bool may_coast(const tperf_fleet *fleet, const tperf_unit *unit, const tp
            replica->n_running <= engine->max_num_batched_tokens && are_alike(lane);
 }
 
-// Blocks that everybody's next `steps` tokens need.
+// Blocks that the running requests' next `steps` tokens need.
 static int64_t blocks_for(const tperf_replica *replica, int64_t steps) {
     int64_t sum = 0, size = replica->engine->block_size;
     for (int32_t i = 0; i < replica->n_running; i++) {
@@ -38,8 +38,8 @@ static int64_t blocks_for(const tperf_replica *replica, int64_t steps) {
     return sum;
 }
 
-// How many steps nobody's answer ends in; 0 where somebody does not decode, or sees more keys with every step in some
-// layers and no more in others.
+// Counts the steps before any answer ends. 0 if a request does not decode, or if the keys that it sees grow with every
+// step in some layers but no longer in others.
 static void measure(const tperf_replica *replica, int32_t window, stretch *ahead) {
     ahead->steps = INT64_MAX;
     for (int32_t i = 0; i < replica->n_running; i++) {
@@ -55,7 +55,7 @@ static void measure(const tperf_replica *replica, int32_t window, stretch *ahead
     }
 }
 
-// Takes the steps one after the other while they end before anything else happens; how many.
+// Takes the steps one by one while they end before any other event; returns their number.
 static int64_t run(tperf_fleet *fleet, const tperf_unit *unit, tperf_replica *replica,
                    stretch *ahead) {
     const tperf_step_time *time = &unit->pool->step_time;
@@ -69,7 +69,7 @@ static int64_t run(tperf_fleet *fleet, const tperf_unit *unit, tperf_replica *re
         if (ticks < 0) break;
         if (ticks == 0) ticks = 1;
         if (ticks >= ahead->end - ahead->now) break;
-        fleet->now = ahead->now; // for who has come by the beginning
+        fleet->now = ahead->now; // counts requests that arrive before the step begins
         tperf_replica_receive(replica, ahead->now);
         ahead->now += ticks;
         if (taken == 0)

@@ -12,14 +12,14 @@ void tperf_fleet_advance(tperf_fleet *fleet, int64_t now) {
     fleet->now = now;
 }
 
-// Ticks that the front end holds the request up for its prompt's sake.
+// Ticks that the front end spends on the request's prompt.
 static int64_t hold_up(const tperf_fleet *fleet, size_t request) {
     double ticks = fleet->options->front_end_per_token * (double)fleet->requests->prompt[request];
     return ticks < 0x1p62 ? (int64_t)(ticks + 0.5) : INT64_MAX / 2;
 }
 
-// The request's arrival as an event, when there is one left. Its time is that of the order, or `release` in
-// a closed loop, and what the front end adds.
+// Pushes the next request's arrival as an event, if one is left: its own arrival time, or `release` in a closed loop,
+// plus the front end's delay.
 static tperf_status call_next(tperf_fleet *fleet, int64_t release, tperf_error *error) {
     if (fleet->next >= fleet->requests->n) return TPERF_OK;
     size_t request = fleet->order ? (size_t)fleet->order[fleet->next] : fleet->next;
@@ -35,7 +35,7 @@ static tperf_status call_next(tperf_fleet *fleet, int64_t release, tperf_error *
                             (int64_t)request, NULL, error);
 }
 
-// A closed loop's client thinks, then sends its next request.
+// In a closed loop the client thinks, then sends its next request.
 static tperf_status release_next(tperf_fleet *fleet, tperf_error *error) {
     if (fleet->options->concurrency == 0) return TPERF_OK;
     if (fleet->options->think > INT64_MAX - fleet->now)
@@ -44,8 +44,8 @@ static tperf_status release_next(tperf_fleet *fleet, tperf_error *error) {
     return call_next(fleet, fleet->now + fleet->options->think, error);
 }
 
-// Whether an engine can serve the request alone: vLLM's rule for prompts, and room in an empty cache for
-// all its tokens but the last, with drafts and the slots ahead of them.
+// Whether an engine could serve the request by itself: vLLM's rule for prompts, and room in an empty cache for all
+// tokens except the last, with drafts and lookahead slots.
 static bool fits(const tperf_engine *engine, int64_t prompt, int64_t output) {
     if (prompt >= engine->max_model_len) return false;
     if (engine->num_blocks == 0) return true;
@@ -72,7 +72,7 @@ static tperf_status reject(tperf_fleet *fleet, size_t request, tperf_error *erro
     return release_next(fleet, error);
 }
 
-// Puts the request into the lane's queue, and has its unit begin.
+// Queues the request in the lane, and schedules a step of its unit.
 static tperf_status enqueue(tperf_fleet *fleet, size_t request, int32_t number,
                             tperf_error *error) {
     tperf_lane *lane = &fleet->lanes[number];
@@ -102,7 +102,7 @@ static tperf_status arrive(tperf_fleet *fleet, size_t request, tperf_error *erro
     return all_fit(fleet, request) ? accept(fleet, request, error) : reject(fleet, request, error);
 }
 
-// The prompt is computed: its keys and values travel to the lane that is least loaded when they come.
+// The prompt is computed: sends its KV cache to the lane that is least loaded on arrival.
 static tperf_status transfer(tperf_fleet *fleet, const tperf_sequence *s, tperf_error *error) {
     const tperf_prefill_pool *prefill = fleet->options->prefill;
     double ticks = prefill->ticks + prefill->ticks_per_token * s->prompt;
@@ -144,7 +144,7 @@ static int32_t lanes_of(const tperf_serve_pool *pool, int32_t replicas) {
     return replicas * at_least_one(pool->ranks);
 }
 
-// Units of `replicas` replicas of the pool, from lane *lane on.
+// Adds units for `replicas` replicas of the pool, starting at lane *lane.
 static void add_units(tperf_fleet *fleet, const tperf_serve_pool *pool, int32_t replicas,
                       bool prefills, int32_t *lane) {
     int32_t ranks = at_least_one(pool->ranks);
@@ -218,9 +218,9 @@ void tperf_fleet_release(tperf_fleet *fleet) {
     *fleet = (tperf_fleet){0};
 }
 
-// Beyond these preemptions without a token requests do so for ever. In the order of arrival the first
-// running request is never preempted and prefills a chunk a step, while each other one is preempted at most
-// once a step; by priority others may be ahead of the most urgent one for a while, hence the factor.
+// The number of preemptions without a token after which requests are considered to preempt each other forever. Under
+// FCFS the first running request is never preempted and prefills one chunk per step, while each other one is preempted
+// at most once per step; under priority others may precede the most urgent one for a while, hence the factor.
 static int64_t patience_of(const tperf_fleet *fleet) {
     enum { FACTOR = 64, LEAST = 1000 };
     const tperf_engine *engine = &fleet->options->pool.engine;
@@ -269,7 +269,7 @@ static void reset(tperf_fleet *fleet, size_t first, size_t stride) {
     if (fleet->patience == 0) fleet->patience = patience_of(fleet);
 }
 
-// The event's data of a unit and one of its flights.
+// An event's data: a unit and one of its flights.
 static int32_t flight_of(int64_t data) {
     return (int32_t)(data >> 32);
 }
@@ -288,7 +288,7 @@ static tperf_status handle(tperf_fleet *fleet, const tperf_event *event, tperf_e
     }
 }
 
-// Every request has left, by the one way or the other; every block is free; and Little's law holds to the tick.
+// Every request has finished or been rejected, every block is free, and Little's law holds to the tick.
 static tperf_status check_conservation(const tperf_fleet *fleet, size_t expected,
                                        tperf_error *error) {
     const tperf_serve_totals *totals = &fleet->totals;

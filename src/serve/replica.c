@@ -36,7 +36,7 @@ bool tperf_has_segments(const tperf_requests *requests, int32_t request) {
     return first && first[request] < first[request + 1];
 }
 
-// Streams below 0 belong to nobody else.
+// Negative streams are private to a request.
 void tperf_content_of(const tperf_requests *requests, int32_t request, tperf_content *content) {
     content->answer = (int64_t)TPERF_ANSWERS + request;
     content->whole = (tperf_segment){-1 - (int64_t)request, requests->prompt[request]};

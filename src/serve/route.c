@@ -1,4 +1,4 @@
-// route.c: which replica an arriving request goes to.
+// route.c: chooses the replica of an arriving request.
 #include "serve/fleet.h"
 
 int32_t tperf_least_loaded(const tperf_fleet *fleet, int32_t first, int32_t last) {
@@ -8,7 +8,7 @@ int32_t tperf_least_loaded(const tperf_fleet *fleet, int32_t first, int32_t last
     return best;
 }
 
-// The blocks of the request's prompt that the replica has cached.
+// The number of the prompt's blocks that the replica has cached.
 static tperf_status cached_blocks(tperf_fleet *fleet, size_t request, int32_t lane, int32_t *blocks,
                                   tperf_error *error) {
     tperf_blocks *cache = &fleet->lanes[lane].replica.blocks;

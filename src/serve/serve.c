@@ -1,4 +1,4 @@
-// serve.c: tperf_serve_run: checks what it is given, and shares independent replicas among threads.
+// serve.c: tperf_serve_run: checks its arguments and spreads independent replicas over threads.
 #include <math.h>
 
 #include "serve/fleet.h"
@@ -56,7 +56,7 @@ static tperf_status check_segments(const tperf_requests *r, size_t i, tperf_erro
     return TPERF_OK;
 }
 
-// Without chunked prefill a prompt that is longer than a step's budget waits at the head of the queue for ever.
+// Without chunked prefill a prompt longer than a step's budget would wait at the head of the queue forever.
 static tperf_status check_whole(const tperf_engine *e, const tperf_requests *r, size_t i,
                                 tperf_error *error) {
     bool whole = !e->chunked_prefill && !e->prefix_caching && e->long_prefill_token_threshold == 0;
@@ -132,7 +132,7 @@ static void merge(const int64_t *arrival, const int32_t *from, int32_t *to, size
                                                                                   : from[b++];
 }
 
-// Requests by (arrival, number), by merging longer and longer runs; NULL in *order when they stand so already.
+// Sorts requests by (arrival, number) with a merge sort; *order is NULL if they are sorted already.
 static tperf_status sort_arrivals(const tperf_requests *r, const tperf_heap *heap, int32_t **order,
                                   tperf_error *error) {
     size_t sorted = 1;
@@ -165,10 +165,10 @@ static tperf_status sort_arrivals(const tperf_requests *r, const tperf_heap *hea
     return TPERF_OK;
 }
 
-// --- replicas that know nothing of one another ---
+// --- independent replicas ---
 
 typedef struct worker {
-    tperf_fleet fleet; // of one replica; its memory serves one after the other
+    tperf_fleet fleet; // of one replica; its memory is reused for the next
     tperf_serve_totals totals;
     tperf_status status;
     size_t failed; // replica
@@ -192,7 +192,7 @@ static void run_replica(void *context, size_t index, int number) {
     w->error = error;
 }
 
-// The sums of the workers, or the failure of the first replica that failed, whoever ran it.
+// Sums the workers' totals, or returns the failure of the first replica that failed, whichever worker ran it.
 static tperf_status collect(const farm *f, int n_workers, tperf_serve_totals *totals,
                             tperf_error *error) {
     const worker *failed = NULL;
@@ -214,7 +214,7 @@ static tperf_status run_apart(const tperf_serve_options *o, tperf_requests *r, t
     if (!f.workers)
         return tperf_error_set(error, TPERF_NO_MEMORY, "not enough memory for %d threads",
                                n_workers);
-    tperf_shared_heap shared; // what is kept is not from here
+    tperf_shared_heap shared; // results come from another heap
     tperf_shared_heap_init(&shared, o->heap);
     tperf_serve_options own = *o;
     own.heap = &shared.heap;
@@ -243,7 +243,7 @@ static tperf_status run_together(const tperf_serve_options *o, tperf_requests *r
     return status;
 }
 
-// --- the whole ---
+// --- the run ---
 
 static tperf_status reserve(const tperf_serve_options *o, size_t n, tperf_served *served,
                             tperf_error *error) {
@@ -270,7 +270,7 @@ void tperf_served_release(tperf_served *served) {
     *served = (tperf_served){0};
 }
 
-// Adds to arrivals what the front end takes of each, or takes it off.
+// Adds the front end's delay to all arrivals, or subtracts it.
 static tperf_status hold_up(const tperf_serve_options *o, tperf_requests *r, int sign,
                             tperf_error *error) {
     for (size_t i = 0; i < r->n && o->front_end_per_token > 0; i++) {
@@ -283,7 +283,7 @@ static tperf_status hold_up(const tperf_serve_options *o, tperf_requests *r, int
     return TPERF_OK;
 }
 
-// Whether replicas know nothing of one another, so that each may be simulated alone.
+// Whether replicas are independent, so that each can be simulated separately.
 static bool are_apart(const tperf_serve_options *o) {
     return o->pool.replicas > 1 && o->pool.ranks <= 1 && !o->prefill &&
            o->routing == TPERF_ROUTE_ROUND_ROBIN && o->concurrency == 0 && !o->keep_steps;

@@ -1,10 +1,10 @@
-// step.c: a replica's step: what its batch computes, what it costs, what comes out of it.
+// step.c: a replica's step: the work of its batch, its duration, and its results.
 #include <assert.h>
 
 #include "serve/fleet.h"
 #include "serve/load/random.h"
 
-// --- what a batch computes ---
+// --- a batch's work ---
 
 static tperf_status hold_members(const tperf_heap *heap, tperf_flight *f, int32_t n,
                                  tperf_error *error) {
@@ -23,7 +23,7 @@ static tperf_status hold_members(const tperf_heap *heap, tperf_flight *f, int32_
     return TPERF_OK;
 }
 
-// A request that comes from the prefill pool has its first token already.
+// A request from the prefill pool already has its first token.
 static void take_over(const tperf_fleet *fleet, const tperf_replica *replica, tperf_sequence *s) {
     if (!replica->continues || s->first_token >= 0) return;
     const tperf_served *served = fleet->served;
@@ -39,14 +39,14 @@ static void count_decode(tperf_step_work *work, int64_t tokens, int64_t keys, in
     work->decode_window += keys < window ? keys : window;
 }
 
-static void count_prefill(tperf_step_work *work, tperf_chunk *chunks, int32_t tokens,
+static void count_prefill(tperf_step_work *work, tperf_prefill_chunk *chunks, int32_t tokens,
                           int32_t before) {
-    chunks[work->prefills++] = (tperf_chunk){tokens, before};
+    chunks[work->prefills++] = (tperf_prefill_chunk){tokens, before};
     work->prefill_tokens += tokens;
     work->prefill_pairs += (int64_t)tokens * before + (int64_t)tokens * (tokens + 1) / 2;
 }
 
-// Adds up the batch's work, counts its tokens as computed from now on, and notes who gets a token at its end.
+// Sums the batch's work, marks its tokens as computed, and notes the sequences that get a token at its end.
 static void measure(const tperf_fleet *fleet, tperf_lane *lane, tperf_flight *f, int32_t window,
                     tperf_step_work *work) {
     tperf_replica *replica = &lane->replica;
@@ -94,7 +94,7 @@ static tperf_status keep_step(tperf_fleet *fleet, const tperf_step_record *recor
     return TPERF_OK;
 }
 
-// A batch that is empty although requests wait or run must have preempted somebody: else it would be so for ever.
+// An empty batch while requests wait or run must have preempted a request; otherwise it would stay empty forever.
 static tperf_status check_progress(const tperf_fleet *fleet, const tperf_lane *lane, int64_t tokens,
                                    int32_t preempted, tperf_error *error) {
     const tperf_replica *replica = &lane->replica;
@@ -117,7 +117,7 @@ static tperf_status check_progress(const tperf_fleet *fleet, const tperf_lane *l
     return TPERF_OK;
 }
 
-// A rank's part of a step: schedules it and says how long it would take alone, and until the next batch may begin.
+// A rank's part of a step: schedules it; returns its duration, and *stage: the delay until the next batch may begin.
 static tperf_status begin_lane(tperf_fleet *fleet, const tperf_unit *unit, int32_t number,
                                int64_t *stage, tperf_error *error) {
     tperf_lane *lane = &fleet->lanes[number];
@@ -177,7 +177,7 @@ static tperf_status call(tperf_fleet *fleet, tperf_unit *unit, int32_t number, i
     return tperf_event_push(&fleet->events, at, TPERF_STEP_BEGINS, number, NULL, error);
 }
 
-// The batch has begun: when it ends, and when the next one may begin.
+// Schedules the end of the batch, and the beginning of the next one.
 static tperf_status launch(tperf_fleet *fleet, tperf_unit *unit, int32_t number, int64_t duration,
                            int64_t stage, tperf_error *error) {
     int32_t stages = unit->pool->stages > 1 ? unit->pool->stages : 1, flight = unit->next;
@@ -190,7 +190,7 @@ static tperf_status launch(tperf_fleet *fleet, tperf_unit *unit, int32_t number,
     TPERF_TRY(tperf_event_push(&fleet->events, end, TPERF_STEP_ENDS, (int64_t)flight << 32 | number,
                                NULL, error));
     if (unit->under_way < stages) return call(fleet, unit, number, unit->free, error);
-    unit->called = true; // its end calls it
+    unit->called = true; // the end of this batch starts the next
     return TPERF_OK;
 }
 
@@ -216,7 +216,7 @@ tperf_status tperf_step_begin(tperf_fleet *fleet, int32_t number, tperf_error *e
     return launch(fleet, unit, number, longest, longest_stage, error);
 }
 
-// How many of the drafts that were verified are right.
+// The number of verified drafts that are accepted.
 static int32_t accept(const tperf_drafting *drafting, tperf_sequence *s, int32_t verified) {
     uint64_t v = (uint64_t)s->verifications++;
     if (drafting->n_accepted) {
@@ -240,7 +240,7 @@ static void note_tokens(tperf_lane *lane, tperf_sequence *s, int64_t now) {
     s->last_token = now;
 }
 
-// What a sequence makes of the step; whether it has ended.
+// Advances a sequence by the step's tokens; returns whether it has ended.
 static bool advance(const tperf_fleet *fleet, tperf_lane *lane, tperf_sequence *s,
                     int32_t verified) {
     const tperf_drafting *drafting = &lane->replica.engine->drafting;
@@ -252,7 +252,7 @@ static bool advance(const tperf_fleet *fleet, tperf_lane *lane, tperf_sequence *
     return s->known == s->full;
 }
 
-// Takes those who have ended, whose request is below 0 by now, out of the running list.
+// Removes ended sequences, whose request is negative by now, from the running list.
 static void close_ranks(tperf_replica *replica) {
     int32_t kept = 0;
     for (int32_t i = 0; i < replica->n_running; i++) {
@@ -298,6 +298,6 @@ tperf_status tperf_step_end(tperf_fleet *fleet, int32_t number, int32_t flight,
     if (unit->free > fleet->now) return call(fleet, unit, number, unit->free, error);
     const tperf_event *next = tperf_event_first(&fleet->events);
     if (!next || next->time > fleet->now)
-        return tperf_step_begin(fleet, number, error); // nobody comes between
+        return tperf_step_begin(fleet, number, error); // no event comes first
     return call(fleet, unit, number, fleet->now, error);
 }

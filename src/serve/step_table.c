@@ -1,9 +1,9 @@
-// step_table.c: a step's time from tables of a priced network, see tperf/serve.h.
+// step_table.c: a step's time from tables of a priced workload, see tperf/serve.h.
 #include <math.h>
 
 #include "tperf/serve.h"
 
-// The piece of an ascending axis that x lies in, and how far in; beyond the ends the last piece goes on.
+// The piece of an ascending axis that contains x, and the fraction within it; the end pieces extrapolate.
 static int32_t piece_of(const double *axis, int32_t n, double x, double *part) {
     int32_t low = 0, high = n - 1;
     while (high - low > 1) {
@@ -27,7 +27,7 @@ static double line_at(const tperf_line *line, double x) {
     return on_line(line->y, at, line->n, part);
 }
 
-static double surface_at(const tperf_surface *s, double x, double y) {
+static double grid_at(const tperf_step_grid *s, double x, double y) {
     double across, along;
     int32_t row = piece_of(s->x, s->nx, x, &across), column = piece_of(s->y, s->ny, y, &along);
     const double *first = s->z + (size_t)row * (size_t)s->ny;
@@ -36,7 +36,7 @@ static double surface_at(const tperf_surface *s, double x, double y) {
     return low + across * (on_line(first + s->ny, column, s->ny, along) - low);
 }
 
-// The tokens that kernels run over: CUDA graphs are captured for a few sizes, and a batch fills up to the next.
+// The tokens that kernels process: CUDA graphs exist for a few sizes, and a batch is padded to the next one.
 static double padded(const tperf_step_table *t, double tokens) {
     if (t->n_graphs == 0 || tokens > t->graphs[t->n_graphs - 1]) return tokens;
     double part;
@@ -45,8 +45,8 @@ static double padded(const tperf_step_table *t, double tokens) {
     return t->graphs[at + 1];
 }
 
-// Products, norms and collectives see the sum of all tokens. Those of latent attention and of state-space layers
-// differ between prefills and decodes, and each has its part of them.
+// Products, norms and collectives depend on the total number of tokens. Latent attention and state-space layers differ
+// between prefills and decodes; each table is weighted by its share of the tokens.
 static double tokens_time(const tperf_step_table *t, const tperf_step_work *work) {
     double decodes = (double)work->decode_tokens, prefills = (double)work->prefill_tokens;
     double all = padded(t, decodes + prefills), seconds = 0;
@@ -55,32 +55,32 @@ static double tokens_time(const tperf_step_table *t, const tperf_step_work *work
     return seconds / (decodes + prefills);
 }
 
-// All decodes are one kernel, which shares its keys out evenly among the units.
+// All decodes are one kernel, which balances their keys over the multiprocessors.
 static double decodes_time(const tperf_step_table *t, const tperf_step_work *work) {
     double n = (double)work->decodes, seconds = 0;
     if (work->decodes == 0) return 0;
-    if (t->decode.nx) seconds += surface_at(&t->decode, n, (double)work->decode_context / n);
+    if (t->decode.nx) seconds += grid_at(&t->decode, n, (double)work->decode_context / n);
     if (t->decode_window.nx)
-        seconds += surface_at(&t->decode_window, n, (double)work->decode_window / n);
+        seconds += grid_at(&t->decode_window, n, (double)work->decode_window / n);
     return seconds;
 }
 
-// Attention of a step. All prefills are one kernel: it takes at least as long as the longest chunk alone, and at least
-// as long as what each adds to a kernel that fills the machine. Decodes are in it too, or before it.
+// Attention of a step. All prefills are one kernel: it takes at least as long as the longest chunk by itself, and at
+// least the sum of what each adds to a kernel that fills the machine. Decodes run in it too, or before it.
 static double attention_time(const tperf_step_table *t, const tperf_step_work *work,
-                             const tperf_chunk *chunks) {
+                             const tperf_prefill_chunk *chunks) {
     double decodes = decodes_time(t, work), longest = 0, sum = 0;
     if (t->chunk.nx == 0 || work->prefills == 0) return decodes;
     bool together = work->decodes > 0 && !t->separate;
     for (int32_t i = 0; i < work->prefills; i++) {
         double n = (double)chunks[i].tokens, before = (double)chunks[i].before;
-        longest = fmax(longest, surface_at(&t->chunk, n, before));
-        if (work->prefills > 1 || together) sum += surface_at(&t->chunk_among, n, before);
+        longest = fmax(longest, grid_at(&t->chunk, n, before));
+        if (work->prefills > 1 || together) sum += grid_at(&t->chunk_among, n, before);
     }
     return together ? fmax(longest, decodes + sum) : decodes + fmax(longest, sum);
 }
 
-// No step is faster than its launches, which a graph spares it.
+// A step is no faster than its launches, except under a graph.
 static double launch_time(const tperf_step_table *t, const tperf_step_work *work) {
     double most = t->n_graphs > 0 ? t->graphs[t->n_graphs - 1] : 0;
     bool eager = (t->eager_prefills && work->prefills > 0) ||
@@ -93,7 +93,7 @@ typedef struct parts {
 } parts;
 
 static parts parts_of(const tperf_step_table *t, const tperf_step_work *work,
-                      const tperf_chunk *chunks) {
+                      const tperf_prefill_chunk *chunks) {
     double rows = (double)(work->decode_tokens + work->prefills);
     double tokens = (double)(work->decode_tokens + work->prefill_tokens);
     double layers = tokens_time(t, work) + attention_time(t, work, chunks);
@@ -107,7 +107,7 @@ static parts parts_of(const tperf_step_table *t, const tperf_step_work *work,
 }
 
 double tperf_step_table_seconds(const tperf_step_table *t, const tperf_step_work *work,
-                                const tperf_chunk *chunks) {
+                                const tperf_prefill_chunk *chunks) {
     parts p = parts_of(t, work, chunks);
     double sends = t->stages > 1 ? (t->stages - 1) * p.send : 0;
     return p.host + p.layers + p.rows + sends;
@@ -119,14 +119,14 @@ static int64_t ticks_of(const tperf_step_table *t, double seconds) {
 }
 
 int64_t tperf_step_table_ticks(const void *context, const tperf_step_work *work,
-                               const tperf_chunk *chunks) {
+                               const tperf_prefill_chunk *chunks) {
     const tperf_step_table *t = context;
     return ticks_of(t, tperf_step_table_seconds(t, work, chunks));
 }
 
-// Of the last stage, which has the head besides its layers.
+// For the last stage, which has the head besides its layers.
 int64_t tperf_step_table_stage_ticks(const void *context, const tperf_step_work *work,
-                                     const tperf_chunk *chunks) {
+                                     const tperf_prefill_chunk *chunks) {
     const tperf_step_table *t = context;
     parts p = parts_of(t, work, chunks);
     double stages = t->stages > 1 ? t->stages : 1;

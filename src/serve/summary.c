@@ -12,8 +12,8 @@ static void swap(double *a, double *b) {
     *b = t;
 }
 
-// Splits v[low … high] in two (Hoare): nothing up to the place returned, which is below high, is above what
-// is behind it.
+// Splits v[low … high] in two (Hoare): no element up to the returned index, which is below high, exceeds any element
+// after it.
 static size_t split(double *v, size_t low, size_t high) {
     double pivot = v[low + (high - low) / 2];
     size_t i = low, j = high;
@@ -29,7 +29,7 @@ static size_t split(double *v, size_t low, size_t high) {
     }
 }
 
-// Puts the k-th smallest of n where it belongs: none before it is above it, none behind it below.
+// Moves the k-th smallest of n into place: no element before it is larger, none after it smaller.
 static void select_kth(double *v, size_t n, size_t k) {
     size_t low = 0, high = n - 1;
     while (low < high) {
@@ -71,12 +71,12 @@ static tperf_latencies figures(double *v, size_t n) {
 
 // --- intervals ---
 
-// Requests that wait behind one another are not independent, so a figure's spread is seen between sections
-// of the run, in order of requests (Asmussen and Glynn, Stochastic Simulation, 2007, III.5): Student's t of
-// the sections about the figure of the whole. A quantile needs some values above it in each.
+// Requests that queue behind each other are not independent, so the spread is estimated between sections of the run, in
+// order of requests (Asmussen and Glynn, Stochastic Simulation, 2007, III.5): Student's t of the sections about the
+// value of the whole run. A quantile needs some values above it in each section.
 enum { SECTIONS = 10 };
 static const double T_95 = 2.262; // 97.5 % of Student's t, 9 degrees of freedom
-static const size_t LEAST_MEAN = 5, LEAST_P50 = 10, LEAST_P90 = 50, LEAST_P99 = 500; // of a section
+static const size_t LEAST_MEAN = 5, LEAST_P50 = 10, LEAST_P90 = 50, LEAST_P99 = 500; // per section
 
 static double margin(double squares, size_t section, size_t least) {
     if (section < least) return NAN;
@@ -103,7 +103,7 @@ static tperf_latencies margins(double *v, size_t n, const tperf_latencies *all) 
     };
 }
 
-// values and copy: as many numbers; both are reordered.
+// values and copy have n elements each; both are reordered.
 static tperf_quantiles quantiles(double *values, double *copy, size_t n) {
     const tperf_latencies none = {NAN, NAN, NAN, NAN};
     if (n == 0) return (tperf_quantiles){NAN, NAN, NAN, NAN, none};
@@ -124,7 +124,7 @@ static double e2e(const tperf_requests *requests, const tperf_served *served, si
     return (double)(served->last_token[i] - requests->arrival[i]);
 }
 
-// Not a number for an answer of one token.
+// NaN for an answer of one token.
 static double tpot(const tperf_requests *requests, const tperf_served *served, size_t i) {
     (void)requests;
     if (served->tokens[i] < 2) return NAN;
@@ -133,7 +133,7 @@ static double tpot(const tperf_requests *requests, const tperf_served *served, s
 
 static tperf_quantiles of_all(const tperf_requests *requests, const tperf_served *served,
                               latency *of,
-                              double *values) { // room for twice as many
+                              double *values) { // room for 2n
     size_t n = 0;
     for (size_t i = 0; i < served->n; i++) {
         if (served->tokens[i] == 0) continue;
@@ -152,9 +152,9 @@ static bool is_good(const tperf_requests *requests, const tperf_served *served, 
 
 // --- saturation ---
 
-// In the long run a queue either settles or grows with time. Here it grows when those who arrived in the
-// last quarter of the span of arrivals waited half as long again as those in the second one (the first
-// fills the engines), and when that rise means more requests than chance makes of n arrivals.
+// In the long run a queue either settles or grows. It counts as growing if requests from the last quarter of the
+// arrival span waited 1.5 times as long as those from the second quarter (the first fills the engines), and if that
+// increase means more requests than chance explains for n arrivals.
 static bool is_saturated(const tperf_requests *requests, const tperf_served *served) {
     double sum[4] = {0}, count[4] = {0};
     int64_t first = INT64_MAX, last = 0;

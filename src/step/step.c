@@ -1,5 +1,5 @@
-// step.c: see tperf/step.h. A pass is its layers' ops in order, what of the exchanges with the replicas nothing hides
-// after the layer beside which they run, the host's launches, and a message.
+// step.c: see tperf/step.h. A pass consists of its layers' ops in order, the exposed part of the exchanges with
+// replicas after the layer that overlaps them, the host's launches, and a message.
 #include <math.h>
 #include <string.h>
 
@@ -26,17 +26,17 @@ static tperf_status no_memory(tperf_error *error) {
     return tperf_error_set(error, TPERF_NO_MEMORY, "not enough memory for the tasks of a step");
 }
 
-// The exchanges of every section: what is hidden, and the bytes.
+// The exchanges of every section: exposures and bytes.
 static void price_exchanges(tperf_step *s) {
     tperf_exchange exchanges[TPERF_SECTIONS_MAX];
     const tperf_platform *on = &s->job->on;
-    tperf_exchange_times(s->candidate, s->job, s->network, s->costs, exchanges);
-    tperf_exposures_of(s->candidate, s->job, s->network, s->costs, exchanges,
-                       tperf_optimizer_time(s->candidate, s->job, s->network, s->costs),
+    tperf_exchange_times(s->candidate, s->job, s->workload, s->costs, exchanges);
+    tperf_exposures_of(s->candidate, s->job, s->workload, s->costs, exchanges,
+                       tperf_optimizer_time(s->candidate, s->job, s->workload, s->costs),
                        s->exposures);
-    for (int i = 0; i < s->network->n_kinds + 2; i++) {
+    for (int i = 0; i < s->workload->n_kinds + 2; i++) {
         tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX];
-        int n = tperf_replica_comms_of(s->candidate, s->job, s->network, s->costs, i, comms);
+        int n = tperf_replica_comms_of(s->candidate, s->job, s->workload, s->costs, i, comms);
         for (int c = 0; c < n; c++) {
             tperf_route route = tperf_collective_route(on->system, on->rules, comms[c].kind,
                                                        comms[c].bytes, comms[c].group);
@@ -55,24 +55,24 @@ static void price_exchanges(tperf_step *s) {
 
 tperf_status tperf_step_init(tperf_step *step, const tperf_heap *heap,
                              const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *network, const tperf_layer_cost *costs,
+                             const tperf_workload *workload, const tperf_layer_cost *costs,
                              tperf_error *error) {
     *step = (tperf_step){
-        .heap = heap, .candidate = candidate, .job = job, .network = network, .costs = costs};
-    step->prices = tperf_heap_new(heap, network->n_ops + 1, sizeof *step->prices);
+        .heap = heap, .candidate = candidate, .job = job, .workload = workload, .costs = costs};
+    step->prices = tperf_heap_new(heap, workload->n_ops + 1, sizeof *step->prices);
     if (!step->prices) return no_memory(error);
     const tperf_placement *placement = &candidate->placement;
-    for (size_t i = 0; i < network->n_ops; i++) {
-        const tperf_op *op = &network->ops[i];
+    for (size_t i = 0; i < workload->n_ops; i++) {
+        const tperf_op *op = &workload->ops[i];
         tperf_op_work work = tperf_op_work_of(op, &job->on, placement->panels);
         tperf_op_cost *price = &step->prices[i];
         price->weight_grad =
-            tperf_op_cost_of(op, &work, &job->on, network->sizes, placement).weight_grad;
-        price->forward = tperf_pass_cost_of(op, &op->forward, &job->on, network->sizes, placement);
+            tperf_op_cost_of(op, &work, &job->on, workload->sizes, placement).weight_grad;
+        price->forward = tperf_pass_cost_of(op, &op->forward, &job->on, workload->sizes, placement);
         price->backward =
-            tperf_pass_cost_of(op, &op->backward, &job->on, network->sizes, placement);
+            tperf_pass_cost_of(op, &op->backward, &job->on, workload->sizes, placement);
     }
-    step->hop = tperf_hop_time(candidate, job, tperf_hop_times(job, network));
+    step->hop = tperf_hop_time(candidate, job, tperf_hop_times(job, workload));
     price_exchanges(step);
     return TPERF_OK;
 }
@@ -83,7 +83,7 @@ static bool each_time(const tperf_step *s, bool weights) {
     return weights ? tperf_gathers_each(s->candidate, t) : tperf_reduces_each(s->candidate, t);
 }
 
-// Of an exchange among the replicas, that of the section and layer at hand.
+// Part of an exchange among replicas, for the current section and layer.
 static tperf_task exchange(const tperf_writer *w, tperf_task_kind kind, double seconds,
                            double whole) {
     const double *bytes = kind == TPERF_TASK_GATHER ? w->step->gather_bytes[w->section]
@@ -96,7 +96,8 @@ static tperf_task exchange(const tperf_writer *w, tperf_task_kind kind, double s
                         .seconds = seconds};
 }
 
-// When `seconds` of an exchange are done that goes on beside the tasks from `begin` on, as far as the software lets it.
+// When `seconds` of an overlapped exchange are done, if it runs beside the tasks from `begin` on as far as the software
+// allows.
 static double done_beside(const tperf_writer *w, size_t begin, double start, double seconds,
                           double overlap) {
     const tperf_job *job = w->step->job;
@@ -111,8 +112,8 @@ static double done_beside(const tperf_writer *w, size_t begin, double start, dou
     return w->now;
 }
 
-// The exchange beside the pass of a layer whose tasks are those from `begin` on: what the pass hides, and then, where it
-// happens every time, what it does not.
+// Writes the exchange that overlaps the pass of a layer, whose tasks start at `begin`: first the hidden part, then, if
+// it happens in every pass, the exposed part.
 static void write_exchange(tperf_writer *w, const tperf_chunk *chunk, bool forward, size_t begin,
                            double start) {
     const tperf_exposure *e = &w->step->exposures[w->section];
@@ -129,7 +130,7 @@ static void write_exchange(tperf_writer *w, const tperf_chunk *chunk, bool forwa
         task.when = each ? TPERF_EVERY_TIME : forward ? TPERF_FIRST_TIME : TPERF_LAST_TIME;
         task.beside = true;
         task.start = start;
-        // where weight gradients are put off, it goes on beside them
+        // where weight gradients are delayed, it continues beside them
         task.stop = fmax(done_beside(w, begin, start, hidden, overlap), start + hidden);
         tperf_write(w, task);
     }
@@ -138,7 +139,7 @@ static void write_exchange(tperf_writer *w, const tperf_chunk *chunk, bool forwa
 
 static const tperf_op *op_of(const tperf_step *s, size_t i, const tperf_op_cost **price) {
     *price = &s->prices[i];
-    return &s->network->ops[i];
+    return &s->workload->ops[i];
 }
 
 static void write_forward(tperf_writer *w, size_t begin, size_t end, bool again) {
@@ -164,7 +165,7 @@ static void write_backward(tperf_writer *w, size_t begin, size_t end, tperf_pass
     }
 }
 
-// Activations of a layer on their way to the host, or back: beside the pass of the layer, which waits for the rest.
+// Writes the offload or reload of a layer's activations beside its pass, which waits for the rest.
 static void write_offload(tperf_writer *w, bool forward, double start) {
     const tperf_system *system = w->step->job->on.system;
     const tperf_layer_cost *cost = &w->step->costs[w->section];
@@ -178,11 +179,11 @@ static void write_offload(tperf_writer *w, bool forward, double start) {
     w->now += forward ? cost->forward.offload : cost->backward.offload;
 }
 
-// One layer, or one end of the model.
+// Writes one layer, or one end of the model.
 static void write_section(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_kind pass,
                           int section, int64_t layer) {
-    const tperf_workload *network = w->step->network;
-    size_t begin = tperf_section_begin(network, section), end = network->section_end[section];
+    const tperf_workload *workload = w->step->workload;
+    size_t begin = tperf_section_begin(workload, section), end = workload->section_end[section];
     size_t first_task = w->list->n;
     double start = w->now;
     w->section = section;
@@ -197,7 +198,7 @@ static void write_section(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_
 }
 
 static void write_sections(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_kind pass) {
-    int kinds = w->step->network->n_kinds;
+    int kinds = w->step->workload->n_kinds;
     int64_t n = chunk->n_layers;
     bool forward = pass == TPERF_FORWARD;
     int first_end = forward ? kinds : kinds + 1, last_end = forward ? kinds + 1 : kinds;
@@ -213,17 +214,17 @@ static void write_sections(tperf_writer *w, const tperf_chunk *chunk, tperf_pass
     w->layer = -1;
 }
 
-// Kernels that the host launches for a pass of a stage.
+// The number of kernels that the host launches for a stage's pass.
 static double launches_of(const tperf_step *s, const tperf_stage *stage, bool forward) {
     double sum = 0;
-    int kinds = s->network->n_kinds;
+    int kinds = s->workload->n_kinds;
     for (int i = 0; i < kinds + 2; i++)
         sum += tperf_stage_layers(stage, i, kinds) *
                (forward ? s->costs[i].forward : s->costs[i].backward).launches;
     return sum;
 }
 
-// The host's work for a pass from `from` seconds of it on, at most up to `to`; the pass began `from` ago.
+// Writes the host's work for a pass, from `from` to at most `to` seconds of it; the pass began `from` seconds ago.
 static void write_launches(tperf_writer *w, double seconds, double from, double to) {
     double stop = fmin(seconds, to) - from;
     tperf_task task = {.kind = TPERF_TASK_LAUNCHES, .resources = TPERF_ON_HOST, .beside = true};
@@ -231,10 +232,10 @@ static void write_launches(tperf_writer *w, double seconds, double from, double 
     tperf_write(w, task);
 }
 
-// Which tiers a hop passes, and its bytes: the average over the links between stages.
+// The message of a hop: its tiers and bytes, averaged over the links between stages.
 static tperf_task message(const tperf_step *s) {
     int64_t pp = s->candidate->pipeline->pp, fast = s->candidate->placement.fast[TPERF_AXIS_STAGES];
-    double bytes = s->network->boundary_bytes, links = (double)pp - 1;
+    double bytes = s->workload->boundary_bytes, links = (double)pp - 1;
     double slow = fast == 1 ? links : trunc((double)pp / (double)fast - 1);
     tperf_task task = {.kind = TPERF_TASK_MESSAGE, .seconds = s->hop};
     task.fast_bytes = (links - slow) / links * bytes;
@@ -243,12 +244,12 @@ static tperf_task message(const tperf_step *s) {
     return task;
 }
 
-// Everything of a pass but its message, which no pass for weight gradients has.
+// Writes a pass without its message, which weight-gradient passes do not have.
 static void write_pass(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_kind pass) {
     const tperf_step *s = w->step;
     double host_s = s->job->on.software->host_s;
     bool forward = pass == TPERF_FORWARD;
-    tperf_stage_time time = tperf_stage_time_of(&chunk->stage, s->network, s->costs, s->job);
+    tperf_stage_time time = tperf_stage_time_of(&chunk->stage, s->workload, s->costs, s->job);
     double host = host_s * launches_of(s, &chunk->stage, forward);
     double whole = forward ? time.forward : time.backward;
     double put_off =
@@ -259,9 +260,9 @@ static void write_pass(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_kin
         return;
     }
     write_launches(w, host, 0, whole - put_off);
-    tperf_exposure e = tperf_stage_exposure(&chunk->stage, s->network, s->exposures);
+    tperf_exposure e = tperf_stage_exposure(&chunk->stage, s->workload, s->exposures);
     double late = !each_time(s, forward) ? 0 : forward ? e.gather : e.reduce;
-    w->now = fmax(w->now, whole - put_off + late); // where the host is what everything waits for
+    w->now = fmax(w->now, whole - put_off + late); // if the host is the bottleneck
     if (s->candidate->pipeline->pp > 1) tperf_write_next(w, message(s));
 }
 
@@ -279,9 +280,9 @@ tperf_status tperf_step_pass(const tperf_step *step, const tperf_chunk *chunk, t
     return finish(&w, error);
 }
 
-// Whole matrices of updates, gathered for the optimizer's step.
+// Writes the gathers of whole update matrices for the optimizer step.
 static void write_updates(tperf_writer *w, const tperf_stage *device) {
-    int kinds = w->step->network->n_kinds;
+    int kinds = w->step->workload->n_kinds;
     for (w->section = 0; w->section < kinds; w->section++) {
         double seconds =
             tperf_stage_layers(device, w->section, kinds) * w->step->exposures[w->section].update;
@@ -289,18 +290,18 @@ static void write_updates(tperf_writer *w, const tperf_stage *device) {
     }
 }
 
-// What a device waits for once: the exchange of its leading layer, and of all what no pass hides, where that does not
-// happen in every pass. Of several chunks the others exchange theirs while the first works.
+// Writes a device's single waits: the exchange of its leading layer, and all exposed exchanges that do not occur in
+// every pass. Of several chunks, the others exchange theirs while the first works.
 static tperf_status write_waits(const tperf_step *step, const tperf_stage *device, bool before,
                                 tperf_task_list *list, tperf_error *error) {
     tperf_writer w = {.step = step,
                       .list = list,
-                      .section = tperf_leading_section(device, step->network),
+                      .section = tperf_leading_section(device, step->workload),
                       .layer = -1};
     tperf_task_kind kind = before ? TPERF_TASK_GATHER : TPERF_TASK_REDUCE;
     bool each = each_time(step, before);
     double chunks = (double)step->candidate->pipeline->virtual_stages;
-    int kinds = step->network->n_kinds;
+    int kinds = step->workload->n_kinds;
     for (int i = 0; i < kinds + 2 && !each; i++) {
         const tperf_exposure *e = &step->exposures[i];
         double late = before ? e->gather : e->reduce,
@@ -309,9 +310,9 @@ static tperf_status write_waits(const tperf_step *step, const tperf_stage *devic
         w.section = i;
         if (times > 0) tperf_write_next(&w, exchange(&w, kind, times * late, late + hidden));
     }
-    w.section = tperf_leading_section(device, step->network);
+    w.section = tperf_leading_section(device, step->workload);
     const tperf_exposure *e = &step->exposures[w.section];
-    tperf_exposure whole = tperf_stage_exposure(device, step->network, step->exposures);
+    tperf_exposure whole = tperf_stage_exposure(device, step->workload, step->exposures);
     tperf_write_next(
         &w, exchange(&w, kind, before ? whole.first_gather : whole.first_reduce,
                      before ? e->gather + e->hidden_gather : e->reduce + e->hidden_reduce));
@@ -333,8 +334,8 @@ tperf_status tperf_step_optimizer(const tperf_step *step, tperf_task_list *list,
                                   tperf_error *error) {
     tperf_writer w = {.step = step, .list = list, .section = -1, .layer = -1};
     tperf_host_update host =
-        tperf_optimizer_host(step->candidate, step->job, step->network, step->costs);
-    double all = tperf_optimizer_time(step->candidate, step->job, step->network, step->costs);
+        tperf_optimizer_host(step->candidate, step->job, step->workload, step->costs);
+    double all = tperf_optimizer_time(step->candidate, step->job, step->workload, step->costs);
     const tperf_task tasks[] = {
         {.kind = TPERF_TASK_OFFLOAD,
          .resources = TPERF_ON_COPY,

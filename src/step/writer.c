@@ -1,5 +1,5 @@
-// writer.c: the tasks of one op. See step/writer.h. Which collectives wait and which run beside a kernel is as
-// src/price/price.c has it.
+// writer.c: the tasks of one op. See step/writer.h. Which collectives overlap a kernel is decided as in
+// src/price/price.c.
 #include <math.h>
 
 #include "step/writer.h"
@@ -35,17 +35,17 @@ void tperf_write_next(tperf_writer *w, tperf_task task) {
 
 static tperf_group group_of(const tperf_writer *w, const tperf_comm *comm) {
     const tperf_step *s = w->step;
-    return (tperf_group){s->network->sizes[comm->axis_index],
+    return (tperf_group){s->workload->sizes[comm->axis_index],
                          s->candidate->placement.fast[comm->axis_index]};
 }
 
-// One of an op's collectives, of `panels` panels of `all` of them.
+// One of an op's collectives: `panels` of its `all` panels.
 static tperf_task collective(const tperf_writer *w, const tperf_op *op, const tperf_comm *comm,
                              double panels, double all, bool again) {
     const tperf_step *s = w->step;
     const tperf_platform *on = &s->job->on;
     tperf_route route = tperf_comm_route(comm, on, group_of(w, comm), all);
-    double seconds = tperf_comm_time(comm, on, s->network->sizes, &s->candidate->placement, all);
+    double seconds = tperf_comm_time(comm, on, s->workload->sizes, &s->candidate->placement, all);
     return (tperf_task){
         .kind = TPERF_TASK_COLLECTIVE,
         .resources = tperf_tiers(route.fast_bytes, route.nic_bytes),
@@ -67,7 +67,7 @@ static tperf_task kernel(const tperf_op *op, double seconds, bool again) {
                         .seconds = seconds};
 }
 
-// A kernel waits for what it gathers, and what it made is reduced or sent on.
+// A kernel waits for its gathers and broadcasts; its results are reduced or sent afterwards.
 static bool comes_first(const tperf_comm *comm) {
     return comm->kind == TPERF_ALL_GATHER || comm->kind == TPERF_BROADCAST;
 }
@@ -80,13 +80,13 @@ static void write_serial(tperf_writer *w, const tperf_op *op, const tperf_pass *
             tperf_write_next(w, collective(w, op, &pass->comms[i], 1, 1, again));
 }
 
-// The collectives of a pass that run beside its kernel, one after the other: `panels` panels of `all` of each.
+// The collectives of a pass that overlap its kernel, one after the other: `panels` of `all` panels each.
 typedef struct row {
     const tperf_op *op;
     const tperf_pass *pass;
     double panels, all;
-    double pace; // seconds that one of theirs takes where each panel waits for a kernel
-    double span; // that all take
+    double pace; // stretches the collectives if each panel waits for a kernel
+    double span; // seconds of all of them
     bool again;
 } row;
 
@@ -94,7 +94,7 @@ static bool in_row(const row *r, const tperf_comm *comm) {
     return r->op->panels || comm->beside;
 }
 
-// The parts of a row between `from` and `to` of its span, which begins at `at`.
+// Writes the parts of a row between `from` and `to` of its span, which begins at `at`.
 static void write_beside(tperf_writer *w, const row *r, double at, double from, double to) {
     double begin = 0;
     for (int i = 0; i < r->pass->n_comms; i++) {
@@ -117,7 +117,7 @@ static void write_beside(tperf_writer *w, const row *r, double at, double from, 
     }
 }
 
-// Of one panel; *slowing: that it takes from the kernel.
+// Seconds of one panel; *slowing: the part taken from the kernel.
 static double seconds_of(const tperf_writer *w, const row *r, double *slowing) {
     double sum = 0;
     *slowing = 0;
@@ -131,8 +131,8 @@ static double seconds_of(const tperf_writer *w, const row *r, double *slowing) {
     return sum;
 }
 
-// The row of a pass, and what the kernel's `work` waits for it. Of SUMMA's panels the first travels alone, each further
-// one while the panel before it is multiplied (docs/model.md section 3.1).
+// The row of a pass; *late: how long it delays the kernel's successors. Of SUMMA's panels the first travels by itself,
+// each further one while the previous panel is multiplied (docs/model.md section 3.1).
 static row row_of(const tperf_writer *w, const tperf_op *op, const tperf_pass *pass, double work,
                   bool again, double *late) {
     row r = {op, pass, 1, tperf_panels_of(op, w->step->candidate->placement.panels), 1, 0, again};
@@ -160,7 +160,7 @@ static bool has_chunks(const tperf_pass *pass) {
     return false;
 }
 
-// The collectives beside a product in chunks that starts at `start` and works so long; what they hold up.
+// Writes the collectives beside a chunked product of `work` seconds from `start`; returns the delay that they cause.
 static double write_chunks(tperf_writer *w, const tperf_op *op, const tperf_pass *pass,
                            double start, double work, bool again) {
     const tperf_step *s = w->step;
@@ -174,7 +174,7 @@ static double write_chunks(tperf_writer *w, const tperf_op *op, const tperf_pass
         task.beside = true;
         task.start = start + (ring ? 0 : part);
         task.stop = task.start + fmax(task.seconds, (chunks - 1) * part + one);
-        late += tperf_late_chunks(comm, &s->job->on, s->network->sizes, &s->candidate->placement,
+        late += tperf_late_chunks(comm, &s->job->on, s->workload->sizes, &s->candidate->placement,
                                   chunks, work);
         tperf_write(w, task);
     }
@@ -195,8 +195,7 @@ void tperf_write_op(tperf_writer *w, const tperf_op *op, const tperf_pass *pass,
     tperf_task task = kernel(op, work - put_off, again);
     w->now = start + task.seconds + late;
     task.start = start;
-    task.stop =
-        op->panels ? w->now : start + task.seconds; // the kernel of panels waits for each of them
+    task.stop = op->panels ? w->now : start + task.seconds; // the kernel waits for each panel
     tperf_write(w, task);
     write_beside(w, &beside, start, 0, w->now - start);
     if (!op->panels) write_serial(w, op, pass, false, again);
@@ -208,7 +207,7 @@ void tperf_write_weight_grad(tperf_writer *w, const tperf_op *op, const tperf_pa
     double work = cost->compute + cost->exposed_memory, start = w->now, late;
     double chunks = has_chunks(&op->backward) ? cost->chunked * work : 0;
     row beside = row_of(w, op, &op->backward, work - chunks, false, &late);
-    double done = work - put_off + late; // while the pass ran that put it off
+    double done = work - put_off + late; // overlapped by the pass that delayed the work
     tperf_write_next(w, kernel(op, put_off, false));
     write_beside(w, &beside, start - done, done, beside.span);
 }

@@ -1,4 +1,4 @@
-// writer.h: tasks written one after the other, inside src/step.
+// writer.h: writes tasks one after the other. Private to src/step.
 #ifndef TPERF_STEP_WRITER_H
 #define TPERF_STEP_WRITER_H
 
@@ -7,10 +7,10 @@
 typedef struct tperf_writer {
     const tperf_step *step;
     tperf_task_list *list;
-    double now;  // when what is written next starts
-    int section; // of what is written
+    double now;  // start of the next task
+    int section; // of the next task
     int64_t layer;
-    bool no_memory; // something could not be written: the list is no good
+    bool no_memory; // out of memory: the list is incomplete
 } tperf_writer;
 
 enum {
@@ -23,18 +23,17 @@ static inline unsigned tperf_tiers(double fast_bytes, double nic_bytes) {
     return (fast_bytes > 0 ? 1U << TPERF_FAST : 0) | (nic_bytes > 0 ? 1U << TPERF_NICS : 0);
 }
 
-// Adds a task that starts at task.start and stops at task.stop; none where it takes no time. The writer's section and
-// layer are filled in.
+// Adds a task from task.start to task.stop, unless its duration is 0. Fills in the writer's section and layer.
 void tperf_write(tperf_writer *w, tperf_task task);
 
-// The same from now on for its seconds, which what is written next waits for.
+// Adds a task that starts now; the next one starts when it ends.
 void tperf_write_next(tperf_writer *w, tperf_task task);
 
-// One pass of an op. put_off: seconds of its kernel that a later pass for weight gradients takes.
+// Writes one pass of an op. put_off: seconds of its kernel delayed to a later weight-gradient pass.
 void tperf_write_op(tperf_writer *w, const tperf_op *op, const tperf_pass *pass,
                     const tperf_pass_cost *cost, double put_off, bool again);
 
-// What tperf_write_op put off.
+// Writes the work that tperf_write_op delayed.
 void tperf_write_weight_grad(tperf_writer *w, const tperf_op *op, const tperf_pass_cost *cost,
                              double put_off);
 

@@ -1,5 +1,5 @@
-// check_events.c: the event queue beside a plain list, and without memory. spec/serve_core_spec.lua builds and runs it with
-// sanitizers.
+// check_events.c: checks the event queue against a plain list, and without memory. spec/serve_core_spec.lua builds and
+// runs it with sanitizers.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -50,7 +50,7 @@ static size_t first_of(const kept *list, size_t n) {
     return best;
 }
 
-// Few different times and kinds, so that most events tie.
+// Few distinct times and kinds, so that most events tie.
 static void add(tperf_event_queue *queue, kept *list, size_t *n) {
     kept *k = &list[(*n)++];
     k->event =
@@ -85,7 +85,7 @@ static void compare_with_a_list(void) {
     tperf_event event;
     size_t n = 0;
     for (int round = 0; round < ROUNDS; round++) {
-        int64_t what = draw(round / 1000 % 2 ? 5 : 3); // now it grows, now it shrinks
+        int64_t what = draw(round / 1000 % 2 ? 5 : 3); // alternately grows and shrinks
         if (what == 0 && n < MOST)
             add(&queue, list, &n);
         else if (what <= 1 && n > 0)
@@ -106,7 +106,7 @@ static void compare_with_a_list(void) {
            "a queue that was released");
 }
 
-// A push that finds no memory leaves the queue as it was.
+// A push that runs out of memory leaves the queue unchanged.
 static void run_out_of_memory(void) {
     for (int most = 0; most < 6; most++) {
         tperf_event_queue queue = {.heap = &heap};

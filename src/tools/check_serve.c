@@ -1,4 +1,4 @@
-// check_serve.c: tperf_serve_run with the n-th allocation failing, for every n: an error each time, and nothing leaks.
+// check_serve.c: runs tperf_serve_run with the n-th allocation failing, for every n: an error each time, and no leaks.
 // spec/serve_core_spec.lua builds and runs it with sanitizers.
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,8 @@ static void demand(int was_held, const char *what, long number) {
     exit(1);
 }
 
-static int64_t step(const void *context, const tperf_step_work *work, const tperf_chunk *chunks) {
+static int64_t step(const void *context, const tperf_step_work *work,
+                    const tperf_prefill_chunk *chunks) {
     (void)context;
     (void)chunks;
     return 1000 + work->decode_tokens + work->prefill_tokens;
@@ -41,7 +42,7 @@ static tperf_segment segments[2 * REQUESTS];
 
 static tperf_requests requests_of(int shared) {
     for (int i = 0; i < REQUESTS; i++) {
-        arrival[i] = (REQUESTS - i) / 3 * 700; // not in order
+        arrival[i] = (REQUESTS - i) / 3 * 700; // unsorted
         prompt[i] = 20 + 7 * i % 50;
         output[i] = 5 + 11 * i % 40;
         priority[i] = i % 3;

@@ -1,5 +1,5 @@
-// check_serve_arguments.c: what tperf_serve_run refuses of a C program's options and requests, one wrong thing at a time.
-// spec/serve_core_spec.lua builds and runs it.
+// check_serve_arguments.c: checks that tperf_serve_run rejects a C program's invalid options and requests, one fault at
+// a time. spec/serve_core_spec.lua builds and runs it.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +16,14 @@ static void *resize(void *owner, void *block, size_t old_size, size_t new_size) 
 
 static const tperf_heap heap = {resize, NULL};
 
-static int64_t step(const void *context, const tperf_step_work *work, const tperf_chunk *chunks) {
+static int64_t step(const void *context, const tperf_step_work *work,
+                    const tperf_prefill_chunk *chunks) {
     (void)work;
     (void)chunks;
     return *(const int64_t *)context;
 }
 
-// A sound question, of which refused() has one thing made wrong.
+// A valid question; each test breaks one thing.
 static tperf_serve_options options;
 static tperf_requests requests;
 static int64_t ticks, arrival[2];
@@ -61,7 +62,7 @@ static void demand(bool held, const char *what, const char *message) {
     exit(1);
 }
 
-// Runs the question, now wrong, and makes it sound again.
+// Runs the broken question, and restores it.
 static void refused(const char *reason) {
     tperf_served served;
     tperf_error error = {{0}};
@@ -112,13 +113,13 @@ static void refuse_times(void) {
     ticks = INT64_MAX / 2, refused("the clock ends at 2^63");
     options.concurrency = 1, options.think = INT64_MAX,
     refused("a think time ends after the clock");
-    // a prompt that might be cached in part, and is not
+    // a prompt that prefix caching might shorten, but does not
     options.pool.engine.chunked_prefill = false, options.pool.engine.prefix_caching = true;
     options.pool.engine.max_num_batched_tokens = 4;
     refused("the scheduler can neither run nor preempt");
 }
 
-// A run looks for the wish to stop now and then.
+// A run polls the stop flag.
 static void stop_when_asked(void) {
     atomic_int stop = 0;
     tperf_served served;
@@ -134,7 +135,7 @@ static void stop_when_asked(void) {
     set_sound();
 }
 
-// Every replica on its own finds the same fault; the message is the first one's, whoever ran it.
+// Every replica finds the same fault; the message is the first replica's, whichever worker ran it.
 static void refuse_replicas(void) {
     tperf_pool *pool = tperf_pool_new(2);
     for (int threads = 1; threads <= 2; threads++) {

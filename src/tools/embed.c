@@ -1,6 +1,6 @@
-// embed.c: host tool of the build. Prints a C table of the Lua files named as arguments
-// ("lua/tperf/init.lua" is module "tperf", "lua/tperf/describe/model/init.lua" is "tperf.model"): their text and, where it is built
-// with TPERF_COMPILES for the processor and the Lua that will run them, what they compile to.
+// embed.c: host tool of the build. Prints a C table of the Lua files named as arguments ("lua/tperf/init.lua" is module
+// "tperf", "lua/tperf/describe/model/init.lua" is "tperf.describe.model"): their text and, if built with TPERF_COMPILES
+// for the processor and the Lua that will run them, their compiled form.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,7 @@ static int write_code(lua_State *L, const void *bytes, size_t size, void *code) 
     return 0;
 }
 
-// With its debug information, so that messages name file and line.
+// With debug information, so that messages name file and line.
 static buffer compile(const char *path, const buffer *text) {
     char chunk[1024];
     if ((size_t)snprintf(chunk, sizeof chunk, "@%s", path) >= sizeof chunk)
@@ -90,7 +90,7 @@ static void print_module_name(const char *path) {
         putchar(start[i] == '/' ? '.' : start[i]);
 }
 
-// As string literals, which compilers read far faster than lists of numbers.
+// Prints bytes as string literals, which compile far faster than lists of numbers.
 static void print_bytes(const char *name, size_t index, const buffer *b) {
     printf("static const char %s_%zu[] =\n    \"", name, index);
     for (size_t i = 0; i < b->size; i++)

@@ -1,12 +1,12 @@
-// fail_write.c: lets one call of a program that uses files fail, for specs (LD_PRELOAD). FAIL_WRITE=N is the number of
-// the call that fails, of those that put something on a disk: creating a file, writing, flushing a stream, fsync,
-// rename, link, truncate. FAIL_READ=N is the same of those that look at files: opening, fstat, pread, copying a
-// descriptor and the like. FAIL_EINTR=N: of write and fsync, which a signal interrupts before they have begun.
-// FAIL_LOG=FILE gets the name of the call, once it has failed. Standard error is left alone.
+// fail_write.c: makes one of a program's file calls fail, for specs (LD_PRELOAD). FAIL_WRITE=N: the number of the call,
+// among those that change a disk: creating a file, writing, flushing a stream, fsync, rename, link, truncate.
+// FAIL_READ=N: likewise among those that read: opening, fstat, pread, duplicating a descriptor and the like.
+// FAIL_EINTR=N: of write and fsync, interrupted by a signal before they begin. FAIL_LOG=FILE gets the name of the call
+// once it has failed. Standard error is not affected.
 //
-// A write fails as it does on a full disk: half of it is written, and the rest is not. The C library flushes streams
-// without calling write(2) by its name, so that a stream that shall fail is given /dev/full for the while. What gcov
-// writes when the program has ended is left alone, too.
+// A write fails as on a full disk: half of it is written. The C library flushes streams without calling write(2) by
+// name, so a stream that is to fail temporarily gets /dev/full. Writes of gcov after the program has ended are not
+// affected.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,12 +22,13 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#pragma GCC diagnostic ignored "-Wpedantic" // POSIX has dlsym return functions, ISO C has not
+#pragma GCC diagnostic ignored                                                                     \
+    "-Wpedantic" // POSIX's dlsym returns functions, ISO C forbids the cast
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 #define SHOWN      __attribute__((visibility("default")))
 
 static long writes, reads, interruptions;
-static int half_written = -1; // its next write fails
+static int half_written = -1; // the next write to it fails
 
 static bool is_turn(const char *kind, long *calls, const char *name) {
     const char *wanted = getenv(kind), *log = getenv("FAIL_LOG");
@@ -69,7 +70,7 @@ SHOWN ssize_t write(int descriptor, const void *data, size_t size) {
     return REAL(write)(descriptor, data, size / 2);
 }
 
-// SQLite's way to write; a short one is followed by another for the rest, here half_written.
+// SQLite writes with this; after a short write it writes the rest, which half_written makes fail.
 SHOWN ssize_t pwrite64(int descriptor, const void *data, size_t size, off64_t at) {
     if (descriptor == half_written) {
         half_written = -1;
@@ -176,7 +177,7 @@ SHOWN FILE *fdopen(int descriptor, const char *mode) {
     return NULL;
 }
 
-// Only copies of descriptors.
+// Fails only when duplicating descriptors.
 SHOWN int fcntl(int descriptor, int command, ...) {
     va_list arguments;
     va_start(arguments, command);
@@ -186,7 +187,7 @@ SHOWN int fcntl(int descriptor, int command, ...) {
     return REAL(fcntl)(descriptor, command, argument);
 }
 
-// Puts /dev/full in place of a stream's file, or back what was there.
+// Replaces a stream's file by /dev/full, or restores it.
 static int exchange(FILE *stream, int kept) {
     int descriptor = fileno(stream);
     if (kept >= 0) {

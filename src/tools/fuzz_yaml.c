@@ -1,5 +1,5 @@
-// fuzz_yaml.c: libFuzzer target for the YAML reader (`make fuzz-yaml`). Whatever the bytes, a document or a
-// placed message comes back, the tree is well formed, and looking up paths stays inside it.
+// fuzz_yaml.c: libFuzzer target for the YAML reader (`make fuzz-yaml`). For any bytes, the reader must return a
+// document or a message with a position, a well-formed tree, and path lookups that stay inside it.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

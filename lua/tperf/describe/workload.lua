@@ -95,18 +95,18 @@ end
 
 local cache, cached = {}, 0
 
--- The networks of one strategy and `prefix` (a long string), by the rest of the key.
+-- The workloads of one strategy and `prefix` (a long string), by the rest of the key.
 local function shapes_of(s, prefix)
   cache[s] = cache[s] or {}
   cache[s][prefix] = cache[s][prefix] or {}
   return cache[s][prefix]
 end
 
-local function remember(s, prefix, key, network)
+local function remember(s, prefix, key, workload)
   if cached >= CACHED then cache, cached = {}, 0 end
-  shapes_of(s, prefix)[key] = network
-  cached = cached + #network
-  return network
+  shapes_of(s, prefix)[key] = workload
+  cached = cached + #workload
+  return workload
 end
 
 -- Writes a table's content as text, the same for equal content; functions compare by identity.
@@ -203,7 +203,7 @@ local function totals_of(sections, runs)
   return sum
 end
 
--- The networks of a model's parts in one strategy.
+-- The workloads of a model's parts in one strategy.
 local function lay_out(model, s, attention, rules, o)
   local precision, tuning = o.precision, o.tuning
   local plan = architecture.of(model, rules, o.apart, tuning)
@@ -244,7 +244,7 @@ local function lay_out(model, s, attention, rules, o)
   end
   local function build(sizes, micro_batch, variant)
     local sections, boundary = sections_of(sizes, micro_batch, variant)
-    return core.network(s.grid, sizes, boundary, sections)
+    return core.workload(s.grid, sizes, boundary, sections)
   end
   local sums
   local function totals()
@@ -253,17 +253,17 @@ local function lay_out(model, s, attention, rules, o)
     sums = sums or totals_of(sections_of(sizes, 1, { recompute = "none", sequence_parallel = true }), runs)
     return sums
   end
-  local function network(sizes, micro_batch, variant)
+  local function workload(sizes, micro_batch, variant)
     local key = key_of(s, sizes, micro_batch, variant)
     local known = shapes_of(s, prefix)[key]
     return known or remember(s, prefix, key, build(sizes, micro_batch, variant))
   end
-  return { kinds = kinds, runs = runs, has_ends = #plan.first + #plan.last > 0, network = network, totals = totals }
+  return { kinds = kinds, runs = runs, has_ends = #plan.first + #plan.last > 0, workload = workload, totals = totals }
 end
 
 local layouts = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy and options -> layout
 
---- Lays out a model in one strategy: { kinds, runs, has_ends, network = function(sizes, micro_batch, variant), totals
+--- Lays out a model in one strategy: { kinds, runs, has_ends, workload = function(sizes, micro_batch, variant), totals
 --- }.
 ---@param variant table  recompute = "none" …, sequence_parallel = boolean; for inference also mode, seq, context and
 ---   dtypes, as options of strategy.share; it is never changed afterwards

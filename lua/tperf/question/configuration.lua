@@ -175,8 +175,8 @@ end
 
 --- What each device of a candidate's pipeline holds; equal neighbours are listed once.
 ---@return tperf.stage[]
-function configuration.stages(question, network, found)
-  local list = network:devices(question.system, question.rules, question.training, question.pipelines,
+function configuration.stages(question, workload, found)
+  local list = workload:devices(question.system, question.rules, question.training, question.pipelines,
     run_of(question, found), found.fast)
   local device = 1
   for _, stage in ipairs(list) do
@@ -186,27 +186,27 @@ function configuration.stages(question, network, found)
 end
 
 --- The parts of each term of a candidate's time, see tperf/question/train/sum.lua.
-function configuration.audit(question, network, found)
-  return network:audit(question.system, question.rules, question.training, question.pipelines, run_of(question, found),
+function configuration.audit(question, workload, found)
+  return workload:audit(question.system, question.rules, question.training, question.pipelines, run_of(question, found),
     found.fast, question.software)
 end
 
 --- The inputs, in seconds and bytes, to simulate a schedule of so many stages, see tperf.question.train.simulate.
-function configuration.passes(question, network, found, stages)
-  return network:passes(question.system, question.rules, question.training, question.pipelines,
+function configuration.passes(question, workload, found, stages)
+  return workload:passes(question.system, question.rules, question.training, question.pipelines,
     run_of(question, found), found.fast, question.software, stages)
 end
 
 --- The tasks of a candidate's step in a schedule of so many stages, see tperf/timeline/tasks.lua.
-function configuration.tasks(question, network, found, stages)
-  return network:tasks(question.system, question.rules, question.training, question.pipelines,
+function configuration.tasks(question, workload, found, stages)
+  return workload:tasks(question.system, question.rules, question.training, question.pipelines,
     run_of(question, found), found.fast, question.software, stages)
 end
 
 --- A candidate's time as a function of the software profile's terms; what does not depend on them is computed once.
 ---@return fun(terms: table): number seconds
-function configuration.predictor(question, network, found)
-  local predictor = network:predictor(question.system, question.rules, question.training, question.pipelines,
+function configuration.predictor(question, workload, found)
+  local predictor = workload:predictor(question.system, question.rules, question.training, question.pipelines,
     run_of(question, found), found.fast)
   return function(terms) return predictor:seconds(terms) end
 end
@@ -215,11 +215,11 @@ end
 ---@param question table  { model, system, gpus, global_batch, rules, training, profile, software, pipelines,
 ---  pipeline_list }
 ---@param s table         its strategy
----@param network userdata  its layout
+---@param workload userdata  its layout
 ---@param found table     sizes and fast (of dp, pp and the strategy's axes), pipeline, micro_batch, panels, zero
 ---@return table configuration
-function configuration.of(question, s, network, found)
-  local c = network:iteration(question.system, question.rules, question.training, question.pipelines,
+function configuration.of(question, s, workload, found)
+  local c = workload:iteration(question.system, question.rules, question.training, question.pipelines,
     run_of(question, found), found.fast, question.software)
   local pipeline = question.pipeline_list[found.pipeline]
   c.strategy, c.gpus, c.global_batch = s.name, question.gpus, question.global_batch

@@ -139,8 +139,8 @@ return function(c, given)
     return {}
   end
   c = configuration_of(c, o)
-  local machine, network = once(system, o.system), once(model, o.model)
-  local tokens = o.tokens or network and network.training_tokens
+  local machine, described = once(system, o.system), once(model, o.model)
+  local tokens = o.tokens or described and described.training_tokens
   if not tokens then
     check.fail("tperf.cost: how many tokens? Give tokens, or a model that says it (training_tokens)")
   end

@@ -105,18 +105,18 @@ end)
 function layer.ops(given)
   local s = axes.asked(given)
   local o = check.record("tperf.layer", given, schema_of(s))
-  local machine, network = system(o.system), model(o.model)
-  if o.seq then network = network:with { seq = o.seq } end
-  if o.micro_batch > MOST_TOKENS // network.seq then check.fail("tperf.layer: micro_batch x seq is beyond 2^53") end
+  local machine, described = system(o.system), model(o.model)
+  if o.seq then described = described:with { seq = o.seq } end
+  if o.micro_batch > MOST_TOKENS // described.seq then check.fail("tperf.layer: micro_batch x seq is beyond 2^53") end
   local set = rules(o.rules)
-  local sizes = sizes_of(s, o, network, set)
+  local sizes = sizes_of(s, o, described, set)
   local fast = placement.of("", s, sizes, 1, o.fast, machine.network.fast.domain)
-  local laid = workload.of(network, s, o.attention, set)
+  local laid = workload.of(described, s, o.attention, set)
   if not laid.kinds[o.kind] then
-    check.fail("tperf.layer: model '%s' has %d kinds of layers, there is no %d", network.name, #laid.kinds, o.kind)
+    check.fail("tperf.layer: model '%s' has %d kinds of layers, there is no %d", described.name, #laid.kinds, o.kind)
   end
   local variant = { recompute = o.recompute, sequence_parallel = o.sequence_parallel }
-  return laid.network(sizes, o.micro_batch, variant):ops(o.kind, machine, set, fast, o.panels)
+  return laid.workload(sizes, o.micro_batch, variant):ops(o.kind, machine, set, fast, o.panels)
 end
 
 questions.register("layer", layer.ops)

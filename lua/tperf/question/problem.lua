@@ -142,9 +142,9 @@ end
 
 -- The granularities of recomputation to try, each effect once. Selective recomputation drops the scores that attention
 -- keeps: if the layers keep none, it is "none", unless its modules are named. Custom blocks may differ.
-local function recomputations_of(o, free, network, set)
+local function recomputations_of(o, free, described, set)
   local asked, list, seen = as_list(o.recompute) or free.recompute, {}, {}
-  local selects = network.architecture or o.recompute_modules
+  local selects = described.architecture or o.recompute_modules
     or set.layers_from_description and o.attention == "unfused"
   for _, recompute in ipairs(asked) do
     local is = recompute == "selective" and not selects and "none" or recompute
@@ -181,11 +181,11 @@ end
 
 -- Every combination of settings that change a shape's ops but not its sizes. again: the variant differs from the one
 -- before only in sequence_parallel.
-local function variants_of(o, free, network, set, strategies)
-  local list, modules = {}, recomputation.text(o.recompute_modules, network)
-  local offloaded = offload.text(o.offload_modules, network)
+local function variants_of(o, free, described, set, strategies)
+  local list, modules = {}, recomputation.text(o.recompute_modules, described)
+  local offloaded = offload.text(o.offload_modules, described)
   local parallel = o.sequence_parallel == nil and { true } or as_list(o.sequence_parallel)
-  for _, recompute in ipairs(recomputations_of(o, free, network, set)) do
+  for _, recompute in ipairs(recomputations_of(o, free, described, set)) do
     for _, sequence_parallel in ipairs(parallel) do
       list[#list + 1] = {
         recompute = recompute, recompute_modules = recompute == "selective" and modules or nil,

@@ -1,7 +1,7 @@
 --- What a task's kernel works, from the counts of the configuration that the timeline is of.
 local work = {}
 
---- (section, block, op) -> its counts, forward and backward; sections are numbered as the network's.
+--- (section, block, op) -> its counts, forward and backward; sections are numbered as the workload's.
 ---@param c table  a configuration
 function work.counts(c)
   local found = {}

@@ -1,23 +1,24 @@
-// bind_codec.c: tperf.core.codec, plain values as bytes and back, exactly: integers stay integers, floats keep every
-// bit, and tables are written in one order, so that equal values give equal bytes.
-//   codec.encode(value, names?) -> bytes; raises a message that names the place of what has none
-//   codec.identity(value) -> bytes, for telling values apart within one run: tables with a metatable, functions and the
-//     like stand for themselves
-//   codec.decode(bytes, values?) -> the value; raises when the bytes are no such thing
-// Without names, metatables are not looked at. names: what stands for itself, such as functions, and the metatables of
-// objects, each by its name; values has them back.
+// bind_codec.c: tperf.core.codec: plain values to bytes and back, exactly: integers stay integers, floats keep every
+// bit, and tables have one order, so that equal values give equal bytes.
+//   codec.encode(value, names?) -> bytes; raises for a value without an encoding, naming its place
+//   codec.identity(value) -> bytes that tell values apart within one run: tables with a metatable, functions and the
+//       like
+//     are encoded by identity
+//   codec.decode(bytes, values?) -> the value; raises for malformed bytes
+// Without names, metatables are ignored. names: the names of values such as functions, and of objects' metatables;
+// values maps them back.
 //
-// The bytes: a letter, and what follows it. N, T, F: nil, true, false; i: an integer (LEB128, zigzag); d: a float (8
-// bytes, little-endian); s: a string (length, bytes); r: the n-th string before, from 0; l: a list (length, items); t: a
-// table (how many; key and value in turn, numbers first, then strings); k: a named value; o: an object (its metatable's
-// name, then as t or l).
+// Encoding: a letter, then its data. N, T, F: nil, true, false; i: an integer (LEB128, zigzag); d: a float (8 bytes,
+// little-endian); s: a string (length, bytes); r: the n-th earlier string, from 0; l: a list (length, items); t: a
+// table (count; alternating keys and values, numbers first, then strings); k: a named value; o: an object (its
+// metatable's name, then as t or l).
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bind/bind.h"
 
-enum { DEEPEST = 32, TAKES = 8 }; // of tables within tables; stack slots of each
+enum { DEEPEST = 32, TAKES = 8 }; // nesting of tables; stack slots per level
 
 typedef enum mode { PLAIN, NAMED, IDENTITY } mode;
 
@@ -32,11 +33,11 @@ typedef struct writer {
     lua_State *L;
     text *out;
     mode mode;
-    int names, strings; // stack indices: of the names, of the strings so far
+    int names, strings; // stack indices: the names; the strings so far
     lua_Integer n_strings;
-    const void *above[DEEPEST]; // the tables that the value is within
+    const void *above[DEEPEST]; // the enclosing tables
     int depth;
-    int keys[DEEPEST]; // stack indices of the keys to it
+    int keys[DEEPEST]; // stack indices of the keys that lead to the value
 } writer;
 
 static const char text_type[] = "tperf.text";
@@ -108,7 +109,7 @@ static void put_number(writer *w, int index) {
         put_letter(w, (char)(bits >> i));
 }
 
-// Raises: a value of that kind has no bytes.
+// Raises: a value of this kind has no encoding.
 static int refuse(writer *w, const char *kind, const char *more) {
     lua_State *L = w->L;
     luaL_checkstack(L, 3 * DEEPEST, "tables within tables");
@@ -123,7 +124,7 @@ static int refuse(writer *w, const char *kind, const char *more) {
     return lua_error(L);
 }
 
-// Whether names has one for what is at the top of the stack; it is pushed then.
+// Whether the value on top of the stack has a name, which is then pushed.
 static bool push_name(writer *w) {
     lua_pushvalue(w->L, -1);
     if (lua_rawget(w->L, w->names) == LUA_TSTRING) return true;
@@ -131,7 +132,7 @@ static bool push_name(writer *w) {
     return false;
 }
 
-// What has no bytes of its own at the top of the stack.
+// Encodes the value on top of the stack, which has no plain encoding.
 static void put_odd(writer *w) {
     lua_State *L = w->L;
     if (w->mode == IDENTITY) {
@@ -150,7 +151,7 @@ static void put_odd(writer *w) {
 }
 
 typedef struct key {
-    int kind; // 1: a number, 2: a string, 3: the rest
+    int kind; // 1: a number, 2: a string, 3: any other
     int index;
     size_t size;
     const char *bytes;
@@ -188,7 +189,7 @@ static key key_at(lua_State *L, int index) {
 
 static void put_value(writer *w);
 
-// The value that belongs to the key at an index, of the table at another.
+// Encodes the value for the key at `index` of the table at `table`.
 static void put_field(writer *w, int table, int index) {
     w->keys[w->depth++] = index;
     lua_pushvalue(w->L, index);
@@ -208,7 +209,7 @@ static void put_list(writer *w, int table, lua_Integer length) {
     }
 }
 
-// Pushes the keys and returns how many there are; *is_list: they are 1 … n, and are not pushed.
+// Pushes the keys and returns their number; *is_list: they are 1 … n, and are not pushed.
 static int push_keys(lua_State *L, int table, bool *is_list) {
     lua_Integer length = (lua_Integer)lua_rawlen(L, table), count = 0, inside = 0;
     for (lua_pushnil(L); lua_next(L, table); lua_pop(L, 1), count++) {
@@ -258,7 +259,7 @@ static bool is_above(const writer *w, const void *table) {
     return i < w->depth;
 }
 
-// Whether the table at the top goes by its fields; its metatable's name is written.
+// Whether to encode the fields of the table on top; writes its metatable's name first.
 static bool begin_table(writer *w) {
     lua_State *L = w->L;
     if (w->mode == PLAIN) return true;
@@ -363,7 +364,7 @@ static uint64_t get_count(reader *r) {
     return (uint64_t)spoilt(r);
 }
 
-// How many there are of something that takes a byte at least.
+// Reads a count of items of at least one byte each.
 static int get_length(reader *r) {
     uint64_t n = get_count(r);
     if (n > (uint64_t)(r->end - r->at) || n > INT32_MAX) spoilt(r);
@@ -389,7 +390,7 @@ static void get_string(reader *r) {
 
 static void get_value(reader *r, int depth);
 
-// A named value, or the metatable of an object.
+// Reads a named value, or an object's metatable.
 static void get_named(reader *r) {
     get_value(r, DEEPEST);
     if (!r->values || lua_type(r->L, -1) != LUA_TSTRING) spoilt(r);

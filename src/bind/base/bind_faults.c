@@ -1,12 +1,13 @@
-// bind_faults.c: tperf.core.faults, in the debug, asan and coverage variants only: allocations that fail.
-//   faults.fail(kind, n)   the n-th allocation of that kind from now on fails, once; 0: none does
-//   faults.count(kind)     -> how many there were since
-// kind: "core" (malloc, calloc and realloc of our own C, libyaml's, and the core's tperf_heap), "site" (of these
-// the first at each place of the program that allocates), or "lua" (what Lua asks of its allocator, for a tperf_heap too).
-// The environment says the same of a whole run: TPERF_FAULT=core:12. Its count goes to the file TPERF_FAULT_COUNT.
+// bind_faults.c: tperf.core.faults, only in the debug, asan and coverage variants: failing allocations.
+//   faults.fail(kind, n)   makes the n-th allocation of that kind from now on fail, once; 0: none
+//   faults.count(kind)     -> the number of allocations since
+// kind: "core" (malloc, calloc and realloc of our own C, of libyaml, and of the core's tperf_heap), "site" (of these,
+// the first at each allocating place of the program), or "lua" (Lua's requests to its allocator, also for a
+// tperf_heap). The environment does the same for a whole run: TPERF_FAULT=core:12. Its count goes to the file
+// TPERF_FAULT_COUNT.
 //
-// The linker (--wrap, see Makefile) sends the calls of the program's own objects here, so no code knows of it; libyaml
-// calls its yaml_malloc and the like through the dynamic linker, which finds these first.
+// The linker (--wrap, see Makefile) redirects the calls of the program's own objects here, so the code is unaware of
+// it; libyaml calls its yaml_malloc and the like through the dynamic linker, which finds these first.
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,12 +21,12 @@ enum { CORE, SITE, LUA, KINDS, MOST_SITES = 256 };
 static const char *const kind_names[] = {"core", "site", "lua", NULL};
 
 static struct {
-    atomic_llong count, failing; // the number of the allocation that fails; 0: none
+    atomic_llong count, failing; // the number of the failing allocation; 0: none
 } kinds[KINDS];
 static _Thread_local bool in_lua_allocator;
-static const void *sites[MOST_SITES]; // as many as kinds[SITE].count
-static bool retry_fails;              // Lua collects its garbage and asks again
-static bool heap_retry_fails;         // and so do those who use its memory
+static const void *sites[MOST_SITES]; // [kinds[SITE].count]
+static bool retry_fails;              // after Lua's emergency collection
+static bool heap_retry_fails;         // likewise for users of its memory
 static int counted = KINDS;           // the kind that the environment named
 
 static bool fails(int kind) {
@@ -49,7 +50,7 @@ static bool fails_at_new_site(const void *site) {
 
 static bool core_fails(const void *site) {
     bool site_fails = fails_at_new_site(site), failing = fails(CORE) || site_fails;
-    if (failing) errno = ENOMEM; // as POSIX has it
+    if (failing) errno = ENOMEM; // as POSIX requires
     return failing;
 }
 
@@ -139,7 +140,7 @@ unsigned char *yaml_strdup(const unsigned char *text) {
     return copy ? memcpy(copy, text, size) : NULL;
 }
 
-// --- counts of processes that end at once ---
+// --- counts of processes that exit immediately ---
 
 #ifdef TPERF_COVERAGE
 void __gcov_dump(void);
@@ -159,7 +160,7 @@ int WRAP(raise)(int signal_number) {
 }
 #endif
 
-// --- what says which ---
+// --- setting the failure ---
 
 static void set(int kind, long long number) {
     atomic_store(&kinds[kind].count, 0);
@@ -178,7 +179,7 @@ static int count(lua_State *L) {
     return 1;
 }
 
-// What runs after main is none of ours: gcov writes its counts then.
+// Writes the count, and lets no allocation fail after main: gcov then writes its own counts.
 static void stop(void) {
     const char *path = getenv("TPERF_FAULT_COUNT");
     FILE *file = path && counted < KINDS ? fopen(path, "w") : NULL;

@@ -1,12 +1,13 @@
-// bind_file.c: tperf.core.file: what the library needs of files beyond Lua's own.
+// bind_file.c: tperf.core.file: file operations beyond Lua's own.
 //   file.sha256(text) -> its digest, 64 hexadecimal digits
-//   file.write(path, text) -> true, or nil, message: a file whole or not at all (io/stage.h)
-//   file.keep(path, bytes) -> the absolute path of a database (io/store.h), made with these bytes if it is missing; or
-//     nil, message
+//   file.write(path, text) -> true, or nil, message: writes a file whole or not at all (io/stage.h)
+//   file.keep(path, bytes) -> the absolute path of a database (io/store.h), created with these bytes if missing; or
+//       nil,
+//     message
 //   file.real(path) -> the absolute path, without links, of a regular file; or nil, message
-//   file.is_regular(path) -> whether it is a file that can be read to its end: no pipe, no device
-//   file.writable(path) -> whether a file of that name can be written, or nil, message; leaves nothing behind
-// In the sandbox write and keep are those of src/cli/output.c, and real that of src/cli/input.c.
+//   file.is_regular(path) -> whether it is a file with an end, not a pipe or a device
+//   file.writable(path) -> whether a file of this name can be written, or nil, message; leaves nothing behind
+// In the sandbox src/cli/output.c provides write and keep, and src/cli/input.c real.
 #define _XOPEN_SOURCE 700 // realpath
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +37,7 @@ static int hash(lua_State *L) {
     return 1;
 }
 
-// Opens the folder of a path; *name is the last part of `real`. Symbolic links are followed, as a shell's ">" does.
+// Opens the folder of a path; *name is the last part of `real`. Follows symbolic links, like a shell's ">".
 static int open_place(const char *path, char real[PATH_MAX], const char **name) {
     if (!realpath(path, real)) {
         if (errno != ENOENT) return -1;
@@ -57,14 +58,15 @@ static int open_place(const char *path, char real[PATH_MAX], const char **name) 
     return open(slash == real ? "/" : real, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-// A pipe, a terminal, /dev/null: what is there to be written to, not to be replaced.
+// Whether a path is a pipe, a terminal, /dev/null: to be written to, not replaced.
 static bool is_stream(const char *path) {
     struct stat info;
     return strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0 ||
            (stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode));
 }
 
-// The descriptor that a name in /dev stands for, with its own place in the file, which opening the name has not; or -1.
+// The descriptor that a name in /dev refers to, with its own file offset, which opening the name would not share; or
+// -1.
 static int named_descriptor(const char *path) {
     int number;
     char rest;
@@ -74,7 +76,7 @@ static int named_descriptor(const char *path) {
 }
 
 static bool write_stream(const char *path, const char *text, size_t size) {
-    fflush(stdout); // which may be the same
+    fflush(stdout); // which may be the same file
     int descriptor = named_descriptor(path);
     FILE *file = descriptor >= 0 ? fdopen(descriptor, "wb") : fopen(path, "ab");
     if (!file) return false;
@@ -103,7 +105,7 @@ static int fail(lua_State *L, const char *path) {
     return 2;
 }
 
-// Writing makes a new file in the folder, whatever may be done with the one that it replaces.
+// Whether a new file can be created in the folder, whatever the permissions of the file that it replaces.
 static bool can_stage(int at, const char *name) {
     struct stat info;
     if (fstatat(at, name, &info, 0) != 0) {
@@ -159,7 +161,7 @@ static int close_file(lua_State *L) {
 luaL_Stream *tperf_bind_new_stream(lua_State *L) {
     luaL_Stream *stream = lua_newuserdatauv(L, sizeof *stream, 0);
     stream->f = NULL;
-    stream->closef = NULL; // a closed file, so that an error before the opening frees nothing
+    stream->closef = NULL; // a closed file: an error before the opening frees nothing
     luaL_setmetatable(L, LUA_FILEHANDLE);
     return stream;
 }

@@ -1,6 +1,6 @@
-// bind_heap.c: the core's arrays in the state's own memory, so that what the core holds for a script counts like what
-// Lua holds for it. Finalizers give the arrays back. Lua drops a finalizer that starts where its C stack ends, deep in
-// a recursion: what such a one held stays in the list of all blocks, and goes when the state closes.
+// bind_heap.c: allocates the core's arrays from the state's memory, so that memory held for a script counts as Lua's.
+// Finalizers free the arrays. Lua drops a finalizer that starts at the limit of its C stack, deep in a recursion: its
+// blocks stay in the list of all blocks, and are freed when the state closes.
 #include <stdalign.h>
 #include <stddef.h>
 
@@ -30,7 +30,7 @@ static void take_out(tperf_link *link) {
     link->previous->next = link->next;
 }
 
-// See tperf_heap. Lua's allocator cannot fail to free.
+// See tperf_heap. Lua's allocator cannot fail when freeing.
 static void *resize(void *owner, void *block, size_t old_size, size_t new_size) {
     blocks *list = owner;
     tperf_link *old = block ? (tperf_link *)block - 1 : NULL;
@@ -42,7 +42,7 @@ static void *resize(void *owner, void *block, size_t old_size, size_t new_size) 
     return new ? new + 1 : NULL;
 }
 
-// The state closes: every size is unknown by now, and nobody counts any more.
+// At state close, sizes are unknown, and no longer counted.
 static int release_all(lua_State *L) {
     blocks *list = lua_touserdata(L, 1);
     while (list->all.next != &list->all) {
@@ -56,7 +56,7 @@ static int release_all(lua_State *L) {
 void tperf_bind_open_heap(lua_State *L) {
     bool is_open = lua_rawgetp(L, LUA_REGISTRYINDEX, key) != LUA_TNIL;
     lua_pop(L, 1);
-    if (is_open) return; // the module is opened again, and what it held before is in use
+    if (is_open) return; // the module is opened again, and its earlier blocks are in use
     blocks *list = lua_newuserdatauv(L, sizeof *list, 0);
     *list = (blocks){.all = {&list->all, &list->all}};
     list->allocate = lua_getallocf(L, &list->allocator);

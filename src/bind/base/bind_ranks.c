@@ -1,10 +1,10 @@
-// bind_ranks.c: tperf.core.ranks, the processes of a run under MPI (io/ranks.h).
-//   ranks.count, ranks.self       how many there are (1: the program runs alone), and which this is, from 0
-//   ranks.built                   whether the program knows MPI
-//   ranks.share() -> threads that this rank may use: its part of the machine's processors
-//   ranks.send(to, message)       a text, not empty
-//   ranks.receive() -> message, from, or nothing when none has come; "": the run is to end
-//   ranks.rest(seconds)           lets others have the processor
+// bind_ranks.c: tperf.core.ranks: the processes of a run under MPI (io/ranks.h).
+//   ranks.count, ranks.self       the number of ranks (1: no MPI run), and this rank, from 0
+//   ranks.built                   whether the program was built with MPI
+//   ranks.share() -> threads that this rank may use: its share of the machine's processors
+//   ranks.send(to, message)       sends a non-empty text
+//   ranks.receive() -> message, from, or nothing if none has arrived; "": the run ends
+//   ranks.rest(seconds)           yields the processor
 #define _GNU_SOURCE // sched_getaffinity
 #include <time.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ static long processors(void) {
 #ifdef __linux__
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) < count)
-        return CPU_COUNT(&set); // the launcher has parted them
+        return CPU_COUNT(&set); // the launcher has divided them
 #endif
     return count / tperf_ranks_here();
 }

@@ -1,8 +1,8 @@
-// bind_resource.c: tperf.core.resource, what data files need of the operating system, and of speed:
-//   prefix: where `make install` puts things; executable: this program's path, or nil;
-//   entries(directory) -> the names in it, in no order, or nil when it cannot be read;
-//   make_folder(path): true, or nil and a message, as os.remove; scripts without --trust get their own;
-//   same(a, b): whether two tables hold the same, tables within them likewise;
+// bind_resource.c: tperf.core.resource: operating-system queries for data files, and fast table operations:
+//   prefix: the installation prefix of `make install`; executable: this program's path, or nil;
+//   entries(directory) -> its names in no order, or nil if it cannot be read;
+//   make_folder(path): true, or nil and a message, like os.remove; scripts without --trust get their own version;
+//   same(a, b): whether two tables have equal fields, nested tables included;
 //   snapshot and unchanged: see bind_snapshot.c.
 #include <dirent.h>
 #include <stdbool.h>
@@ -20,8 +20,7 @@ static int close_directory(lua_State *L) {
 
 static int entries(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
-    DIR **directory =
-        lua_newuserdatauv(L, sizeof *directory, 0); // closed by its __gc if an error comes
+    DIR **directory = lua_newuserdatauv(L, sizeof *directory, 0); // closed by its __gc on an error
     *directory = NULL;
     lua_createtable(L, 0, 1);
     lua_pushcfunction(L, close_directory);
@@ -40,7 +39,7 @@ static int entries(lua_State *L) {
     return 1;
 }
 
-// stamp(path): the moment of the file's last change, its size and its number; nothing where there is none.
+// stamp(path): a file's modification time, size and inode number; nothing if it does not exist.
 static int stamp(lua_State *L) {
     struct stat file;
     if (stat(luaL_checkstring(L, 1), &file) != 0) return 0;
@@ -55,11 +54,11 @@ static int make_folder(lua_State *L) {
     return luaL_fileresult(L, mkdir(path, 0777) == 0, path);
 }
 
-enum { DEEPEST = 100 }; // of tables within tables: one may be within itself
+enum { DEEPEST = 100 }; // nesting limit: a table may contain itself
 
-// Whether the table at `b` holds what that at `a` does.
+// Whether the table at `b` has the same fields as that at `a`.
 static bool same_fields(lua_State *L, int a, int b, int depth) {
-    lua_Integer more = 0; // fields of a beyond those of b
+    lua_Integer more = 0; // fields of a that b lacks
     if (depth > DEEPEST) return false;
     luaL_checkstack(L, 8, "tables within tables");
     lua_pushnil(L);
@@ -111,7 +110,7 @@ static int same(lua_State *L) {
     return 1;
 }
 
-// sized(n) -> an empty table with room for n fields, which need not be moved as it fills.
+// sized(n) -> an empty table with preallocated room for n fields.
 static int sized(lua_State *L) {
     lua_Integer n = luaL_checkinteger(L, 1);
     luaL_argcheck(L, n >= 0 && n <= 4096, 1, "a few fields are meant");
@@ -119,8 +118,8 @@ static int sized(lua_State *L) {
     return 1;
 }
 
-// words(table, names): the values of these fields as text, different for different values; nil where one is neither a
-// number, a text nor a boolean.
+// words(table, names): the values of these fields as text, distinct for distinct values; nil if one is not a number,
+// string or boolean.
 static int words(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     luaL_checktype(L, 2, LUA_TTABLE);

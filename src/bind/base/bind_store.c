@@ -1,14 +1,15 @@
-// bind_store.c: tperf.core.store, databases in files (io/store.h).
+// bind_store.c: tperf.core.store: databases in files (io/store.h).
 //   store.open(path, kind) -> a database, or nil, message, reason; kind: "write", "read" or "query"
-//   store.empty(sql) -> the bytes of a database file with what the statements make
-//   store.set_aside(path) -> the name that a damaged one has now, or nil, message
-//   store.writer(path) -> the process that writes to a database now, or nil
-//   database:run(sql, value …) -> rows, names, or nil, message, reason: one statement, a value for each "?". A row is
-//     a table by the columns' names, which are also a list of their own. Numbers, strings, booleans (as 0 and 1) and
-//     nil go in and out exactly.
+//   store.empty(sql) -> the bytes of a new database file after running the statements
+//   store.set_aside(path) -> a damaged database's new name, or nil, message
+//   store.writer(path) -> the process now writing to a database, or nil
+//   database:run(sql, value …) -> rows, names, or nil, message, reason: runs one statement, with a value for each "?".
+//       A
+//     row is a table keyed by column names, which are also returned as a list. Numbers, strings, booleans (as 0 and 1)
+//     and nil are passed exactly.
 //   database:close()
-// Reasons: "busy": another program has it, for long; "damaged": or no database at all; "interrupted"; "denied": nothing
-// that a query may do; or none.
+// Reasons: "busy": another program kept it locked; "damaged": or not a database at all; "interrupted"; "denied": not
+// allowed in a query; or none.
 #include <limits.h>
 #include <string.h>
 
@@ -59,7 +60,7 @@ static int push_failure(lua_State *L, sqlite3 *db, int code) {
     return 3;
 }
 
-// Whether there may be memory now, as garbage was collected.
+// Whether to retry after collecting garbage.
 static bool try_again(lua_State *L, int code, bool *tried) {
     return tperf_bind_try_again(L, (code & 0xff) == SQLITE_NOMEM ? TPERF_NO_MEMORY : TPERF_OK,
                                 tried);
@@ -111,7 +112,7 @@ static int writer(lua_State *L) {
 
 // --- statements ---
 
-// A statement that is ready, or a new one; *rest is what follows it in the text.
+// A cached statement, or a new one; *rest is the text after it.
 static int prepare(sqlite3 *db, const char *sql, size_t size, sqlite3_stmt **statement,
                    const char **rest) {
     int kept = 0;
@@ -167,7 +168,7 @@ static void push_value(lua_State *L, sqlite3_stmt *statement, int column) {
     }
 }
 
-// The names at `names`, the rows on the top of the stack. Returns SQLite's code.
+// Collects the rows on top of the stack, with the names at `names`. Returns SQLite's code.
 static int collect(lua_State *L, sqlite3_stmt *statement, int names) {
     int columns = sqlite3_column_count(statement), code;
     lua_newtable(L);
@@ -192,7 +193,7 @@ static void push_names(lua_State *L, sqlite3_stmt *statement) {
     }
 }
 
-// Leaves names and rows behind the arguments. A Lua error leaves a statement that the next use of it resets.
+// Pushes names and rows above the arguments. A Lua error may leave a statement that its next use resets.
 static int run_once(lua_State *L, sqlite3 *db, const char *sql, size_t size, int arguments) {
     sqlite3_stmt *statement;
     const char *rest;
@@ -224,7 +225,7 @@ static int run(lua_State *L) {
         code = run_once(L, db, sql, size, arguments);
     } while (try_again(L, code, &tried));
     if (code != SQLITE_OK) return push_failure(L, db, code);
-    if (lua_gettop(L) == arguments) { // blanks and comments
+    if (lua_gettop(L) == arguments) { // only blanks and comments
         lua_newtable(L);
         lua_newtable(L);
     }

@@ -9,7 +9,7 @@ static int is_terminal(lua_State *L) {
     return 1;
 }
 
-// Seconds since some moment, never going back.
+// Seconds of a monotonic clock.
 static int clock_seconds(lua_State *L) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

@@ -2,7 +2,7 @@
 #include "bind/bind.h"
 #include "tperf/units.h"
 
-// parse(text, unit) -> number, or nil and what is wrong
+// parse(text, unit) -> number, or nil and the error
 static int parse(lua_State *L) {
     size_t size;
     const char *text = luaL_checklstring(L, 1, &size);

@@ -1,8 +1,8 @@
 // bind_yaml.c: tperf.core.yaml, see io/yaml_in.h.
 //   yaml(text, name) -> value, positions, or nil and "name:line:column: message"
-// positions[path] is where the node at a path ("network.fast.domain", "layers[2]"; "" is the root) lies:
-// { line, column, key_line, key_column }, or nil. It looks when asked: the paths of all nodes can be far larger than
-// the file. A null is absent from a map; in a list it is a light userdata.
+// positions[path] is the position of the node at a path ("network.fast.domain", "layers[2]"; "" is the root): { line,
+// column, key_line, key_column }, or nil. It is looked up on demand: the paths of all nodes can be far larger than the
+// file. A null is absent from a map; in a list it is a light userdata.
 #include <string.h>
 
 #include "bind/bind.h"
@@ -51,7 +51,7 @@ static void push_members(lua_State *L, const tperf_yaml_document *d, size_t at) 
     }
 }
 
-// As deep as the reader allows.
+// Recurses at most as deep as the reader allows.
 static void push_node(lua_State *L, const tperf_yaml_document *d, size_t at) {
     const tperf_yaml_node *node = &d->nodes[at];
     luaL_checkstack(L, 3, "nested too deep");
@@ -78,7 +78,7 @@ static void push_node(lua_State *L, const tperf_yaml_document *d, size_t at) {
     }
 }
 
-// The same document in memory of Lua's own, which no finalizer has to free: one that runs out of C stack frees nothing.
+// Copies the document into Lua's memory, which needs no finalizer: one that exhausts the C stack frees nothing.
 static const tperf_yaml_document *push_copy(lua_State *L, tperf_yaml_document *document) {
     size_t nodes = document->count * sizeof *document->nodes;
     tperf_yaml_document *copy = lua_newuserdatauv(L, sizeof *copy + nodes + document->text_size, 0);
@@ -100,7 +100,7 @@ static int read_yaml(lua_State *L) {
     size_t size;
     const char *text = luaL_checklstring(L, 1, &size);
     const char *name = luaL_checkstring(L, 2);
-    // The document belongs to a userdata, so that an error while pushing its content frees it.
+    // A userdata owns the document, so that an error while pushing its content frees it.
     tperf_yaml_document *document = tperf_bind_new(L, sizeof *document, document_type, release);
     tperf_error error;
     if (tperf_yaml_read(text, size, document, &error) != TPERF_OK) {

@@ -19,7 +19,7 @@ static int allowed(void) {
     return count < MOST ? (int)count : MOST;
 }
 
-// The first two words of a file that are numbers; how many there are.
+// Reads the first two words of a file if they are numbers; returns how many are.
 static int read_numbers(const char *path, double numbers[2]) {
     FILE *file = fopen(path, "r");
     if (!file) return 0;
@@ -28,24 +28,24 @@ static int read_numbers(const char *path, double numbers[2]) {
     return n;
 }
 
-// Processors that the quota of one group pays for; 0: it has none.
+// The processors that one group's quota allows; 0: no quota.
 static double quota_v2(const char *group) {
     char path[PATH_BYTES];
-    double numbers[2]; // "max 100000" has none
+    double numbers[2]; // "max 100000": no quota
     if ((size_t)snprintf(path, sizeof path, "%s/cpu.max", group) >= sizeof path) return 0;
     return read_numbers(path, numbers) == 2 && numbers[1] > 0 ? numbers[0] / numbers[1] : 0;
 }
 
 static double quota_v1(const char *group) {
     char path[PATH_BYTES];
-    double quota[2], period[2]; // a quota of -1 is none
+    double quota[2], period[2]; // -1: no quota
     if ((size_t)snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", group) >= sizeof path) return 0;
     if (read_numbers(path, quota) < 1 || quota[0] <= 0) return 0;
     if ((size_t)snprintf(path, sizeof path, "%s/cpu.cfs_period_us", group) >= sizeof path) return 0;
     return read_numbers(path, period) >= 1 && period[0] > 0 ? quota[0] / period[0] : 0;
 }
 
-// The least of the quotas of a group and those around it, up to the folder where they are mounted.
+// The smallest quota of a group and its ancestors, up to the mount point.
 static double least_quota(const char *mount, const char *group, double (*quota_of)(const char *)) {
     char path[PATH_BYTES];
     double least = 0;
@@ -60,7 +60,7 @@ static double least_quota(const char *mount, const char *group, double (*quota_o
     }
 }
 
-// The quota of the group that a line of /proc/self/cgroup names: "0::/path", or "4:cpu,cpuacct:/path".
+// The quota of the group in a line of /proc/self/cgroup: "0::/path", or "4:cpu,cpuacct:/path".
 static double quota_of_line(const char *root, char *line) {
     char mount[PATH_BYTES];
     char *controllers = strchr(line, ':');
@@ -93,6 +93,6 @@ int tperf_processors(const char *root) {
     double limit = quota(root);
     int count = allowed();
     if (limit > 0 && limit < count)
-        count = (int)limit + (limit > (int)limit); // a part of one is worth a thread
+        count = (int)limit + (limit > (int)limit); // a fraction of a processor is worth a thread
     return count < 1 ? 1 : count > MOST ? MOST : count;
 }

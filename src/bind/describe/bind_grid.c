@@ -1,10 +1,10 @@
 // bind_grid.c: tperf.core.grid: the axes of a strategy, see tperf/grid.h.
 //   grid(rows) -> grid    rows: list of { name =, cuts = bits, folds = bits, apart = number }, the strategy's own axes
-//   Sizes are lists of the own axes; placements are lists of all: replicas, stages, own axes.
-//   grid:gpus(sizes)              what the own axes multiply to; nil beyond 2^31
-//   grid:batch(sizes)             into how many parts they cut the batch
-//   grid:folds(sizes, replicas)   whether folded axes divide what they fold over
-//   grid:fold(sizes, fast)        the placement with folded axes filled in
+//   Sizes are lists of the own axes; placements are lists of all axes: replicas, stages, own axes.
+//   grid:gpus(sizes)              the product of the own axes' sizes; nil beyond 2^31
+//   grid:batch(sizes)             the number of parts that they cut the batch into
+//   grid:folds(sizes, replicas)   whether folded axes divide those that they fold over
+//   grid:fold(sizes, fast)        the placement, with folded axes filled in
 #include <string.h>
 
 #include "bind/bind.h"
@@ -100,7 +100,7 @@ static int grid_batch(lua_State *L) {
     return 1;
 }
 
-// Sizes and replicas of a call; false when they multiply to more than 2^31.
+// Reads the sizes and replicas of a call; false if they multiply to more than 2^31.
 static bool read_sizes(lua_State *L, const tperf_grid *grid, int64_t *sizes) {
     tperf_bind_check_own_sizes(L, 2, grid, sizes);
     lua_Integer replicas = luaL_checkinteger(L, 3);

@@ -1,5 +1,5 @@
-// bind_machine.c: tperf.core.machine(system): a system read once, to be asked for many times. What
-// the fits of tperf.calibrate and the predictions of tperf.validate are made of.
+// bind_machine.c: tperf.core.machine(system): a system read once for many queries, by the fits of tperf.calibrate and
+// the predictions of tperf.validate.
 #include <string.h>
 
 #include "bind/bind.h"
@@ -53,7 +53,7 @@ static int machine_stream(lua_State *L) {
     return 1;
 }
 
-// machine:routing(pairs): seconds of choosing experts and sorting so many pairs of token and expert
+// machine:routing(pairs): seconds to choose experts and sort this many token-expert pairs
 static int machine_routing(lua_State *L) {
     const tperf_system *system = check_machine(L);
     lua_pushnumber(L, system->accelerator.routing.setup_s +

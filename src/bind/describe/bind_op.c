@@ -1,25 +1,26 @@
 // bind_op.c: tperf.core.op: a constructor for each kind of op, is(value), and the methods of an op:
-//   op:recompute(saved_bytes)                     in full recomputation, see tperf/op.h
-//   op:input_bytes() -> number                    what of its saved bytes is its input
-//   op:drop_input(part), op:repeat_part(part, output_bytes)   what makes its input, or it itself, runs again, see there
-//   op:offload(input_alone)                       what it keeps goes to the host, see tperf/op.h
-//   op:hold(saved_bytes, passing_bytes)           what it keeps, and what its passes hold beside
+//   op:recompute(saved_bytes)                     full recomputation, see tperf/op.h
+//   op:input_bytes() -> number                    the part of its saved bytes that is its input
+//   op:drop_input(part), op:repeat_part(part, output_bytes)   its input's producer, or the op itself, is recomputed
+//   op:offload(input_alone)                       offloads its kept activations to the host, see tperf/op.h
+//   op:hold(saved_bytes, passing_bytes)           sets its kept bytes, and the bytes live only during its passes
 //   op:single()                                   its backward pass is one kernel
-//   op:freeze(element, keeps_input)               its parameters are not trained, and kept in so many bytes each
+//   op:freeze(element, keeps_input)               its parameters are not trained, with this many bytes each
 //   op:stop()                                     nothing below it is trained
-//   op:again(bytes)                               of what it keeps, so much is made again instead
-//   op:belong(module), op:belongs(module) -> boolean        to one of tperf_module_names
-//   op:communicate(pass, kind, axis, bytes, share, beside, routing, exchanges)  adds a collective to "forward" or "backward"
+//   op:again(bytes)                               this part of its kept bytes is recomputed instead
+//   op:belong(module), op:belongs(module) -> boolean        adds it to, or tests, one of tperf_module_names
+//   op:communicate(pass, kind, axis, bytes, share, beside, routing, exchanges)  adds a collective to "forward" or
+//     "backward"
 //   op:counts()                                   a record of all counts
-//   op:product()                                  the shape of a product with weights, nil of another op
+//   op:product()                                  the shape of a product with weights; nil for other ops
 //   op:narrowed { dtype =, number = … }           a copy of a product in another precision, see tperf_narrowing
 //   op:is_norm()
-//   op:keeps()                                    bytes that its backward pass needs, kept or made again
-//   op:keeping(bytes)                             a copy that keeps (so many bytes of) its output; nil when no other op
-//                                                 keeps it for this one
-// and fields(), bytes() and routed_parts(), see there.
-// recompute, single, drop_input, repeat_part, offload, hold, again, freeze, stop, belong and communicate change the
-// op, and are for the library, before anyone else has it.
+//   op:keeps()                                    bytes that its backward pass needs, kept or recomputed
+//   op:keeping(bytes)                             a copy that keeps this much of its output; nil if no other op keeps
+//       the
+//                                                 output for it
+// and fields(), bytes() and routed_parts(), documented below. recompute, single, drop_input, repeat_part, offload,
+// hold, again, freeze, stop, belong and communicate change the op; the library calls them before anyone else has it.
 #include <math.h>
 #include <string.h>
 
@@ -105,7 +106,7 @@ static int recompute(lua_State *L) {
     return 1;
 }
 
-// What an all-to-all that sends a token once to each domain needs to know: lua/tperf/describe/op.lua documents it.
+// Parameters of an all-to-all that sends a token once per domain, documented in lua/tperf/describe/op.lua.
 static const tperf_field routing_fields[] = {
     {"experts", TPERF_FIELD_NUMBER, offsetof(tperf_comm, routing.experts), true},
     {"top_k", TPERF_FIELD_NUMBER, offsetof(tperf_comm, routing.top_k), true},
@@ -325,7 +326,7 @@ static int product(lua_State *L) {
     return 1;
 }
 
-// A copy of the op at index 1, for a method to change.
+// Pushes a copy of the op at index 1, for a method to change.
 static tperf_op *push_copy(lua_State *L) {
     const tperf_op *op = tperf_bind_check_op(L, 1);
     tperf_op *copy = lua_newuserdatauv(L, sizeof *copy, 0);
@@ -409,7 +410,7 @@ static const luaL_Reg methods[] = {
     {NULL, NULL},
 };
 
-// fields(): for documentation, what each constructor reads: { linear = { { name, kind, required } … } … }
+// fields(): for documentation, the fields of each constructor: { linear = { { name, kind, required } … } … }
 static int fields(lua_State *L) {
     static const char *const kinds[] = {"integer", "number", "flag", "text"};
     lua_newtable(L);
@@ -430,7 +431,7 @@ static int fields(lua_State *L) {
     return 1;
 }
 
-// bytes(what, dtype): of one element; `what` is for the error
+// bytes(what, dtype): bytes per element; `what` is for the error message
 static int bytes(lua_State *L) {
     lua_pushnumber(L, element_of(L, luaL_checkstring(L, 1), luaL_checkstring(L, 2)));
     return 1;

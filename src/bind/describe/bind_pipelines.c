@@ -1,9 +1,10 @@
 // bind_pipelines.c: tperf.core.pipelines(runs, has_ends, list, picked) -> pipelines, for a search or one iteration.
-//   runs: list of { kind, layers }: the model's layers in order, kind = section of its networks
-//   list: of { pp, virtual_stages, schedule, layers (a list, or nil), bubble_forward, bubble_backward, bubble_weight_grad,
-//     pairs, pairs_each, min_microbatches, microbatch_multiple, weight_copies, last_in_flight, bounds, placed, folded,
+//   runs: list of { kind, layers }: the model's layers in order, kind = a section of its workloads
+//   list: of { pp, virtual_stages, schedule, layers (a list, or nil), bubble_forward, bubble_backward,
+//     bubble_weight_grad, pairs, pairs_each, min_microbatches, microbatch_multiple, weight_copies, last_in_flight,
+//     bounds, placed, folded,
 //     in_flight = list of pp numbers }
-//   picked: nil, or { first, every }: which layers of a chunk are of twin kinds behind all others, see tperf/plan.h
+//   picked: nil, or { first, every }: the layers of a chunk that are of twin kinds, see tperf/plan.h
 #include <string.h>
 
 #include "bind/bind.h"
@@ -12,16 +13,16 @@
 
 static const char type_name[] = "tperf.pipelines";
 
-enum { LAYERS_MAX = 1 << 20 }; // of a run; stages of a pipeline
+enum { LAYERS_MAX = 1 << 20 }; // in a run; stages of a pipeline
 
-// Its user value keeps the runs.
+// Its user value keeps the runs alive.
 typedef struct pipelines {
     tperf_heap heap;
     const tperf_run *runs;
     size_t n_runs;
     bool has_ends;
     size_t n;
-    int kinds; // of layers that a network must have
+    int kinds; // kinds of layers that a workload must have
     tperf_picked picked;
     tperf_pipeline list[];
 } pipelines;
@@ -32,11 +33,11 @@ const tperf_pipeline *tperf_bind_check_pipelines(lua_State *L, int index, size_t
     return p->list;
 }
 
-void tperf_bind_check_kinds(lua_State *L, int index, const tperf_workload *network) {
+void tperf_bind_check_kinds(lua_State *L, int index, const tperf_workload *workload) {
     const pipelines *p = luaL_checkudata(L, index, type_name);
-    if (p->kinds > network->n_kinds)
-        tperf_bind_fail(L, "the pipelines have %d kinds of layers, the network has %d", p->kinds,
-                        network->n_kinds);
+    if (p->kinds > workload->n_kinds)
+        tperf_bind_fail(L, "the pipelines have %d kinds of layers, the workload has %d", p->kinds,
+                        workload->n_kinds);
 }
 
 const tperf_run *tperf_bind_pipeline_runs(lua_State *L, int index, size_t *n, bool *has_ends) {
@@ -82,7 +83,7 @@ static const tperf_field fields[] = {
     {0},
 };
 
-// A list of numbers as an array, on the stack.
+// Pushes a list of numbers as an array.
 static double *push_numbers(lua_State *L, int index, size_t n) {
     luaL_checktype(L, index, LUA_TTABLE);
     if (lua_rawlen(L, index) != n) tperf_bind_fail(L, "'in_flight' needs %d numbers", (int)n);
@@ -95,7 +96,7 @@ static double *push_numbers(lua_State *L, int index, size_t n) {
     return numbers;
 }
 
-// kinds: the number of the last kind of layer
+// *kinds: the number of the last kind of layer
 static tperf_run *push_runs(lua_State *L, int index, size_t *n, int *kinds) {
     *n = tperf_bind_push_list(L, index, "the runs of layers");
     int list = lua_gettop(L);
@@ -117,7 +118,7 @@ static tperf_run *push_runs(lua_State *L, int index, size_t *n, int *kinds) {
 
 static const char *const lists[] = {"in_flight", "layers"};
 
-// Pushes a copy of the table at `at` without its lists, so that the rest is plain fields, and the lists.
+// Pushes a copy of the table at `at` without its lists, leaving plain fields, and then the lists.
 static void push_plain(lua_State *L, int at) {
     lua_newtable(L);
     lua_pushnil(L);
@@ -133,7 +134,7 @@ static void push_plain(lua_State *L, int at) {
     }
 }
 
-// The layers of every stage, from the list at index, onto the heap. NULL: no memory, or no list.
+// Allocates the layers of every stage from the list at index. NULL: out of memory, or no list.
 static int64_t *read_dealt(lua_State *L, int index, const tperf_heap *heap, int64_t n) {
     if (lua_isnil(L, index)) return NULL;
     luaL_checktype(L, index, LUA_TTABLE);
@@ -200,7 +201,7 @@ static void read_pipeline(lua_State *L, const tperf_heap *heap, tperf_pipeline *
     lua_settop(L, at);
 }
 
-// Which layers are of the twins of that many kinds.
+// The layers that use twin kinds, offset by `kinds`.
 static tperf_picked read_picked(lua_State *L, int index, int kinds) {
     if (lua_isnil(L, index)) return (tperf_picked){0};
     tperf_picked picked = {.twin = kinds};
@@ -236,7 +237,7 @@ static int new_pipelines(lua_State *L) {
     for (p->n = 0; p->n < n;) {
         lua_rawgeti(L, 3, (lua_Integer)p->n + 1);
         luaL_checktype(L, -1, LUA_TTABLE);
-        p->n++; // before it is filled: what a failure leaves behind is released
+        p->n++; // before it is filled, so that a failure releases it
         read_pipeline(L, &p->heap, &p->list[p->n - 1], runs, n_runs, has_ends, p->picked);
         lua_pop(L, 1);
     }

@@ -1,4 +1,4 @@
-// bind_system.c: a system's Lua table (lua/tperf/describe/system.lua) to the core's struct.
+// bind_system.c: reads a system's Lua table (lua/tperf/describe/system.lua) into the core's struct.
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "bind/fields.h"
 #include "machine/numbers.h"
 
-// The number at field `name` of the table on the top of the stack; `missing` when there is none.
+// The number at field `name` of the table on top of the stack; `missing` if absent.
 static double number_field(lua_State *L, const char *name, double missing) {
     int type = lua_getfield(L, -1, name);
     if (type != LUA_TNUMBER && type != LUA_TNIL)
@@ -32,7 +32,7 @@ static void read_peaks(lua_State *L, const char *name, double peaks[TPERF_DTYPE_
     lua_pop(L, 1);
 }
 
-// The number at a path like "hbm.bandwidth" below the table on the top of the stack; 0 when there is none.
+// The number at a path like "hbm.bandwidth" below the table on top of the stack; 0 if absent.
 static double number_at(lua_State *L, const char *path) {
     char part[32];
     const char *dot = strchr(path, '.');
@@ -43,13 +43,13 @@ static double number_at(lua_State *L, const char *path) {
     return value;
 }
 
-// The numbers of a system or a curve, which the table on the top of the stack has.
+// Reads the numbers of a system or a curve from the table on top of the stack.
 static void read_numbers(lua_State *L, const tperf_system_number *numbers, void *record) {
     for (; numbers->name; numbers++)
         *(double *)((char *)record + numbers->offset) = number_at(L, numbers->name);
 }
 
-// The list of numbers at field `name`; how many there are.
+// Reads the list of numbers at field `name`; returns how many.
 static int read_list(lua_State *L, const char *name, double *out, int most) {
     push_part(L, name);
     lua_Unsigned n = lua_rawlen(L, -1);
@@ -59,18 +59,19 @@ static int read_list(lua_State *L, const char *name, double *out, int most) {
         lua_pop(L, 1);
     }
     lua_pop(L, 1);
-    return n > (lua_Unsigned)most ? most + 1 : (int)n; // what is too many is refused with the rest
+    return n > (lua_Unsigned)most ? most + 1
+                                  : (int)n; // a larger count is rejected with the other checks
 }
 
-// Whether the table on the top of the stack has a table at `name`, which is then pushed.
+// Whether the table on top of the stack has a table at `name`, which is then pushed.
 static bool enter(lua_State *L, const char *name) {
     if (lua_getfield(L, -1, name) == LUA_TTABLE) return true;
     lua_pop(L, 1);
     return false;
 }
 
-// Whether the table on the top of the stack has a curve of this kind and dtype, fp16 and bf16 standing for each other.
-// Then both are pushed.
+// Whether the table on top of the stack has a curve of this kind and dtype, where fp16 and bf16 substitute for each
+// other. If so, pushes both tables.
 static bool enter_curve(lua_State *L, const char *kind, int dtype) {
     const char *name = tperf_dtype_names[dtype];
     const char *twin = dtype == TPERF_FP16 ? "bf16" : dtype == TPERF_BF16 ? "fp16" : name;
@@ -146,7 +147,7 @@ static void read_accelerator(lua_State *L, tperf_system *out) {
     push_part(L, "accelerator");
     read_peaks(L, "tensor", out->accelerator.tensor);
     read_peaks(L, "vector", out->accelerator.vector);
-    // Matrix units that do not take 32-bit numbers leave such products to the vector units.
+    // Without matrix units for 32-bit numbers, the vector units run such products.
     if (out->accelerator.tensor[TPERF_FP32] == 0)
         out->accelerator.tensor[TPERF_FP32] = out->accelerator.vector[TPERF_FP32];
     read_compute_efficiency(L, out);
@@ -183,9 +184,9 @@ static void read_host(lua_State *L, tperf_system *out) {
     lua_pop(L, 1);
 }
 
-static const char sealed_key; // its address is the registry's key of a table: system -> its struct
+static const char sealed_key; // registry key of a table: system -> its struct
 
-// Pushes the machine that a sealed system was read as, or nil.
+// Pushes the machine made from a sealed system, or nil.
 static bool push_sealed(lua_State *L, int index) {
     index = lua_absindex(L, index);
     if (lua_rawgetp(L, LUA_REGISTRYINDEX, &sealed_key) == LUA_TTABLE) {
@@ -219,7 +220,7 @@ void tperf_bind_check_system(lua_State *L, int index, tperf_system *out) {
     if (tperf_system_validate(out, &error) != TPERF_OK) tperf_bind_raise(L, &error);
 }
 
-// check_system(table): raises when the core refuses it
+// check_system(table): raises if the core rejects it
 static int check_system(lua_State *L) {
     tperf_system system;
     tperf_bind_check_system(L, 1, &system);
@@ -234,14 +235,14 @@ static void push_machine(lua_State *L, int index) {
     luaL_setmetatable(L, TPERF_BIND_MACHINE);
 }
 
-// machine(table) -> the machine that it is at the moment
+// machine(table) -> the machine for its current fields
 static int new_machine(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     if (!push_sealed(L, 1)) push_machine(L, 1);
     return 1;
 }
 
-// seal_system(table): nobody changes it any more, or whoever asks with it looks first; it is read this once.
+// seal_system(table): declares that it no longer changes, or that callers check it first; it is read only this once.
 static int seal_system(lua_State *L) {
     lua_settop(L, 1);
     if (push_sealed(L, 1)) return 0;
@@ -269,7 +270,7 @@ void tperf_bind_system(lua_State *L) {
     lua_pushcfunction(L, check_system);
 }
 
-// curve_fields: curve -> list of { name, unit, low, high, optional }, which the schema of systems is made of.
+// curve_fields: curve -> list of { name, unit, low, high, optional }, from which the schema of systems is built.
 void tperf_bind_curve_fields(lua_State *L) {
     static const struct {
         const char *name;

@@ -1,4 +1,4 @@
-// op_kinds.c: what each constructor of ops reads. tperf.op documents them.
+// op_kinds.c: the fields that each constructor of ops reads. tperf.op documents them.
 #include "bind/describe/op_kinds.h"
 
 #include <stddef.h>
@@ -270,14 +270,14 @@ static const tperf_field custom_fields[] = {
     {0},
 };
 static tperf_status count_custom(tperf_op *op, const tperf_op_arguments *a, tperf_error *error) {
-    (void)error; // tperf_op_validate refuses what is wrong
+    (void)error; // tperf_op_validate checks it
     op->forward = a->custom.forward;
     op->repeated_bytes = a->custom.repeated_bytes;
     op->backward = a->custom.backward;
     op->weight_bytes = a->custom.weight_bytes;
     op->parameters = op->weight_bytes / tperf_dtype_bytes(op->dtype);
     op->saved_bytes = a->custom.saved_bytes;
-    if (op->weight_bytes > 0) // as of a product: half of the pass
+    if (op->weight_bytes > 0) // half of the pass, as for a product
         op->own = (tperf_own_gradients){.tensor_flops = op->backward.tensor_flops / 2,
                                         .bytes = op->backward.bytes / 2};
     op->expert = a->custom.expert;

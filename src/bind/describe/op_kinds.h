@@ -1,4 +1,4 @@
-// op_kinds.h: the constructors of ops as data: the fields that each reads, and what counts it.
+// op_kinds.h: the constructors of ops as data: the fields that each reads, and its function.
 #ifndef TPERF_OP_KINDS_H
 #define TPERF_OP_KINDS_H
 
@@ -8,7 +8,7 @@
 typedef struct tperf_op_arguments {
     const char *name, *dtype, *weight_dtype, *kv_dtype, *matrix_dtype;
     double weight_element, kv_element; // bytes, from the dtypes; 0: as dtype
-    union {                            // a field of text in here is the name of an axis
+    union {                            // text fields in here are names of axes
         tperf_linear linear;
         tperf_summa summa;
         tperf_summa_attention summa_attention;
@@ -32,6 +32,6 @@ typedef struct tperf_op_kind {
     tperf_status (*count)(tperf_op *op, const tperf_op_arguments *arguments, tperf_error *error);
 } tperf_op_kind;
 
-extern const tperf_op_kind tperf_op_kinds[]; // ends with one whose `what` is NULL
+extern const tperf_op_kind tperf_op_kinds[]; // ends with an entry whose `what` is NULL
 
 #endif

@@ -1,5 +1,5 @@
-// bind_audit.c: network:audit(system, rules, training, pipelines, run, fast, software): what an iteration's parts are made
-// of, as lua/tperf/question/train/sum.lua reads it; and the records of collectives.
+// bind_audit.c: workload:audit(system, rules, training, pipelines, run, fast, software): the breakdown of an
+// iteration's parts, as lua/tperf/question/train/sum.lua reads it; and the records of collectives.
 #include <math.h>
 
 #include "bind/bind.h"
@@ -22,7 +22,7 @@ static void set_integer(lua_State *L, const char *name, int64_t value) {
     lua_setfield(L, -2, name);
 }
 
-// A collective in `panels` parts; seconds and bytes are of all.
+// A collective in `panels` parts; seconds and bytes are totals.
 static void push_comm(lua_State *L, tperf_collective kind, double bytes, tperf_group group,
                       tperf_route route, double panels, double seconds) {
     lua_createtable(L, 0, 12);
@@ -36,25 +36,25 @@ static void push_comm(lua_State *L, tperf_collective kind, double bytes, tperf_g
     set_text(L, "algorithm", route.algorithm);
 }
 
-void tperf_bind_push_op_comm(lua_State *L, const tperf_workload *network, const tperf_op *op,
+void tperf_bind_push_op_comm(lua_State *L, const tperf_workload *workload, const tperf_op *op,
                              const tperf_comm *comm, const tperf_platform *on,
                              const tperf_placement *placement) {
     double panels = tperf_panels_of(op, placement->panels);
-    tperf_group group = {network->sizes[comm->axis_index], placement->fast[comm->axis_index]};
-    double seconds = panels * tperf_comm_time(comm, on, network->sizes, placement, panels);
+    tperf_group group = {workload->sizes[comm->axis_index], placement->fast[comm->axis_index]};
+    double seconds = panels * tperf_comm_time(comm, on, workload->sizes, placement, panels);
     tperf_route route = tperf_comm_route(comm, on, group, panels);
     push_comm(L, comm->kind, comm->bytes, group, route, panels, seconds);
     set_text(L, "axis", comm->axis);
     set_flag(L, "beside", comm->beside);
 }
 
-// What one layer of a section exchanges: list of its collectives, and of the sum what passes hide and what they do not.
-static void push_exchange(lua_State *L, const tperf_setting *s, const tperf_workload *network,
+// Pushes the exchange of one layer of a section: its collectives, and the hidden and exposed parts of their sum.
+static void push_exchange(lua_State *L, const tperf_setting *s, const tperf_workload *workload,
                           const tperf_layer_cost *costs, const tperf_exposure *exposures,
                           int section) {
     tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX];
     const tperf_exposure e = exposures[section];
-    int n = tperf_replica_comms_of(&s->candidate, &s->job, network, costs, section, comms);
+    int n = tperf_replica_comms_of(&s->candidate, &s->job, workload, costs, section, comms);
     lua_createtable(L, 0, 5);
     lua_createtable(L, n, 0);
     int kept = 0;
@@ -75,14 +75,14 @@ static void push_exchange(lua_State *L, const tperf_setting *s, const tperf_work
     if (e.update > 0) tperf_fields_set(L, "update", e.update);
 }
 
-// Layers of every section that a stage holds, ends included, and its leading one.
-static void push_stage(lua_State *L, const tperf_stage *stage, const tperf_workload *network) {
-    lua_createtable(L, network->n_kinds + 2, 1);
-    for (int i = 0; i < network->n_kinds + 2; i++) {
-        lua_pushinteger(L, (lua_Integer)tperf_stage_layers(stage, i, network->n_kinds));
+// Pushes the number of layers of every section in a stage, ends included, and its leading section.
+static void push_stage(lua_State *L, const tperf_stage *stage, const tperf_workload *workload) {
+    lua_createtable(L, workload->n_kinds + 2, 1);
+    for (int i = 0; i < workload->n_kinds + 2; i++) {
+        lua_pushinteger(L, (lua_Integer)tperf_stage_layers(stage, i, workload->n_kinds));
         lua_rawseti(L, -2, i + 1);
     }
-    set_integer(L, "leading", tperf_leading_section(stage, network) + 1);
+    set_integer(L, "leading", tperf_leading_section(stage, workload) + 1);
 }
 
 static void set_passes(lua_State *L, const char *name, const tperf_stage_time *t) {
@@ -94,9 +94,9 @@ static void set_passes(lua_State *L, const char *name, const tperf_stage_time *t
     lua_setfield(L, -2, name);
 }
 
-// The average hop between stages, and both kinds of links.
-static void push_messages(lua_State *L, const tperf_setting *s, const tperf_workload *network) {
-    tperf_hop hop = tperf_hop_times(&s->job, network);
+// Pushes the average hop between stages, and both kinds of links.
+static void push_messages(lua_State *L, const tperf_setting *s, const tperf_workload *workload) {
+    tperf_hop hop = tperf_hop_times(&s->job, workload);
     int64_t pp = s->candidate.pipeline->pp, fast = s->candidate.placement.fast[TPERF_AXIS_STAGES];
     double links = (double)pp - 1, slow = fast == 1 ? links : trunc((double)pp / (double)fast - 1);
     const struct {
@@ -109,8 +109,8 @@ static void push_messages(lua_State *L, const tperf_setting *s, const tperf_work
         if (pp == 1 || tiers[i].links == 0) continue;
         bool costs = i == 0 || fast == 1 || s->rules.slow_pipeline_links_cost;
         tperf_route route = tperf_collective_route(&s->system, &s->rules, TPERF_SEND,
-                                                   network->boundary_bytes, tiers[i].group);
-        push_comm(L, TPERF_SEND, network->boundary_bytes, tiers[i].group, route, 1,
+                                                   workload->boundary_bytes, tiers[i].group);
+        push_comm(L, TPERF_SEND, workload->boundary_bytes, tiers[i].group, route, 1,
                   costs ? tiers[i].seconds : 0);
         tperf_fields_set(L, "links", tiers[i].links);
         lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
@@ -118,11 +118,11 @@ static void push_messages(lua_State *L, const tperf_setting *s, const tperf_work
     tperf_fields_set(L, "time", tperf_hop_time(&s->candidate, &s->job, hop));
 }
 
-static double launches_of(const tperf_stage *stage, const tperf_workload *network,
+static double launches_of(const tperf_stage *stage, const tperf_workload *workload,
                           const tperf_layer_cost *costs, bool forward) {
     double sum = 0;
-    for (int i = 0; i < network->n_kinds + 2; i++)
-        sum += tperf_stage_layers(stage, i, network->n_kinds) *
+    for (int i = 0; i < workload->n_kinds + 2; i++)
+        sum += tperf_stage_layers(stage, i, workload->n_kinds) *
                (forward ? costs[i].forward : costs[i].backward).launches;
     return sum;
 }
@@ -140,7 +140,7 @@ static void set_pipeline(lua_State *L, const tperf_pipeline *pipeline, const tpe
     set_passes(L, "others", &t->pipeline.others);
 }
 
-// Of what the host updates of the optimizer's states, where it keeps some.
+// Adds the host's update of offloaded optimizer states, if any.
 static void push_host_update(lua_State *L, tperf_host_update u) {
     if (!(u.bytes_updated > 0)) return;
     lua_createtable(L, 0, 6);
@@ -153,7 +153,7 @@ static void push_host_update(lua_State *L, tperf_host_update u) {
     lua_setfield(L, -2, "host_update");
 }
 
-// Of the optimizer's iterations on matrices, where it has some.
+// Adds the optimizer's iterations on matrices, if any.
 static void push_orthogonal(lua_State *L, const tperf_job *job, double flops) {
     if (!(flops > 0)) return;
     lua_createtable(L, 0, 2);
@@ -162,59 +162,59 @@ static void push_orthogonal(lua_State *L, const tperf_job *job, double flops) {
     lua_setfield(L, -2, "update");
 }
 
-static int network_audit(lua_State *L) {
+static int workload_audit(lua_State *L) {
     tperf_setting s;
     tperf_error error;
     tperf_layer_cost costs[TPERF_SECTIONS_MAX];
     tperf_exchange exchanges[TPERF_SECTIONS_MAX];
     tperf_exposure exposures[TPERF_SECTIONS_MAX];
-    const tperf_workload *network = tperf_bind_read_setting(L, &s);
-    if (tperf_workload_check_system(network, &s.system, &error) != TPERF_OK)
+    const tperf_workload *workload = tperf_bind_read_setting(L, &s);
+    if (tperf_workload_check_system(workload, &s.system, &error) != TPERF_OK)
         return tperf_bind_raise(L, &error);
-    tperf_workload_time(network, &s.job.on, &s.candidate.placement, NULL, costs);
-    tperf_exchange_times(&s.candidate, &s.job, network, costs, exchanges);
-    tperf_iteration t = tperf_iteration_of(&s.candidate, &s.job, network, costs);
+    tperf_workload_time(workload, &s.job.on, &s.candidate.placement, NULL, costs);
+    tperf_exchange_times(&s.candidate, &s.job, workload, costs, exchanges);
+    tperf_iteration t = tperf_iteration_of(&s.candidate, &s.job, workload, costs);
     lua_createtable(L, 0, 24);
     set_pipeline(L, s.candidate.pipeline, &t);
-    push_stage(L, t.pipeline.busiest, network);
+    push_stage(L, t.pipeline.busiest, workload);
     lua_setfield(L, -2, "layers");
-    tperf_exposures_of(&s.candidate, &s.job, network, costs, exchanges, t.optimizer, exposures);
+    tperf_exposures_of(&s.candidate, &s.job, workload, costs, exchanges, t.optimizer, exposures);
     if (t.waiting) {
-        tperf_exposure e = tperf_stage_exposure(t.waiting, network, exposures);
-        push_stage(L, t.waiting, network);
+        tperf_exposure e = tperf_stage_exposure(t.waiting, workload, exposures);
+        push_stage(L, t.waiting, workload);
         tperf_fields_set(L, "first_gather", e.first_gather);
         tperf_fields_set(L, "first_reduce", e.first_reduce);
         lua_setfield(L, -2, "waiting");
     }
-    lua_createtable(L, network->n_kinds + 2, 0);
-    for (int i = 0; i < network->n_kinds + 2; i++) {
-        push_exchange(L, &s, network, costs, exposures, i);
+    lua_createtable(L, workload->n_kinds + 2, 0);
+    for (int i = 0; i < workload->n_kinds + 2; i++) {
+        push_exchange(L, &s, workload, costs, exposures, i);
         lua_rawseti(L, -2, i + 1);
     }
     lua_setfield(L, -2, "exchanges");
-    push_messages(L, &s, network);
+    push_messages(L, &s, workload);
     lua_setfield(L, -2, "messages");
-    double hop = tperf_hop_time(&s.candidate, &s.job, tperf_hop_times(&s.job, network));
+    double hop = tperf_hop_time(&s.candidate, &s.job, tperf_hop_times(&s.job, workload));
     tperf_fields_set(
         L, "least",
-        tperf_iteration_least(&s.candidate, &s.job, network, costs, exchanges, hop, t.optimizer));
-    tperf_fields_set(L, "launches_forward", launches_of(t.pipeline.busiest, network, costs, true));
+        tperf_iteration_least(&s.candidate, &s.job, workload, costs, exchanges, hop, t.optimizer));
+    tperf_fields_set(L, "launches_forward", launches_of(t.pipeline.busiest, workload, costs, true));
     tperf_fields_set(L, "launches_backward",
-                     launches_of(t.pipeline.busiest, network, costs, false));
+                     launches_of(t.pipeline.busiest, workload, costs, false));
     tperf_fields_set(L, "host", s.software.host_s);
     tperf_fields_set(L, "optimizer_bytes",
-                     tperf_optimizer_bytes(&s.candidate, &s.job, network, costs));
+                     tperf_optimizer_bytes(&s.candidate, &s.job, workload, costs));
     tperf_fields_set(L, "optimizer_part", s.software.optimizer);
     set_flag(L, "gathers_each", tperf_gathers_each(&s.candidate, &s.training));
     set_flag(L, "reduces_each", tperf_reduces_each(&s.candidate, &s.training));
     set_flag(L, "gathers_again", s.candidate.zero >= 3 && s.training.reshards > 0);
-    push_orthogonal(L, &s.job, tperf_optimizer_flops(&s.candidate, &s.job, network, costs));
-    push_host_update(L, tperf_optimizer_host(&s.candidate, &s.job, network, costs));
+    push_orthogonal(L, &s.job, tperf_optimizer_flops(&s.candidate, &s.job, workload, costs));
+    push_host_update(L, tperf_optimizer_host(&s.candidate, &s.job, workload, costs));
     tperf_fields_set(L, "hbm", s.system.accelerator.hbm.bandwidth);
     return 1;
 }
 
 void tperf_bind_audit(lua_State *L) {
-    lua_pushcfunction(L, network_audit);
+    lua_pushcfunction(L, workload_audit);
     lua_setfield(L, -2, "audit");
 }

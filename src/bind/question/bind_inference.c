@@ -1,9 +1,10 @@
 // bind_inference.c: inference on one replica, see tperf/inference.h.
-//   tperf.core.decode(keys, networks) -> decode     one step, laid out for each of an ascending list of numbers of keys
-//   decode:ops(section, system, rules, fast, first, last)   records of the section's ops, on average over the steps
-//     with first … last keys, as network:ops gives their forward pass
+//   tperf.core.decode(keys, workloads) -> decode     one step, laid out for each of an ascending list of numbers of
+//       keys
+//   decode:ops(section, system, rules, fast, first, last)   records of the section's ops, averaged over the steps with
+//     first … last keys, like workload:ops for their forward pass
 //   tperf.core.serve(system, rules, pipelines, prefill, decode or nil, single, caches, fast, run) -> record
-//     caches: of each kind of layer { token_bytes =, most_tokens =, state_bytes = }
+//     caches: for each kind of layer { token_bytes =, most_tokens =, state_bytes = }
 #include <string.h>
 
 #include "bind/bind.h"
@@ -17,8 +18,8 @@ static int new_decode(lua_State *L) {
     int64_t keys[TPERF_LENGTHS_MAX];
     size_t n = tperf_bind_check_sizes(L, 1, keys, TPERF_LENGTHS_MAX);
     lua_settop(L, 2);
-    size_t networks = tperf_bind_push_list(L, 2, "the networks");
-    if (n < 1 || networks != n) tperf_bind_fail(L, "a decode needs a network for each length");
+    size_t workloads = tperf_bind_push_list(L, 2, "the workloads");
+    if (n < 1 || workloads != n) tperf_bind_fail(L, "a decode needs a workload for each length");
     lua_replace(L, 2);
     lua_rawgeti(L, 2, 1);
     const tperf_workload *first = tperf_bind_check_workload(L, -1);
@@ -26,12 +27,12 @@ static int new_decode(lua_State *L) {
         lua_newuserdatauv(L, sizeof *decode + first->n_ops * sizeof decode->varying[0], 1);
     memset(decode, 0, sizeof *decode);
     luaL_setmetatable(L, type_name);
-    lua_pushvalue(L, 2); // keeps the networks alive
+    lua_pushvalue(L, 2); // keeps the workloads alive
     lua_setiuservalue(L, -2, 1);
     decode->n = (int)n;
     for (size_t i = 0; i < n; i++) {
         lua_rawgeti(L, 2, (lua_Integer)i + 1);
-        decode->networks[i] = tperf_bind_check_workload(L, -1);
+        decode->workloads[i] = tperf_bind_check_workload(L, -1);
         decode->keys[i] = (double)keys[i];
         if (i && keys[i] <= keys[i - 1]) tperf_bind_fail(L, "a decode's lengths must ascend");
         lua_pop(L, 1);
@@ -41,7 +42,7 @@ static int new_decode(lua_State *L) {
     return 1;
 }
 
-// One op, summed over steps.
+// Sums one op over steps.
 typedef struct op_steps {
     const tperf_decode *decode;
     tperf_platform on;
@@ -55,11 +56,11 @@ static const char *const op_values[TPERF_STEP_VALUES] = {
 
 static void op_step(const void *context, double keys, double values[TPERF_STEP_VALUES]) {
     const op_steps *o = context;
-    const tperf_workload *network = o->decode->networks[0];
+    const tperf_workload *workload = o->decode->workloads[0];
     tperf_pass pass;
     tperf_decode_pass(o->decode, o->op, keys, &pass);
     tperf_pass_cost cost =
-        tperf_pass_cost_of(&network->ops[o->op], &pass, &o->on, network->sizes, o->placement);
+        tperf_pass_cost_of(&workload->ops[o->op], &pass, &o->on, workload->sizes, o->placement);
     values[0] = cost.time;
     values[1] = cost.compute;
     values[2] = cost.exposed_memory;
@@ -72,9 +73,9 @@ static void op_step(const void *context, double keys, double values[TPERF_STEP_V
 
 static int decode_ops(lua_State *L) {
     const tperf_decode *decode = luaL_checkudata(L, 1, type_name);
-    const tperf_workload *network = decode->networks[0];
+    const tperf_workload *workload = decode->workloads[0];
     lua_Integer number = luaL_checkinteger(L, 2);
-    luaL_argcheck(L, number >= 1 && number <= network->n_kinds + 2, 2, "no such section");
+    luaL_argcheck(L, number >= 1 && number <= workload->n_kinds + 2, 2, "no such section");
     int section = (int)number - 1;
     tperf_system system;
     tperf_rules rules;
@@ -82,23 +83,23 @@ static int decode_ops(lua_State *L) {
     tperf_bind_check_system(L, 3, &system);
     system.serves = true;
     tperf_bind_check_rules(L, 4, &rules);
-    tperf_bind_check_placement(L, 5, network, &placement);
+    tperf_bind_check_placement(L, 5, workload, &placement);
     double first = luaL_checknumber(L, 6), last = luaL_checknumber(L, 7);
     bool laid_out =
         first >= decode->keys[0] && last >= first && last <= decode->keys[decode->n - 1];
     luaL_argcheck(L, laid_out, 6, "no such steps");
     op_steps o = {decode, {&system, &rules, &tperf_software_none}, &placement, 0};
     lua_newtable(L);
-    size_t begin = tperf_section_begin(network, section);
-    for (o.op = begin; o.op < network->section_end[section]; o.op++) {
+    size_t begin = tperf_section_begin(workload, section);
+    for (o.op = begin; o.op < workload->section_end[section]; o.op++) {
         double sum[TPERF_STEP_VALUES];
         tperf_decode_sum(decode, first, last, op_step, &o, sum);
         lua_createtable(L, 0, 10);
-        lua_pushstring(L, network->ops[o.op].name);
+        lua_pushstring(L, workload->ops[o.op].name);
         lua_setfield(L, -2, "name");
-        lua_pushstring(L, network->ops[o.op].block);
+        lua_pushstring(L, workload->ops[o.op].block);
         lua_setfield(L, -2, "block");
-        tperf_fields_set(L, "weight_bytes", network->ops[o.op].weight_bytes);
+        tperf_fields_set(L, "weight_bytes", workload->ops[o.op].weight_bytes);
         for (int i = 0; i < TPERF_STEP_VALUES; i++)
             if (op_values[i]) tperf_fields_set(L, op_values[i], sum[i] / (last - first + 1));
         lua_rawseti(L, -2, (lua_Integer)(o.op - begin) + 1);
@@ -175,13 +176,14 @@ static void push_service(lua_State *L, const tperf_service *s) {
     lua_setfield(L, -2, "memory");
 }
 
-// That the networks are of one model, cut over the same axes.
-static void check_networks(lua_State *L, const tperf_serving *s) {
-    const tperf_workload *networks[] = {s->single, s->decode ? s->decode->networks[0] : s->single};
+// Raises unless the workloads are of one model, cut over the same axes.
+static void check_workloads(lua_State *L, const tperf_serving *s) {
+    const tperf_workload *workloads[] = {s->single,
+                                         s->decode ? s->decode->workloads[0] : s->single};
     for (int i = 0; i < 2; i++)
-        if (networks[i]->n_kinds != s->prefill->n_kinds ||
-            networks[i]->grid.n != s->prefill->grid.n)
-            tperf_bind_fail(L, "serve: the networks are not of one model");
+        if (workloads[i]->n_kinds != s->prefill->n_kinds ||
+            workloads[i]->grid.n != s->prefill->grid.n)
+            tperf_bind_fail(L, "serve: the workloads are not of one model");
 }
 
 static void check_run(lua_State *L, const run *r, const tperf_serving *s) {
@@ -213,10 +215,10 @@ static int serve(lua_State *L) {
     if (!lua_isnil(L, 5)) s.decode = luaL_checkudata(L, 5, type_name);
     s.single = tperf_bind_check_workload(L, 6);
     read_caches(L, 7, s.prefill->n_kinds, caches);
-    check_networks(L, &s);
+    check_workloads(L, &s);
     tperf_bind_check_kinds(L, 3, s.prefill);
     tperf_bind_check_placement(L, 8, s.prefill, &s.placement);
-    if (s.decode) tperf_bind_check_placement(L, 8, s.decode->networks[0], &s.placement);
+    if (s.decode) tperf_bind_check_placement(L, 8, s.decode->workloads[0], &s.placement);
     tperf_fields_read(L, 9, "serve", run_fields, &r);
     check_run(L, &r, &s);
     s.batch = r.batch;
@@ -229,7 +231,7 @@ static int serve(lua_State *L) {
     tperf_error error;
     if (tperf_workload_check_system(s.prefill, &system, &error) != TPERF_OK ||
         (s.decode &&
-         tperf_workload_check_system(s.decode->networks[0], &system, &error) != TPERF_OK))
+         tperf_workload_check_system(s.decode->workloads[0], &system, &error) != TPERF_OK))
         return tperf_bind_raise(L, &error);
     tperf_service service = tperf_serve(&s);
     push_service(L, &service);

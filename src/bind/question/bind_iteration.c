@@ -1,11 +1,12 @@
-// bind_iteration.c: methods of a network: the iteration of one way to run it, see tperf/plan.h.
-//   network:iteration(system, rules, training, pipelines, run, fast, software)   record, as tperf.train documents it
-//   network:passes(system, rules, training, pipelines, run, fast, software, stages)   what a schedule of so many stages is
-//     simulated with: { forward =, backward_input =, backward_weight =, overlapped =, memory =, passing_forward =, passing_backward = lists by stage, ready =,
-//     after = lists by device }
-//   network:predictor(system, rules, training, pipelines, run, fast) -> predictor
-//   predictor:seconds(software)        of the iteration, as network:iteration has it
-//   network:devices(the same)          list of what the devices of the pipeline hold, its `stages`
+// bind_iteration.c: methods of a workload: the iteration of one way to run it, see tperf/plan.h.
+//   workload:iteration(system, rules, training, pipelines, run, fast, software)   record, as tperf.train documents it
+//   workload:passes(system, rules, training, pipelines, run, fast, software, stages)   the inputs to simulate a
+//       schedule of
+//     this many stages: { forward =, backward_input =, backward_weight =, overlapped =, memory =, passing_forward =,
+//     passing_backward = lists by stage, ready =, after = lists by device }
+//   workload:predictor(system, rules, training, pipelines, run, fast) -> predictor
+//   predictor:seconds(software)        of the iteration, as in workload:iteration
+//   workload:devices(the same)          list of the contents of the pipeline's devices, its `stages`
 #include <string.h>
 
 #include "bind/bind.h"
@@ -15,7 +16,7 @@
 
 static const char predictor_name[] = "tperf.predictor";
 
-// The fifth argument of network:iteration.
+// The fifth argument of workload:iteration.
 typedef struct run {
     int64_t global_batch, dp, pipeline, micro_batch, panels, zero;
 } run;
@@ -78,7 +79,7 @@ static void push_device(lua_State *L, const tperf_stage *device, int n_kinds,
     lua_setfield(L, -2, "memory");
 }
 
-// Whether sizes are such that nothing divides by zero or overflows; that they divide what they must is the caller's.
+// Whether the sizes avoid division by zero and overflow; the caller checks divisibility.
 static bool is_sound(const run *r) {
     return r->dp >= 1 && r->micro_batch >= 1 && r->panels >= 1 && r->zero >= 0 && r->zero <= 3 &&
            r->global_batch / r->micro_batch >= r->dp && r->dp <= (int64_t)1 << 31;
@@ -90,29 +91,29 @@ static bool has_part(const tperf_candidate *candidate, int axis) {
 }
 
 static void read_candidate(lua_State *L, int run_index, int fast_index,
-                           const tperf_workload *network, int pipelines_index,
+                           const tperf_workload *workload, int pipelines_index,
                            tperf_candidate *candidate, tperf_job *job) {
     run r;
-    tperf_fields_read(L, run_index, "network:iteration", run_fields, &r);
+    tperf_fields_read(L, run_index, "workload:iteration", run_fields, &r);
     size_t n;
     const tperf_pipeline *pipelines = tperf_bind_check_pipelines(L, pipelines_index, &n);
     if (r.pipeline < 1 || (size_t)r.pipeline > n) tperf_bind_fail(L, "no such pipeline");
     candidate->pipeline = &pipelines[r.pipeline - 1];
     if (!is_sound(&r)) tperf_bind_fail(L, "sizes must be at least 1 and lie in what they divide");
-    tperf_bind_check_kinds(L, pipelines_index, network);
+    tperf_bind_check_kinds(L, pipelines_index, workload);
     candidate->placement.panels = r.panels;
-    tperf_bind_check_placement(L, fast_index, network, &candidate->placement);
-    memcpy(candidate->sizes, network->sizes, sizeof candidate->sizes);
+    tperf_bind_check_placement(L, fast_index, workload, &candidate->placement);
+    memcpy(candidate->sizes, workload->sizes, sizeof candidate->sizes);
     candidate->sizes[TPERF_AXIS_REPLICAS] = r.dp;
     candidate->sizes[TPERF_AXIS_STAGES] = candidate->pipeline->pp;
     candidate->micro_batch = r.micro_batch;
     candidate->zero = (int)r.zero;
-    int64_t own = tperf_grid_own_gpus(&network->grid, network->sizes, (int64_t)1 << 31);
+    int64_t own = tperf_grid_own_gpus(&workload->grid, workload->sizes, (int64_t)1 << 31);
     if (!own || own > ((int64_t)1 << 31) / r.dp || !has_part(candidate, TPERF_AXIS_REPLICAS) ||
         !has_part(candidate, TPERF_AXIS_STAGES) ||
-        !tperf_grid_folds(&network->grid, candidate->sizes))
+        !tperf_grid_folds(&workload->grid, candidate->sizes))
         tperf_bind_fail(L, "sizes must be at least 1 and lie in what they divide");
-    int64_t ways = r.dp * tperf_grid_own_batch(&network->grid, network->sizes);
+    int64_t ways = r.dp * tperf_grid_own_batch(&workload->grid, workload->sizes);
     if (r.global_batch / r.micro_batch < ways)
         tperf_bind_fail(L, "a batch of %I is too small for %I replicas",
                         (LUAI_UACINT)r.global_batch, (LUAI_UACINT)ways);
@@ -120,21 +121,21 @@ static void read_candidate(lua_State *L, int run_index, int fast_index,
     job->global_batch = r.global_batch;
 }
 
-// The caller has checked that the run's sizes divide what they must.
+// The caller has checked that the run's sizes divide.
 const tperf_workload *tperf_bind_read_setting(lua_State *L, tperf_setting *s) {
-    const tperf_workload *network = tperf_bind_check_workload(L, 1);
+    const tperf_workload *workload = tperf_bind_check_workload(L, 1);
     memset(s, 0, sizeof *s);
     s->job = (tperf_job){{&s->system, &s->rules, &s->software}, &s->training, 0};
     tperf_bind_check_system(L, 2, &s->system);
     tperf_bind_check_software(L, 8, &s->software, &s->system);
     tperf_bind_check_rules(L, 3, &s->rules);
     tperf_bind_check_training(L, 4, &s->training);
-    read_candidate(L, 6, 7, network, 5, &s->candidate, &s->job);
-    return network;
+    read_candidate(L, 6, 7, workload, 5, &s->candidate, &s->job);
+    return workload;
 }
 
-// What a network's layers cost on a platform and placement: of the two that were asked for last, with software and
-// without. Configurations that differ in replicas, stages or batch alone ask for the same.
+// Layer costs of a workload on a platform and placement, cached for the last two requests, with and without software.
+// Configurations that differ only in replicas, stages or batch share them.
 typedef struct priced {
     bool known;
     tperf_system system;
@@ -144,7 +145,7 @@ typedef struct priced {
     tperf_layer_cost costs[TPERF_SECTIONS_MAX];
 } priced;
 
-// Those of the network at index 1, which keeps them.
+// The cache of the workload at index 1, which owns it.
 static priced *priced_of(lua_State *L) {
     if (lua_getiuservalue(L, 1, 1) != LUA_TUSERDATA) {
         lua_pop(L, 1);
@@ -164,48 +165,48 @@ static bool is_priced(const priced *p, const tperf_setting *s, const tperf_place
            memcmp(&p->placement, placement, sizeof p->placement) == 0;
 }
 
-// Raises unless the system has all peaks that the network's ops need.
-static tperf_iteration iteration_of(lua_State *L, const tperf_workload *network,
+// Raises unless the system has every peak that the workload's ops need.
+static tperf_iteration iteration_of(lua_State *L, const tperf_workload *workload,
                                     const tperf_setting *s, tperf_layer_cost *costs) {
     const tperf_placement *placement = &s->candidate.placement;
     priced *p = priced_of(L) + (s->job.on.software == &tperf_software_none);
     if (!is_priced(p, s, placement)) {
         tperf_error error;
         p->known = false;
-        if (tperf_workload_check_system(network, &s->system, &error) != TPERF_OK)
+        if (tperf_workload_check_system(workload, &s->system, &error) != TPERF_OK)
             tperf_bind_raise(L, &error);
-        tperf_workload_time(network, &s->job.on, placement, NULL, p->costs);
+        tperf_workload_time(workload, &s->job.on, placement, NULL, p->costs);
         p->system = *s->job.on.system;
         p->rules = *s->job.on.rules;
         p->software = *s->job.on.software;
         p->placement = *placement;
         p->known = true;
     }
-    memcpy(costs, p->costs, (size_t)(network->n_kinds + 2) * sizeof *costs);
-    return tperf_iteration_of(&s->candidate, &s->job, network, costs);
+    memcpy(costs, p->costs, (size_t)(workload->n_kinds + 2) * sizeof *costs);
+    return tperf_iteration_of(&s->candidate, &s->job, workload, costs);
 }
 
-// Seconds of an iteration by the formulas alone, at the clock that kernels timed on their own have.
-static double time_without_waste(lua_State *L, const tperf_workload *network,
+// Seconds of an iteration by the formulas only, at the clock of kernels timed in isolation.
+static double time_without_waste(lua_State *L, const tperf_workload *workload,
                                  const tperf_setting *s) {
     tperf_setting bare = *s;
     bare.job.on = (tperf_platform){&bare.system, &bare.rules, &tperf_software_none};
     bare.job.training = &bare.training;
     tperf_bind_check_system(L, 2, &bare.system);
     tperf_layer_cost costs[TPERF_SECTIONS_MAX];
-    return iteration_of(L, network, &bare, costs).time;
+    return iteration_of(L, workload, &bare, costs).time;
 }
 
-static int network_iteration(lua_State *L) {
+static int workload_iteration(lua_State *L) {
     tperf_setting s;
-    const tperf_workload *network = tperf_bind_read_setting(L, &s);
+    const tperf_workload *workload = tperf_bind_read_setting(L, &s);
     tperf_layer_cost costs[TPERF_SECTIONS_MAX];
-    tperf_iteration iteration = iteration_of(L, network, &s, costs);
-    tperf_memory memory = tperf_memory_of(&s.candidate, &s.job, network, costs);
+    tperf_iteration iteration = iteration_of(L, workload, &s, costs);
+    tperf_memory memory = tperf_memory_of(&s.candidate, &s.job, workload, costs);
     lua_createtable(L, 0, 48);
     tperf_fields_set(L, "time", iteration.time);
     tperf_fields_set(L, "time_without_waste",
-                     lua_isnoneornil(L, 8) ? iteration.time : time_without_waste(L, network, &s));
+                     lua_isnoneornil(L, 8) ? iteration.time : time_without_waste(L, workload, &s));
     tperf_fields_set(L, "flops_per_gpu", iteration.flops);
     push_breakdown(L, &iteration);
     lua_setfield(L, -2, "breakdown");
@@ -215,7 +216,7 @@ static int network_iteration(lua_State *L) {
     return 1;
 }
 
-// The table's list `name` gets `value` as number i.
+// Sets item i of the table's list `name`.
 static void set_item(lua_State *L, const char *name, int64_t i, double value) {
     if (lua_getfield(L, -1, name) == LUA_TNIL) {
         lua_pop(L, 1);
@@ -247,9 +248,9 @@ static void push_passes(lua_State *L, const tperf_chunk_passes *passes, int64_t 
     }
 }
 
-static int network_passes(lua_State *L) {
+static int workload_passes(lua_State *L) {
     tperf_setting s;
-    const tperf_workload *network = tperf_bind_read_setting(L, &s);
+    const tperf_workload *workload = tperf_bind_read_setting(L, &s);
     int64_t n = luaL_checkinteger(L, 9), pp = s.candidate.pipeline->pp, layers = 0;
     size_t n_runs;
     bool has_ends;
@@ -263,36 +264,36 @@ static int network_passes(lua_State *L) {
     tperf_device_waits *waits = lua_newuserdatauv(L, (size_t)pp * sizeof *waits, 0);
     tperf_layer_cost costs[TPERF_SECTIONS_MAX];
     tperf_pipeline_chunks(s.candidate.pipeline, runs, n_runs, has_ends, n, chunks);
-    tperf_workload_time(network, &s.job.on, &s.candidate.placement, NULL, costs);
-    tperf_passes_of(&s.candidate, &s.job, network, costs, chunks, n, passes, waits);
+    tperf_workload_time(workload, &s.job.on, &s.candidate.placement, NULL, costs);
+    tperf_passes_of(&s.candidate, &s.job, workload, costs, chunks, n, passes, waits);
     push_passes(L, passes, n, waits, pp);
     return 1;
 }
 
-// An iteration, but for the software that runs it. Its user value keeps the network and the pipelines alive.
+// An iteration without its software. Its user value keeps the workload and the pipelines alive.
 typedef struct predictor {
     tperf_setting setting;
-    const tperf_workload *network;
+    const tperf_workload *workload;
     tperf_op_work works[];
 } predictor;
 
 static int new_predictor(lua_State *L) {
     lua_settop(L, 7);
-    lua_pushnil(L); // where tperf_bind_read_setting looks for software
-    const tperf_workload *network = tperf_bind_check_workload(L, 1);
-    predictor *p = lua_newuserdatauv(L, sizeof *p + network->n_ops * sizeof p->works[0], 1);
+    lua_pushnil(L); // software's place in tperf_bind_read_setting
+    const tperf_workload *workload = tperf_bind_check_workload(L, 1);
+    predictor *p = lua_newuserdatauv(L, sizeof *p + workload->n_ops * sizeof p->works[0], 1);
     lua_createtable(L, 2, 0);
     lua_pushvalue(L, 1);
     lua_rawseti(L, -2, 1);
     lua_pushvalue(L, 5);
     lua_rawseti(L, -2, 2);
     lua_setiuservalue(L, -2, 1);
-    p->network = tperf_bind_read_setting(L, &p->setting);
+    p->workload = tperf_bind_read_setting(L, &p->setting);
     tperf_error error;
-    if (tperf_workload_check_system(network, &p->setting.system, &error) != TPERF_OK)
+    if (tperf_workload_check_system(workload, &p->setting.system, &error) != TPERF_OK)
         return tperf_bind_raise(L, &error);
     tperf_system_sustain(&p->setting.system);
-    tperf_workload_work(network, &p->setting.job.on, p->setting.candidate.placement.panels,
+    tperf_workload_work(workload, &p->setting.job.on, p->setting.candidate.placement.panels,
                         p->works);
     luaL_setmetatable(L, predictor_name);
     return 1;
@@ -304,32 +305,32 @@ static int predictor_seconds(lua_State *L) {
     luaL_checktype(L, 2, LUA_TTABLE);
     tperf_bind_check_software(L, 2, &s->software, &s->system);
     tperf_layer_cost costs[TPERF_SECTIONS_MAX];
-    tperf_workload_time(p->network, &s->job.on, &s->candidate.placement, p->works, costs);
-    lua_pushnumber(L, tperf_iteration_of(&s->candidate, &s->job, p->network, costs).time);
+    tperf_workload_time(p->workload, &s->job.on, &s->candidate.placement, p->works, costs);
+    lua_pushnumber(L, tperf_iteration_of(&s->candidate, &s->job, p->workload, costs).time);
     return 1;
 }
 
-static int network_devices(lua_State *L) {
+static int workload_devices(lua_State *L) {
     tperf_setting s;
-    const tperf_workload *network = tperf_bind_read_setting(L, &s);
+    const tperf_workload *workload = tperf_bind_read_setting(L, &s);
     tperf_layer_cost costs[TPERF_SECTIONS_MAX];
-    tperf_workload_bytes(network, costs);
+    tperf_workload_bytes(workload, costs);
     const tperf_pipeline *pipeline = s.candidate.pipeline;
     tperf_memory *memory = lua_newuserdatauv(L, pipeline->n_devices * sizeof *memory, 0);
-    tperf_memory_of_devices(&s.candidate, &s.job, network, costs, memory);
+    tperf_memory_of_devices(&s.candidate, &s.job, workload, costs, memory);
     lua_createtable(L, (int)pipeline->n_devices, 0);
     for (size_t i = 0; i < pipeline->n_devices; i++) {
-        push_device(L, &pipeline->devices[i], network->n_kinds, &memory[i]);
+        push_device(L, &pipeline->devices[i], workload->n_kinds, &memory[i]);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
     return 1;
 }
 
 static const luaL_Reg methods[] = {
-    {"iteration", network_iteration},
-    {"passes", network_passes},
+    {"iteration", workload_iteration},
+    {"passes", workload_passes},
     {"predictor", new_predictor},
-    {"devices", network_devices},
+    {"devices", workload_devices},
     {NULL, NULL},
 };
 

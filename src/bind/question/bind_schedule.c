@@ -1,7 +1,7 @@
-// bind_schedule.c: tperf.core.schedule(devices, stages, microbatches) -> a table of functions that
-// fill an order, simulate it, and read the timeline. lua/tperf/describe/schedule/init.lua wraps it.
-// The functions share one userdata, their first upvalue, so that a call costs no look-up; the first
-// argument of those that fill the order is the table itself (s:forward(…)) and is not looked at.
+// bind_schedule.c: tperf.core.schedule(devices, stages, microbatches) -> a table of functions that fill an order,
+// simulate it, and read the timeline. lua/tperf/describe/schedule/init.lua wraps it. The functions share one userdata,
+// their first upvalue, so a call needs no lookup; the first argument of those that fill the order is the table itself
+// (s:forward(…)), and is ignored.
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static int collect(lua_State *L) {
     return 0;
 }
 
-// Lua counts from 1.
+// Converts Lua's 1-based index.
 static int64_t check_index(lua_State *L, int argument) {
     lua_Integer value = luaL_checkinteger(L, argument);
     return value > LUA_MININTEGER ? value - 1 : value;
@@ -41,7 +41,7 @@ static schedule *fillable(lua_State *L) {
     return s;
 }
 
-// A refusal is an answer: nil and the reason. Want of memory is none.
+// A rejection returns nil and the reason; running out of memory raises.
 static int refuse(lua_State *L, tperf_status status, const tperf_error *error) {
     if (status == TPERF_NO_MEMORY) return tperf_bind_raise(L, error);
     lua_pushnil(L);
@@ -103,8 +103,7 @@ static int overlapped(lua_State *L) {
     return status == TPERF_OK ? 0 : tperf_bind_raise(L, &error);
 }
 
-// The list of n numbers at index as an array in a userdata, left on the stack. false stands for a time that is not
-// given.
+// Pushes the list of n numbers at index as an array in a userdata. false: a time that is not given.
 static const double *push_list(lua_State *L, int index, int32_t n) {
     index = lua_absindex(L, index);
     luaL_checktype(L, index, LUA_TTABLE);
@@ -117,8 +116,8 @@ static const double *push_list(lua_State *L, int index, int32_t n) {
     return values;
 }
 
-// The list in field `name` of the table at index `table`, one number a stage or a device; NULL when absent. It leaves
-// a value on the stack.
+// The list in field `name` of the table at index `table`, one number per stage or device; NULL if absent. Pushes one
+// value.
 static const double *check_list(lua_State *L, int table, const char *name, int32_t n) {
     if (tperf_bind_raw_field(L, table, name) == LUA_TNIL) return NULL;
     const double *values = push_list(L, -1, n);
@@ -133,7 +132,7 @@ static bool get_flag(lua_State *L, int table, const char *name) {
     return value;
 }
 
-// Field `name` of the table on the top of the stack: one number of every device's summary, at that offset.
+// Sets field `name` of the table on top of the stack: one number of every device's summary, at this offset.
 static void set_numbers(lua_State *L, const schedule *s, const char *name, size_t offset) {
     lua_createtable(L, s->order.devices, 0);
     for (int32_t d = 0; d < s->order.devices; d++) {
@@ -177,7 +176,7 @@ static void push_summary(lua_State *L, const schedule *s) {
 static const char *const pass_names[TPERF_PASS_COUNT] = {"forward", "backward", "backward_input",
                                                          "backward_weight"};
 
-// times and memory, lists by stage of the pass names, and p2p: the first three arguments.
+// Reads the first three arguments: times and memory, lists by stage of the pass names, and p2p.
 static tperf_schedule_costs check_costs(lua_State *L, const schedule *s) {
     tperf_schedule_costs costs = {.p2p = luaL_checknumber(L, 3)};
     luaL_checktype(L, 1, LUA_TTABLE);
@@ -201,9 +200,9 @@ static tperf_status plan_by(schedule *s, const char *planner, const tperf_schedu
     return tperf_order_v_block(&s->order, half ? TPERF_V_HALF : TPERF_V_MIN, error);
 }
 
-// plan(times, memory, p2p, planner, limits) -> true, or nil and a message: fills the order by the planner "zero_bubble",
-// "zbv", "v_half" or "v_min". times, memory: as for simulate; limits: of memory, by device, which all but the first can do
-// without.
+// plan(times, memory, p2p, planner, limits) -> true, or nil and a message: fills the order with the planner
+// "zero_bubble", "zbv", "v_half" or "v_min". times, memory: as for simulate; limits: of memory, by device, required
+// only by the first.
 static int plan(lua_State *L) {
     schedule *s = fillable(L);
     lua_settop(L, 5);
@@ -223,7 +222,7 @@ static int plan(lua_State *L) {
 }
 
 // simulate(times, memory, p2p, rules, passing) -> summary, or nil and a message. times, memory and passing: lists by
-// stage of the pass names; times.overlapped may be absent, times.ready, a list by device, and passing.
+// stage of the pass names. Optional: times.overlapped; times.ready, a list by device; passing.
 static int simulate(lua_State *L) {
     schedule *s = fillable(L);
     luaL_checktype(L, 4, LUA_TTABLE);
@@ -249,7 +248,7 @@ static int simulate(lua_State *L) {
     while (tperf_bind_try_again(L, status, &tried));
     if (status != TPERF_OK) return refuse(L, status, &error);
     s->simulated = true;
-    // The collector sees only the userdata's own bytes; tell it of the rest, in KiB.
+    // The collector sees only the userdata's own bytes; report the others, in KiB.
     lua_gc(L, LUA_GCSTEP, (int)(s->order.count / 16));
     push_summary(L, s);
     return 1;
@@ -261,7 +260,7 @@ static const schedule *simulated(lua_State *L) {
     return s;
 }
 
-// find(pass, stage, microbatch) -> device, start, stop; nothing when there is no such op.
+// find(pass, stage, microbatch) -> device, start, stop; nothing if there is no such op.
 static int find(lua_State *L) {
     const schedule *s = simulated(L);
     lua_Integer pass = luaL_checkinteger(L, 1);

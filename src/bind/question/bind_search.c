@@ -3,13 +3,15 @@
 //     options: see option_fields; questions: list of { system, gpus, global_batch };
 //     zero: list of ZeRO stages; dp: list or nil
 //     accept: function(question, found) -> boolean, or nil
-//   search:walk(shapes)          shapes: list of { strategy, variant, network, micro_batch, panels, fast, hopeless }; false when interrupted
-//   search:hopeless(shape)       whether neither this shape nor one of a larger micro-batch can fit
-//   search:add(question, answer) takes what search:answer gave in another process, of other shapes
+//   search:walk(shapes)          shapes: list of { strategy, variant, workload, micro_batch, panels, fast, cannot_fit
+//       };
+//                                false if interrupted
+//   search:cannot_fit(shape)     whether neither this shape nor a larger micro-batch of it can fit
+//   search:add(question, answer) adds search:answer's result from another process, for other shapes
 //   search:answer(question)      { candidates, feasible, evaluated, found, found … }
 //   search.threads() -> the number of processors; search.clock() -> seconds, for durations
 //   search.interrupted() -> whether Ctrl-C was pressed; the caller honours it
-//   search.pending() -> the same, when another will honour it
+//   search.pending() -> the same, if other code will honour it
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,14 +30,14 @@ static const char type_name[] = "tperf.search", pool_name[] = "tperf.pool";
 static const char pool_slot[] =
     "tperf.pool.current"; // registry keys of types hold metatables: not pool_name
 
-// Its user values: 1 the accept function, 2 what it raised.
+// Its user values: 1 the accept function, 2 its error.
 typedef struct box {
     tperf_heap heap;
     tperf_search *search;
     tperf_pool *pool;
-    lua_State *L; // of the walk under way
-    int self;     // where the box is on that stack
-    bool failed;  // accept raised
+    lua_State *L; // of the current walk
+    int self;     // the box's index on that stack
+    bool failed;  // accept raised an error
     bool walking, answered;
     size_t n_questions;
     const tperf_pipeline *pipelines;
@@ -48,7 +50,7 @@ static box *check_search(lua_State *L) {
     return b;
 }
 
-// What a callback of a walk must not reach, nor a walk after the answer.
+// Raises if called from a callback during a walk, or for a walk after the answer.
 static box *check_idle(lua_State *L) {
     box *b = check_search(L);
     if (b->walking) tperf_bind_fail(L, "the search is under way");
@@ -70,7 +72,7 @@ static int close_pool(lua_State *L) {
     return 0;
 }
 
-// Leaves its userdata on the stack.
+// Pushes the pool's userdata.
 static tperf_pool *new_pool(lua_State *L, int threads) {
     tperf_pool **slot = lua_newuserdatauv(L, sizeof *slot, 0);
     *slot = NULL;
@@ -80,16 +82,16 @@ static tperf_pool *new_pool(lua_State *L, int threads) {
     return *slot;
 }
 
-// The state's pool of that many threads, made when first asked for; a different number replaces it.
+// The state's pool with this many threads, created on demand; a different number replaces it.
 static tperf_pool *get_pool(lua_State *L, int threads) {
-    if (threads == 1) return new_pool(L, 1); // has no threads worth keeping
+    if (threads == 1) return new_pool(L, 1); // no threads to keep
     lua_getfield(L, LUA_REGISTRYINDEX, pool_slot);
     tperf_pool **slot = lua_touserdata(L, -1);
     if (slot && tperf_pool_threads(*slot) == threads)
         return *slot; // its userdata stays on the stack
     lua_pop(L, 1);
     tperf_pool *pool =
-        new_pool(L, threads); // searches under way keep the old one through their user value
+        new_pool(L, threads); // current searches keep the old one alive through their user value
     lua_pushvalue(L, -1);
     lua_setfield(L, LUA_REGISTRYINDEX, pool_slot);
     return pool;
@@ -139,7 +141,7 @@ typedef struct proposal {
     const tperf_found *found;
 } proposal;
 
-// call_accept(proposal, search) -> what the accept function returns
+// call_accept(proposal, search) -> the accept function's result
 static int call_accept(lua_State *L) {
     const proposal *p = lua_touserdata(L, 1);
     lua_getiuservalue(L, 2, 1);
@@ -149,7 +151,7 @@ static int call_accept(lua_State *L) {
     return 1;
 }
 
-// Called by the core on the thread of search:walk; an error, of memory too, must not jump over the core.
+// Called by the core on the thread of search:walk; an error, even of memory, must not jump over the core.
 static bool accept_in_lua(void *context, size_t question, const tperf_found *found) {
     box *b = context;
     lua_State *L = b->L;
@@ -185,7 +187,7 @@ static const tperf_field option_fields[] = {
     {0},
 };
 
-// A list of integers as a userdata array on the stack, or NULL and nil.
+// Pushes a list of integers as a userdata array, or returns NULL and pushes nil.
 static const int64_t *push_list(lua_State *L, int index, size_t *n) {
     *n = 0;
     if (lua_isnoneornil(L, index)) {
@@ -220,7 +222,7 @@ static tperf_question *push_questions(lua_State *L, int index, int software_inde
     return questions;
 }
 
-// The ZeRO stages of the list at index.
+// Reads the list of ZeRO stages at index.
 static size_t read_zero(lua_State *L, int index, int zero[4]) {
     luaL_checktype(L, index, LUA_TTABLE);
     size_t n = lua_rawlen(L, index);
@@ -283,7 +285,7 @@ static int new_search(lua_State *L) {
     tperf_error error;
     b->n_questions = n_questions;
     b->search = tperf_search_new(&core, questions, n_questions, b->pool, &error);
-    if (!b->search) { // once more without garbage, which may be all that is in the way
+    if (!b->search) { // retry without garbage
         lua_gc(L, LUA_GCCOLLECT);
         b->search = tperf_search_new(&core, questions, n_questions, b->pool, &error);
     }
@@ -292,11 +294,11 @@ static int new_search(lua_State *L) {
     return 1;
 }
 
-// The placements of the network's axes that the list on the top of the stack demands; nil: none.
+// Reads the required placements of the workload's axes from the list on top of the stack; nil: none.
 static void read_demanded(lua_State *L, tperf_shape *shape) {
     if (lua_isnil(L, -1)) return;
     tperf_bind_push_list(L, -1, "'fast'");
-    for (int i = TPERF_AXIS_OWN; i < shape->network->grid.n; i++) {
+    for (int i = TPERF_AXIS_OWN; i < shape->workload->grid.n; i++) {
         lua_rawgeti(L, -1, i - TPERF_AXIS_OWN + 1);
         shape->fast[i] = luaL_optinteger(L, -1, 0);
         lua_pop(L, 1);
@@ -304,12 +306,12 @@ static void read_demanded(lua_State *L, tperf_shape *shape) {
     lua_pop(L, 1);
 }
 
-// Appends the value on the top of the stack, which is popped, to the list at `kept`.
+// Appends the value on top of the stack to the list at `kept`, and pops it.
 static void keep_alive(lua_State *L, int kept) {
     lua_rawseti(L, kept, (lua_Integer)lua_rawlen(L, kept) + 1);
 }
 
-// Reads the shape at the top of the stack. What it borrows, the network and the panels, goes to the list at `kept`.
+// Reads the shape on top of the stack. The workload and the panels that it borrows are added to the list at `kept`.
 static void read_shape(lua_State *L, int kept, tperf_shape *shape) {
     int at = lua_gettop(L);
     luaL_checktype(L, at, LUA_TTABLE);
@@ -319,15 +321,15 @@ static void read_shape(lua_State *L, int kept, tperf_shape *shape) {
     shape->strategy = (int)luaL_checkinteger(L, -1);
     tperf_bind_raw_field(L, at, "variant");
     shape->variant = (int)luaL_checkinteger(L, -1);
-    tperf_bind_raw_field(L, at, "hopeless");
-    shape->hopeless = lua_toboolean(L, -1);
+    tperf_bind_raw_field(L, at, "cannot_fit");
+    shape->cannot_fit = lua_toboolean(L, -1);
     tperf_bind_raw_field(L, at, "micro_batch");
     shape->micro_batch = luaL_checkinteger(L, -1);
     if (shape->micro_batch < 1) tperf_bind_fail(L, "a shape needs a micro-batch of at least 1");
-    tperf_bind_raw_field(L, at, "network");
-    shape->network = tperf_bind_check_workload(L, -1);
+    tperf_bind_raw_field(L, at, "workload");
+    shape->workload = tperf_bind_check_workload(L, -1);
     lua_getiuservalue(L, 1, 3);
-    tperf_bind_check_kinds(L, -1, shape->network);
+    tperf_bind_check_kinds(L, -1, shape->workload);
     lua_pop(L, 1);
     keep_alive(L, kept);
     tperf_bind_raw_field(L, at, "fast");
@@ -339,14 +341,14 @@ static void read_shape(lua_State *L, int kept, tperf_shape *shape) {
     lua_settop(L, at);
 }
 
-static int hopeless(lua_State *L) {
+static int cannot_fit(lua_State *L) {
     box *b = check_idle(L);
     tperf_shape shape;
     lua_settop(L, 2);
     lua_newtable(L);
     lua_insert(L, 2);
     read_shape(L, 2, &shape);
-    lua_pushboolean(L, tperf_search_hopeless(b->search, &shape));
+    lua_pushboolean(L, tperf_search_cannot_fit(b->search, &shape));
     return 1;
 }
 
@@ -356,7 +358,7 @@ static int walk(lua_State *L) {
     lua_settop(L, 2);
     size_t n = tperf_bind_push_list(L, 2, "the shapes");
     tperf_shape *shapes = lua_newuserdatauv(L, (n + 1) * sizeof *shapes, 0);
-    lua_newtable(L); // what the shapes borrow
+    lua_newtable(L); // keeps borrowed objects alive
     for (size_t i = 0; i < n; i++) {
         lua_rawgeti(L, 3, (lua_Integer)i + 1);
         read_shape(L, 5, &shapes[i]);
@@ -422,13 +424,13 @@ static int answer(lua_State *L) {
     return 1;
 }
 
-// threads([root]): processors that this process may use; root: a folder with /proc and /sys of another machine
+// threads([root]): the processors that this process may use; root: a folder with another machine's /proc and /sys
 static int threads(lua_State *L) {
     lua_pushinteger(L, tperf_processors(luaL_optstring(L, 1, "")));
     return 1;
 }
 
-// clock(): seconds since some moment, for durations
+// clock(): seconds of a monotonic clock, for durations
 static int clock_seconds(lua_State *L) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -452,7 +454,7 @@ static const luaL_Reg functions[] = {
 };
 
 static const luaL_Reg methods[] = {
-    {"hopeless", hopeless}, {"walk", walk}, {"add", add}, {"answer", answer}, {NULL, NULL},
+    {"cannot_fit", cannot_fit}, {"walk", walk}, {"add", add}, {"answer", answer}, {NULL, NULL},
 };
 
 static void new_type(lua_State *L, const char *name, lua_CFunction close) {

@@ -1,8 +1,8 @@
-// bind_serve.c: tperf.core.serving(settings, pool, prefill or nil, requests or nil, load or nil) -> record. The
-// simulation of tperf/serve.h for lua/tperf/question/serve/init.lua. settings: see setting_fields, times in seconds; pool, prefill:
-// { engine =, see pool_fields, accepted =, a list of numbers of right drafts, or nil, steps =, tables of a priced step, in
-// place of engine's four figures }; requests: see bind/serve_args.h; load: drawn lengths where there are no requests, and stages of arrivals.
-// Times come back in seconds.
+// bind_serve.c: tperf.core.serving(settings, pool, prefill or nil, requests or nil, load or nil) -> record: the
+// simulation of tperf/serve.h for lua/tperf/question/serve/init.lua. settings: see setting_fields, times in seconds;
+// pool, prefill: { engine =, see pool_fields, accepted =, list of numbers of accepted drafts, or nil, steps =, tables
+// of a priced step, which replace engine's four figures }; requests: see bind/serve_args.h; load: drawn lengths if
+// there are no requests, and stages of arrivals. Times are returned in seconds.
 #include <math.h>
 
 #include "bind/bind.h"
@@ -42,7 +42,7 @@ static const tperf_field setting_fields[] = {
 
 enum { KEEP_NOTHING, KEEP_REQUESTS, KEEP_STEPS };
 
-// One pool, and what its step time points to.
+// One pool, and the data of its step time.
 typedef struct pool_settings {
     int64_t scheduler, max_num_seqs, max_num_batched_tokens, max_model_len, block_size, num_blocks;
     int64_t long_prefill_token_threshold, draft_method, draft_tokens, replicas, ranks, stages;
@@ -85,10 +85,10 @@ static const tperf_field pool_fields[] = {
 };
 #undef FIELD
 
-// --- in ---
+// --- input ---
 
 static int64_t ticks_of_step(const void *context, const tperf_step_work *work,
-                             const tperf_chunk *chunks) {
+                             const tperf_prefill_chunk *chunks) {
     (void)chunks;
     const line *l = context;
     double ticks = l->fixed + l->per_token * (double)(work->decode_tokens + work->prefill_tokens) +
@@ -151,7 +151,7 @@ static tperf_engine engine_of(lua_State *L, const settings *all, const pool_sett
     };
 }
 
-// The pool of the table at index, whose arrays stay on the stack; its step time points into *s.
+// Reads the pool of the table at index, whose arrays stay on the stack; its step time points into *s.
 static void set_pool(lua_State *L, int index, const settings *all, double ticks_per_second,
                      pool_settings *s, tperf_serve_pool *pool) {
     *pool = (tperf_serve_pool){
@@ -183,7 +183,7 @@ static void set_options(const settings *s, const tperf_serve_box *box, int64_t t
                         tperf_serve_options *options) {
     *options = (tperf_serve_options){
         .front_end_per_token = s->front_end_token * box->ticks_per_second,
-        .routing = (tperf_routing)s->routing,
+        .routing = (tperf_route_policy)s->routing,
         .concurrency = (int32_t)s->concurrency,
         .think = think + (int64_t)box->front_end,
         .keep_requests = s->keep >= KEEP_REQUESTS,
@@ -197,7 +197,7 @@ static bool is_whole(double x) {
     return x == floor(x);
 }
 
-// Where every time given is a whole number of seconds, a tick of a second loses nothing and reaches further.
+// If every given time is a whole number of seconds, ticks of a second lose nothing and reach further.
 static double ticks_per_second(const settings *s, const line *step, const tperf_serve_box *box,
                                bool drawn) {
     const double nano = 1e9;
@@ -210,7 +210,7 @@ static double ticks_per_second(const settings *s, const line *step, const tperf_
     return whole ? 1 : nano;
 }
 
-// Everything about requests, and the scale of time. given: whether the caller's line says what a step takes.
+// Reads all requests, and sets the time scale. given: the caller's line gives a step's duration.
 static void read_all_requests(lua_State *L, const settings *s, const line *step, bool given,
                               tperf_serve_box *box) {
     enum { REQUESTS = 4, LOAD };
@@ -233,7 +233,7 @@ static void read_all_requests(lua_State *L, const settings *s, const line *step,
     box->seconds = NULL;
 }
 
-// --- out ---
+// --- output ---
 
 static void set_integer(lua_State *L, const char *name, int64_t value) {
     lua_pushinteger(L, value);
@@ -244,8 +244,8 @@ static void set_time(lua_State *L, const char *name, const tperf_serve_box *box,
     tperf_fields_set(L, name, (double)ticks / box->ticks_per_second);
 }
 
-// The front end holds every request up for as long, so the engine runs as without it, so much later. What the engine's
-// clock says is what the client's does, that long ago.
+// The front end delays every request equally, so the engine runs as without it, only later: adding the delay converts
+// the engine's time to the client's.
 static void set_moment(lua_State *L, const char *name, const tperf_serve_box *box, int64_t ticks) {
     tperf_fields_set(L, name, ((double)ticks + box->front_end) / box->ticks_per_second);
 }

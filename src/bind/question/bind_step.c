@@ -1,9 +1,10 @@
-// bind_step.c: network:tasks(system, rules, training, pipelines, run, fast, software, stages): the tasks of a step, see
-// tperf/step.h, as
+// bind_step.c: workload:tasks(system, rules, training, pipelines, run, fast, software, stages): the tasks of a step,
+// see tperf/step.h, as
 //   { chunks = for each stage { list = number, layer = its first layer }, forward =, backward =, backward_input =,
 //     backward_weight = lists of tasks by number, before =, after = lists of tasks by device, optimizer = tasks }
-// and a task as { kind =, resources = names, when = "first" or "last", beside =, again =, section =, layer = of its chunk,
-// from 0, op =, block =, collective =, axis =, bytes =, fast_bytes =, nic_bytes =, seconds =, start =, stop = }
+// and a task as { kind =, resources = names, when = "first" or "last", beside =, again =, section =,
+// layer = of its chunk, from 0, op =, block =, collective =, axis =, bytes =, fast_bytes =, nic_bytes =, seconds =,
+// start =, stop = }
 #include <string.h>
 
 #include "bind/bind.h"
@@ -16,7 +17,7 @@ static const char type_name[] = "tperf.step";
 
 enum { MOST_LAYERS = 1 << 20 };
 
-// What must be released whatever happens in Lua.
+// Released even after a Lua error.
 typedef struct box {
     tperf_heap heap;
     tperf_step step;
@@ -83,7 +84,7 @@ static void push_task(lua_State *L, const tperf_task *task) {
     tperf_fields_set(L, "stop", task->stop);
 }
 
-// Pushes the tasks of the box's list, which is empty then.
+// Pushes the tasks of the box's list, and empties it.
 static void push_list(lua_State *L, box *b) {
     lua_createtable(L, 0, 1);
     for (size_t i = 0; i < b->list.n; i++) {
@@ -116,7 +117,7 @@ static bool same_chunk(const tperf_chunk *a, const tperf_chunk *b) {
            memcmp(a->kinds, b->kinds, (size_t)a->n_layers * sizeof *a->kinds) == 0;
 }
 
-// Tasks of all passes of a chunk as item `number` of the lists of the table at `at`.
+// Adds the tasks of all passes of a chunk as item `number` of the lists of the table at `at`.
 static void add_lists(lua_State *L, box *b, const tperf_chunk *chunk, int at, lua_Integer number) {
     static const char *const names[TPERF_PASS_COUNT] = {"forward", "backward", "backward_input",
                                                         "backward_weight"};
@@ -168,7 +169,7 @@ static void add_chunks(lua_State *L, box *b, tperf_chunk *chunks, int64_t n, int
 typedef tperf_status (*writes)(const tperf_step *, const tperf_stage *, tperf_task_list *,
                                tperf_error *);
 
-// The list `name` by device: devices that hold the same share one.
+// Adds the list `name` by device: devices with equal contents share one.
 static void add_devices(lua_State *L, box *b, const char *name, writes write, int at) {
     const tperf_pipeline *pipeline = b->step.candidate->pipeline;
     lua_Integer device = 0;
@@ -226,22 +227,22 @@ static tperf_chunk *push_chunks(lua_State *L, const tperf_pipeline *pipeline, in
     return chunks;
 }
 
-static int network_tasks(lua_State *L) {
+static int workload_tasks(lua_State *L) {
     tperf_setting s;
     tperf_error error;
     tperf_layer_cost costs[TPERF_SECTIONS_MAX];
-    const tperf_workload *network = tperf_bind_read_setting(L, &s);
+    const tperf_workload *workload = tperf_bind_read_setting(L, &s);
     int64_t n = luaL_checkinteger(L, 9);
-    if (tperf_workload_check_system(network, &s.system, &error) != TPERF_OK)
+    if (tperf_workload_check_system(workload, &s.system, &error) != TPERF_OK)
         return tperf_bind_raise(L, &error);
-    tperf_workload_time(network, &s.job.on, &s.candidate.placement, NULL, costs);
+    tperf_workload_time(workload, &s.job.on, &s.candidate.placement, NULL, costs);
     tperf_chunk *chunks = push_chunks(L, s.candidate.pipeline, n);
     box *b = tperf_bind_new(L, sizeof *b, type_name, release);
     b->heap = tperf_bind_heap(L);
     tperf_status status;
     bool tried = false;
     do
-        status = tperf_step_init(&b->step, &b->heap, &s.candidate, &s.job, network, costs, &error);
+        status = tperf_step_init(&b->step, &b->heap, &s.candidate, &s.job, workload, costs, &error);
     while (tperf_bind_try_again(L, status, &tried));
     if (status != TPERF_OK) return tperf_bind_raise(L, &error);
     lua_createtable(L, 0, 8);
@@ -256,6 +257,6 @@ static int network_tasks(lua_State *L) {
 }
 
 void tperf_bind_step(lua_State *L) {
-    lua_pushcfunction(L, network_tasks);
+    lua_pushcfunction(L, workload_tasks);
     lua_setfield(L, -2, "tasks");
 }

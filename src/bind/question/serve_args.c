@@ -34,7 +34,7 @@ tperf_serve_box *tperf_serve_box_new(lua_State *L) {
     return box;
 }
 
-// Room for n + 1. What is garbage goes before the call fails.
+// Makes room for n + 1 items. Collects garbage before failing.
 static void *allocate(lua_State *L, const tperf_serve_box *box, void *block, size_t n,
                       size_t size) {
     void *grown = tperf_heap_grow(&box->heap, block, n + 1, size);
@@ -77,7 +77,7 @@ static int field_of(const char *name) {
     return field;
 }
 
-// The value at index as messages show it: short, and without asking its metatable.
+// Formats the value at index for messages: short, and without its metatable.
 static const char *push_shown(lua_State *L, int index) {
     index = lua_absindex(L, index);
     lua_getglobal(L, "require");
@@ -89,7 +89,7 @@ static const char *push_shown(lua_State *L, int index) {
     return lua_tostring(L, -1);
 }
 
-// The key at index is none of a request's fields.
+// Raises: the key at index is not a field of requests.
 static _Noreturn void fail_unknown(lua_State *L, lua_Integer i, int index) {
     index = lua_absindex(L, index);
     lua_getglobal(L, "require");
@@ -113,7 +113,7 @@ static _Noreturn void fail_value(lua_State *L, lua_Integer i, const char *field,
                     push_shown(L, -1));
 }
 
-// The integer on top of the stack.
+// Reads the integer on top of the stack.
 static int32_t read_integer(lua_State *L, lua_Integer i, const char *field, int64_t low,
                             int64_t high) {
     int is_integer = 0;
@@ -185,7 +185,7 @@ static void check_sum(lua_State *L, lua_Integer i, const tperf_serve_box *box) {
             (lua_Integer)sum, (int)r->prompt[i - 1]);
 }
 
-// Segments from here on are told of every request.
+// From here on every request has segments.
 static void need_segments(lua_State *L, lua_Integer i, tperf_serve_box *box) {
     tperf_requests *r = &box->requests;
     if (r->first_segment) return;
@@ -193,7 +193,7 @@ static void need_segments(lua_State *L, lua_Integer i, tperf_serve_box *box) {
     memset(r->first_segment, 0, (size_t)i * sizeof *r->first_segment);
 }
 
-// The request on top of the stack. Fields are read raw, in whatever order the table has them.
+// Reads the request on top of the stack. Fields are read raw, in the table's order.
 static void read_request(lua_State *L, lua_Integer i, tperf_serve_box *box) {
     tperf_requests *r = &box->requests;
     unsigned seen = 0;
@@ -280,7 +280,7 @@ typedef struct lengths_record {
     double a, b;
 } lengths_record;
 
-// The distribution in field `name` of the table at index; what it needs stays on the stack.
+// Reads the distribution in field `name` of the table at index; its data stays on the stack.
 static tperf_lengths read_lengths(lua_State *L, int index, const char *name) {
     static const tperf_field fields[] = {
         {"kind", TPERF_FIELD_INTEGER, offsetof(lengths_record, kind), true},
@@ -315,7 +315,7 @@ typedef struct load_record {
     int64_t count, prefix_tokens, prefix_groups;
 } load_record;
 
-// A common prefix for each group of requests in turn, and a stream of its own behind it.
+// Gives groups of requests a common prefix in turn, followed by a stream of their own.
 static void add_prefixes(lua_State *L, const load_record *load, tperf_serve_box *box) {
     const int64_t own = (int64_t)1 << 40; // beyond all answers
     tperf_requests *r = &box->requests;

@@ -1,4 +1,4 @@
-// serve_table.c: a priced step's tables out of Lua, see serve_args.h and lua/tperf/question/serve/priced.lua.
+// serve_table.c: reads a priced step's tables from Lua, see serve_args.h and lua/tperf/question/serve/priced.lua.
 #include <math.h>
 
 #include "bind/bind.h"
@@ -7,7 +7,7 @@
 
 enum { MOST_VALUES = 1 << 20 };
 
-// The list of numbers in field `name` of the table at index, as an array in a userdata that stays on the stack.
+// Pushes the list of numbers in field `name` of the table at index as an array in a userdata.
 static const double *read_numbers(lua_State *L, int index, const char *name, size_t *n) {
     luaL_checkstack(L, 4, "tables of steps");
     if (tperf_bind_raw_field(L, index, name) != LUA_TTABLE)
@@ -53,18 +53,18 @@ static tperf_line read_line(lua_State *L, int index, const char *name) {
     return line;
 }
 
-// None where the field is absent: a model may have no attention.
-static tperf_surface read_surface(lua_State *L, int index, const char *name) {
-    tperf_surface surface = {0};
-    if (tperf_bind_raw_field(L, index, name) != LUA_TTABLE) return surface;
+// Empty if the field is absent: a model may have no attention.
+static tperf_step_grid read_grid(lua_State *L, int index, const char *name) {
+    tperf_step_grid grid = {0};
+    if (tperf_bind_raw_field(L, index, name) != LUA_TTABLE) return grid;
     int at = lua_gettop(L);
-    surface.x = read_axis(L, at, "x", &surface.nx);
-    surface.y = read_axis(L, at, "y", &surface.ny);
-    surface.z = read_values(L, at, "z", (size_t)surface.nx * (size_t)surface.ny);
-    return surface;
+    grid.x = read_axis(L, at, "x", &grid.nx);
+    grid.y = read_axis(L, at, "y", &grid.ny);
+    grid.z = read_values(L, at, "z", (size_t)grid.nx * (size_t)grid.ny);
+    return grid;
 }
 
-// What stands beside the tables.
+// Numbers beside the tables.
 typedef struct beside {
     double step, request, token; // of the host
     double send, send_token;
@@ -95,10 +95,10 @@ void tperf_serve_read_table(lua_State *L, int index, tperf_step_table *table, in
     table->decode_tokens = read_line(L, index, "decode_tokens");
     table->prefill_tokens = read_line(L, index, "prefill_tokens");
     table->rows = read_line(L, index, "rows");
-    table->decode = read_surface(L, index, "decode");
-    table->decode_window = read_surface(L, index, "decode_window");
-    table->chunk = read_surface(L, index, "chunk");
-    table->chunk_among = read_surface(L, index, "chunk_among");
+    table->decode = read_grid(L, index, "decode");
+    table->decode_window = read_grid(L, index, "decode_window");
+    table->chunk = read_grid(L, index, "chunk");
+    table->chunk_among = read_grid(L, index, "chunk_among");
     if (tperf_bind_raw_field(L, index, "more") != LUA_TTABLE)
         tperf_bind_fail(L, "tperf.serve: a table of steps lacks 'more'");
     tperf_fields_read(L, -1, "tperf.serve", fields, &more);

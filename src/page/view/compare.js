@@ -1,4 +1,4 @@
-// Compare: systems beside each other, for training or for serving.
+// Compare: systems side by side, for training or for serving.
 "use strict";
 
 const compare = {

@@ -79,7 +79,7 @@ const plan = {
     if (answer.table.rows.length > 0) await this.detail(ask, detail, width, 0);
   },
 
-  // One configuration: memory, time, timeline, recipe. Each appears when it is there.
+  // One configuration: memory, time, timeline, recipe, each shown once it arrives.
   async detail(ask, into, width, row) {
     const mine = this.detailed = {};
     const d = await ask({ ask: "detail", row: row + 1, width: halfOf(width) });
@@ -125,9 +125,9 @@ const plan = {
   },
 };
 
-// As wide as one of `.halves` is within a width.
+// The width of one of `.halves` within a width.
 const halfOf = width => Math.floor(width >= 870 ? Math.min((width - 32) / 2, 760) : width);
 
-// A message as a sentence; names of files and options stay as they are.
+// A message as a sentence; names of files and options keep their case.
 const sentence = text => (/^[a-z]+[ ,]/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text)
   + (/[.!?]$/.test(text) ? "" : ".");

@@ -1,4 +1,4 @@
-// Schedules: pipeline schedules side by side, with times of one's own.
+// Schedules: pipeline schedules side by side, with custom times.
 "use strict";
 
 const PASSES = [["f", "Time of a forward"], ["b", "of a backward"], ["d", "of its input half"],

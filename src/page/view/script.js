@@ -9,7 +9,7 @@ const script = {
     { name: "arguments", label: "Arguments", kind: "text", placeholder: "none",
       hint: "--help tells what a script takes" },
   ],
-  manual: true, // nothing runs until somebody says so
+  manual: true, // runs only on request
 
   open(form, out, changed) {
     const select = form.element.querySelector("select"), name = () => select.value;
@@ -64,8 +64,8 @@ const script = {
     stop.disabled = true;
   },
 
-  // An SVG as part of the page, whose colours it takes and whose tips it has; one with a style of its own, which would be
-  // the page's, as an image.
+  // An SVG inline, with the page's colours and tooltips; as an image if it has its own styles, which would leak into
+  // the page.
   picture(bytes, name) {
     const text = new TextDecoder().decode(bytes);
     if (/<style|\sstyle\s*=/.test(text))
@@ -75,7 +75,7 @@ const script = {
     return document.importNode(svg.documentElement, true);
   },
 
-  // Pictures beside, the rest to save.
+  // Shows pictures, and offers the other files for download.
   written(result, files) {
     const links = make("ul");
     for (const name of Object.keys(files).sort()) {

@@ -1,5 +1,5 @@
-// random.h: random numbers that depend on a seed, a purpose and a number, so that neither the order in
-// which they are drawn nor the threads that draw them matter.
+// random.h: random numbers that depend only on a seed, a purpose and a number, whatever the order or the threads in
+// which they are drawn.
 #ifndef TPERF_SERVE_RANDOM_H
 #define TPERF_SERVE_RANDOM_H
 
@@ -15,7 +15,7 @@ double tperf_random_unit(tperf_random *random);        // above 0, below 1
 double tperf_random_normal(tperf_random *random);      // mean 0, deviation 1
 double tperf_random_exponential(tperf_random *random); // mean 1
 
-// Mean 1 and that coefficient of variation.
+// Mean 1, with this coefficient of variation.
 double tperf_random_gamma(tperf_random *random, double cv);
 
 #endif

@@ -19,7 +19,7 @@ int32_t tperf_batch_below_threshold(const tperf_engine *engine, int32_t wanted) 
 
 // --- the prefix cache ---
 
-// Tells the prefix cache of the full blocks of the sequence's cacheable tokens.
+// Registers the full blocks of the sequence's cacheable tokens with the prefix cache.
 static void register_blocks(tperf_replica *replica, tperf_sequence *s) {
     int32_t size = replica->engine->block_size;
     if (s->cacheable < ((int64_t)s->registered + 1) * size) return;
@@ -30,15 +30,15 @@ static void register_blocks(tperf_replica *replica, tperf_sequence *s) {
     s->registered = full;
 }
 
-// Takes note that the tokens up to `end` are scheduled. Drafts may be wrong and are left out. What no other
-// request can ask for is registered when the request itself may ask again: at its preemption.
+// Marks the tokens up to `end` as scheduled. Drafts may be rejected and are excluded. Content that no other request can
+// ask for is registered at a preemption, after which the request itself may ask for it.
 static void cache(tperf_replica *replica, tperf_sequence *s, int32_t end) {
     if (!replica->engine->prefix_caching) return;
     s->cacheable = least(end, s->known);
     if (s->shared) register_blocks(replica, s);
 }
 
-// Finds the cached prefix of a request that is about to run. The last token is always computed.
+// Looks up the cached prefix of a request about to be admitted. The last token is always computed.
 static tperf_status look_up(tperf_batch *b, tperf_waiter waiter, int32_t known) {
     tperf_replica *replica = b->replica;
     replica->blocks.n_hits = 0;
@@ -54,7 +54,7 @@ static tperf_status look_up(tperf_batch *b, tperf_waiter waiter, int32_t known) 
     return TPERF_OK;
 }
 
-// --- those that run ---
+// --- running requests ---
 
 void tperf_batch_add(tperf_batch *b, tperf_sequence *s, int32_t tokens) {
     int32_t drafts = tokens + s->computed - s->known;
@@ -88,7 +88,7 @@ tperf_status tperf_batch_preempt(tperf_batch *b, int32_t place, bool in_front) {
     return TPERF_OK;
 }
 
-// --- those that wait ---
+// --- waiting requests ---
 
 tperf_status tperf_batch_next(tperf_batch *b, tperf_candidate *c, bool *any) {
     tperf_replica *replica = b->replica;
@@ -128,7 +128,7 @@ static tperf_status reserve_running(tperf_replica *replica, tperf_error *error) 
     int32_t *running =
         tperf_heap_grow(replica->heap, replica->running, (size_t)capacity, sizeof *running);
     if (running) replica->running = running;
-    tperf_chunk *chunks =
+    tperf_prefill_chunk *chunks =
         tperf_heap_grow(replica->heap, replica->chunks, (size_t)capacity, sizeof *chunks);
     if (chunks) replica->chunks = chunks;
     if (!running || !chunks)

@@ -1,12 +1,12 @@
-// sglang.c: SGLang's scheduler, see docs/serving.md. A step is of prefills alone, which come first, or of decodes. What
-// answers will need is estimated: room is kept for a part of what they may still become, a part that shrinks with every
-// decode step and grows again when decodes had to be taken back.
+// sglang.c: SGLang's scheduler, see docs/serving.md. A step is either all prefills, which come first, or all decodes.
+// The memory that answers will need is estimated: room is kept for a fraction of their remaining tokens, which shrinks
+// with every decode step and grows again after a retraction of decodes.
 #include "base/always.h"
 #include "serve/policy/batch.h"
 
 enum {
-    LONGEST_ANSWER = 4096, // tokens to come of an answer that are counted at most
-    SPARE = 20,            // tokens of each request that a retraction looks ahead
+    LONGEST_ANSWER = 4096, // cap on an answer's remaining tokens
+    SPARE = 20,            // tokens per request that a retraction looks ahead
 };
 
 static int32_t least(int32_t a, int32_t b) {
@@ -19,7 +19,7 @@ static int64_t to_come(int32_t tokens) {
 
 // --- prefills ---
 
-// Tokens for which there is room beside what running answers are expected to need.
+// Tokens that fit beside the expected needs of running answers.
 static double room_of(const tperf_batch *b) {
     const tperf_replica *replica = b->replica;
     double room = (double)replica->blocks.free * b->engine->block_size;
@@ -30,14 +30,13 @@ static double room_of(const tperf_batch *b) {
     return room;
 }
 
-// The one prompt that was too long for the step before goes on.
+// Continues the one prompt that was too long for the previous step.
 static tperf_status go_on(tperf_batch *b, bool *any) {
     tperf_replica *replica = b->replica;
     for (int32_t i = 0; i < replica->n_running && b->budget > 0; i++) {
         tperf_sequence *s = &replica->sequences[replica->running[i]];
         int32_t tokens = least(s->known - s->computed, b->budget);
-        if (tokens <= 0 || (tokens == 1 && s->known > s->prompt))
-            continue; // all there, or a decode
+        if (tokens <= 0 || (tokens == 1 && s->known > s->prompt)) continue; // done, or a decode
         int64_t end = (int64_t)s->computed + tokens;
         if (tperf_batch_blocks(b->engine, end) - s->holding.count > replica->blocks.free) continue;
         TPERF_TRY(tperf_batch_extend(b, s, end));
@@ -84,8 +83,8 @@ static int32_t more_blocks(const tperf_batch *b, const tperf_sequence *s) {
     return more > 0 ? more : 0;
 }
 
-// The one with the shortest answer so far, of several the longest prompt, a prompt that has only begun before all; -1:
-// nobody.
+// The request to retract: the shortest answer so far, ties: the longest prompt; an unfinished prompt before all others.
+// -1: none.
 static int32_t choose_victim(const tperf_replica *replica) {
     int32_t victim = -1;
     const tperf_sequence *chosen = NULL;
@@ -102,7 +101,7 @@ static int32_t choose_victim(const tperf_replica *replica) {
     return victim;
 }
 
-// After a retraction: what answers have of all that they may become, a few tokens on.
+// After a retraction: the fraction of the running answers' maximum lengths that they have, a few tokens on.
 static void estimate(tperf_replica *replica) {
     double had = 0, most = 0;
     for (int32_t i = 0; i < replica->n_running; i++) {

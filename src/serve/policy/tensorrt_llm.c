@@ -1,5 +1,5 @@
-// tensorrt_llm.c: TensorRT-LLM's in-flight batching with the capacity policy GUARANTEED_NO_EVICT, its default, see
-// docs/serving.md: a request starts when there is room for it to its end, beside all that run, and is never paused.
+// tensorrt_llm.c: TensorRT-LLM's in-flight batching under its default capacity policy, GUARANTEED_NO_EVICT, see
+// docs/serving.md: a request starts once there is room for it to its end beside all running ones, and is never paused.
 #include "base/always.h"
 #include "serve/policy/batch.h"
 
@@ -7,14 +7,14 @@ static int32_t least(int32_t a, int32_t b) {
     return a < b ? a : b;
 }
 
-// Blocks of a request at its end; its last token needs none.
+// The blocks of a request at its end; its last token needs no slot.
 static int32_t final_blocks(const tperf_batch *b, int64_t full) {
     int32_t drafts =
         b->engine->drafting.method == TPERF_DRAFT_NONE ? 0 : b->engine->drafting.tokens;
     return tperf_batch_blocks(b->engine, full - 1 + drafts + b->lookahead);
 }
 
-// Blocks that those who run have still to take.
+// The blocks that running requests have yet to take.
 static int64_t reserved(const tperf_batch *b) {
     const tperf_replica *replica = b->replica;
     int64_t sum = 0;
@@ -26,7 +26,7 @@ static int64_t reserved(const tperf_batch *b) {
     return sum;
 }
 
-// Decodes first, and chunks of prompts that have begun.
+// Schedules decodes first, then chunks of started prompts.
 static tperf_status schedule_running(tperf_batch *b) {
     tperf_replica *replica = b->replica;
     for (int32_t i = 0; i < replica->n_running && b->budget > 0; i++) {
@@ -40,7 +40,7 @@ static tperf_status schedule_running(tperf_batch *b) {
     return TPERF_OK;
 }
 
-// Whether the prompts that wait have so many tokens together, those alone who may still run and have come in time.
+// Whether the waiting prompts that may run, and arrived in time, have `tokens` tokens together.
 static bool are_enough(const tperf_replica *replica, int64_t tokens) {
     const tperf_requests *r = replica->requests;
     size_t seats = (size_t)(replica->engine->max_num_seqs - replica->n_running);
@@ -51,7 +51,7 @@ static bool are_enough(const tperf_replica *replica, int64_t tokens) {
     return tokens <= 0;
 }
 
-// batch_wait_timeout_iters and batch_wait_max_tokens_ratio: beside decodes, prompts wait for more to come.
+// batch_wait_timeout_iters and batch_wait_max_tokens_ratio: beside decodes, prompts wait for more prompts.
 static bool prompts_wait(tperf_batch *b) {
     tperf_replica *replica = b->replica;
     const tperf_engine *engine = b->engine;
@@ -67,7 +67,7 @@ static bool prompts_wait(tperf_batch *b) {
     return wait;
 }
 
-// In the order of arrival, until one has no room. Without chunks a prompt must fit into what is left of the step.
+// In order of arrival until one does not fit. Without chunks a prompt must fit into the rest of the step.
 static tperf_status schedule_waiting(tperf_batch *b) {
     tperf_replica *replica = b->replica;
     const tperf_engine *engine = b->engine;

@@ -1,5 +1,5 @@
-// vllm_v1.c: the scheduler of vLLM's V1 engine, see replica.h and docs/serving.md. There are no phases of prefill and
-// decoding: a request wants its known tokens and drafts computed, and a step has a budget of tokens.
+// vllm_v1.c: the scheduler of vLLM's V1 engine, see replica.h and docs/serving.md. It has no prefill and decode phases:
+// a request's known tokens and drafts are to be computed, within a step's token budget.
 #include "serve/policy/batch.h"
 
 static int32_t least(int32_t a, int32_t b) {
@@ -12,8 +12,8 @@ static int32_t priority_of(const tperf_replica *replica, int32_t place, int64_t 
     return replica->requests->priority ? replica->requests->priority[request] : 0;
 }
 
-// The place in the running list of the request to preempt: the last, or the least urgent, the first of equal ones; of
-// those that no batch under way has. -1: there is none.
+// The index in the running list of the request to preempt, among those in no batch in flight: the last, or by priority
+// the least urgent (ties: the first). -1: none.
 static int32_t choose_victim(const tperf_replica *replica) {
     bool by_priority = replica->engine->policy == TPERF_QUEUE_PRIORITY;
     int32_t victim = -1, urgency = 0;
@@ -32,8 +32,8 @@ static int32_t choose_victim(const tperf_replica *replica) {
     return victim;
 }
 
-// Makes room for `count` blocks for the request at *place, which moves when one before it has to go; -1: it
-// was itself, or nobody can go.
+// Frees `count` blocks for the request at *place by preempting others; *place moves if one before it is removed, and is
+// -1 if it was preempted itself or no request can be.
 static tperf_status make_room(tperf_batch *b, int32_t *place, int32_t count) {
     while (count > b->replica->blocks.free) {
         int32_t victim = choose_victim(b->replica);
@@ -66,7 +66,7 @@ static tperf_status schedule_running(tperf_batch *b) {
     return TPERF_OK;
 }
 
-// Nobody overtakes the head of the queue, and nobody is preempted for it.
+// Admission is in order, and preempts no request.
 static tperf_status schedule_waiting(tperf_batch *b) {
     tperf_replica *replica = b->replica;
     const tperf_engine *engine = b->engine;

@@ -1,4 +1,4 @@
-// waiting.h: the requests that wait for an engine: first come, first served, or by priority.
+// waiting.h: the queue of requests waiting for an engine, FCFS or by priority.
 #ifndef TPERF_SERVE_WAITING_H
 #define TPERF_SERVE_WAITING_H
 
@@ -10,21 +10,21 @@ typedef struct tperf_waiter {
     int32_t sequence; // -1: never ran
 } tperf_waiter;
 
-// A zeroed one is empty, first come, first served, and may be released.
+// Empty and FCFS if zeroed; may then be released.
 typedef struct tperf_waiting {
     const tperf_heap *heap;
     bool by_priority;
     size_t count;
     tperf_waiter *ring; // [capacity], a power of two
     size_t head, capacity;
-    tperf_event_queue
-        queue; // by (priority, arrival, request), as events are by (time, kind, sequence)
+    // By (priority, arrival, request), as events are by (time, kind, sequence).
+    tperf_event_queue queue;
 } tperf_waiting;
 
 void tperf_waiting_reset(tperf_waiting *waiting, bool by_priority, const tperf_heap *heap);
 void tperf_waiting_release(tperf_waiting *waiting);
 
-// Behind all others, or in front of them (a preempted request); by priority both are the same.
+// Adds behind all others, or in front (a preempted request); by priority there is no difference.
 tperf_status tperf_waiting_add(tperf_waiting *waiting, tperf_waiter waiter,
                                const tperf_requests *requests, bool in_front, tperf_error *error);
 

@@ -125,7 +125,7 @@ end
 -- Numbers of keys between which the costs of a step are affine: they bend only where a window or a selection fills up.
 local function lengths(kinds, tokens)
   local top, list, seen = 2, { 1 }, {}
-  while top < tokens do top = top * 2 end -- a power of two, so that many prompts share networks
+  while top < tokens do top = top * 2 end -- a power of two, so that many prompts share workloads
   for _, kind in ipairs(kinds) do
     local window = kind.window or kind.chosen
     if window and window > 1 and window < top and not seen[window] then
@@ -157,7 +157,7 @@ function serving.chosen(s, o)
   return table.concat(list, " ")
 end
 
---- The variant of a strategy's networks for `seq` new tokens of each sequence after `context` earlier ones.
+--- The variant of a strategy's workloads for `seq` new tokens of each sequence after `context` earlier ones.
 function serving.variant(s, o, mode, seq, context)
   local variant = {
     recompute = "none", sequence_parallel = mode == "prefill" and o.sequence_parallel or false, mode = mode, seq = seq,
@@ -170,13 +170,13 @@ end
 
 local function lay_out(p, sizes, pp, micro_batch, prefill_batch)
   local o, laid = p.o, p.plan.layout
-  local function network(batch, mode, seq, context)
-    return laid.network(sizes, batch, serving.variant(p.strategy, o, mode, seq, context))
+  local function step_of(batch, mode, seq, context)
+    return laid.workload(sizes, batch, serving.variant(p.strategy, o, mode, seq, context))
   end
   local keys, steps = lengths(laid.kinds, o.prompt + o.generate), {}
-  for i, n in ipairs(keys) do steps[i] = network(micro_batch, "decode", 1, n - 1) end
+  for i, n in ipairs(keys) do steps[i] = step_of(micro_batch, "decode", 1, n - 1) end
   return {
-    prefill = network(prefill_batch, "prefill", o.prompt, 0), single = network(1, "decode", 1, 0),
+    prefill = step_of(prefill_batch, "prefill", o.prompt, 0), single = step_of(1, "decode", 1, 0),
     decode = o.generate > 1 and core.decode(keys, steps) or nil, caches = caches_of(p, sizes),
     pipelines = pipelines.make {
       pps = { pp }, schedules = { "1f1b" }, virtual_stages = {}, layers = p.model.layers, runs = laid.runs,

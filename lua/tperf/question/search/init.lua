@@ -54,18 +54,18 @@ local function schema_of(strategies)
   return #strategies == 1 and schema_of_one(strategies[1]) or new_schema(strategies)
 end
 
--- The configuration of a candidate that the core found, and its network.
+-- The configuration of a candidate that the core found, and its workload.
 local function describe(p, o, question, found)
   local layout, s = p.layouts[found.strategy], p.strategies[found.strategy]
   local variant = p.variants[found.variant]
-  local network = layout.network(configuration.own(s, found), found.micro_batch, variant)
-  local c = configuration.of(question, s, network, found)
+  local workload = layout.workload(configuration.own(s, found), found.micro_batch, variant)
+  local c = configuration.of(question, s, workload, found)
   recomputation.describe(c, variant, o)
   offload.describe(c, variant, o)
   if c.zero == 3 and not o.reshard_after_forward then c.reshard_after_forward = false end
   c.sequence_parallel = variant.sequence_parallel
   axes.tell_options(c, s, variant)
-  return c, network
+  return c, workload
 end
 
 local function new_core_search(p, o)

@@ -12,9 +12,9 @@ rerank.FIRST, rerank.MOST = 64, 4096
 
 -- One candidate, simulated; nil if its schedule cannot run it or it does not fit after all.
 local function simulated(p, o, question, item, describe)
-  local c, network = describe(p, o, question, item)
-  c.stages = configuration.stages(question, network, item)
-  local t = refusal.attempt(simulate.run, c, question, network, item, {})
+  local c, workload = describe(p, o, question, item)
+  c.stages = configuration.stages(question, workload, item)
+  local t = refusal.attempt(simulate.run, c, question, workload, item, {})
   c.stages = nil
   if not t then return nil end
   configuration.retime(c, question, t, p.closed_forms[c.schedule])
@@ -35,7 +35,7 @@ end
 ---@param question table
 ---@param found table     the core's answer, ranked by the bound
 ---@param describe fun(p: table, o: table, question: table, item: table): table, userdata  an item's configuration
----  and network
+---  and workload
 ---@return table[] configurations  at most o.top, best first
 ---@return boolean proven  no candidate that the core left out could be among them
 function rerank.best(p, o, question, found, describe)

@@ -16,14 +16,14 @@ function search_walk.new(p, o, accept)
   }, p.rules, p.training, p.pipelines, p.questions, p.zero, p.fixed.dp, accept, p.software)
 end
 
--- Calls add(shape) for the micro-batches of one combination of sizes. Once one of them is hopeless, the larger ones are
+-- Calls add(shape) for the micro-batches of one combination of sizes. Once one of them cannot fit, the larger ones are
 -- added without a layout, only to be counted.
-local function add_micro_batches(core_search, network, shape_of, micro_batches, add)
-  local hopeless
+local function add_micro_batches(core_search, workload, shape_of, micro_batches, add)
+  local cannot_fit
   for _, micro_batch in ipairs(micro_batches) do
-    local shape = shape_of(hopeless or network(micro_batch), micro_batch)
-    shape.hopeless = hopeless ~= nil
-    if not hopeless and core_search:hopeless(shape) then hopeless = shape.network end
+    local shape = shape_of(cannot_fit or workload(micro_batch), micro_batch)
+    shape.cannot_fit = cannot_fit ~= nil
+    if not cannot_fit and core_search:cannot_fit(shape) then cannot_fit = shape.workload end
     if add(shape) then return true end
   end
   return false
@@ -100,13 +100,13 @@ function search_walk.some(p, o, core_search, part)
     for i, name in ipairs(s.axis_names) do fast_of[number][i] = o.fast and o.fast[name] or 0 end
   end
   each_series(p, p.refused, part, function(number, sizes, v, micro_batches, panels)
-    local network, variant, fast = p.layouts[number].network, p.variants[v], fast_of[number]
+    local workload, variant, fast = p.layouts[number].workload, p.variants[v], fast_of[number]
     local function shape_of(laid_out, micro_batch)
       return {
-        strategy = number, variant = v, network = laid_out, micro_batch = micro_batch, panels = panels, fast = fast,
+        strategy = number, variant = v, workload = laid_out, micro_batch = micro_batch, panels = panels, fast = fast,
       }
     end
-    local function lay_out(micro_batch) return network(sizes, micro_batch, variant) end
+    local function lay_out(micro_batch) return workload(sizes, micro_batch, variant) end
     return add_micro_batches(core_search, lay_out, shape_of, micro_batches, add)
   end)
   flush()

@@ -1,4 +1,4 @@
---- Time tables of an engine's steps, priced from its model's network once for each deployment. Ops that treat all
+--- Time tables of an engine's steps, priced from its model's workload once for each deployment. Ops that treat all
 --- tokens of a step alike (products, norms, collectives) are priced by the number of tokens, the head and sampling by
 --- the number of sampled rows, attention by each request's own length. docs/serving.md has the rules.
 local workload = require "tperf.describe.workload"
@@ -48,20 +48,20 @@ end
 -- Ops whose cost grows with the number of keys: an indexer scores and selects before sparse attention.
 local ATTENTION = { attention = true, ["index-scores"] = true, select = true }
 
--- An object that lays out networks of a shape and sums the seconds of a section's ops, attention's separately.
+-- An object that lays out workloads of a shape and sums the seconds of a section's ops, attention's separately.
 local function pricer(p, o, fast)
   local laid, shards = p.plan.layout, ranks.shards(o, p)
   local self = { kinds = laid.kinds, layers = {}, shards = shards }
   for _, run in ipairs(laid.runs) do self.layers[run[1]] = (self.layers[run[1]] or 0) + run[2] end
-  function self.network(mode, batch, seq, context, part)
+  function self.workload(mode, batch, seq, context, part)
     if mode == "prefill" then seq = ranks.whole(seq, shards) end
     local variant = serving.variant(p.strategy, o, mode, seq, context)
     variant.part = part
-    return laid.network(o.own, batch, variant)
+    return laid.workload(o.own, batch, variant)
   end
-  function self.section(network, number)
+  function self.section(laid_out, number)
     local attention, others = 0, 0
-    local ops = network:ops(number, p.system, p.rules, fast, 1, true, p.software)
+    local ops = laid_out:ops(number, p.system, p.rules, fast, 1, true, p.software)
     for _, op in ipairs(ops) do
       if ATTENTION[op.name] then
         attention = attention + op.forward.time
@@ -76,9 +76,9 @@ end
 
 -- Number of kernels of all layers, which the host launches one by one if no CUDA graph holds them.
 local function launches_of(price)
-  local network, sum = price.network("prefill", 1, 1024, 0), 0
+  local laid_out, sum = price.workload("prefill", 1, 1024, 0), 0
   for kind = 1, #price.kinds do
-    local _, _, launches = price.section(network, kind)
+    local _, _, launches = price.section(laid_out, kind)
     sum = sum + (price.layers[kind] or 0) * launches
   end
   return sum
@@ -88,9 +88,9 @@ end
 local function tokens_line(price, mode, axis)
   local line = { x = axis, y = {} }
   for i, n in ipairs(axis) do
-    local network = mode == "decode" and price.network(mode, n, 1, 0) or price.network(mode, 1, n, 0)
-    local sum = price.section(network, #price.kinds + 1)
-    for kind = 1, #price.kinds do sum = sum + (price.layers[kind] or 0) * price.section(network, kind) end
+    local laid_out = mode == "decode" and price.workload(mode, n, 1, 0) or price.workload(mode, 1, n, 0)
+    local sum = price.section(laid_out, #price.kinds + 1)
+    for kind = 1, #price.kinds do sum = sum + (price.layers[kind] or 0) * price.section(laid_out, kind) end
     line.y[i] = sum
   end
   return line
@@ -100,18 +100,18 @@ end
 local function rows_line(price, axis, more)
   local line = { x = axis, y = {} }
   for i, n in ipairs(axis) do
-    line.y[i] = more + price.section(price.network("decode", n, 1, 0, "last"), #price.kinds + 2)
+    line.y[i] = more + price.section(price.workload("decode", n, 1, 0, "last"), #price.kinds + 2)
   end
   return line
 end
 
 -- Attention of the layers with this window (false: layers without one; nil: all layers).
 local function attention_of(price, mode, batch, seq, context, window)
-  local network, sum, any = price.network(mode, batch, seq, context, "attention"), 0, false
+  local laid_out, sum, any = price.workload(mode, batch, seq, context, "attention"), 0, false
   for kind, group in ipairs(price.kinds) do
     local own = group.window or false
     if window == nil or own == window then
-      local _, attention = price.section(network, kind)
+      local _, attention = price.section(laid_out, kind)
       sum, any = sum + (price.layers[kind] or 0) * attention, any or attention > 0
     end
   end

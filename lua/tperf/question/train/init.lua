@@ -46,11 +46,11 @@ local schema_of = check.once(function(s)
 end)
 
 -- Sets the fastest of these numbers of panels in a candidate, and returns it.
-local function fastest(question, s, network, found, panels)
+local function fastest(question, s, workload, found, panels)
   local best, least
   for _, number in ipairs(#panels > 1 and panels or {}) do
     found.panels = number
-    local time = configuration.of(question, s, network, found).time
+    local time = configuration.of(question, s, workload, found).time
     if not least or time < least then best, least = number, time end
   end
   found.panels = best or panels[1]
@@ -74,7 +74,7 @@ local function best_placement(t, panels)
   local fast, s = {}, t.strategy
   for i, name in ipairs(s.axis_names) do fast[i] = t.o.fast and t.o.fast[name] or 0 end
   local found = search.place(t.problem, t.o, {
-    strategy = 1, variant = 1, network = t.network, micro_batch = t.o.micro_batch, panels = panels, fast = fast,
+    strategy = 1, variant = 1, workload = t.workload, micro_batch = t.o.micro_batch, panels = panels, fast = fast,
   })
   if not found then no_placement(t.o, s) end
   return found.fast, found.panels
@@ -108,11 +108,11 @@ end
 local DETAILS <const> = { kinds = true, layers = true, first = true, last = true, stages = true, exchanges = true,
   messages = true, least_time = true, update = true }
 
--- Adds the ops of each section of a network to `details`; on: copies of the objects that the question was asked with.
+-- Adds the ops of each section of a workload to `details`; on: copies of the objects that the question was asked with.
 local function add_ops(details, t, on)
-  local network, found, kinds = t.network, t.found, t.problem.layouts[1].kinds
+  local workload, found, kinds = t.workload, t.found, t.problem.layouts[1].kinds
   local function ops(section)
-    return network:ops(section, on.system, on.rules, found.fast, found.panels, false, on.software)
+    return workload:ops(section, on.system, on.rules, found.fast, found.panels, false, on.software)
   end
   details.kinds = {}
   for i, kind in ipairs(kinds) do details.kinds[i] = { key = kind.key, count = 0, ops = ops(i) } end
@@ -122,14 +122,14 @@ end
 
 -- on: the question, with its system and rules as they were when it was asked. optimizer: seconds of the breakdown.
 local function details_of(t, on, optimizer)
-  local details, network, found = {}, t.network, t.found
+  local details, workload, found = {}, t.workload, t.found
   local kinds = add_ops(details, t, on)
-  details.stages = configuration.stages(on, network, found)
+  details.stages = configuration.stages(on, workload, found)
   for _, stage in ipairs(details.stages) do
     for i, kind in ipairs(details.kinds) do kind.count = kind.count + stage.repeats * stage.kinds[i] end
     stage.kinds = nil
   end
-  local audit = configuration.audit(on, network, found)
+  local audit = configuration.audit(on, workload, found)
   details.exchanges, details.messages, details.least_time = audit.exchanges, audit.messages, audit.least
   for i, exchange in ipairs(details.exchanges) do
     exchange.section = kinds[i] and kinds[i].key or i == #kinds + 1 and "before the layers" or "after the layers"
@@ -160,7 +160,7 @@ local function explain(c, t)
     training = question.training, pipelines = question.pipelines, global_batch = question.global_batch,
     software = question.software,
   }
-  local kept = { network = t.network, found = t.found, problem = { layouts = p.layouts } }
+  local kept = { workload = t.workload, found = t.found, problem = { layouts = p.layouts } }
   lazy.add(c, DETAILS, function() return (details_of(kept, on, optimizer)) end)
   return c
 end
@@ -189,7 +189,7 @@ local function with_configuration(given)
   return merged
 end
 
--- Computes everything that decides the result: { o = checked arguments, strategy, problem, network, found }.
+-- Computes everything that decides the result: { o = checked arguments, strategy, problem, workload, found }.
 local function prepare(given)
   if type(given) == "table" and given.configuration ~= nil then given = with_configuration(given) end
   local s = axes.asked(given)
@@ -207,12 +207,12 @@ local function prepare(given)
   train_sizes.check(o, s, p, own, share)
   local question = p.questions[1]
   local t = { o = o, strategy = s, own_rules = own_rules, problem = p }
-  t.network = p.layouts[1].network(own, o.micro_batch, p.variants[1])
+  t.workload = p.layouts[1].workload(own, o.micro_batch, p.variants[1])
   t.found = { sizes = { o.dp, o.pp, table.unpack(own) }, pipeline = 1, micro_batch = o.micro_batch, zero = o.zero }
   t.found.fast = train_sizes.placement(o, s, own, question.system.network.fast.domain)
   local panels = o.panels and { o.panels } or s.panels and s.panels(p.model, share, p.rules) or { 1 }
   if t.found.fast then
-    fastest(question, s, t.network, t.found, panels)
+    fastest(question, s, t.workload, t.found, panels)
   else
     t.found.fast, t.found.panels = best_placement(t, panels)
   end
@@ -227,8 +227,8 @@ end
 function train.predictor(given)
   local t = prepare(given)
   local question = t.problem.questions[1]
-  return configuration.predictor(question, t.network, t.found),
-    configuration.of(question, t.strategy, t.network, t.found), configuration.stages(question, t.network, t.found)
+  return configuration.predictor(question, t.workload, t.found),
+    configuration.of(question, t.strategy, t.workload, t.found), configuration.stages(question, t.workload, t.found)
 end
 
 --- The time and memory of one configuration.
@@ -262,15 +262,15 @@ function train.run(given)
   local t = prepare(given)
   local o, p = t.o, t.problem
   local question = p.questions[1]
-  local c = explain(configuration.of(question, t.strategy, t.network, t.found), t)
+  local c = explain(configuration.of(question, t.strategy, t.workload, t.found), t)
   local closed, timeline = p.closed_forms[o.schedule] or c.pp == 1, nil
   if o.simulate or not closed then
-    timeline = simulate.run(c, question, t.network, t.found, o.simulate or {})
+    timeline = simulate.run(c, question, t.workload, t.found, o.simulate or {})
     configuration.retime(c, question, timeline, closed)
     timeline.configuration = c
   end
   if o.straggling then configuration.straggle(c, question, straggling.of(c, o.straggling)) end
-  if o.explain then c.sum = sum(c, configuration.audit(question, t.network, t.found), closed) end
+  if o.explain then c.sum = sum(c, configuration.audit(question, t.workload, t.found), closed) end
   if not c.feasible then lacks_memory(c, o, t.strategy, question) end
   return c, timeline
 end

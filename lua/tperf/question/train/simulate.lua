@@ -106,12 +106,12 @@ end
 --- Simulates a configuration of tperf.train.
 ---@param c table         the configuration
 ---@param question table  of problem.of
----@param network userdata
+---@param workload userdata
 ---@param found table     as for configuration.of
 ---@param o table         of simulate.options
 ---@return table timeline in seconds and bytes; with iteration_time, which adds the wait for replicas and the
 ---  optimizer's step, the tasks of every pass, and peak: the moment at which the fullest GPU is fullest
-function simulate.run(c, question, network, found, o)
+function simulate.run(c, question, workload, found, o)
   -- One stage runs one pass after the other, unless passes overlap to hide the expert all-to-alls.
   local name = o.schedule or c.pp > 1 and c.schedule or question.training.hide_experts and "1f1b_overlap" or "1f1b"
   local definition = schedule.get(name)
@@ -119,7 +119,7 @@ function simulate.run(c, question, network, found, o)
   if stages > question.model.layers + (stages > 2 and 2 or 0) then -- the first and last stages need not hold layers
     refusal.raise("tperf.train: %d stages are more than the model's %d layers", stages, question.model.layers)
   end
-  local passes = configuration.passes(question, network, found, stages)
+  local passes = configuration.passes(question, workload, found, stages)
   local t = simulation.run {
     schedule = name, devices = c.pp, stages = stages, microbatches = c.microbatches, group_size = o.group_size,
     times = {
@@ -133,7 +133,7 @@ function simulate.run(c, question, network, found, o)
   t.iteration_time = iteration_time(t, passes.after, c.breakdown.optimizer)
   t.kept = kept_by(c.stages)
   t.peak = peak_of(t)
-  t.step = function() return configuration.tasks(question, network, found, stages) end
+  t.step = function() return configuration.tasks(question, workload, found, stages) end
   return t
 end
 
