@@ -54,7 +54,7 @@ describe("the Lua of a question", function()
   end)
 
   it("is short in inference", function()
-      costs(3900, function()
+    costs(1900, function()
       tperf.infer { model = "llama-3.1-70b", system = "h100-sxm", tp = 8, prompt = 1024, generate = 256, batch = 16 }
     end)
   end)
