@@ -1,6 +1,7 @@
 -- What is remembered of blocks: the same ops as without, for every share, and not made anew for each.
 local architecture = require "tperf.describe.arch"
 local memo = require "tperf.base.memo"
+local program = require "program"
 local strategy = require "tperf.describe.strategy"
 local tperf = require "tperf"
 
@@ -59,4 +60,41 @@ describe("what is remembered of a block", function()
       assert.truthy(distinct < asked * 2 / 3, distinct .. " of " .. asked)
     end)
   end
+end)
+
+describe("what is remembered of a search's shapes", function()
+  -- What a process says that was asked nothing else.
+  local function alone(question)
+    local result = program.script(("local o = %s\n"):format(question) .. [[
+      local found = require "tperf".search(o)
+      found.seconds = nil
+      for _, one in ipairs(found) do one.seconds = nil end
+      io.write(require "tperf".report.json(found))
+    ]])
+    program.remove(result.folder)
+    assert.equal("", result.err)
+    return result.out
+  end
+
+  it("is of the same question alone, whatever was asked before", function()
+    local sames = { 'gpus = 64', 'gpus = 64, global_batch = 128', 'gpus = 64, tp = 8', 'gpus = 64, zero = 3',
+      'gpus = 64, infeasible = true', 'gpus = 64, keep = "all", tp = 8, pp = 2', 'gpus = 64, prune = false',
+      'gpus = 64, optimizer = "sgd"', 'gpus = 64, recompute = "full"', 'gpus = 64, fast = { tp = 2 }',
+      'gpus = 64, reserve = 0.5', 'gpus = 64, seq = 4096', 'gpus = 64, dp = 2', 'gpus = { 32, 64 }',
+      'gpus = 64, system = "a100-sxm-40gb"', 'gpus = 64, software = "none"', 'gpus = 64, precision = "fp8-current"',
+      'gpus = 64, sequence_parallel = false', 'gpus = 1, tp = 2', 'gpus = 64, strategy = "context"' }
+    local first = {}
+    for round = 1, 2 do
+      for i, text in ipairs(sames) do
+        local question = ('{ model = "llama-3.1-8b", system = "h100-sxm", global_batch = 64, threads = 1, %s }')
+          :format(text)
+        local found = tperf.search(load("return " .. question)())
+        found.seconds = nil
+        for _, one in ipairs(found) do one.seconds = nil end
+        local said = tperf.report.json(found)
+        first[i] = first[i] or alone(question)
+        assert.truthy(first[i] == said, text .. ", round " .. round)
+      end
+    end
+  end)
 end)

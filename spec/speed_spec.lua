@@ -54,14 +54,20 @@ describe("the Lua of a question", function()
   end)
 
   it("is short in inference", function()
-      costs(3900, function()
+    costs(1900, function()
       tperf.infer { model = "llama-3.1-70b", system = "h100-sxm", tp = 8, prompt = 1024, generate = 256, batch = 16 }
     end)
   end)
 
-  it("is bounded in a search that was asked before", function()
-    costs(55000, function()
+  it("is bounded in a search whose shapes are known: asked before, or of other prices", function()
+    local bandwidth = 100e9
+    costs(13000, function()
       tperf.search { model = "llama-3.1-70b", system = "h100-sxm", gpus = 1024, global_batch = 1024, threads = 1 }
+    end)
+    costs(38000, function()
+      bandwidth = bandwidth / 2
+      local system = tperf.system("h100-sxm"):with { network = { slow = { bandwidth = bandwidth } } }
+      tperf.search { model = "llama-3.1-70b", system = system, gpus = 1024, global_batch = 1024, threads = 1 }
     end)
   end)
 

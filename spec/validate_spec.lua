@@ -246,6 +246,31 @@ describe("tables of training runs", function()
     assert.near(2.4e12, slow.hbm.bandwidth, 1) -- six stacks; the H100 PCIe's five have 2 TB/s
   end)
 
+  it("has each row on a network of its own, whatever rows it stands between", function()
+    local folder = program.folder()
+    local function predicted(head, rows)
+      program.write(folder .. "/table.csv", head .. "\n" .. table.concat(rows, "\n") .. "\n")
+      local list = {}
+      for i, case in ipairs(tperf.validate { file = folder .. "/table.csv" }.cases) do list[i] = case.predicted end
+      assert.equal(#rows, #list)
+      return list
+    end
+    local step = "pretrain,32,24,4096,32,2048,64,1.5,A100,MLPerf Training v4.1,1,1,bf16,8x100 Gbps "
+    local collective = "all_reduce,A100,1e8,1000,"
+    for head, rows in pairs {
+      ["workload,gpus,layers,hidden,heads,seq,global_batch,iter_s,gpu,source,tp,pp,dtype,inter"] =
+        { step .. "InfiniBand", step .. "EFA", step .. "RoCE", step .. "HDR" },
+      ["collective,gpu,size_bytes,time_us,gpus,nodes,inter"] =
+        { collective .. "10,4,8x100 Gbps HDR", collective .. "8,4,8x100 Gbps HDR", collective .. "8,4,8x100 Gbps EFA" },
+    } do
+      local alone = {}
+      for i, row in ipairs(rows) do alone[i] = predicted(head, { row })[1] end
+      assert.not_equal(alone[1], alone[2])
+      assert.same(alone, predicted(head, rows))
+    end
+    program.remove(folder)
+  end)
+
   it("may be of a system that the question names, network and all", function()
     local folder = program.folder()
     local function predicted(inter, system)

@@ -1,4 +1,4 @@
-// found_args.c: see found_args.h. Reads the tables made by push_found of bind_search.c.
+// found_args.c: see found_args.h.
 #include "bind/found_args.h"
 
 #include <string.h>
@@ -84,4 +84,42 @@ void tperf_bind_check_answer(lua_State *L, int index, const tperf_pipeline *list
     }
     read_found(L, &known, &found[answer->n_found]);
     answer->least = &found[answer->n_found];
+}
+
+static void push_sizes(lua_State *L, const int64_t *sizes) {
+    lua_createtable(L, TPERF_AXES_MAX, 0);
+    int n = TPERF_AXES_MAX;
+    while (n > 0 && sizes[n - 1] == 0)
+        n--;
+    for (int i = 0; i < n; i++) {
+        lua_pushinteger(L, sizes[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+}
+
+static void set_integer(lua_State *L, const char *name, int64_t value) {
+    lua_pushinteger(L, value);
+    lua_setfield(L, -2, name);
+}
+
+void tperf_bind_push_found(lua_State *L, const tperf_found *found,
+                           const tperf_pipeline *first_pipeline) {
+    const tperf_candidate *c = &found->candidate;
+    lua_createtable(L, 0, 12);
+    lua_pushnumber(L, found->throughput);
+    lua_setfield(L, -2, "throughput");
+    lua_pushnumber(L, found->memory);
+    lua_setfield(L, -2, "memory");
+    lua_pushboolean(L, found->feasible);
+    lua_setfield(L, -2, "feasible");
+    set_integer(L, "strategy", c->strategy);
+    set_integer(L, "variant", c->variant);
+    set_integer(L, "pipeline", c->pipeline - first_pipeline + 1);
+    set_integer(L, "zero", c->zero);
+    set_integer(L, "micro_batch", c->micro_batch);
+    set_integer(L, "panels", c->placement.panels);
+    push_sizes(L, c->sizes);
+    lua_setfield(L, -2, "sizes");
+    push_sizes(L, c->placement.fast);
+    lua_setfield(L, -2, "fast");
 }

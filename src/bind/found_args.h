@@ -1,4 +1,4 @@
-// found_args.h: reads another process's results, as search:answer returns them.
+// found_args.h: what a search has found as tables, and back, from another process.
 #ifndef TPERF_FOUND_ARGS_H
 #define TPERF_FOUND_ARGS_H
 
@@ -9,5 +9,9 @@
 // Reads the answer at index, whose candidates number these pipelines. Leaves the data that it points to on the stack.
 void tperf_bind_check_answer(lua_State *L, int index, const tperf_pipeline *pipelines,
                              size_t n_pipelines, tperf_answer *answer);
+
+// A table of what was found, which refers to its pipeline by number.
+void tperf_bind_push_found(lua_State *L, const tperf_found *found,
+                           const tperf_pipeline *first_pipeline);
 
 #endif

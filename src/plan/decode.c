@@ -90,45 +90,127 @@ static void add(double sum[TPERF_STEP_VALUES], const double *values, double time
         sum[i] += times * values[i];
 }
 
+// An interval is looked at in so many points, evenly spaced; FEW steps are added up one by one.
+enum { NODES = 9, MIDDLE = NODES / 2, FEW = 2 * NODES };
+
 typedef struct interval {
     double low, high;
-    double at_low[TPERF_STEP_VALUES], at_high[TPERF_STEP_VALUES];
+    double at[NODES][TPERF_STEP_VALUES];
 } interval;
 
-static void add_interval(const interval *all, tperf_step_function step, const void *context,
-                         double sum[TPERF_STEP_VALUES]) {
-    double steps = all->high - all->low + 1;
-    double half =
-        steps > 1 ? steps / 2 : 0.5; // an affine function's sum is steps times the mean of its ends
-    interval left = *all, right = *all;
-    if (steps > 2) {
-        left.high = floor((all->low + all->high) / 2);
-        step(context, left.high, left.at_high);
-        double part = (left.high - all->low) / (all->high - all->low);
-        double chord = between(all->at_low[0], all->at_high[0], part);
-        if (fabs(left.at_high[0] - chord) > SAME_CHORD * fabs(chord)) {
-            right.low = left.high + 1;
-            step(context, right.low, right.at_low);
-            add_interval(&left, step, context, sum);
-            add_interval(&right, step, context, sum);
-            return;
+// The steps that are summed, and to where.
+typedef struct summing {
+    tperf_step_function step;
+    const void *context;
+    double *sum;
+} summing;
+
+static void look(const summing *s, interval *all, int node) {
+    double part = (double)node / (NODES - 1);
+    s->step(s->context, between(all->low, all->high, part), all->at[node]);
+}
+
+// The polynomial of degree 4 through every second node, of t from -1 at the first to 1 at the last.
+typedef struct quartic {
+    double c0, c1, c2, c3, c4;
+} quartic;
+
+static quartic quartic_of(const interval *all, int value) {
+    double low = all->at[0][value], left = all->at[2][value], middle = all->at[4][value],
+           right = all->at[6][value], high = all->at[8][value];
+    double even = (high + low) / 2 - middle, even_half = (right + left) / 2 - middle;
+    double odd = (high - low) / 2, odd_half = (right - left) / 2;
+    double c4 = (even - 4 * even_half) * 4 / 3, c1 = (8 * odd_half - odd) / 3;
+    return (quartic){middle, c1, even - c4, odd - c1, c4};
+}
+
+static double quartic_at(const quartic *q, double t) {
+    return q->c0 + t * (q->c1 + t * (q->c2 + t * (q->c3 + t * q->c4)));
+}
+
+// Whether the other nodes lie on it, of every value; a time that is small beside the first, which is the time of all,
+// as nearly as that does.
+static bool is_quartic(const interval *all) {
+    for (int value = 0; value < TPERF_STEP_VALUES; value++) {
+        quartic q = quartic_of(all, value);
+        for (int node = 1; node < NODES; node += 2) {
+            double t = (double)(node - MIDDLE) / MIDDLE;
+            double scale = fmax(fabs(all->at[node][value]), fabs(all->at[node][0]));
+            if (fabs(all->at[node][value] - quartic_at(&q, t)) > SAME_CHORD * scale) return false;
         }
     }
-    add(sum, all->at_low, half);
-    add(sum, all->at_high, half);
+    return true;
+}
+
+// Its sum over steps, n + 1 of them from t = -1 to 1: odd powers cancel; those of t^2 and t^4 follow from the sums of
+// i^2 and i^4.
+static void add_quartic(const summing *s, const interval *all) {
+    double n = all->high - all->low;
+    double squares = (n + 1) * (n + 2) / (3 * n);
+    double fourths = (n + 1) * (n + 2) * (3 * n * n + 6 * n - 4) / (15 * n * n * n);
+    for (int value = 0; value < TPERF_STEP_VALUES; value++) {
+        quartic q = quartic_of(all, value);
+        s->sum[value] += (n + 1) * q.c0 + squares * q.c2 + fourths * q.c4;
+    }
+}
+
+static bool is_affine(const interval *all) {
+    double part = (floor((all->low + all->high) / 2) - all->low) / (all->high - all->low);
+    double chord = between(all->at[0][0], all->at[NODES - 1][0], part);
+    return !(fabs(all->at[MIDDLE][0] - chord) > SAME_CHORD * fabs(chord)); // of infinite times, too
+}
+
+static void add_each(const summing *s, double low, double high) {
+    double values[TPERF_STEP_VALUES];
+    for (double keys = low; keys <= high; keys++) {
+        s->step(s->context, keys, values);
+        add(s->sum, values, 1);
+    }
+}
+
+// steps times the mean of both ends
+static void add_chord(const summing *s, const interval *all) {
+    double half = (all->high - all->low + 1) / 2;
+    add(s->sum, all->at[0], half);
+    add(s->sum, all->at[NODES - 1], half);
+}
+
+static void add_interval(const summing *s, double low, double high) {
+    double steps = high - low + 1, middle = floor((low + high) / 2);
+    if (steps <= 2) {
+        add_each(s, low, high);
+        return;
+    }
+    interval all = {.low = low, .high = high};
+    look(s, &all, 0);
+    look(s, &all, NODES - 1);
+    s->step(s->context, middle, all.at[MIDDLE]);
+    if (is_affine(&all)) {
+        add_chord(s, &all);
+    } else if (steps <= FEW) {
+        add(s->sum, all.at[0], 1);
+        add_each(s, low + 1, high - 1);
+        add(s->sum, all.at[NODES - 1], 1);
+    } else {
+        for (int node = 1; node < NODES - 1; node++)
+            look(s, &all, node);
+        if (is_quartic(&all)) {
+            add_quartic(s, &all);
+        } else {
+            add_interval(s, low, middle);
+            add_interval(s, middle + 1, high);
+        }
+    }
 }
 
 void tperf_decode_sum(const tperf_decode *decode, double first, double last,
                       tperf_step_function step, const void *context,
                       double sum[TPERF_STEP_VALUES]) {
     memset(sum, 0, TPERF_STEP_VALUES * sizeof *sum);
+    summing s = {step, context, sum};
     for (int k = 0; k + 1 < decode->n || k == 0; k++) {
         double end = k + 2 < decode->n ? decode->keys[k + 1] : last;
-        interval part = {.low = fmax(first, k ? decode->keys[k] + 1 : first),
-                         .high = fmin(last, end)};
-        if (part.low > part.high) continue;
-        step(context, part.low, part.at_low);
-        step(context, part.high, part.at_high);
-        add_interval(&part, step, context, sum);
+        double low = fmax(first, k ? decode->keys[k] + 1 : first), high = fmin(last, end);
+        if (low <= high) add_interval(&s, low, high);
     }
 }

@@ -1,12 +1,28 @@
---- Memoises the ops that a block makes, keyed by the fields of the share that it reads. Attention never reads the size
--- of the expert axis, so its ops for one size serve for the next. Which fields a block reads depends only on the values
--- read before, so there are few distinct lists of fields.
+--- What is remembered of work: values by a text, and the ops that a block makes by the fields of the share that it
+-- reads. Attention never reads the size of the expert axis, so its ops for one size serve for the next. Which fields a
+-- block reads depends only on the values read before, so there are few distinct lists of fields.
 local memo = {}
 
 local CACHED <const> = 65536 -- ops in all; each takes three quarters of a KiB
 local MOST_LISTS <const> = 8 -- of fields, for one block
 
 local cached, generation = 0, 0
+
+--- Values that are worked out once for each text, and forgotten when there are more than `most`.
+---@param most integer
+---@return fun(key: string, make: fun(): any): any value  what make returned when the key was new; never nil
+function memo.by_text(most)
+  local values, count = {}, 0
+  return function(key, make)
+    local value = values[key]
+    if value == nil then
+      value = make()
+      if count >= most then values, count = {}, 0 end
+      values[key], count = value, count + 1
+    end
+    return value
+  end
+end
 
 --- An empty memory.
 function memo.new() return { generation = generation, known = {} } end

@@ -1,9 +1,9 @@
 --- tperf.measured: tables of measurements as cases that can be predicted. A reader is a module with
 --   name, columns       the columns identify the table
 --   case(row)           { gpu =, measured = seconds, source =, label =, … }, or nil and why the row is left out
---   system(case, system, given) -> the row's changes to the system of its GPU, as for system:with,
---     and a text that identifies them; nil and a reason (optional); given: the user named the system, whose network
---     between nodes is then used for all rows
+--   system(case, system, given) -> the changes that the row makes to the system of its GPU, as system:with takes them;
+--     nil and a reason (optional); given: the user named the system, whose network between nodes is then that of all
+--     rows
 --   predict(case, machine, system, rules) -> seconds, or nil and a reason
 -- or, for serving, where one simulation answers several rows (tperf.measured.serving.cases):
 --   cases(rows, path, options, tell) -> cases with metric, engine, model and gpu, and those left out
@@ -78,16 +78,16 @@ local function machines(given)
     if not name then return nil, unknown end
     local base = of(name)
     if not base then return nil, "no system file " .. tostring(name) end
-    local key, change, text = tostring(name), {}, nil
+    local key, change, reason = tostring(name), {}, nil
     if reader.system then
-      change, text = attempt(reader.system, case, base, given ~= nil)
-      if not change then return nil, text end
-      key = key .. "\0" .. text
+      change, reason = attempt(reader.system, case, base, given ~= nil)
+      if not change then return nil, reason end
     end
+    if next(change) ~= nil then key = key .. "\0" .. core.codec.encode(change) end
     if not made[key] then
       local machine = base
-      if next(change) ~= nil then machine, text = attempt(base.with, base, change) end
-      if not machine then return nil, text end
+      if next(change) ~= nil then machine, reason = attempt(base.with, base, change) end
+      if not machine then return nil, reason end
       made[key] = { system = machine, machine = core.machine(machine) }
     end
     return made[key]

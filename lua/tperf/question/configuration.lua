@@ -217,10 +217,11 @@ end
 ---@param s table         its strategy
 ---@param workload userdata  its layout
 ---@param found table     sizes and fast (of dp, pp and the strategy's axes), pipeline, micro_batch, panels, zero
+---@param fields integer?  that it will have; as those of a search
 ---@return table configuration
-function configuration.of(question, s, workload, found)
+function configuration.of(question, s, workload, found, fields)
   local c = workload:iteration(question.system, question.rules, question.training, question.pipelines,
-    run_of(question, found), found.fast, question.software)
+    run_of(question, found), found.fast, question.software, fields)
   local pipeline = question.pipeline_list[found.pipeline]
   c.strategy, c.gpus, c.global_batch = s.name, question.gpus, question.global_batch
   c.precision = question.precision

@@ -1,12 +1,12 @@
 // bind_iteration.c: methods of a workload: the iteration of one way to run it, see tperf/plan.h.
-//   workload:iteration(system, rules, training, pipelines, run, fast, software)   record, as tperf.train documents it
-//   workload:passes(system, rules, training, pipelines, run, fast, software, stages)   the inputs to simulate a
-//       schedule of
-//     this many stages: { forward =, backward_input =, backward_weight =, overlapped =, memory =, passing_forward =,
-//     passing_backward = lists by stage, ready =, after = lists by device }
+//   workload:iteration(system, rules, training, pipelines, run, fast, software, fields)   record, as tperf.train documents
+//     it, with room for so many fields, as many as most configurations of a search have unless given
+//   workload:passes(system, rules, training, pipelines, run, fast, software, stages)   what a schedule of so many stages is
+//     simulated with: { forward =, backward_input =, backward_weight =, overlapped =, memory =, passing_forward =, passing_backward = lists by stage, ready =,
+//     after = lists by device }
 //   workload:predictor(system, rules, training, pipelines, run, fast) -> predictor
-//   predictor:seconds(software)        of the iteration, as in workload:iteration
-//   workload:devices(the same)          list of the contents of the pipeline's devices, its `stages`
+//   predictor:seconds(software)        of the iteration, as workload:iteration has it
+//   workload:devices(the same)          list of what the devices of the pipeline hold, its `stages`
 #include <string.h>
 
 #include "bind/bind.h"
@@ -197,13 +197,18 @@ static double time_without_waste(lua_State *L, const tperf_workload *workload,
     return iteration_of(L, workload, &bare, costs).time;
 }
 
+// Of a configuration: one more doubles its table.
+enum { USUAL_FIELDS = 32, MOST_FIELDS = 4096 };
+
 static int workload_iteration(lua_State *L) {
     tperf_setting s;
     const tperf_workload *workload = tperf_bind_read_setting(L, &s);
+    lua_Integer fields = luaL_optinteger(L, 9, USUAL_FIELDS);
+    luaL_argcheck(L, fields >= 0 && fields <= MOST_FIELDS, 9, "no number of fields");
     tperf_layer_cost costs[TPERF_SECTIONS_MAX];
     tperf_iteration iteration = iteration_of(L, workload, &s, costs);
     tperf_memory memory = tperf_memory_of(&s.candidate, &s.job, workload, costs);
-    lua_createtable(L, 0, 48);
+    lua_createtable(L, 0, (int)fields);
     tperf_fields_set(L, "time", iteration.time);
     tperf_fields_set(L, "time_without_waste",
                      lua_isnoneornil(L, 8) ? iteration.time : time_without_waste(L, workload, &s));

@@ -3,11 +3,11 @@
 //     options: see option_fields; questions: list of { system, gpus, global_batch };
 //     zero: list of ZeRO stages; dp: list or nil
 //     accept: function(question, found) -> boolean, or nil
-//   search:walk(shapes)          shapes: list of { strategy, variant, workload, micro_batch, panels, fast, cannot_fit
-//       };
-//                                false if interrupted
-//   search:cannot_fit(shape)     whether neither this shape nor a larger micro-batch of it can fit
-//   search:add(question, answer) adds search:answer's result from another process, for other shapes
+//   search:shapes(list) -> shapes   read once, for searches of the same pipelines; list: of { strategy, variant, workload,
+//     micro_batch, panels, fast, cannot_fit }
+//   search:walk(shapes)          or such a list; false when interrupted
+//   search:cannot_fit(shape)       whether neither this shape nor one of a larger micro-batch can fit
+//   search:add(question, answer) takes what search:answer gave in another process, of other shapes
 //   search:answer(question)      { candidates, feasible, evaluated, found, found … }
 //   search.threads() -> the number of processors; search.clock() -> seconds, for durations
 //   search.interrupted() -> whether Ctrl-C was pressed; the caller honours it
@@ -27,6 +27,7 @@
 #include "tperf/search.h"
 
 static const char type_name[] = "tperf.search", pool_name[] = "tperf.pool";
+static const char shapes_name[] = "tperf.shapes";
 static const char pool_slot[] =
     "tperf.pool.current"; // registry keys of types hold metatables: not pool_name
 
@@ -97,44 +98,6 @@ static tperf_pool *get_pool(lua_State *L, int threads) {
     return pool;
 }
 
-static void push_sizes(lua_State *L, const int64_t *sizes) {
-    lua_createtable(L, TPERF_AXES_MAX, 0);
-    int n = TPERF_AXES_MAX;
-    while (n > 0 && sizes[n - 1] == 0)
-        n--;
-    for (int i = 0; i < n; i++) {
-        lua_pushinteger(L, sizes[i]);
-        lua_rawseti(L, -2, i + 1);
-    }
-}
-
-static void set_integer(lua_State *L, const char *name, int64_t value) {
-    lua_pushinteger(L, value);
-    lua_setfield(L, -2, name);
-}
-
-static void push_found(lua_State *L, const tperf_found *found,
-                       const tperf_pipeline *first_pipeline) {
-    const tperf_candidate *c = &found->candidate;
-    lua_createtable(L, 0, 12);
-    lua_pushnumber(L, found->throughput);
-    lua_setfield(L, -2, "throughput");
-    lua_pushnumber(L, found->memory);
-    lua_setfield(L, -2, "memory");
-    lua_pushboolean(L, found->feasible);
-    lua_setfield(L, -2, "feasible");
-    set_integer(L, "strategy", c->strategy);
-    set_integer(L, "variant", c->variant);
-    set_integer(L, "pipeline", c->pipeline - first_pipeline + 1);
-    set_integer(L, "zero", c->zero);
-    set_integer(L, "micro_batch", c->micro_batch);
-    set_integer(L, "panels", c->placement.panels);
-    push_sizes(L, c->sizes);
-    lua_setfield(L, -2, "sizes");
-    push_sizes(L, c->placement.fast);
-    lua_setfield(L, -2, "fast");
-}
-
 typedef struct proposal {
     const box *box;
     size_t question;
@@ -146,7 +109,7 @@ static int call_accept(lua_State *L) {
     const proposal *p = lua_touserdata(L, 1);
     lua_getiuservalue(L, 2, 1);
     lua_pushinteger(L, (lua_Integer)p->question + 1);
-    push_found(L, p->found, p->box->pipelines);
+    tperf_bind_push_found(L, p->found, p->box->pipelines);
     lua_call(L, 2, 1);
     return 1;
 }
@@ -352,24 +315,60 @@ static int cannot_fit(lua_State *L) {
     return 1;
 }
 
+// Its user value: what the shapes borrow.
+typedef struct shapes {
+    size_t n;
+    tperf_shape of[];
+} shapes;
+
+// Leaves its userdata on the stack.
+static const shapes *push_shapes(lua_State *L, int index) {
+    size_t n = tperf_bind_push_list(L, index, "the shapes");
+    int list = lua_gettop(L);
+    shapes *read = lua_newuserdatauv(L, sizeof *read + n * sizeof read->of[0], 1);
+    luaL_setmetatable(L, shapes_name);
+    read->n = 0;
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    lua_setiuservalue(L, list + 1, 1);
+    for (; read->n < n; read->n++) {
+        lua_rawgeti(L, list, (lua_Integer)read->n + 1);
+        read_shape(L, list + 2, &read->of[read->n]);
+        lua_pop(L, 1);
+    }
+    lua_settop(L, list + 1);
+    return read;
+}
+
+static int new_shapes(lua_State *L) {
+    check_search(L);
+    lua_settop(L, 2);
+    push_shapes(L, 2);
+    return 1;
+}
+
+// The shapes at index 2, which another search may have read.
+static const shapes *check_shapes(lua_State *L) {
+    const shapes *known = luaL_testudata(L, 2, shapes_name);
+    if (!known) return push_shapes(L, 2);
+    lua_getiuservalue(L, 1, 3);
+    for (size_t i = 0; i < known->n; i++)
+        tperf_bind_check_kinds(L, -1, known->of[i].workload);
+    lua_pop(L, 1);
+    return known;
+}
+
 static int walk(lua_State *L) {
     box *b = check_idle(L);
     if (b->answered) return tperf_bind_fail(L, "the search has been answered");
     lua_settop(L, 2);
-    size_t n = tperf_bind_push_list(L, 2, "the shapes");
-    tperf_shape *shapes = lua_newuserdatauv(L, (n + 1) * sizeof *shapes, 0);
-    lua_newtable(L); // keeps borrowed objects alive
-    for (size_t i = 0; i < n; i++) {
-        lua_rawgeti(L, 3, (lua_Integer)i + 1);
-        read_shape(L, 5, &shapes[i]);
-        lua_pop(L, 1);
-    }
+    const shapes *all = check_shapes(L);
     luaL_checkstack(L, 8, NULL);
     b->L = L;
     b->self = 1;
     b->walking = true;
     tperf_error error;
-    tperf_status status = tperf_search_walk(b->search, shapes, n, &error);
+    tperf_status status = tperf_search_walk(b->search, all->of, all->n, &error);
     b->walking = false;
     if (b->failed) {
         lua_getiuservalue(L, 1, 2);
@@ -410,15 +409,18 @@ static int answer(lua_State *L) {
     if (tperf_search_answer(b->search, question, &found, &error) != TPERF_OK)
         return tperf_bind_raise(L, &error);
     lua_createtable(L, found.n_found < INT_MAX ? (int)found.n_found : 0, 3);
-    set_integer(L, "candidates", found.candidates);
-    set_integer(L, "feasible", found.feasible);
-    set_integer(L, "evaluated", found.evaluated);
+    lua_pushinteger(L, found.candidates);
+    lua_setfield(L, -2, "candidates");
+    lua_pushinteger(L, found.feasible);
+    lua_setfield(L, -2, "feasible");
+    lua_pushinteger(L, found.evaluated);
+    lua_setfield(L, -2, "evaluated");
     if (found.least) {
-        push_found(L, found.least, b->pipelines);
+        tperf_bind_push_found(L, found.least, b->pipelines);
         lua_setfield(L, -2, "least");
     }
     for (size_t i = 0; i < found.n_found; i++) {
-        push_found(L, &found.found[i], b->pipelines);
+        tperf_bind_push_found(L, &found.found[i], b->pipelines);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
     return 1;
@@ -454,7 +456,8 @@ static const luaL_Reg functions[] = {
 };
 
 static const luaL_Reg methods[] = {
-    {"cannot_fit", cannot_fit}, {"walk", walk}, {"add", add}, {"answer", answer}, {NULL, NULL},
+    {"cannot_fit", cannot_fit}, {"shapes", new_shapes}, {"walk", walk}, {"add", add},
+    {"answer", answer},         {NULL, NULL},
 };
 
 static void new_type(lua_State *L, const char *name, lua_CFunction close) {
@@ -467,6 +470,8 @@ static void new_type(lua_State *L, const char *name, lua_CFunction close) {
 
 void tperf_bind_search(lua_State *L) {
     new_type(L, pool_name, close_pool);
+    lua_pop(L, 1);
+    luaL_newmetatable(L, shapes_name);
     lua_pop(L, 1);
     new_type(L, type_name, close_search);
     luaL_newlib(L, methods);

@@ -45,15 +45,15 @@ end
 
 --- A case's changes to its system: the network between nodes unless the system is given; nil and a reason.
 function collective.system(case, system, given)
-  if given or case.nodes == 1 then return {}, "" end
+  if given or case.nodes == 1 then return {} end
   local network, reason = fabrics.of(case.inter, case.gpus / case.nodes)
   if not network then
-    if case.intra:find "NVL72" and case.gpus <= system.network.fast.domain then return {}, "" end
+    if case.intra:find "NVL72" and case.gpus <= system.network.fast.domain then return {} end
     return nil, reason
   end
   local slow = { efficiency = network.curve }
   if network.bandwidth then slow.bandwidth, slow.nics_per_gpu = network.bandwidth, 1 end
-  return { network = { slow = slow } }, case.inter .. case.gpus // case.nodes
+  return { network = { slow = slow } }
 end
 
 --- Seconds predicted; nil and a reason if the system does not support the case.

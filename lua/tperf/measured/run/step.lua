@@ -221,8 +221,7 @@ function step.system(case, system, given)
     change.slow = { bandwidth = fabric.bandwidth, nics_per_gpu = 1, efficiency = fabric.curve }
   end
   local variant = gpus.variant(case.gpu, system)
-  return { accelerator = variant and variant.accelerator, network = change },
-    ("%d %s %s"):format(domain, fabric and fabric.bandwidth or "", variant and case.gpu or "")
+  return { accelerator = variant and variant.accelerator, network = change }
 end
 
 --- The arguments of tperf.train for a case.

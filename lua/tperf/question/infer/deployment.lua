@@ -5,6 +5,7 @@ local axes = require "tperf.describe.strategy.axes"
 local cache = require "tperf.describe.arch.cache"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
+local memo = require "tperf.base.memo"
 local figures = require "tperf.question.infer.figures"
 local workload = require "tperf.describe.workload"
 local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
@@ -19,7 +20,7 @@ local system = require "tperf.base.catalogue".shared(require "tperf.describe.sys
 
 local serving = {}
 
-local CACHED <const> = 512 -- shapes in the cache
+local CACHED <const> = 512 -- shapes and the like
 
 -- Bytes of an element, and the dtype name that ops use: 4 bits take the same room whatever the format.
 local BYTES = { fp32 = 4, fp16 = 2, bf16 = 2, fp8 = 1, int8 = 1, fp4 = 0.5, int4 = 0.5 }
@@ -95,13 +96,15 @@ local function check_software(what, value)
     .. "(software = \"none\"), and tperf.serve adds what an engine does", what)
 end
 
-local known = setmetatable({}, { __mode = "k" }) -- model -> cache key -> { layout, shapes, count }
+-- What is remembered of a model: model -> rules' name and attention -> { layout, shapes, placements, sized }.
+local known = setmetatable({}, { __mode = "k" })
 
 local function plan_of(m, s, set, attention, weights)
   local plans, key = known[m] or {}, set.name .. " " .. attention .. " " .. s.name .. (weights and weights.key or "")
   known[m] = plans
   plans[key] = plans[key]
-    or { layout = workload.of(m, s, attention, set, { precision = weights }), shapes = {}, count = 0 }
+    or { layout = workload.of(m, s, attention, set, { precision = weights }), shapes = memo.by_text(CACHED),
+      placements = memo.by_text(CACHED), sized = memo.by_text(CACHED) }
   return plans[key]
 end
 
@@ -186,17 +189,11 @@ local function lay_out(p, sizes, pp, micro_batch, prefill_batch)
 end
 
 local function shape_of(p, c, own, micro_batch)
-  local o, plan = p.o, p.plan
+  local o = p.o
   local key = ("%s %d %d %d %d %d %s %s %s %s %s"):format(table.concat(own, " "), c.pp, micro_batch, c.prefill_batch,
     o.prompt, o.generate, o.weight_dtype, o.kv_dtype, o.compute_dtype, o.sequence_parallel,
     serving.chosen(p.strategy, o))
-  local shape = plan.shapes[key]
-  if not shape then
-    if plan.count >= CACHED then plan.shapes, plan.count = {}, 0 end
-    shape = lay_out(p, own, c.pp, micro_batch, c.prefill_batch)
-    plan.shapes[key], plan.count = shape, plan.count + 1
-  end
-  return shape
+  return p.plan.shapes(key, function() return lay_out(p, own, c.pp, micro_batch, c.prefill_batch) end)
 end
 
 --- One GPU's share, for questions about sizes; c: sizes by axis name.
@@ -211,10 +208,17 @@ end
 --- The sizes of the strategy's axes; sets those that c leaves open to their defaults.
 ---@return integer[] own
 function serving.own_sizes(p, c)
-  local own, share = {}, serving.share(p, {})
+  local own, share = {}, nil
   for i, axis in ipairs(p.strategy.axes) do
-    if c[axis.name] == nil then c[axis.name] = axes.default(axis, p.model, share, p.rules) end
-    own[i], share[axis.name] = c[axis.name], c[axis.name]
+    if c[axis.name] == nil then
+      if not share then
+        share = serving.share(p, {})
+        for j = 1, i - 1 do share[p.strategy.axis_names[j]] = own[j] end
+      end
+      c[axis.name] = axes.default(axis, p.model, share, p.rules)
+    end
+    own[i] = c[axis.name]
+    if share then share[axis.name] = own[i] end
   end
   return own
 end
@@ -229,12 +233,18 @@ function serving.shards(p, c)
   return shards
 end
 
--- The core's result for the placement with the least latency, and that placement.
+-- The placements to try.
+local function placements_of(p, c, own, domain)
+  if c.placement then return { c.placement } end
+  local function all() return placement.all(p.what .. ": ", p.strategy, own, c.pp, c.fast, domain) end
+  if c.fast then return all() end
+  return p.plan.placements(("%s %d %d"):format(table.concat(own, " "), c.pp, domain), all)
+end
+
+-- What the core says of the placement that answers a request first, and that placement.
 local function fastest(p, c, own, shape, sizes)
   local least, best, placed = math.huge, nil, nil
-  local domain = p.system.network.fast.domain
-  local list = c.placement and { c.placement } or placement.all(p.what .. ": ", p.strategy, own, c.pp, c.fast, domain)
-  for _, fast in ipairs(list) do
+  for _, fast in ipairs(placements_of(p, c, own, p.system.network.fast.domain)) do
     local r = core.serve(p.system, p.rules, shape.pipelines, shape.prefill, shape.decode, shape.single, shape.caches,
       fast, sizes)
     local latency = r.prefill.time + r.decode.time

@@ -1,6 +1,7 @@
 --- tperf.infer: latency, throughput, memory and cost of one way to serve a model. docs/inference.md.
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
+local core = require "tperf.core"
 local nearest = require "tperf.base.nearest"
 local placement = require "tperf.question.placement"
 local problem = require "tperf.question.problem"
@@ -51,7 +52,8 @@ local function check_shares(p, c, own)
     .. "multiple of %d", table.concat(names, " and "), product, p.strategy.grid:gpus(own) * c.dp, c.dp, sharing)
 end
 
-local function check_sizes(p, c)
+-- Refuses sizes that the model, the strategy and the prompt do not admit; those that c leaves open are set.
+local function check_new_sizes(p, c)
   local own = serving.own_sizes(p, c)
   for _, axis in ipairs(p.strategy.axes) do
     local reason = c[axis.name] > 1 and infer.refusal(p, axis, c)
@@ -68,9 +70,6 @@ local function check_sizes(p, c)
     refusal.raise("tperf.infer: 'pp' x 'dp' x the strategy's axes is more than 2^31 GPUs")
   end
   check_shares(p, c, own)
-  if c.prefill_batch > c.batch then
-    refusal.raise("tperf.infer: 'prefill_batch' = %d is more than 'batch' = %d", c.prefill_batch, c.batch)
-  end
   local shards = serving.shards(p, c)
   if p.o.prompt % shards ~= 0 then
     refusal.raise("tperf.infer: 'prompt' = %d is not divided by the %d GPUs that cut it; %s", p.o.prompt, shards,
@@ -78,7 +77,28 @@ local function check_sizes(p, c)
   end
 end
 
-local SIZES <const> = { 2, 4, 8, 16, 32, 64, 128, 256 } -- sizes of an axis to try
+-- What decides whether sizes are admitted: arguments of both tperf.infer and its strategy.
+local deciding_of = check.once(function(s)
+  local names = { "pp", "dp", "prompt", "sequence_parallel" }
+  table.move(s.axis_names, 1, #s.axis_names, #names + 1, names)
+  return table.move(s.option_names, 1, #s.option_names, #names + 1, names)
+end)
+
+-- The same, of which what was admitted once is remembered.
+local function check_sizes(p, c)
+  if c.prefill_batch > c.batch then
+    refusal.raise("tperf.infer: 'prefill_batch' = %d is more than 'batch' = %d", c.prefill_batch, c.batch)
+  end
+  local sizes = p.plan.sized(core.resource.words(c, deciding_of(p.strategy)), function()
+    check_new_sizes(p, c)
+    local found = { dp = c.dp }
+    for _, name in ipairs(p.strategy.axis_names) do found[name] = c[name] end
+    return found
+  end)
+  for name, size in next, sizes do c[name] = size end
+end
+
+local SIZES <const> = { 2, 4, 8, 16, 32, 64, 128, 256 } -- to try of an axis
 
 -- Single changes that may make one sequence fit: { name, values … }. Axes that multiply GPUs come before folded ones;
 -- axes with a default of their own follow the others and are left out.

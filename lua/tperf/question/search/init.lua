@@ -129,7 +129,9 @@ local function answer(p, o, core_search, index, complete)
     result.proven = proven and complete
     table.move(list, 1, #list, 1, result)
   else
-    for i, item in ipairs(found) do result[i] = describe(p, o, question, item) end
+    for i, item in ipairs(found) do -- many, of which none is needed twice
+      result[i], found[i] = describe(p, o, question, item), false
+    end
   end
   if found.candidates == 0 then
     result.reason = gpu_counts.why_none(p, question, o.fast)

@@ -1,5 +1,6 @@
 --- The walk over all shapes of a search: laid out here in batches, walked by the core.
 local core = require "tperf.core".search
+local known = require "tperf.question.search.known"
 local space = require "tperf.question.search.space"
 
 local search_walk = {}
@@ -76,40 +77,65 @@ function search_walk.count(p, refused)
   return count
 end
 
---- Lays out the shapes of all strategies, or of a part { index, of } of them, and walks them in batches.
----@return boolean complete  false if interrupted
----@return integer done      number of shapes walked
-function search_walk.some(p, o, core_search, part)
-  local shapes, complete, done = {}, true, 0
-  local function flush()
-    if #shapes > 0 and complete then
-      complete = core_search:walk(shapes)
-      done = done + #shapes
-      if o.progress and not part then o.progress(done) end
-    end
-    shapes = {}
+-- The demanded placements of each strategy's axes.
+local function fast_of(p, o)
+  local list = {}
+  for number, s in ipairs(p.strategies) do
+    list[number] = {}
+    for i, name in ipairs(s.axis_names) do list[number][i] = o.fast and o.fast[name] or 0 end
   end
+  return list
+end
+
+-- Lays out all shapes, or a part of them, and calls flush(shapes, last) for some hundred at a time, until that returns
+-- false.
+local function lay_out(p, o, core_search, part, flush)
+  local shapes, complete, fast = {}, true, fast_of(p, o)
   local function add(shape)
     shapes[#shapes + 1] = shape
-    if #shapes == SHAPES_AT_ONCE or core.pending() then flush() end
+    if #shapes == SHAPES_AT_ONCE or core.pending() then
+      complete = flush(shapes, false)
+      shapes = {}
+    end
     return not complete
   end
-  local fast_of = {}
-  for number, s in ipairs(p.strategies) do
-    fast_of[number] = {}
-    for i, name in ipairs(s.axis_names) do fast_of[number][i] = o.fast and o.fast[name] or 0 end
-  end
   each_series(p, p.refused, part, function(number, sizes, v, micro_batches, panels)
-    local workload, variant, fast = p.layouts[number].workload, p.variants[v], fast_of[number]
+    local workload, variant = p.layouts[number].workload, p.variants[v]
     local function shape_of(laid_out, micro_batch)
       return {
-        strategy = number, variant = v, workload = laid_out, micro_batch = micro_batch, panels = panels, fast = fast,
+        strategy = number, variant = v, workload = laid_out, micro_batch = micro_batch, panels = panels,
+        fast = fast[number],
       }
     end
-    local function lay_out(micro_batch) return workload(sizes, micro_batch, variant) end
-    return add_micro_batches(core_search, lay_out, shape_of, micro_batches, add)
+    local function workload_of(micro_batch) return workload(sizes, micro_batch, variant) end
+    return add_micro_batches(core_search, workload_of, shape_of, micro_batches, add)
   end)
-  flush()
+  if complete and #shapes > 0 then flush(shapes, true) end
+end
+
+--- Lays out the shapes of all strategies, or of a part { index, of } of them, and walks them, some hundred at a time.
+---@return boolean complete  false when interrupted
+---@return integer done      shapes
+function search_walk.some(p, o, core_search, part)
+  local complete, done, first_refused, key, objects = true, 0, #p.refused + 1, nil, nil
+  if not part then key, objects = known.key(p, o) end
+  local function walk(shapes, count)
+    complete = core_search:walk(shapes)
+    done = done + count
+    if o.progress and not part then o.progress(done) end
+    return complete
+  end
+  local found = known.get(key)
+  if found then
+    table.move(found.refused, 1, #found.refused, #p.refused + 1, p.refused)
+    walk(found.shapes, found.count)
+    return complete, done
+  end
+  lay_out(p, o, core_search, part, function(list, last)
+    local shapes = core_search:shapes(list)
+    if key and last and done == 0 then known.keep(key, objects, list, shapes, p.refused, first_refused) end
+    return walk(shapes, #list)
+  end)
   return complete, done
 end
 

@@ -24,6 +24,8 @@ local questions = require "tperf.question.ranks.questions"
 
 local train = {}
 
+local FIELDS <const> = 48 -- of its configuration, with those that it explains
+
 local size = check.integer { min = 1, max = 1 << 31, default = 1 }
 local optional_size = check.integer { min = 1, max = 1 << 31, optional = true }
 
@@ -262,7 +264,7 @@ function train.run(given)
   local t = prepare(given)
   local o, p = t.o, t.problem
   local question = p.questions[1]
-  local c = explain(configuration.of(question, t.strategy, t.workload, t.found), t)
+  local c = explain(configuration.of(question, t.strategy, t.workload, t.found, FIELDS), t)
   local closed, timeline = p.closed_forms[o.schedule] or c.pp == 1, nil
   if o.simulate or not closed then
     timeline = simulate.run(c, question, t.workload, t.found, o.simulate or {})
