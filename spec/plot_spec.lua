@@ -164,6 +164,31 @@ describe("every plot", function()
     parse_xml(svg)
   end)
 
+  it("wraps a long subtitle onto a second line, between words, and cuts it only after that", function()
+    local function drawn(subtitle) -- the lines of the subtitle, and the height of the first text below it
+      local made = plot.lines { rows = one_each "series 1", x = "x", y = "z", ylabel = "below", subtitle = subtitle }
+      local lines
+      for _, text in ipairs(named(parse_xml(made:svg()), "text")) do
+        if text.text == "below" then return lines, tonumber(text.attributes.y) end
+        if lines then lines[#lines + 1] = text.text elseif subtitle:find(text.text, 1, true) == 1 then
+          lines = { text.text }
+        end
+      end
+    end
+    local words = ("word "):rep(30):sub(1, -2)
+    local short, at = drawn "a few words"
+    local long, below = drawn(words)
+    assert.same({ "a few words" }, short)
+    assert.equal(2, #long)
+    assert.equal(words, table.concat(long, " "))
+    assert.near(at + 17, below, 1e-9) -- a line lower
+    local longest = drawn(("word "):rep(3000))
+    assert.equal(2, #longest)
+    assert.truthy(not longest[1]:find "…" and longest[2]:find "…$")
+    local one_word = plot.lines { rows = one_each "series 1", x = "x", y = "z", subtitle = ("x"):rep(3000) }:svg()
+    assert.truthy(one_word:find "<text[^>]*>x+…<")
+  end)
+
   it("refuses to be drawn without rows, from wrong fields and with unknown arguments", function()
     local good = grid_rows()
     for _, kind in ipairs { "lines", "scatter" } do

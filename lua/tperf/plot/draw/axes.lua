@@ -34,14 +34,27 @@ local function widths(ticks, limit)
   return list, widest
 end
 
---- Works out where everything goes.
+-- A text on one line, or broken between words into two; the second is cut short if it still does not fit.
+local function lines_of(text, width)
+  if canvas.text_width(text) <= width then return { text } end
+  local first, rest = "", text
+  for word, after in text:gmatch "(%S+)%s*()" do
+    local longer = first == "" and word or first .. " " .. word
+    if canvas.text_width(longer) > width then break end
+    first, rest = longer, text:sub(after)
+  end
+  return first == "" and { canvas.fit(text, width) } or { first, canvas.fit(rest, width) }
+end
+
+--- Places the frame's parts.
 ---@param plot table  width, height, x, y, y2?, x2? (scales with .title), title, subtitle, right (px for labels beside
----  the data), margins? (left and right at least); gets measured, the margins it came to
----@return table box  left, top, width, height of the data's area
+---  the data), margins? (minimum left and right); receives measured, the resulting margins
+---@return table box  left, top, width, height of the data's area; subtitle: its lines
 function axes.layout(plot)
   local box = { left = 12, top = 14, right = 16, bottom = 12 }
+  box.subtitle = plot.subtitle and lines_of(plot.subtitle, plot.width - 24) or {}
   if plot.title then box.top = box.top + 20 end
-  if plot.subtitle then box.top = box.top + LINE + 3 end
+  if plot.subtitle then box.top = box.top + #box.subtitle * LINE + 3 end
   if plot.y.title ~= "" or plot.y2 and plot.y2.title ~= "" then box.top = box.top + LINE + 4 end
   if plot.x2 then box.top = box.top + 2 * LINE end
   local _, widest = widths(plot.y.ticks, 180)
@@ -150,9 +163,9 @@ function axes.draw(c, plot, box)
       { size = style.title_size, bold = true, title = plot.title })
     y = y + 12
   end
-  if plot.subtitle then
-    c:text(12, y + 5, canvas.fit(plot.subtitle, plot.width - 24), { class = "tp-soft", color = style.soft })
-    y = y + LINE + 3
+  for i, line in ipairs(box.subtitle) do
+    c:text(12, y + 5, line, { class = "tp-soft", color = style.soft })
+    y = y + LINE + (i == #box.subtitle and 3 or 0)
   end
   c:text(12, y + 6, canvas.fit(plot.y.title, plot.width * 0.6), { class = "tp-soft", color = style.soft })
   if plot.y2 then
