@@ -182,6 +182,7 @@ describe("every plot", function()
     assert.equal(2, #long)
     assert.equal(words, table.concat(long, " "))
     assert.near(at + 17, below, 1e-9) -- a line lower
+    assert.same({ "two clauses;", words:sub(1, 89) }, (drawn("two clauses; " .. words:sub(1, 89))))
     local longest = drawn(("word "):rep(3000))
     assert.equal(2, #longest)
     assert.truthy(not longest[1]:find "…" and longest[2]:find "…$")

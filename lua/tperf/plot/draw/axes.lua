@@ -34,15 +34,18 @@ local function widths(ticks, limit)
   return list, widest
 end
 
--- A text on one line, or broken between words into two; the second is cut short if it still does not fit.
+-- A text as one line or two, broken after a clause (";") if the rest then fits, else between words; the second line is
+-- truncated if it is too long.
 local function lines_of(text, width)
   if canvas.text_width(text) <= width then return { text } end
-  local first, rest = "", text
+  local first, rest, clause, after_clause = "", text, nil, nil
   for word, after in text:gmatch "(%S+)%s*()" do
     local longer = first == "" and word or first .. " " .. word
     if canvas.text_width(longer) > width then break end
     first, rest = longer, text:sub(after)
+    if word:sub(-1) == ";" then clause, after_clause = first, rest end
   end
+  if clause and canvas.text_width(after_clause) <= width then return { clause, after_clause } end
   return first == "" and { canvas.fit(text, width) } or { first, canvas.fit(rest, width) }
 end
 
