@@ -1,4 +1,4 @@
---- The frame around data: title, axes with ticks and units, grid, labels beside the data.
+--- The frame around the data: title, axes with ticks and units, grid, labels beside the data.
 local canvas = require "tperf.plot.draw.canvas"
 local style = require "tperf.plot.draw.style"
 
@@ -6,7 +6,7 @@ local axes = {}
 
 local LINE = 17 -- px between lines of text
 
--- Which ticks to label: every n-th, so that the labels keep a distance.
+-- The step n at which every n-th tick can be labelled without labels touching.
 local function labelled(ticks, sizes, room, scale)
   local step = 1
   while step < #ticks do
@@ -75,7 +75,7 @@ function axes.layout(plot)
   box.width = plot.width - box.left - box.right
   local sizes, limit = widths(plot.x.ticks, 150)
   if plot.x.kind == "band" and limit + 6 > box.width / math.max(1, #sizes) then
-    -- Names too long to stand side by side lean, and step back no further than the page's edge.
+    -- Names too long to stand side by side are slanted; the first may reach as far left as the page's edge.
     plot.x.lean = true
     box.bottom = box.bottom + 0.6 * limit - 2
     box.left = math.max(box.left, 12 + 0.8 * sizes[1] - box.width / #sizes / 2)
@@ -153,10 +153,10 @@ local function top_axis(c, box, x2)
   c:text(box.left + box.width / 2, box.top - 8 - LINE, x2.title, { anchor = "middle" })
 end
 
---- Draws everything but the data.
+--- Draws everything except the data.
 ---@param c tperf.Canvas
 ---@param plot table  as for axes.layout
----@param box table   what axes.layout gave
+---@param box table   as returned by axes.layout
 function axes.draw(c, plot, box)
   c.frame_height = plot.height
   local y = 14
@@ -180,8 +180,8 @@ function axes.draw(c, plot, box)
   if plot.x2 then top_axis(c, box, plot.x2) end
 end
 
---- Places for labels that would like to stand at certain heights, but not on each other: pushes apart as little
---- as sorting allows, within lo … hi.
+--- Spreads labels vertically: moves them as little as possible from the heights wanted, keeps their order and a
+--- gap between them, and stays within lo … hi.
 ---@param wanted number[]
 ---@param gap number
 ---@return number[]
@@ -192,7 +192,7 @@ function axes.spread(wanted, gap, lo, hi)
     if wanted[a] ~= wanted[b] then return wanted[a] < wanted[b] end
     return a < b
   end)
-  -- Blocks of labels that touch, each at the mean of its members' wishes (pool adjacent violators).
+  -- Blocks of touching labels, each at the mean of its members' wanted heights (pool adjacent violators).
   local blocks = {}
   for _, i in ipairs(order) do
     local block = { sum = wanted[i], size = 1 }
@@ -220,7 +220,7 @@ function axes.spread(wanted, gap, lo, hi)
   return positions
 end
 
---- Labels at the right of the data, each as near to its height as the others allow.
+--- Draws labels to the right of the data, each as near to its wanted height as the others allow.
 --- labels: { y, text, key = function(c, x, y) draws a sample 26 px wide }
 function axes.side_labels(c, box, labels)
   local wanted = {}
@@ -233,7 +233,7 @@ function axes.side_labels(c, box, labels)
   end
 end
 
---- The px that labels beside the data need, at most a share of the width.
+--- The width in px that labels beside the data need, capped at a share of the plot's width.
 function axes.label_room(texts, width)
   local widest = 0
   for _, text in ipairs(texts) do widest = math.max(widest, canvas.text_width(text)) end
