@@ -165,7 +165,7 @@ describe("tperf completion", function()
 
   it("says every option with its help to fish and zsh", function()
     for _, shell in ipairs { "fish", "zsh" } do
-      assert.is_truthy(script(shell):find("the best ways to train a model on a cluster", 1, true))
+      assert.is_truthy(script(shell):find("find the best configurations to train a model on a cluster", 1, true))
       assert.is_truthy(script(shell):find("global batch, in sequences", 1, true))
     end
   end)

@@ -136,12 +136,12 @@ function compare.front(question)
     table = grid(rows, options.join({ { key = "machine", title = "system" },
       { key = "strategy", usual = "tensor" } }, serving_axes.columns(), {
       { key = "pp", usual = 1 }, { key = "dp" }, { key = "batch" }, { key = "ttft", unit = "s" },
-      { key = "tpot", unit = "s" }, { key = "speed", title = "tokens/s of a user" },
+      { key = "tpot", unit = "s" }, { key = "speed", title = "tokens/s per user" },
       { key = "tokens_per_second_per_gpu", title = "tokens/s per GPU" },
       { key = "memory.total", title = "memory", unit = "bytes" },
     })),
     chart = rows[1] and tperf.plot.lines({
-      rows = rows, series = "machine", logx = 10, logy = 10, x = { key = "speed", title = "tokens/s of a user" },
+      rows = rows, series = "machine", logx = 10, logy = 10, x = { key = "speed", title = "tokens/s per user" },
       y = { key = "tokens_per_second_per_gpu", title = "tokens/s per GPU" }, width = question.width,
       title = ("Serving %s on %d GPUs"):format(tostring(tperf.model(asked.model)), asked.gpus),
     }):svg() or nil,

@@ -10,7 +10,7 @@ local view = require "tperf.timeline.picture.view"
 
 local plan = {}
 
-local MOST_PASSES <const> = 60000 --  limit for a chart that is drawn while the user waits
+local MOST_PASSES <const> = 60000 -- limit for a chart that is drawn while the user waits
 
 -- The arguments of a search that apply to every configuration it finds.
 local SHARED <const> = {
@@ -30,7 +30,7 @@ local function asked_of(given)
   return asked
 end
 
-local last = {} --  the last search answered; plan.detail refers to its rows
+local last = {} -- the last search answered; plan.detail refers to its rows
 
 -- The configurations found. If none fits: the closest ones, and the reason.
 local function find(given)

@@ -5,7 +5,7 @@ local view = require "tperf.timeline.picture.view"
 
 local schedules = {}
 
-local MOST_PASSES <const> = 60000 --  limit for charts that are drawn while the user waits
+local MOST_PASSES <const> = 60000 -- limit for charts that are drawn while the user waits
 
 --- { html (table and charts), count, refused (reasons), command }. values: options of `tperf schedule`; names:
 --- "1f1b,zbv".

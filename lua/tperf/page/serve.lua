@@ -6,7 +6,7 @@ local serving_question = require "tperf.cli.ask.serving"
 
 local serve = {}
 
-local LOADS <const> = { 0.25, 0.5, 0.75, 1, 1.25, 1.5 } --  multiples of the request rate
+local LOADS <const> = { 0.25, 0.5, 0.75, 1, 1.25, 1.5 } -- multiples of the request rate
 local FIGURES <const> = { "p50", "p90", "p99" }
 
 local function question_of(given)

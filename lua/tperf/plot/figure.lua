@@ -6,7 +6,7 @@ local output = require "tperf.output.file"
 local svg = require "tperf.plot.draw.svg"
 local terminal = require "tperf.output.terminal"
 
-local stdout = io.output --  scripts may be denied io, but plots still print to standard output
+local stdout = io.output -- scripts may be denied io, but plots still print to standard output
 
 ---@class tperf.Plot
 ---@field title string

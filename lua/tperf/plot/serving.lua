@@ -7,7 +7,7 @@ local spans = require "tperf.plot.spans"
 
 local serving = {}
 
-local SPANS <const> = 500 --  time bins; the maximum of each is drawn
+local SPANS <const> = 500 -- time bins; the maximum of each is drawn
 
 -- Options that all three kinds take.
 local function schema(own)

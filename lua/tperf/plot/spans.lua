@@ -9,9 +9,9 @@ local terminal = require "tperf.output.terminal"
 local xy = require "tperf.plot.xy"
 
 local WHAT <const> = "plot.spans"
-local MOST <const> = 20000 --  the most spans that browsers still draw smoothly
+local MOST <const> = 20000 -- the most spans that browsers still draw smoothly
 local THINNEST <const>, THICKEST <const> = 0.6, 14 -- px
-local FRAME <const> = 110 --  px of the height taken by axes and titles
+local FRAME <const> = 110 -- px of the height taken by axes and titles
 
 local schema = xy.schema {
   rows = check.any(), start = rows.field, stop = rows.field, lane = rows.field, series = rows.optional_field,

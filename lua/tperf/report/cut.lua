@@ -71,7 +71,7 @@ local FIGURES <const> = {
   "breakdown.tensor_comm", "breakdown.expert_comm", "breakdown.data_comm", "breakdown.pipeline_comm",
   "breakdown.bubble", "reason", "software",
 }
-local OF_SOFTWARE <const> = { software = true, time_without_waste = true } --  columns that are empty without software
+local OF_SOFTWARE <const> = { software = true, time_without_waste = true } -- columns that are empty without software
 
 -- All fields of configurations, of any strategy.
 local function fields()

@@ -8,7 +8,7 @@ local shape = require "tperf.output.shape"
 local terminal = require "tperf.output.terminal"
 local text = require "tperf.output.text"
 
-local stdout = io.output --  scripts may be denied io, but reports still print to standard output
+local stdout = io.output -- scripts may be denied io, but reports still print to standard output
 
 local report = {
   text = text.table,

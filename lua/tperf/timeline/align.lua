@@ -4,7 +4,7 @@
 local ALONE <const> = 1.0
 
 local NONE <const>, PAIR <const>, MORE <const> = 0, 1, 2
-local FROM_PAIR <const> = 4 --  added if the previous cell is on a path that ends in a pair
+local FROM_PAIR <const> = 4 -- added if the previous cell is on a path that ends in a pair
 local SKIP_ONE <const>, SKIP_OTHER <const> = 1, 2
 
 -- The last step of the cheapest path to each cell, for paths that end in a pair and for the others.

@@ -72,7 +72,7 @@ local function sums(events)
   return sum
 end
 
-local ROUNDING <const> = 1e-9 --  relative to a step: sums of thousands of tasks
+local ROUNDING <const> = 1e-9 -- relative to a step: sums of thousands of tasks
 
 local function idle(step, busy) return step - busy > ROUNDING * step and step - busy or 0.0 end
 

@@ -40,7 +40,7 @@ local function bubble_rate(t, rules)
     return (t.longest_stage_time - busiest) / t.longest_stage_time
   end
   local idle = t.makespan - t.ideal_time
-  if not rules.ideal_by_whole_backward then idle = math.max(idle, 0.0) end --  negative only by rounding
+  if not rules.ideal_by_whole_backward then idle = math.max(idle, 0.0) end -- negative only by rounding
   return idle / t.ideal_time
 end
 
@@ -70,7 +70,7 @@ function timeline:show(value, what)
   return unit and units.format(value, unit) or ("%.6g"):format(value)
 end
 
-local LEAST <const>, LETTER <const> = 76, 7 --  pixels: room right of the rows, and width of a letter 12 px high
+local LEAST <const>, LETTER <const> = 76, 7 -- pixels: room right of the rows, and width of a letter 12 px high
 
 --- The width that "peak …" needs right of a picture's rows, and its text for each device.
 ---@return integer pixels

@@ -4,11 +4,11 @@
 -- Attention's kernels, one per layer and pass, split long sequences into layers.
 local align = require "tperf.timeline.align"
 
-local MOST_CELLS <const> = 1000000 --  of an alignment: a second, tens of MB
-local FITS <const> = 0.05          --  tolerance on FLOPs
-local A_PART <const> = 0.3         --  cost: fewer FLOPs than the op's, as q of q, k and v
-local OTHER_BLOCK <const> = 0.9    --  cost: an annotation names another block than the op's
-local LENGTH <const> = 0.8         --  the most that durations cost; reached at a factor of 20
+local MOST_CELLS <const> = 1000000 -- of an alignment: a second, tens of MB
+local FITS <const> = 0.05          -- tolerance on FLOPs
+local A_PART <const> = 0.3         -- cost: fewer FLOPs than the op's, as q of q, k and v
+local OTHER_BLOCK <const> = 0.9    -- cost: an annotation names another block than the op's
+local LENGTH <const> = 0.8         -- the most that durations cost; reached at a factor of 20
 -- The durations of a kind are compared after scaling within these bounds: missing or unpredicted kernels, too, change
 -- its total.
 local SLOWEST <const>, FASTEST <const> = 0.5, 4
@@ -185,7 +185,7 @@ local function of_one_op(theirs, ours, pair)
   return true
 end
 
-local TOLD <const> = 0.9 --  passes are used if the trace names them for this share of compute time
+local TOLD <const> = 0.9 -- passes are used if the trace names them for this share of compute time
 
 -- The passes that a trace distinguishes: { [pass] = sequence }, or nil.
 local function passes_of(theirs)

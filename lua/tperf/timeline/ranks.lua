@@ -55,7 +55,7 @@ end
 
 -- The ranks of a rank's group along a folded axis, sorted.
 local function folded_group(self, rank, fold)
-  local place, whole = 0, 1 --  position and number of the GPUs it is folded over
+  local place, whole = 0, 1 -- position and number of the GPUs it is folded over
   for _, name in ipairs(fold.over) do
     place, whole = place + self:at(rank, name) * whole, whole * self.sizes[name]
   end

@@ -107,7 +107,7 @@ function canvas.fit(text, width, size, keep_end)
   text = format.printable(text)
   if canvas.text_width(text, size) <= width then return text end
   local length = utf8.len(text)
-  local most = width // (NARROWEST * (size or style.size)) --  an upper bound; spares trying a very long text
+  local most = width // (NARROWEST * (size or style.size)) -- an upper bound; spares trying a very long text
   for kept = math.floor(math.min(length - 1, most)), 0, -1 do
     local tail = keep_end and kept // 2 or 0
     local cut = text:sub(1, utf8.offset(text, kept - tail + 1) - 1):match "^(.-)%s*$" .. "…"

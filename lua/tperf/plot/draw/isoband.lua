@@ -67,7 +67,7 @@ end
 function isoband.area(xs, ys, z, level)
   local rings, segments = {}, {}
   for j = 1, #ys - 1 do
-    local from = nil --  a run of cells wholly above the level is merged into one rectangle
+    local from = nil -- a run of cells wholly above the level is merged into one rectangle
     local function flush(i)
       if from then rings[#rings + 1] = { xs[from], ys[j], xs[i], ys[j], xs[i], ys[j + 1], xs[from], ys[j + 1] } end
       from = nil
@@ -107,7 +107,7 @@ function isoband.join(segments)
     end
   end
   local used, lines = {}, {}
-  for s, segment in ipairs(segments) do --  a segment of zero length touches a corner only
+  for s, segment in ipairs(segments) do -- a segment of zero length touches a corner only
     used[s] = key(segment[1], segment[2]) == key(segment[3], segment[4])
   end
   local function extend(line, x, y)

@@ -3,7 +3,7 @@ local number = require "tperf.output.number"
 
 local scale = {}
 
-local SMALLEST <const>, LARGEST <const> = 0x1p-1074, 0x1.fffffffffffffp1023 --  positive doubles
+local SMALLEST <const>, LARGEST <const> = 0x1p-1074, 0x1.fffffffffffffp1023 -- positive doubles
 scale.SMALLEST, scale.LARGEST = SMALLEST, LARGEST
 
 local prefixes = { [-4] = "p", [-3] = "n", [-2] = "u", [-1] = "m", [0] = "", "k", "M", "G", "T", "P", "E" }
@@ -66,7 +66,7 @@ end
 ---@return number
 function scale.step(span, count)
   local raw = span / count
-  if raw == 0 then return LARGEST end --  too narrow for any tick except 0
+  if raw == 0 then return LARGEST end -- too narrow for any tick except 0
   local base = 10.0 ^ power_below(raw, 10)
   for _, m in ipairs { 1, 2, 5 } do
     if m * base >= raw * (1 - 1e-9) then return m * base end
@@ -86,7 +86,7 @@ local function decimals(step)
 end
 
 local function at_linear(lo, hi)
-  local shrink = hi - lo == math.huge and 0.5 or 1 --  the widest span overflows
+  local shrink = hi - lo == math.huge and 0.5 or 1 -- the widest span overflows
   return function(value) return (value * shrink - lo * shrink) / (hi * shrink - lo * shrink) end
 end
 
@@ -98,8 +98,8 @@ end
 ---@return table
 function scale.linear(lo, hi, options)
   if options.zero then lo, hi = math.min(lo, 0), math.max(hi, 0) end
-  if math.max(math.abs(lo), math.abs(hi)) < 1e-290 then lo, hi = 0.0, 0.0 end --  near-subnormal: treat as 0
-  if hi - lo <= 1e-12 * math.max(math.abs(lo), math.abs(hi)) then --  all equal as far as a picture can show
+  if math.max(math.abs(lo), math.abs(hi)) < 1e-290 then lo, hi = 0.0, 0.0 end -- near-subnormal: treat as 0
+  if hi - lo <= 1e-12 * math.max(math.abs(lo), math.abs(hi)) then -- all equal as far as a picture can show
     local pad = lo == 0 and 0.5 or math.abs(lo) / 2
     if options.zero then hi = lo == 0 and hi == 0 and 1 or hi else lo, hi = lo - pad, hi + pad end
     lo, hi = math.max(lo, -LARGEST), math.min(hi, LARGEST)
@@ -166,7 +166,7 @@ local function label_once(ticks, lo, hi, base, factor)
   end
 end
 
-local LONG <const> = 1e7 --  numbers without a unit are shown as powers of ten from here on
+local LONG <const> = 1e7 -- numbers without a unit are shown as powers of ten from here on
 
 --- A value with a suitable unit: "80 GB".
 ---@return string
@@ -194,7 +194,7 @@ end
 local function log_values(lo, hi, base, factor)
   local first, last = math.ceil(math.log(lo / factor, base) - 1e-9), math.floor(math.log(hi / factor, base) + 1e-9)
   local values, minor = {}, {}
-  local step = math.max(1, math.ceil((last - first) / 16)) --  label only some powers if there are many
+  local step = math.max(1, math.ceil((last - first) / 16)) -- label only some powers if there are many
   for p = (first // step - 1) * step, last + 1, step do
     for m = 1, base == 10 and step == 1 and 9 or 1 do
       local value = m * (base + 0.0) ^ p * factor
@@ -218,7 +218,7 @@ local function log_ticks(lo, hi, base, factor)
     minor = kept
     table.sort(values, function(a, b) return a.value < b.value end)
   end
-  if #values < 3 then --  too narrow for powers: evenly spaced numbers instead
+  if #values < 3 then -- too narrow for powers: evenly spaced numbers instead
     values, minor = {}, {}
     for _, v in ipairs(multiples(lo / factor, hi / factor, scale.step((hi - lo) / factor, 5))) do
       if v > 0 and v * factor <= LARGEST then values[#values + 1] = { value = v * factor } end

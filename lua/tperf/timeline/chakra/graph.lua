@@ -38,7 +38,7 @@ local NEXT <const> = { forward = 1, backward = -1, backward_input = -1 }
 -- The pass that waits for a message: its device, and a key that identifies it.
 local function receiver_of(t, task)
   local stage = task.stage + NEXT[task.pass]
-  if stage < 1 or stage > t.stages then return nil end --  both ends of the pipeline are timed as if they sent one, too
+  if stage < 1 or stage > t.stages then return nil end -- both ends of the pipeline are timed as if they sent one, too
   for _, pass in ipairs { task.pass, "backward", "backward_input" } do
     local found = t:op { stage = stage, microbatch = task.microbatch, type = pass }
     if found then return found.device, ("%s/%d/%d"):format(pass, stage, task.microbatch) end
@@ -72,7 +72,7 @@ local function gathered(t, c, grid)
   return nodes
 end
 
-local SAME <const> = 1e-12 --  seconds: times closer than this count as equal
+local SAME <const> = 1e-12 -- seconds: times closer than this count as equal
 
 -- A node depends on the last node to end before it starts, on the previous one of its own pass unless the two run
 -- side by side, and, if it is the first of its pass, on the message that the pass needs.

@@ -86,7 +86,7 @@ local function of_rank(pieces, rank, grid)
 end
 
 local OPTIONS <const> = {
-  name = check.string { default = "tperf" }, --  prefix of the files: NAME.RANK.et
+  name = check.string { default = "tperf" }, -- prefix of the files: NAME.RANK.et
   ranks = check.list(check.integer { min = 0, max = 1 << 31 }, { min = 1, max = 1 << 20, optional = true }), -- else all
 }
 

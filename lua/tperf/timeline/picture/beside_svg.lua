@@ -5,7 +5,7 @@ local palette = require "tperf.timeline.picture.palette"
 local units = require "tperf.base.units"
 
 local WIDTH <const>, LEFT <const>, ROW <const>, GAP <const>, LEGEND <const> = 1000, 190, 26, 10, 22
-local LEAST <const> = 0.3 --  pixels: narrower events merge with neighbours of the same kind
+local LEAST <const> = 0.3 -- pixels: narrower events merge with neighbours of the same kind
 
 local COLOURS <const> = {
   ["matrix products"] = "#5b7fa6", attention = "#1d4f91", recurrences = "#6b9ad3", norms = "#9fb8cf",

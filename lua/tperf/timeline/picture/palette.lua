@@ -20,7 +20,7 @@ palette.tasks = {
   { kind = "reduce gradients", colour = "#9d4edd" }, { kind = "launches", colour = "#8d99ae" },
   { kind = "optimizer", colour = "#1d4f91" }, { kind = "offload", colour = "#b08968" },
 }
-palette.task = {} --  kind -> index in palette.tasks
+palette.task = {} -- kind -> index in palette.tasks
 for number, entry in ipairs(palette.tasks) do palette.task[entry.kind] = number end
 
 --- The index of a stage among its device's chunks, from 1: by pipeline level, or by direction if there are two.

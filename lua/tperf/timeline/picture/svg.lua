@@ -9,8 +9,8 @@ local task_rows = require "tperf.timeline.picture.svg_tasks"
 
 local LEFT, GAP = 84, 4 -- pixels
 local MEMORY_ROW = 26
-local THIN = 3 --  pixels; the outline of a narrower pass would hide it
-local MOST_PASSES = 100000 --  browsers choke on more
+local THIN = 3 -- pixels; the outline of a narrower pass would hide it
+local MOST_PASSES = 100000 -- browsers choke on more
 
 local OPTIONS = {
   width = check.integer { min = 320, max = 100000, default = 1280 },
@@ -157,7 +157,7 @@ return function(t, options)
     .. '</text>\n', LEFT, t.devices, t.stages, t.microbatches, t.iteration_time and "iteration" or "makespan",
     t:show(t.iteration_time or t.makespan, "time"), 100 * t.bubble_rate)
   local top = body:legend(72) + 16
-  local band = body.row + GAP + #resources * task_rows.HEIGHT --  height of a device's rows
+  local band = body.row + GAP + #resources * task_rows.HEIGHT -- height of a device's rows
   local bottom = top + t.devices * band
   for d = 1, t.devices do
     local y = top + (d - 1) * band
