@@ -1,4 +1,4 @@
--- A search over all axes at once finds what it finds without bounds.
+-- A search over all axes at once returns the same with and without bounds.
 local tperf = require "tperf"
 
 local function search(prune)

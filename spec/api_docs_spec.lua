@@ -1,5 +1,5 @@
--- docs/api.md and meta/tperf.lua are what the generator writes now; comments and schemas agree; records are as they
--- are described.
+-- docs/api.md and meta/tperf.lua are up to date; comments agree with schemas; records have the fields that are
+-- documented.
 local program = require "program"
 local tperf = require "tperf"
 package.path = "./tools/?.lua;" .. package.path

@@ -1,4 +1,4 @@
--- Blocks and architectures: what every shipped model's layers and ends add up to, against parameter counts, published
+-- Blocks and architectures: totals over every shipped model's layers and ends against parameter counts, published
 -- activation memory and published FLOPs per token.
 local tperf = require "tperf"
 

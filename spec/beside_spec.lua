@@ -1,4 +1,4 @@
--- Measured steps beside predicted ones: traces of PyTorch's profiler, timers of Megatron-LM.
+-- Measured steps compared with predicted ones: traces of PyTorch's profiler, timers of Megatron-LM.
 local json = require "tperf.input.json"
 local kineto = require "tperf.import.kineto"
 local program = require "program"

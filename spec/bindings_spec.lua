@@ -1,5 +1,5 @@
--- What scripts hand to the core: tables that change while they are read, numbers that divide by zero, objects that are
--- used out of turn. Errors are fine; a crash or a wild read is not (`make check` runs this under sanitizers).
+-- Objects that scripts pass to the core: tables that change while they are read, numbers that divide by zero, objects
+-- used out of order. Errors are fine; a crash or an invalid read is not (`make check` runs this under sanitizers).
 local program = require "program"
 
 local MODEL <const> = [[

@@ -1,5 +1,5 @@
--- The build: what `make` says and does. Everything runs on a dry run or on stand-ins for the system's tools,
--- so nothing is installed and nothing outside a temporary folder is written.
+-- The build: outputs and effects of `make`. Everything is a dry run or uses stand-ins for the system's tools, so
+-- nothing is installed, and nothing outside a temporary folder is written.
 local function sh(command)
   local pipe = assert(io.popen("{ " .. command .. "; } 2>&1"))
   local text = pipe:read "a"

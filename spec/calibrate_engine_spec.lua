@@ -1,4 +1,4 @@
--- `tperf calibrate --software` of serving: the host of an engine whose runs tperf.serve made is found again.
+-- `tperf calibrate --software` for serving: recovers the host times of an engine from runs made by tperf.serve.
 local tperf = require "tperf"
 local engine = require "tperf.measured.calibrate.engine"
 local program = require "program"

@@ -1,5 +1,4 @@
--- Whole calls remember what they worked out: what a script changes in between, and what nobody has read yet, must not
--- show.
+-- Calls cache what they compute. Neither changes by a script between calls nor lazy fields may be observable.
 local json = require "tperf.output.json"
 local program = require "program"
 local tperf = require "tperf"

@@ -1,9 +1,9 @@
--- Chakra execution traces: read back by a decoder of this file's own, after protobuf's encoding guide and the field
--- numbers of mlcommons/chakra's et_def.proto.
+-- Chakra execution traces, read back by a separate decoder written from protobuf's encoding guide and the field numbers
+-- of mlcommons/chakra's et_def.proto.
 local program = require "program"
 local tperf = require "tperf"
 
--- Field -> { name, what it is }; messages by their fields.
+-- Field -> { name, type }, by message.
 local ATTRIBUTE = {
   [1] = { "name", "text" }, [7] = { "value", "varint" }, [9] = { "value", "varint" }, [13] = { "value", "varint" },
   [27] = { "value", "varint" }, [29] = { "value", "text" },

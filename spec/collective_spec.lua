@@ -1,5 +1,5 @@
--- tperf.collective: published values, the formulas of include/tperf/collective.h worked out by hand, and properties
--- that any such model has.
+-- tperf.collective: published values, the formulas of include/tperf/collective.h worked out by hand, and properties of
+-- any such model.
 local tperf = require "tperf"
 local csv = require "csv"
 local published = require "published"

@@ -1,4 +1,4 @@
--- `tperf completion`: the bash script in a real bash; those of fish and zsh where these are installed.
+-- `tperf completion`: the bash script in a real bash; those for fish and zsh where these shells are installed.
 local program = require "program"
 
 local scripts = {}

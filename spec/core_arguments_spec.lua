@@ -1,5 +1,5 @@
--- The C side checks what it is passed, whoever calls: the calls that the library makes of tperf.core are recorded, and
--- made again with one argument, or one field of one, replaced. Each answers or raises a message; the sanitizers watch.
+-- The C side checks its arguments, whoever calls: the library's calls of tperf.core are recorded and repeated with one
+-- argument, or one field of one, replaced. Each must answer or raise a message; the sanitizers watch.
 local core = require "tperf.core"
 local program = require "program"
 local tperf = require "tperf"

@@ -1,4 +1,4 @@
--- Corners of the core's bindings that the library keeps away from: they hold whoever calls.
+-- Corner cases of the core's bindings that the library never reaches.
 local core = require "tperf.core"
 local program = require "program"
 

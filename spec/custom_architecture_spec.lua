@@ -1,8 +1,8 @@
--- Architectures of the user's own, from the scripts that show how: the same numbers as the built-in blocks.
+-- User-defined architectures, from the example scripts: the same numbers as the built-in blocks.
 local program = require "program"
 local tperf = require "tperf"
 
--- Runs a script in an empty folder; its standard output.
+-- Runs a script in an empty folder; returns its standard output.
 local function run(script, arguments)
   local folder = program.folder()
   program.write(folder .. "/script.lua", program.slurp(script))

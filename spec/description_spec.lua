@@ -1,4 +1,4 @@
--- What a model's description may say: defaults that follow other fields, and refusals.
+-- Descriptions of models: defaults that depend on other fields, and refusals.
 local steps = require "steps"
 local program = require "program"
 local tperf = require "tperf"

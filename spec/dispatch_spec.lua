@@ -1,4 +1,4 @@
--- How tokens come to their experts: moe_dispatcher, and node-limited routing.
+-- Dispatching tokens to experts: moe_dispatcher, and node-limited routing.
 local core = require "tperf.core"
 local tperf = require "tperf"
 

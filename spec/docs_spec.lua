@@ -1,5 +1,4 @@
--- The README and the pages of docs/: examples run and print what stands there, links lead
--- somewhere, nothing is missing.
+-- The README and the pages of docs/: examples run and print the output shown, links resolve, nothing is missing.
 package.path = "./tools/?.lua;" .. package.path
 local examples = require "examples"
 local program = require "program"

@@ -3,7 +3,7 @@ local tperf = require "tperf"
 
 local h100 = tperf.system "h100-sxm"
 
--- A machine without waste: every loss switched off.
+-- A machine without losses.
 local function ideal(changes)
   local curve = {
     efficiency = 1, tile_loss = 0, depth = 0, quantisation = 0, sustained = 1, sustained_after = 1e-3,

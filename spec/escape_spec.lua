@@ -1,5 +1,5 @@
--- Runs the attempts of spec/escapes.lua. Each has a folder: work, where the script runs and may make new files, beside
--- other things that nobody may touch. Afterwards all that was there must be as it was.
+-- Runs the attempts in spec/escapes.lua. Each gets a folder: work, where the script runs and may create files, beside
+-- other things that it must not touch. Afterwards everything else must be unchanged.
 local escapes = require "escapes"
 local program = require "program"
 

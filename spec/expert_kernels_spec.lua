@@ -1,4 +1,4 @@
--- What training runs between the products of experts, in bytes counted by hand from Megatron-Core's kernels.
+-- The kernels between the experts' matrix products in training, in bytes counted by hand from Megatron-Core's kernels.
 local tperf = require "tperf"
 
 local TOKENS <const> = 4096 -- of a GPU: one sequence, its own

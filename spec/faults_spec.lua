@@ -1,5 +1,5 @@
--- Allocations that fail (tools/faults.lua): here the first at every place of C that allocates, and a few of Lua's; all
--- of them by `make faults`. Variants for tests have the hook (src/bind/base/bind_faults.c).
+-- Failing allocations (tools/faults.lua): here the first one at every call site in C, and a few of Lua's; `make faults`
+-- tries all. Test variants have the hook (src/bind/base/bind_faults.c).
 package.path = "./tools/?.lua;" .. package.path
 local core = require "tperf.core"
 local faults = require "faults"

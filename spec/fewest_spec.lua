@@ -1,9 +1,9 @@
--- The smallest machine that holds a model: beside every number below it, and sums by hand.
+-- The smallest machine that holds a model, against every smaller number and sums by hand.
 local json = require "tperf.input.json"
 local program = require "program"
 local tperf = require "tperf"
 
--- What tperf.search finds on so many GPUs, of all that tperf.fewest leaves open.
+-- The result of tperf.search on a number of GPUs, over everything that tperf.fewest leaves open.
 local function searched(model, system, gpus)
   return tperf.search { model = model, system = system, gpus = gpus, global_batch = gpus, micro_batch = 1, top = 1,
     zero = { 1, 2, 3 }, strategy = { "tensor", "context" } }

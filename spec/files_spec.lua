@@ -1,4 +1,4 @@
--- What a run may write, and how files come to be: whole, or not at all.
+-- The files that a run may write, and how: completely, or not at all.
 local program = require "program"
 
 local function ls(folder) return program.shell("find . -mindepth 1 | sort", folder).out end

@@ -1,4 +1,4 @@
--- Experts spread over tensor, context and data axes, with a tensor axis of their own (arXiv 2504.14960).
+-- Experts spread over tensor, context and data axes, with their own tensor axis (arXiv 2504.14960).
 local tperf = require "tperf"
 
 local MODEL = "qwen3-30b-a3b"

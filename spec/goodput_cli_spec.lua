@@ -1,4 +1,4 @@
--- --tokens of search and train: the whole run's days, money, energy and failures, in every format.
+-- --tokens of search and train: the whole run's days, cost, energy and failures, in every format.
 local json = require "tperf.input.json"
 local program = require "program"
 local tperf = require "tperf"

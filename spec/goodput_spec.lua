@@ -1,4 +1,4 @@
--- What failures cost a run: the closed form beside simulations of failures one by one, which know nothing of it.
+-- The cost of failures: the closed form against independent simulations of single failures.
 local tperf = require "tperf"
 local daly = require "tperf.question.goodput.daly"
 local poisson = require "tperf.question.goodput.poisson"

@@ -1,4 +1,4 @@
--- Axes as rows: groups, placements and shares of memory follow from them.
+-- Axes as data: groups, placements and shares of memory follow from their fields.
 local tperf = require "tperf"
 
 local function train(given)

@@ -1,4 +1,4 @@
--- Reading of Hugging Face config.json files: aliases, defaults and refusals. Counts are in parameters_spec.lua.
+-- Reading Hugging Face config.json files: aliases, defaults and refusals. Counts are in parameters_spec.lua.
 local program = require "program"
 local tperf = require "tperf"
 local yaml = require "tperf.core".yaml

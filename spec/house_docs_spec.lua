@@ -1,4 +1,4 @@
--- Pages about the project itself say what is so: rooms, limits, templates, the changelog.
+-- Pages about the project itself are true: rooms, limits, templates, the changelog.
 local program = require "program"
 
 local function rows_of(page, heading)

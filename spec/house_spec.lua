@@ -1,4 +1,4 @@
--- The order of the house: who may include whom, what the core may touch, when a file or a function is two.
+-- Rules of the code base: include and require directions, the core's dependencies, sizes of files and functions.
 local program = require "program"
 
 local C_LINES, LUA_LINES, FUNCTION_LINES = 500, 300, 60

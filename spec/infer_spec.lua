@@ -1,8 +1,8 @@
--- tperf.infer: published sizes and speeds, bounds that physics sets, and what must grow with what.
+-- tperf.infer: published sizes and speeds, physical bounds, and monotonicity.
 local tperf = require "tperf"
 
 local h100 = tperf.system "h100-sxm"
--- A machine whose kernels reach constant parts of their peaks, so that bounds are sharp.
+-- A machine whose kernels reach constant fractions of their peaks, which makes the bounds sharp.
 local plain = h100:with {
   accelerator = {
     compute_efficiency = 1, launch = 0, routing = { setup = 0, pair = 0 },

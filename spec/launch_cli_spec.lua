@@ -1,4 +1,4 @@
--- --from and --launch, as typed.
+-- --from and --launch on the command line.
 local program = require "program"
 
 local SCRIPT <const> = [[

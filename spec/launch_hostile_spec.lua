@@ -1,4 +1,4 @@
--- Launch files that come from strangers: reading them ends, and what is written for a launch runs nothing but that.
+-- Launch files from untrusted sources: reading terminates, and generated launch files run nothing but the launch.
 local program = require "program"
 local tperf = require "tperf"
 

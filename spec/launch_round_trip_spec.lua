@@ -1,4 +1,4 @@
--- What report.launch writes, tperf.import.launch reads back: the same configuration, for thousands of random ones.
+-- tperf.import.launch reads back what report.launch writes: the same configuration, for thousands of random ones.
 local picker = require "picker"
 local tperf = require "tperf"
 local tables = require "tperf.import.launch.tables"

@@ -1,5 +1,5 @@
--- What launch files mean together, stack by stack: the rules that trip people. The expectations are worked out by hand
--- from the stacks' documentation of each option.
+-- The combined meaning of options in launch files, stack by stack, especially the pitfalls. Expected values are worked
+-- out by hand from the stacks' documentation of each option.
 local tperf = require "tperf"
 
 local function import(name, text, given, more)

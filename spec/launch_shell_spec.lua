@@ -1,5 +1,5 @@
--- The small shell that reads launch scripts: what it makes of words, variables, conditions and files, and what it
--- does with what it cannot know. Beside bash itself where that is at hand.
+-- The small shell that reads launch scripts: words, variables, conditions, files, and unknown commands. Compared with
+-- bash itself if it is installed.
 local marker = require "tperf.import.launch.shell.marker"
 local program = require "program"
 local shell = require "tperf.import.launch.shell"

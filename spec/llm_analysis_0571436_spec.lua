@@ -1,5 +1,5 @@
--- tperf.compat.llm_analysis as revision 0571436: an even sample of calls of that program, and what it returned, warned
--- or raised (spec/data/llm_analysis/0571436).
+-- tperf.compat.llm_analysis as revision 0571436: an even sample of that program's calls and the values it returned,
+-- warned or raised (spec/data/llm_analysis/0571436).
 local cases = require "llm_analysis_cases"
 local program = require "program"
 local yaml = require "tperf.core".yaml

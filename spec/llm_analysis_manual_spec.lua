@@ -1,4 +1,4 @@
--- `tperf compat llm-analysis`, and what docs/compat_llm_analysis.md says.
+-- `tperf compat llm-analysis`, and its manual, docs/compat_llm_analysis.md.
 local cases = require "llm_analysis_cases"
 local program = require "program"
 

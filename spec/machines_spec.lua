@@ -1,5 +1,5 @@
--- The machines of systems/: their figures against what follows from the chips' units and clocks, and what is said of
--- how far each was measured.
+-- The machines of systems/: their figures against those derived from the chips' units and clocks, and the stated extent
+-- of their measurements.
 local gpus = require "tperf.measured.gpus"
 local program = require "program"
 local catalogue = require "tperf.base.catalogue"

@@ -1,4 +1,4 @@
--- What is remembered of blocks: the same ops as without, for every share, and not made anew for each.
+-- Caching of blocks: the same ops as without it, for every share, without making them anew for each.
 local architecture = require "tperf.describe.arch"
 local memo = require "tperf.base.memo"
 local strategy = require "tperf.describe.strategy"

@@ -1,4 +1,4 @@
--- --max-memory counts what the core holds for a script as well as what Lua does.
+-- --max-memory counts memory held by the core for a script as well as Lua's.
 local program = require "program"
 local units = require "tperf.base.units"
 

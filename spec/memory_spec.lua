@@ -1,4 +1,4 @@
--- What a GPU holds in training, against published tables and sums done by hand.
+-- Memory of a GPU in training, against published tables and sums by hand.
 local program = require "program"
 local tperf = require "tperf"
 

@@ -1,5 +1,5 @@
--- Messages that say what to do, at the line of the script, for what used to end inside the library or without a word;
--- and files to be written that are looked at before the work.
+-- Messages that name the remedy, at the script's line, for errors that once ended inside the library or silently; and
+-- output files checked before the work starts.
 local program = require "program"
 local tperf = require "tperf"
 

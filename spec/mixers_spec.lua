@@ -1,5 +1,5 @@
--- What stands in place of attention, or chooses what it sees: gated delta nets, Mamba-1, sparse attention; encoders and
--- diffusion transformers. Counts worked out by hand, and published FLOPs.
+-- Replacements and variants of attention: gated delta nets, Mamba-1, sparse attention; encoders and diffusion
+-- transformers. Counts worked out by hand, and published FLOPs.
 local hf = require "tperf.describe.model.hf"
 local tperf = require "tperf"
 local yaml = require "tperf.core".yaml

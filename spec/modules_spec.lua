@@ -1,4 +1,4 @@
--- Recomputation by module: bytes worked out by hand, time to the last op, closed form against simulation, words.
+-- Recomputation by module: bytes worked out by hand, time per op, closed form against simulation, names.
 local near = require "near"
 local picker = require "picker"
 local program = require "program"

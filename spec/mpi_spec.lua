@@ -1,4 +1,4 @@
--- Runs under MPI: the same bytes for any number of processes, and what was finished is kept whatever ends a run. The
+-- Runs under MPI: the same bytes for any number of processes, and finished work survives however a run ends. The
 -- program that runs this was built by `make mpi`; TPERF_MPIRUN names the launcher of its MPI.
 local core = require "tperf.core"
 local program = require "program"

@@ -1,4 +1,5 @@
--- Activations and optimizer states in the host's memory: bytes and seconds by hand, monotone, simulated, refused.
+-- Activations and optimizer states offloaded to the host: bytes and seconds by hand, monotonicity, simulation,
+-- refusals.
 local near = require "near"
 local picker = require "picker"
 local program = require "program"

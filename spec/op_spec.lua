@@ -1,4 +1,4 @@
--- Ops: counts against direct enumeration, against one another, and what they refuse.
+-- Ops: counts against direct enumeration and against one another, and refusals.
 local tperf = require "tperf"
 local op = tperf.op
 

@@ -1,4 +1,4 @@
--- What runs beside what: exchanges with experts beside the other micro-batch, products in chunks, buckets of gradients.
+-- Overlap: expert exchanges with the other micro-batch, products in chunks, buckets of gradients.
 local picker = require "picker"
 local tperf = require "tperf"
 

@@ -1,4 +1,4 @@
--- What strangers install: `make install` in a clean root, the Debian package, the library for stock Lua.
+-- What users install: `make install` in a clean root, the Debian package, the library for stock Lua.
 local program = require "program"
 
 local function run(command)

@@ -1,4 +1,4 @@
--- What the web page asks, asked of the program itself; the page around it is looked at in spec/page.
+-- The web page's questions, asked of the program itself; spec/page tests the page.
 local program = require "program"
 local core = require "tperf.core"
 local json = require "tperf.output.json"

@@ -1,6 +1,6 @@
 -- Exact parameter counts of published checkpoints, from their config.json files in spec/data/hf.
--- Expected totals: the figures in parentheses were found outside this project (safetensors metadata, public model
--- tables, model cards); the others are the published formulas worked out independently of this code.
+-- Expected totals: figures in parentheses come from outside this project (safetensors metadata, public model tables,
+-- model cards); the others are the published formulas worked out independently of this code.
 local tperf = require "tperf"
 
 local function model(name) return tperf.model("spec/data/hf/" .. name .. ".json") end

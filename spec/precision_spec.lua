@@ -1,4 +1,4 @@
--- tperf.precision: bytes and traffic of one layer under each recipe, worked by hand from what the recipes' sources say.
+-- tperf.precision: bytes and traffic of one layer under each recipe, worked out by hand from the recipes' sources.
 local tperf = require "tperf"
 
 -- Per layer 4 h h weights of attention and 3 h f of a gated MLP; N tokens.

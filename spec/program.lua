@@ -1,7 +1,7 @@
--- Runs the program itself, as a user does, for specs: its standard output, standard error and exit status.
+-- Runs the program as a user does, for specs: its standard output, standard error and exit status.
 local program = {}
 
--- The lowest negative index of arg is what the shell started: ./tperf or build/asan/tperf.
+-- The lowest negative index of arg holds the program started by the shell: ./tperf or build/asan/tperf.
 do
   local i = 0
   while arg[i - 1] do i = i - 1 end

@@ -1,5 +1,5 @@
--- The published solver's layer is GPT-3's: under its rules a model that has anything else is refused by name, in every
--- question, and never taken for a GPT of the same size.
+-- The published solver's layer is GPT-3's: under its rules, a model with any other feature is refused by name in every
+-- question, never treated as a GPT of the same size.
 local tperf = require "tperf"
 
 local plain = { name = "plain", layers = 8, hidden = 4096, heads = 32, seq = 2048, vocab = 50000 }

@@ -1,4 +1,4 @@
--- scripts/llama3_405b.lua and scripts/deepseek_v3.lua: runs that were published, and that no profile was fitted to.
+-- scripts/llama3_405b.lua and scripts/deepseek_v3.lua: published runs to which no profile was fitted.
 local program = require "program"
 
 local function output(script, arguments)

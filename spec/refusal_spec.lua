@@ -1,4 +1,4 @@
--- What cannot be is refused by name, with the nearest that can, and does not hide what can.
+-- Impossible questions are refused by name with the nearest possible one, and do not hide possible ones.
 local program = require "program"
 local tperf = require "tperf"
 local json = require "tperf.input.config" and require "tperf.core".yaml

@@ -4,7 +4,7 @@ local format = require "tperf.output.format"
 local number = require "tperf.output.number"
 local program = require "program"
 
--- A reader of RFC 4180 independent of the writer.
+-- A reader of RFC 4180, independent of the writer.
 local function parse_csv(text)
   local rows, row, i = {}, {}, 1
   while i <= #text do

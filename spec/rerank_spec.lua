@@ -1,4 +1,4 @@
--- The lower bound of an iteration against simulations, and searches that simulate.
+-- The lower bound on an iteration's time against simulations, and searches that simulate.
 local picker = require "picker"
 local tperf = require "tperf"
 local program = require "program"

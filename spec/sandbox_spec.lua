@@ -1,7 +1,7 @@
--- Tries to get out of the sandbox in every way we know; each attempt must end in a clear error.
+-- Attempts to escape the sandbox in every known way; each must end in a clear error.
 local program = require "program"
 
--- Runs a script; the folder is gone afterwards.
+-- Runs a script and removes its folder afterwards.
 local function run(text, options, prepare)
   local result = program.script(text, options, prepare)
   program.remove(result.folder)

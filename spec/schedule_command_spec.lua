@@ -1,4 +1,4 @@
--- tperf schedule on the command line: whose times are given, and options from a file.
+-- tperf schedule on the command line: times per device and per stage, and options from a file.
 local program = require "program"
 
 local function rows_of(command, folder)

@@ -1,4 +1,4 @@
--- Schedules against the published programs: samples of their answers in spec/data/schedules.
+-- Schedules against the published programs: samples of their output in spec/data/schedules.
 local tperf = require "tperf"
 local csv = require "csv"
 local sha256 = require "sha256"

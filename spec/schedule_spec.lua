@@ -1,4 +1,4 @@
--- Schedules by the default rules: the simulator against an independent one, invariants, refusals, closed forms.
+-- Schedules under the default rules: the simulator against an independent one, invariants, refusals, closed forms.
 local tperf = require "tperf"
 
 local BUILT_IN = tperf.schedule.names() -- before any spec defines more

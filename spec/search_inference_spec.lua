@@ -1,4 +1,4 @@
--- tperf.search_inference against every way of serving, one by one; the command; the script.
+-- tperf.search_inference against every deployment one by one; the command; the script.
 local csv = require "csv"
 local program = require "program"
 local tperf = require "tperf"

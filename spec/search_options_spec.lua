@@ -1,4 +1,4 @@
--- What tperf.search is asked for: threads, filters, fixed sizes, lists, odd sizes, Ctrl-C, and what it refuses.
+-- Options of tperf.search: threads, filters, fixed sizes, lists, odd sizes, Ctrl-C, and refusals.
 local tperf = require "tperf"
 local exact = require "exact"
 local program = require "program"

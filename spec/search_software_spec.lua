@@ -1,4 +1,4 @@
--- tperf.search with a software profile: every figure is that of tperf.train, the order is the stack's.
+-- tperf.search with a software profile: every figure equals tperf.train's, and the ranking is by the stack's times.
 local tperf = require "tperf"
 
 local QUESTION = { model = "llama-3.1-8b", system = "h100-sxm", gpus = 16, global_batch = 32, top = 5 }

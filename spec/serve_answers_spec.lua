@@ -1,5 +1,5 @@
--- What is asked of tperf.serve: the rate that a deployment serves, the deployment that serves a rate, latency against
--- load, and their plots.
+-- Questions built on tperf.serve: saturation, the smallest deployment for a rate, latency against load, and their
+-- plots.
 local serving = require "tperf.plot.serving"
 local tperf = require "tperf"
 

@@ -1,5 +1,5 @@
--- What the core of tperf.serve refuses of what it is given, whoever calls it: lua/tperf/question/serve/init.lua checks
--- before, with better words, but the core holds memory by these numbers.
+-- Arguments that the core of tperf.serve refuses, whoever calls it: lua/tperf/question/serve/init.lua checks first,
+-- with better messages, but the core sizes its memory by these numbers.
 local core = require "tperf.core"
 
 local SETTINGS <const> = {

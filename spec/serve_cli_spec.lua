@@ -1,4 +1,4 @@
--- `tperf serve` as typed: deployments, saturation, figures, launches out and in.
+-- `tperf serve` on the command line: deployments, saturation, figures, launch files.
 local program = require "program"
 
 local MODEL <const> = "serve llama-3.1-8b -s h100-sxm --prompt 200..600 --output mean=100 "

@@ -1,5 +1,5 @@
--- tperf.serve's deployments and schedulers: pipelines, ranks that share experts, pools for prefill and decoding,
--- SGLang's and TensorRT-LLM's rules. Steps take what a line says, so that every time can be worked out by hand.
+-- tperf.serve's deployments and schedulers: pipelines, ranks that share experts, pools for prefill and decoding, the
+-- rules of SGLang and TensorRT-LLM. Step times follow a linear formula, so every time can be worked out by hand.
 local tperf = require "tperf"
 
 local function ask(more)

@@ -1,5 +1,5 @@
--- tperf.serve with steps priced from a model on a system: what a static batch takes as tperf.infer has it, mixed
--- batches, host time, the number of blocks.
+-- tperf.serve with steps priced from a model on a system: static batches against tperf.infer, mixed batches, host time,
+-- the number of blocks.
 local tperf = require "tperf"
 
 local function batch_of(n, prompt, output)

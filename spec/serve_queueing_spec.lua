@@ -1,10 +1,10 @@
--- tperf.serve beside queueing theory, where it is such a queue exactly or in a limit that is said.
+-- tperf.serve against queueing theory, for cases that match such a queue exactly or in a stated limit.
 local tperf = require "tperf"
 
 local STEP <const> = 1e-3
 
--- One step serves one request, which it starts and ends: a queue with one server and constant service. A request that
--- finds the engine idle starts a step of its own at once, so nothing is rounded up to steps.
+-- One step serves one request from start to end: a queue with one server and constant service time. A request that
+-- finds the engine idle starts a step at once, so nothing is rounded up to steps.
 local function single(load, seed, count)
   return { step_time = { fixed = STEP }, engine = { max_num_seqs = 1 }, load = load, count = count, prompt = 1,
     output = 1, seed = seed }

@@ -1,4 +1,4 @@
--- tperf.serve: what it takes and refuses, loads, replicas, and that the same question has the same answer.
+-- tperf.serve: arguments and refusals, loads, replicas, and determinism.
 local program = require "program"
 local tperf = require "tperf"
 

@@ -1,10 +1,10 @@
 -- tperf.serve with any strategy: two-dimensional layouts, context parallelism, wide expert parallelism, pipelines,
--- strategies of a script. One request alone takes what tperf.infer says of the layout; GPUs, ranks and bytes of weights
--- are worked out by hand.
+-- custom strategies. A single request takes the time that tperf.infer gives for the layout; GPUs, ranks and bytes of
+-- weights are worked out by hand.
 local program = require "program"
 local tperf = require "tperf"
 
--- An engine that adds nothing to its kernels.
+-- An engine without overhead beyond its kernels.
 local PLAIN = { name = "plain", compute = 1, attention = 1, memory = 1, comm = 1, host = 0, overlap = 0,
   engine = { release = "0", scheduler = "vllm" } }
 

@@ -1,4 +1,4 @@
--- `--set PATH=VALUE`, tables of 80 columns, and what `list` says of each name.
+-- `--set PATH=VALUE`, tables in 80 columns, and the descriptions printed by `list`.
 local program = require "program"
 local tperf = require "tperf"
 

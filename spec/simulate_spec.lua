@@ -1,4 +1,4 @@
--- Schedules with the cost model's times: tperf.train{ simulate = } and tperf.schedule{ model = }.
+-- Schedules with times from the cost model: tperf.train{ simulate = } and tperf.schedule{ model = }.
 local tperf = require "tperf"
 
 local function configuration(changes)

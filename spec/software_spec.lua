@@ -1,4 +1,4 @@
--- Which software a question is about: `typical` where none is named, and every answer says so.
+-- The software of a question: `typical` by default, and named in every answer.
 local program = require "program"
 local tperf = require "tperf"
 

@@ -1,4 +1,4 @@
--- What stacks differ in: weights that ZeRO 3 keeps gathered, Muon's iterations, what losses and activations keep.
+-- Differences between stacks: weights that ZeRO 3 keeps gathered, Muon's iterations, memory of losses and activations.
 local near = require "near"
 local program = require "program"
 local tperf = require "tperf"

@@ -1,4 +1,4 @@
--- How a checkpoint stores its weights, for serving: quantization_config of config.json, and precision of tperf.infer.
+-- Storage dtypes of checkpoints in serving: quantization_config of config.json, and precision of tperf.infer.
 local program = require "program"
 local tperf = require "tperf"
 

@@ -1,4 +1,4 @@
--- Strategies of a script: what define refuses, what `extends` takes over, and that of scripts/custom_strategy.lua.
+-- Custom strategies: refusals of define, fields inherited with `extends`, and scripts/custom_strategy.lua.
 local program = require "program"
 local tperf = require "tperf"
 

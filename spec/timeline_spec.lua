@@ -1,4 +1,4 @@
--- Pictures and exports of timelines, and the command and script that make them.
+-- Pictures and exports of timelines, and the command and script for them.
 local tperf = require "tperf"
 local yaml = require "tperf.core".yaml
 local program = require "program"

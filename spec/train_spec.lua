@@ -1,4 +1,4 @@
--- tperf.train: one configuration, against the published formula sheet's whole candidates.
+-- tperf.train: one configuration, against complete candidates of the published formula sheet.
 local tperf = require "tperf"
 local csv = require "csv"
 local published = require "published"

@@ -1,4 +1,4 @@
--- Adapters, frozen parts, packed documents and preferences: against published counts and figures worked by hand.
+-- Adapters, frozen parts, packed documents and preference training, against published counts and figures by hand.
 local program = require "program"
 local tperf = require "tperf"
 
