@@ -157,7 +157,7 @@ describe("architectures", function()
   end)
 
   -- Section 4.3: 4 s b h / t (1 + v / h) at the end, and the dropout mask of the embedding.
-  it("keep the published activations of both ends", function()
+  it("keep the published activations of the first and last stage", function()
     local model = tperf.model "megatron-530b" -- its vocabulary is padded
     local h, s, v, t = model.hidden, model.seq, model.vocab, 8
     local ends = { first = 0, last = 0 }

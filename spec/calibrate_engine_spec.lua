@@ -22,7 +22,7 @@ local function table_of()
 end
 
 describe("the fit of an engine's profile", function()
-  it("finds what the host adds, and how far runs lie from a fit to others", function()
+  it("recovers host times, and the error of runs against a fit to the others", function()
     local folder = program.folder()
     local path = folder .. "/runs.csv"
     program.write(path, table_of())

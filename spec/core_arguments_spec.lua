@@ -131,7 +131,7 @@ local function try_places(called, arguments, table_at, depth, tried)
   end
 end
 
-describe("what the C side is passed", function()
+describe("the arguments of the C side", function()
   it("is checked there", function()
     local calls, order = record(ask)
     assert.is_true(#order > 40, #order)
@@ -177,7 +177,7 @@ describe("the C side", function()
     assert.is_false((pcall(core.decode, keys, mixed)))
   end)
 
-  it("refuses what a schedule has not, and answers nothing for passes that it has not", function()
+  it("refuses unknown parts of a schedule, and returns nothing for missing passes", function()
     local s = core.schedule(1, 1, 1)
     assert.error_matches(function() s.find(0, 1, 1) end, "has not been simulated")
     s:hold(1, 1)

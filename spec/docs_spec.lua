@@ -46,7 +46,7 @@ local function anchor(heading)
 end
 
 describe("documentation", function()
-  it("has no link that leads nowhere", function()
+  it("has no dead link", function()
     local count = 0
     for _, path in ipairs(pages()) do
       local text, folder = program.slurp(path):gsub("```.-```", ""), path:match "^(.*/)" or ""

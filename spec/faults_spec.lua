@@ -24,7 +24,7 @@ describe("when memory runs out", function()
     end)
   end
 
-  it("databases say so, wherever it is", function()
+  it("databases report it, wherever it happens", function()
     local path = program.temporary()
     program.write(path, assert(core.store.empty "CREATE TABLE t (x); INSERT INTO t VALUES (1)"))
     -- Everything that SQLite asks for fails once.

@@ -84,7 +84,7 @@ describe("a script's files", function()
     assert.equal(0, program.shell("tperf run --out moved/out moved/one.lua", folder).code)
   end)
 
-  it("are another user's word for nothing", function()
+  it("ignore another user's journal", function()
     if program.shell("id -u").out ~= "0\n" then return end
     runs "io.open('x', 'w'):write 'one'"
     program.shell("chown 12345 .tperf-written", folder)
@@ -193,7 +193,7 @@ describe("a file that a command writes", function()
     assert.equal(1, full.code)
   end)
 
-  it("says what is in its way", function()
+  it("reports what blocks it", function()
     for name, message in pairs {
       ["no/s.svg"] = "tperf: cannot write 'no/s.svg': No such file or directory (make the folder first)\n",
       ["sub"] = "tperf: cannot write 'sub': Is a directory\n",
