@@ -130,7 +130,7 @@ end
 
 describe("a launch written and read back", function()
   for seed, stack in ipairs { "megatron", "megatron-bridge", "torchtitan", "deepspeed", "nanotron" } do
-    it("is the configuration that it was, under " .. stack, function()
+    it("is the same configuration, under " .. stack, function()
       local pick, written, refused = picker(seed), 0, 0
       while written < CASES do
         local c, model, seq, question = random_training(pick)
@@ -178,7 +178,7 @@ describe("a launch written and read back", function()
   end)
 
   for seed, stack in ipairs { "vllm", "sglang", "tensorrt-llm" } do
-    it("is the way of serving that it was, under " .. stack, function()
+    it("is the same deployment, under " .. stack, function()
       local pick, written = picker(100 + seed), 0
       while written < CASES do
         local c = { tp = pick { 1, 2, 4, 8 }, pp = pick { 1, 2, 4 }, dp = pick { 1, 2, 4, 8 }, batch = pick { 1, 8, 64,
@@ -228,7 +228,7 @@ describe("report.launch", function()
     assert.is_true(count > 15)
   end)
 
-  it("names the axis that a stack does not have", function()
+  it("names the axis that a stack lacks", function()
     local c = { tp = 2, pp = 2, dp = 2, micro_batch = 1, global_batch = 8, zero = 1, virtual_stages = 2,
       schedule = "interleaved_1f1b" }
     assert.error_matches(function() tperf.report.launch(c, "nanotron", { seq = 4096 }) end,

@@ -54,7 +54,7 @@ describe("tperf.compat.llm_analysis", function()
       end
     end)
 
-    it("lists every argument as the program knows it", function()
+    it("lists every argument with its kind and meaning", function()
       for _, list in pairs(require "tperf.compat.llm_analysis.arguments".lists) do
         for _, argument in ipairs(list) do
           local name, kind, _, meaning, revision = table.unpack(argument)

@@ -43,7 +43,7 @@ end
 
 describe("what is remembered of a block", function()
   for _, name in ipairs { "deepseek-v3", "mixtral-8x7b", "llama-3.1-8b" } do
-    it("is what it makes, of " .. name, function()
+    it("equals a fresh one, for " .. name, function()
       local model, memory, made, asked = tperf.model(name), memo.new(), {}, 0
       local distinct = 0
       for _, one in ipairs(blocks_of(model)) do

@@ -29,7 +29,7 @@ end
 
 local B200 <const> = { system = "b200-sxm" }
 
-describe("what a layer keeps for its backward pass", function()
+describe("the activations that a layer saves", function()
   -- Both norms' inputs, queries, keys and values, 4 bytes a row and head, and both halves of the activation's input.
   local others = 2 * 2 * N * H + 3 * 2 * N * H + 4 * N * HEADS + 2 * 2 * N * F
   -- Of each product's input so many bytes a number; of attention's output 2, which it keeps itself where proj does not.
@@ -118,7 +118,7 @@ describe("what replicas gather of a layer", function()
     end
   end
 
-  it("is half as much where parameters, or the gathers alone, are in 8 bits", function()
+  it("is half as much if parameters, or only the gathers, are in 8 bits", function()
     assert.equal(2 * products + 2 * norms, gathered "bf16")
     assert.equal(2 * products + 2 * norms, gathered "fp8-current")
     assert.equal(1 * products + 2 * norms, gathered { recipe = "fp8-current", parameters = "narrow" })
@@ -269,7 +269,7 @@ describe("a configuration", function()
   end)
 end)
 
-describe("a precision that cannot be", function()
+describe("an impossible precision", function()
   local function refuses(precision, more, pattern)
     local ok, message = pcall(train, precision, more)
     assert.is_false(ok)

@@ -58,7 +58,7 @@ describe("the number of threads", function()
   end)
 end)
 
-describe("a machine that tells nothing of use about quotas", function()
+describe("a machine without usable quotas", function()
   local allowed = threads(machine {})
 
   for what, files in pairs {

@@ -37,7 +37,7 @@ describe("the rules of the published model", function()
     end
   end)
 
-  it("refuse what a model has beyond it, by name", function()
+  it("refuse further features of a model, by name", function()
     local beyond = {
       { { architecture = own }, "an architecture of its own" },
       { { experts = { count = 8, top_k = 2, ffn = 1024 } }, "experts" },

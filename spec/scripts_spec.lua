@@ -272,7 +272,7 @@ describe("the other scripts", function()
     end
   end)
 
-  it("say what does not work", function()
+  it("report errors", function()
     local cases = {
       { "sweep_parallel --pp 7", "= 56 does not divide 'gpus' of 16384; try 32 or 64" },
       { "cost --prices 1", "as many prices as systems" },

@@ -31,7 +31,7 @@ end)
 local SERVING <const> = "src/serve/*.c src/event/event.c src/base/error.c src/base/heap.c src/base/pool.c"
 
 describe("a simulation", function()
-  it("refuses what no engine and no request can be", function()
+  it("refuses impossible engines and requests", function()
     local said = run("check_serve_arguments", SERVING)
     assert.truthy(tonumber(said:match "^(%d+) refusals\n$") > 25, said)
   end)

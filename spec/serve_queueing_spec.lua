@@ -69,7 +69,7 @@ end)
 describe("a queue of k servers", function()
   -- Answers of many steps, all in step: service is exponential in the limit, and what an arrival waits for the end of
   -- the step under way, less than one step of a hundred, is not in the formula.
-  it("takes as long as Erlang says where answers are long", function()
+  it("matches Erlang's formula for long answers", function()
     local k, load, a = 4, 0.6, 100
     local e2e = mean(4, function(seed)
       return tperf.serve { step_time = { fixed = STEP }, engine = { max_num_seqs = k }, prompt = 1,
@@ -110,7 +110,7 @@ describe("a rate beyond saturation", function()
       load = { rate = rate }, count = count, seed = 5 }
   end
 
-  it("is told, and served as fast as can be", function()
+  it("is reported, and served at full throughput", function()
     local most = 8 / (20 * 10e-3) -- a second
     for _, count in ipairs { 300, 3000 } do
       assert.is_false(at(0.7 * most, count).saturated)

@@ -28,7 +28,7 @@ local function fields_of(name, changes)
 end
 
 describe("a systems file of the published solver", function()
-  it("is the machine that is shipped under its name", function()
+  it("matches the shipped machine of its name", function()
     local folder = program.folder()
     for name in pairs(SHEET) do
       local path = folder .. "/config-" .. name .. ".json"

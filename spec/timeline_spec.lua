@@ -215,7 +215,7 @@ describe("tperf schedule", function()
     program.remove(folder)
   end)
 
-  it("says what is wrong", function()
+  it("reports errors", function()
     local function wrong(message, arguments, code)
       local result = program.shell("tperf schedule " .. arguments)
       assert.equal("", result.out)
