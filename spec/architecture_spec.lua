@@ -88,7 +88,8 @@ describe("architectures", function()
             local cut = one.name:match "fc" or one.name:match "proj$" or one.name:match "^out$"
               or one.name:match "up$" or one.name == "qkv" or one.name == "head-bias" or one.name == "table"
               or one.name == "head"
-            -- What is cut is whole but for a bias of the stream's width; what is not is there in full or cut.
+            -- Split parameters add up to the whole except for a bias of the stream's width; others are there in full
+            -- or split.
             if cut then
               local bias = extra / (tp - 1)
               assert.is_true(bias == 0 or bias % model.hidden == 0 and bias < 1e-2 * one.n, one.name)

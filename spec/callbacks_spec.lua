@@ -36,7 +36,7 @@ end
 
 local defined = 0
 
--- A strategy that is `tensor`, but for one function.
+-- Strategy `tensor` with one function replaced.
 local function strategy_with(field, value)
   defined = defined + 1
   local given = { name = ("odd-%d"):format(defined), extends = "tensor" }

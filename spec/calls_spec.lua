@@ -11,7 +11,7 @@ local function all_reduce(system)
   return tperf.collective { system = system, kind = "all_reduce", bytes = 1e9, gpus = 64 }
 end
 
--- What a copy that nobody has asked about says of the same.
+-- A fresh copy, for which nothing is cached.
 local function anew(system) return system:with {} end
 
 describe("a question about a system changed in place", function()

@@ -44,7 +44,7 @@ describe("a fast domain", function()
     end
   end)
 
-  -- Everybody's GPUs in a domain of d can lie so in one of d + 1, and whoever chooses by the latency is no later there.
+  -- Every placement in domains of d GPUs is possible in domains of d + 1, so the best latency never gets worse.
   local function never_later(what, domains, latency)
     local least = math.huge
     for _, domain in ipairs(domains) do

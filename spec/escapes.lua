@@ -466,7 +466,7 @@ add {
     .. ":save '.git/hooks/x.html'", DOT },
 }
 
--- --- limits that are caught, or are met where nobody looks ---
+-- --- limits reached inside pcall or in rarely checked places ---
 
 local LIMITED <const>, SPENT <const> = "--max-instructions 5e6", "more than 5000000 instructions"
 local function endless(what, code) add { { what, code, SPENT, options = LIMITED } } end

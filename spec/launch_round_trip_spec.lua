@@ -84,7 +84,7 @@ local function read_back(stack, text, given)
   return tperf.import.launch { files = { { name = FILE[stack], text = text } }, stack = STACK[stack], given = given }
 end
 
--- What stands for nothing said, stack by stack.
+-- Each stack's default for cp_kind.
 local CP <const> = { deepspeed = "all_to_all", nanotron = "ring" }
 
 local function same_axes(c, question, got, stack)

@@ -266,7 +266,7 @@ describe("passes over elements", function()
   end)
 end)
 
--- Every constructor with fields that it takes, in turn replaced by what nobody should pass.
+-- Every constructor with its fields replaced in turn by invalid values.
 describe("every op", function()
   local sound = {
     linear = { tokens = 8, n_in = 4, n_out = 4, shard = 2, bias = true, gather = "tp", parameter_grad = "tp" },

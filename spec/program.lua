@@ -45,7 +45,7 @@ end
 -- This process's folder of temporary files, removed with the Lua state.
 local own = setmetatable({}, { __gc = function(t) if t.path then program.remove(t.path) end end })
 
---- A name for a temporary file that nobody else uses.
+--- A name for a temporary file that nothing else uses.
 ---@param ending? string  such as ".yaml"
 function program.temporary(ending)
   own.path, own.count = own.path or program.folder(), (own.count or 0) + 1

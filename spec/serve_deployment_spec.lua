@@ -290,7 +290,7 @@ describe("TensorRT-LLM's scheduler", function()
 end)
 
 describe("steps taken all at once", function()
-  -- Where steps are kept each is simulated; else those in which nobody comes or goes are taken together.
+  -- If steps are kept, each is simulated; else consecutive steps without arrivals or departures are merged.
   local function both(more)
     local q = { keep = "steps", seed = more.seed }
     for name, value in pairs(more) do q[name] = value end

@@ -7,13 +7,13 @@ local costs = {}
 
 --- The options; where Megatron-LM has the same option, its name.
 costs.options = {
-  { long = "tokens", value = "N", kind = "number", help = "of the whole run, such as 15e12: adds its days" },
+  { long = "tokens", value = "N", kind = "number", help = "tokens of the whole run, such as 15e12: adds its days" },
   { long = "gpu-hour", value = "DOLLARS", kind = "number", help = "price of a GPU-hour" },
   { long = "carbon", value = "GRAMS", kind = "number", help = "grams of CO2 per kilowatt-hour" },
   { long = "pue", value = "FACTOR", kind = "number", help = "power usage effectiveness of the site (default 1)" },
   { long = "straggling", value = "PART", kind = "number",
     help = "relative standard deviation of a GPU's time: 0.02" },
-  { long = "mtbf", value = "OF=TIME", help = "mean time between failures: gpu=50000h, node=6000h" },
+  { long = "mtbf", value = "OF=TIME", help = "mean time between failures: gpu=50000h, node=6000h, cluster=3h" },
   { long = "checkpoint-interval", value = "TIME", kind = "s", help = "work between saves (default: the optimum)" },
   { long = "save-interval", value = "N", kind = "integer", min = 1, help = "the same in iterations" },
   { long = "checkpoint-size", value = "SIZE", kind = "bytes", help = "default: the weights and the optimizer's state" },

@@ -46,7 +46,7 @@ local question = {
     help = "overlap gradient reduction with backward (default: as the software)" },
   { long = "overlap-param-gather", value = "Y/N", from = { "yes", "no" },
     help = "overlap weight gathering with forward (likewise)" },
-  { long = "overlap-gather-with-step", help = "overlap the first with the optimizer step" },
+  { long = "overlap-gather-with-step", help = "overlap the first gather with the optimizer step" },
   { long = "bucket", value = "N", kind = "number", help = "parameters gathered or reduced together" },
   { long = "offload-layers", value = "N", kind = "integer",
     help = "layers per chunk whose activations are offloaded to the host" },

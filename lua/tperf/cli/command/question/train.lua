@@ -99,7 +99,7 @@ Prints the breakdown of the iteration time and of the memory, by stage and by op
       help = "compare with a trace of PyTorch's profiler (.json), or Megatron-LM's timers" },
     { long = "beside", value = "FILE", writes = "file", help = "draw the measured beside the predicted step (.svg)" },
     { long = "part", value = "NAME", from = { "step", "pair", "forward", "backward" },
-      help = "its part: step, a chunk's forward or backward, or an overlapped pair" },
+      help = "part traced: step, a chunk's forward or backward, or an overlapped pair" },
     { long = "by", value = "NAME", from = { "kind", "op" }, help = "rows of the JSON or CSV output" },
     { long = "device", value = "N", kind = "integer", min = 1, help = "the pipeline device that the trace is from" },
     { long = "ranks", value = "N,...", kind = "integers", min = 0,
