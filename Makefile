@@ -1,9 +1,9 @@
 # tperf: the whole build. `make help` lists the targets.
 #
-# Objects live in build/VARIANT/; the program is ./tperf (a link to the variant built last by `make`).
-# CC, CFLAGS and LDFLAGS are the caller's; what the code needs is kept apart and always added. JOBS is how many spec
-# files run at a time (default: the processors). HOSTCC compiles what runs during the build, where CC is for another
-# machine.
+# Objects live in build/VARIANT/; the program is ./tperf, a link to the variant that `make` built last.
+# CC, CFLAGS and LDFLAGS belong to the caller; flags that the code needs are kept apart and always added. JOBS is the
+# number of spec files run at a time (default: the processors). HOSTCC compiles the build's own tools if CC is a cross
+# compiler.
 
 VARIANT ?= release
 PREFIX  ?= /usr/local
@@ -24,7 +24,7 @@ VERSION := $(shell cat VERSION)
 MAKEFLAGS += --no-print-directory
 Q := $(if $(filter 1,$(V)),,@)
 
-# -ffp-contract=off: the same digits from every compiler and processor.
+# -ffp-contract=off: the same digits with every compiler and processor.
 REQUIRED := -std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -fPIC -fvisibility=hidden -ffp-contract=off \
             -pthread -DTPERF_VERSION='"$(VERSION)"' -DTPERF_PREFIX='"$(PREFIX)"'
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes
@@ -35,7 +35,7 @@ VARIANT_tsan    := -O1 -g -fsanitize=thread
 VARIANT_mpi     := -O2 -g -DNDEBUG -DTPERF_MPI
 VARIANT_coverage := -O0 -g --coverage -fprofile-update=atomic -DNDEBUG -DTPERF_COVERAGE -include src/bind/coverage.h
 
-# `make mpi` compiles as `mpicc` does; MPICC names that of another MPI, MPI the folder of build for it.
+# `make mpi` compiles as `mpicc` does; set MPICC for another MPI, and MPI for its build folder.
 MPICC ?= mpicc
 MPI   ?= mpi
 ifeq ($(VARIANT),mpi)
@@ -43,7 +43,7 @@ override CC := $(MPICC)
 B := build/$(MPI)
 endif
 
-# Variants for tests have a hook that makes allocations fail: src/bind/base/bind_faults.c.
+# Test variants have a hook that makes allocations fail: src/bind/base/bind_faults.c.
 , := ,
 FAULTS := $(filter debug asan coverage,$(VARIANT))
 FAULTS_FILE := src/bind/base/bind_faults.c
@@ -52,7 +52,7 @@ FAULTS_LDFLAGS := $(if $(FAULTS),$(addprefix -Wl$(,)--wrap=,malloc calloc reallo
                                 tperf_heap_grow tperf_limits_allocate \
                                 $(if $(filter coverage,$(VARIANT)),_exit raise)))
 
-# Asked once, when first needed: `make deps` may just have installed pkg-config itself.
+# Evaluated once, on first use: `make deps` may just have installed pkg-config itself.
 PACKAGES := lua5.4 yaml-0.1 "sqlite3 >= 3.36"
 PKG_CFLAGS = $(eval PKG_CFLAGS := $$(shell pkg-config --cflags $(PACKAGES)))$(PKG_CFLAGS)
 PKG_LIBS   = $(eval PKG_LIBS := $$(shell pkg-config --libs $(PACKAGES)))$(PKG_LIBS)
@@ -133,7 +133,7 @@ FUZZERS := yaml json csv cli lua
 
 fuzz: $(FUZZERS:%=fuzz-%) ## feed every reader hostile input, each for FUZZ_SECONDS
 
-# What a fuzzer finds is kept, once mended, in spec/data/fuzz, where it is where the next run starts and a spec.
+# Findings of a fuzzer are kept, once fixed, in spec/data/fuzz, where the next run starts and a spec checks them.
 fuzz-yaml: deps ## hostile bytes for the YAML reader, by libFuzzer (needs clang)
 	@mkdir -p build/fuzz/corpus
 	$(Q)clang $(REQUIRED) $(WARNINGS) -g -O1 -fsanitize=fuzzer,address,undefined $(PKG_CFLAGS) -o build/fuzz/yaml \
@@ -170,19 +170,19 @@ gallery: deps ## draw the pictures of docs/gallery.md again
 lua-module: $(MODULE) ## build tperf/core.so, for stock lua5.4
 
 # --- building ---
-# What is linked appears whole: another make, or a spec, may be using the one before.
+# Outputs are replaced atomically: another make, or a spec, may be using the previous ones.
 
 $(B)/tperf: $(OBJECTS) $(B)/flags
 	@echo "  LD  $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -rdynamic -o $@.$$$$ $(OBJECTS) $(LIBS) && mv $@.$$$$ $@
 
-# For specs: lets one write of the program fail (Linux). It is no part of the program, and has no sanitizer in it.
+# For specs: makes one write of the program fail (Linux). Not part of the program, and without sanitizers.
 $(B)/fail_write.so: src/tools/fail_write.c
 	@mkdir -p $(@D)
 	@echo "  LD  $@"
 	$(Q)$(CC) -std=c11 $(WARNINGS) -O1 -g -fPIC -fvisibility=hidden -shared -o $@ $< -ldl
 
-# The interpreter that loads it brings Lua.
+# Lua comes from the interpreter that loads it.
 $(MODULE): $(filter-out $(B)/cli/%,$(OBJECTS)) $(B)/flags
 	@mkdir -p $(@D)
 	@echo "  LD  $@"
@@ -203,20 +203,20 @@ $(B)/embedded.c: $(B)/embed $(LUA_FILES) $(B)/lua-files
 $(B)/sources.o: $(B)/sources.c $(B)/flags
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
-# A checksum of everything that decides answers, so that caches of another build are not taken for this one's.
+# A checksum of everything that decides answers, so that caches from another build are not reused.
 $(B)/sources.c: $(C_FILES) $(LUA_FILES) $(B)/lua-files $(B)/flags
 	$(Q)echo '#include "bind/embedded.h"' > $@
 	$(Q)echo "const char tperf_embedded_sources[] = \"$$(cat $^ | cksum | tr ' ' -)\";" >> $@
 
-# It runs here, and compiles lua/ where the program will run here, too: with the same Lua. Another machine's program
+# Runs on this machine and compiles lua/ if the program runs here, too, with the same Lua. A cross-compiled program
 # (CC is a cross compiler, HOSTCC this machine's) compiles the text itself.
 EMBED_FLAGS = $(if $(filter-out $(CC),$(HOSTCC)),,-DTPERF_COMPILES $(PKG_CFLAGS))
 EMBED_LIBS = $(if $(filter-out $(CC),$(HOSTCC)),,$(PKG_LIBS) -lm -ldl)
 $(B)/embed: src/tools/embed.c $(B)/flags
 	$(Q)$(HOSTCC) $(REQUIRED) $(WARNINGS) -O1 $(EMBED_FLAGS) -o $@ $< $(EMBED_LIBS)
 
-# Stamps that change only when their content does, so that new flags or a removed Lua file rebuild. Several makes may
-# look at the same time: each writes a file of its own.
+# Stamps that change only with their content, so that new flags or a removed Lua file cause a rebuild. Several makes
+# may check them at once, so each writes a temporary file of its own.
 replace-if-new = cmp -s $(1).$$$$ $(1) && rm $(1).$$$$ || mv $(1).$$$$ $(1)
 $(B)/flags: FORCE
 	@pkg-config --exists $(PACKAGES) 2>/dev/null || \
@@ -234,10 +234,10 @@ FORCE:
 
 include src/page/page.mk
 
-# --- what the machine needs ---
+# --- dependencies ---
 
-# $(call install-packages,PACKAGES): through apt-get, as root or with sudo; says what it does, and where
-# it can't, what to type.
+# $(call install-packages,PACKAGES): installs with apt-get, as root or with sudo; prints what it does, or, if it cannot,
+# the command to type.
 define install-packages
 { echo "tperf needs: $(1)"; \
   if ! command -v apt-get > /dev/null; then \
@@ -300,7 +300,7 @@ install-lua: $(MODULE) ## install the module for stock lua5.4 below PREFIX
 	install -d $(LUA_SHARE)/tperf/data
 	cp -R models systems software recipes $(LUA_SHARE)/tperf/data/
 
-# The core alone: what include/tperf declares, which knows no Lua, no files and no printing.
+# The core: what include/tperf declares, which uses no Lua, no files and no printing.
 CORE_ROOMS := base machine grid op price plan schedule step search event serve
 CORE_LIB := $(B)/libtperf.a
 $(CORE_LIB): $(foreach room,$(CORE_ROOMS),$(filter $(B)/$(room)/%,$(OBJECTS)))
@@ -321,7 +321,7 @@ uninstall: ## remove what install, install-lua and install-c put there
 	rm -rf $(SHARE) $(LUA_LIB)/tperf $(LUA_SHARE)/tperf $(DESTDIR)$(PREFIX)/include/tperf
 	rm -f $(DESTDIR)$(PREFIX)/lib/libtperf.a $(DESTDIR)$(PREFIX)/lib/pkgconfig/tperf.pc
 
-# The objects have a folder of their own: where a package looks for its data is compiled in.
+# The objects have a separate folder, as the path where a package looks for its data is compiled in.
 DEB = build/tperf_$(VERSION)_$(shell dpkg --print-architecture 2> /dev/null).deb
 deb: deps deps-deb ## build a Debian package, build/tperf_VERSION_ARCH.deb, and let lintian look at it
 	@rm -rf build/deb

@@ -1,4 +1,4 @@
---- Runs every bench of this folder; `make bench` does so. Fails when one missed its target.
+--- Runs every benchmark in this folder, for `make bench`. Fails if one misses its target.
 local core = require "tperf.core"
 
 local names = {}

@@ -1,4 +1,4 @@
--- All axes at once: a mixture of experts on a machine of many domains, with every way to come by keys, to spread
+-- All axes at once: a mixture of experts on a machine of many domains, with every way to gather keys, to spread
 -- experts, to shard and to order the passes left open.
 local tperf = require "tperf"
 

@@ -1,11 +1,11 @@
---- Collectives per second, as a script asks for them and as the core answers them, and the time of the main script.
+--- Collectives per second, called from a script and in the core, and the time of the main script.
 local tperf = require "tperf"
 local core = require "tperf.core"
 local clock = core.search.clock
 
 local RUNS = 7
 
--- The fastest of several runs of f, in seconds: what others do on the machine only ever slows.
+-- The fastest of several runs of f, in seconds, as other load on the machine only slows runs down.
 local function fastest(f)
   local best = math.huge
   for _ = 1, RUNS do

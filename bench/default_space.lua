@@ -1,4 +1,4 @@
--- Ten million candidates: everything that people choose, left open, for one model and machine.
+-- Ten million candidates: every choice left open, for one model and machine.
 local tperf = require "tperf"
 
 local function peak_memory() -- MiB, of this process

@@ -1,9 +1,9 @@
---- How many ways to serve a model one thread evaluates per second. `make bench` runs it; llm-analysis, in Python, gives
--- about 3,900 on a comparable core.
+--- Deployments evaluated per second on one thread. Run by `make bench`; llm-analysis, in Python, reaches about 3,900
+-- on a comparable core.
 local tperf = require "tperf"
 
-local TARGET = 10000 -- per second, shapes laid out before
-local CASES = { -- name, question, which field runs through which values
+local TARGET = 10000 -- per second, with shapes laid out before
+local CASES = { -- name, question, the field that varies and its values
   { "the same again", { model = "llama-3.1-70b", tp = 8, batch = 16 } },
   { "sliding windows", { model = "gemma-2-27b", tp = 4, batch = 16, prompt = 4000 } },
   { "experts, pipeline", { model = "deepseek-v3", tp = 4, pp = 8, ep = 4, batch = 64 } },
@@ -19,7 +19,7 @@ for _, case in ipairs(CASES) do
   question.model, question.system = tperf.model(question.model), h100
   question.prompt, question.generate = question.prompt or 2048, 256
   local best = 0
-  for _ = 1, 6 do -- the first round lays out
+  for _ = 1, 6 do -- the first round lays out shapes
     local count, start = 0, os.clock()
     repeat
       for i = 1, 128 do

@@ -1,8 +1,8 @@
---- How many llm-analysis answers one thread gives per second. `make bench` runs it; the Python original gives about
--- 3,400 (train) and 3,900 (infer) on a comparable core.
+--- llm-analysis answers per second on one thread. Run by `make bench`; the Python original reaches about 3,400 (train)
+-- and 3,900 (infer) on a comparable core.
 local llm_analysis = require "tperf.compat.llm_analysis"
 
-local CASES = { -- name, question, request, answers per second at least
+local CASES = { -- name, question, request, minimum answers per second
   { "infer, KV cache", "infer", { model = "upstage_Llama-2-70b-instruct-v2", gpu = "a100-sxm-80gb", tp_size = 2,
     seq_len = 512, num_tokens_to_generate = 512 }, 10000 },
   { "infer, no KV cache", "infer", { use_kv_cache = false }, 10000 },

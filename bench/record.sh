@@ -1,6 +1,6 @@
 #!/bin/sh
-# Appends a line to bench/history.csv: the instructions that standard commands and bench/walk.lua take, counted by
-# callgrind, which counts the same on a busy machine. Run it from the repository's root after `make all`; it takes a few
+# Appends a line to bench/history.csv: the instructions of standard commands and bench/walk.lua, counted by callgrind,
+# whose counts do not depend on the machine's load. Run it in the repository's root after `make all`; it takes a few
 # minutes.
 set -eu
 program=build/release/tperf

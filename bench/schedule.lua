@@ -1,7 +1,8 @@
---- How fast schedules are ordered and simulated. `make bench` runs it; arguments: only these schedules.
+--- The speed of ordering and simulating schedules. Run by `make bench`; arguments: names of schedules to run only
+--- those.
 local tperf = require "tperf"
 
-local CASES = { -- schedule, devices, micro-batches, most seconds (nil: no target)
+local CASES = { -- schedule, devices, micro-batches, limit in seconds (nil: no target)
   { "1f1b", 8, 64 },
   { "1f1b", 64, 1024, 0.030 }, -- the Python original: 2.5 s
   { "interleaved_1f1b", 64, 1024 },

@@ -1,6 +1,6 @@
---- How many candidates one thread and all threads evaluate per second when nothing is skipped, and how much sooner the
--- best that fits are found by skipping what does not fit or cannot be among them. `make bench` runs it.
--- Processor seconds on one thread, so that what else runs on the machine counts little; wall seconds on all.
+--- Candidates evaluated per second, on one thread and on all, if nothing is skipped, and the speed-up from skipping
+-- candidates that do not fit or cannot be among the best. Run by `make bench`.
+-- One thread is measured in processor seconds, to exclude other load on the machine; all threads in wall seconds.
 local tperf = require "tperf"
 local core = require "tperf.core".search
 
@@ -10,7 +10,7 @@ local function machine(name)
   return tperf.system("subramanian2024/" .. name):with { network = { fast = { domain = 72 } } }
 end
 
--- Which of three machines, and how many GPUs of it? A model whose sizes have many divisors, so that there is much to
+-- The machine (of three) and the number of GPUs are open. The model's sizes have many divisors, so there is much to
 -- choose from.
 local function question(strategy, seq, change)
   local request = {
@@ -28,7 +28,7 @@ local function count(answers, field)
   return sum
 end
 
--- Processor and wall seconds of a search, the best of `times`, and its answers.
+-- Processor and wall seconds of a search, the best of `times` runs, and its answers.
 local function measure(request, times)
   local processor, wall, answers = math.huge, math.huge, nil
   for _ = 1, times do
@@ -40,7 +40,7 @@ local function measure(request, times)
   return processor, wall, answers
 end
 
-local CASES = { -- strategy, sequence, millions of candidates per second on one thread at least
+local CASES = { -- strategy, sequence length, minimum million candidates per second on one thread
   { "tensor", 2048, 10 },
   { "context", 1024, 4 },
   { "summa", 1024, 4 },
@@ -48,10 +48,10 @@ local CASES = { -- strategy, sequence, millions of candidates per second on one 
 
 local late = false
 local all = core.threads()
-local ASKED = { -- with software each op's factors count too; the published model knows none
+local ASKED = { -- with software, each op's factors count, too; the published model has none
   { "default", "none" }, { "default", "typical" }, { "subramanian2024", "none" },
 }
-local LEAST_WITH <const> = 0.7 -- of the speed without software
+local LEAST_WITH <const> = 0.7 -- relative to the speed without software
 
 print(("%-10s %12s %14s %16s %10s %8s"):format("strategy", "candidates", "M/s, 1 thread",
   ("M/s, %d threads"):format(all), "pruning", "target"))

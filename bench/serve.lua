@@ -1,5 +1,5 @@
---- How long simulations of serving take: 300 requests through one engine, and a million through a thousand. `make
---- bench` runs it.
+--- The time of serving simulations: 300 requests through one engine, and a million through a thousand. Run by
+--- `make bench`.
 local tperf = require "tperf"
 local core = require "tperf.core"
 
@@ -14,7 +14,7 @@ local function question(count, rate, engine, more)
 end
 
 local CACHE = { num_blocks = 20000 }
-local CASES = { -- name, question, runs, seconds that it may take
+local CASES = { -- name, question, runs, limit in seconds
   { "300 requests", question(300, 10, CACHE), 20, 5e-3 },
   { "300 requests, priced", { model = "llama-3.1-8b", system = "h100-sxm", load = { rate = 10 }, count = 300,
     prompt = PROMPT, output = OUTPUT }, 20, 5e-3 },

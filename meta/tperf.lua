@@ -512,24 +512,24 @@
 ---@field rows? string rows that this GPU works on
 
 ---@class tperf.plot.bars.request
----@field y? string|function|table|(string|function|table)[] a field or a list of fields, each a part of the bar
+---@field y? string|function|table|(string|function|table)[] a field, or a list of fields: the parts of a bar
 ---@field mode? "stacked"|"grouped" "stacked" (default) or "grouped"
----@field share? boolean true: every bar is 100 %
+---@field share? boolean true: every bar is scaled to 100 %
 ---@field y2? string|function|table|(string|function|table)[] a field or a list of fields, drawn as lines on a second axis
----@field y2unit? string of the second axis
----@field y2label? string of the second axis
----@field logy2? boolean|integer of the second axis
+---@field y2unit? string for the second axis
+---@field y2label? string for the second axis
+---@field logy2? boolean|integer for the second axis
 ---@field height? integer px
----@field logy? boolean|integer true (base 2 when all values are powers of two, else 10) or the base
+---@field logy? boolean|integer the base, or true (base 2 if all values are powers of two, else 10)
 ---@field rows table[] the data: a list of records
 ---@field series? string|function|table a field: rows with the same value are one series
 ---@field subtitle? string above the plot
 ---@field title? string above the plot
 ---@field width? integer px
 ---@field x string|function|table a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
----@field xlabel? string of the axes; the fields' own titles
+---@field xlabel? string labels of the axes; default: the fields' titles
 ---@field xunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
----@field ylabel? string of the axes; the fields' own titles
+---@field ylabel? string labels of the axes; default: the fields' titles
 ---@field yunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
 
 ---@class tperf.plot.configurations.request
@@ -538,93 +538,93 @@
 ---@field title? string above the plot
 ---@field width? integer px
 ---@field x string|function|any a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
----@field xlabel? string of the axes; the fields' own titles
+---@field xlabel? string labels of the axes; default: the fields' titles
 
 ---@class tperf.plot.contour.request
----@field x2? string|function|table a field that goes with x, for a second axis on top
----@field levels? integer|number[] how many, or a list of values
+---@field x2? string|function|table a field that is monotonic in x, for a second axis on top
+---@field levels? integer|number[] their number, or a list of values
 ---@field height? integer px
----@field logx? boolean|integer true (base 2 when all values are powers of two, else 10) or the base
----@field logy? boolean|integer true (base 2 when all values are powers of two, else 10) or the base
----@field logz? boolean whether shades go by the logarithm
----@field marks? table[] points { x =, y =, label = } of interest
----@field missing? string what a cell without a value means
+---@field logx? boolean|integer the base, or true (base 2 if all values are powers of two, else 10)
+---@field logy? boolean|integer the base, or true (base 2 if all values are powers of two, else 10)
+---@field logz? boolean true: shades follow the logarithm
+---@field marks? table[] highlighted points { x =, y =, label = }
+---@field missing? string the meaning of a cell without a value
 ---@field rows table[] the data: a list of records
 ---@field subtitle? string above the plot
 ---@field title? string above the plot
 ---@field width? integer px
 ---@field x string|function|table a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
----@field xlabel? string of the axes; the fields' own titles
+---@field xlabel? string labels of the axes; default: the fields' titles
 ---@field xunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
 ---@field y string|function|table a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
----@field ylabel? string of the axes; the fields' own titles
+---@field ylabel? string labels of the axes; default: the fields' titles
 ---@field yunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
 ---@field z string|function|table the value: a field, a path, a function of the row or { key =, title =, unit = }
----@field zlabel? string of the value
----@field zunit? string of the value
+---@field zlabel? string label and unit of the value
+---@field zunit? string label and unit of the value
 
 ---@class tperf.plot.heatmap.request
----@field values? boolean false leaves the cells without their number
+---@field values? boolean false omits the numbers in the cells
 ---@field height? integer px
----@field logz? boolean whether shades go by the logarithm
----@field marks? table[] points { x =, y =, label = } of interest
----@field missing? string what a cell without a value means
+---@field logz? boolean true: shades follow the logarithm
+---@field marks? table[] highlighted points { x =, y =, label = }
+---@field missing? string the meaning of a cell without a value
 ---@field rows table[] the data: a list of records
 ---@field subtitle? string above the plot
 ---@field title? string above the plot
 ---@field width? integer px
 ---@field x string|function|table a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
----@field xlabel? string of the axes; the fields' own titles
+---@field xlabel? string labels of the axes; default: the fields' titles
 ---@field xunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
 ---@field y string|function|table a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
----@field ylabel? string of the axes; the fields' own titles
+---@field ylabel? string labels of the axes; default: the fields' titles
 ---@field yunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
 ---@field z string|function|table the value: a field, a path, a function of the row or { key =, title =, unit = }
----@field zlabel? string of the value
----@field zunit? string of the value
+---@field zlabel? string label and unit of the value
+---@field zunit? string label and unit of the value
 
 ---@class tperf.plot.lines.request
 ---@field y string|function|table|(string|function|table)[] a field or a list of fields, each a series
----@field low? string|function|table the ends of a band about the line, for one y field
----@field high? string|function|table the ends of a band about the line, for one y field
----@field markers? boolean false: lines alone
+---@field low? string|function|table fields with the bounds of a band around the line; only with a single y field
+---@field high? string|function|table fields with the bounds of a band around the line; only with a single y field
+---@field markers? boolean false: lines without markers
 ---@field guides? table[] lines { y = }, { x = } or { f = function(x) … end }, each with a label
 ---@field height? integer px
----@field logx? boolean|integer true (base 2 when all values are powers of two, else 10) or the base
----@field logy? boolean|integer true (base 2 when all values are powers of two, else 10) or the base
+---@field logx? boolean|integer the base, or true (base 2 if all values are powers of two, else 10)
+---@field logy? boolean|integer the base, or true (base 2 if all values are powers of two, else 10)
 ---@field rows table[] the data: a list of records
 ---@field series? string|function|table a field: rows with the same value are one series
 ---@field subtitle? string above the plot
 ---@field title? string above the plot
 ---@field width? integer px
 ---@field x string|function|table a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
----@field xlabel? string of the axes; the fields' own titles
+---@field xlabel? string labels of the axes; default: the fields' titles
 ---@field xmax? number limits
 ---@field xmin? number limits
 ---@field xunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
----@field ylabel? string of the axes; the fields' own titles
+---@field ylabel? string labels of the axes; default: the fields' titles
 ---@field ymax? number limits
 ---@field ymin? number limits
 ---@field yunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
 
 ---@class tperf.plot.load.request
----@field rows table[] of tperf.load_curve
+---@field rows table[] from tperf.load_curve
 ---@field slo? table limits to draw: { ttft =, tpot = }
 ---@field height? integer px
 ---@field title? string above the plot
 ---@field width? integer px
 
 ---@class tperf.plot.occupancy.request
----@field result any of tperf.serve with keep = "steps"
+---@field result any from tperf.serve with keep = "steps"
 ---@field height? integer px
 ---@field title? string above the plot
 ---@field width? integer px
 
 ---@class tperf.plot.panels.request
----@field title? string above all of them
+---@field title? string of the figure
 
 ---@class tperf.plot.requests.request
----@field result any of tperf.serve with keep = "requests" or "steps"
+---@field result any from tperf.serve with keep = "requests" or "steps"
 ---@field first? integer the first request to draw (1)
 ---@field count? integer how many (100)
 ---@field height? integer px
@@ -632,59 +632,59 @@
 ---@field width? integer px
 
 ---@class tperf.plot.roofline.request
----@field name? string|function fields, paths or functions of the row, if not called so
----@field flops? string|function fields, paths or functions of the row, if not called so
----@field bytes? string|function fields, paths or functions of the row, if not called so
----@field time? string|function fields, paths or functions of the row, if not called so
----@field system? string|table whose roofs: a name, a file or a table
----@field dtype? string at which ("bf16")
----@field peaks? table[] in place of a system: { { title =, flops = } … }
+---@field name? string|function fields, paths or functions of the row; default: the fields of these names
+---@field flops? string|function fields, paths or functions of the row; default: the fields of these names
+---@field bytes? string|function fields, paths or functions of the row; default: the fields of these names
+---@field time? string|function fields, paths or functions of the row; default: the fields of these names
+---@field system? string|table the machine: a name, a file or a table
+---@field dtype? string the precision of its peaks ("bf16")
+---@field peaks? table[] instead of a system's: { { title =, flops = } … }
 ---@field bandwidths? table[] { { title =, bytes = } … }, bytes/s
 ---@field guides? table[] lines { y = }, { x = } or { f = function(x) … end }, each with a label
 ---@field height? integer px
----@field logx? boolean|integer true (base 2 when all values are powers of two, else 10) or the base
----@field logy? boolean|integer true (base 2 when all values are powers of two, else 10) or the base
+---@field logx? boolean|integer the base, or true (base 2 if all values are powers of two, else 10)
+---@field logy? boolean|integer the base, or true (base 2 if all values are powers of two, else 10)
 ---@field rows table[] the data: a list of records
 ---@field series? string|function|table a field: rows with the same value are one series
 ---@field subtitle? string above the plot
 ---@field title? string above the plot
 ---@field width? integer px
----@field xlabel? string of the axes; the fields' own titles
+---@field xlabel? string labels of the axes; default: the fields' titles
 ---@field xmax? number limits
 ---@field xmin? number limits
 ---@field xunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
----@field ylabel? string of the axes; the fields' own titles
+---@field ylabel? string labels of the axes; default: the fields' titles
 ---@field ymax? number limits
 ---@field ymin? number limits
 ---@field yunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
 
 ---@class tperf.plot.scatter.request
 ---@field label? string|function|table a field that names points
----@field pareto? table { x = "min", y = "max" }: which way is better
+---@field pareto? table the better direction of each axis: { x = "min", y = "max" }
 ---@field guides? table[] lines { y = }, { x = } or { f = function(x) … end }, each with a label
 ---@field height? integer px
----@field logx? boolean|integer true (base 2 when all values are powers of two, else 10) or the base
----@field logy? boolean|integer true (base 2 when all values are powers of two, else 10) or the base
+---@field logx? boolean|integer the base, or true (base 2 if all values are powers of two, else 10)
+---@field logy? boolean|integer the base, or true (base 2 if all values are powers of two, else 10)
 ---@field rows table[] the data: a list of records
 ---@field series? string|function|table a field: rows with the same value are one series
 ---@field subtitle? string above the plot
 ---@field title? string above the plot
 ---@field width? integer px
 ---@field x string|function|table a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
----@field xlabel? string of the axes; the fields' own titles
+---@field xlabel? string labels of the axes; default: the fields' titles
 ---@field xmax? number limits
 ---@field xmin? number limits
 ---@field xunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
 ---@field y string|function|table a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
----@field ylabel? string of the axes; the fields' own titles
+---@field ylabel? string labels of the axes; default: the fields' titles
 ---@field ymax? number limits
 ---@field ymin? number limits
 ---@field yunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
 
 ---@class tperf.plot.spans.request
----@field start string|function|table fields: where a span begins and ends
----@field stop string|function|table fields: where a span begins and ends
----@field lane string|function|table a field: its row, the smallest number above
+---@field start string|function|table fields: the beginning and the end of a span
+---@field stop string|function|table fields: the beginning and the end of a span
+---@field lane string|function|table a field: the span's lane, the smallest number at the top
 ---@field guides? table[] lines { y = }, { x = } or { f = function(x) … end }, each with a label
 ---@field height? integer px
 ---@field rows table[] the data: a list of records
@@ -692,11 +692,11 @@
 ---@field subtitle? string above the plot
 ---@field title? string above the plot
 ---@field width? integer px
----@field xlabel? string of the axes; the fields' own titles
+---@field xlabel? string labels of the axes; default: the fields' titles
 ---@field xmax? number limits
 ---@field xmin? number limits
 ---@field xunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
----@field ylabel? string of the axes; the fields' own titles
+---@field ylabel? string labels of the axes; default: the fields' titles
 ---@field ymax? number limits
 ---@field ymin? number limits
 ---@field yunit? string "bytes", "s", "FLOP/s" …: ticks get SI prefixes
@@ -829,7 +829,7 @@
 ---@field overlap_tp? "bulk"|"none"|"ring"|"async"|("bulk"|"none"|"ring"|"async")[] overlap of tensor parallelism's collectives with its products: "bulk" (default), "none", "ring" (TransformerEngine's user buffers), "async" (PyTorch's), or a list
 ---@field overlap_moe_a2a? boolean true: passes overlap to hide each other's expert all-to-alls (false)
 ---@field delay_wgrad? boolean true: experts' weight gradients are delayed to hide the all-to-all (false)
----@field overlap_grad_reduce? boolean true: gradients are reduced in buckets during the whole backward pass; false: no overlap (as the software does)
+---@field overlap_grad_reduce? boolean true: gradients are reduced in buckets during the backward pass; false: after it (the stack's)
 ---@field overlap_param_gather? boolean true: weights are gathered during the forward pass; false: no overlap (as the software does)
 ---@field overlap_param_gather_with_optimizer_step? boolean true: the first bucket's weights are gathered during the optimizer's step (false)
 ---@field bucket_size? number parameters of a bucket (the larger of 40 million and a million for each replica)
@@ -1203,7 +1203,7 @@
 ---@field offload_modules? "attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act"|("attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act")[] modules whose inputs are offloaded to the host, one or a list of "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
 ---@field offload_optimizer? number part of the optimizer's states that the host holds and updates, 0 to 1 (0)
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd"|"sgd_without_momentum" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
----@field overlap_grad_reduce? boolean true: gradients are reduced in buckets during the whole backward pass; false: no overlap (as the software does)
+---@field overlap_grad_reduce? boolean true: gradients are reduced in buckets during the backward pass; false: after it (the stack's)
 ---@field overlap_moe_a2a? boolean true: passes overlap to hide each other's expert all-to-alls (false)
 ---@field overlap_param_gather? boolean true: weights are gathered during the forward pass; false: no overlap (as the software does)
 ---@field overlap_param_gather_with_optimizer_step? boolean true: the first bucket's weights are gathered during the optimizer's step (false)
@@ -1251,20 +1251,20 @@
 ---@field title string
 local tperf_Plot = {}
 
----The plot as an SVG document: the same bytes for the same rows.
+---The plot as an SVG document; the same rows give the same bytes.
 ---@return string
 function tperf_Plot:svg() end
 
----The plot as characters.
+---The plot as text.
 ---@param options? { width: integer, height: integer, ascii: boolean, color: boolean }
 ---@return string
 function tperf_Plot:text(options) end
 
----Prints the plot in the terminal: in Unicode where the locale has it, in colour where it is a terminal.
----@param options? table as :text takes them
+---Prints the plot in the terminal: Unicode if the locale supports it, colours if standard output is a terminal.
+---@param options? table as for :text
 function tperf_Plot:print(options) end
 
----Saves the plot; the name's ending says how: .svg always, .png and .pdf where gnuplot is installed, .txt.
+---Saves the plot in the format of the name's extension: .svg, .txt, and, if gnuplot is installed, .png and .pdf.
 ---@param path string
 function tperf_Plot:save(path) end
 
@@ -1608,31 +1608,31 @@ function tperf_system:calibration() end
 ---@field microbatches integer
 ---@field ops integer number of passes
 ---@field makespan number from 0 to the last stop
----@field ideal_time number all the work divided evenly, passes that overlap counted once, or as the rules say
----@field bubble_rate number (makespan - ideal_time) / ideal_time, or as the rules say
+---@field ideal_time number all the work divided evenly, overlapped passes counted once; the rules may differ
+---@field bubble_rate number (makespan - ideal_time) / ideal_time; the rules may differ
 ---@field longest_stage_time number the longest time from a device's first start to its last stop
 ---@field busy_time number[] by device
 ---@field last_stop number[] by device: when its last pass ends
 ---@field peak_activations integer[] by device
 ---@field peak_memory number[] by device
----@field fullest number[] by device: the most held while a pass runs, with what lives for that pass alone
+---@field fullest number[] by device: the most held while a pass runs, including temporary buffers
 ---@field fullest_at integer[] by device: that pass's position in its queue
----@field passing? table what lives while a pass runs: bytes by pass and stage
----@field kept? table[] of a model's, by device: what it holds at all times: weights … and total
----@field peak? table of a model's: the moment at which the fullest device is fullest, and what is alive then
----@field step? table|function of a model's: the lists of tasks that timeline:tasks reads
----@field iteration_time? number of a model's configuration: with data-parallel communication
----@field units { time?: string, memory?: string } "s" and "bytes" of a model's schedule; else empty
----@field configuration? tperf.configuration of tperf.train, or of tperf.schedule with a model
+---@field passing? table temporary buffers that exist only while a pass runs: bytes by pass and stage
+---@field kept? table[] models only, by device: memory held throughout: weights … and total
+---@field peak? table models only: the moment of peak memory on the fullest device, and its contents
+---@field step? table|function models only: the lists of tasks that timeline:tasks reads
+---@field iteration_time? number models only: with data-parallel communication
+---@field units { time?: string, memory?: string } "s" and "bytes" for a model's schedule; else empty
+---@field configuration? tperf.configuration from tperf.train, or from tperf.schedule with a model
 local tperf_timeline = {}
 
----A time or a memory as people read it, with its unit where it is known.
+---Formats a time or an amount of memory, with its unit if known.
 ---@param value number
 ---@param what "time"|"memory"
 ---@return string
 function tperf_timeline:show(value, what) end
 
----How much room "peak …" needs right of a picture's rows, and the text of each device.
+---The width that "peak …" needs right of a picture's rows, and its text for each device.
 ---@return integer pixels
 ---@return string[]
 function tperf_timeline:peaks() end
@@ -1642,39 +1642,39 @@ function tperf_timeline:peaks() end
 ---@return number
 function tperf_timeline:most(field) end
 
----When a pass runs: timeline:op { stage=, microbatch=, type=, device=? } -> { device, start, stop }, or nil.
+---Finds a pass: timeline:op { stage=, microbatch=, type=, device=? } -> { device, start, stop }, or nil.
 ---@return table|nil
 function tperf_timeline:op() end
 
----The pass at a position of a device's queue, or nil past its end: { type, stage, microbatch, start, stop,
----overlapped }; overlapped is "forward" or "backward" in a pair.
+---The pass at a position of a device's queue: { type, stage, microbatch, start, stop, overlapped }, or nil past its
+---end. overlapped is "forward" or "backward" in a pair.
 ---@param device integer
 ---@param position integer
 ---@return table|nil
 function tperf_timeline:queued(device, position) end
 
----Iterates over a device's queue: for position, op in timeline:queue(device) do … end, with op as timeline:queued
----gives it.
+---Iterates over a device's queue: for position, op in timeline:queue(device) do … end. op is as returned by
+---timeline:queued.
 function tperf_timeline:queue() end
 
----The most that a device holds at a time: of a model's timeline all of a GPU's memory, else activations.
+---The peak memory of a device: all of a GPU's memory in a model's timeline, else activations only.
 function tperf_timeline:most_held() end
 
----What lives on a device while a pass runs, and no longer.
----@param op table as timeline:queue gives it
+---The temporary memory on a device while a pass runs.
+---@param op table as returned by timeline:queue
 function tperf_timeline:passing_of(op) end
 
----A device's memory over time: { { time, memory } … }, each the level from that time on. A forward takes its memory
----when it starts, a backward frees it when it stops. Of a model's timeline that is all that a GPU holds, from weights
----to what lives during a pass only; else activations alone.
+---A device's memory over time: { { time, memory } … }, each entry the level from that time on. A forward pass
+---allocates when it starts, a backward pass frees when it stops. In a model's timeline this is all of a GPU's memory,
+---from weights to temporary buffers; else activations only.
 ---@return table[]
 function tperf_timeline:memory() end
 
----Every task of a device, in the order of its passes: an iterator over { kind, text, resources, start, stop, seconds,
----stage, microbatch, fast_bytes, nic_bytes … }, see tperf/timeline/tasks.lua. Of a model's timeline alone.
+---Iterates over the tasks of a device, in the order of its passes: { kind, text, resources, start, stop, seconds,
+---stage, microbatch, fast_bytes, nic_bytes … }, see tperf/timeline/tasks.lua. Only for a model's timeline.
 function tperf_timeline:tasks() end
 
----What a measured step is beside this one: see tperf.timeline.beside.
+---Compares a measured step with this one: see tperf.timeline.beside.
 ---@param path string a trace of PyTorch's profiler (.json), or a log with Megatron-LM's timers
 ---@param options? table device
 ---@return table
@@ -1686,7 +1686,7 @@ function tperf_timeline:beside(path, options) end
 ---@return string[] paths
 function tperf_timeline:chakra(folder, options) end
 
----Writes a picture or an export to a file; its name ends in .svg, .html, .json (a Chrome trace) or .txt.
+---Writes a picture or an export to a file; the name must end in .svg, .html, .json (a Chrome trace) or .txt.
 ---@param path string
 ---@param options? table of the form
 function tperf_timeline:save(path, options) end
@@ -1910,85 +1910,85 @@ function tperf.op.summa_scores() end
 
 tperf.plot = {}
 
----A bar chart: a bar for each x, made of several y fields (or of the rows' y, one part per series), stacked
----(mode = "stacked") or side by side (mode = "grouped"). share: every bar is 100 %. y2: fields drawn as lines on a
----second axis, at the right. A value that is nil or NaN is left out.
+---A bar chart: one bar for each x, made of several y fields (or of one y field, split by series), stacked
+---(mode = "stacked") or side by side (mode = "grouped"). share: every bar is scaled to 100 %. y2: fields drawn as
+---lines on a second axis, on the right. nil and NaN are left out.
 ---@param options tperf.plot.bars.request
 ---@return tperf.Plot
 function tperf.plot.bars(options) end
 
----Bars of the sizes of each configuration's axes with its memory as a line, over bars of the shares of its time with
----the time of an iteration as a line.
----@param options table rows: configurations; x: a field or function that names them; xlabel, title, subtitle, width
+---Compares configurations in two panels: bars of the axes' sizes with memory as a line, and stacked shares of the
+---time with the iteration time as a line.
+---@param options table rows: configurations; x: a field or function that names each; xlabel, title, subtitle, width
 ---@return tperf.Plot
 function tperf.plot.configurations(options) end
 
 ---Filled contours of z over x and y, from rows that lie on a grid (of any spacing). A point without a value is
----left blank (missing says what that means). marks: points { x =, y =, label = } of interest. x2: a field that
----goes with x, for a second axis on top. levels: how many, or a list of values.
+---left blank (missing says what that means). marks: highlighted points { x =, y =, label = }. x2: a field that
+---is monotonic in x, for a second axis on top. levels: their number, or a list of values.
 ---@param options tperf.plot.contour.request
 ---@return tperf.Plot
 function tperf.plot.contour(options) end
 
----A heat map: z for each pair of x and y, which are names or numbers (numbers in their order, names in the rows';
----texts such as "40 GB" are numbers).
----values: false leaves the cells without their number. A pair without a value is hatched; missing says why.
+---A heat map: z for each pair of x and y, which are names or numbers (numbers in ascending order, names in the order
+---of the rows; strings such as "40 GB" are numbers).
+---values: false omits the numbers in the cells. A pair without a value is hatched; missing says why.
 ---@param options tperf.plot.heatmap.request
 ---@return tperf.Plot
 function tperf.plot.heatmap(options) end
 
----A line chart. A row whose y is nil or NaN leaves a gap; zero and negative values on a log axis are refused.
----logx, logy: true (base 2 when all values are powers of two, else 10) or the base. guides: horizontal ({ y = }),
+---A line chart. nil or NaN as y leaves a gap; zero and negative values on a log axis are refused.
+---logx, logy: the base, or true (base 2 if all values are powers of two, else 10). guides: horizontal ({ y = }),
 ---vertical ({ x = }) or curved ({ f = function(x) … }) lines, each with a label. Several y fields are several series.
 ---@param options tperf.plot.lines.request
 ---@return tperf.Plot
 function tperf.plot.lines(options) end
 
----Latency against load: TTFT and TPOT, mean, 90th and 99th percentile, at each rate, with the limits.
+---Latency against load: mean, 90th and 99th percentile of TTFT and TPOT at each rate, with the SLOs.
 ---@param options tperf.plot.load.request
 ---@return tperf.Plot
 function tperf.plot.load(options) end
 
----What all engines hold over time: the part of the KV cache's blocks that requests have, and the requests that run and
----that wait. Of long runs the most in each of 500 spans of time is drawn.
+---Occupancy over time: the fraction of the KV cache's blocks in use, and the requests running and waiting, over all
+---engines. Of long runs, the maximum in each of 500 time bins is drawn.
 ---@param options tperf.plot.occupancy.request
 ---@return tperf.Plot
 function tperf.plot.occupancy(options) end
 
----Plots one above the other, under one title: plot.panels { title =, plot1, plot2, … }.
+---Stacks plots vertically under one title: plot.panels { title =, plot1, plot2, … }.
 ---@param options tperf.plot.panels.request
 ---@return tperf.Plot
 function tperf.plot.panels(options) end
 
----A Gantt chart of requests: each waits, prefills and decodes. Numbered by arrival, from above.
+---A Gantt chart of requests, numbered by arrival from the top: waiting, prefill and decode of each.
 ---@param options tperf.plot.requests.request
 ---@return tperf.Plot
 function tperf.plot.requests(options) end
 
----Kernels on a machine's roof: FLOP/s against FLOP per byte, both on log axes. Each row has flops, bytes (to and from
----memory) and time (seconds; without it the kernel is drawn on the roof), or the fields or functions named instead.
----The roofs are those of a system (name, path or tperf.system) for a dtype ("bf16"), or
+---Kernels below a machine's roofline: FLOP/s against FLOP per byte, both on log axes. Each row has flops, bytes (to
+---and from memory) and time (seconds; without it the kernel is drawn on the roof), or the fields or functions named
+---instead. The roofs are those of a system (name, path or tperf.system) for a dtype ("bf16"), or
 ---peaks: { { title = "tensor", flops = 312e12 }, … } and bandwidths: { { title = "HBM", bytes = 2e12 }, … }, also as
 ---"312 TFLOP/s" and "2 TB/s".
 ---@param options tperf.plot.roofline.request
 ---@return tperf.Plot
 function tperf.plot.roofline(options) end
 
----A scatter plot. label: a field that names points (only those of the front, when there is one). pareto: which way is
----better, as in { x = "min", y = "max" }: draws the front of the points that no other beats in both.
+---A scatter plot. label: a field that names points (only those of the front, if one is drawn). pareto: the better
+---direction of each axis, as in { x = "min", y = "max" }; draws the front of points that no other beats in both.
 ---@param options tperf.plot.scatter.request
 ---@return tperf.Plot
 function tperf.plot.scatter(options) end
 
----Spans in lanes. Lanes are numbers, from above; spans of a series have one colour, and later series lie above. A row
----where one of the three fields is nil is left out.
+---A Gantt chart. Lanes are numbers, the smallest at the top; spans of one series share a colour, and later series are
+---drawn over earlier ones. A row with nil in one of the three fields is left out.
 ---@param options tperf.plot.spans.request
 ---@return tperf.Plot
 function tperf.plot.spans(options) end
 
 tperf.report = {}
 
----Columns for rows with configurations in them: the ones named, then all that configurations have, as far as some row
+---Columns for rows that contain configurations: those named, then all fields of configurations for which some row
 ---has a value.
 ---@param rows table[]
 ---@param first (string|tperf.Column)[]
@@ -2031,8 +2031,8 @@ function tperf.report.json(rows, wanted, options) end
 ---@return string text
 function tperf.report.launch(configuration, stack, options) end
 
----The GPUs along each axis, and what else is unusual: "tp 8, pp 16, dp 4, 2 chunks, full recomputation". For a row
----without a configuration, why there is none, in few words.
+---The size of each axis, and other settings that differ from the default: "tp 8, pp 16, dp 4, 2 chunks, full
+---recomputation". For a row without a configuration, the reason in a few words.
 ---@param c table a configuration, or a row of a sweep
 ---@return string? text
 function tperf.report.layout(c) end
@@ -2057,7 +2057,7 @@ function tperf.report.new(options) end
 ---@return table[] rows, tperf.Column[] columns
 function tperf.report.pivot(rows, down, across, value, column) end
 
----How many of them share a fast domain: "tp 8, pp 1, dp 1".
+---The GPUs of each axis that share a fast domain: "tp 8, pp 1, dp 1".
 ---@param c table
 ---@return string? text
 function tperf.report.placement(c) end
@@ -2068,18 +2068,18 @@ function tperf.report.placement(c) end
 ---@return (string|tperf.Column)[]
 function tperf.report.present(rows, wanted) end
 
----Prints rows as a table, in colour where standard output is a terminal and NO_COLOR is not set.
+---Prints rows as a table, in colour if standard output is a terminal and NO_COLOR is not set.
 ---@param rows table[]
 ---@param wanted? (string|tperf.Column)[]
----@param options? table as report.text takes them
+---@param options? table as for report.text
 function tperf.report.print(rows, wanted, options) end
 
----Asks a database of SQLite, such as the cache of a sweep: its table `points` has a row for each finished point.
+---Queries a SQLite database, such as the cache of a sweep, whose table `points` has a row for each finished point.
 ---@param path string the file
----@param sql string one SELECT
+---@param sql string one SELECT statement
 ---@param ... number|string|boolean|nil a value for each "?" in it
----@return table[] rows     by the columns' names; true and false are 1 and 0
----@return string[] columns the names, in the order of the SELECT
+---@return table[] rows     by column name; true and false are 1 and 0
+---@return string[] columns the column names, in the order of the SELECT
 function tperf.report.query(path, sql, ...) end
 
 ---Writes rows into a file: .csv, .json, .md, .txt or .html.
@@ -2093,7 +2093,7 @@ function tperf.report.save(path, rows, wanted) end
 ---@return string
 function tperf.report.short(name) end
 
----Which software the times of configurations are about, for titles: "software typical"; "" where there are none.
+---The software that configurations were timed with, for titles: "software typical"; "" if they have no times.
 ---@param rows table[] configurations, rows of a sweep, or any that have `software`
 ---@return string text
 function tperf.report.software(rows) end

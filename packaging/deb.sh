@@ -1,6 +1,6 @@
 #!/bin/sh
-# A Debian package of an installed tree: deb.sh STAGE VERSION OUTPUT. `make deb` stages the tree and calls this.
-# DEBFULLNAME and DEBEMAIL say who maintains it, as for Debian's own tools.
+# Builds a Debian package of an installed tree: deb.sh STAGE VERSION OUTPUT. `make deb` stages the tree and calls this.
+# DEBFULLNAME and DEBEMAIL name the maintainer, as for Debian's own tools.
 set -eu
 stage=$1 version=$2 output=$3
 name=${DEBFULLNAME:-$(git log -1 --format=%an 2> /dev/null || echo "tperf authors")}
@@ -27,7 +27,7 @@ mkdir -p "$doc"
   echo " -- $name <$email>  $(LC_ALL=C date -R -u -d "@$SOURCE_DATE_EPOCH")"; } | gzip -9n > "$doc/changelog.gz"
 gzip -9nc CHANGELOG.md > "$doc/NEWS.gz"
 
-# Which packages the program's libraries come from: dpkg-shlibdeps wants to be run in a source package.
+# The packages of the program's libraries. dpkg-shlibdeps must run in a source package.
 source=$(mktemp -d)
 trap 'rm -rf "$source"' EXIT
 mkdir "$source/debian"

@@ -1,4 +1,4 @@
--- How training speed depends on the global batch: with few samples a GPU, pipelines run empty and gradients weigh.
+-- Training speed against the global batch: with few samples per GPU, pipelines idle and gradient exchange dominates.
 local tperf = require "tperf"
 local report = tperf.report
 

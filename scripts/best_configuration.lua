@@ -1,4 +1,4 @@
--- The best configuration for each number of GPUs: how it cuts the work, what it needs, and where its time goes.
+-- The best configuration for each number of GPUs: its layout, its memory, and the breakdown of its time.
 local tperf = require "tperf"
 local report = tperf.report
 

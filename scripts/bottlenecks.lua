@@ -1,5 +1,5 @@
--- What holds a training run back: the machine with one thing twice as good at a time, first with the configuration as
--- it is, then with the best configuration for the better machine.
+-- What limits a training run: the machine with one property improved at a time, first with the same configuration,
+-- then with the best configuration for the improved machine.
 local tperf = require "tperf"
 local report = tperf.report
 
@@ -40,7 +40,7 @@ end
 local found = search(base)
 local now = found[1] or error(found.reason, 0)
 
--- The same configuration on another machine: every size, placement and choice as it is.
+-- The same configuration on another machine: same sizes, placement and options.
 local function same(machine)
   return tperf.train {
     model = o.model, system = machine, rules = o.rules, software = o.software, configuration = now,

@@ -1,5 +1,5 @@
--- Measured and modelled time of a collective against the size of its message, from a table of measurements
--- (docs/accuracy.md says which columns it has).
+-- Measured and modelled time of a collective against the message size, from a table of measurements
+-- (docs/accuracy.md lists its columns).
 local tperf = require "tperf"
 local report = tperf.report
 
@@ -7,8 +7,8 @@ local o = tperf.args {
   summary = "measured and modelled time of a collective against its message",
   systems = "a100-sxm-80gb,h200-sxm", gpus = "8,16", rules = "default",
   { long = "file", value = "FILE", default = "spec/data/measured/collectives.csv", help = "measurements" },
-  { long = "least", value = "N", kind = "integer", min = 1, default = 8, help = "fewest measurements of a curve" },
-  { long = "kind", value = "NAME", default = "all_reduce", help = "which collective" },
+  { long = "least", value = "N", kind = "integer", min = 1, default = 8, help = "fewest measurements per curve" },
+  { long = "kind", value = "NAME", default = "all_reduce", help = "the collective" },
 }
 
 local place, wanted = {}, {}

@@ -1,4 +1,4 @@
--- Two strategies against each other: the ratio of their training times wherever both fit.
+-- Compares two strategies: the ratio of their training times wherever both fit.
 local tperf = require "tperf"
 local report = tperf.report
 

@@ -1,5 +1,5 @@
--- What a training run costs: days, GPU-hours, dollars and energy, for several machines and numbers of GPUs, and which
--- of them are worth considering: no other is both faster and cheaper.
+-- The cost of a training run: days, GPU-hours, dollars and energy for several machines and numbers of GPUs, and the
+-- Pareto front, on which no other choice is both faster and cheaper.
 local tperf = require "tperf"
 local report = tperf.report
 

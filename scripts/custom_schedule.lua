@@ -1,13 +1,13 @@
--- A pipeline schedule of one's own, compared with the built-in ones.
+-- A custom pipeline schedule, compared with the built-in ones.
 --   tperf run scripts/custom_schedule.lua [PAGE.html]
 --
--- "Eager 1F1B": 1F1B runs as few forwards ahead as keep the last stage busy. When sending takes time, that is too few:
--- every group of micro-batches then waits for a round trip. This schedule runs twice as many ahead, which costs memory.
+-- "Eager 1F1B": 1F1B runs as few forward passes ahead as keep the last stage busy. If sending takes time, that is too
+-- few: every group of micro-batches waits for a round trip. This schedule runs twice as many ahead and costs memory.
 local tperf = require "tperf"
 
 if arg[1] and not arg[1]:find "^%-" then table.insert(arg, 1, "--page") end -- PAGE.html alone
 local o = tperf.args {
-  summary = "a pipeline schedule of one's own beside the built-in ones",
+  summary = "a custom pipeline schedule beside the built-in ones",
   { long = "page", value = "PAGE.html", help = "write one page that compares all" },
 }
 
@@ -28,7 +28,7 @@ for i, name in ipairs { "gpipe", "1f1b", "eager_1f1b", "zb_h1", "zb_h2" } do
   timelines[i] = tperf.schedule {
     schedule = name, devices = 8, microbatches = 32,
     times = { forward = 1.0, backward_input = 1.0, backward_weight = 1.0 }, -- any unit, the same for all
-    p2p = 0.1, -- from a stage to the next
+    p2p = 0.1, -- from one stage to the next
   }
 end
 
@@ -38,7 +38,7 @@ for _, t in ipairs(timelines) do
     math.max(table.unpack(t.peak_memory))))
 end
 
--- A mistake in a schedule is an error that says which pass is wrong, or which devices wait for each other.
+-- A mistake in a schedule raises an error that names the wrong pass, or the devices that wait for each other.
 tperf.schedule.define("too_late", function(s)
   for microbatch = 1, s.microbatches do
     s:forward(1, 1, microbatch)

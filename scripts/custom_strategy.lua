@@ -1,19 +1,19 @@
--- A strategy of one's own, in Lua alone: DeepSpeed-Ulysses (arXiv 2309.14509; `--cp-comm-type a2a` in Megatron-LM),
--- beside tensor parallelism and the built-in context parallelism, for longer and longer sequences.
+-- A custom strategy in plain Lua: DeepSpeed-Ulysses (arXiv 2309.14509; `--cp-comm-type a2a` in Megatron-LM), compared
+-- with tensor parallelism and the built-in context parallelism for increasing sequence lengths.
 --
--- As in strategy "context", cp GPUs share a sequence and each has all weights of the layer. There, every GPU attends
--- with its part of the queries, and gathers all keys and values. Here, an all-to-all turns a part of the sequence with
--- all heads into the whole sequence with a part of the heads, and a second one turns the result back. Context moves
--- 2 kv_heads heads of every token to each GPU, this 2 (heads + kv_heads) / cp; but tp x cp cannot exceed the heads. It
--- trains, and it serves: tperf.infer, tperf.serve and their searches take it by its name.
+-- As in strategy "context", cp GPUs share a sequence, and each has all weights of the layer. There, every GPU attends
+-- with its part of the queries and gathers all keys and values. Here, an all-to-all exchanges a part of the sequence
+-- with all heads for the whole sequence with a part of the heads, and a second one reverses that. Context moves
+-- 2 kv_heads heads of every token to each GPU, Ulysses 2 (heads + kv_heads) / cp; but tp x cp cannot exceed the heads.
+-- The strategy also serves: tperf.infer, tperf.serve and their searches accept its name.
 local tperf = require "tperf"
 local op = tperf.op
 
 local o = tperf.args {
   summary = "Ulysses against context and tensor parallelism", model = "llama-3.1-8b", system = "h100-sxm", gpus = 64,
   { long = "seq", value = "N,...", kind = "integers", default = "8192,32768,131072,524288",
-    help = "tokens of a sequence" },
-  { long = "batch-tokens", value = "N", kind = "integer", default = 4194304, help = "tokens of a global batch" },
+    help = "tokens per sequence" },
+  { long = "batch-tokens", value = "N", kind = "integer", default = 4194304, help = "tokens per global batch" },
 }
 
 local context = tperf.strategy.of "context"
@@ -21,7 +21,7 @@ local ulysses = {
   name = "ulysses", extends = "context", summary = "tensor x context parallelism, all-to-all around attention",
 }
 
--- The axes of context; cp also has to divide what tp leaves of the heads.
+-- The axes of context; cp must also divide the heads that tp leaves on a GPU.
 ulysses.axes = {}
 for i, axis in ipairs(context.axes) do ulysses.axes[i] = axis end
 ulysses.axes[2] = {
@@ -32,8 +32,8 @@ ulysses.axes[2] = {
   end,
 }
 
--- What attention sees: a part of the heads, all tokens. Where key and value heads are fewer than GPUs, several GPUs get
--- the same ones.
+-- Attention's shape on a GPU: a part of the heads, all tokens. With fewer key and value heads than GPUs, several GPUs
+-- get the same ones.
 function ulysses.heads(p, heads, kv_heads)
   local projected = context.heads(p, heads, kv_heads)
   return {
@@ -42,8 +42,8 @@ function ulysses.heads(p, heads, kv_heads)
   }
 end
 
--- One all-to-all of queries, keys and values before attention, one of its result after it, 16-bit numbers. A token that
--- is decoded is whole on every GPU, which attends with its own heads to the keys that it keeps; results are gathered.
+-- One all-to-all of queries, keys and values before attention, one of its result after it, 16-bit numbers. When
+-- decoding, every GPU has the whole token and attends with its own heads to its cached keys; results are gathered.
 function ulysses.exchange(p, cut, shape)
   if p.cp == 1 then return {}, {} end
   local tokens = p.micro_batch * p.seq

@@ -1,5 +1,5 @@
 -- DeepSeek-V3 as it was trained: 2048 H800, 16 pipeline stages, experts spread over 64 GPUs (arXiv 2412.19437, section
--- 3), under several schedules; and what it published: 180 thousand GPU-hours for a trillion tokens.
+-- 3), under several schedules, compared with the published 180 thousand GPU-hours per trillion tokens.
 local tperf = require "tperf"
 local report = tperf.report
 
@@ -12,20 +12,20 @@ local o = tperf.args {
 local GPUS <const>, SEQ <const>, MACHINE <const> = 2048, 4096, tperf.system "h800-sxm"
 local PUBLISHED <const> = 180e3 -- GPU-hours for 1e12 tokens, table 1
 
--- Section 3.3: products in FP8 with scales of blocks, for which weights lie in FP8; inputs of SwiGLU kept, and tokens
--- sent to experts, in FP8, too; attention's output in 12 bits; gradients and master weights in fp32, moments in bf16.
+-- Section 3.3: FP8 products with block scales, weights stored in FP8; SwiGLU inputs saved, and tokens dispatched to
+-- experts, in FP8, too; attention's output in 12 bits; gradients and master weights in fp32, moments in bf16.
 local FP8 <const> = {
   name = "fp8 of V3", recipe = "fp8-block", parameters = "narrow", activation = "fp8", attention_output = "e5m6",
   dispatch = "fp8",
 }
--- Section 3.2.3 and 3.3.3: norms, the products out of MLA's latents and the outputs of SwiGLU are made again.
+-- Sections 3.2.3 and 3.3.3: norms, MLA's up-projections and SwiGLU outputs are recomputed.
 local PARTS <const> = { "layernorm", "mla_up_proj", "moe_act" }
 local RUNS <const> = {
   { "1f1b", "none", FP8 }, { "1f1b", PARTS, FP8 }, { "1f1b", "full", FP8 }, { "zb1p", PARTS, FP8 },
   { "dualpipe", "none", FP8 }, { "dualpipe", PARTS, FP8 }, { "dualpipe", "full", FP8 }, { "dualpipe", PARTS, "bf16" },
 }
 
--- From the simulated iteration, in which passes that DualPipe overlaps hide each other's communication.
+-- From the simulated iteration, in which passes overlapped by DualPipe hide each other's communication.
 local function hours_per_trillion(iteration) return 1e12 / (o.batch * SEQ / iteration) * GPUS / 3600 end
 
 local rows = {}

@@ -1,5 +1,5 @@
--- A layer from scratch: grouped-query attention and a gated MLP in Megatron-LM's cut, as ops. Then multi-head against
--- grouped-query against multi-query attention: what sharing keys and values among heads buys in training and serving.
+-- A layer from scratch: grouped-query attention and a gated MLP, split as in Megatron-LM, as ops. Then compares
+-- multi-head, grouped-query and multi-query attention: the gain from sharing keys and values in training and serving.
 local tperf = require "tperf"
 local op = tperf.op
 

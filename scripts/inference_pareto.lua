@@ -1,16 +1,16 @@
--- Serving a model is fast for each user or cheap for each token: for every system the Pareto front of the time per
--- token and the throughput per GPU, over all splits of the GPUs and all batches, and the best within a limit.
+-- Serving is fast for each user or cheap per token: for every system, the Pareto front of time per token against
+-- throughput per GPU over all splits of the GPUs and all batches, and the best configuration within a limit.
 local tperf = require "tperf"
 local report = tperf.report
 
 local o = tperf.args {
   summary = "time per token against throughput per GPU, for several systems",
   model = "llama-3.1-70b", systems = "a100-sxm-80gb,h100-sxm,h200-sxm,b200-sxm", gpus = 8,
-  { long = "prompt", value = "N", kind = "integer", default = 2048, help = "tokens of a prompt" },
-  { long = "generate", value = "N", kind = "integer", default = 512, help = "tokens of an answer" },
+  { long = "prompt", value = "N", kind = "integer", default = 2048, help = "tokens per prompt" },
+  { long = "generate", value = "N", kind = "integer", default = 512, help = "tokens per answer" },
   { long = "tpot", value = "TIME", kind = "s", default = "25ms", help = "limit for the table of the best" },
-  { long = "weight-dtype", value = "NAME", default = "bf16", help = "how weights are stored" },
-  { long = "kv-dtype", value = "NAME", default = "bf16", help = "how the cache is stored" },
+  { long = "weight-dtype", value = "NAME", default = "bf16", help = "dtype of the weights" },
+  { long = "kv-dtype", value = "NAME", default = "bf16", help = "dtype of the KV cache" },
 }
 
 local function search(system, tpot)

@@ -1,4 +1,4 @@
--- One layer, op by op: counts, where each one's time goes, and how near the machine's roof it runs.
+-- One layer, op by op: counts, time of each op, and its distance from the machine's roofline.
 local tperf = require "tperf"
 local report = tperf.report
 
@@ -6,7 +6,7 @@ local o = tperf.args {
   summary = "one layer of a model on a machine, op by op",
   model = "subramanian2024/gpt3_1T", system = "subramanian2024/B200", strategy = "tensor", rules = "default",
   { long = "domain", value = "N", kind = "integer", min = 1, default = 8, help = "size of the fast domain" },
-  { long = "micro-batch", value = "N", kind = "integer", min = 1, default = 1, help = "samples of a micro-batch" },
+  { long = "micro-batch", value = "N", kind = "integer", min = 1, default = 1, help = "samples per micro-batch" },
   { long = "attention", value = "NAME", help = "flash, unfused, recompute or summa" },
   { long = "tp", value = "N", kind = "integer", default = 8, help = "tensor parallelism: tensor, context" },
   { long = "tp1", value = "N", kind = "integer", default = 4, help = "rows of the grid: summa" },

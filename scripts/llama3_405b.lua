@@ -1,6 +1,6 @@
--- Llama 3 405B as Meta trained it on H100s: what the model says beside what Meta measured, for the configurations
--- of table 4 in arXiv 2407.21783; and what the search would have chosen on as many GPUs. Meta tuned this run for
--- months; no profile was fitted to it.
+-- Llama 3 405B as Meta trained it on H100s: predicted against measured throughput for the configurations of table 4 in
+-- arXiv 2407.21783, and the configurations that the search finds for as many GPUs. Meta tuned this run for months; no
+-- profile was fitted to it.
 local tperf = require "tperf"
 local report = tperf.report
 
@@ -10,15 +10,15 @@ local o = tperf.args {
   { long = "search", value = "yes|no", default = "yes", help = "also search the best configuration of each row" },
 }
 
--- 16 Mi tokens an iteration; batch is in sequences.
+-- 16 Mi tokens per iteration; batch is in sequences.
 local published = {
   { gpus = 8192, seq = 8192, tp = 8, cp = 1, pp = 16, dp = 64, batch = 64 * 32, tflops = 430, mfu = 0.43 },
   { gpus = 16384, seq = 8192, tp = 8, cp = 1, pp = 16, dp = 128, batch = 128 * 16, tflops = 400, mfu = 0.41 },
   { gpus = 16384, seq = 131072, tp = 8, cp = 16, pp = 16, dp = 8, batch = 8 * 16, tflops = 380, mfu = 0.38 },
 }
 
--- The paper interleaves stages (126 layers fill at most 7 chunks on each of 16 devices) and shards gradients as well as
--- the optimizer.
+-- The paper interleaves stages (126 layers allow at most 7 chunks on each of 16 devices) and shards gradients as well
+-- as the optimizer.
 local function as_published(row)
   return tperf.train {
     model = o.model, system = o.system, rules = o.rules, strategy = "context", seq = row.seq, global_batch = row.batch,
@@ -35,7 +35,7 @@ local function best(row)
   }[1]
 end
 
--- What Meta counts: the model's FLOPs, of attention the half that the mask leaves.
+-- FLOPs as Meta counts them: the model's, with the half of attention that the causal mask leaves.
 local function flops_per_gpu(row, c)
   local per_token = tperf.model(o.model):flops_per_token { seq = row.seq }.total
   return per_token * c.tokens_per_second / row.gpus

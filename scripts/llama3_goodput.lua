@@ -1,11 +1,11 @@
--- The 54 days of Llama 3 405B's pre-training that Meta tells of (arXiv 2407.21783, section 3.3.4 and table 5): 419
--- unexpected interruptions on 16,384 H100s, and more than 90 % of the time spent on training. What the model makes of
--- the published time between failures, the checkpoint's size and the store's speed; nothing is fitted to the 90 %. The
--- 47 interruptions that were planned are left out.
+-- The 54 days of Llama 3 405B's pre-training that Meta describes (arXiv 2407.21783, section 3.3.4 and table 5): 419
+-- unexpected interruptions on 16,384 H100s, and more than 90 % of the time spent on training. Predicts the goodput from
+-- the published time between failures, checkpoint size and store bandwidth; nothing is fitted to the 90 %. The 47
+-- planned interruptions are left out.
 --
--- The paper does not say how long a restart took. Another stack at this scale stands in for it: MegaScale (arXiv
--- 2402.15627) finds and diagnoses a failure in less than 10 minutes on average; 5 more until it trains again are an
--- assumption. The table tells what other times would make of it.
+-- The paper does not say how long a restart took, so figures of another stack at this scale are used: MegaScale (arXiv
+-- 2402.15627) detects and diagnoses a failure in less than 10 minutes on average; another 5 until training resumes are
+-- an assumption. The table shows the effect of other times.
 local tperf = require "tperf"
 local report = tperf.report
 
@@ -15,14 +15,14 @@ local published = { days = 54, interruptions = 419, gpus = 16384, goodput = 0.9 
 
 local o = tperf.args {
   summary = "Llama 3's 54 days: goodput with the published failures", model = "llama-3.1-405b", system = "h100-sxm",
-  { long = "detection", value = "MINUTES", kind = "number", default = 10, help = "until a failure is found" },
+  { long = "detection", value = "MINUTES", kind = "number", default = 10, help = "until a failure is detected" },
   { long = "restarts", value = "MINUTES,...", kind = "list", default = "0,5,10,15,20",
-    help = "from there until the run trains again" },
+    help = "from detection until training resumes" },
   { long = "restart", value = "MINUTES", kind = "number", default = 5, help = "that of the band and of the shares" },
-  { long = "store", value = "RATE", kind = "bytes/s", default = "2 TB/s", help = "what the store takes, sustained" },
+  { long = "store", value = "RATE", kind = "bytes/s", default = "2 TB/s", help = "sustained bandwidth of the store" },
 }
 
--- The layout of table 4 with 16,384 GPUs and 8,192 tokens. Its speed does not matter here, only its checkpoint.
+-- The layout of table 4 with 16,384 GPUs and 8,192 tokens. Only its checkpoint matters here, not its speed.
 local c = tperf.train {
   model = o.model, system = o.system, seq = 8192, global_batch = 2048, tp = 8, pp = 16, dp = 128, zero = 2,
   schedule = "interleaved_1f1b", virtual_stages = 7, software = "none",
@@ -31,7 +31,7 @@ assert(c.gpus == published.gpus)
 
 local mtbf = published.days * DAY / published.interruptions
 
--- Tokens that take the 54 days of which so much is training, so that the run is as long as the published one.
+-- The number of tokens for which the run takes the published 54 days, at the share of time spent on training.
 local function run_of(restart)
   local tokens = published.days * DAY * c.tokens_per_second
   local function cost(of)

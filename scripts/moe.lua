@@ -1,5 +1,5 @@
--- What a mixture of experts buys: Mixtral against a dense model of as many active parameters and one of as many in all,
--- and how far to spread the experts over GPUs.
+-- The gain from a mixture of experts: Mixtral against a dense model with as many active parameters and one with as many
+-- in total, and expert parallelism swept.
 local tperf = require "tperf"
 
 local o = tperf.args {
@@ -10,7 +10,7 @@ local o = tperf.args {
 local moe = tperf.model(o.model)
 if not moe.experts then error(moe.name .. " has no experts", 0) end
 
--- The same model with one MLP a layer, as wide as so many experts.
+-- The same model with one MLP per layer, as wide as that many experts.
 local function dense(experts)
   local fields = {}
   for _, name in ipairs { "layers", "hidden", "heads", "kv_heads", "head_dim", "vocab", "seq", "context", "gated",
@@ -45,7 +45,7 @@ local function line_of(model, ep)
 end
 
 local compared = { line_of(dense(moe.experts.top_k), 1), line_of(moe), line_of(dense(moe.experts.count), 1) }
-local function runs_by() -- as they all do
+local function runs_by() -- all use the same
   for _, line in ipairs(compared) do
     if line.found then return "software " .. line.found.software end
   end
@@ -62,4 +62,4 @@ while moe.experts.count % ep == 0 and ep <= o.gpus do
 end
 columns[1] = { key = "ep", title = "expert parallel" }
 table.insert(columns, { key = "found.breakdown.tensor_comm", title = "exchange", unit = "s" })
-report.print(swept, columns, { title = "Experts spread over more and more GPUs, " .. runs_by() })
+report.print(swept, columns, { title = "Experts spread over increasingly many GPUs, " .. runs_by() })

@@ -1,25 +1,25 @@
--- How many GPUs a service needs: for every system the deployment that serves a rate of requests within limits on the
--- fewest GPUs, what users and GPUs get at other loads, and how latency grows with the load on the best of them.
+-- The number of GPUs a service needs: for every system, the deployment on the fewest GPUs that serves a request rate
+-- within limits, throughput per user and per GPU at other loads, and latency against load on the best of them.
 local tperf = require "tperf"
 local report = tperf.report
 
 local o = tperf.args {
   summary = "the fewest GPUs that serve a rate of requests within limits, for several systems",
   model = "llama-3.1-70b", systems = "h100-sxm,h200-sxm,b200-sxm",
-  { long = "rate", value = "N", kind = "number", default = "40", help = "requests a second" },
-  { long = "prompt", value = "N", kind = "integer", default = 800, help = "tokens of a prompt, the median" },
-  { long = "output", value = "N", kind = "integer", default = 250, help = "tokens of an answer, the mean" },
-  { long = "ttft", value = "TIME", kind = "s", default = "500ms", help = "limit of the time to the first token" },
-  { long = "tpot", value = "TIME", kind = "s", default = "50ms", help = "limit of the time of each further token" },
-  { long = "quantile", value = "PART", kind = "number", default = "0.99", help = "of the requests keep both" },
-  { long = "tp", value = "N,...", kind = "integers", default = "1,2,4,8", help = "GPUs of an engine" },
-  { long = "weight-dtype", value = "NAME", default = "bf16", help = "how weights are stored" },
+  { long = "rate", value = "N", kind = "number", default = "40", help = "requests per second" },
+  { long = "prompt", value = "N", kind = "integer", default = 800, help = "tokens per prompt, the median" },
+  { long = "output", value = "N", kind = "integer", default = 250, help = "tokens per answer, the mean" },
+  { long = "ttft", value = "TIME", kind = "s", default = "500ms", help = "limit on the time to first token" },
+  { long = "tpot", value = "TIME", kind = "s", default = "50ms", help = "limit on the time per further token" },
+  { long = "quantile", value = "PART", kind = "number", default = "0.99", help = "requests within both limits" },
+  { long = "tp", value = "N,...", kind = "integers", default = "1,2,4,8", help = "GPUs per engine" },
+  { long = "weight-dtype", value = "NAME", default = "bf16", help = "dtype of the weights" },
   { long = "gpu-hour", value = "DOLLARS", kind = "number", help = "price of a GPU-hour" },
 }
 
 local slo = { ttft = o.ttft, tpot = o.tpot, quantile = o.quantile }
 
--- What is asked of every deployment on a system.
+-- The question for every deployment on a system.
 local function question(system)
   return { model = o.model, system = system, slo = slo, weight_dtype = o.weight_dtype, gpu_hour = o.gpu_hour,
     prompt = { lognormal = { median = o.prompt, sigma = 0.7 } }, output = { exponential = o.output } }
@@ -60,7 +60,7 @@ report.save("serving_fleet.csv", fleets, report.present(fleets, columns))
 if #fronts > 0 then
   tperf.plot.lines({
     rows = fronts, series = "system", logx = 10, logy = 10, x = { key = "per_user", title = "tokens/s of each user" },
-    y = { key = "per_gpu", title = "tokens/s per GPU" }, title = ("What users and GPUs get from %s"):format(
+    y = { key = "per_gpu", title = "tokens/s per GPU" }, title = ("Throughput per user and GPU of %s"):format(
       report.short(o.model)), guides = { { x = 1 / o.tpot, label = ("%g ms per token"):format(1e3 * o.tpot) } },
   }):save "serving_fleet_front.svg"
 end

@@ -1,6 +1,6 @@
 -- Strong scaling: training time against the number of GPUs at a fixed global batch, for every machine and strategy.
 -- Writes every best configuration as CSV and, for each model and strategy, two figures: days of training with lines of
--- perfect scaling, and throughput per GPU beside that of the first machine.
+-- perfect scaling, and throughput per GPU relative to the first machine.
 local tperf = require "tperf"
 local report = tperf.report
 
@@ -11,7 +11,7 @@ local o = tperf.args {
   domains = "4,8,64", gpus = "4..16384", batch = 4096, strategy = "tensor,summa,context", schedule = "1f1b",
   recompute = "none", tokens = false, top = 1,
   rules = "default", software = "none", cache = false,
-  { long = "no-figures", help = "only tables and CSV" },
+  { long = "no-figures", help = "write only tables and CSV" },
 }
 
 local rows = tperf.sweep(o:question {

@@ -1,5 +1,5 @@
 -- From one generation of GPUs to the next and beyond: memory (capacity and bandwidth together) against compute (tensor
--- and vector peaks together), interpolated between machines that exist; 220 machines by default.
+-- and vector peaks together), interpolated between existing machines; 220 machines by default.
 local tperf = require "tperf"
 local report = tperf.report
 
@@ -9,17 +9,17 @@ local o = tperf.args {
   systems = "subramanian2024/A100,subramanian2024/H200,subramanian2024/B200,subramanian2024/B200-next",
   gpus = 8192, batch = 4096, strategy = "all", schedule = "1f1b",
   recompute = "none", tokens = false, rules = "default", software = "none", cache = false,
-  { long = "network", value = "NAME", default = "subramanian2024/B200", help = "the system whose network all have" },
+  { long = "network", value = "NAME", default = "subramanian2024/B200", help = "the system whose network all use" },
   { long = "domain", value = "N", kind = "integer", min = 1, default = 8, help = "size of the fast domain" },
-  { long = "memory-steps", value = "N", kind = "integer", default = 3, help = "memories from one system to the next" },
-  { long = "flops-steps", value = "N", kind = "integer", default = 7, help = "computes from one system to the next" },
+  { long = "memory-steps", value = "N", kind = "integer", default = 3, help = "memory steps between systems" },
+  { long = "flops-steps", value = "N", kind = "integer", default = 7, help = "compute steps between systems" },
 }
 if #o.systems < 2 then error("at least two systems are needed", 0) end
 
 local machines = {}
 for i, name in ipairs(o.systems) do machines[i] = tperf.system(name) end
 
--- Values of a field through all the machines, `steps` from each to the next.
+-- The values of a field along all the machines, with `steps` from each to the next.
 local function through(steps, get)
   local values = {}
   for i = 1, #machines - 1 do

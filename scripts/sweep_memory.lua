@@ -1,5 +1,5 @@
--- What memory buys: days of training over the capacity and the bandwidth of a GPU's memory, 896 machines by default,
--- each with every number of GPUs. The CSV has them all; the figure shows one number of GPUs.
+-- The effect of memory: days of training over the capacity and the bandwidth of a GPU's memory, on 896 machines by
+-- default, each with every number of GPUs. The CSV has all of them; the figure shows one number of GPUs.
 local tperf = require "tperf"
 local report = tperf.report
 
@@ -10,11 +10,11 @@ local o = tperf.args {
   tokens = false, rules = "default", software = "none", cache = false,
   { long = "domain", value = "N", kind = "integer", min = 1, default = 8, help = "size of the fast domain" },
   { long = "capacities", value = "N", kind = "integer", min = 2, default = 32,
-    help = "how many capacities, 80 GB to 1 TB" },
+    help = "number of capacities, 80 GB to 1 TB" },
   { long = "bandwidths", value = "N", kind = "integer", min = 2, default = 28,
-    help = "how many bandwidths, 0.5 to 16 TB/s" },
+    help = "number of bandwidths, 0.5 to 16 TB/s" },
   { long = "figure-gpus", value = "N", kind = "integer",
-    help = "GPUs that the figure shows (default 8192, or the last of --gpus)" },
+    help = "GPUs in the figure (default 8192, or the last of --gpus)" },
 }
 local swept = {}
 for _, gpus in ipairs(o.gpus) do swept[gpus] = true end

@@ -1,6 +1,6 @@
--- What a larger NVLink domain buys: the best way to train a model, and how long it takes, for machines that people
--- rent, with domains of different sizes. The picture draws the gain over the smallest domain, with a band: the formulas
--- alone, a tuned and a typical stack do not agree on it. --published sweeps the published machines instead.
+-- The gain from a larger NVLink domain: the best way to train a model, and its time, on rentable machines with domains
+-- of different sizes. The figure draws the gain over the smallest domain, with a band, as the formulas alone, a tuned
+-- and a typical stack disagree on it. --published sweeps the published machines instead.
 local tperf = require "tperf"
 local report = tperf.report
 
@@ -10,7 +10,7 @@ for _, argument in ipairs(arg) do published = published or argument == "--publis
 local RENTED <const> = {
   summary = "what a larger NVLink domain buys a training run",
   model = "llama-3.1-405b", systems = "h100-sxm,b200-sxm,gb200-nvl72", domains = "8,16,36,72,144",
-  -- whole domains of every size, but for the first; as many sequences, so that replicas share them
+  -- whole domains of every size except the first; the batch divides likewise, so replicas share it evenly
   gpus = "288,576,1152,2304,4608", batch = 2304, tokens = 15e12,
 }
 local PUBLISHED <const> = {
@@ -28,7 +28,7 @@ local o = tperf.args {
   { long = "published", help = "the published model's machines, 4 to 16384 GPUs, without software" },
 }
 
--- A rented domain is paid for whole: ways to leave GPUs of it idle are no choice.
+-- A rented domain is paid for in full, so configurations that leave GPUs in it idle are excluded.
 local function is_whole(c) return c.idle == 0 end
 
 local function sweep(software)
@@ -40,7 +40,7 @@ end
 
 local function key_of(row) return ("%s %d"):format(row.system, row.gpus) end
 
--- Seconds of the whole training, by system and GPUs, then by domain.
+-- Seconds of the whole training run, by system and GPUs, then by domain.
 local function times_of(rows)
   local times = {}
   for _, row in ipairs(rows) do
@@ -54,7 +54,7 @@ end
 local rows = sweep(o.software)
 local times = times_of(rows)
 
--- One line for each of the best configurations, and one where there is none.
+-- One line for each best configuration, or for a machine without one.
 local lines = {}
 for _, row in ipairs(rows) do
   for rank = 1, math.max(1, #row.result) do
@@ -68,7 +68,7 @@ end
 
 local DAY <const> = 24 * 3600
 
--- What people see is as wide as a terminal; the file has all fields.
+-- The printed layout fits a terminal; the file has all fields.
 local function layout(c) return report.layout(c):gsub(" recomputation", ""):gsub(", full$", ", recomputed") end
 
 local function placement(c)
@@ -93,7 +93,7 @@ for _, line in ipairs(lines) do
   end
 end
 
--- Of one machine after the other.
+-- Prints one table per machine.
 local function print_lines()
   print(("Training %s, global batch %d%s"):format(o.model, o.batch,
     published and "" or ", every GPU of a domain in use, " .. report.software(lines)))
@@ -110,7 +110,7 @@ report.save("sweep_nvlink.csv", lines, report.configurations(lines, {
   "system", "domain", "gpus", "rank", "training_time",
 }))
 
--- In words, the mean over the machine sizes: every figure comes from the rows.
+-- In words, the mean over the machine sizes; every figure comes from the rows.
 local small, large = math.min(table.unpack(o.domains)), math.max(table.unpack(o.domains))
 local function gain(all, system, gpus, domain)
   local t = all[("%s %d"):format(system, gpus)]
@@ -144,7 +144,7 @@ print("\n" .. table.concat(words, "\n"))
 
 if published or small == large then return end
 
--- The gain of every domain as each of these stacks has it: what is common to them cancels.
+-- The gain of every domain under each of these stacks: what they have in common cancels out.
 local others = {}
 for i, software in ipairs { "none", "tuned", "typical" } do others[i] = times_of(sweep(software)) end
 

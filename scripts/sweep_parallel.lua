@@ -1,16 +1,16 @@
--- The bumps of the design space: at a fixed number of GPUs, some axes held and the others swept. Each configuration
--- gets its fastest placement; those that do not fit are shown too, with the memory that they would need, and those that
--- cannot be with the reason.
+-- The ruggedness of the design space: at a fixed number of GPUs, some axes are held and the others swept. Each
+-- configuration gets its fastest placement; those that do not fit are shown with the memory they would need, and
+-- impossible ones with the reason.
 local tperf = require "tperf"
 local report = tperf.report
 
 local strategies = { "tensor", "summa", "context" }
 local o = tperf.args {
-  summary = "all ways to cut a model along some axes, the others held",
+  summary = "all ways to split a model along some axes, the others held",
   model = "subramanian2024/gpt3_1T", system = "subramanian2024/B200", gpus = 16384, batch = 4096, strategy = "tensor",
   rules = "default", software = "none",
   { long = "domain", value = "N", kind = "integer", min = 1, default = 8, help = "size of the fast domain" },
-  { long = "micro-batch", value = "N", kind = "integer", min = 1, default = 1, help = "samples of a micro-batch" },
+  { long = "micro-batch", value = "N", kind = "integer", min = 1, default = 1, help = "samples per micro-batch" },
   { long = "tp", value = "N,...", kind = "integers", default = "8", help = "tensor parallelism: tensor, context" },
   { long = "tp1", value = "N,...", kind = "integers", default = "8", help = "rows of the grid: summa" },
   { long = "tp2", value = "N,...", kind = "integers", default = "4", help = "columns of the grid: summa" },
@@ -41,7 +41,7 @@ for _, name in ipairs(axes) do
 end
 cross("pp", o.pp)
 
-if o.dp then -- those with so many replicas
+if o.dp then -- only configurations with this many replicas
   cross("dp", o.dp)
   local whole = {}
   for _, point in ipairs(points) do

@@ -1,6 +1,6 @@
--- A model of several stacks with widths of their own: a vision tower before a language model, as LLaVA-1.5 has it
--- (arXiv 2310.03744; the tower is CLIP's ViT-L/14 at 336 pixels, arXiv 2103.00020, the language model Vicuna 7B).
--- All is trained, on an image and its text a sequence: how much of the time is the tower's, by the length of the text?
+-- A model of several stacks of different widths: a vision tower before a language model, as in LLaVA-1.5 (arXiv
+-- 2310.03744; the tower is CLIP's ViT-L/14 at 336 pixels, arXiv 2103.00020, the language model Vicuna 7B). All of it is
+-- trained, one image and its text per sequence: how much of the time does the tower take, by length of the text?
 local tperf = require "tperf"
 local op, report = tperf.op, tperf.report
 
@@ -12,10 +12,10 @@ local o = tperf.args {
 }
 
 local IMAGE <const>, PATCH <const> = 336, 14
-local PATCHES <const> = (IMAGE // PATCH) * (IMAGE // PATCH) -- and a token for the whole image
+local PATCHES <const> = (IMAGE // PATCH) * (IMAGE // PATCH) -- plus one token for the whole image
 local tower = { layers = 24, hidden = 1024, heads = 16, ffn = 4096, seq = PATCHES + 1 }
 
--- The blocks of a stack of this width: LayerNorms, biases and a plain MLP, or Llama's.
+-- The blocks of a stack of a given width: LayerNorms, biases and a plain MLP, or Llama's.
 local function blocks_of(s)
   local plain = s == tower
   local function norm(p, name)
@@ -48,8 +48,8 @@ local function blocks_of(s)
   return { attention, mlp }
 end
 
--- Before the layers: the text's table; the patches, the image's own token and their positions; the tower's norms before
--- and after its layers; the two products that take its output to the language model's width.
+-- Before the layers: the text's embedding table; the patches, the class token and their positions; the tower's norms
+-- before and after its layers; the two projections from its output to the language model's width.
 local first = tperf.block("first", function(m, p)
   local rows = p.micro_batch * tower.seq
   local function product(name, n_in, n_out, bias, tokens)
@@ -88,7 +88,7 @@ local function model(text)
   }
 end
 
--- Parameters that the ops have: 2 bytes each.
+-- The parameters of the ops: 2 bytes each.
 local function counted(c)
   local bytes = 0
   local function add(ops, times)
@@ -100,7 +100,7 @@ local function counted(c)
   return bytes // 2
 end
 
--- Seconds of both passes of a group's layers, one micro-batch.
+-- Seconds of both passes of a group's layers for one micro-batch.
 local function passes(kind)
   local sum = 0
   for _, one in ipairs(kind.ops) do sum = sum + kind.count * (one.forward.time + one.backward.time) end

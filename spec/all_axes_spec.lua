@@ -1,4 +1,4 @@
--- A search over all axes at once finds what it finds without bounds.
+-- A search over all axes at once returns the same with and without bounds.
 local tperf = require "tperf"
 
 local function search(prune)
@@ -10,7 +10,7 @@ local function search(prune)
 end
 
 describe("a search over all axes", function()
-  it("finds with bounds what it finds without", function()
+  it("finds the same with and without bounds", function()
     local pruned, all = search(true), search(false)
     assert.equal(all.candidates, pruned.candidates)
     assert.equal(all.feasible, pruned.feasible)

@@ -1,5 +1,5 @@
--- docs/api.md and meta/tperf.lua are what the generator writes now; comments and schemas agree; records are as they
--- are described.
+-- docs/api.md and meta/tperf.lua are up to date; comments agree with schemas; records have the fields that are
+-- documented.
 local program = require "program"
 local tperf = require "tperf"
 package.path = "./tools/?.lua;" .. package.path
@@ -38,7 +38,7 @@ describe("the reference", function()
     assert(load(meta, "@meta/tperf.lua", "t"))
   end)
 
-  it("calls functions with the arguments that they have", function()
+  it("has signatures that match the functions", function()
     local count = 0
     for name, given in program.slurp "docs/api.md":gmatch "\n### tperf%.([^\n]+)\n+`[^\n(]+%(([^\n]*)%)`\n" do
       local f, own = tperf, {}
@@ -54,7 +54,7 @@ describe("the reference", function()
     assert.truthy(count > 30)
   end)
 
-  it("sees what is missing and what is too much", function()
+  it("reports missing and superfluous fields", function()
     local search = tperf.search
     local check = require "tperf.base.check"
     local record = check.record

@@ -1,4 +1,4 @@
--- Blocks and architectures: what every shipped model's layers and ends add up to, against parameter counts, published
+-- Blocks and architectures: totals over every shipped model's layers and ends against parameter counts, published
 -- activation memory and published FLOPs per token.
 local tperf = require "tperf"
 
@@ -88,7 +88,8 @@ describe("architectures", function()
             local cut = one.name:match "fc" or one.name:match "proj$" or one.name:match "^out$"
               or one.name:match "up$" or one.name == "qkv" or one.name == "head-bias" or one.name == "table"
               or one.name == "head"
-            -- What is cut is whole but for a bias of the stream's width; what is not is there in full or cut.
+            -- Split parameters add up to the whole except for a bias of the stream's width; others are there in full
+            -- or split.
             if cut then
               local bias = extra / (tp - 1)
               assert.is_true(bias == 0 or bias % model.hidden == 0 and bias < 1e-2 * one.n, one.name)
@@ -157,7 +158,7 @@ describe("architectures", function()
   end)
 
   -- Section 4.3: 4 s b h / t (1 + v / h) at the end, and the dropout mask of the embedding.
-  it("keep the published activations of both ends", function()
+  it("keep the published activations of the first and last stage", function()
     local model = tperf.model "megatron-530b" -- its vocabulary is padded
     local h, s, v, t = model.hidden, model.seq, model.vocab, 8
     local ends = { first = 0, last = 0 }

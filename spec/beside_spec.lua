@@ -1,4 +1,4 @@
--- Measured steps beside predicted ones: traces of PyTorch's profiler, timers of Megatron-LM.
+-- Measured steps compared with predicted ones: traces of PyTorch's profiler, timers of Megatron-LM.
 local json = require "tperf.input.json"
 local kineto = require "tperf.import.kineto"
 local program = require "program"
@@ -35,14 +35,14 @@ local function trace(events, more)
 end
 
 describe("JSON of any size", function()
-  it("is read as the reader of models reads it", function()
+  it("is read like the model reader reads it", function()
     local text = '{"a": [1, -2.5e3, true, false, {"b\\u00e9\\n\\"": "\\ud83d"}], "c": {}, "d": "x\\\\y"}'
     local ours, theirs = json.decode(text, "t"), yaml((text:gsub("\\ud83d", "?")), "t")
     assert.same(theirs, ours)
     assert.is_nil(json.decode('{"a": null}', "t").a)
   end)
 
-  it("is refused where it is wrong, with its place", function()
+  it("is refused with its position if it is invalid", function()
     for text, expected in pairs {
       ['{"a": 1'] = "an end too early", ['{"a" 1}'] = "a colon is missing", ['[1 2]'] = "a comma is missing",
       ['{a: 1}'] = "a key is missing", ['["abc]'] = "a string without end", ["[\n\n+]"] = "t:3: no value",
@@ -54,7 +54,7 @@ describe("JSON of any size", function()
 end)
 
 describe("a trace of PyTorch's profiler", function()
-  it("tells kernels and collectives by kind, of the steps that it marks", function()
+  it("is split into kernels and collectives by kind, for the marked steps", function()
     local named = ',"args":{"Collective name":"%s","Process Group Description":"EXPERT_MODEL_PARALLEL_GROUP"}'
     local measured = kineto.read(written("kinds.json", trace({
       event("before the first step", 0, 50), step(1, 100, 1000), step(2, 1100, 1000),
@@ -76,14 +76,14 @@ describe("a trace of PyTorch's profiler", function()
     assert.near(300e-6, measured.events[2].start, 1e-12)
   end)
 
-  it("is one step where it marks none", function()
+  it("is one step if none is marked", function()
     local measured = kineto.read(written("bare.json", trace { event("gemm", 1000, 100), event("gemm", 1300, 200) }))
     assert.equal(1, measured.steps)
     assert.near(500e-6, measured.step_time, 1e-12)
     assert.is_nil(measured.rank)
   end)
 
-  it("is refused where it is none, or not of a GPU", function()
+  it("is refused if it is not a trace, or not of a GPU", function()
     assert.matches("has no \"traceEvents\"", refusal(kineto.read, written("a.json", '{"x": 1}')), 1, true)
     assert.matches("has no kernels; was the GPU profiled",
       refusal(kineto.read, written("b.json", trace { step(1, 0, 9) })))
@@ -117,7 +117,7 @@ describe("Megatron-LM's timers", function()
     assert.is_true(timers.recognise(MINMAX))
   end)
 
-  it("stand beside what is predicted of them", function()
+  it("are compared with their predictions", function()
     local c, t = tperf.train { model = "llama-3.1-8b", system = "h100-sxm", tp = 2, pp = 2, dp = 2, global_batch = 8,
       simulate = true, software = "megatron-bridge-26.06" }
     local b = t:beside(written("run.log", MINMAX))
@@ -136,7 +136,7 @@ describe("Megatron-LM's timers", function()
 end)
 
 describe("a step beside the predicted one", function()
-  it("is the same where the trace is the prediction's", function()
+  it("matches if the trace is the prediction's own", function()
     local _, t = tperf.train { model = "llama-3.1-8b", system = "h100-sxm", tp = 2, dp = 4, global_batch = 8, zero = 0,
       simulate = true, software = "none" }
     local names = { ["matrix products"] = "gemm", attention = "flash_fwd", norms = "rms_norm" }
@@ -160,7 +160,7 @@ describe("a step beside the predicted one", function()
     end
   end)
 
-  it("differs most where it says so first, and is drawn", function()
+  it("lists the largest difference first, and is drawn", function()
     local path = written("slow.json", trace { step(1, 0, 900000), event("gemm", 0, 800000),
       event("flash_fwd", 800000, 5), event("ncclDevKernel_AllReduce", 800005, 5) })
     local asked = "tperf train llama-3.1-8b -s h100-sxm -b 8 --tp 2 --dp 4 --software none --measured " .. path
@@ -229,7 +229,7 @@ describe("a trace op by op", function()
     end)
   end
 
-  it("has what differs most first, and all of the measured time", function()
+  it("lists the largest difference first, and accounts for all measured time", function()
     local b = two_layers "two_layers.json"
     local sum, last = 0.0, math.huge
     for _, row in ipairs(b.ops) do
@@ -253,7 +253,7 @@ describe("a trace op by op", function()
     assert.same({ 2, 2 * 2103 }, measured(rows_of(b), "mlp fc2, forward"))
   end)
 
-  it("is told of a step of thousands of kernels, layer by layer", function()
+  it("matches a step of thousands of kernels, layer by layer", function()
     local _, t = tperf.train { model = "llama-3.1-8b", system = "h100-sxm", global_batch = 4, simulate = true,
       software = "none" }
     local work, events = require "tperf.timeline.work", {}
@@ -293,7 +293,7 @@ describe("a trace op by op", function()
     assert.equal(4 * 32 * 2, rows["attention attention, backward"].kernels)
   end)
 
-  it("tells a pair of DualPipe's chunks, as its annotations cut it", function()
+  it("matches an overlapped pair of DualPipe's chunks by annotations", function()
     local _, t = tperf.train { model = "deepseek-v3", system = "h100-sxm", pp = 16, dp = 64, ep = 64, seq = 4096,
       global_batch = 2048, micro_batch = 1, simulate = "dualpipe", software = "none", precision = "fp8-block" }
     local b = t:beside(TRACES .. "dualpipe_pair.json", { part = "pair", device = 8 })
@@ -319,7 +319,7 @@ describe("a trace op by op", function()
     end), 1, true)
   end)
 
-  it("is a table, and what --json --by op tells", function()
+  it("is printed as a table, and with --json --by op", function()
     local asked = "tperf train llama-3.1-8b -s h100-sxm -b 1 --seq 8192 --set model.layers=2 --software none "
       .. "--measured " .. TRACES .. "two_layers.json"
     local result = program.shell(asked, folder)

@@ -1,5 +1,5 @@
--- What scripts hand to the core: tables that change while they are read, numbers that divide by zero, objects that are
--- used out of turn. Errors are fine; a crash or a wild read is not (`make check` runs this under sanitizers).
+-- Objects that scripts pass to the core: tables that change while they are read, numbers that divide by zero, objects
+-- used out of order. Errors are fine; a crash or an invalid read is not (`make check` runs this under sanitizers).
 local program = require "program"
 
 local MODEL <const> = [[
@@ -30,7 +30,7 @@ local function survives(text, message, options)
 end
 
 describe("a script's block", function()
-  it("may return a list that grows while it is read", function()
+  it("may return a list that grows while being read", function()
     survives(MODEL .. [[
       local function grow(list, key)
         if key == "name" then for i = 2, 5000 do rawset(list, i, op()) end end
@@ -90,7 +90,7 @@ describe("the library", function()
     assert.equal("function\ttrue\n", result.out)
   end)
 
-  it("is not changed by what a script does to its modules", function()
+  it("is not affected by a script's changes to its modules", function()
     local result = survives [[
       local tperf = require "tperf"
       local model = { name = "m", layers = 2, hidden = 256, heads = 4, ffn = 512, seq = 256 }

@@ -1,5 +1,5 @@
--- The build: what `make` says and does. Everything runs on a dry run or on stand-ins for the system's tools,
--- so nothing is installed and nothing outside a temporary folder is written.
+-- The build: outputs and effects of `make`. Everything is a dry run or uses stand-ins for the system's tools, so
+-- nothing is installed, and nothing outside a temporary folder is written.
 local function sh(command)
   local pipe = assert(io.popen("{ " .. command .. "; } 2>&1"))
   local text = pipe:read "a"
@@ -30,7 +30,7 @@ end
 local TOOLS = { "sh", "cat", "find", "sed", "make", "env", "true" }
 
 describe("make", function()
-  it("lists every target a person may type in its help", function()
+  it("lists every public target in its help", function()
     local help, code = sh "make help"
     assert.equal(0, code)
     local phony = slurp("Makefile"):match("%.PHONY:(.-)\n%.")
@@ -56,7 +56,7 @@ describe("make", function()
     assert.truthy(text:find("-O3", 1, true))
   end)
 
-  it("installs nothing and says nothing when all is there", function()
+  it("installs and prints nothing if nothing is missing", function()
     local text, code = sh "make deps deps-test"
     assert.equal(0, code)
     assert.is_nil(text:find "tperf needs")
@@ -73,7 +73,7 @@ describe("the embedded library", function()
     return text
   end
 
-  it("is compiled, with the names of its files, by the Lua that will run it", function()
+  it("is compiled, with file names, by the Lua that will run it", function()
     local text = embed "-DTPERF_COMPILES $(pkg-config --cflags --libs lua5.4) -lm -ldl"
     local code = text:match 'code_0%[%] =%s+(".-);'
     assert.truthy(code:find('"\\033\\114\\165\\141', 1, true)) -- ESC Lua
@@ -82,7 +82,7 @@ describe("the embedded library", function()
     assert.truthy(text:find 'tperf_embedded_compiler%[%] = "$LuaVersion: Lua 5%.4')
   end)
 
-  it("is text alone where the program is for another machine", function()
+  it("is plain text if cross-compiled", function()
     assert.truthy(embed "":find('tperf_embedded_compiler[] = "";', 1, true))
     local text = sh "make -n -B VARIANT=release CC=another-cc HOSTCC=cc V=1 build/release/embed"
     assert.truthy(text:find("\ncc [^\n]*%-o build/release/embed "), text)
@@ -108,7 +108,7 @@ describe("make lua-module", function()
 end)
 
 describe("make install", function()
-  it("puts a program that finds its data below DESTDIR; uninstall takes all of it away", function()
+  it("installs a program that finds its data below DESTDIR; uninstall removes all of it", function()
     local dir = (sh "mktemp -d"):gsub("\n", "")
     local text, code = sh(("make VARIANT=release install DESTDIR=%s"):format(dir))
     assert.equal(0, code, text)
@@ -142,14 +142,14 @@ describe("make deps", function()
 
   local RECORD = "echo \"$@\" >> \"${0%/*}/log\""
 
-  it("installs what is missing, as root, and says so", function()
+  it("installs missing packages as root, and says so", function()
     local text, code, calls = deps("deps", { id = "echo 0", ["apt-get"] = RECORD })
     assert.equal(0, code)
     assert.truthy(text:find("tperf needs: liblua5.4-dev libyaml-dev libsqlite3-dev pkg-config", 1, true))
     assert.equal("install -y -qq --no-install-recommends liblua5.4-dev libyaml-dev libsqlite3-dev pkg-config\n", calls)
   end)
 
-  it("installs an MPI, that which is named", function()
+  it("installs the named MPI", function()
     local found = { id = "echo 0", ["apt-get"] = RECORD, ["pkg-config"] = "exit 0" }
     local _, code, calls = deps("deps-mpi", found)
     assert.equal(0, code)
@@ -158,7 +158,7 @@ describe("make deps", function()
     assert.equal("install -y -qq --no-install-recommends libmpich-dev mpich\n", calls)
   end)
 
-  it("says where an MPI is to be had when a build wants one", function()
+  it("names the command that installs an MPI if one is missing", function()
     local text, code = deps("mpi", { ["pkg-config"] = "exit 0" })
     assert.equal(2, code)
     assert.truthy(text:find("there is no mpicc here; 'make deps-mpi' installs Open MPI", 1, true), text)
@@ -188,7 +188,7 @@ describe("make deps", function()
     assert.is_nil(calls)
   end)
 
-  it("stops with the names of the packages where there is no apt-get", function()
+  it("stops with the names of the packages if there is no apt-get", function()
     local text, code = deps("deps", { id = "echo 0" })
     assert.equal(2, code)
     assert.truthy(text:find("there is no apt-get here", 1, true))
@@ -201,7 +201,7 @@ describe("make deps", function()
     assert.truthy(text:find("could not install them; as root, type: apt-get install", 1, true))
   end)
 
-  it("is asked for by a plain make on a bare machine", function()
+  it("is suggested by a plain make on a bare machine", function()
     local text, code = deps("all", {})
     assert.equal(2, code)
     assert.truthy(text:find("'make deps' installs them", 1, true))

@@ -1,4 +1,4 @@
--- `tperf calibrate --software` of serving: the host of an engine whose runs tperf.serve made is found again.
+-- `tperf calibrate --software` for serving: recovers the host times of an engine from runs made by tperf.serve.
 local tperf = require "tperf"
 local engine = require "tperf.measured.calibrate.engine"
 local program = require "program"
@@ -22,7 +22,7 @@ local function table_of()
 end
 
 describe("the fit of an engine's profile", function()
-  it("finds what the host adds, and how far runs lie from a fit to others", function()
+  it("recovers host times, and the error of runs against a fit to the others", function()
     local folder = program.folder()
     local path = folder .. "/runs.csv"
     program.write(path, table_of())

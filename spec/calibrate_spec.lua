@@ -64,7 +64,7 @@ describe("logs of nccl-tests", function()
     assert.truthy(refusal(nccl_tests.parse, log .. row, "x.log"):find("the log lists no ranks", 1, true))
   end)
 
-  it("hold no time or size beyond any machine", function()
+  it("refuse times and sizes beyond any machine", function()
     local function line(bytes, time) return ("  %s  1  float  sum  -1  %s  20.00  35.00  0\n"):format(bytes, time) end
     local huge = ("9"):rep(400)
     for _, text in ipairs { line(huge, "5"), line("8", huge), line("8", "0.0"), line("0", "5"), line("8", "1.2.3") } do
@@ -86,7 +86,7 @@ describe("logs of nccl-tests", function()
     assert.truthy(message:find("call the file so, such as all_gather.log", 1, true), message)
   end)
 
-  it("that say too little, or contradict themselves, are refused", function()
+  it("that are incomplete or contradictory are refused", function()
     assert.truthy(refusal(nccl_tests.parse, "hello\n", "x.log"):find("x.log: no line of nccl-tests", 1, true))
     local bare = LOG:gsub("#[^\n]*\n", "")
     assert.truthy(refusal(nccl_tests.parse, bare, "x.log"):find("the log lists no ranks", 1, true))
@@ -102,7 +102,7 @@ describe("the reader of CSV", function()
     assert.same({ line = 5, a = "4", b = "5", c = "6" }, rows[2])
   end)
 
-  it("says where a table is wrong", function()
+  it("reports the position of errors", function()
     assert.truthy(refusal(csv.parse, "", "t.csv"):find("t.csv: no line that names the columns", 1, true))
     assert.truthy(refusal(csv.parse, 'a\n"x', "t.csv"):find("t.csv:2: a quoted field has no end", 1, true))
     assert.truthy(refusal(csv.parse, "a\n1,2", "t.csv"):find("t.csv:2: 2 fields", 1, true))
@@ -117,7 +117,7 @@ describe("the reader of CSV", function()
     assert.same({ { line = 2, a = "x\0\xFF" } }, (csv.parse("a\nx\0\xFF\n", "t.csv")))
   end)
 
-  it("refuses tables that no memory holds, with the line and the limit", function()
+  it("refuses tables beyond the memory limit, with the line", function()
     local wide = "a" .. (","):rep((1 << 20) - 1) .. "\n" .. ("1\n"):rep(5)
     assert.truthy(refusal(csv.parse, wide, "t.csv"):find("t.csv:6: more than 4194304 values", 1, true))
   end)
@@ -136,7 +136,7 @@ describe("the reader of CSV", function()
 end)
 
 describe("a fit", function()
-  it("finds the least of a bounded function", function()
+  it("finds the minimum of a bounded function", function()
     local values = fit.minimise({
       { name = "a", start = 1, low = 0.01, high = 100 }, { name = "b", start = 0, low = -1, high = 1 },
     }, function(v) return (math.log(v.a / 7)) ^ 2 + (v.b - 0.25) ^ 2 end)
@@ -144,14 +144,14 @@ describe("a fit", function()
     assert.near(0.25, values.b, 1e-3)
   end)
 
-  it("tells which parameters the data leave open", function()
+  it("reports parameters that the data leave open", function()
     local parameters = {
       { name = "a", start = 1, low = 0.1, high = 10 }, { name = "b", start = 1, low = 0.1, high = 10 },
     }
     assert.same({ "b" }, fit.undetermined(parameters, { a = 1, b = 1 }, function(v) return 1 + math.abs(v.a - 1) end))
   end)
 
-  it("tells which parameters the data determine together only", function()
+  it("reports parameters that the data determine only jointly", function()
     local parameters = {
       { name = "a", start = 1, low = 0.1, high = 10 }, { name = "b", start = 1, low = 0.1, high = 10 },
       { name = "c", start = 1, low = 0.1, high = 10 },
@@ -174,7 +174,7 @@ describe("a fit", function()
     assert.same({ "a", "b", "c" }, open({ 2, 1, 0 }, { 1, 0, 1 }))
   end)
 
-  it("claims between which times nine tenths of further runs lie", function()
+  it("states an interval for nine tenths of further runs", function()
     -- Of 19 runs, each with as many chances to be the least or the most of 20, the claim is their own range.
     local even = {}
     for i = 1, 19 do even[i] = math.exp((i - 10) / 10) end
@@ -190,7 +190,7 @@ describe("a fit", function()
     assert.is_nil(fit.spread { { 1.1 } })
   end)
 
-  it("finds nine tenths of further runs in its claim, of few runs and of many, whatever their bias", function()
+  it("covers nine tenths of further runs, for few runs and many, whatever their bias", function()
     local seed <const>, trials <const> = 7, 400
     local random = math.random
     math.randomseed(seed)
@@ -209,7 +209,7 @@ describe("a fit", function()
     end
   end)
 
-  it("holds a third back, another for another salt", function()
+  it("holds out a third, a different one for another salt", function()
     local held, same = 0, 0
     for i = 1, 3000 do
       if fit.held_back(i) then held = held + 1 end
@@ -241,7 +241,7 @@ local function synthetic(truth)
 end
 
 describe("tperf.calibrate", function()
-  it("leaves errors out where nothing that was held back is in a curve's scope", function()
+  it("omits errors if no held-out measurement is within a curve's scope", function()
     local result = program.shell "tperf calibrate h100-sxm spec/data/measured/memory.csv --json"
     assert.equal(0, result.code, result.err)
     assert.truthy(result.out:find('"held": {"rows": 0}', 1, true), result.out)
@@ -258,7 +258,7 @@ describe("tperf.calibrate", function()
     },
   }
 
-  it("recovers the machine that was measured", function()
+  it("recovers the measured machine", function()
     local result = tperf.calibrate { system = a100, files = { synthetic(truth) }, keep = true, name = "mine" }
     local found, f = result.system.accelerator, result.fits[1]
     assert.equal("mine", result.system.name)
@@ -274,7 +274,7 @@ describe("tperf.calibrate", function()
     end
   end)
 
-  it("writes what it found as a system file that reads back", function()
+  it("writes a system file that reads back", function()
     local text = require "tperf.measured.calibrate.write"(truth)
     local path = program.temporary()
     local file = assert(io.open(path .. ".yaml", "w"))
@@ -299,7 +299,7 @@ describe("tperf.calibrate", function()
   end)
 
   -- 4096 x 4096 x 4096 in 0.2 ms fits the curve in many ways; each moves other products by other factors.
-  it("refuses points of which there are enough, but all alike", function()
+  it("refuses enough points that are all alike", function()
     local function product(m, n, k, seconds)
       return { gpu = "", dtype = "bf16", m = m, n = n, k = k, flops = 2 * m * n * k, measured = seconds }
     end
@@ -320,7 +320,7 @@ describe("tperf.calibrate", function()
     assert.truthy(refusal(tperf.calibrate, { system = "h100-sxm", files = files }):find("do not determine", 1, true))
   end)
 
-  it("says which rows it leaves out, and which curves are whose", function()
+  it("reports the rows left out, and the base of each curve", function()
     local path = program.temporary()
     local file = assert(io.open(path, "w"))
     file:write("gpu,dtype,m,n,k,time_s\n")
@@ -366,7 +366,7 @@ describe("tperf.calibrate", function()
     assert.is_true(result.fits[1].fitted.median < 0.02) -- the machine that was measured
   end)
 
-  it("finds collectives the same whichever third is held back", function()
+  it("fits collectives alike whichever third is held out", function()
     local rows, reader = measured.open "spec/data/measured/collectives.csv"
     local cases, errors = {}, {}
     for _, row in ipairs(rows) do

@@ -1,10 +1,10 @@
--- What functions of a script's own return, to strategies, blocks, schedules, sweeps, searches, plots and reports: a
--- wrong value is an error at the script's line that names the function, and never one from inside the library.
+-- Values returned by a script's functions to strategies, blocks, schedules, sweeps, searches, plots and reports: a
+-- wrong value is an error at the script's line that names the function, never one from inside the library.
 local tperf = require "tperf"
 
 local an_op = tperf.op.linear { name = "a", tokens = 8, n_in = 8, n_out = 8 }
 
--- Whatever a function may return where something else is expected. `n` tells nil from nothing.
+-- Values that a function may return instead of the expected one. `n` distinguishes nil from no value.
 local VALUES = { n = 20, nil, true, false, "x", "", 0, -1, 0.5, 7, 1e300, 0 / 0, 1 / 0, {}, { 1 }, { x = 1 }, { {} },
   { an_op }, print, an_op, coroutine.create(print) }
 
@@ -36,7 +36,7 @@ end
 
 local defined = 0
 
--- A strategy that is `tensor`, but for one function.
+-- Strategy `tensor` with one function replaced.
 local function strategy_with(field, value)
   defined = defined + 1
   local given = { name = ("odd-%d"):format(defined), extends = "tensor" }

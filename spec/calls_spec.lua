@@ -1,5 +1,4 @@
--- Whole calls remember what they worked out: what a script changes in between, and what nobody has read yet, must not
--- show.
+-- Calls cache what they compute. Neither changes by a script between calls nor lazy fields may be observable.
 local json = require "tperf.output.json"
 local program = require "program"
 local tperf = require "tperf"
@@ -12,11 +11,11 @@ local function all_reduce(system)
   return tperf.collective { system = system, kind = "all_reduce", bytes = 1e9, gpus = 64 }
 end
 
--- What a copy that nobody has asked about says of the same.
+-- A fresh copy, for which nothing is cached.
 local function anew(system) return system:with {} end
 
 describe("a question about a system changed in place", function()
-  it("is answered as one about a new system", function()
+  it("is answered like one about a new system", function()
     local system = tperf.system "h100-sxm"
     local changes = {
       function(s) s.network.slow.bandwidth = s.network.slow.bandwidth / 4 end,
@@ -35,7 +34,7 @@ describe("a question about a system changed in place", function()
     end
   end)
 
-  it("is refused where it makes no sense any more", function()
+  it("is refused once it is invalid", function()
     local system = tperf.system "h100-sxm"
     all_reduce(system)
     system.network.fast.bandwith = 1
@@ -46,7 +45,7 @@ describe("a question about a system changed in place", function()
     assert.error_matches(function() all_reduce(system) end, "'network' is missing")
   end)
 
-  it("does not reach what a script was handed", function()
+  it("does not affect objects returned earlier", function()
     local time = tperf.train(question "h100-sxm").time
     local handed = tperf.search { model = "llama-3.1-8b", system = "h100-sxm", gpus = 32, global_batch = 64 }
     handed.system.accelerator.launch = 1
@@ -56,8 +55,8 @@ describe("a question about a system changed in place", function()
   end)
 end)
 
-describe("rules of a script's own", function()
-  it("are looked at in every question", function()
+describe("custom rules", function()
+  it("are checked in every question", function()
     local o = question "h100-sxm"
     o.rules = tperf.rules { memory_counts_passing = true }
     local before = tperf.train(o)
@@ -67,11 +66,11 @@ describe("rules of a script's own", function()
   end)
 end)
 
-describe("what is found when it is read", function()
+describe("a field computed on first access", function()
   local DETAILS <const> = { "kinds", "layers", "first", "last", "stages", "exchanges", "messages", "least_time",
     "update" }
 
-  it("is what it was when the question was asked", function()
+  it("has the value as of the question", function()
     local system = tperf.system "h100-sxm"
     local c, other = tperf.train(question(system)), tperf.train(question(system))
     local before = json.encode { c.layers, c.exchanges, c.messages, c.stages, c.update }
@@ -106,7 +105,7 @@ describe("what is found when it is read", function()
     for _, name in ipairs(DETAILS) do assert.truthy((" " .. result.out):find(" " .. name .. "[ \n]"), name) end
   end)
 
-  it("leaves what a script has put in its place", function()
+  it("keeps a script's replacement", function()
     local c = tperf.train(question "h100-sxm")
     c.layers = "mine"
     for _ in pairs(c) do end
@@ -131,7 +130,7 @@ describe("a simulated iteration", function()
 end)
 
 describe("a model's groups", function()
-  it("are runs of equal layers, whatever tells the layers apart", function()
+  it("are runs of equal layers, whatever field differs", function()
     local function runs(fields)
       local m = tperf.model { name = "m", layers = 7, hidden = 512, heads = 8, seq = 64, vocab = 100,
         window = fields.window, experts = fields.experts }

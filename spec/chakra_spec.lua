@@ -1,9 +1,9 @@
--- Chakra execution traces: read back by a decoder of this file's own, after protobuf's encoding guide and the field
--- numbers of mlcommons/chakra's et_def.proto.
+-- Chakra execution traces, read back by a separate decoder written from protobuf's encoding guide and the field numbers
+-- of mlcommons/chakra's et_def.proto.
 local program = require "program"
 local tperf = require "tperf"
 
--- Field -> { name, what it is }; messages by their fields.
+-- Field -> { name, type }, by message.
 local ATTRIBUTE = {
   [1] = { "name", "text" }, [7] = { "value", "varint" }, [9] = { "value", "varint" }, [13] = { "value", "varint" },
   [27] = { "value", "varint" }, [29] = { "value", "text" },
@@ -89,7 +89,7 @@ local function traced(changes, options)
 end
 
 describe("Chakra traces", function()
-  it("have a node for each task of a rank, in order, that waits for nodes before it", function()
+  it("have a node for each task of a rank, in order, that depends on earlier nodes", function()
     local where, _, timeline = traced()
     local nodes, metadata = read(where .. "/tperf.0.et")
     assert.equal("0.0.4", metadata.version)
@@ -157,7 +157,7 @@ describe("Chakra traces", function()
     assert.equal(2, count) -- micro-batches
   end)
 
-  it("tell a kernel's work", function()
+  it("include a kernel's work", function()
     local where, c = traced({ model = "llama-3.1-8b", ep = 1, pp = 1, dp = 2 }, { ranks = { 0 } })
     local flops = 0
     for _, node in ipairs((read(where .. "/tperf.0.et"))) do flops = flops + (node.num_ops or 0) end
@@ -167,7 +167,7 @@ describe("Chakra traces", function()
     assert.is_true(flops > counted and flops < 1.05 * counted, flops / counted)
   end)
 
-  it("are of the ranks that are asked for, under the name that is", function()
+  it("are written for the ranks and under the name asked for", function()
     local where, _, _, paths = traced({}, { ranks = { 7, 12 }, name = "run" })
     assert.same({ where .. "/run.7.et", where .. "/run.12.et", where .. "/comm_group.json" }, paths)
     assert.error_matches(function() traced({}, { ranks = { 16 } }) end,

@@ -27,7 +27,7 @@ local function command_names()
 end
 
 describe("tperf", function()
-  it("alone tells what there is", function()
+  it("without arguments lists the commands", function()
     local result = shell "tperf"
     assert.equal(0, result.code)
     assert.truthy(result.out:find "^usage: tperf COMMAND")
@@ -36,13 +36,13 @@ describe("tperf", function()
     assert.equal(result.out, shell("tperf -h").out)
   end)
 
-  it("knows its version", function()
+  it("prints its version", function()
     local version = program.slurp("VERSION"):match "%S+"
     says("tperf " .. version .. "\n", "tperf version")
     says("tperf " .. version .. "\n", "tperf --version")
   end)
 
-  it("refuses commands it does not know", function()
+  it("refuses unknown commands", function()
     usage("unknown command 'serach' (did you mean 'search'?)", "tperf serach")
     usage("unknown command '--nope'", "tperf --nope")
     usage("unknown command 'rn' (did you mean 'run'?)", "tperf help rn")
@@ -83,7 +83,7 @@ describe("options", function()
     usage("--gpus: integers such as 4,8 or 4..64 are needed, got '1e99'", "tperf search gpt3-175b -g 1e99")
   end)
 
-  it("take one value, but for lists, which grow", function()
+  it("take one value, except lists, which accumulate", function()
     assert.equal(0, shell("tperf train gpt2 -s h100-sxm -b 8 --tp 2 --tp=2").code)
     local question = "tperf search gpt2 -s h100-sxm -b 8 --csv --all -g 8 "
     assert.equal(shell(question .. "--tp 2,4 --recompute none,full").out,
@@ -92,7 +92,7 @@ describe("options", function()
     assert.equal(both, shell("tperf schedule 1f1b,gpipe,1f1b -d 4 -m 8").out)
   end)
 
-  it("are what messages name, not the library's fields", function()
+  it("are named in messages instead of the library's fields", function()
     for command, message in pairs {
       ["search gpt2 -s h100-sxm -g 8 -b 0"] = "tperf: --batch must be an integer from 1",
       ["search gpt2 -s h100-sxm -g 8 -b 8 --micro-batch 4294967296"] = "tperf: --micro-batch must be an integer",
@@ -196,13 +196,13 @@ describe("errors", function()
     assert.equal("tperf: s.lua:3: tperf.system needs a name, a path or a table, got 7\n", result.err)
   end)
 
-  it("tell of a script that is not there", function()
+  it("report a missing script", function()
     local result = shell "tperf run no-such.lua"
     assert.equal("tperf: cannot open no-such.lua: No such file or directory\n", result.err)
     assert.equal(1, result.code)
   end)
 
-  it("tell of output that could not be written", function()
+  it("report output that could not be written", function()
     local result = shell "tperf help > /dev/full"
     assert.equal("tperf: cannot write to standard output: No space left on device\n", result.err)
     assert.equal(1, result.code)
@@ -210,7 +210,7 @@ describe("errors", function()
     assert.equal(1, result.code)
   end)
 
-  it("tell of a reader that has gone", function()
+  it("report a reader that has gone", function()
     local folder = program.folder()
     local result = program.shell([[
       mkfifo pipe; trap '' PIPE
@@ -252,7 +252,7 @@ describe("Ctrl-C", function()
   end)
 
   -- One long call of C has no line of its own.
-  it("ends what does not look for it", function()
+  it("ends a script that does not check for it", function()
     local question = 'model = "llama-2-7b", system = "h100-sxm", global_batch = 64, gpus = 64'
     local loop = '= function() io.write "ready\\n" while true do end end }'
     for text, options in pairs {
@@ -373,7 +373,7 @@ describe("tperf search, train and collective", function()
     assert.same(one, shell(command .. "8"))
   end)
 
-  it("answer in text, with the talk on standard error", function()
+  it("print text, with notes on standard error", function()
     local result = shell("tperf search " .. QUESTION .. " -g 64 -k 2 --strategy tensor,context")
     assert.equal(8, select(2, result.out:gsub("\n", "")))
     assert.truthy(result.out:find "\n%(%-%-wide also shows tokens/s/GPU, ")
@@ -419,7 +419,7 @@ describe("tperf search, train and collective", function()
     usage("--sequence-parallel: yes or no", "tperf search " .. QUESTION .. " -g 8 --sequence-parallel yes,maybe")
   end)
 
-  it("leave out columns that say the usual", function()
+  it("leave out columns with only default values", function()
     local function heading(options)
       return shell("tperf search " .. QUESTION .. " -g 64 -k 3 --schedule 1f1b "
         .. (options:find "--recompute" and "" or "--recompute none ") .. options).out:match "^[^\n]+"
@@ -431,7 +431,7 @@ describe("tperf search, train and collective", function()
     assert.truthy(heading "--csv":find "^strategy,tp,etp,ep,pp,virtual_stages,schedule,.*feasible,idle,software$")
   end)
 
-  it("say why there is no answer", function()
+  it("give the reason if there is no answer", function()
     local result = shell("tperf search " .. QUESTION .. " -g 1")
     assert.equal("", result.out)
     assert.equal(1, result.code)
@@ -513,7 +513,7 @@ describe("the manual page", function()
 end)
 
 describe("the progress line", function()
-  it("appears only on a terminal and only after half a second", function()
+  it("appears only on a terminal and after half a second", function()
     if shell("script -qec 'test -t 2' /dev/null").code ~= 0 then pending "there are no pseudo-terminals here" end
     local folder = program.folder()
     program.write(folder .. "/s.lua", [[

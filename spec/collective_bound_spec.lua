@@ -1,5 +1,5 @@
--- No collective is faster than the wires: every kind, system, size and form of group against the bytes that must cross
--- a GPU's ports and a domain's NICs, at their full bandwidth and without any latency.
+-- No collective is faster than the links: every kind, system, size and group shape against the bytes that must cross a
+-- GPU's ports and a domain's NICs, at full bandwidth and without latency.
 local core = require "tperf.core"
 local catalogue = require "tperf.base.catalogue"
 local tperf = require "tperf"

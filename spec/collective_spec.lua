@@ -1,5 +1,5 @@
--- tperf.collective: published values, the formulas of include/tperf/collective.h worked out by hand, and properties
--- that any such model has.
+-- tperf.collective: published values, the formulas of include/tperf/collective.h worked out by hand, and properties of
+-- any such model.
 local tperf = require "tperf"
 local csv = require "csv"
 local published = require "published"
@@ -71,7 +71,7 @@ describe("tperf.collective", function()
     for i, c in ipairs(cases) do near(c[5], seconds(c[1], c[2], 8e9, c[3], c[4]), c[2] .. " #" .. i, 1e-13) end
   end)
 
-  it("has one link between each two GPUs of a mesh, of those of a whole domain", function()
+  it("has one link between any two GPUs of a mesh, out of a whole domain's", function()
     local mesh = machine { fast = { mesh = true } } -- 100/7 GB/s a link
     near(7e-6 + 7e9 / 100e9, seconds(mesh, "all_gather", 8e9, 8, 8), "all of it", 1e-13)
     near(1e-6 + 4e9 / (100e9 / 7), seconds(mesh, "all_gather", 8e9, 2, 2), "one link", 1e-13)
@@ -85,7 +85,7 @@ describe("tperf.collective", function()
     end
   end)
 
-  it("costs nothing for no bytes or one GPU", function()
+  it("takes no time for no bytes or one GPU", function()
     for _, kind in ipairs(KINDS) do
       assert.equal(0, seconds(plain, kind, 0, 2, 1))
       assert.equal(0, seconds(plain, kind, 1e9, 1, 1))
@@ -131,7 +131,7 @@ describe("tperf.collective", function()
     end)
   end)
 
-  it("takes a reduce-scatter and an all-gather for an all-reduce", function()
+  it("makes an all-reduce a reduce-scatter and an all-gather", function()
     for _, group in ipairs(groups) do
       for _, bytes in ipairs { 1, 1e6, 1e12 } do
         local once = seconds(plain, "reduce_scatter", bytes, group[1], group[2])
@@ -141,7 +141,7 @@ describe("tperf.collective", function()
     end
   end)
 
-  it("keeps scatter, gather and all-to-all above what must pass the busiest link", function()
+  it("bounds scatter, gather and all-to-all by the traffic of the busiest link", function()
     for _, group in ipairs(groups) do
       local n, q = group[1], group[2]
       local V, fast, nic = 1e12, 100e9, 10e9
@@ -162,7 +162,7 @@ describe("tperf.collective", function()
   end)
 
   it("makes an all-reduce between nodes of a reduce-scatter and an all-gather on fitted curves, too", function()
-    -- Their starts add up to its start. Of the bytes trees take 2 (g - 1) / g V through the NICs, rings 2 (n - 1) / n V.
+    -- Their starts add up to its start. Through the NICs trees take 2 (g - 1) / g V, rings 2 (n - 1) / n V.
     for _, system in ipairs { "h100-sxm", "a100-sxm-80gb", "b200-sxm" } do
       local function parts_of_whole(bytes)
         local function time(kind)

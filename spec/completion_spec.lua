@@ -1,4 +1,4 @@
--- `tperf completion`: the bash script in a real bash; those of fish and zsh where these are installed.
+-- `tperf completion`: the bash script in a real bash; those for fish and zsh where these shells are installed.
 local program = require "program"
 
 local scripts = {}
@@ -81,7 +81,7 @@ describe("tperf completion bash", function()
     assert.is_truthy(out:find("of-my-own", 1, true))
   end)
 
-  it("leaves out names that a shell would run", function()
+  it("leaves out names that a shell would expand", function()
     local folder = program.folder()
     finally(function() program.remove(folder) end)
     program.shell([[mkdir systems; touch "systems/x'; touch ran; '.yaml" 'systems/$(touch ran).yaml']], folder)
@@ -163,9 +163,9 @@ describe("tperf completion", function()
     assert.are.same({ "", "_tperf\n_tperf: function\n" }, { result.err, result.out })
   end)
 
-  it("says every option with its help to fish and zsh", function()
+  it("passes every option with its help to fish and zsh", function()
     for _, shell in ipairs { "fish", "zsh" } do
-      assert.is_truthy(script(shell):find("the best ways to train a model on a cluster", 1, true))
+      assert.is_truthy(script(shell):find("find the best configurations to train a model on a cluster", 1, true))
       assert.is_truthy(script(shell):find("global batch, in sequences", 1, true))
     end
   end)

@@ -1,5 +1,5 @@
--- The C side checks what it is passed, whoever calls: the calls that the library makes of tperf.core are recorded, and
--- made again with one argument, or one field of one, replaced. Each answers or raises a message; the sanitizers watch.
+-- The C side checks its arguments, whoever calls: the library's calls of tperf.core are recorded and repeated with one
+-- argument, or one field of one, replaced. Each must answer or raise a message; the sanitizers watch.
 local core = require "tperf.core"
 local program = require "program"
 local tperf = require "tperf"
@@ -131,7 +131,7 @@ local function try_places(called, arguments, table_at, depth, tried)
   end
 end
 
-describe("what the C side is passed", function()
+describe("the arguments of the C side", function()
   it("is checked there", function()
     local calls, order = record(ask)
     assert.is_true(#order > 40, #order)
@@ -178,7 +178,7 @@ describe("the C side", function()
     assert.is_false((pcall(core.decode, keys, mixed)))
   end)
 
-  it("refuses what a schedule has not, and answers nothing for passes that it has not", function()
+  it("refuses unknown parts of a schedule, and returns nothing for missing passes", function()
     local s = core.schedule(1, 1, 1)
     assert.error_matches(function() s.find(0, 1, 1) end, "has not been simulated")
     s:hold(1, 1)

@@ -1,4 +1,4 @@
--- Corners of the core's bindings that the library keeps away from: they hold whoever calls.
+-- Corner cases of the core's bindings that the library never reaches.
 local core = require "tperf.core"
 local program = require "program"
 
@@ -60,7 +60,7 @@ describe("a grid", function()
     assert.is_false(both:folds({ 1 << 16, 1 << 16 }, 1 << 16))
   end)
 
-  it("refuses sizes and placements that are none", function()
+  it("refuses invalid sizes and placements", function()
     local grid = core.grid { row { cuts = BATCH } }
     assert.truthy(message_of(grid.gpus, grid, { 2, 2 }):find "1 sizes are needed, got 2")
     for _, size in ipairs { 0, -1, 0.5, (1 << 31) + 1, "x" } do
@@ -146,8 +146,8 @@ describe("layers dealt out to stages", function()
   end)
 end)
 
-describe("a process alone", function()
-  it("has nobody to hear from, and rests as long as it is told", function()
+describe("a single process", function()
+  it("receives nothing, and rests as long as asked", function()
     if core.ranks.built then return end
     assert.is_nil(core.ranks.receive())
     assert.is_true(core.ranks.share() >= 1)
@@ -172,7 +172,7 @@ describe("a database", function()
     return path
   end
 
-  it("takes nil and gives it back, and runs blanks and comments", function()
+  it("stores and returns nil, and accepts blanks and comments", function()
     local db <close> = assert(core.store.open(made(), "write"))
     assert(db:run("INSERT INTO t VALUES (?, ?)", nil, "")) -- what is not given is nil, too
     assert(db:run("INSERT INTO t VALUES (?, ?)", true))
@@ -183,14 +183,14 @@ describe("a database", function()
     assert.equal("incomplete input", message)
   end)
 
-  it("keeps as many statements ready as it may, and forgets the rest", function()
+  it("caches statements up to the limit", function()
     local db <close> = assert(core.store.open(made(), "read"))
     for round = 1, 2 do
       for i = 1, 20 do assert.same({ { n = i } }, (db:run(("SELECT %d AS n"):format(i))), round) end
     end
   end)
 
-  it("is of no use when it is closed", function()
+  it("refuses use once closed", function()
     local db = assert(core.store.open(made(), "read"))
     db:close()
     db:close()
@@ -224,7 +224,7 @@ describe("a database", function()
     assert.equal("unable to open database file", message)
   end)
 
-  it("of wrong SQL is none, nor one that is too large", function()
+  it("refuses invalid SQL, and databases that are too large", function()
     local bytes, message = core.store.empty "CREATE TABLE"
     assert.is_nil(bytes)
     assert.equal("SQL logic error", message)
@@ -245,7 +245,7 @@ describe("a database", function()
     assert.is_nil((core.store.set_aside("/" .. ("x"):rep(5000))))
   end)
 
-  it("has a writer while there is one", function()
+  it("has at most one writer", function()
     local path = made()
     assert.is_nil(core.store.writer(path))
     assert.is_nil(core.store.writer("/" .. ("x"):rep(5000)))
@@ -259,7 +259,7 @@ describe("core.file", function()
 
   local function message(...) return (select(2, ...)) end
 
-  it("writes files, and says where none can be", function()
+  it("writes files, and reports where it cannot", function()
     assert.is_true(core.file.write(folder .. "/x", "1"))
     assert.equal("1", program.slurp(folder .. "/x"))
     for path, why in pairs {

@@ -1,8 +1,8 @@
--- Architectures of the user's own, from the scripts that show how: the same numbers as the built-in blocks.
+-- User-defined architectures, from the example scripts: the same numbers as the built-in blocks.
 local program = require "program"
 local tperf = require "tperf"
 
--- Runs a script in an empty folder; its standard output.
+-- Runs a script in an empty folder; returns its standard output.
 local function run(script, arguments)
   local folder = program.folder()
   program.write(folder .. "/script.lua", program.slurp(script))
@@ -65,7 +65,7 @@ end)
 describe("scripts/moe.lua", function()
   local out = run("scripts/moe.lua", "--gpus 64 --batch 128")
 
-  it("sets a mixture between its dense equals", function()
+  it("places a mixture between its dense equivalents", function()
     local function speed(model) return tonumber(out:match("\n" .. model .. "[^\n]- ([%d.e+]+)\n")) end
     local small, moe, large = speed "2 experts wide", speed "mixtral%-8x7b", speed "8 experts wide"
     assert.is_true(small > moe)
@@ -83,7 +83,7 @@ end)
 describe("tperf.architecture", function()
   local block = tperf.block("nothing", function() return {} end)
 
-  it("refuses what is no list of blocks", function()
+  it("refuses anything but a list of blocks", function()
     assert.error_matches(function() tperf.architecture { name = "x", layer = {} } end, "'layer' must be a list")
     assert.error_matches(function() tperf.architecture { name = "x", layer = { print } } end,
       "'layer%[1%]' must be a block")

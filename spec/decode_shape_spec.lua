@@ -1,7 +1,7 @@
--- A decode step is priced at two lengths of the cache and in between: what it consists of must not follow the length.
+-- A decode step is priced at two cache lengths and interpolated: its ops must not depend on the length.
 local tperf = require "tperf"
 
--- Serves a model whose layer has, from so many keys on, another op or none.
+-- Serves a model whose layer gains or loses an op from a given number of keys on.
 local function infer(short, long)
   local own = tperf.block("own", function(_, share)
     local decodes = share.mode == "decode" and share.context >= 100

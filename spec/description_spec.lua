@@ -1,4 +1,4 @@
--- What a model's description may say: defaults that follow other fields, and refusals.
+-- Descriptions of models: defaults that depend on other fields, and refusals.
 local steps = require "steps"
 local program = require "program"
 local tperf = require "tperf"
@@ -16,7 +16,7 @@ local function refusal(changes)
 end
 
 describe("description", function()
-  it("lets what is absent follow the rest", function()
+  it("derives absent fields from the others", function()
     local m = tperf.model(small { ffn = "drop" })
     assert.same({ 2, 4, 32, "gelu", true }, { m.kv_heads, m.head_dim, m.ffn, m.activation, m.causal })
     local wide = m:with { hidden = 16, heads = 4 }

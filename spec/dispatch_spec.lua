@@ -1,4 +1,4 @@
--- How tokens come to their experts: moe_dispatcher, and node-limited routing.
+-- Dispatching tokens to experts: moe_dispatcher, and node-limited routing.
 local core = require "tperf.core"
 local placement = require "tperf.question.placement"
 local serving = require "tperf.question.infer.deployment"
@@ -58,7 +58,7 @@ local function trained(change)
 end
 
 describe("tokens that choose experts", function()
-  it("meet as many parts on average as all choices say", function()
+  it("reach as many parts on average as enumeration gives", function()
     for _, case in ipairs {
       { 8, 2, 1, 1, 2 }, { 8, 3, 1, 1, 4 }, { 12, 3, 4, 2, 12 }, { 12, 3, 4, 2, 4 }, { 12, 3, 4, 2, 2 },
       { 12, 4, 6, 3, 3 }, { 12, 4, 6, 3, 12 }, { 12, 4, 6, 3, 1 },
@@ -67,7 +67,7 @@ describe("tokens that choose experts", function()
     end
   end)
 
-  it("are of no more domains than groups", function()
+  it("reach no more domains than groups", function()
     assert.is_true(core.op.routed_parts(256, 8, 8, 4, 8) <= 4)
     assert.is_true(core.op.routed_parts(256, 8, 1, 1, 8) > 5)
   end)
@@ -86,7 +86,7 @@ describe("tokens that choose experts", function()
 end)
 
 describe("moe_dispatcher", function()
-  it("is an all-to-all of every copy where nothing is said", function()
+  it("is an all-to-all of every copy by default", function()
     local said, unsaid = trained { moe_dispatcher = "alltoall" }, trained {}
     assert.equal(said.time, unsaid.time)
     assert.same({ "alltoall", nil }, { said.moe_dispatcher, unsaid.moe_dispatcher })
@@ -163,7 +163,7 @@ describe("moe_dispatcher", function()
     end
   end)
 
-  it("is refused where there is no such choice", function()
+  it("is refused if the choice does not apply", function()
     local ok, message = pcall(trained, { moe_dispatcher = "deep" })
     assert.is_false(ok)
     assert.is_truthy(tostring(message):find "did you mean 'deepep'")

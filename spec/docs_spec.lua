@@ -1,5 +1,4 @@
--- The README and the pages of docs/: examples run and print what stands there, links lead
--- somewhere, nothing is missing.
+-- The README and the pages of docs/: examples run and print the output shown, links resolve, nothing is missing.
 package.path = "./tools/?.lua;" .. package.path
 local examples = require "examples"
 local program = require "program"
@@ -47,7 +46,7 @@ local function anchor(heading)
 end
 
 describe("documentation", function()
-  it("has no link that leads nowhere", function()
+  it("has no dead link", function()
     local count = 0
     for _, path in ipairs(pages()) do
       local text, folder = program.slurp(path):gsub("```.-```", ""), path:match "^(.*/)" or ""

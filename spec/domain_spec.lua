@@ -44,7 +44,7 @@ describe("a fast domain", function()
     end
   end)
 
-  -- Everybody's GPUs in a domain of d can lie so in one of d + 1, and whoever chooses by the latency is no later there.
+  -- Every placement in domains of d GPUs is possible in domains of d + 1, so the best latency never gets worse.
   local function never_later(what, domains, latency)
     local least = math.huge
     for _, domain in ipairs(domains) do
@@ -66,7 +66,7 @@ describe("a fast domain", function()
     return question
   end
 
-  it("makes no answer later by being larger", function()
+  it("makes no answer slower by being larger", function()
     local all = {}
     for domain = 1, 144 do all[domain] = domain end
     for _, case in ipairs {
@@ -84,7 +84,7 @@ describe("a fast domain", function()
     end
   end)
 
-  it("makes no served request later by being larger", function()
+  it("makes no served request slower by being larger", function()
     for _, case in ipairs {
       { "llama-3.1-8b", "h100-sxm", { tp = 8, pp = 2 }, 16 },
       { "qwen3-30b-a3b", "b200-sxm", { tp = 2, cp = 9, attention_dp = 4, etp = 1, ep = 8 }, 24 },

@@ -3,7 +3,7 @@ local tperf = require "tperf"
 
 local h100 = tperf.system "h100-sxm"
 
--- A machine without waste: every loss switched off.
+-- A machine without losses.
 local function ideal(changes)
   local curve = {
     efficiency = 1, tile_loss = 0, depth = 0, quantisation = 0, sustained = 1, sustained_after = 1e-3,
@@ -71,7 +71,7 @@ describe("efficiency curves of products", function()
     assert.is_true(more > full * 1.1)
   end)
 
-  it("cost what a tile's edges, its start and a dropping clock cost", function()
+  it("include losses from tile edges, start-up and a dropping clock", function()
     local _, base = time(ideal(), 8192, 8192, 8192)
     local _, edges = time(ideal { tile_loss = 10 }, 8192, 8192, 8192)
     assert.near(base * (1 + 10 * (1 / 256 + 1 / 128)), edges, 1e-9 * base)
@@ -105,7 +105,7 @@ describe("efficiency curves of products", function()
     assert.is_true(checked >= 4)
   end)
 
-  it("are refused when they make no sense", function()
+  it("are refused if invalid", function()
     local function refusal(change)
       local ok, message = pcall(function()
         return core.machine(h100:with { accelerator = { compute_efficiency = { gemm = { bf16 = change } } } })

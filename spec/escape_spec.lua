@@ -1,5 +1,5 @@
--- Runs the attempts of spec/escapes.lua. Each has a folder: work, where the script runs and may make new files, beside
--- other things that nobody may touch. Afterwards all that was there must be as it was.
+-- Runs the attempts in spec/escapes.lua. Each gets a folder: work, where the script runs and may create files, beside
+-- other things that it must not touch. Afterwards everything else must be unchanged.
 local escapes = require "escapes"
 local program = require "program"
 
@@ -135,7 +135,7 @@ describe("an output folder that turns into a link while a script runs", function
   end)
 end)
 
-describe("a manifest that lies", function()
+describe("a forged manifest", function()
   local SCRIPT <const> = "local f = assert(io.open('x.csv', 'w')) f:write '1' f:close()"
   local folder
   before_each(function()
@@ -157,7 +157,7 @@ describe("a manifest that lies", function()
   local function output(file, sha256) return ('{"file": "%s", "bytes": 1, "sha256": "%s"}'):format(file, sha256) end
   local ONE <const> = "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b" -- sha256sum of "1"
 
-  it("makes nothing the script's that is not what it says", function()
+  it("gives a script no file that differs from its entry", function()
     program.shell("mkdir out/sub && mkfifo out/pipe && ln -s ../s.lua out/link", folder)
     local lies = { output("x.csv", "short"), output("x.csv", ("0"):rep(64)), output("none", ONE), output("sub", ONE),
       output("pipe", ONE), output("link", ONE), output(".git/config", ONE), output("/etc/passwd", ONE),
@@ -167,14 +167,14 @@ describe("a manifest that lies", function()
     assert.truthy(result.err:find("it is there already, and no run of tperf wrote it", 1, true), result.err)
   end)
 
-  it("is believed where it tells the truth", function()
+  it("is accepted where it is true", function()
     local result = again(output("x.csv", ONE))
     assert.same({ "", 0 }, { result.err, result.code })
   end)
 end)
 
 describe("a folder for the time of a verification", function()
-  it("is where TMPDIR says, and its lack is told", function()
+  it("is in TMPDIR, and its absence is reported", function()
     local folder = program.folder()
     program.write(folder .. "/s.lua", "print(1)")
     assert.equal(0, program.shell("tperf run --out out s.lua && mkdir tmp", folder).code)

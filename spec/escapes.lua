@@ -1,9 +1,9 @@
--- Attempts to leave the sandbox: what an untrusted script may try, and what must come of it. spec/escape_spec.lua runs
--- each in a folder of its own (see there for what lies in it and around it) and looks at everything afterwards.
---   { what, code, refusal }            the run ends with 1 and says the refusal
---   { what, code, prints = TEXT }      the run ends with 0 and prints TEXT: what was asked for is not there
--- More fields: options of `tperf run`; env, variables for the shell; before, a shell command; internal = true: the
--- module is no documented one.
+-- Attempts to leave the sandbox, and their expected outcome. spec/escape_spec.lua runs each in a separate folder (see
+-- there for its contents and surroundings) and checks everything afterwards.
+--   { what, code, refusal }            the run ends with 1 and prints the refusal
+--   { what, code, prints = TEXT }      the run ends with 0 and prints TEXT: the object asked for does not exist
+-- More fields: options of `tperf run`; env, variables for the shell; before, a shell command; internal = true: an
+-- undocumented module.
 local THERE <const> = "it is there already, and no run of tperf wrote it"
 local DOT <const> = "it starts with a dot, or lies in a folder that does"
 local OUTSIDE <const> = "it is outside the output folder"
@@ -293,8 +293,8 @@ add {
   { "code for the library that --out names", writes("x.lua"), "it is in TPERF_LUA_DIR", env = "TPERF_LUA_DIR=lib",
     options = "--out lib/tperf" },
   { "a module of the library's name beside the script", "print(require 'tperf'.version ~= nil)", prints = "true\n",
-    env = "TPERF_LUA_DIR=lib", before = "mkdir -p tperf/cli/sandbox && echo \"os.execute 'touch ../witness'\" > tperf/init.lua "
-    .. "&& cp tperf/init.lua tperf/cli/sandbox/init.lua" },
+    env = "TPERF_LUA_DIR=lib", before = "mkdir -p tperf/cli/sandbox && echo \"os.execute 'touch ../witness'\" "
+    .. "> tperf/init.lua && cp tperf/init.lua tperf/cli/sandbox/init.lua" },
   { "the core", "require 'tperf.core'", GONE },
   { "the core with another name", "require 'tperf/core'", "tperf/core" },
   { "the core among what is loaded", "print(package.loaded['tperf.core'])", prints = "nil\n" },
@@ -466,7 +466,7 @@ add {
     .. ":save '.git/hooks/x.html'", DOT },
 }
 
--- --- limits that are caught, or are met where nobody looks ---
+-- --- limits reached inside pcall or in rarely checked places ---
 
 local LIMITED <const>, SPENT <const> = "--max-instructions 5e6", "more than 5000000 instructions"
 local function endless(what, code) add { { what, code, SPENT, options = LIMITED } } end

@@ -1,5 +1,5 @@
--- Every value of a result as text, floats to the last bit, for specs that compare whole results. Leaves out how long a
--- search took and how much of it was skipped.
+-- Every value of a result as text, floats to the last bit, for specs that compare whole results. Leaves out a search's
+-- duration and how much it skipped.
 local skipped = { seconds = true, evaluated = true, model = true, system = true }
 
 local function before(a, b) -- numbers, then strings

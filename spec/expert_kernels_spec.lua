@@ -1,4 +1,4 @@
--- What training runs between the products of experts, in bytes counted by hand from Megatron-Core's kernels.
+-- The kernels between the experts' matrix products in training, in bytes counted by hand from Megatron-Core's kernels.
 local tperf = require "tperf"
 
 local TOKENS <const> = 4096 -- of a GPU: one sequence, its own
@@ -50,7 +50,7 @@ describe("between the products of experts", function()
 
   it("products are priced by the rows of one expert", function()
     local few, many = ops_of("qwen3-30b-a3b", 8), ops_of("qwen3-30b-a3b", 128)
-    -- 16 experts of 2048 rows or one of 32768: the same FLOP, but for the additions that each weight saves
+    -- 16 experts of 2048 rows or one of 32768: the same FLOPs except for the additions that each weight saves
     assert.near(few.fc1.forward.tensor_flops, many.fc1.forward.tensor_flops, 1e-9 * many.fc1.forward.tensor_flops)
     assert.is_true(few.fc1.forward.time > many.fc1.forward.time)
   end)

@@ -1,5 +1,5 @@
--- Allocations that fail (tools/faults.lua): here the first at every place of C that allocates, and a few of Lua's; all
--- of them by `make faults`. Variants for tests have the hook (src/bind/base/bind_faults.c).
+-- Failing allocations (tools/faults.lua): here the first one at every call site in C, and a few of Lua's; `make faults`
+-- tries all. Test variants have the hook (src/bind/base/bind_faults.c).
 package.path = "./tools/?.lua;" .. package.path
 local core = require "tperf.core"
 local faults = require "faults"
@@ -24,7 +24,7 @@ describe("when memory runs out", function()
     end)
   end
 
-  it("databases say so, wherever it is", function()
+  it("databases report it, wherever it happens", function()
     local path = program.temporary()
     program.write(path, assert(core.store.empty "CREATE TABLE t (x); INSERT INTO t VALUES (1)"))
     -- Everything that SQLite asks for fails once.

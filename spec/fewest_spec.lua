@@ -1,9 +1,9 @@
--- The smallest machine that holds a model: beside every number below it, and sums by hand.
+-- The smallest machine that holds a model, against every smaller number and sums by hand.
 local json = require "tperf.input.json"
 local program = require "program"
 local tperf = require "tperf"
 
--- What tperf.search finds on so many GPUs, of all that tperf.fewest leaves open.
+-- The result of tperf.search on a number of GPUs, over everything that tperf.fewest leaves open.
 local function searched(model, system, gpus)
   return tperf.search { model = model, system = system, gpus = gpus, global_batch = gpus, micro_batch = 1, top = 1,
     zero = { 1, 2, 3 }, strategy = { "tensor", "context" } }
@@ -34,7 +34,7 @@ describe("tperf.fewest", function()
     assert.equal(answer.gpus - 72, answer.before.gpus)
   end)
 
-  it("holds to what is asked for", function()
+  it("respects the options given", function()
     local free = tperf.fewest { model = "llama-2-7b", system = "rtx-4090" }
     local bound = tperf.fewest { model = "llama-2-7b", system = "rtx-4090", zero = 1, recompute = "none", pp = 1 }
     assert.is_true(bound.gpus > free.gpus)
@@ -56,7 +56,7 @@ describe("tperf.fewest", function()
     assert.equal(1, tperf.fewest { model = "llama-2-7b", system = "h100-sxm", prompt = 128, generate = 8 }.gpus)
   end)
 
-  it("refuses what no number of GPUs mends, and what it does not take", function()
+  it("refuses problems that no number of GPUs solves, and unknown arguments", function()
     for message, given in pairs {
       ["tperf.fewest: no split of"] = { model = "llama-2-7b", system = "h100-sxm", tp = 7 },
       ["must be at most the model's context of 4096 tokens"] = { model = "llama-2-7b", system = "h100-sxm",
@@ -77,7 +77,7 @@ describe("tperf.fewest", function()
 end)
 
 describe("tperf memory --fewest", function()
-  it("tells the number, the way and what is too few", function()
+  it("prints the number, the configuration and the reason against fewer", function()
     local result = program.shell "tperf memory llama-2-7b -s rtx-4090 --fewest"
     local gpus = tperf.fewest({ model = "llama-2-7b", system = "rtx-4090" }).gpus
     local expected = "\n%d GPUs: 2[23][.%%d]+ GB of 24.00 GB on the fullest\n%d GPUs are too few: none of"

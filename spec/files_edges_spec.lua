@@ -1,5 +1,5 @@
--- The edges of what scripts name, read and write: long names, long chains of links, root as the output folder, a long
--- journal, modes that are none, files without end.
+-- Corner cases of files that scripts name, read and write: long names, long chains of links, root as the output folder,
+-- a long journal, invalid modes, endless files.
 local program = require "program"
 
 local folder

@@ -1,4 +1,4 @@
--- What a run may write, and how files come to be: whole, or not at all.
+-- The files that a run may write, and how: completely, or not at all.
 local program = require "program"
 
 local function ls(folder) return program.shell("find . -mindepth 1 | sort", folder).out end
@@ -84,7 +84,7 @@ describe("a script's files", function()
     assert.equal(0, program.shell("tperf run --out moved/out moved/one.lua", folder).code)
   end)
 
-  it("are another user's word for nothing", function()
+  it("ignore another user's journal", function()
     if program.shell("id -u").out ~= "0\n" then return end
     runs "io.open('x', 'w'):write 'one'"
     program.shell("chown 12345 .tperf-written", folder)
@@ -193,7 +193,7 @@ describe("a file that a command writes", function()
     assert.equal(1, full.code)
   end)
 
-  it("says what is in its way", function()
+  it("reports what blocks it", function()
     for name, message in pairs {
       ["no/s.svg"] = "tperf: cannot write 'no/s.svg': No such file or directory (make the folder first)\n",
       ["sub"] = "tperf: cannot write 'sub': Is a directory\n",

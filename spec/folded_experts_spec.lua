@@ -1,4 +1,4 @@
--- Experts spread over tensor, context and data axes, with a tensor axis of their own (arXiv 2504.14960).
+-- Experts spread over tensor, context and data axes, with their own tensor axis (arXiv 2504.14960).
 local tperf = require "tperf"
 
 local MODEL = "qwen3-30b-a3b"
@@ -42,7 +42,7 @@ describe("experts that are whole", function()
     for _, name in ipairs { "fc1", "fc2" } do assert.same({}, op_of(whole, name).forward.comms) end
   end)
 
-  it("are those that are cut where nothing cuts", function()
+  it("equal those that are cut if nothing cuts them", function()
     assert.equal(configuration(nil, 4, 1).time, configuration(1, 4, 1).time)
   end)
 

@@ -1,4 +1,4 @@
--- What the fuzzers start from and what they found, kept in spec/data/fuzz; and a few cases of each, seeded.
+-- The fuzzers' seeds and findings, kept in spec/data/fuzz, and a few seeded cases of each fuzzer.
 package.path = "./tools/?.lua;" .. package.path
 local core = require "tperf.core"
 local csv_reader = require "tperf.input.csv"

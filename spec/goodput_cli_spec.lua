@@ -1,4 +1,4 @@
--- --tokens of search and train: the whole run's days, money, energy and failures, in every format.
+-- --tokens of search and train: the whole run's days, cost, energy and failures, in every format.
 local json = require "tperf.input.json"
 local program = require "program"
 local tperf = require "tperf"
@@ -13,7 +13,7 @@ local function row_of(command)
 end
 
 describe("--tokens", function()
-  it("says what tperf.cost says", function()
+  it("prints the result of tperf.cost", function()
     local c = tperf.train { model = "llama-2-7b", system = "h100-sxm", global_batch = 256, dp = 64, software = "none" }
     local cost = tperf.cost(c, {
       tokens = 2e12, system = "h100-sxm", price = 2, carbon = 400, mtbf = { gpu = "5000 h" }, restart = "5 min",
@@ -27,7 +27,7 @@ describe("--tokens", function()
     assert.equal(14 * tperf.model("llama-2-7b"):parameters().total, said.checkpoint.bytes)
   end)
 
-  it("is told below train's table", function()
+  it("is printed below train's table", function()
     local out = program.shell(TRAIN .. FAILING .. " --gpu-hour 2 --carbon 400").out
     for _, expected in ipairs { "a run of 2T tokens", "\ndays ", "\nGPU%-hours ", "\ncost +%$", "\nMWh ", "\nt of CO2 ",
       "\nof its time", "\ntraining ", "\nwork done again ", "\nrestarts ",
@@ -50,7 +50,7 @@ describe("--tokens", function()
     assert.falsy(plain:find "days")
   end)
 
-  it("takes what unequal GPUs cost, once", function()
+  it("counts the cost of unequal GPUs once", function()
     local equal, unequal = row_of(TRAIN), row_of(TRAIN .. " --straggling 0.03")
     assert.is_true(unequal.cost.days > 1.03 * equal.cost.days)
     assert.near(unequal.time / equal.time, unequal.cost.days / equal.cost.days, 1e-9)

@@ -1,4 +1,4 @@
--- What failures cost a run: the closed form beside simulations of failures one by one, which know nothing of it.
+-- The cost of failures: the closed form against independent simulations of single failures.
 local tperf = require "tperf"
 local daly = require "tperf.question.goodput.daly"
 local poisson = require "tperf.question.goodput.poisson"
@@ -60,7 +60,7 @@ local function simulated(work, o, runs)
 end
 
 describe("the time of a run with failures", function()
-  it("is that of failures met one by one, written at once", function()
+  it("matches failures simulated one by one, with synchronous saves", function()
     for _, o in ipairs {
       { mtbf = 10000, interval = 1000, block = 50, restart = 300, lag = 0 },
       { mtbf = 1000, interval = 400, block = 100, restart = 500, lag = 0 },
@@ -74,7 +74,7 @@ describe("the time of a run with failures", function()
     end
   end)
 
-  it("is that of failures met one by one, written behind the work", function()
+  it("matches failures simulated one by one, with asynchronous saves", function()
     local o = { mtbf = 3000, interval = 600, block = 20, restart = 200, lag = 500 }
     local mean, uncertain = simulated(200 * o.interval, o, 400)
     assert.near(daly.wall(200 * o.interval, o.interval, o.block, o.restart, o.lag, o.mtbf), mean, 3 * uncertain)
@@ -117,7 +117,7 @@ describe("the best interval", function()
     assert.equal(50, daly.higher_order(100, 50))
   end)
 
-  it("is what a run is saved at, if nothing else is asked for, and never shorter than writing takes", function()
+  it("is the default, and never shorter than a save takes", function()
     local c = cost { mtbf = { cluster = "3 h" }, checkpoint = { write = 30 }, restart = 600 }
     assert.equal(daly.best(30, 10800), c.checkpoint.interval)
     assert.near(math.sqrt(2 * 30 * 10800), c.checkpoint.young, 1e-9)
@@ -201,7 +201,7 @@ describe("tperf.cost with failures", function()
     assert.near(math.log(1.5) ^ 2 + log2(alone), log2(both), 1e-9)
   end)
 
-  it("refuses what cannot be, and says what is missing", function()
+  it("refuses impossible values, and names missing ones", function()
     local saves = { write = 30 }
     for message, given in pairs {
       ["'mtbf.gpu' must be a quantity above 0"] = { mtbf = { gpu = -5 } },

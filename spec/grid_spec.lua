@@ -1,4 +1,4 @@
--- Axes as rows: groups, placements and shares of memory follow from them.
+-- Axes as data: groups, placements and shares of memory follow from their fields.
 local tperf = require "tperf"
 
 local function train(given)
@@ -15,7 +15,7 @@ racks.axes = {
 }
 tperf.strategy.define(racks)
 
-describe("an axis of one's own", function()
+describe("a custom axis", function()
   it("is a row of a strategy: it takes GPUs, cuts the batch and replicates weights", function()
     local plain = train { tp = 2, dp = 8, global_batch = 64 }
     local c = train { strategy = "racks", tp = 2, dp = 8, rack = 4, global_batch = 256 }
@@ -46,7 +46,7 @@ describe("an axis of one's own", function()
     assert.is_true(layer.total > 8e9)
   end)
 
-  it("is told in tables, files and charts as the built-in ones are", function()
+  it("appears in tables, files and charts like the built-in ones", function()
     local c = train { strategy = "racks", tp = 2, dp = 8, rack = 4, global_batch = 256 }
     local columns = table.concat(tperf.report.configurations({ c }, {}), " ")
     for _, name in ipairs { " rack ", " fast.rack " } do assert.truthy(columns:find(name, 1, true), columns) end
@@ -131,7 +131,7 @@ describe("an axis of one's own", function()
       load = { concurrency = 4 }, count = 8, prompt = 200, output = 20 }, { "throughput", "gpus", "num_blocks" })
   end)
 
-  it("must be sound", function()
+  it("must be consistent", function()
     local function fails(axis, message)
       local own = { name = "unsound", extends = "tensor", axes = { tensor.axes[1], axis } }
       local ok, text = pcall(tperf.strategy.define, own)
@@ -150,7 +150,7 @@ end)
 
 describe("hybrid shards", function()
   -- llama-3.1-8b in bf16 with fp32 gradients, master copy and moments: what ZeRO 3 shards over `shard` of 64 replicas.
-  it("hold what so many GPUs share", function()
+  it("hold a share of that many GPUs", function()
     local parameters = tperf.model "llama-3.1-8b":parameters().total
     for _, shard in ipairs { 8, 16, 32, 64 } do
       local c = train { dp = 64, shard = shard, zero = 3, global_batch = 64 }
@@ -160,7 +160,7 @@ describe("hybrid shards", function()
     end
   end)
 
-  it("are all replicas where nothing is said", function()
+  it("span all replicas by default", function()
     local a, b = train { dp = 64, zero = 3, global_batch = 64 }, train { dp = 64, shard = 64, zero = 3,
       global_batch = 64 }
     assert.equal(a.time, b.time)

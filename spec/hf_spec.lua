@@ -1,4 +1,4 @@
--- Reading of Hugging Face config.json files: aliases, defaults and refusals. Counts are in parameters_spec.lua.
+-- Reading Hugging Face config.json files: aliases, defaults and refusals. Counts are in parameters_spec.lua.
 local program = require "program"
 local tperf = require "tperf"
 local yaml = require "tperf.core".yaml
@@ -31,7 +31,7 @@ local function refusal(text)
 end
 
 describe("hf", function()
-  it("tells a configuration from a model of our own", function()
+  it("distinguishes a configuration from tperf's own models", function()
     assert.is_true(hf.recognise { model_type = "llama" })
     assert.is_false(hf.recognise { layers = 2, hidden = 64 })
     assert.is_false(hf.recognise "llama")
@@ -131,7 +131,7 @@ describe("hf", function()
     assert.matches("a map of configuration keys", refusal "42", 1, true)
   end)
 
-  it("names what is missing or nonsense, and where", function()
+  it("names missing and invalid fields, with their position", function()
     local missing = refusal(llama { hidden_size = "drop" })
     assert.matches('missing "hidden_size" (or "n_embd", "d_model", "n_embed")', missing, 1, true)
     for _, value in ipairs { "-64", "0", "1.5", ".inf", ".nan", '"64"', "true", "[]", "1e300", "99999999999" } do
@@ -259,7 +259,7 @@ describe("the fields of a configuration", function()
   end
 
   for model_type, file in pairs(FILES) do
-    it("that change no work are read over: " .. model_type, function()
+    it("that change no work are ignored: " .. model_type, function()
       local fields = fields_of(file)
       local before = hf.describe(fields, "config.json")
       for _, rest in ipairs { REST.all, REST[model_type] } do

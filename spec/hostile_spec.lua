@@ -1,5 +1,5 @@
--- Arguments that nobody should pass: each function either answers with finite numbers or raises a message that points
--- at the line of the call, soon. HOSTILE=N tries N of each (seeded: the same ones every time), HOSTILE_SEED others.
+-- Invalid arguments: each function must quickly answer with finite numbers or raise a message that points at the line
+-- of the call. HOSTILE=N tries N of each (seeded: always the same), HOSTILE_SEED selects others.
 local steps = require "steps"
 local tperf = require "tperf"
 

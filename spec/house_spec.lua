@@ -1,4 +1,4 @@
--- The order of the house: who may include whom, what the core may touch, when a file or a function is two.
+-- Rules of the code base: include and require directions, the core's dependencies, sizes of files and functions.
 local program = require "program"
 
 local C_LINES, LUA_LINES, FUNCTION_LINES = 500, 300, 60
@@ -121,7 +121,7 @@ describe("the C files", function()
     none(wrong)
   end)
 
-  it("are of a size to be read", function()
+  it("are of readable size", function()
     local wrong = {}
     for _, path in ipairs(c_files) do
       local lines, start = lines_of(path), nil
@@ -194,9 +194,9 @@ describe("the Lua files", function()
     none(wrong)
   end)
 
-  it("require each other in no circle", function() none(circles()) end)
+  it("have no circular requires", function() none(circles()) end)
 
-  it("are of a size to be read", function()
+  it("are of readable size", function()
     local wrong = {}
     for _, path in ipairs(lua_files) do
       local lines, open = lines_of(path), {}
@@ -223,7 +223,7 @@ describe("the Lua files", function()
 
   -- Strategies name their axes; others ask what an axis cuts. tp1 and tp2 are words of the published SUMMA layer, and
   -- what reads or writes other stacks' files, or tables, speaks of these stacks' axes.
-  it("know no axis by its name but in strategies", function()
+  it("name axes only in strategies", function()
     local tperf, names, wrong, seen = require "tperf", {}, {}, 0
     for _, s in ipairs(tperf.strategy.all()) do
       for _, name in ipairs(s.built_in and s.axis_names or {}) do names[name] = true end

@@ -1,8 +1,8 @@
--- tperf.infer: published sizes and speeds, bounds that physics sets, and what must grow with what.
+-- tperf.infer: published sizes and speeds, physical bounds, and monotonicity.
 local tperf = require "tperf"
 
 local h100 = tperf.system "h100-sxm"
--- A machine whose kernels reach constant parts of their peaks, so that bounds are sharp.
+-- A machine whose kernels reach constant fractions of their peaks, which makes the bounds sharp.
 local plain = h100:with {
   accelerator = {
     compute_efficiency = 1, launch = 0, routing = { setup = 0, pair = 0 },
@@ -254,7 +254,7 @@ describe("infer", function()
     assert.is_nil(infer().cost)
   end)
 
-  it("multiplies in fewer bits where the machine can", function()
+  it("multiplies in fewer bits if the machine can", function()
     local function of(dtype) return infer { weight_dtype = "fp8", compute_dtype = dtype, prompt = 100000, tp = 1 } end
     local half, eight = of "bf16", of "fp8"
     assert.is_true(eight.ttft < half.ttft)
@@ -270,14 +270,14 @@ describe("infer", function()
       "needs the system's accelerator.tensor.fp8")
   end)
 
-  it("stops after the first token where no more is wanted", function()
+  it("stops after the first token if no more is wanted", function()
     local r = infer { generate = 1 }
     assert.is_nil(r.tpot)
     assert.equal(r.ttft, r.latency)
     assert.equal(0, r.decode.time)
   end)
 
-  it("notices what changed in a model or system since it was used", function()
+  it("notices changes in a model or system since its last use", function()
     local m, s = tperf.model "llama-3.1-8b", h100:with {}
     local before = infer { model = m, system = s, tp = 1 }
     m.layers, s.accelerator.hbm.bandwidth = 16, 1e12
@@ -288,7 +288,7 @@ describe("infer", function()
     refuses({ model = m }, "'layers' must be an integer")
   end)
 
-  it("refuses nonsense by its name, and says what would do", function()
+  it("refuses invalid arguments by name, with the remedy", function()
     refuses({ batch = -1 }, "'batch' must be an integer from 1 to")
     refuses({ prompt = 0 }, "'prompt' must be an integer from 1 to")
     refuses({ generate = 0 / 0 }, "'generate' must be an integer from 1 to %d+, got nan")
@@ -344,7 +344,7 @@ describe("a batch that is always full", function()
     return sum / n
   end
 
-  it("waits for the prompts of others, as going through its steps one by one says", function()
+  it("waits for the prompts of others, as enumeration of its steps gives", function()
     local seed = 1
     local function random(mean) -- 1 … 2 mean - 1
       seed = seed * 48271 % 2147483647
@@ -361,7 +361,7 @@ describe("a batch that is always full", function()
     end
   end)
 
-  it("waits for nobody when it is one request", function()
+  it("does not wait if it is a single request", function()
     local r = tperf.infer { model = "llama-3.1-8b", system = "h100-sxm", prompt = 512, generate = 128 }
     assert.near(r.tpot, r.steady.tpot, 1e-12)
   end)

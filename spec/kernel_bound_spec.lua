@@ -1,5 +1,5 @@
--- No kernel is faster than the chip: products, attention and decoding on every system against the FLOPs at the peak and
--- the bytes that must pass the HBM at its full bandwidth, for sizes far beyond those measured.
+-- No kernel is faster than the chip: matrix products, attention and decoding on every system against FLOPs at the peak
+-- and bytes through HBM at full bandwidth, for sizes far beyond the measured ones.
 local core = require "tperf.core"
 local catalogue = require "tperf.base.catalogue"
 local tperf = require "tperf"

@@ -1,4 +1,4 @@
--- --from and --launch, as typed.
+-- --from and --launch on the command line.
 local program = require "program"
 
 local SCRIPT <const> = [[
@@ -15,7 +15,7 @@ torchrun --nproc_per_node 8 --nnodes $NNODES pretrain_gpt.py --num-layers 32 --h
 local function within(run) return program.within({ ["run.sh"] = SCRIPT }, run) end
 
 describe("--from", function()
-  it("predicts what the file starts, and says what it made of it", function()
+  it("predicts the file's run, and prints how it was read", function()
     within(function(tperf)
       local from = tperf "train --from run.sh -s h100-sxm --set NNODES=2,EXTRA= --csv"
       assert.equal(0, from.code, from.err)
@@ -39,7 +39,7 @@ describe("--from", function()
     end)
   end)
 
-  it("asks for what is missing, refuses what may matter, and gives way to what is typed", function()
+  it("asks for missing values, refuses unknown options that may matter, and yields to the command line", function()
     within(function(tperf)
       local one = tperf "train --from run.sh -s h100-sxm"
       assert.equal(1, one.code)

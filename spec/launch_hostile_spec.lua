@@ -1,4 +1,4 @@
--- Launch files that come from strangers: reading them ends, and what is written for a launch runs nothing but that.
+-- Launch files from untrusted sources: reading terminates, and generated launch files run nothing but the launch.
 local program = require "program"
 local tperf = require "tperf"
 
@@ -17,7 +17,7 @@ local function refused(message, text)
 end
 
 describe("a launch script", function()
-  it("reads no pipe, which would wait for ever", function()
+  it("reads no pipe, which might block for ever", function()
     local folder = program.folder()
     program.shell("mkfifo pipe", folder)
     for _, text in ipairs { "source ./pipe", "X=$(cat pipe)" } do
@@ -29,7 +29,7 @@ describe("a launch script", function()
     program.remove(folder)
   end)
 
-  it("nests what it expands a hundred deep at most", function()
+  it("limits nested expansion to a depth of a hundred", function()
     local function nested(n) return "X=" .. ("$(echo "):rep(n) .. "1" .. (")"):rep(n) end
     assert.is_true(import(nested(30)))
     refused("nested more than 100 levels deep", nested(20000))
@@ -37,7 +37,7 @@ describe("a launch script", function()
     refused("nested more than 100 levels deep", "X=" .. ('$("'):rep(20000))
   end)
 
-  it("expands so many bytes in all", function()
+  it("limits the bytes it expands", function()
     refused("bytes together", "for i in $(seq 1 10000); do for j in $(seq 1 10000); do X=\"$X$i\"; done; done")
   end)
 end)
@@ -56,7 +56,7 @@ describe("tperf.report.launch", function()
     return made
   end
 
-  it("lets no line begin with what a model's name says", function()
+  it("lets no line begin with text from a model's name", function()
     local model = { name = EVIL, layers = 4, hidden = 256, heads = 8, ffn = 512, vocab = 1000, seq = 128 }
     for _, stack in ipairs(STACKS) do
       local text = tperf.report.launch(with { zero = stack == "torchtitan" and 2 or 1 }, stack, { model = model })
@@ -67,7 +67,7 @@ describe("tperf.report.launch", function()
     end
   end)
 
-  it("refuses words that are none", function()
+  it("refuses invalid words", function()
     for _, case in ipairs {
       { "'zero' must be one of 1, 0, 2, 3", { zero = EVIL } }, { "'zero' must be one of", { zero = 4 } },
       { "'recompute' must be one of none, selective, full", { recompute = EVIL } },

@@ -2,7 +2,7 @@
 local tperf = require "tperf"
 
 describe("a launch for Megatron-LM", function()
-  it("says what of a model it leaves out, in place of arguments of another one", function()
+  it("lists the model's fields it leaves out instead of describing another model", function()
     for name, words in pairs {
       ["qwen3-next-80b-a3b"] = "gated delta nets, gated attention", ["jamba-v0.1"] = "Mamba layers",
       ["mamba2-2.7b"] = "Mamba layers", ["deepseek-v3.2"] = "sparse attention",

@@ -1,4 +1,4 @@
--- What report.launch writes, tperf.import.launch reads back: the same configuration, for thousands of random ones.
+-- tperf.import.launch reads back what report.launch writes: the same configuration, for thousands of random ones.
 local picker = require "picker"
 local tperf = require "tperf"
 local tables = require "tperf.import.launch.tables"
@@ -84,7 +84,7 @@ local function read_back(stack, text, given)
   return tperf.import.launch { files = { { name = FILE[stack], text = text } }, stack = STACK[stack], given = given }
 end
 
--- What stands for nothing said, stack by stack.
+-- Each stack's default for cp_kind.
 local CP <const> = { deepspeed = "all_to_all", nanotron = "ring" }
 
 local function same_axes(c, question, got, stack)
@@ -130,7 +130,7 @@ end
 
 describe("a launch written and read back", function()
   for seed, stack in ipairs { "megatron", "megatron-bridge", "torchtitan", "deepspeed", "nanotron" } do
-    it("is the configuration that it was, under " .. stack, function()
+    it("is the same configuration, under " .. stack, function()
       local pick, written, refused = picker(seed), 0, 0
       while written < CASES do
         local c, model, seq, question = random_training(pick)
@@ -178,7 +178,7 @@ describe("a launch written and read back", function()
   end)
 
   for seed, stack in ipairs { "vllm", "sglang", "tensorrt-llm" } do
-    it("is the way of serving that it was, under " .. stack, function()
+    it("is the same deployment, under " .. stack, function()
       local pick, written = picker(100 + seed), 0
       while written < CASES do
         local c = { tp = pick { 1, 2, 4, 8 }, pp = pick { 1, 2, 4 }, dp = pick { 1, 2, 4, 8 }, batch = pick { 1, 8, 64,
@@ -228,7 +228,7 @@ describe("report.launch", function()
     assert.is_true(count > 15)
   end)
 
-  it("names the axis that a stack does not have", function()
+  it("names the axis that a stack lacks", function()
     local c = { tp = 2, pp = 2, dp = 2, micro_batch = 1, global_batch = 8, zero = 1, virtual_stages = 2,
       schedule = "interleaved_1f1b" }
     assert.error_matches(function() tperf.report.launch(c, "nanotron", { seq = 4096 }) end,

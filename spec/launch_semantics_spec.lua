@@ -1,5 +1,5 @@
--- What launch files mean together, stack by stack: the rules that trip people. The expectations are worked out by hand
--- from the stacks' documentation of each option.
+-- The combined meaning of options in launch files, stack by stack, especially the pitfalls. Expected values are worked
+-- out by hand from the stacks' documentation of each option.
 local tperf = require "tperf"
 
 local function import(name, text, given, more)
@@ -41,7 +41,7 @@ describe("Megatron's arguments", function()
     assert.same({ "context", "ring" }, { a.strategy, a.cp_kind })
   end)
 
-  it("say virtual stages in three ways, one at a time", function()
+  it("set virtual stages in three ways, one at a time", function()
     local pp = "--pipeline-model-parallel-size 4 "
     assert.equal(4, megatron(pp .. "--num-layers-per-virtual-pipeline-stage 2").vp)
     assert.equal(8, megatron(pp .. "--num-virtual-stages-per-pipeline-rank 8").vp)
@@ -106,7 +106,7 @@ describe("Megatron's arguments", function()
     assert.is_false(megatron "--sequence-parallel".sequence_parallel)
   end)
 
-  it("refuse what is not known and may decide sizes, ignore what cannot", function()
+  it("refuse unknown options that may decide sizes, and ignore those that cannot", function()
     fails("%-%-new%-parallel%-size 4", megatron, "--new-parallel-size 4")
     local r = megatron "--lr 1e-4 --moe-new-trick --tensor-model-paralel-size 4 --colour blue"
     assert.same({ "--moe-new-trick", "--tensor-model-paralel-size" }, { r.refused[1].option, r.refused[2].option })
@@ -116,7 +116,7 @@ describe("Megatron's arguments", function()
 end)
 
 describe("DeepSpeed", function()
-  it("takes two of three batches for the third, and 1 for what is left", function()
+  it("derives the third batch size from two, and defaults to 1", function()
     local function json(text, gpus) return import("ds.json", text, { gpus = gpus }, { stack = "DeepSpeed" }) end
     local r = json('{ "train_batch_size": 64, "gradient_accumulation_steps": 2, "zero_optimization": { "stage": 3 } }',
       8)
@@ -132,7 +132,7 @@ describe("DeepSpeed", function()
     fails("does not say how many GPUs", json, '{ "train_batch_size": 64 }')
   end)
 
-  it("says the same in Megatron's flags and its JSON, and shards in its bf16 pipelines", function()
+  it("reads Megatron's flags and its JSON alike, and shards in its bf16 pipelines", function()
     local script = "cat > ds.json <<EOF\n{ \"train_batch_size\": 16, \"zero_optimization\": { \"stage\": %d } }\nEOF\n"
       .. "deepspeed --num_gpus 8 pretrain_gpt.py --pipeline-model-parallel-size 2 --global-batch-size 16 " .. BASE
       .. "--deepspeed --deepspeed_config ds.json --zero-stage %d --bf16 %s\n"
@@ -247,7 +247,7 @@ describe("other files", function()
     assert.matches("INTERLEAVED_PIPELINE is not set: 12", r.assumed[1])
   end)
 
-  it("may be Python, which is read and never run", function()
+  it("may be Python, which is parsed and never run", function()
     local r = import("recipe.py", [[
 GBS = 512
 def other():
@@ -265,7 +265,7 @@ def big_16gpu_config():
     assert.same({ 16, 4, 1, 4, 512, 2, 4096 }, { r.gpus, r.tp, r.pp, r.dp, r.global_batch, r.micro_batch, r.seq })
   end)
 
-  it("of a stack that only a table describes are read by its concepts", function()
+  it("of a stack described only by a table are read by its concepts", function()
     local path = os.tmpname() .. ".csv"
     local file = assert(io.open(path, "w"))
     file:write("stack,version,option,aliases,type,default,choices,sets,concept,source\n",
@@ -292,7 +292,7 @@ def big_16gpu_config():
   end)
 end)
 
-describe("launch files that somebody broke", function()
+describe("broken launch files", function()
   local SEEDS <const> = {
     ["run.sh"] = "A=(--micro-batch-size 1 --seq-length $((2 * 1024)))\nif [ \"${X:-1}\" = 1 ]; then TP=2; fi\n"
       .. "torchrun --nproc_per_node 8 pretrain_gpt.py ${A[@]} --num-layers 8 --tensor-model-parallel-size $TP\n",
@@ -305,7 +305,7 @@ describe("launch files that somebody broke", function()
     "-1",
     "1e400" }
 
-  it("are refused in words, never in the library's own", function()
+  it("are refused with clear messages, never internal errors", function()
     local state = 7
     local function pick(n)
       state = (state * 6364136223846793005 + 1442695040888963407) & 0x7fffffffffffffff

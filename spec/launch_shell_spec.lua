@@ -1,5 +1,5 @@
--- The small shell that reads launch scripts: what it makes of words, variables, conditions and files, and what it
--- does with what it cannot know. Beside bash itself where that is at hand.
+-- The small shell that reads launch scripts: words, variables, conditions, files, and unknown commands. Compared with
+-- bash itself if it is installed.
 local marker = require "tperf.import.launch.shell.marker"
 local program = require "program"
 local shell = require "tperf.import.launch.shell"
@@ -49,7 +49,7 @@ local SCRIPTS <const> = {
 }
 
 describe("the shell of launch files", function()
-  it("makes the words that bash makes", function()
+  it("splits words as bash does", function()
     local count = 0
     for _, script in ipairs(SCRIPTS) do
       local quoted = ("launch() { local IFS='|'; printf '%%s' \"$*\"; exit; }\n%s\n"):format(script)
@@ -63,7 +63,7 @@ describe("the shell of launch files", function()
     assert.equal(#SCRIPTS, count)
   end)
 
-  it("keeps what it cannot know apart, until it matters", function()
+  it("tracks unknown values until they matter", function()
     assert.equal("--n|${NNODES}", launched "launch --n $NNODES")
     assert.equal("--n|${NNODES}", launched "N=$((NNODES * 8))\nlaunch --n $N")
     assert.equal("--n|16", launched("N=$((NNODES * 8))\nlaunch --n $N", { NNODES = "2" }))
@@ -72,7 +72,7 @@ describe("the shell of launch files", function()
     assert.equal("3", launched "S=$1\nif [ \"$S\" == \"\" ]; then S=3; fi\nlaunch $S") -- a default of an argument
   end)
 
-  it("puts in doubt what a condition on the unknown decides", function()
+  it("marks as unknown what a condition on an unknown value decides", function()
     local script = "if [ $SIZE -eq 8 ]; then T=2; else T=4; fi\nlaunch $T"
     assert.equal("${SIZE}", launched(script))
     assert.equal("2", launched(script, { SIZE = "8" }))
@@ -81,7 +81,7 @@ describe("the shell of launch files", function()
     assert.equal("${MODE}", launched "case $MODE in a) T=1;; b) T=2;; esac\nlaunch $T")
   end)
 
-  it("goes on where a script would want arguments, files and programs", function()
+  it("continues despite missing arguments, files and programs", function()
     assert.equal("on", launched "if [ $# -lt 1 ]; then echo usage; exit 1; fi\nlaunch on")
     assert.equal("on", launched "if [ ! -f pretrain_gpt.py ]; then exit 1; fi\nlaunch on")
     assert.equal("on", launched "while getopts 'n:' o; do N=$OPTARG; done\nwhile read l; do N=1; done < f\nlaunch on")
@@ -97,7 +97,7 @@ describe("the shell of launch files", function()
     assert.equal("$A\n", run("A=7\ncat > f <<'EOF'\n$A\nEOF").files.f)
   end)
 
-  it("ends whatever it is given", function()
+  it("terminates on any input", function()
     for script, message in pairs {
       ["while true; do A=1; done"] = "more than 100000 commands",
       ["f() { f; }\nf"] = "more than %d+ deep",
@@ -124,7 +124,7 @@ describe("the shell of launch files", function()
     assert.same({ 16, 4, 4 }, { launch.gpus, launch.tp, launch.dp })
   end)
 
-  it("asks which of several commands is meant", function()
+  it("asks for a choice between several commands", function()
     local flags = " pretrain_gpt.py --micro-batch-size 1 --seq-length 64 --num-layers 4 --tensor-model-parallel-size "
     local file = { name = "run.sh", text = "# small one\ntorchrun --nproc_per_node 2" .. flags .. "1\n# the large one\n"
       .. "torchrun --nproc_per_node 8" .. flags .. "2\n" }

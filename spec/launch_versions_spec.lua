@@ -1,5 +1,5 @@
--- Launch files of other versions and of kinds that few have, each with its settings worked out by hand from the stacks'
--- documentation: what tperf.import.launch reads, and what tperf.train or tperf.infer is asked of it.
+-- Launch files of other versions and of rare kinds, with settings worked out by hand from the stacks' documentation:
+-- the result of tperf.import.launch, and the arguments for tperf.train or tperf.infer.
 local tperf = require "tperf"
 
 local function at(launch, path)

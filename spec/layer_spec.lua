@@ -145,7 +145,7 @@ describe("tperf.layer", function()
     return sum
   end
 
-  it("cuts weights and products over tp, whole when it is 1", function()
+  it("splits weights and products over tp, and none if it is 1", function()
     local whole, cut = total(layer { tp = 1 }), total(layer { tp = 8 })
     -- 4 projections of attention and 8 of the MLP; matrices are cut, vectors partly
     near(12 * 25600 ^ 2 * 2, whole.weights, "weights", 1e-4)
@@ -175,7 +175,7 @@ describe("tperf.layer", function()
     assert.same({ tp = 2, cp = 4 }, comms_of { strategy = "context", tp = 4, cp = 4, fast = { tp = 2 } })
   end)
 
-  it("takes the sequence given in place of the model's", function()
+  it("uses the given sequence length instead of the model's", function()
     local short, long = total(layer { tp = 8 }).flops, total(layer { tp = 8, seq = 4096 }).flops
     near(2 * 7 * 2048 ^ 2 * 25600 / 8, long - 2 * short, "attention's squares", 5e-3)
   end)

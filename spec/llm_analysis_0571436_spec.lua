@@ -1,5 +1,5 @@
--- tperf.compat.llm_analysis as revision 0571436: an even sample of calls of that program, and what it returned, warned
--- or raised (spec/data/llm_analysis/0571436).
+-- tperf.compat.llm_analysis as revision 0571436: an even sample of that program's calls and the values it returned,
+-- warned or raised (spec/data/llm_analysis/0571436).
 local cases = require "llm_analysis_cases"
 local program = require "program"
 local yaml = require "tperf.core".yaml
@@ -77,7 +77,7 @@ describe("llm_analysis, revision 0571436,", function()
   it("refuses serving that it refuses", function() refuses "infer" end)
 
   -- Of wrong types Python lets through what tperf does not: text, and true for 1. A negative count never makes sense.
-  it("takes the arguments it has, and no other", function()
+  it("takes its own arguments only", function()
     local stricter = { [16] = true, [24] = true, [26] = true, [30] = true, [38] = true, [55] = true }
     local tried = 0
     for _, row in ipairs(cases.rows(FOLDER .. "errors")) do

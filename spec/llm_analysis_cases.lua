@@ -1,5 +1,5 @@
--- What the specs of tperf.compat.llm_analysis share: the sample in spec/data/llm_analysis (calls of llm-analysis
--- itself, commit d841e40), its models, and refusals.
+-- Shared by the specs of tperf.compat.llm_analysis: the sample in spec/data/llm_analysis (calls of llm-analysis itself,
+-- commit d841e40), its models, and refusals.
 local csv = require "csv"
 local program = require "program"
 local assert = require "luassert"

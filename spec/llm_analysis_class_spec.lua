@@ -1,4 +1,4 @@
--- llm_analysis.LLMAnalysis and the helpers around configurations: calls of revision 0571436 itself and what it returned
+-- llm_analysis.LLMAnalysis and the helpers for configurations, against calls of revision 0571436 itself
 -- (spec/data/llm_analysis/0571436).
 local cases = require "llm_analysis_cases"
 local program = require "program"

@@ -1,4 +1,4 @@
--- Each correction of tperf.compat.llm_analysis by itself, against the sum written out here for one small model.
+-- Each correction in tperf.compat.llm_analysis separately, against a sum written out here for one small model.
 local cases = require "llm_analysis_cases"
 local llm_analysis = require "tperf.compat.llm_analysis"
 

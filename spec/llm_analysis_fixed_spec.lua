@@ -1,4 +1,4 @@
--- What `fixed = true` of tperf.compat.llm_analysis answers, against published figures and sums made here.
+-- Answers of tperf.compat.llm_analysis with `fixed = true`, against published figures and sums made here.
 local cases = require "llm_analysis_cases"
 local llm_analysis = require "tperf.compat.llm_analysis"
 local upstream = require "tperf.compat.llm_analysis.upstream"

@@ -1,4 +1,4 @@
--- `tperf compat llm-analysis`, and what docs/compat_llm_analysis.md says.
+-- `tperf compat llm-analysis`, and its manual, docs/compat_llm_analysis.md.
 local cases = require "llm_analysis_cases"
 local program = require "program"
 
@@ -54,7 +54,7 @@ describe("tperf.compat.llm_analysis", function()
       end
     end)
 
-    it("lists every argument as the program knows it", function()
+    it("lists every argument with its kind and meaning", function()
       for _, list in pairs(require "tperf.compat.llm_analysis.arguments".lists) do
         for _, argument in ipairs(list) do
           local name, kind, _, meaning, revision = table.unpack(argument)

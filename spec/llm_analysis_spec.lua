@@ -1,5 +1,5 @@
--- The answers of tperf.compat.llm_analysis against llm-analysis itself: an even sample of calls and what it returned,
--- warned or raised (see llm_analysis_cases.lua).
+-- tperf.compat.llm_analysis against llm-analysis itself: an even sample of calls and the values returned, warned or
+-- raised (see llm_analysis_cases.lua).
 local cases = require "llm_analysis_cases"
 local program = require "program"
 local steps = require "steps"

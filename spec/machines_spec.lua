@@ -1,5 +1,5 @@
--- The machines of systems/: their figures against what follows from the chips' units and clocks, and what is said of
--- how far each was measured.
+-- The machines of systems/: their figures against those derived from the chips' units and clocks, and the stated extent
+-- of their measurements.
 local gpus = require "tperf.measured.gpus"
 local program = require "program"
 local catalogue = require "tperf.base.catalogue"
@@ -44,7 +44,7 @@ describe("systems", function()
     end
   end)
 
-  it("say what their efficiencies rest on", function()
+  it("state the basis of their efficiencies", function()
     local function rests_on(name) return table.pack(tperf.system(name):calibration()) end
     assert.same({ "measured", n = 1 }, rests_on "h100-sxm")
     assert.same({ "borrowed", "h100-sxm", n = 2 }, rests_on "h800-sxm")
@@ -55,7 +55,7 @@ describe("systems", function()
     end
   end)
 
-  it("say so where people choose one, and below tables", function()
+  it("state it in `tperf list`, and below tables", function()
     local listed = program.shell("tperf list systems --wide").out
     assert.matches("\nh800%-sxm +NVIDIA H800 SXM 80 GB +80%.00 GB +989%.4 TFLOP/s +8 +of h100%-sxm\n", listed)
     assert.matches("\nmi355x [^\n]* datasheet\n", listed)
@@ -84,7 +84,7 @@ describe("the GPU of a table of measurements", function()
     end
   end)
 
-  it("is refused where it is another than those there are", function()
+  it("is refused if it is none of the known ones", function()
     for _, name in ipairs { "H20-3e", "GH200", "NVIDIA H200-NVL-141GB", "A10G", "L40", "A100-PCIe", "MI300A" } do
       local system, reason = gpus.system(name)
       assert.is_nil(system, name)

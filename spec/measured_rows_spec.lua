@@ -1,4 +1,4 @@
--- What rows of training runs tell of models and machines beyond sizes.
+-- Columns of training-run tables that describe models and machines beyond sizes.
 local models = require "tperf.measured.run.models"
 local precisions = require "tperf.measured.run.precisions"
 local step = require "tperf.measured.run.step"

@@ -1,4 +1,4 @@
--- What is remembered of blocks: the same ops as without, for every share, and not made anew for each.
+-- Caching of blocks: the same ops as without it, for every share, without making them anew for each.
 local architecture = require "tperf.describe.arch"
 local memo = require "tperf.base.memo"
 local program = require "program"
@@ -44,7 +44,7 @@ end
 
 describe("what is remembered of a block", function()
   for _, name in ipairs { "deepseek-v3", "mixtral-8x7b", "llama-3.1-8b" } do
-    it("is what it makes, of " .. name, function()
+    it("equals a fresh one, for " .. name, function()
       local model, memory, made, asked = tperf.model(name), memo.new(), {}, 0
       local distinct = 0
       for _, one in ipairs(blocks_of(model)) do

@@ -1,4 +1,4 @@
--- --max-memory counts what the core holds for a script as well as what Lua does.
+-- --max-memory counts memory held by the core for a script as well as Lua's.
 local program = require "program"
 local units = require "tperf.base.units"
 
@@ -32,7 +32,7 @@ describe("the memory limit", function()
     assert.truthy(result.err:find("(the limit is 57.2205 MiB; --max-memory SIZE raises it)", 1, true), result.err)
   end)
 
-  it("leaves one alone that lets them go", function()
+  it("lets a script continue that frees them", function()
     local result = run(SCHEDULE .. "local t for _ = 1, 100 do t = make() end print(t.makespan > 0)",
       "--max-memory 60MB")
     assert.equal("true\n", result.out, result.err)
@@ -47,7 +47,7 @@ describe("the memory limit", function()
     assert.truthy(result.err:find("not enough memory for a queue of", 1, true), result.err)
   end)
 
-  it("is what a pcall can catch, and go on", function()
+  it("can be caught with pcall, and the script goes on", function()
     local result = run(SCHEDULE .. [[
       local kept = {}
       local ok, message = pcall(function() while true do kept[#kept + 1] = make() end end)
@@ -87,7 +87,7 @@ describe("a simulation of serving", function()
     refused('serve { count = 1, output = 200000, keep = "steps" }', "a record of steps", "20MB")
   end)
 
-  it("gives all back", function()
+  it("is released completely", function()
     local result = run(SERVE .. "for _ = 1, 200 do serve { count = 20000 } end print 'done'", "--max-memory 20MB")
     assert.equal("done\n", result.out, result.err)
   end)
@@ -96,7 +96,7 @@ end)
 describe("an answer that cannot fit", function()
   local rows = tonumber(run(SEARCH .. 'print(#search { keep = "all" })').out)
 
-  it("is refused before the walk for it, saying how many rows it has", function()
+  it("is refused before the walk, with its number of rows", function()
     for fields, count in pairs {
       ['keep = "all"'] = rows,
       ["top = 1000000, infeasible = true"] = rows,
@@ -109,20 +109,20 @@ describe("an answer that cannot fit", function()
     end
   end)
 
-  it("is not refused where it fits, nor for what is asked of few", function()
+  it("is not refused if it fits, or if only few rows are asked for", function()
     assert.equal(rows .. "\n", run(SEARCH .. 'print(#search { keep = "all" })', "--max-memory 200MB").out)
     local result = run(SEARCH .. "print(#search { top = 1 << 20, pp = 1, tp = 1 } > 0)", "--max-memory 40MB")
     assert.equal("true\n", result.out, result.err)
   end)
 
-  it("may be narrowed by a filter, which nobody can foresee", function()
+  it("may be narrowed by a filter, whose effect is not known beforehand", function()
     local result = run(SEARCH .. [[
       local function one(c) return c.tp == 8 and c.pp == 1 end
       print(#search { keep = "all", where = one } > 0)]], "--max-memory 60MB")
     assert.equal("true\n", result.out, result.err)
   end)
 
-  it("counts rows by less than they take", function()
+  it("underestimates the size of rows", function()
     local result = run(SEARCH .. [[
       search { top = 1 }
       collectgarbage()

@@ -1,4 +1,4 @@
--- What a GPU holds in training, against published tables and sums done by hand.
+-- Memory of a GPU in training, against published tables and sums by hand.
 local program = require "program"
 local tperf = require "tperf"
 
@@ -292,7 +292,7 @@ describe("memory", function()
   end)
 end)
 
-describe("what does not fit", function()
+describe("a configuration that does not fit", function()
   local function suggestions(reason)
     local list = {}
     for name, value in reason:gmatch "([%w_]+) = \"?([%w]+)\"? %([%d.]+ %w+%)" do
@@ -301,7 +301,7 @@ describe("what does not fit", function()
     return list
   end
 
-  it("misses by so much, and fits with any change that is named", function()
+  it("reports the excess, and fits with any suggested change", function()
     local asked = { model = "gpt3-175b", system = "h100-sxm", gpus = 64, global_batch = 64, recompute = "none", tp = 4,
       zero = 0, micro_batch = 8 }
     local found = tperf.search(asked)
@@ -360,7 +360,7 @@ describe("tperf memory", function()
     program.remove(folder)
   end)
 
-  it("tells by how much it misses, and refuses nonsense", function()
+  it("prints the excess, and refuses invalid arguments", function()
     assert.truthy(program.shell(command .. " --micro-batch 2").err:find(" GB too much; it would fit with ", 1, true))
     for option, message in pairs { ["--zero 7"] = "zero", ["--optimizer adm"] = "did you mean 'adam'",
       ["--recompute-layers 0"] = "recompute", ["--weights fp7"] = "weights" } do

@@ -1,5 +1,5 @@
--- Messages that say what to do, at the line of the script, for what used to end inside the library or without a word;
--- and files to be written that are looked at before the work.
+-- Messages that name the remedy, at the script's line, for errors that once ended inside the library or silently; and
+-- output files checked before the work starts.
 local program = require "program"
 local tperf = require "tperf"
 
@@ -15,7 +15,7 @@ end
 local function starts(text, pattern) assert.truthy(text:find("^spec/messages_spec.lua:%d+: " .. pattern), text) end
 
 describe("the library", function()
-  it("names the largest number of values", function()
+  it("states the largest number of values", function()
     starts(message_of(function() return tperf.linspace(0, 1, 1e9) end),
       "tperf.linspace: the number of values must be an integer from 2 to 16777216, got 1000000000")
   end)
@@ -27,11 +27,11 @@ describe("the library", function()
     starts(message_of(function() return tperf.op.bias "b" end), "op.bias needs a table of fields, got \"b\"")
   end)
 
-  it("shows what is no integer where a message expects one", function()
+  it("shows values that are not the expected integers", function()
     starts(message_of(function() require "tperf.base.check".fail("%d of %s", 0.5, "x") end), "0.5 of x")
   end)
 
-  it("leaves a column empty that no row has, but for slips", function()
+  it("leaves a column empty that no row has, except for typos", function()
     local rows = { { time = 1, gpus = 8 } }
     assert.equal("gpus,reason\n8,\n", (tperf.report.csv(rows, { "gpus", "reason" }):gsub("\r", "")))
     assert.truthy(tperf.report.new { title = "t" }:table(rows, { "gpus", "reason" }):render "markdown":find "reason")
@@ -40,7 +40,7 @@ describe("the library", function()
 end)
 
 describe("scripts", function()
-  it("hear of what io, os and math refuse at their own line", function()
+  it("get errors of io, os and math at their own line", function()
     for call, message in pairs {
       ["io.open('/etc/x', 'w')"] = "cannot write '/etc/x': it is outside the output folder",
       ["io.open('x', 'q')"] = "bad argument #2 to 'open' (invalid mode)",
@@ -62,7 +62,7 @@ describe("scripts", function()
     end
   end)
 
-  it("say what options they have", function()
+  it("list their options", function()
     for path in program.shell("ls scripts/*.lua").out:gmatch "%S+" do
       local result = program.shell("tperf run " .. path .. " --help")
       assert.same({ 0, "" }, { result.code, result.err }, path)
@@ -83,13 +83,13 @@ describe("the command line", function()
     assert.truthy(result.err:find(message, 1, true), result.err)
   end
 
-  it("says that a folder is none of the files it reads", function()
+  it("refuses a folder as an input file", function()
     fails("calibrate h100-sxm .", "tperf: .: Is a directory")
     fails("validate .", "tperf: .: Is a directory")
     fails("serve --step-time fixed=1ms --trace .", "tperf: .: Is a directory")
   end)
 
-  it("fails where no row can be predicted, and says why", function()
+  it("fails with the reason if no row can be predicted", function()
     program.write(folder .. "/a.csv", "gpu,dtype,m,n,k,time_s\nFOO,bf16,4096,4096,4096,1e-3\n")
     fails("validate a.csv", "a.csv: none of 1 rows can be predicted (1 left out: no system describes the GPU FOO)")
     program.write(folder .. "/b.csv", "gpu,dtype,m,n,k,time_s\n")
@@ -116,7 +116,7 @@ describe("the command line", function()
     end
   end)
 
-  it("looks whether it can write before it works", function()
+  it("checks that it can write before it starts its work", function()
     -- Tables that do not exist: the work would fail with their names.
     fails("validate no.csv --out no/x.csv",
       "cannot write 'no/x.csv': No such file or directory (make the folder first)")

@@ -1,5 +1,5 @@
--- What stands in place of attention, or chooses what it sees: gated delta nets, Mamba-1, sparse attention; encoders and
--- diffusion transformers. Counts worked out by hand, and published FLOPs.
+-- Replacements and variants of attention: gated delta nets, Mamba-1, sparse attention; encoders and diffusion
+-- transformers. Counts worked out by hand, and published FLOPs.
 local hf = require "tperf.describe.model.hf"
 local tperf = require "tperf"
 local yaml = require "tperf.core".yaml
@@ -44,7 +44,7 @@ describe("a gated delta net", function()
     assert.equal(24, #kinds)
   end)
 
-  it("costs what its products do, chunk by chunk", function()
+  it("costs its matrix products, chunk by chunk", function()
     local ops = ops_of(model, is_delta, { seq = 4096 })
     -- A chunk of 64 tokens and a head of 128: K K' and Q K' 2 x 2 64 64 128; the triangle inverted 2 64^3 / 3; times K
     -- and V, and scores times values, 3 x 2 64 64 128; three products with a state of 128 x 128, 3 x 2 64 128 128.
@@ -54,7 +54,7 @@ describe("a gated delta net", function()
     assert.is_true(ops.rule.backward.tensor_flops < 3 * ops.rule.forward.tensor_flops)
   end)
 
-  it("remembers as much whatever the context", function()
+  it("keeps a state of constant size for any context", function()
     local function cached(context)
       return tperf.infer { model = model, system = "h200-sxm", tp = 4, prompt = context, generate = 2, batch = 1 }
         .memory.cache
@@ -77,7 +77,7 @@ describe("a gated delta net", function()
     }))
   end)
 
-  it("is refused where its sizes disagree, by name", function()
+  it("is refused by name if its sizes disagree", function()
     assert.matches("'delta.heads' %(16%) must divide 'delta.value_heads' %(24%)",
       refusal(model.with, model, { delta = { value_heads = 24 } }))
     assert.matches('must be made of M %(Mamba%), D %(gated delta net%) and %* %(attention%), got "DX"',
@@ -123,7 +123,7 @@ describe("sparse attention", function()
     assert.near(1, ops.attention.forward.tensor_flops / (2 * 128 * (576 + 512) * 2048), 0.01)
   end)
 
-  it("works less than attention to everything where the context is long, and no less where it is short", function()
+  it("does less work than full attention for a long context, and no less for a short one", function()
     local function attention(model, seq)
       return model:flops_per_token { seq = seq, backward = false }.attention
     end
@@ -149,7 +149,7 @@ describe("sparse attention", function()
   end)
 end)
 
-describe("experts in a latent", function()
+describe("experts in a latent space", function()
   it("exchange rows as narrow as the latent", function()
     local model = tperf.model "nemotron-3-super-120b-a12b"
     local ops = ops_of(model, function(group) return group.mlp == "experts" end, { seq = 1024 })
@@ -161,7 +161,7 @@ describe("experts in a latent", function()
 end)
 
 describe("a diffusion transformer", function()
-  it("works as hard as published: 118.64 billion multiplications an image (arXiv 2212.09748, table 4)", function()
+  it("does the published work: 118.64 billion multiplications an image (arXiv 2212.09748, table 4)", function()
     local model = tperf.model "dit-xl-2"
     local of_token = model:flops_per_token { convention = "matmul", backward = false }.total
     assert.near(1, model.seq * of_token / (2 * 118.64e9), 0.003)
@@ -173,7 +173,7 @@ describe("a diffusion transformer", function()
   end)
 end)
 
-describe("a file of an architecture that is not known", function()
+describe("a file with an unknown architecture", function()
   local function read(name, changes)
     local file <close> = assert(io.open("spec/data/hf/" .. name .. ".json"))
     local fields = yaml(file:read "a", name)

@@ -1,4 +1,4 @@
--- docs/model.md against the code: rules, quirks, citations, and formulas as they stand in it.
+-- docs/model.md against the code: rules, quirks, citations, and formulas.
 local program = require "program"
 local tperf = require "tperf"
 

@@ -28,7 +28,7 @@ describe("tperf.model", function()
     end
   end)
 
-  it("takes a table and derives the rest, also after a change", function()
+  it("derives the rest of a table, also after a change", function()
     local m = tperf.model(with())
     assert.same({ 60, 128, "gelu", "layernorm", "none", false, false },
       { m.kv_heads, m.head_dim, m.activation, m.norm, m.positions, m.gated, m.tied_embeddings })

@@ -1,4 +1,4 @@
--- Recomputation by module: bytes worked out by hand, time to the last op, closed form against simulation, words.
+-- Recomputation by module: bytes worked out by hand, time per op, closed form against simulation, names.
 local near = require "near"
 local picker = require "picker"
 local program = require "program"
@@ -51,7 +51,7 @@ describe("a layer of arXiv 2205.05198", function()
     near((34 - 16) * sbh + 5 * scores, kept(train { recompute = "selective", recompute_modules = "mlp" }.layers), "mlp")
   end)
 
-  it("keeps nothing less of fused attention but the 4 bytes of a row's log-sum-exp", function()
+  it("saves only the 4 bytes of a row's log-sum-exp for fused attention", function()
     local all = kept(train { attention = "flash" }.layers)
     near(all - 4 * A * S * B, kept(train { attention = "flash", recompute_modules = "core_attn" }.layers), "flash")
     near(all, kept(train { attention = "flash", recompute = "selective" }.layers), "as ever")
@@ -97,7 +97,7 @@ describe("a layer of experts", function()
   end
   local all = kept(of().layers)
 
-  it("keeps less by what Megatron-Core's modules make again", function()
+  it("saves the memory of Megatron-Core's recomputed modules", function()
     local mla = 16 * (2 * (64 + 32) + 48) -- queries, keys, values of every head
     local expected = {
       moe_act = 2 * rows * 512,                                        -- input of the experts' second product
@@ -198,7 +198,7 @@ it("a simulation of any recomputation takes as long as the closed form", functio
   end
 end)
 
-describe("modules in words", function()
+describe("module names", function()
   local function refused(o, words)
     local ok, message = pcall(train, o)
     assert.is_false(ok, words)

@@ -1,11 +1,11 @@
--- Runs under MPI: the same bytes for any number of processes, and what was finished is kept whatever ends a run. The
+-- Runs under MPI: the same bytes for any number of processes, and finished work survives however a run ends. The
 -- program that runs this was built by `make mpi`; TPERF_MPIRUN names the launcher of its MPI.
 local core = require "tperf.core"
 local program = require "program"
 
 if not core.ranks.built then
   describe("a program without MPI", function()
-    it("is alone, whatever started it", function()
+    it("is a single rank, whatever started it", function()
       local result = program.shell "PMI_RANK=1 PMI_SIZE=2 OMPI_COMM_WORLD_SIZE=2 tperf version"
       assert.same({ "", 0 }, { result.err, result.code })
       assert.equal(1, core.ranks.count)
@@ -104,7 +104,7 @@ describe("under MPI", function()
     assert.is_true(count >= 22)
   end)
 
-  it("walks a large search on all processes, whatever is asked of it", function()
+  it("walks a large search on all processes, whatever its options", function()
     program.write(folder .. "/s.lua", [[
       local tperf = require "tperf"
       local parts = 0
@@ -137,7 +137,7 @@ describe("under MPI", function()
     end
   end)
 
-  it("sends what varies, and gets the rows that are asked for", function()
+  it("sends the varying arguments, and gets the rows asked for", function()
     local report = {}
     for _, fields in ipairs { '{ "time", "memory.total", "tp" }', "nil" } do
       program.write(folder .. "/s.lua", ([[
@@ -218,7 +218,7 @@ tperf.report.save("rows.csv", rows, { "global_batch", "time", "memory.total", "r
     return result, tonumber(result.out:match "kept\n(%d+)\n$")
   end
 
-  it("keeps what is finished when any process is killed, and resumes with another number of them", function()
+  it("keeps finished points if any process is killed, and resumes with another number of them", function()
     program.write(folder .. "/s.lua", LONG)
     local plain = program.shell("tperf run s.lua && mv rows.csv plain.csv && rm points", folder)
     assert.equal(0, plain.code, plain.err)

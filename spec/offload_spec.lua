@@ -1,4 +1,5 @@
--- Activations and optimizer states in the host's memory: bytes and seconds by hand, monotone, simulated, refused.
+-- Activations and optimizer states offloaded to the host: bytes and seconds by hand, monotonicity, simulation,
+-- refusals.
 local near = require "near"
 local picker = require "picker"
 local program = require "program"
@@ -44,7 +45,7 @@ describe("offloaded activations", function()
     end
   end)
 
-  it("take no time where the link is fast enough", function()
+  it("take no time if the link is fast enough", function()
     local fast = tperf.system("h100-sxm"):with { host = { bandwidth = "10 TB/s" } }
     local c = train { offload_layers = L, system = fast }
     assert.equal(none.time, c.time)
@@ -65,7 +66,7 @@ describe("offloaded activations", function()
       train { model = moe, offload_modules = { "moe_act", "expert_fc1" } }.host_memory, "experts")
   end)
 
-  it("are of one micro-batch for each that is in flight", function()
+  it("are counted once per micro-batch in flight", function()
     local c = train { pp = 4, offload_layers = 1 }
     near(4 * bytes, c.host_memory, "four in flight on the first stage")
   end)
@@ -76,7 +77,7 @@ describe("offloaded optimizer states", function()
   local none = train { dp = 4, software = { name = "spec", compute = 1, attention = 1, memory = 1, comm = 1, host = 0,
     overlap = 1, optimizer = 0.5 } }
 
-  it("leave the GPU by their part", function()
+  it("leave the GPU in proportion", function()
     for _, part in ipairs { 0.25, 0.5, 1 } do
       local c = train { dp = 4, offload_optimizer = part }
       near(part * 12 * parameters / 4, c.host_memory, "host")
@@ -87,7 +88,7 @@ describe("offloaded optimizer states", function()
     end
   end)
 
-  it("leave the GPU's own update the rest", function()
+  it("leave the rest to the GPU's own update", function()
     local half = train { dp = 4, offload_optimizer = 0.5, software = { name = "spec", compute = 1, attention = 1,
       memory = 1, comm = 1, host = 0, overlap = 1, optimizer = 0.5 } }
     local host = 0.5 * parameters / 4 * ((4 + 2) / LINK + (24 + 4 + 2) / HOST)
@@ -129,14 +130,14 @@ it("a simulation of it takes as long as the closed form, with copies of its own"
   assert.is_true(copies > 60)
 end)
 
-describe("offload in words", function()
+describe("offload options", function()
   local function refused(o, words)
     local ok, message = pcall(train, o)
     assert.is_false(ok, words)
     assert.truthy(tostring(message):find(words, 1, true), message)
   end
 
-  it("is refused without a host, and where it contradicts", function()
+  it("is refused without a host, and if contradictory", function()
     for name, value in pairs { offload_layers = 1, offload_modules = "core_attn", offload_optimizer = 0.5 } do
       refused({ system = "mi300x", [name] = value }, ("'%s' needs the host of system 'mi300x'"):format(name))
     end

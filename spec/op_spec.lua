@@ -1,4 +1,4 @@
--- Ops: counts against direct enumeration, against one another, and what they refuse.
+-- Ops: counts against direct enumeration and against one another, and refusals.
 local tperf = require "tperf"
 local op = tperf.op
 
@@ -77,7 +77,7 @@ describe("op.attention", function()
     assert.has_error(function() attention { seq = 8, keys = 8 } end, nil)
   end)
 
-  it("refuses what cannot be", function()
+  it("refuses impossible values", function()
     local function message(o)
       local ok, text = pcall(attention, o)
       assert.is_false(ok)
@@ -177,7 +177,7 @@ describe("op.cross_entropy", function()
 end)
 
 describe("op.custom", function()
-  it("is what it is told", function()
+  it("takes its counts as given", function()
     local given = {
       name = "mine", dtype = "fp16", weight_bytes = 5, saved_bytes = 6, repeated_bytes = 7,
       expert = true,
@@ -266,7 +266,7 @@ describe("passes over elements", function()
   end)
 end)
 
--- Every constructor with fields that it takes, in turn replaced by what nobody should pass.
+-- Every constructor with its fields replaced in turn by invalid values.
 describe("every op", function()
   local sound = {
     linear = { tokens = 8, n_in = 4, n_out = 4, shard = 2, bias = true, gather = "tp", parameter_grad = "tp" },
@@ -299,7 +299,7 @@ describe("every op", function()
   end
 
   for name, fields in pairs(sound) do
-    it("counts or refuses, and says what: op." .. name, function()
+    it("counts or refuses with a reason: op." .. name, function()
       op[name](fields)
       for field in pairs(fields) do
         for _, value in ipairs(hostile) do

@@ -1,6 +1,6 @@
--- busted's output handler: one dot a test, then what failed and where, then "N passed, M failed". Where SPEC_RECORD
--- names a file, no dots: the file gets a line "test PLACE: NAME" as each starts, so that it tells where a process ended
--- that crashed, and at last "end PASSED FAILED SECONDS".
+-- busted's output handler: one dot per test, then the failures with their places, then "N passed, M failed". If
+-- SPEC_RECORD names a file, it prints no dots but appends "test PLACE: NAME" to the file as each test starts, which
+-- shows where a process crashed, and at the end "end PASSED FAILED SECONDS".
 return function(options)
   local busted = require "busted"
   local handler = require "busted.outputHandlers.base"()

@@ -1,4 +1,4 @@
--- What runs beside what: exchanges with experts beside the other micro-batch, products in chunks, buckets of gradients.
+-- Overlap: expert exchanges with the other micro-batch, products in chunks, buckets of gradients.
 local picker = require "picker"
 local tperf = require "tperf"
 
@@ -143,7 +143,7 @@ describe("overlap_moe_a2a", function()
     end
   end)
 
-  it("is refused where nothing overlaps", function()
+  it("is refused if nothing overlaps", function()
     assert.is_truthy(refusal({ overlap_moe_a2a = true, schedule = "gpipe" }):find "schedule 'gpipe' cannot")
     assert.is_truthy(refusal({ overlap_moe_a2a = true, model = "llama-3.1-8b", ep = 1 }):find "has none")
     assert.is_truthy(refusal({ delay_wgrad = true }):find "which is not on")
@@ -185,7 +185,7 @@ describe("overlap_tp", function()
     return trained(q)
   end
 
-  it("is what Megatron-LM does by itself where nothing is said", function()
+  it("follows Megatron-LM's default", function()
     local c = llama {}
     assert.equal(c.time, llama({ overlap_tp = "bulk" }).time)
     assert.is_true(llama({ overlap_tp = "none" }).time > c.time)
@@ -252,7 +252,7 @@ describe("buckets", function()
     return trained(q)
   end
 
-  it("hold up the step by the last one alone", function()
+  it("delay the step only by the last one", function()
     local on = { overlap_grad_reduce = true, overlap_param_gather = true }
     local usual = dense(on)
     local layer = usual.kinds[1]
@@ -287,7 +287,7 @@ describe("buckets", function()
 end)
 
 describe("a software profile", function()
-  it("says what its stack does where a run does not", function()
+  it("supplies its stack's defaults for a run", function()
     local habit = { overlap_moe_a2a = true, moe_dispatcher = "deepep" }
     for name, value in pairs(STACK) do habit[name] = value end
     local c = trained { software = habit }

@@ -1,4 +1,4 @@
--- What strangers install: `make install` in a clean root, the Debian package, the library for stock Lua.
+-- What users install: `make install` in a clean root, the Debian package, the library for stock Lua.
 local program = require "program"
 
 local function run(command)
@@ -19,7 +19,7 @@ local function alone(path, arguments) return run(("cd / && env -i %s %s"):format
 local VERSION <const> = program.slurp("VERSION"):match "%S+"
 
 describe("make install", function()
-  it("in a clean root gives a program that answers, with all that it needs", function()
+  it("in a clean root gives a working program with all its dependencies", function()
     with_folder(function(root)
       run(("make VARIANT=release install DESTDIR=%s"):format(root))
       local tperf = root .. "/usr/local/bin/tperf"

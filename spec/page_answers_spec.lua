@@ -1,4 +1,4 @@
--- What the web page asks, asked of the program itself; the page around it is looked at in spec/page.
+-- The web page's questions, asked of the program itself; spec/page tests the page.
 local program = require "program"
 local core = require "tperf.core"
 local json = require "tperf.output.json"
@@ -27,7 +27,7 @@ local function run(script)
 end
 
 describe("a page's question", function()
-  it("that makes no sense is refused in a sentence", function()
+  it("that is invalid is refused in a sentence", function()
     for question, message in pairs {
       ["{"] = "a question is an object", ["3"] = "a question is an object", ["{}"] = "no question",
       ['{ "ask": "plann" }'] = "(did you mean 'plan'?)",
@@ -49,7 +49,7 @@ describe("a page's question", function()
     end
   end)
 
-  it("about everything there is finds it", function()
+  it("for lists returns all choices", function()
     local lists = answer { ask = "lists" }
     for _, name in ipairs { "models", "systems", "software", "schedules", "strategies", "rules" } do
       local listed = program.shell("tperf list " .. name .. " --json").out
@@ -73,7 +73,7 @@ describe("Plan", function()
     contains(program.shell(plan.command).err, ("%d candidates, %d feasible"):format(plan.candidates, plan.feasible))
   end)
 
-  it("tells of one configuration what `tperf train` tells", function()
+  it("shows for one configuration what `tperf train` prints", function()
     local d = answer { ask = "detail", row = 1, width = 600, values = values() }
     local found = require "tperf".search { model = "llama-3.1-8b", system = "h100-sxm", gpus = 16, global_batch = 64 }
     local c, sum = found[1], 0
@@ -86,7 +86,7 @@ describe("Plan", function()
     assert.equal(nil, d.reason)
   end)
 
-  it("shows what comes closest where nothing fits, and what would help", function()
+  it("shows the closest configurations if nothing fits, and a remedy", function()
     local question = values { model = "llama-3.1-405b", gpus = "8" }
     local none = answer { ask = "plan", values = question }
     assert.equal(0, none.feasible)
@@ -97,12 +97,12 @@ describe("Plan", function()
     contains(d.reason, "does not fit")
   end)
 
-  it("says within what times nine tenths of a stack's runs lie", function()
+  it("states the interval for nine tenths of a stack's runs", function()
     local d = answer { ask = "detail", row = 1, values = values { software = "megatron-core" } }
     contains(d.interval, "nine tenths")
   end)
 
-  it("draws the timeline, and none of more passes than can be drawn", function()
+  it("draws the timeline, unless it has too many passes", function()
     local t = answer { ask = "timeline", row = 1, values = values { pp = "4" } }
     contains(t.html, 'id="chart1"')
     t = answer { ask = "timeline", row = 1, values = values { pp = "16", gpus = "16", batch = "8192",
@@ -110,7 +110,7 @@ describe("Plan", function()
     contains(t.reason, "too many to draw")
   end)
 
-  it("writes the launch of a stack, or says why not", function()
+  it("writes a stack's launch file, or the reason against", function()
     local text = answer { ask = "launch", row = 1, stack = "megatron", values = values() }.text
     contains(text, "--tensor-model-parallel-size")
     contains(answer { ask = "launch", row = 1, stack = "nonesuch", values = values() }.reason, "no stack")
@@ -142,7 +142,7 @@ describe("Compare", function()
     contains(c.chart, "2 series: h100-sxm, b200-sxm")
   end)
 
-  it("says why a system or a size is missing", function()
+  it("states why a system or a size is missing", function()
     local c = answer { ask = "compare", values = { model = "llama-3.1-405b", systems = "h100-sxm", gpus = "8,128",
       batch = "64" } }
     assert.equal(1, #c.table.rows)
@@ -178,7 +178,7 @@ describe("Compare", function()
 end)
 
 describe("Schedules", function()
-  it("have the command's figures, and say which cannot be", function()
+  it("have the command's figures, and reasons for impossible ones", function()
     local s = answer { ask = "schedules", values = { names = "1f1b,dualpipe", devices = "3", microbatches = "6",
       times = "f=1,b=2" } }
     assert.equal(1, s.count)

@@ -1,6 +1,6 @@
 -- Exact parameter counts of published checkpoints, from their config.json files in spec/data/hf.
--- Expected totals: the figures in parentheses were found outside this project (safetensors metadata, public model
--- tables, model cards); the others are the published formulas worked out independently of this code.
+-- Expected totals: figures in parentheses come from outside this project (safetensors metadata, public model tables,
+-- model cards); the others are the published formulas worked out independently of this code.
 local tperf = require "tperf"
 
 local function model(name) return tperf.model("spec/data/hf/" .. name .. ".json") end
@@ -122,7 +122,7 @@ describe("parameters", function()
     end)
   end
 
-  it("counts what a file does not tell, when told: Qwen3-Next's module", function()
+  it("counts modules added to a file: Qwen3-Next's module", function()
     assert.equal(0, model "qwen3-next-80b-a3b":parameters().mtp)
     local count = model "qwen3-next-80b-a3b":with { mtp = 1 }:parameters()
     assert.equal(81324862720, count.total + count.mtp) -- seen
@@ -174,7 +174,7 @@ describe("parameters", function()
     assert.equal(2 * 2 * 80, count.active_experts)
   end)
 
-  it("refuses to count what doubles cannot hold", function()
+  it("refuses counts beyond doubles", function()
     local huge = small { hidden = 1 << 31, heads = 1, ffn = 1 << 31 }
     local ok, message = pcall(function() return huge:parameters(), nil end)
     assert.is_false(ok)

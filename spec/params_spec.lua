@@ -1,4 +1,4 @@
--- `tperf params`, as a user runs it.
+-- `tperf params` on the command line.
 local program = require "program"
 
 describe("tperf params", function()

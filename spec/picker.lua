@@ -1,4 +1,4 @@
--- Random choices for specs, the same for the same seed on every machine.
+-- Random choices for specs; the same seed gives the same choices on every machine.
 ---@param seed integer
 ---@return fun(list: table): any  one of a list
 return function(seed)

@@ -143,7 +143,7 @@ describe("every plot", function()
       end
     end)
 
-    it("can be shown as text, in Unicode and in ASCII: " .. name, function()
+    it("can be printed as text, in Unicode and in ASCII: " .. name, function()
       local text = make():text { width = 70, height = 12 }
       assert.truthy(utf8.len(text))
       assert.truthy(text:find(make().title, 1, true))
@@ -152,7 +152,7 @@ describe("every plot", function()
     end)
   end
 
-  it("escapes what XML takes as markup, in every place a text can stand", function()
+  it("escapes XML markup in every text", function()
     local evil = [[<script>&"']] .. "\27\xFF]]>"
     local svg = plot.lines {
       rows = { { x = 1, y = 1, s = evil }, { x = 2, y = 2, s = evil }, { x = 1, y = 3, s = "b" } },
@@ -162,6 +162,32 @@ describe("every plot", function()
     assert.falsy(svg:find "<script" or svg:find "\27" or not utf8.len(svg))
     svg = plot.heatmap { rows = { { x = evil, y = evil, z = 1 } }, x = "x", y = "y", z = "z", zlabel = evil }:svg()
     parse_xml(svg)
+  end)
+
+  it("wraps a long subtitle onto a second line, between words, and cuts it only after that", function()
+    local function drawn(subtitle) -- the lines of the subtitle, and the height of the first text below it
+      local made = plot.lines { rows = one_each "series 1", x = "x", y = "z", ylabel = "below", subtitle = subtitle }
+      local lines
+      for _, text in ipairs(named(parse_xml(made:svg()), "text")) do
+        if text.text == "below" then return lines, tonumber(text.attributes.y) end
+        if lines then lines[#lines + 1] = text.text elseif subtitle:find(text.text, 1, true) == 1 then
+          lines = { text.text }
+        end
+      end
+    end
+    local words = ("word "):rep(30):sub(1, -2)
+    local short, at = drawn "a few words"
+    local long, below = drawn(words)
+    assert.same({ "a few words" }, short)
+    assert.equal(2, #long)
+    assert.equal(words, table.concat(long, " "))
+    assert.near(at + 17, below, 1e-9) -- a line lower
+    assert.same({ "two clauses;", words:sub(1, 89) }, (drawn("two clauses; " .. words:sub(1, 89))))
+    local longest = drawn(("word "):rep(3000))
+    assert.equal(2, #longest)
+    assert.truthy(not longest[1]:find "…" and longest[2]:find "…$")
+    local one_word = plot.lines { rows = one_each "series 1", x = "x", y = "z", subtitle = ("x"):rep(3000) }:svg()
+    assert.truthy(one_word:find "<text[^>]*>x+…<")
   end)
 
   it("refuses to be drawn without rows, from wrong fields and with unknown arguments", function()
@@ -218,7 +244,7 @@ describe("plot.lines", function()
     assert.truthy(at(1, "cx") < at(3, "cx") and at(1, "cy") > at(3, "cy"))
   end)
 
-  it("leaves gaps where y is NaN or nil, and shows points that stand alone", function()
+  it("leaves gaps if y is NaN or nil, and shows isolated points", function()
     local rows = { { x = 1, y = 1 }, { x = 2, y = 2 }, { x = 3, y = 0 / 0 }, { x = 4, y = 4 }, { x = 5 },
       { x = 6, y = 1 } }
     local p = plot.lines { rows = rows, x = "x", y = "y" }
@@ -363,7 +389,7 @@ describe("scale", function()
 end)
 
 describe("clip.line", function()
-  it("keeps exactly what lies inside", function()
+  it("keeps exactly the part inside", function()
     local random = generator(3)
     for _ = 1, 300 do
       local x1, y1, x2, y2 = random() * 3 - 1, random() * 3 - 1, random() * 3 - 1, random() * 3 - 1
@@ -474,7 +500,7 @@ describe("plot.contour and plot.heatmap", function()
       x = "x", y = "y", z = "z" }):find "rows 1 and 2 are both at")
   end)
 
-  it("show where there is no value, and say what that means", function()
+  it("mark missing values, and explain them", function()
     local rows = grid_rows()
     rows[1].z, rows[2].z = 0 / 0, nil
     for _, kind in ipairs { "contour", "heatmap" } do
@@ -589,7 +615,7 @@ describe("style.ramp", function()
 end)
 
 describe("pareto.front", function()
-  it("is what comparing every pair gives", function()
+  it("matches a comparison of every pair", function()
     local random = generator(5)
     for _, x in ipairs { "min", "max" } do
       for _, y in ipairs { "min", "max" } do
@@ -642,7 +668,7 @@ describe("plot.bars", function()
     assert.truthy(svg:find(">breakdown bubble<", 1, true) and svg:find(">memory bubble<", 1, true))
   end)
 
-  it("refuses what cannot be stacked", function()
+  it("refuses negative parts and log axes in stacks", function()
     local rows = { { n = "a", p = -1 } }
     assert.truthy(message_of(plot.bars, { rows = rows, x = "n", y = "p" }):find "row 1: p is %-1; negative parts")
     assert.truthy(message_of(plot.bars, { rows = rows, x = "n", y = "p", logy = true })
@@ -674,7 +700,7 @@ describe("plot.roofline", function()
     end)
   end)
 
-  it("names points that lie on each other together, and no name twice", function()
+  it("labels coinciding points together, and no name twice", function()
     local svg = plot.roofline { peaks = { { flops = 100e12 } }, bandwidths = { { bytes = 1e12 } }, rows = {
       { name = "qkv", flops = 1e12, bytes = 1e10, time = 0.1 }, { name = "fc", flops = 1e12, bytes = 1e10, time = 0.1 },
       { name = "qkv", flops = 1e12, bytes = 1e10, time = 0.1 }, { name = "norm", flops = 1e9, bytes = 1e9, time = 0.1 },
@@ -697,13 +723,13 @@ describe("plot:save", function()
     return bytes
   end
 
-  it("writes what the name's ending says", function()
+  it("writes the format of the name's extension", function()
     assert.equal(kinds.lines():svg(), saved ".svg")
     assert.equal(kinds.lines():text(), saved ".txt")
     assert.truthy(message_of(function() kinds.lines():save "x.gif" end):find "must end in .svg, .png, .pdf or .txt")
   end)
 
-  it("writes PNG and PDF through gnuplot, the same bytes each time, or says what is missing", function()
+  it("writes PNG and PDF with gnuplot, the same bytes each time, or names what is missing", function()
     if not has_gnuplot then
       assert.truthy(message_of(saved, ".png"):find "gnuplot, which draws PNG and PDF, is not installed")
       return
@@ -716,7 +742,7 @@ describe("plot:save", function()
     assert.equal(png, saved ".png")
   end)
 
-  it("hands gnuplot nothing that it would run", function()
+  it("passes gnuplot nothing that it would run", function()
     if not has_gnuplot then return end
     local witness = program.temporary()
     local evil = "'\n!touch " .. witness .. "\n`touch " .. witness .. "` \"; system('touch " .. witness .. "') \\"

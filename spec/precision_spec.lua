@@ -1,4 +1,4 @@
--- tperf.precision: bytes and traffic of one layer under each recipe, worked by hand from what the recipes' sources say.
+-- tperf.precision: bytes and traffic of one layer under each recipe, worked out by hand from the recipes' sources.
 local tperf = require "tperf"
 
 -- Per layer 4 h h weights of attention and 3 h f of a gated MLP; N tokens.
@@ -29,7 +29,7 @@ end
 
 local B200 <const> = { system = "b200-sxm" }
 
-describe("what a layer keeps for its backward pass", function()
+describe("the activations that a layer saves", function()
   -- Both norms' inputs, queries, keys and values, 4 bytes a row and head, and both halves of the activation's input.
   local others = 2 * 2 * N * H + 3 * 2 * N * H + 4 * N * HEADS + 2 * 2 * N * F
   -- Of each product's input so many bytes a number; of attention's output 2, which it keeps itself where proj does not.
@@ -118,7 +118,7 @@ describe("what replicas gather of a layer", function()
     end
   end
 
-  it("is half as much where parameters, or the gathers alone, are in 8 bits", function()
+  it("is half as much if parameters, or only the gathers, are in 8 bits", function()
     assert.equal(2 * products + 2 * norms, gathered "bf16")
     assert.equal(2 * products + 2 * norms, gathered "fp8-current")
     assert.equal(1 * products + 2 * norms, gathered { recipe = "fp8-current", parameters = "narrow" })
@@ -304,7 +304,7 @@ describe("a configuration", function()
   end)
 end)
 
-describe("a precision that cannot be", function()
+describe("an impossible precision", function()
   local function refuses(precision, more, pattern)
     local ok, message = pcall(train, precision, more)
     assert.is_false(ok)
@@ -324,7 +324,8 @@ describe("a precision that cannot be", function()
     refuses({ recipe = "fp8-block", name = "bf16" }, nil, "'precision.name' must not be a recipe's, got 'bf16'")
     refuses({ recipe = "fp8-block", first_layers = 2, last_layers = 2 }, nil, "leave none of the model's 4 layers")
     refuses("fp8-block", { strategy = "summa" }, "not for the products of strategy 'summa'")
-    refuses("fp8-block", { model = "gpt3-175b", rules = "subramanian2024" }, "rules 'subramanian2024' only know GPT%-3's")
+    refuses("fp8-block", { model = "gpt3-175b", rules = "subramanian2024" },
+      "rules 'subramanian2024' only know GPT%-3's")
   end)
 
   it("is refused where searches would need two kinds of copies", function()

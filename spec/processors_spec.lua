@@ -1,8 +1,8 @@
--- How many threads a question takes: as many as the process may use, not as the machine has.
+-- The number of threads for a question: the processors available to the process, not those of the machine.
 local program = require "program"
 local threads = require "tperf.core".search.threads
 
--- A folder that stands for a machine: files by path.
+-- A folder that imitates a machine: content by path.
 local function machine(files)
   local root = program.folder()
   for path, text in pairs(files) do
@@ -58,7 +58,7 @@ describe("the number of threads", function()
   end)
 end)
 
-describe("a machine that tells nothing of use about quotas", function()
+describe("a machine without usable quotas", function()
   local allowed = threads(machine {})
 
   for what, files in pairs {

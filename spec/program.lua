@@ -1,7 +1,7 @@
--- Runs the program itself, as a user does, for specs: its standard output, standard error and exit status.
+-- Runs the program as a user does, for specs: its standard output, standard error and exit status.
 local program = {}
 
--- The lowest negative index of arg is what the shell started: ./tperf or build/asan/tperf.
+-- The lowest negative index of arg holds the program started by the shell: ./tperf or build/asan/tperf.
 do
   local i = 0
   while arg[i - 1] do i = i - 1 end
@@ -45,7 +45,7 @@ end
 -- This process's folder of temporary files, removed with the Lua state.
 local own = setmetatable({}, { __gc = function(t) if t.path then program.remove(t.path) end end })
 
---- A name for a temporary file that nobody else uses.
+--- A name for a temporary file that nothing else uses.
 ---@param ending? string  such as ".yaml"
 function program.temporary(ending)
   own.path, own.count = own.path or program.folder(), (own.count or 0) + 1

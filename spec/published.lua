@@ -1,4 +1,4 @@
--- What specs share about the published solver (arXiv 2410.00273): its machines and models, and comparing numbers.
+-- Shared by specs about the published solver (arXiv 2410.00273): its machines and models, and comparison of numbers.
 local tperf = require "tperf"
 
 local published = {}

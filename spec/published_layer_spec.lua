@@ -1,5 +1,5 @@
--- The published solver's layer is GPT-3's: under its rules a model that has anything else is refused by name, in every
--- question, and never taken for a GPT of the same size.
+-- The published solver's layer is GPT-3's: under its rules, a model with any other feature is refused by name in every
+-- question, never treated as a GPT of the same size.
 local tperf = require "tperf"
 
 local plain = { name = "plain", layers = 8, hidden = 4096, heads = 32, seq = 2048, vocab = 50000 }
@@ -37,7 +37,7 @@ describe("the rules of the published model", function()
     end
   end)
 
-  it("refuse what a model has beyond it, by name", function()
+  it("refuse further features of a model, by name", function()
     local beyond = {
       { { architecture = own }, "an architecture of its own" },
       { { experts = { count = 8, top_k = 2, ffn = 1024 } }, "experts" },

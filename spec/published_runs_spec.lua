@@ -1,4 +1,4 @@
--- scripts/llama3_405b.lua and scripts/deepseek_v3.lua: runs that were published, and that no profile was fitted to.
+-- scripts/llama3_405b.lua and scripts/deepseek_v3.lua: published runs to which no profile was fitted.
 local program = require "program"
 
 local function output(script, arguments)
@@ -8,7 +8,7 @@ local function output(script, arguments)
 end
 
 describe("scripts/llama3_405b.lua", function()
-  it("comes within 7 % of what Meta measured, with a profile fitted to others", function()
+  it("comes within 7 % of Meta's measurements, with a profile fitted to others", function()
     local rows = 0
     for measured, predicted in output("scripts/llama3_405b.lua", "--search no"):gmatch
       "(%d+%.%d) TFLOP/s +(%d+%.%d) TFLOP/s" do

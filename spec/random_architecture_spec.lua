@@ -1,5 +1,5 @@
--- Descriptions that nobody wrote: whatever a model is made of, its blocks hold the parameters that it counts, and no
--- count is negative, missing or larger with more GPUs. Seeded, so that every run tries the same ones.
+-- Random descriptions: a model's blocks hold the parameters that it counts, and no count is negative, missing or larger
+-- with more GPUs. Seeded, so every run tries the same ones.
 local tperf = require "tperf"
 
 local SEED, CASES, BYTES = 20240501, 150, 2

@@ -1,4 +1,4 @@
--- What cannot be is refused by name, with the nearest that can, and does not hide what can.
+-- Impossible questions are refused by name with the nearest possible one, and do not hide possible ones.
 local program = require "program"
 local tperf = require "tperf"
 local json = require "tperf.input.config" and require "tperf.core".yaml
@@ -22,7 +22,7 @@ end
 describe("an option with a dimension", function()
   local SERVE = "tperf infer llama-3.1-8b -s h100-sxm -g 2 -p 128 -n 16 "
 
-  it("needs its unit, where a bare number may mean two things", function()
+  it("needs its unit if a bare number is ambiguous", function()
     for _, option in ipairs { "--tpot", "--ttft" } do
       for _, number in ipairs { "20", "0.5", "1e-3", "-3" } do
         local text = ("%s: a unit is needed, got '%s'; write '%sms' or '%ss'"):format(option, number, number, number)
@@ -67,7 +67,7 @@ describe("a sweep", function()
     return tperf.sweep(asked)
   end
 
-  it("shows the points that are refused as rows with a reason", function()
+  it("shows refused points as rows with a reason", function()
     local rows = sweep { run = tperf.train, tp = tperf.vary { 2, 3, 8, 64 }, pp = 2 }
     assert.equal(4, #rows)
     assert.equal(tperf.train { model = "llama-3.1-8b", system = "h100-sxm", global_batch = 8, tp = 8, pp = 2 }.time,
@@ -80,7 +80,7 @@ describe("a sweep", function()
     end
   end)
 
-  it("does so for functions of one's own, for searches, and for what a model's fields say", function()
+  it("does so for custom functions, for searches, and for a model's fields", function()
     local function seconds(asked) return { seconds = tperf.train(asked).time } end
     local own = sweep { tp = tperf.vary { 1, 3 }, run = seconds }
     assert.truthy(own[1].seconds > 0)
@@ -100,7 +100,7 @@ describe("a sweep", function()
     assert.truthy(sizes[2].time > 0)
   end)
 
-  it("is an error where all are refused, and where an argument makes no sense", function()
+  it("is an error if all are refused, and if an argument is invalid", function()
     refuses("tperf.sweep: none of 2 points is possible; the first: tp = 3 does not", sweep,
       { run = tperf.train, tp = tperf.vary { 3, 5 } })
     refuses("tperf.train: unknown field 'globl_batch'", sweep, { run = tperf.train, globl_batch = tperf.vary { 1, 2 } })
@@ -138,7 +138,7 @@ describe("tperf infer", function()
     assert.equal(1, shell(SERVE .. "-b 64 --tp 2,3").code)
   end)
 
-  it("leaves out what a system or a question does not say", function()
+  it("leaves out figures that do not apply", function()
     local folder = program.folder()
     local text = program.slurp "systems/h100-sxm.yaml"
     local bare, count = text:gsub("\n +power:[^\n]*", ""):gsub("\nprice:[^\n]*\n[^\n]*", "")
@@ -156,7 +156,7 @@ describe("tperf infer", function()
 end)
 
 describe("tperf schedule", function()
-  it("compares the schedules that take the sizes, and says why the others do not", function()
+  it("compares the schedules that allow the sizes, with reasons for the others", function()
     local result = shell "tperf schedule 1f1b dualpipe gpipe -d 3 -m 8"
     assert.equal(0, result.code)
     assert.truthy(result.out:find "\n1f1b +3 .*\ngpipe +3 .*\n\ndualpipe needs an even number of devices, not 3\n$")
@@ -174,7 +174,7 @@ describe("a message", function()
     return tperf.train(asked)
   end
 
-  it("about a pipeline says what is too many, and how many there may be", function()
+  it("about a pipeline names the excess and the limit", function()
     local chunks = "schedule 'interleaved_1f1b' puts 8 chunks of layers on each of pp = 16 devices, 128 in all, more "
       .. "than the model's 96 layers; 'virtual_stages' up to 6 fits"
     refuses(chunks, train, { pp = 16, schedule = "interleaved_1f1b", virtual_stages = 8 })
@@ -198,7 +198,7 @@ describe("a message", function()
     assert.truthy(found.reason:find("tp = 3 does not divide 64; try 2 or 4", 1, true), found.reason)
   end)
 
-  it("about an unknown option names those that mean it", function()
+  it("about an unknown option suggests equivalents", function()
     for given, meant in pairs {
       ["--tensor"] = "'--tp' or", ["--tensor-model-parallel-size"] = "'--tp' or",
       ["--pipeline-model-parallel-size"] = "'--pipeline-layout' or '--pp'", ["--global-batch-size"] = "'--batch'",
@@ -217,7 +217,7 @@ describe("a message", function()
     assert.is_nil(tperf[1])
   end)
 
-  it("about a file comes alone", function()
+  it("about a file has no usage text", function()
     for _, command in ipairs { "search -g 8", "train", "memory" } do
       local name, rest = command:match "^(%w+)(.*)$"
       local result = says(("tperf %s nosuch.json -s h100-sxm -b 8%s"):format(name, rest), 'cannot open "nosuch.json"')
@@ -259,7 +259,7 @@ describe("a search", function()
     return tperf.search(asked)
   end
 
-  it("tries what is the same once", function()
+  it("tries equal candidates once", function()
     local none = search { recompute = "none" }
     assert.equal(none.candidates, search { recompute = { "none", "selective" } }.candidates)
     assert.equal("selective", search { recompute = { "selective", "none" } }[1].recompute)

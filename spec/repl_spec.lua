@@ -1,4 +1,4 @@
--- What words at the prompt are completed to.
+-- Completions at the prompt.
 local program = require "program"
 local words = require "tperf.cli.words"
 

@@ -1,4 +1,4 @@
--- The examples of the pages below run, sandboxed as a user's scripts are, and write what they say.
+-- The examples of these pages run, sandboxed like a user's scripts, and write the stated files.
 local program = require "program"
 
 describe("the documentation's examples", function()

@@ -4,7 +4,7 @@ local format = require "tperf.output.format"
 local number = require "tperf.output.number"
 local program = require "program"
 
--- A reader of RFC 4180 independent of the writer.
+-- A reader of RFC 4180, independent of the writer.
 local function parse_csv(text)
   local rows, row, i = {}, {}, 1
   while i <= #text do
@@ -217,7 +217,7 @@ describe("report.text", function()
     assert.truthy(report.text({}):find "(no rows)")
   end)
 
-  it("refuses what it cannot show, at the user's line", function()
+  it("refuses values it cannot show, at the user's line", function()
     local function message(f, ...)
       local ok, text = pcall(f, ...)
       assert.is_false(ok)
@@ -299,7 +299,7 @@ describe("report.markdown", function()
 end)
 
 describe("report.html", function()
-  it("is one page that asks nothing of the network and lets no text become markup", function()
+  it("is one page that loads nothing and escapes all text", function()
     local page = report.html({ { name = '<script>alert("1")</script>&', x = 2 } }, nil, { title = "<b>" })
     assert.falsy(page:find "<script" or page:find "<b>" or page:find "https?://" or page:find "<link")
     assert.truthy(page:find("&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&amp;", 1, true))
@@ -318,7 +318,7 @@ describe("report.html", function()
 end)
 
 describe("report.html with a figure", function()
-  it("lets the one script run that tells what is under the pointer", function()
+  it("allows only the one script that shows details under the pointer", function()
     local doc = report.new { title = "t" }:figure(require "tperf".plot.lines { rows = { { x = 1, y = 1 } }, x = "x",
       y = "y" })
     local page = doc:render "html"

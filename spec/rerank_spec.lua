@@ -1,4 +1,4 @@
--- The lower bound of an iteration against simulations, and searches that simulate.
+-- The lower bound on an iteration's time against simulations, and searches that simulate.
 local picker = require "picker"
 local tperf = require "tperf"
 local program = require "program"
@@ -50,7 +50,7 @@ describe("the lower bound of an iteration", function()
     assert.is_true(tight > CASES / 2)
   end)
 
-  it("is below the simulation of a schedule of one's own", function()
+  it("is below the simulation of a custom schedule", function()
     local pick = picker(SEED + 1)
     for _ = 1, 100 do
       local c = tperf.train { model = "llama-3.1-8b", system = "h100-sxm", tp = pick { 1, 4 }, pp = pick { 2, 4, 8 },
@@ -111,7 +111,7 @@ describe("tperf.search with simulate", function()
     assert.is_true(again.simulated.time > found[1].simulated.time)
   end)
 
-  it("ranks a schedule of one's own as the built-in one that it is", function()
+  it("ranks a custom copy of a built-in schedule like the original", function()
     local own, built_in = ask { schedule = "rerank_own", pp = 4 }, ask { schedule = "1f1b", simulate = true, pp = 4 }
     assert.equal(#built_in, #own)
     assert.is_true(own.proven)
@@ -129,7 +129,7 @@ describe("tperf.search with simulate", function()
     end
   end)
 
-  it("refuses what only a closed form can answer", function()
+  it("refuses questions that only a closed form can answer", function()
     local function refuses(text, change)
       local ok, message = pcall(ask, change)
       assert.is_false(ok)

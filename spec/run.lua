@@ -1,7 +1,7 @@
 -- Runs the specs inside the tperf binary, so that sanitizer builds test what ships:
 --   ./tperf run --trust spec/run.lua spec/x_spec.lua [busted's options]   one file, in this process
---   ./tperf run --trust spec/run.lua [--jobs=N] [busted's options] spec   files or folders, each file in a process
--- The last line is "N passed, M failed"; the exit status is 0 where none failed.
+--   ./tperf run --trust spec/run.lua [--jobs=N] [busted's options] spec   files or folders, one process per file
+-- The last line is "N passed, M failed"; the exit status is 0 if none failed.
 local found, runner = pcall(require, "busted.runner")
 if not found then error("busted is not installed for Lua 5.4; `make deps-test` installs it\n" .. runner, 0) end
 

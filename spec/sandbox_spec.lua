@@ -1,7 +1,7 @@
--- Tries to get out of the sandbox in every way we know; each attempt must end in a clear error.
+-- Attempts to escape the sandbox in every known way; each must end in a clear error.
 local program = require "program"
 
--- Runs a script; the folder is gone afterwards.
+-- Runs a script and removes its folder afterwards.
 local function run(text, options, prepare)
   local result = program.script(text, options, prepare)
   program.remove(result.folder)
@@ -110,7 +110,7 @@ describe("the sandbox refuses", function()
     prints("2001-09-09\n", "print(os.date('!%Y-%m-%d', 1e9 // 1 | 0))")
   end)
 
-  it("random numbers that nobody seeded", function()
+  it("unseeded random numbers", function()
     fails("math.random: call math.randomseed(NUMBER) first", "print(math.random())")
     fails("math.randomseed needs a number", "math.randomseed()")
     local first = run("math.randomseed(7) print(math.random(1e9 | 0))").out
@@ -230,7 +230,7 @@ describe("files", function()
     program.remove(target)
   end)
 
-  it("report what goes wrong as io.open does", function()
+  it("report errors as io.open does", function()
     prints("nil\tno/x: No such file or directory\t2\n", "print(io.open('no/x', 'w'))")
     fails("invalid mode", "io.open('x', 'wz')")
   end)
@@ -261,7 +261,7 @@ describe("next", function()
     prints("0\tx\t1\n", "local t = { x = 1 } next(t, 'x') t[0] = 1 print(next(t), next(t, 0))")
   end)
 
-  it("refuses what stock Lua refuses", function()
+  it("raises the errors of stock Lua", function()
     fails("bad argument #1 to 'next' (table expected, got nil)", "next()")
     fails("bad argument #2 to 'next'", "next({}, {})")
     prints("nil\n", "print(next {})")
@@ -466,7 +466,7 @@ describe("string patterns", function()
 end)
 
 describe("error objects", function()
-  it("are printed whatever they are", function()
+  it("are printed whatever their type", function()
     fails("tperf: script.lua:1: plain", "error 'plain'")
     fails("tperf: mine", "error(setmetatable({}, { __tostring = function() return 'mine' end }))")
     fails("the error is a table value", "error(setmetatable({}, { __tostring = function() error 'again' end }))")

@@ -1,5 +1,5 @@
--- Functions that scripts get in place of the standard ones answer as these do, at the edges too: each line of a script
--- prints the same with the sandbox and without.
+-- The sandbox's replacements of standard functions behave like these, in corner cases too: each line of a script prints
+-- the same inside and outside the sandbox.
 local program = require "program"
 
 local CALLS <const> = [==[

@@ -1,4 +1,4 @@
--- tperf schedule on the command line: whose times are given, and options from a file.
+-- tperf schedule on the command line: times per device and per stage, and options from a file.
 local program = require "program"
 
 local function rows_of(command, folder)
@@ -34,7 +34,7 @@ describe("tperf schedule", function()
     end
   end)
 
-  it("takes everything from a file, what the command line says first", function()
+  it("takes everything from a file; the command line takes precedence", function()
     program.write(folder .. "/s.yaml", [[
 schedules: [interleaved_1f1b, 1f1b]
 devices: 4
@@ -62,7 +62,7 @@ svg: x.svg
     assert.truthy(program.shell("tperf schedule -c s.json", folder).out:find("device 1 |", 1, true))
   end)
 
-  it("refuses what makes no sense, by name", function()
+  it("refuses invalid options by name", function()
     refused("1f1b -d 4 -m 8 --times f=1 --times-per-stage f=1", "--times and --times-per-stage exclude each other")
     refused("1f1b -d 4 -m 8 --times f=1:2",
       "--times: forward takes a number (--times-per-stage takes one for each stage)")

@@ -1,4 +1,4 @@
--- Schedules against the published programs: samples of their answers in spec/data/schedules.
+-- Schedules against the published programs: samples of their output in spec/data/schedules.
 local tperf = require "tperf"
 local csv = require "csv"
 local sha256 = require "sha256"
@@ -79,7 +79,7 @@ describe("rules pp-visualization", function()
     end
   end)
 
-  it("refuses what the program refuses or hangs on, in words", function()
+  it("refuses with a reason where the program refuses or hangs", function()
     for _, row in ipairs(rows) do
       if row.status ~= "ok" then
         local ok, message = pcall(simulate, row)

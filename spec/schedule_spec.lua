@@ -1,4 +1,4 @@
--- Schedules by the default rules: the simulator against an independent one, invariants, refusals, closed forms.
+-- Schedules under the default rules: the simulator against an independent one, invariants, refusals, closed forms.
 local tperf = require "tperf"
 
 local BUILT_IN = tperf.schedule.names() -- before any spec defines more
@@ -140,7 +140,7 @@ describe("the simulator", function()
     for d = 1, 4 do assert.near(24.0, t.busy_time[d], 1e-9) end
   end)
 
-  it("tells memory over time, whose peak is the peak", function()
+  it("records memory over time, whose maximum is the peak", function()
     for _, name in ipairs { "1f1b", "zb1p", "zbv", "dualpipe", "interleaved_1f1b_overlap" } do
       local t = tperf.schedule { schedule = name, devices = 4, microbatches = 8,
         memory = { forward = 3, backward_input = -1 } }
@@ -175,7 +175,7 @@ describe("the simulator", function()
       { times = { forward = 1e308, backward = 1e308 } })
   end)
 
-  it("knows devices that do nothing", function()
+  it("allows idle devices", function()
     define("idle", { { { "forward", 1, 1 }, { "backward", 1, 1 } }, {} })
     local t = tperf.schedule { schedule = "idle", devices = 2, stages = 1, microbatches = 1,
       times = { forward = 1, backward = 2 } }
@@ -183,7 +183,7 @@ describe("the simulator", function()
     assert.equal(0, t.busy_time[2])
   end)
 
-  it("refuses sizes that no memory holds", function()
+  it("refuses sizes beyond any memory", function()
     for _, sizes in ipairs { { 1 << 21, 4, 4 }, { 4, 1 << 21, 4 }, { 4, 4, 1 << 32 }, { 1 << 20, 1 << 20, 1 },
       { 4, 1 << 19, 1 << 19 } } do
       local devices, stages, microbatches = table.unpack(sizes)
@@ -277,7 +277,7 @@ describe("tperf.schedule", function()
     return tperf.schedule(a)
   end
 
-  it("refuses arguments that make no sense", function()
+  it("refuses invalid arguments", function()
     refuses("needs a table of arguments", tperf.schedule, nil)
     refuses("'devices' is missing", tperf.schedule, { schedule = "1f1b", microbatches = 1 })
     refuses("unknown field 'device' (did you mean 'devices'?)", call, { device = 1 })
@@ -317,7 +317,7 @@ describe("tperf.schedule", function()
     refuses("'memory_limit' of 2", call, { schedule = "zbv", memory_limit = 2 })
   end)
 
-  it("says which schedule can't be defined", function()
+  it("names a schedule that can't be defined", function()
     refuses("'1f1b' is built in", tperf.schedule.define, "1f1b", function() end)
     refuses("the name must be letters", tperf.schedule.define, "a b", function() end)
     refuses("'order' is missing", tperf.schedule.define, "mine", {})
@@ -329,7 +329,7 @@ describe("tperf.schedule", function()
     assert.equal("no idea", message_of(call, { schedule = "broken" }))
   end)
 
-  it("finds passes, or nothing", function()
+  it("finds a pass, or returns nil", function()
     local t = call {}
     assert.same({ device = 2, start = 1.0, stop = 2.0 }, t:op { type = "forward", stage = 2, microbatch = 1 })
     assert.is_nil(t:op { type = "backward_weight", stage = 2, microbatch = 1 })
@@ -474,7 +474,7 @@ describe("a device that is not ready at 0", function()
 end)
 
 describe("the bubble", function()
-  it("is never less than nothing, whatever passes overlap", function()
+  it("is never negative, whatever passes overlap", function()
     for _, name in ipairs(BUILT_IN) do
       for _, overlapped in ipairs { 2.0, 2.4, 3.0 } do
         local t = tperf.schedule {

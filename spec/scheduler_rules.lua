@@ -1,10 +1,10 @@
--- The rules of docs/serving.md, written once more, slowly and plainly, for specs to compare tperf.serve with: token by
--- token, lists instead of heaps, a block's content as text instead of a hash. One replica, arrivals given.
+-- A plain reimplementation of the rules in docs/serving.md, with which specs compare tperf.serve: token by token, lists
+-- instead of heaps, a block's content as text instead of a hash. One replica, with given arrivals.
 local rules = {}
 
 local function blocks_for(e, tokens) return math.ceil(math.min(tokens, e.max_model_len) / e.block_size) end
 
--- The tokens of a request as text, each told by stream and offset.
+-- The tokens of a request as text, each identified by stream and offset.
 local function token(r, position)
   local at = position
   for _, segment in ipairs(r.segments or { { "own" .. r.id, r.prompt } }) do

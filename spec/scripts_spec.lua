@@ -1,10 +1,10 @@
--- Every script of scripts/ runs, on small arguments, and what it writes is right.
+-- Every script in scripts/ runs with small arguments and writes correct output.
 local csv = require "csv"
 local program = require "program"
 
 local here = io.popen("pwd"):read "l"
 
--- Runs a script as a user does; the folder that it wrote to must be removed.
+-- Runs a script as a user does; the caller must remove its folder.
 local function run(name, arguments, options)
   local folder = program.folder()
   local result = program.shell(("tperf run %s --out %s %s/scripts/%s.lua %s"):format(options or "", folder, here, name,
@@ -272,7 +272,7 @@ describe("the other scripts", function()
     end
   end)
 
-  it("say what does not work", function()
+  it("report errors", function()
     local cases = {
       { "sweep_parallel --pp 7", "= 56 does not divide 'gpus' of 16384; try 32 or 64" },
       { "cost --prices 1", "as many prices as systems" },

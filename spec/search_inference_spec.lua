@@ -1,4 +1,4 @@
--- tperf.search_inference against every way of serving, one by one; the command; the script.
+-- tperf.search_inference against every deployment one by one; the command; the script.
 local csv = require "csv"
 local program = require "program"
 local tperf = require "tperf"
@@ -99,7 +99,7 @@ describe("search_inference", function()
     assert.equal(all[1].max_batch, all[1].batch)
   end)
 
-  it("says why there is nothing, and refuses nonsense", function()
+  it("gives the reason if there is none, and refuses invalid arguments", function()
     local none = tperf.search_inference(question { tpot = 1e-6 })
     assert.equal(0, #none)
     assert.matches("nothing keeps within the limits: of what fits, the least ttft is .* the least tpot", none.reason)
@@ -122,7 +122,7 @@ end)
 describe("tperf infer", function()
   local COMMAND = "tperf infer llama-3.1-8b -s h100-sxm -p 1000 -n 100 "
 
-  it("prints what tperf.infer says, as text, CSV and JSON", function()
+  it("prints tperf.infer's result as text, CSV and JSON", function()
     local r = tperf.infer {
       model = "llama-3.1-8b", system = "h100-sxm", prompt = 1000, generate = 100, batch = 4, tp = 2,
     }
@@ -169,7 +169,7 @@ describe("tperf infer", function()
     assert.equal(4, count)
   end)
 
-  it("refuses what does not go together", function()
+  it("refuses contradictory options", function()
     local function usage(arguments, message, code)
       local result = program.shell(arguments)
       assert.truthy(result.err:find(message, 1, true), result.err)

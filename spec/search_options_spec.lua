@@ -1,4 +1,4 @@
--- What tperf.search is asked for: threads, filters, fixed sizes, lists, odd sizes, Ctrl-C, and what it refuses.
+-- Options of tperf.search: threads, filters, fixed sizes, lists, odd sizes, Ctrl-C, and refusals.
 local tperf = require "tperf"
 local exact = require "exact"
 local program = require "program"
@@ -129,7 +129,7 @@ describe("tperf.search", function()
       assert.equal(exact(search { strategy = "context", gpus = 8 }), exact(inner))
     end)
 
-    it("that takes nothing leaves nothing, and says so", function()
+    it("that accepts nothing returns nothing, with the reason", function()
       local found = search { where = function() return false end }
       assert.equal(0, #found)
       assert.is_true(found.candidates > 0 and found.feasible > 0)
@@ -228,12 +228,12 @@ describe("tperf.search", function()
     assert.equal(1, #search { gpus = { 8 } }) -- a list of one
   end)
 
-  it("takes the sequence given in place of the model's", function()
+  it("uses the given sequence length instead of the model's", function()
     local longer = MODEL:with { seq = 4096 }
     assert.equal(exact(search { model = longer }), exact(search { seq = 4096 }))
   end)
 
-  it("lets what does not fit compete when asked", function()
+  it("ranks configurations that do not fit, if asked", function()
     local small = published.system("H200", 8):with { accelerator = { hbm = { capacity = 1e9 } } }
     local none, some = search { system = small }, search { system = small, infeasible = true }
     assert.equal(0, #none)

@@ -1,4 +1,4 @@
--- tperf.search with a software profile: every figure is that of tperf.train, the order is the stack's.
+-- tperf.search with a software profile: every figure equals tperf.train's, and the ranking is by the stack's times.
 local tperf = require "tperf"
 
 local QUESTION = { model = "llama-3.1-8b", system = "h100-sxm", gpus = 16, global_batch = 32, top = 5 }
@@ -35,7 +35,7 @@ describe("tperf.search with software", function()
 
   end
 
-  it("finds what evaluating everything finds", function()
+  it("finds the same as evaluating everything", function()
     local few = ask { software = "torchtitan-2024" }
     local all = ask { software = "torchtitan-2024", keep = "all", prune = false }
     assert.is_true(#all > 500)
@@ -67,7 +67,7 @@ describe("tperf.search with software", function()
     assert.is_true(unfused.time > flash.time)
   end)
 
-  it("refuses what it cannot do", function()
+  it("refuses unsupported options", function()
     for change, message in pairs {
       [{ software = "torchtitam-2024" }] = "did you mean 'torchtitan-2024'?",
       [{ software = "torchtitan-2024", top = 0 }] = "'top' must be an integer from 1",

@@ -1,5 +1,5 @@
 -- tperf.search: against the published sheet and program, and against itself: pruning, threads, filters and fixed sizes
--- never change what they should not.
+-- leave the results unchanged.
 local tperf = require "tperf"
 local csv = require "csv"
 local exact = require "exact"

@@ -1,5 +1,5 @@
--- What is asked of tperf.serve: the rate that a deployment serves, the deployment that serves a rate, latency against
--- load, and their plots.
+-- Questions built on tperf.serve: saturation, the smallest deployment for a rate, latency against load, and their
+-- plots.
 local serving = require "tperf.plot.serving"
 local tperf = require "tperf"
 
@@ -55,12 +55,12 @@ describe("tperf.saturation", function()
     end
   end)
 
-  it("finds what is served at all where there is no limit", function()
+  it("finds the throughput if there is no limit", function()
     local found = tperf.saturation(single { count = 100000 })
     assert.is_true(found.rate > 0.9 / STEP and found.rate < 1.1 / STEP, found.rate)
   end)
 
-  it("says why no rate holds", function()
+  it("gives the reason if no rate holds", function()
     local found = tperf.saturation(single { slo = { e2e = STEP / 2 } })
     assert.equal(0, found.rate)
     assert.matches("^one after the other, 0 %% of the requests keep the limits %(99 %% are below ttft 1%.00 ms",
@@ -112,7 +112,7 @@ describe("tperf.search_serving", function()
     end
   end)
 
-  it("says the same for every number of threads", function()
+  it("returns the same for every number of threads", function()
     local one, three = search { threads = 1, pareto = true }, search { threads = 3, pareto = true }
     assert.are.same(one, three)
   end)
@@ -136,7 +136,7 @@ describe("tperf.search_serving", function()
     assert.equal(64, front[1].concurrency)
   end)
 
-  it("says why there is none", function()
+  it("gives the reason if there is none", function()
     assert.matches("of the requests keep the limits", search { slo = { tpot = "1 ms" } }.reason)
     assert.equal("1 GPU is not enough", search { gpus = 1, tp = 1 }.reason)
     assert.matches("tperf.search_serving: 'replicas' is no argument of it", raised(search, { replicas = 2 }))

@@ -1,5 +1,5 @@
--- What the core of tperf.serve refuses of what it is given, whoever calls it: lua/tperf/question/serve/init.lua checks
--- before, with better words, but the core holds memory by these numbers.
+-- Arguments that the core of tperf.serve refuses, whoever calls it: lua/tperf/question/serve/init.lua checks first,
+-- with better messages, but the core sizes its memory by these numbers.
 local core = require "tperf.core"
 
 local SETTINGS <const> = {
@@ -54,7 +54,7 @@ end
 local HUGE <const>, LONGEST <const> = 1 << 40, 1 << 29
 
 describe("the core's simulation of serving", function()
-  it("answers when all is well", function()
+  it("answers valid questions", function()
     local r = served({ keep = 2 }, nil, { request(), request() })
     assert.same({ 2, 8, 2 }, { r.finished, r.output_tokens, #r.requests })
     assert.equal(2, served({}, nil, { request(), request() }, nil, STEPS).finished)

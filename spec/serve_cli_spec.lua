@@ -1,4 +1,4 @@
--- `tperf serve` as typed: deployments, saturation, figures, launches out and in.
+-- `tperf serve` on the command line: deployments, saturation, figures, launch files.
 local program = require "program"
 
 local MODEL <const> = "serve llama-3.1-8b -s h100-sxm --prompt 200..600 --output mean=100 "
@@ -19,7 +19,7 @@ local function lines(text)
 end
 
 describe("tperf serve", function()
-  it("finds deployments where limits and a rate are given, and simulates where one is said", function()
+  it("finds deployments given limits and a rate, and simulates a given one", function()
     within(function(tperf)
       local limits = "--rate 50 --slo ttft=300ms,tpot=15ms,quantile=0.9 "
       local found = tperf(MODEL .. limits .. "-g 8 --max-num-batched-tokens 4096 --max-num-seqs 256 --top 2 --csv")
@@ -71,7 +71,7 @@ describe("tperf serve", function()
     end)
   end)
 
-  it("finds the most that a deployment serves, and prints the Pareto front", function()
+  it("finds a deployment's saturation, and prints the Pareto front", function()
     within(function(tperf)
       local most = tperf(MODEL .. "--saturation --slo tpot=12ms --json")
       assert.equal(0, most.code, most.err)

@@ -1,10 +1,10 @@
--- The event queue and the simulation as a C program uses them, with sanitizers: order, and allocations that fail.
+-- The event queue and the simulation used from a C program, with sanitizers: order, and failing allocations.
 local program = require "program"
 
 local SANITIZED = "-std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -O1 -g -Wall -Wextra -Werror "
   .. "-fsanitize=address,undefined -fno-sanitize-recover=all "
 
--- In the coverage variant, its objects, so that what is reached here counts.
+-- The coverage variant links its own objects, so that this spec counts.
 local build = io.popen("readlink -f " .. program.quote(program.absolute())):read("l"):match "^(.*)/"
 local COUNTED = "-std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -O0 -g --coverage "
 
@@ -28,10 +28,11 @@ describe("the event queue", function()
   end)
 end)
 
-local SERVING <const> = "src/serve/*.c src/serve/*/*.c src/event/event.c src/base/error.c src/base/heap.c src/base/pool.c"
+local SERVING <const> = "src/serve/*.c src/serve/*/*.c src/event/event.c src/base/error.c "
+  .. "src/base/heap.c src/base/pool.c"
 
 describe("a simulation", function()
-  it("refuses what no engine and no request can be", function()
+  it("refuses impossible engines and requests", function()
     local said = run("check_serve_arguments", SERVING)
     assert.truthy(tonumber(said:match "^(%d+) refusals\n$") > 25, said)
   end)

@@ -1,5 +1,5 @@
--- tperf.serve's deployments and schedulers: pipelines, ranks that share experts, pools for prefill and decoding,
--- SGLang's and TensorRT-LLM's rules. Steps take what a line says, so that every time can be worked out by hand.
+-- tperf.serve's deployments and schedulers: pipelines, ranks that share experts, pools for prefill and decoding, the
+-- rules of SGLang and TensorRT-LLM. Step times follow a linear formula, so every time can be worked out by hand.
 local tperf = require "tperf"
 
 local function ask(more)
@@ -20,7 +20,7 @@ local function times(r, name)
 end
 
 describe("a pipeline", function()
-  it("has as many batches under way as stages, and one request has one", function()
+  it("has as many batches in flight as stages, and one request has one", function()
     -- 4 stages of a quarter of a second and a tick: a request alone gets a token a second
     local alone = ask { pp = 4, requests = { { arrival = 0, prompt = 5, output = 4 } } }
     near(4, alone.requests[1].last_token, 1e-8)
@@ -62,7 +62,7 @@ describe("a pipeline", function()
     assert.truthy(pp4.num_blocks > 0.9 * tp4.num_blocks and pp4.num_blocks < 1.1 * tp4.num_blocks)
   end)
 
-  it("loses no request to preemptions while batches are under way", function()
+  it("loses no request to preemptions while batches are in flight", function()
     local list = {}
     for i = 1, 60 do list[i] = { arrival = 0.1 * i, prompt = 20 + i % 7, output = 30 + i % 11 } end
     for _, scheduler in ipairs { "vllm", "sglang", "tensorrt-llm" } do
@@ -244,7 +244,7 @@ describe("TensorRT-LLM's scheduler", function()
     return ask(q)
   end
 
-  it("starts only what it can finish", function()
+  it("starts only requests that it can finish", function()
     local requests = {}
     for i = 1, 6 do requests[i] = { arrival = 0, prompt = 10, output = 31 } end -- 40 tokens at the end: 5 blocks
     local r = trt({ requests = requests }, { num_blocks = 17, block_size = 8 })
@@ -290,7 +290,7 @@ describe("TensorRT-LLM's scheduler", function()
 end)
 
 describe("steps taken all at once", function()
-  -- Where steps are kept each is simulated; else those in which nobody comes or goes are taken together.
+  -- If steps are kept, each is simulated; else consecutive steps without arrivals or departures are merged.
   local function both(more)
     local q = { keep = "steps", seed = more.seed }
     for name, value in pairs(more) do q[name] = value end

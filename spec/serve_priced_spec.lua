@@ -1,5 +1,5 @@
--- tperf.serve with steps priced from a model on a system: what a static batch takes as tperf.infer has it, mixed
--- batches, host time, the number of blocks.
+-- tperf.serve with steps priced from a model on a system: static batches against tperf.infer, mixed batches, host time,
+-- the number of blocks.
 local tperf = require "tperf"
 
 local function batch_of(n, prompt, output)
@@ -31,7 +31,7 @@ local function refused(more, message)
 end
 
 describe("a priced step", function()
-  it("is what tperf.infer says of one request", function()
+  it("matches tperf.infer for one request", function()
     for _, c in ipairs {
       { "llama-3.1-8b", "h100-sxm", 1 }, { "llama-3.1-70b", "h100-sxm", 4 }, { "mixtral-8x7b", "a100-sxm-80gb", 4 },
       { "deepseek-v2", "h200-sxm", 8 }, { "gpt-oss-20b", "h100-sxm", 1 }, { "mamba2-2.7b", "h100-sxm", 1 },
@@ -46,7 +46,7 @@ describe("a priced step", function()
     end
   end)
 
-  it("is what tperf.infer says of a batch that starts at once", function()
+  it("matches tperf.infer for a batch that starts at once", function()
     local r = tperf.serve(question { requests = batch_of(64, 128, 300) })
     local static = tperf.infer { model = "llama-3.1-8b", system = "h100-sxm", prompt = 128, generate = 300, batch = 64,
       prefill_batch = 64 }
@@ -252,7 +252,7 @@ end)
 describe("the number of blocks", function()
   local function blocks(more) return tperf.serve(question(more)).num_blocks end
 
-  it("is what is left of the memory", function()
+  it("is the remaining memory", function()
     local capacity, block = 80e9, 16 * 2 * 8 * 128 * 2 * 32 -- of 16 tokens of Llama 3.1 8B
     near(0.1 * capacity / block, blocks { memory_utilization = 0.9 } - blocks { memory_utilization = 0.8 }, 0.08)
     near(2 * blocks(), blocks { kv_dtype = "fp8" }, 1e-4)
@@ -261,11 +261,11 @@ describe("the number of blocks", function()
     near(blocks() + weights / block, blocks { weight_dtype = "fp8" }, 0.02)
   end)
 
-  it("is the caller's where it is given", function()
+  it("is the caller's if given", function()
     assert.equal(777, blocks { engine = { num_blocks = 777 } })
   end)
 
-  it("is an error where nothing is left", function()
+  it("is an error if nothing is left", function()
     refused({ model = "llama-3.1-70b" }, "the model leaves no room for a cache: weights of")
   end)
 end)

@@ -1,10 +1,10 @@
--- tperf.serve beside queueing theory, where it is such a queue exactly or in a limit that is said.
+-- tperf.serve against queueing theory, for cases that match such a queue exactly or in a stated limit.
 local tperf = require "tperf"
 
 local STEP <const> = 1e-3
 
--- One step serves one request, which it starts and ends: a queue with one server and constant service. A request that
--- finds the engine idle starts a step of its own at once, so nothing is rounded up to steps.
+-- One step serves one request from start to end: a queue with one server and constant service time. A request that
+-- finds the engine idle starts a step at once, so nothing is rounded up to steps.
 local function single(load, seed, count)
   return { step_time = { fixed = STEP }, engine = { max_num_seqs = 1 }, load = load, count = count, prompt = 1,
     output = 1, seed = seed }
@@ -69,7 +69,7 @@ end)
 describe("a queue of k servers", function()
   -- Answers of many steps, all in step: service is exponential in the limit, and what an arrival waits for the end of
   -- the step under way, less than one step of a hundred, is not in the formula.
-  it("takes as long as Erlang says where answers are long", function()
+  it("matches Erlang's formula for long answers", function()
     local k, load, a = 4, 0.6, 100
     local e2e = mean(4, function(seed)
       return tperf.serve { step_time = { fixed = STEP }, engine = { max_num_seqs = k }, prompt = 1,
@@ -110,7 +110,7 @@ describe("a rate beyond saturation", function()
       load = { rate = rate }, count = count, seed = 5 }
   end
 
-  it("is told, and served as fast as can be", function()
+  it("is reported, and served at full throughput", function()
     local most = 8 / (20 * 10e-3) -- a second
     for _, count in ipairs { 300, 3000 } do
       assert.is_false(at(0.7 * most, count).saturated)

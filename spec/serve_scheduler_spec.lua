@@ -1,5 +1,5 @@
--- The scheduler of tperf.serve is vLLM V1's: request by request and step by step, on traces of the real one (every n-th
--- step of 25 of them, in spec/data/serving) and on random cases beside the rules written again (scheduler_rules.lua).
+-- The scheduler of tperf.serve is vLLM V1's: request by request and step by step, on traces of the original (every n-th
+-- step of 25 of them, in spec/data/serving) and on random cases against a reimplementation (scheduler_rules.lua).
 local core = require "tperf.core"
 local program = require "program"
 local rules = require "scheduler_rules"

@@ -1,4 +1,4 @@
--- tperf.serve: what it takes and refuses, loads, replicas, and that the same question has the same answer.
+-- tperf.serve: arguments and refusals, loads, replicas, and determinism.
 local program = require "program"
 local tperf = require "tperf"
 
@@ -53,7 +53,7 @@ describe("tperf.serve", function()
     assert.truthy(good > 20 and good < 290)
   end)
 
-  it("says the same whatever the threads and the run", function()
+  it("is deterministic for any number of threads and runs", function()
     local speculation = { method = "eagle", tokens = 3, acceptance = 0.7 }
     local question = with { replicas = 7, count = 4000, load = { rate = 300 }, keep = "requests",
       engine = { num_blocks = 500, max_num_seqs = 16, speculation = speculation } }
@@ -77,7 +77,7 @@ describe("tperf.serve", function()
     assert.equal(a.step_count, #b.steps)
   end)
 
-  it("keeps what it conserves", function()
+  it("satisfies conservation laws", function()
     local r = tperf.serve(with { keep = "steps", load = { rate = 60 },
       engine = { num_blocks = 150, max_model_len = 2000 } })
     assert.equal(300, r.finished + r.rejected)
@@ -254,13 +254,13 @@ end)
 describe("tperf.serve refuses", function()
   local good = { arrival = 0, prompt = 10, output = 1 }
 
-  it("what it does not know, with the nearest name", function()
+  it("unknown arguments, with the nearest name", function()
     refused(with { engin = {} }, "unknown field 'engin' (did you mean 'engine'?)")
     refused(with { engine = { max_num_seq = 3 } }, "(did you mean 'max_num_seqs'?)")
     refused(listed { { arrival = 0, promt = 3, output = 1 } }, "\"promt\" (did you mean 'prompt'?)")
   end)
 
-  it("numbers that mean nothing", function()
+  it("invalid numbers", function()
     refused(listed { { arrival = 0 / 0, prompt = 10, output = 1 } }, "'requests[1].arrival' must be a number")
     refused(listed { { arrival = math.huge, prompt = 10, output = 1 } }, "'requests[1].arrival' must be a number")
     refused(listed { good, { arrival = 0, prompt = 0, output = 1 } }, "'requests[2].prompt' must be an integer")
@@ -320,7 +320,7 @@ describe("tperf.serve rejects requests", function()
     assert.equal(10, r.output_tokens)
   end)
 
-  it("and says so when there is nothing else", function()
+  it("and reports it if there are no others", function()
     local r = tperf.serve(listed({ { arrival = 1, prompt = 100, output = 10 } }, { engine = { max_model_len = 50 } }))
     assert.same({ 0, 1, 0, 0 }, { r.finished, r.rejected, r.throughput, r.utilization })
     assert.is_nil(r.ttft)
@@ -349,7 +349,7 @@ describe("tperf serve", function()
   local BASE = "tperf serve --step-time fixed=5ms,per_token=20us "
   local DRAWN = BASE .. "--rate 10 --count 50 --prompt 100..200 --output mean=20 "
 
-  it("prints what tperf.serve answers", function()
+  it("prints tperf.serve's result", function()
     local r = tperf.serve { step_time = { fixed = 5e-3, per_token = 20e-6 }, load = { rate = 10 }, count = 50,
       prompt = { uniform = { 100, 200 } }, output = { exponential = 20 }, slo = { ttft = 0.02 } }
     local row = program.shell(DRAWN .. "--slo ttft=20ms --csv").out
@@ -372,7 +372,7 @@ describe("tperf serve", function()
     assert.truthy(lines "--steps" > 200)
   end)
 
-  it("reads a trace, and says when it is too much", function()
+  it("reads a trace, and reports overload", function()
     local folder = program.folder()
     local text = { "arrival,prompt,output" }
     for i = 1, 400 do text[#text + 1] = ("%g,100,10"):format(i * 1e-3) end
@@ -384,7 +384,7 @@ describe("tperf serve", function()
     assert.truthy(result.err:find "^saturated: more requests come than the %d+%.?%d* a second")
   end)
 
-  it("refuses what it cannot read", function()
+  it("refuses invalid input", function()
     for arguments, message in pairs {
       ["--rate 3"] = "a model is missing, or --step-time",
       ["llama-3.1-8b --rate 3"] = "--system is missing",

@@ -1,10 +1,10 @@
 -- tperf.serve with any strategy: two-dimensional layouts, context parallelism, wide expert parallelism, pipelines,
--- strategies of a script. One request alone takes what tperf.infer says of the layout; GPUs, ranks and bytes of weights
--- are worked out by hand.
+-- custom strategies. A single request takes the time that tperf.infer gives for the layout; GPUs, ranks and bytes of
+-- weights are worked out by hand.
 local program = require "program"
 local tperf = require "tperf"
 
--- An engine that adds nothing to its kernels.
+-- An engine without overhead beyond its kernels.
 local PLAIN = { name = "plain", compute = 1, attention = 1, memory = 1, comm = 1, host = 0, overlap = 0,
   engine = { release = "0", scheduler = "vllm" } }
 
@@ -172,8 +172,8 @@ describe("an axis of one's own that cuts the batch", function()
   end)
 end)
 
-describe("what cannot be", function()
-  it("is refused by its axis", function()
+describe("an impossible layout", function()
+  it("is refused with the name of its axis", function()
     refused({ tp1 = 4, tp = 2 }, "'tp1' is an axis of strategy")
     refused({ strategy = "stationary", cp = 2 }, "'cp' is an axis of strategy context, not of stationary")
     refused({ strategy = "summa", tp1 = 2 }, "strategy 'summa' cuts every sequence into parts")

@@ -1,4 +1,4 @@
--- `--set PATH=VALUE`, tables of 80 columns, and what `list` says of each name.
+-- `--set PATH=VALUE`, tables in 80 columns, and the descriptions printed by `list`.
 local program = require "program"
 local tperf = require "tperf"
 
@@ -27,7 +27,7 @@ describe("--set", function()
     assert.truthy(one.out:find '"gpus": %[8, 16%]', one.out)
   end)
 
-  it("takes a profile's errors away with its numbers", function()
+  it("removes a profile's errors when its numbers change", function()
     local one = shell "tperf train llama-2-7b -s h100-sxm -b 64 --software typical --set software.host=0"
     assert.equal(0, one.code, one.err)
     assert.truthy(one.out:find("software typical (changed)", 1, true))
@@ -110,7 +110,7 @@ describe("tables", function()
 end)
 
 describe("tperf list", function()
-  it("says what each model and system is, in 80 columns", function()
+  it("describes each model and system in 80 columns", function()
     for _, kind in ipairs { "models", "systems" } do
       for line in shell("tperf list " .. kind).out:gmatch "[^\n]+" do
         assert.truthy(line:find "^%S+%s+%S.*%S$", line)
@@ -121,14 +121,14 @@ describe("tperf list", function()
     assert.truthy(out:find("deepseek%-v3 +61 layers of 7168, 671B parameters, 37.%dB active\n"), out)
   end)
 
-  it("says which systems are calibrated and which are datasheets", function()
+  it("distinguishes calibrated systems from datasheets", function()
     local out = shell("tperf list systems").out
     assert.truthy(out:find "\nh100%-sxm [^\n]* measured\n", out)
     assert.truthy(out:find "\nh800%-sxm [^\n]* of h100%-sxm\n", out)
     assert.truthy(out:find "\nsubramanian2024/A100 [^\n]* datasheet\n", out)
   end)
 
-  it("says which file is wrong, and lists the others", function()
+  it("names an invalid file, and lists the others", function()
     local folder = program.folder()
     program.shell("mkdir models; echo 'name: mine' > models/mine.yaml", folder)
     local one = program.shell("TPERF_PATH=. tperf list models", folder)

@@ -1,4 +1,4 @@
--- Schedules with the cost model's times: tperf.train{ simulate = } and tperf.schedule{ model = }.
+-- Schedules with times from the cost model: tperf.train{ simulate = } and tperf.schedule{ model = }.
 local tperf = require "tperf"
 
 local function configuration(changes)
@@ -88,7 +88,7 @@ describe("tperf.train with simulate", function()
     end
   end)
 
-  it("refuses what it cannot simulate", function()
+  it("refuses unsupported simulations", function()
     refuses("'schedule' must be one of", tperf.train, configuration { simulate = "2f1b" })
     refuses("(did you mean '1f1b'?)", tperf.train, configuration { simulate = "1f11b" })
     refuses("'simulate' must be a table, got 3", tperf.train, configuration { simulate = 3 })

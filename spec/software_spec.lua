@@ -1,4 +1,4 @@
--- Which software a question is about: `typical` where none is named, and every answer says so.
+-- The software of a question: `typical` by default, and named in every answer.
 local program = require "program"
 local tperf = require "tperf"
 
@@ -50,7 +50,7 @@ describe("the software of a question", function()
     assert.equal("typical", train(published).software)
   end)
 
-  it("leaves the time without waste to be seen, in the same configuration", function()
+  it("also reports the time without waste, for the same configuration", function()
     for _, software in ipairs { "typical", "tuned", "torchtitan-2024" } do
       local c = train { software = software }
       -- what a profile says of gradients and attention stands in both
@@ -62,7 +62,7 @@ describe("the software of a question", function()
     end
   end)
 
-  it("tells the interval of a profile that has the one error of before", function()
+  it("gives the interval of a profile in the former format", function()
     local old = { name = "old", compute = 1, attention = 1, memory = 1, comm = 1, host = 0, overlap = 0 }
     assert.is_nil(train { software = old }.interval)
     old.error90 = 0.25
@@ -177,7 +177,7 @@ describe("the names of profiles", function()
     end
   end)
 
-  it("of before are still taken, with a word about it", function()
+  it("of earlier releases are still accepted, with a warning", function()
     local command = "tperf train llama-3.1-8b -s h100-sxm -b 64 --dp 8 --recompute full --json --software "
     local before, now = shell(command .. "torchtitan"), shell(command .. "torchtitan-2024")
     assert.equal(now.out, before.out)

@@ -1,10 +1,10 @@
--- Files of the published solver (systems/config-NAME.json) as systems. The values are those of the sheet of its four
--- machines, which systems/subramanian2024/*.yaml have, too.
+-- The published solver's files (systems/config-NAME.json) as systems. Expected values are those of the sheet of its
+-- four machines, which systems/subramanian2024/*.yaml have, too.
 local json = require "tperf.output.json"
 local program = require "program"
 local tperf = require "tperf"
 
--- In the order below.
+-- In the order used below.
 local SHEET <const> = {
   A100 = { 312, 78, 19.5, 1555, 80, 300, 0.7, 2.5e-06, 25, 0.7, 5e-06, 4 },
   H200 = { 989.4, 133.8, 66.9, 4800, 141, 450, 0.7, 2.5e-06, 50, 0.7, 5e-06, 64 },
@@ -28,7 +28,7 @@ local function fields_of(name, changes)
 end
 
 describe("a systems file of the published solver", function()
-  it("is the machine that is shipped under its name", function()
+  it("matches the shipped machine of its name", function()
     local folder = program.folder()
     for name in pairs(SHEET) do
       local path = folder .. "/config-" .. name .. ".json"

@@ -1,10 +1,10 @@
--- What questions cost beside the core: instructions of Lua, which the machine and its load do not change. Each limit is
--- a tenth to two fifths above what was counted when it was set; lower it with what makes a question cheaper.
+-- The overhead of questions outside the core: Lua instructions, independent of the machine and its load. Each limit was
+-- set a tenth to two fifths above the count; lower it when a question becomes cheaper.
 local tperf = require "tperf"
 
 local EVERY <const> = 100
 
--- Instructions of a call, once what can be remembered is.
+-- The instructions of a call, with caches warm.
 local function instructions(f)
   for _ = 1, 2 do f() end
   local count = 0

@@ -1,4 +1,4 @@
--- What stacks differ in: weights that ZeRO 3 keeps gathered, Muon's iterations, what losses and activations keep.
+-- Differences between stacks: weights that ZeRO 3 keeps gathered, Muon's iterations, memory of losses and activations.
 local near = require "near"
 local program = require "program"
 local tperf = require "tperf"
@@ -111,7 +111,7 @@ describe("the last stage", function()
     near(4 * tperf.model(plain):parameters().total, of().memory.optimizer, "bytes")
   end)
 
-  it("is what the software says, unless asked otherwise", function()
+  it("follows the software, unless set", function()
     local titan = train { software = "torchtitan-2024" }
     assert.equal(train { software = "torchtitan-2024", loss = "pytorch", weights = "fp32" }.memory.total,
       titan.memory.total)

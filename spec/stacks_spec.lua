@@ -1,4 +1,4 @@
--- Models of several stacks, each with a sequence of its own, and architectures that state what they have.
+-- Models of several stacks, each with its own sequence, and architectures that declare their features.
 local tperf = require "tperf"
 local op = tperf.op
 

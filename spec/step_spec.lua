@@ -1,4 +1,4 @@
--- One step, told once: the closed form against the simulation, which read the same prices (src/plan/iteration.c).
+-- One definition of a step: the closed form against the simulation, which use the same prices (src/plan/iteration.c).
 local picker = require "picker"
 local tperf = require "tperf"
 

@@ -1,5 +1,5 @@
---- Counting what a call does, for specs about work that must not grow: Lua instructions, the same on every machine and
---- in every build, where seconds are not.
+--- Counts the Lua instructions of a call, for specs about work that must not grow: unlike seconds, the count is the
+--- same on every machine and in every build.
 local steps = {}
 
 local EVERY <const> = 100

@@ -1,4 +1,4 @@
--- How a checkpoint stores its weights, for serving: quantization_config of config.json, and precision of tperf.infer.
+-- Storage dtypes of checkpoints in serving: quantization_config of config.json, and precision of tperf.infer.
 local program = require "program"
 local tperf = require "tperf"
 
@@ -53,7 +53,7 @@ local CASES <const> = {
 
 describe("a checkpoint's weights", function()
   for _, case in ipairs(CASES) do
-    it("lie as its config.json says: " .. case[1], function()
+    it("are stored as in its config.json: " .. case[1], function()
       local r = infer(config(case[2]))
       assert.near(weights(case[3], case[4]), r.memory.weights, 1)
       assert.equal(case[5], r.precision)
@@ -194,7 +194,7 @@ describe("a model of models/ that was published in fewer bits", function()
   } do
     local name, bytes, within = table.unpack(case)
 
-    it("is served so: " .. name, function()
+    it("is served in them: " .. name, function()
       local machine = tperf.system("b300-sxm"):with { accelerator = { hbm = { capacity = 1e12 } } }
       local memory = infer(name, { system = machine }).memory
       assert.near(1, memory.weights / bytes, within)
@@ -203,7 +203,7 @@ describe("a model of models/ that was published in fewer bits", function()
       assert.near(1, served.memory.weights / memory.weights, 1e-9)
     end)
 
-    it("is trained as if it were not: " .. name, function()
+    it("is trained as usual: " .. name, function()
       local function trained(model)
         local c = tperf.train { model = model, system = "h100-sxm", gpus = 512, pp = 4, ep = 32, etp = 1,
           global_batch = 512, recompute = "full" }

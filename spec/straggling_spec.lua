@@ -1,4 +1,4 @@
--- GPUs of unequal speed: the largest of many normal numbers, and a step that waits for the slowest GPU.
+-- GPUs of unequal speed: the maximum of many normal variables, and a step that waits for the slowest GPU.
 local tperf = require "tperf"
 local normal = require "tperf.question.goodput.normal"
 

@@ -1,4 +1,4 @@
--- Strategies of a script: what define refuses, what `extends` takes over, and that of scripts/custom_strategy.lua.
+-- Custom strategies: refusals of define, fields inherited with `extends`, and scripts/custom_strategy.lua.
 local program = require "program"
 local tperf = require "tperf"
 
@@ -17,7 +17,7 @@ local function fails(pattern, f, ...)
 end
 
 describe("tperf.strategy.define", function()
-  it("refuses what it cannot extend", function()
+  it("refuses strategies that it cannot extend", function()
     fails([[unknown strategy "tensr" (did you mean 'tensor'?)]], tperf.strategy.define,
       { name = "x", extends = "tensr" })
     fails("unknown strategy 7", tperf.strategy.define, { name = "x", extends = 7 })
@@ -27,7 +27,7 @@ describe("tperf.strategy.define", function()
       { name = "x", extends = "tensor", exchnge = print })
   end)
 
-  it("takes from the extended strategy what the table leaves out", function()
+  it("inherits missing fields from the extended strategy", function()
     tperf.strategy.define { name = "tensor-again", extends = "tensor" }
     local function found(name)
       local list = tperf.search { model = "llama-3.1-8b", system = "h100-sxm", gpus = 32, global_batch = 64,

@@ -1,4 +1,4 @@
--- docs/sweeps.md's examples run, docs/features.md and docs/gallery.md name what exists.
+-- The examples in docs/sweeps.md run; docs/features.md and docs/gallery.md name only existing things.
 local program = require "program"
 
 local function exists(path)

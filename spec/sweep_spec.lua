@@ -72,7 +72,7 @@ describe("sweeps", function()
     assert.equal(2, rows[2].tp)
   end)
 
-  it("give what searching each point gives", function()
+  it("match a search of each point", function()
     local rows = tperf.sweep {
       model = GPT, global_batch = 512, strategy = { "tensor", "context" }, top = 2,
       system = tperf.vary { A100, B200 }, ["system.network.fast.domain"] = tperf.vary { 4, 64 },
@@ -97,7 +97,7 @@ describe("sweeps", function()
     end
   end)
 
-  it("keep apart what differs in anything but gpus and system", function()
+  it("keep apart points that differ in anything except gpus and system", function()
     local rows = tperf.sweep {
       model = GPT, system = B200, gpus = tperf.vary { 64, 128 }, global_batch = tperf.vary { 128, 256 },
       rules = tperf.vary { "default", "subramanian2024" },
@@ -110,7 +110,7 @@ describe("sweeps", function()
     end
   end)
 
-  it("ask other questions", function()
+  it("run other questions", function()
     local rows = tperf.sweep {
       run = tperf.collective, system = A100, kind = tperf.vary { "all_gather", "all_reduce" }, bytes = 1e9,
       gpus = tperf.vary { 4, 64 },
@@ -127,7 +127,7 @@ describe("sweeps", function()
       trained[3].time)
   end)
 
-  it("say what is wrong, at the script's line", function()
+  it("report errors at the script's line", function()
     refuses("needs a table of arguments", 7)
     refuses("unknown field 'gpu' (did you mean 'gpus'?)",
       { model = GPT, system = A100, global_batch = 8, gpu = tperf.vary { 8 } })
@@ -186,7 +186,7 @@ describe("a sweep whose rows are handed out", function()
     assert.is_true(most < 100 * 1024, most) -- KiB; all rows would be 128 MiB
   end)
 
-  it("ends with what is raised, and refuses what is no function", function()
+  it("raises the function's error, and refuses anything else", function()
     local function raises() error("full", 0) end
     assert.equal("full", message_of(sweep, { run = function() return 1 end, x = vary { 1 }, each = raises }))
     assert.truthy(message_of(sweep, { run = function() return 1 end, x = vary { 1 }, each = 3 })
@@ -207,7 +207,7 @@ describe("the codec", function()
     assert.equal(-1 / 0, 1 / back[3])
   end)
 
-  it("refuses what it cannot keep, and bytes that are not its own", function()
+  it("refuses values it cannot encode, and foreign bytes", function()
     assert.equal("'a.b' is a function", message_of(codec.encode, { a = { b = print } }))
     local loop = {}
     loop.loop = loop
@@ -278,7 +278,7 @@ describe("a sweep's cache", function()
     return program.slurp(folder .. "/rows.csv"), contents_of(folder .. "/points"), result.err
   end
 
-  it("takes up from finished points, and asks nothing twice", function()
+  it("resumes from finished points, and computes nothing twice", function()
     local all = 'strategy = "all",'
     local rows, points = run(8, all)
     assert.equal(24, count_of(points))
@@ -292,7 +292,7 @@ describe("a sweep's cache", function()
     assert.is_true((run(8, all)) == rows)
   end)
 
-  it("is one file of SQLite, which others can ask", function()
+  it("is a single SQLite file that other tools can query", function()
     local rows = run(3)
     for _, ending in ipairs { "-wal", "-shm", "-journal" } do assert.is_nil(io.open(folder .. "/points" .. ending)) end
     local result = program.shell([[tperf sweep --csv --db points 'SELECT capacity, gpus, CASE WHEN feasible
@@ -315,7 +315,7 @@ describe("a sweep's cache", function()
     assert.equal("float", math.type(rows[1].Time))
   end)
 
-  it("tells questions apart by all that decides them", function()
+  it("distinguishes questions by everything that decides them", function()
     local rows, points = run(3)
     local others = { 'rules = "subramanian2024",', "seq = 1024,", 'attention = "flash",' }
     local count = count_of(points)
@@ -418,7 +418,7 @@ describe("a sweep's cache", function()
     assert.equal("my notes, one year of work", program.slurp(folder .. "/points"))
   end)
 
-  it("takes no file that it would write beside its own", function()
+  it("refuses files that SQLite would write beside its own", function()
     program.write(folder .. "/points-wal", "my notes")
     program.write(folder .. "/s.lua", SCRIPT:format("", 2))
     local result = program.shell("tperf run s.lua", folder)
@@ -491,7 +491,7 @@ describe("a sweep's cache", function()
     assert.same(points, points_again)
   end)
 
-  it("keeps what Ctrl-C left", function()
+  it("keeps finished points after Ctrl-C", function()
     program.write(folder .. "/s.lua", SCRIPT:format("", 400))
     local result = program.shell(([[
       %s run s.lua & job=$!
@@ -504,7 +504,7 @@ describe("a sweep's cache", function()
     assert.is_nil(io.open(folder .. "/rows.csv"))
   end)
 
-  it("needs a key for what it cannot see into", function()
+  it("needs a key for opaque functions", function()
     local function message(fields)
       program.write(folder .. "/s.lua", [[
         local tperf = require "tperf"
@@ -557,7 +557,7 @@ describe("report.query", function()
     assert.same({ { n = 1 } }, rows)
   end)
 
-  it("reads, and does nothing else", function()
+  it("allows nothing except reading", function()
     local before = program.slurp(folder .. "/db")
     for _, sql in ipairs { "DELETE FROM points", "INSERT INTO points VALUES (1, 2)", "DROP TABLE points",
       "PRAGMA user_version",
@@ -579,7 +579,7 @@ describe("report.query", function()
     end)())
   end)
 
-  it("says what is wrong", function()
+  it("reports errors", function()
     refuses_query("needs a file's name, got 5", 5, "SELECT 1")
     refuses_query("no such column: z", folder .. "/db", "SELECT z FROM points")
     refuses_query("No such file", folder .. "/none", "SELECT 1 FROM points")

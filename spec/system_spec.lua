@@ -50,7 +50,7 @@ describe("tperf.system", function()
     assert.same({ 25e9, 0.7, 5e-6, 1 }, { slow.bandwidth, slow.efficiency, slow.latency, slow.nics_per_gpu })
   end)
 
-  it("fills in what has a default, and lets fp16 and bf16 stand for each other", function()
+  it("fills in defaults, and lets fp16 and bf16 stand for each other", function()
     local ok, system = from_text(good)
     assert.is_true(ok, system)
     assert.same({ 0.8, 20e-6, 1, 1 }, { system.accelerator.compute_efficiency, system.accelerator.launch,
@@ -128,7 +128,7 @@ describe("tperf.system", function()
     assert.truthy(refusal(tperf.system, {}):find("is missing", 1, true))
   end)
 
-  it("refuses changes that make no system", function()
+  it("refuses changes that make a system invalid", function()
     local system = tperf.system "subramanian2024/A100"
     assert.truthy(refusal(system.with, system, { network = { fst = {} } }):find("did you mean 'fast'?", 1, true))
     assert.truthy(refusal(system.with, system, { network = 3 }):find("'network' must be a table, got 3", 1, true))
@@ -150,7 +150,7 @@ describe("the core's system", function()
     for _, name in ipairs(names) do core.check_system(tperf.system(name)) end
   end)
 
-  it("refuses what was changed behind the library's back", function()
+  it("refuses objects changed behind the library's back", function()
     local function broken(change)
       local system = tperf.system "subramanian2024/A100"
       change(system)

@@ -1,4 +1,4 @@
--- Encoder–decoders: an encoder with a sequence of its own, and a decoder that attends to its output.
+-- Encoder–decoders: an encoder with its own sequence, and a decoder that attends to its output.
 local tperf = require "tperf"
 
 local here = "spec/data/hf/"

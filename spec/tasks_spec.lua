@@ -1,5 +1,5 @@
--- The tasks of a step (include/tperf/step.h): they make up the passes that the closed form adds up, and what is told of
--- collectives and of memory agrees with what is reported.
+-- The tasks of a step (include/tperf/step.h): they add up to the passes of the closed form, and their collectives and
+-- memory agree with the reported ones.
 local picker = require "picker"
 local tperf = require "tperf"
 local yaml = require "tperf.core".yaml

@@ -1,4 +1,4 @@
--- Pictures and exports of timelines, and the command and script that make them.
+-- Pictures and exports of timelines, and the command and script for them.
 local tperf = require "tperf"
 local yaml = require "tperf.core".yaml
 local program = require "program"
@@ -215,7 +215,7 @@ describe("tperf schedule", function()
     program.remove(folder)
   end)
 
-  it("says what is wrong", function()
+  it("reports errors", function()
     local function wrong(message, arguments, code)
       local result = program.shell("tperf schedule " .. arguments)
       assert.equal("", result.out)

@@ -1,4 +1,4 @@
--- tperf.train: one configuration, against the published formula sheet's whole candidates.
+-- tperf.train: one configuration, against complete candidates of the published formula sheet.
 local tperf = require "tperf"
 local csv = require "csv"
 local published = require "published"
@@ -243,7 +243,7 @@ describe("tperf.train without data_overlap", function()
   end)
 end)
 
-describe("what does not fit", function()
+describe("a configuration that does not fit", function()
   local question = { model = "llama-3.1-70b", system = "h100-sxm", tp = 8, dp = 8, global_batch = 64 }
 
   it("is told how it would fit by searches that wait until somebody reads it", function()

@@ -1,4 +1,4 @@
--- Adapters, frozen parts, packed documents and preferences: against published counts and figures worked by hand.
+-- Adapters, frozen parts, packed documents and preference training, against published counts and figures by hand.
 local program = require "program"
 local tperf = require "tperf"
 
@@ -271,7 +271,7 @@ describe("the command line", function()
     assert.equal(tostring(24 * 202383360 + 32000 * H + H), found:match '"trained_parameters": (%d+)')
   end)
 
-  it("says what is wrong", function()
+  it("reports errors", function()
     local refused = program.shell(TRAIN .. "--packing 0")
     assert.match("%-%-packing: documents have at least 1 token", refused.err)
     refused = program.shell(TRAIN .. "--freeze vision")

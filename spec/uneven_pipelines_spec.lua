@@ -1,5 +1,5 @@
--- Layers of stages where they are not as many on each: Megatron-LM's layouts, ends of their own, and the embedding and
--- the head counted as layers. What a stage holds and takes follows from its layers alone.
+-- Stages with unequal numbers of layers: Megatron-LM's layouts, separate first and last stages, the embedding and the
+-- head counted as layers. A stage's memory and time follow from its layers alone.
 local tperf = require "tperf"
 
 local MODEL <const> = { name = "m", layers = 8, hidden = 256, heads = 8, ffn = 1024, vocab = 1000, seq = 128 }

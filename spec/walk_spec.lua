@@ -1,5 +1,5 @@
--- The walk of a search times candidates in steps that many share; a configuration is timed whole. Both must agree to
--- the last bit, or the order of what is found is not that of its times.
+-- A search's walk times candidates from shared steps; tperf.train times a configuration as a whole. Both must agree to
+-- the last bit, or results would not be sorted by their times.
 local tperf = require "tperf"
 
 local QUESTIONS <const> = {

@@ -1,5 +1,5 @@
---- Spec files in processes of their own, as many at a time as there are processors, those that took longest first.
---- Each has a folder of its own for temporary files (TMPDIR). What is printed is in the order of the files' names.
+--- Runs each spec file in a separate process, as many at a time as there are processors, the slowest files first. Each
+--- has its own folder for temporary files (TMPDIR). Output is printed in the order of the files' names.
 local program = require "program"
 
 local workers = {}

@@ -1,4 +1,4 @@
--- spec/run.lua on several files: processes side by side, one line a file, failures whole, and the last line.
+-- spec/run.lua on several files: parallel processes, one line per file, complete failures, and the last line.
 local program = require "program"
 
 describe("spec/run.lua", function()

@@ -1,7 +1,7 @@
 -- Every write, sync and rename of the main commands fails once, the n-th of them for all n (src/tools/fail_write.c):
--- the command says so and ends with 1, each file is whole, as it was or as it shall be, nothing else is left behind,
--- and the next run does what it should. The same of every look at a file, which may also change nothing, and of
--- interrupted calls, which change nothing.
+-- the command reports it and ends with 1, each file is complete, either the old or the new one, nothing else is left
+-- behind, and the next run works. The same for every stat of a file, whose failure may also have no effect, and for
+-- interrupted calls, which must have none.
 local core = require "tperf.core"
 local program = require "program"
 

@@ -1,9 +1,9 @@
--- The models of models/*.yaml against what their makers publish.
+-- The models in models/*.yaml against published figures.
 local tperf = require "tperf"
 
--- name, total, active (nil: the total), tolerance of the published figure (nil: exact). Exact ones are the sizes of the
--- published checkpoints, seen as safetensors totals or in public model tables; rounded ones are from the papers
--- and model cards named in each file's source.
+-- name, total, active (nil: the total), tolerance of the published figure (nil: exact). Exact ones are the sizes of
+-- the published checkpoints, from safetensors totals or public model tables; rounded ones are from the papers and
+-- model cards named as each file's source.
 local published = {
   { "gpt2", 124439808 },
   { "gpt3-175b", 175e9, nil, 0.005 },

@@ -1,18 +1,18 @@
--- What gcov knows after runs of the coverage variant: lines and branches of every file of src, and in all. tperf run
--- --trust tools/coverage.lua [FILE.c …]: of the files named, what was never reached, line by line.
+-- Summarizes gcov's results after runs of the coverage variant: lines and branches of every file in src, and in total.
+-- tperf run --trust tools/coverage.lua [FILE.c …] prints for the named files every line that was not reached.
 package.path = "./spec/?.lua;" .. package.path
 local program = require "program"
 
 local OBJECTS <const> = "build/coverage"
 
--- "12 of 34" from "Lines executed:35.29% of 34".
+-- Parses "Lines executed:35.29% of 34" to "12 of 34".
 local function share(text, words)
   local percent, total = text:match(words .. ":([%d.]+)%% of (%d+)")
   if not percent then return 0, 0 end
   return math.floor(tonumber(percent) * total / 100 + 0.5), math.tointeger(tonumber(total))
 end
 
--- { file, lines reached, lines, branches taken, branches } by gcov's summary of one object.
+-- { file, lines reached, lines, branches taken, branches } from gcov's summary of one object.
 local function summary(object)
   local text = program.shell(("gcov -b -n -r %s"):format(program.quote(object))).out
   local rows = {}
@@ -46,7 +46,7 @@ local function print_summary()
   print_row(all)
 end
 
--- Lines that were not executed, and those with branches that were not taken.
+-- Prints lines that were not executed, and lines with branches not taken.
 local function print_unreached(file)
   local object = OBJECTS .. "/" .. file:gsub("^src/", ""):gsub("%.c$", ".gcda")
   local line, missed

@@ -1,4 +1,4 @@
--- Draws docs/architecture.svg: the way of one question from Lua to C and back. `make docs` runs it.
+-- Draws docs/architecture.svg: the path of a question from Lua to C and back. Run by `make docs`.
 local canvas = require "tperf.plot.draw.canvas"
 local output = require "tperf.output.file"
 local svg = require "tperf.plot.draw.svg"
@@ -6,7 +6,7 @@ local svg = require "tperf.plot.draw.svg"
 local WIDTH <const>, ROW <const>, GAP <const>, LEFT <const> = 760, 52, 22, 16
 local LUA <const>, BORDER <const>, CORE <const> = "#d7e6f5", "#f5e3c8", "#dceedd"
 
--- A floor: what it is, and the boxes in it with a word on each. Downwards goes the question, upwards the answer.
+-- A floor: its name, and its boxes with a short description each. Questions go down, answers up.
 local FLOORS <const> = {
   { color = LUA, name = "Lua, asks", boxes = { { "cli/", "commands" }, { "page/", "a browser" },
     { "a script", "sandboxed" }, { "report/", "tables, documents" } } },

@@ -1,10 +1,10 @@
---- The examples of a page: its ```lua and ```sh blocks, run as a user runs them, in a folder of their own; a ```text
---- block after one is what it prints.
+--- Runs the examples of a page, its ```lua and ```sh blocks, as a user would, in a new folder; a ```text block after
+--- one is its output.
 local program = require "program" -- spec/program.lua
 
 local examples = {}
 
---- The pages whose examples are run, and whose outputs `make docs` writes.
+--- The pages whose examples are run and whose outputs `make docs` refreshes.
 examples.pages = { "README.md", "docs/scripting.md", "docs/finetuning.md", "docs/recipes.md", "docs/by_role.md",
   "docs/machines.md", "docs/stability.md", "docs/goodput.md" }
 
@@ -27,8 +27,8 @@ function examples.of(page)
   end
 end
 
---- Runs one: what it prints, what it says on standard error, its exit status. A Lua block may read ./data.csv, which
---- the last ```sh block may have made: blocks of one page share a folder.
+--- Runs one example; returns its output, its standard error and its exit status. The blocks of a page share a folder,
+--- so a Lua block can read the ./data.csv that an earlier ```sh block has made.
 function examples.run(example, folder)
   local command = example.code
   if example.kind == "lua" then
@@ -38,7 +38,7 @@ function examples.run(example, folder)
   return program.shell(("ln -sfn %s tperf; %s"):format(program.quote(program.absolute()), command), folder)
 end
 
---- The page with the outputs that its examples have now.
+--- The page with the current outputs of its examples.
 function examples.refresh(page)
   local folder, pieces, at = program.folder(), {}, 1
   for _, example in ipairs(examples.of(page)) do

@@ -1,4 +1,4 @@
---- What faults are tried on (tools/faults.lua): calls of the library and, in this process, commands.
+--- The cases for fault injection (tools/faults.lua): calls of the library and, in this process, commands.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local tperf = require "tperf"
@@ -8,12 +8,12 @@ local cases = {}
 local MODEL <const> = { name = "small", layers = 4, hidden = 256, heads = 8, kv_heads = 4, ffn = 512, vocab = 1000,
   seq = 128 }
 
-local SYSTEM <const> = tperf.system "h100-sxm" -- read once: reading has a case of its own
+local SYSTEM <const> = tperf.system "h100-sxm" -- read once: reading is a case of its own
 
--- Files that are soon read, for questions that read them each time.
+-- Small files, quick to read, for questions that read them each time.
 local SMALL <const> = { model = "spec/data/small/model.yaml", system = "spec/data/small/system.yaml" }
 
--- small: so few allocations that specs try them all.
+-- small: few enough allocations for specs to try all
 local function add(name, f, small) table.insert(cases, { name = name, f = f, small = small }) end
 
 add("tperf.model", function() return tperf.model "spec/data/hf/mixtral-8x7b.json":parameters() end)
@@ -97,7 +97,7 @@ local function engine(more)
   return e
 end
 
--- Six requests whose prompts begin alike, the last first, and which do not fit together.
+-- Six requests with a common prefix that do not fit together, the last one first.
 local function requests()
   local list = {}
   for i = 1, 6 do
@@ -158,7 +158,7 @@ end)
 
 -- --- commands ---
 
--- What only the program has, for commands that are run within this one.
+-- Stand-in for the program's host, for commands run within this process.
 local host = { program = "tperf", exit = error, limits = {} }
 function host.verbose() end
 

@@ -1,13 +1,13 @@
---- Lets each allocation of the main questions and commands fail once (see src/bind/base/bind_faults.c): the call says
---- that memory ran out, or answers as ever; it leaves nothing behind, and the next call answers as ever. Leaks in C are
---- the address sanitizer's to find, when the process ends.
+--- Fault injection: makes each allocation of the main questions and commands fail once (see
+--- src/bind/base/bind_faults.c). The call must report that memory ran out, or answer as usual; it leaves nothing
+--- behind, and the next call answers as usual. Leaks in C are found by the address sanitizer when the process ends.
 local core = require "tperf.core"
 local encode = require "tperf.output.json".encode
 local program = require "program" -- spec/program.lua
 
 local faults = { cases = require "fault_cases" }
 
--- What is printed while f runs.
+-- Returns what is printed while f runs.
 -- luacheck: push ignore 121 122 (standard output is set)
 local function printed_by(f)
   local before, sink, quiet = { io.stdout, io.stderr, print, io.output() }, io.tmpfile(), {}
@@ -28,11 +28,11 @@ local function printed_by(f)
 end
 -- luacheck: pop
 
-local NEXT <const> = 8 -- after so many failures, and the last one, a call without one; those between are calls as well
+local NEXT <const> = 8 -- failures between two calls without one
 
 local fail, count = core.faults and core.faults.fail, core.faults and core.faults.count
 
--- The answer and what was printed; a message when f raised one. A failure strikes the call only.
+-- The answer and the printed text, or the message that f raised. Only allocations within the call fail.
 local function answer(f, kind, n)
   local ok, result, used
   local text = printed_by(function()
@@ -45,7 +45,7 @@ local function answer(f, kind, n)
   return encode(result) .. text, nil, used
 end
 
--- The numbers of the allocations to fail: of all an even sample of so many, and of that a part, { i, of so many }.
+-- The numbers of the allocations to fail: an even sample of at most `most`, of which only the part { i, of n }.
 local function numbers(total, most, part)
   local list, stride = {}, most and math.max(1, (total + most - 1) // most) or 1
   part = part or { 1, 1 }
@@ -53,11 +53,11 @@ local function numbers(total, most, part)
   return list
 end
 
---- Tries a case: of its allocations of that kind all, or an even sample of so many. Raises what is wrong; else
---- how many failures were tried, and how many of them the caller heard of.
+--- Tries a case with all allocations of a kind, or an even sample. Raises on any wrong behaviour; else returns how many
+--- failures were tried, and how many of them the caller was told about.
 ---@param case table    of faults.cases
 ---@param kind string   "core", "site" or "lua": see src/bind/base/bind_faults.c
----@param most integer? the sample
+---@param most integer? the size of the sample
 ---@param part integer[]? { i, n }: the i-th of n parts, for n processes
 ---@return integer tried
 ---@return integer heard
@@ -86,9 +86,9 @@ function faults.try(case, kind, most, part)
   return #list, heard
 end
 
--- --- whole runs of the program, in a folder of their own ---
+-- --- whole runs of the program, in a separate folder ---
 
---- Command lines; what they write is in out.
+--- Command lines; their outputs go to out.
 faults.programs = {
   "tperf version", "tperf collective all_gather -s system.yaml -n 1MiB -g 8",
   "tperf schedule 1f1b -d 2 -m 4 --svg out.svg", "tperf run --out out script.lua",
@@ -103,7 +103,7 @@ print(system)
 
 local SANITIZERS <const> = "export ASAN_OPTIONS=exitcode=99 UBSAN_OPTIONS=exitcode=99:halt_on_error=1; "
 
--- Where a program runs: its script, and what each run said and left (N.out, N.err, N.code, N.files) in a folder beside.
+-- The folder of a program's runs: its script, and beside it the outcome of each run (N.out, N.err, N.code, N.files).
 local function workplace()
   local place = { folder = program.folder(), notes = program.folder() }
   program.write(place.folder .. "/script.lua", SCRIPT)
@@ -117,7 +117,7 @@ local RUN <const> = [[
   for f in *.svg .[!.]* out/* out/.[!.]*; do if [ -f $f ]; then cksum $f; fi; done > %s/$n.files
 ]]
 
--- Runs the line once for each number of an allocation.
+-- Runs the command line once for each number of an allocation.
 local function run_all(place, line, kind, list)
   local notes = place.notes
   local run = RUN:format(kind, notes, line, notes, notes, notes, notes)
@@ -149,7 +149,7 @@ local function check_run(got, wanted, where)
   end
 end
 
---- As faults.try, with runs of the program: status 1 and a message, or all as ever; no half file.
+--- Like faults.try, with runs of the program: status 1 and a message, or everything as usual; no partial file.
 ---@param line string
 ---@param kind string
 ---@param most integer?

@@ -1,6 +1,6 @@
---- `make fuzz-lua`: runs the fuzzers of the Lua API and of the bindings (tools/fuzz) for so many seconds, two programs
--- at a time. Arguments: PROGRAM SECONDS [SEED]. What crashes, hangs or is reported by a sanitizer ends it, and is left
--- in build/fuzz/lua. To see one again: PROGRAM run [--trust] tools/fuzz/MODE.lua SEED COUNT.
+--- `make fuzz-lua`: runs the fuzzers of the Lua API and of the bindings (tools/fuzz) for a given time, two processes at
+--- a time. Arguments: PROGRAM SECONDS [SEED]. A crash, hang or sanitizer report ends it and is kept in build/fuzz/lua.
+--- To reproduce one: PROGRAM run [--trust] tools/fuzz/MODE.lua SEED COUNT.
 local core = require "tperf.core"
 
 local program, seconds, seed = arg[1], tonumber(arg[2]), tonumber(arg[3]) or os.time() % 1000000

@@ -1,6 +1,6 @@
--- Lets every allocation of every case of tools/faults.lua fail once:
+-- Makes every allocation of every case of tools/faults.lua fail once:
 --   build/asan/tperf run --trust tools/run_faults.lua [PATTERN [JOBS]]
--- of the cases whose names have the pattern, in so many processes (2). Each of them is given a part of a case:
+-- for the cases whose names match the pattern, in JOBS processes (2). Each process gets a part of a case:
 --   build/asan/tperf run --trust tools/run_faults.lua case NUMBER KIND PART PARTS
 package.path = "./tools/?.lua;./spec/?.lua;" .. package.path
 local faults = require "faults"
@@ -30,7 +30,7 @@ for i, case in ipairs(all) do
   end
 end
 
--- A line as soon as all parts of a case are done.
+-- Prints a line once all parts of a case are done.
 local done, failures, all_heard = {}, 0, 0
 local function take(number, kind, tried, heard)
   local key = number .. kind

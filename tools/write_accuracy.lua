@@ -1,6 +1,6 @@
--- Writes docs/accuracy.md: predictions against published measurements, by source. `make accuracy MEASURED=FOLDER` and
--- `make accuracy-serving SERVING=FOLDER`, where FOLDER has the tables; tperf run --trust tools/write_accuracy.lua
--- FILE.csv …
+-- Writes docs/accuracy.md: predictions against published measurements, by source. Run by `make accuracy
+-- MEASURED=FOLDER` and `make accuracy-serving SERVING=FOLDER`, where FOLDER has the tables; tperf run --trust
+-- tools/write_accuracy.lua FILE.csv …
 local output = require "tperf.output.file"
 local tperf = require "tperf"
 local software = require "tperf.base.catalogue".list "software"
@@ -44,7 +44,7 @@ local function section(out, path)
   left_out(out, result)
 end
 
--- Refits without groups of training runs, which they then predict: the tables that come first.
+-- The ways to hold out groups of training runs, whose tables come first.
 local WAYS = {
   { "stack", "An unknown stack, by the profile that the other stacks of its kind share, each with the same weight,\n"
     .. "and the stack's own facts: how attention runs, and the dtype of its gradients" },
@@ -88,8 +88,8 @@ local SERVING = {
   ["closed loop"] = "Closed loops", ["static batch"] = "Static batches, quality A",
 }
 
--- A line for each group, a column for each metric: median and 90th percentile of the error, and the number of figures
--- where it is another than the first metric's.
+-- A line per group, a column per metric: median and 90th percentile of the error, and the number of figures if it
+-- differs from the first metric's.
 local function metrics_table(out, first, rows)
   local metrics, groups, cells = {}, {}, {}
   for _, s in ipairs(rows) do
@@ -121,7 +121,7 @@ local function others_table(out, others)
   out[#out + 1] = ""
 end
 
--- The figures of a table by metric, then by engine, model, GPU and source where there are several of them.
+-- The errors of a table by metric, then by engine, model, GPU and source if there are several.
 local function serving_section(out, path, title)
   local result = tperf.validate { file = path }
   out[#out + 1] = ("### %s\n\n%d figures of %d rows.\n"):format(title, #result.cases, result.rows)
@@ -134,7 +134,7 @@ local function serving_section(out, path, title)
   left_out(out, result)
 end
 
--- The part of the page that is about serving, from its tables.
+-- The page's part about serving, from its tables.
 local function serving(paths)
   local file = assert(io.open("docs/accuracy_serving.in.md", "rb"))
   local out = { file:read "a" }
@@ -166,7 +166,7 @@ local function profiles(out)
   out[#out + 1] = ""
 end
 
--- The opening, the tables of runs held out, then all that explains the rest.
+-- The introduction, the tables of held-out runs, then everything that explains the rest.
 local function operators_and_training(paths)
   local file = assert(io.open("docs/accuracy.in.md", "rb"))
   local opening, rest = file:read "a":match "^(.-\n)(## .*)$"
@@ -181,7 +181,7 @@ local function operators_and_training(paths)
   return table.concat(out, "\n")
 end
 
--- The page as it is, cut before its part about serving: which of the two tables are given is written anew.
+-- Splits the existing page before its part about serving, as only the part whose tables are given is rewritten.
 local function parts_of(path)
   local file = assert(io.open(path, "rb"))
   local text = file:read "a"

@@ -1,5 +1,5 @@
--- Writes what is generated from the comments and schemas of lua/tperf, docs/api.md and meta/tperf.lua, and what the
--- examples of some pages print. `make docs` runs it.
+-- Writes the files generated from the comments and schemas of lua/tperf, docs/api.md and meta/tperf.lua, and the
+-- outputs of the examples in some pages. Run by `make docs`.
 package.path = "./tools/?.lua;./spec/?.lua;" .. package.path
 local examples = require "examples"
 local output = require "tperf.output.file"

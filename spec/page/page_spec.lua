@@ -1,5 +1,5 @@
--- tperf in a browser, as headless Chromium shows it: `make check-page`. visit.mjs goes through the page once; what it
--- saw is looked at here, beside what the program itself answers.
+-- tperf in a browser, in headless Chromium: `make check-page`. visit.mjs walks through the page once; its record is
+-- checked here, against the program's own answers.
 local program = require "program"
 local random_questions = require "page.questions"
 local core = require "tperf.core"

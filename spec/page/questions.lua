@@ -1,4 +1,4 @@
--- Random questions for tperf.page, as JSON texts, the same for the same seed.
+-- Random questions for tperf.page, as JSON texts; the same seed gives the same questions.
 local json = require "tperf.output.json"
 local catalogue = require "tperf.base.catalogue"
 

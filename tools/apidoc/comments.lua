@@ -1,4 +1,4 @@
---- The library's comments as data: every block that starts with "---", with the code that follows it.
+--- Parses the library's comments: every block that starts with "---", with the code that follows it.
 local comments = {}
 
 local function slurp(path)
@@ -8,7 +8,8 @@ local function slurp(path)
   return text
 end
 
--- One line of a comment without its dashes; nil when it is none. A block starts with "---" and may go on with "--".
+-- One line of a comment without its dashes; nil if it is not one. A block starts with "---"; further lines may use
+-- "--".
 local function stripped(line, inside)
   local text = line:match "^%-%-%- ?(.*)$" or line:match "^%-%-%-(@.*)$"
   if text then return text end
@@ -24,7 +25,7 @@ local function tag_of(line)
   elseif tag == "class" then
     entry.name, rest = rest:match "^([^%s:]+):?%s*(.*)$"
   end
-  -- A type goes on to the first blank outside brackets, or beyond one after a colon or a comma.
+  -- A type ends at the first blank outside brackets that does not follow a colon or a comma.
   local depth, stop = 0, #rest
   for i = 1, #rest do
     local c = rest:sub(i, i)
@@ -37,7 +38,7 @@ local function tag_of(line)
   return entry
 end
 
--- The name that the code after a block defines: "search.run", "methods:groups", "layer_of" …
+-- The name defined by the code after a block: "search.run", "methods:groups", "layer_of" …
 local function defined(code)
   return code:match "^local function ([%w_]+)" or code:match "^function ([%w_.:]+)" or code:match "^local ([%w_]+)"
     or code:match "^([%w_.]+)[%w_., ]* ="
@@ -45,8 +46,8 @@ end
 
 local cache = {}
 
---- The blocks of a file: { text = lines before any tag, tags = list, code = the line that follows, line = its number,
---- name = what it defines }.
+--- The blocks of a file: { text = lines before any tag, tags = list, code = the next line, line = its number,
+--- name = the name it defines }.
 function comments.of(path)
   if cache[path] then return cache[path] end
   local blocks, block, number = {}, nil, 0
@@ -73,15 +74,15 @@ function comments.of(path)
   return blocks
 end
 
---- The first block of the file for which test(block) holds.
+--- The first block of a file for which test(block) is true.
 function comments.find(path, test)
   for _, block in ipairs(comments.of(path)) do
     if test(block) then return block end
   end
 end
 
---- The fields that lines list, one or several names a line: "  gpus, dp   what they mean", further lines indented more.
----@return table[] list  { name, text }, and the same by name
+--- Parses lists of fields, one or several names per line: "  gpus, dp   meaning", further lines indented more.
+---@return table[] list  { name, text }, also indexed by name
 function comments.fields(lines)
   local list, last, indent = {}, nil, nil
   for _, line in ipairs(lines) do

@@ -1,5 +1,5 @@
---- The fields of models and systems, nested ones by their paths; what they mean stands beside them in the schema's
---- source: "field = checker, -- meaning", or on a line of its own before it.
+--- The fields of models and systems, nested ones by path. Their meanings are comments in the schema's source:
+--- "field = checker, -- meaning", or on a line of their own before the field.
 local check = require "tperf.base.check"
 local schemas = require "apidoc.schemas"
 
@@ -10,7 +10,7 @@ local SOURCES = {
   system = { "lua/tperf/describe/system.lua" },
 }
 
--- Path -> meaning, added to `found`, from the indentation of the source: a record's fields stand deeper than its name.
+-- Adds path -> meaning to `found`, using the source's indentation: a record's fields are indented deeper than its name.
 local function add_meanings(found, path)
   local stack, before = {}, nil
   for line in io.lines(path) do

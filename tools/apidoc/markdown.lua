@@ -1,4 +1,4 @@
---- docs/api.md: the reference for people.
+--- Writes docs/api.md, the reference.
 local records = require "apidoc.records"
 
 local HEAD = [[
@@ -27,7 +27,7 @@ local function paragraphs(lines)
   return table.concat(out, "\n")
 end
 
--- The comment's own words: without the lines that list fields.
+-- The comment's text without the lines that list fields.
 local function words(e)
   local lines = {}
   if #e.described > 0 and not e.request then

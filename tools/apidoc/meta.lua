@@ -1,4 +1,4 @@
---- meta/tperf.lua: the reference for editors (LuaCATS), which then complete and check scripts.
+--- Writes meta/tperf.lua, LuaCATS definitions with which editors complete and check scripts.
 local records = require "apidoc.records"
 
 local HEAD = [[
@@ -23,7 +23,7 @@ local function class_lines(out, name, fields, summary)
   end
 end
 
--- Nested fields ("network.fast.domain") as classes of their own.
+-- Adds classes for nested fields ("network.fast.domain").
 local function nested_classes(out, name, fields)
   local order, by_prefix = {}, {}
   for _, field in ipairs(fields) do
@@ -47,7 +47,7 @@ end
 
 local function request_class(e) return e.name .. ".request" end
 
--- Parameters and results: annotations, the parameters' names, and a type for @overload.
+-- Adds annotations of parameters and results; returns the parameters' names, and a type for @overload.
 local function annotate(out, tags, e)
   local names, typed, results = {}, {}, {}
   local function parameter(name, type_of, text)

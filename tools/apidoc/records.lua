@@ -1,9 +1,9 @@
---- The classes that the library's comments declare ("---@class tperf.x"), with their fields and methods.
+--- The classes declared in the library's comments ("---@class tperf.x"), with their fields and methods.
 local comments = require "apidoc.comments"
 
 local records = {}
 
--- Classes that scripts do not meet.
+-- Classes that scripts never see.
 local INTERNAL = { ["tperf.Braille"] = true, ["tperf.Canvas"] = true }
 
 local function files()
@@ -14,7 +14,7 @@ local function files()
   return list
 end
 
--- Methods: functions of the table that the class's comment stands above.
+-- The methods of a class: functions of the table below its comment.
 local function methods_of(path, table_name)
   local list = {}
   for _, block in ipairs(comments.of(path)) do

@@ -1,4 +1,4 @@
---- The reference of the library: its public functions with what they accept and return, from comments and schemas.
+--- The library's public functions with their parameters and results, from comments and schemas.
 local check = require "tperf.base.check"
 local comments = require "apidoc.comments"
 local formats = require "apidoc.formats"
@@ -7,10 +7,10 @@ local tperf = require "tperf"
 
 local reference = {}
 
--- Which function a callable table calls.
+-- The function that a callable table calls.
 local CALLED = { architecture = "define", args = "read", block = "new", rules = "of", schedule = "simulate" }
 
--- What to call functions with to see their schemas, where an empty table is not enough.
+-- Arguments that make functions show their schemas, where an empty table is not enough.
 local strategies = { { { strategy = "tensor" } }, { { strategy = "summa" } }, { { strategy = "context" } } }
 local ARGUMENTS = {
   ["tperf.train"] = strategies, ["tperf.layer"] = strategies, ["tperf.search"] = { { { strategy = "all" } } },
@@ -20,7 +20,7 @@ local ARGUMENTS = {
   ["tperf.schedule.define"] = { { "x", {} } }, ["tperf.cost"] = { { {}, {} } },
 }
 
--- Where fields are described that a function's own comment leaves out.
+-- Functions whose comments leave fields to another function's comment.
 local INHERITED = { ["tperf.train"] = "tperf.search", ["tperf.layer"] = "tperf.search" }
 local SHARED = {
   ["tperf.plot."] = { { "lua/tperf/plot/figure.lua", "figure.common" }, { "lua/tperf/plot/xy.lua", "xy.schema" },
@@ -30,7 +30,7 @@ local SHARED = {
   ["tperf.report.print"] = { { "lua/tperf/output/text.lua", "text.table", "options?" } },
 }
 
--- What checks its arguments in another way.
+-- Functions that check their arguments without a schema.
 local NO_SCHEMA = { ["tperf.sweep"] = true, ["tperf.args.set"] = true }
 
 local function is_callable(value)
@@ -51,7 +51,7 @@ local function text_of(path)
   return text
 end
 
--- The file of a member of tperf, by what lua/tperf/init.lua requires for it.
+-- The file of a member of tperf, from the require in lua/tperf/init.lua.
 local function file_of(name)
   local module = text_of "lua/tperf/init.lua":match("\n  " .. name .. ' = require "([%w_.]+)"')
   for _, pattern in ipairs { "lua/%s.lua", "lua/%s/init.lua" } do
@@ -78,7 +78,7 @@ local function comment_of(f, owner, key)
   end) or comments.find(path, function(b) return b.code ~= nil and b.code:find "^return catalogue" ~= nil end)
 end
 
--- What a function takes beside its schema.
+-- Arguments that functions take in addition to their schemas.
 local FURTHER = { ["tperf.train"] = { configuration = check.any { optional = true } } }
 
 local function merged_schema(name, f)
@@ -106,7 +106,7 @@ local function schema_of(name, f)
   return merged_schema(name, f)
 end
 
--- The parameter that is a table of arguments, and its fields as the comment has them.
+-- The parameter that is a table of arguments, and its fields according to the comment.
 local function described_fields(comment)
   for _, tag in ipairs(comment.tags) do
     if tag.tag == "param" and (tag.type:find "table" or tag.type:find "^{") then
@@ -136,7 +136,7 @@ local function inherited_fields(name, entries)
   return list
 end
 
--- Joins what the schema says with what the comment says.
+-- Merges the schema with the comment.
 local function join_fields(e, entries)
   local inherited, names = inherited_fields(e.name, entries), {}
   e.fields = {}
@@ -158,7 +158,7 @@ local function join_fields(e, entries)
   end
 end
 
--- Names of a function's parameters, where its comment does not say them.
+-- The names of a function's parameters if its comment has none.
 local function parameters_of(f)
   local names = {}
   for i = 1, debug.getinfo(f, "u").nparams do names[i] = debug.getlocal(f, i) end
@@ -201,7 +201,7 @@ function reference.entries()
   return entries
 end
 
---- What the comments lack or have too much, each in words that say what to do.
+--- What comments lack or have in excess; each message says what to do.
 ---@return string[]
 function reference.problems()
   local list = {}
@@ -227,7 +227,7 @@ function reference.problems()
   return list
 end
 
---- The files that are generated, by path.
+--- The generated files: path -> content.
 ---@return table<string, string>
 function reference.pages()
   local entries = reference.entries()

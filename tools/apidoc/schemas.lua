@@ -1,10 +1,10 @@
---- What the library accepts, as data: the schema that a function checks its arguments with, and types of checkers.
+--- The library's schemas as data: a function's checked arguments, and the types of checkers.
 local check = require "tperf.base.check"
 
 local schemas = {}
 
---- The schema that a function checks its table of arguments with: what check.fields is called with first, or, with
---- `what`, check.record for that.
+--- The schema with which a function checks its table of arguments: that of its first call of check.fields, or, with
+--- `what`, of check.record for that name.
 function schemas.demanded(f, arguments, what)
   local fields, record, schema = check.fields, check.record, nil
   local function take(wanted)
@@ -26,14 +26,14 @@ end
 
 local MAKE = { integer = check.integer, number = check.number, flag = check.boolean, text = check.string }
 
---- The same for a constructor of ops that is written in C, from what the core says of it.
+--- The same for an op's constructor written in C, from the core's description.
 function schemas.of_op(fields)
   local schema = {}
   for _, field in ipairs(fields) do schema[field.name] = MAKE[field.kind] { optional = not field.required } end
   return schema
 end
 
--- What the checker "any" does not say, by the field's name.
+-- The types of fields with the checker "any", by name.
 local BY_NAME = {
   model = "string|table", models = "(string|table)[]", system = "string|table", rules = "string|table",
   strategy = "string|string[]|table", architecture = "table", rows = "table[]", schedule = "string|string[]",
@@ -60,7 +60,7 @@ local simple = {
 
 local function list_of(of) return (of:find "|" and "(%s)[]" or "%s[]"):format(of) end
 
---- The LuaCATS type of a checker of the field of that name.
+--- The LuaCATS type of a field's checker.
 function schemas.type_of(one, name)
   local d = check.describe(one)
   if not d or d.kind == "any" then return BY_NAME[name] or "any" end
@@ -75,7 +75,7 @@ function schemas.type_of(one, name)
   return table.concat(list, "|")
 end
 
---- Whether a field may be left out, and what it then is, as text (nil when that is no plain value).
+--- Whether a field is optional, and its default as text (nil if that is not a plain value).
 ---@return boolean optional, string? default
 function schemas.default_of(one)
   local value, message = one(nil, "")

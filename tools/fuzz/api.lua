@@ -1,5 +1,5 @@
---- One case of the fuzzer of the Lua API: `tperf run tools/fuzz/api.lua SEED COUNT` spoils the arguments of so many
--- calls of the public library, from inside the sandbox. Errors are fine; crashes, hangs and leaks are not.
+--- One case of the fuzzer of the Lua API: `tperf run tools/fuzz/api.lua SEED COUNT` corrupts the arguments of COUNT
+--- calls of the public library, inside the sandbox. Errors are fine; crashes, hangs and leaks are not.
 package.path = "tools/fuzz/?.lua"
 local values = require "values"
 local calls = require "calls"
@@ -7,7 +7,7 @@ local tperf = require "tperf"
 
 local seed, count = math.tointeger(arg[1]), math.tointeger(arg[2])
 local names = values.keys(calls)
-local OWN_CODE <const> = { "block", "search_where", "strategy", "schedule_own", "sweep_run" } -- Lua that the core meets
+local OWN_CODE <const> = { "block", "search_where", "strategy", "schedule_own", "sweep_run" } -- Lua called by the core
 
 values.objects = {
   function() return tperf.model "gpt2" end,

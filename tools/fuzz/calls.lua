@@ -1,4 +1,4 @@
---- Calls of the library that are sound, for the fuzzers to spoil: each function returns a list of arguments.
+--- Valid calls of the library for the fuzzers to corrupt: each function returns a list of arguments.
 local tperf = require "tperf"
 local values = require "values"
 

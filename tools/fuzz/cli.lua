@@ -1,5 +1,5 @@
---- Fuzzes the command line: options of every command with sensible and senseless values. The program answers (0) with
---- finite numbers and readable JSON, or says in a line or two what is wrong (1, 2), and nothing of its inside.
+--- Fuzzes the command line: options of every command with valid and invalid values. The program must answer (0) with
+--- finite numbers and valid JSON, or explain the error in a line or two (1, 2) without internals.
 local core = require "tperf.core"
 local commands = require "tperf.cli.commands"
 local options = require "tperf.input.options"
@@ -9,14 +9,14 @@ local wrong = require "fuzz.wrong"
 local cli = {}
 
 local LIMIT <const> = "timeout -k 5 60" -- seconds; the sanitizers' build is some ten times slower
--- Sanitizers end the program with 99, which it never does by itself.
+-- Sanitizers end the program with 99, a status that it never uses itself.
 local SANITIZERS <const> = "ASAN_OPTIONS=exitcode=99 UBSAN_OPTIONS=exitcode=99:halt_on_error=1 "
 
 local MODELS <const> = { "gpt2", "llama-3-8b", "mixtral-8x7b", "deepseek-v3", "subramanian2024/vit_era5", "mamba2-2.7b",
   "config.json", "bad.json", "nosuch", "bom.yaml" }
 local SYSTEMS <const> = { "h100-sxm", "gb200-nvl72", "subramanian2024/A100", "h100", "box.yaml", "bad.yaml" }
 
--- Right or nearly right values of options, by name, then by kind.
+-- Valid and almost valid values of options, by name, then by kind.
 local VALUES <const> = {
   system = SYSTEMS, model = MODELS, gpus = { "8", "1", "16", "7", "64", "4,8" },
   batch = { "8", "16", "64", "1,2", "7" },
@@ -60,7 +60,7 @@ local ARGUMENTS <const> = {
   run = { { "script.lua", "loop.lua", "nosuch.lua", "bad.json" }, { "--x", "1" } }, verify = { { "kept", "." } },
 }
 
--- What commands hardly do without.
+-- Options without which commands rarely succeed.
 local NEEDED <const> = {
   search = { "system", "gpus", "batch" }, train = { "system", "batch", "tp" }, memory = { "system", "batch" },
   infer = { "system", "prompt", "generate", "tp" }, collective = { "system", "bytes", "gpus" },
@@ -107,9 +107,9 @@ local function command_line(random)
   return line
 end
 
-local manifest, printed -- of a run of script.lua, for `tperf verify`
+local manifest, printed -- from a run of script.lua, for `tperf verify`
 
--- Files for the commands to read, right ones and broken ones.
+-- Writes files for the commands to read, valid and broken ones.
 local function write_files(folder, random)
   local slurp = program.slurp
   local function head(path)
@@ -138,7 +138,7 @@ end
 
 local INSIDE <const> = { "lua/tperf/", "attempt to ", "stack traceback", "bad argument #", "src/", "sandbox.lua" }
 
--- Words that a table or JSON never prints: numbers that are none.
+-- Returns words for numbers that are not finite, which tables and JSON must not contain.
 local function not_a_number(text)
   return (" " .. text:lower() .. " "):match "[%s,:%[|]%-?(nan)[%s,%]|}]"
     or (" " .. text:lower() .. " "):match "[%s,:%[|]%-?(inf)[%s,%]|}]"
@@ -166,9 +166,9 @@ local function check_result(line, result)
   end
 end
 
---- Runs a command line beside the files above, and checks what comes back.
+--- Runs a command line beside these files, and checks the outcome.
 ---@param line string[]
----@param random table   spoils the files
+---@param random table   corrupts the files
 ---@param folder string  where files may be written
 function cli.try(line, random, folder)
   local quoted = {}
@@ -182,7 +182,7 @@ function cli.try(line, random, folder)
   check_result(line, result)
 end
 
---- One case: a command line, in a folder of its own.
+--- One case: a command line in a separate folder.
 ---@param random table
 ---@param folder string  where files may be written
 function cli.step(random, folder) cli.try(command_line(random), random, folder) end

@@ -1,5 +1,6 @@
---- One case of the fuzzer of the bindings: `tperf run --trust tools/fuzz/core.lua SEED COUNT` records what the library
--- hands to the core in sound calls, spoils it and calls the core itself; finalizers change tables while it reads them.
+--- One case of the fuzzer of the bindings: `tperf run --trust tools/fuzz/core.lua SEED COUNT` records the arguments
+--- that the library passes to the core in valid calls, corrupts them and calls the core; finalizers change tables
+--- meanwhile.
 package.path = "tools/fuzz/?.lua"
 local values = require "values"
 local calls = require "calls"
@@ -8,7 +9,7 @@ local core = require "tperf.core"
 local seed, count = math.tointeger(arg[1]), math.tointeger(arg[2])
 local records, watched = {}, {}
 
-local MOST <const> = 40 -- records of one function
+local MOST <const> = 40 -- recorded calls per function
 
 local function watch(owner, name, label)
   local original = owner[name]
@@ -30,7 +31,7 @@ local function watch_methods(object, label)
   for _, name in ipairs(values.keys(methods)) do watch(methods, name, label .. ":" .. name) end
 end
 
--- Wraps the constructors so that the methods of what they make are watched, too.
+-- Wraps constructors so that the methods of their objects are recorded, too.
 local function watch_made(owner, name, label)
   watch(owner, name, label)
   local wrapped = owner[name]
@@ -49,7 +50,7 @@ watch(core.resource, "same", "same")
 watch(core.units, "parse", "units.parse")
 watch(core.units, "format", "units.format")
 
--- The functions of a schedule come as a table: some of them, in a random order, fill and read one.
+-- A schedule's functions come as a table: calls some of them in random order to fill and read a schedule.
 local function use_schedule(devices, stages, microbatches, costs, memory, rules)
   local s = core.schedule(devices, stages, microbatches)
   if not s then return end
@@ -96,7 +97,7 @@ end
 
 values.objects[1] = function() return core.op.norm { tokens = 1, width = 8 } end
 
--- Searches are closed when they are done: their methods get a new one.
+-- Searches are closed at their end: each recorded method gets a new one.
 local function new_search()
   for _, record in ipairs(records) do
     if record.label == "search" then return record.call(table.unpack(values.pick(record.seen), 1, 8)) end

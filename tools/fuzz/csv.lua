@@ -1,6 +1,6 @@
---- Fuzzes what reads tables and logs: tables written in every way that RFC 4180 and its neighbours allow must come
---- back; tables of measurements and logs of nccl-tests with mistakes in them must be answered or refused at the
---- caller's line.
+--- Fuzzes readers of tables and logs: tables written in any way that RFC 4180 and common variants allow must read back
+--- unchanged; tables of measurements and logs of nccl-tests with mistakes must be answered or refused at the caller's
+--- line.
 local csv_reader = require "tperf.input.csv"
 local nccl_tests = require "tperf.import.nccl_tests"
 local program = require "program" -- spec/program.lua
@@ -20,7 +20,7 @@ local function written(field, random)
   return field
 end
 
--- Rows of fields, and a way to write them.
+-- Rows of random fields, and one way to write them.
 local function table_of(random)
   local rows, lines, columns = {}, {}, random:upto(5)
   for r = 1, random:upto(6) do
@@ -29,7 +29,7 @@ local function table_of(random)
       fields[i] = r == 1 and "c" .. i or random:choice(FIELDS)
       line[i] = written(fields[i], random)
     end
-    if columns == 1 and fields[1] == "" then fields[1], line[1] = "x", "x" end -- an empty line is no row
+    if columns == 1 and fields[1] == "" then fields[1], line[1] = "x", "x" end -- an empty line is not a row
     rows[r], lines[r] = fields, table.concat(line, ",")
   end
   local ending = random:choice { "\n", "\r\n", "\r" }

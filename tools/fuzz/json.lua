@@ -1,5 +1,5 @@
---- Fuzzes what reads JSON: values written in every way that JSON allows must come back; files of models, systems and
---- software with mistakes in them must be answered or refused at the caller's line.
+--- Fuzzes readers of JSON: values written in any way that JSON allows must read back unchanged; files of models,
+--- systems and software with mistakes must be answered or refused at the caller's line.
 local core = require "tperf.core"
 local encode = require "tperf.output.json".encode
 local program = require "program" -- spec/program.lua
@@ -22,7 +22,7 @@ local function escaped(code)
   return ("\\u%04X\\u%04x"):format(0xD800 | code >> 10, 0xDC00 | code & 0x3FF)
 end
 
--- A string, and a way to write it.
+-- A random string, and one way to write it.
 local function text_of(random)
   local value, written = {}, {}
   for i = 1, random:upto(6) - 1 do
@@ -53,7 +53,7 @@ local function items(random, depth)
   return value, "[" .. (written[1] and table.concat(written, ",") or blank(random)) .. "]"
 end
 
--- The colon stands on the line of its key: YAML reads no other, and no writer of JSON puts it elsewhere.
+-- The colon is on its key's line: YAML accepts no other place, and no JSON writer uses one.
 local function members(random, depth)
   local value, written, seen = {}, {}, {}
   for i = 1, random:upto(5) - 1 do
@@ -70,7 +70,7 @@ local function members(random, depth)
   return value, "{" .. (written[1] and table.concat(written, ",") or blank(random)) .. "}"
 end
 
--- A value and a way to write it; a null is nil.
+-- A random value and one way to write it; null is nil.
 function value_of(random, depth)
   local kind = random:upto(depth > 0 and 7 or 4)
   if kind == 1 then return text_of(random) end
@@ -86,7 +86,7 @@ function value_of(random, depth)
   return (kind == 5 and items or members)(random, depth - 1)
 end
 
--- No line outside the braces starts with a tab, which indents in YAML.
+-- No line outside the braces starts with a tab, which YAML forbids as indentation.
 local function document(random)
   local value, written = (random:once_in(2) and items or members)(random, 4)
   local before, after = random:choice { "", " ", "\r\n" }, random:choice { "", "\n", " \r\n" }

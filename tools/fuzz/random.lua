@@ -1,4 +1,4 @@
---- Seeded choices for the fuzzers: the same seed makes the same input on every machine.
+--- Seeded random choices for the fuzzers: the same seed gives the same input on every machine.
 local random = {}
 random.__index = random
 
@@ -11,12 +11,12 @@ function random:upto(n)
   return (self.state >> 33) % n + 1
 end
 
---- True in one of n cases.
+--- True once in n cases.
 function random:once_in(n) return self:upto(n) == 1 end
 
 function random:choice(list) return list[self:upto(#list)] end
 
---- What breaks readers: extremes of numbers, bytes that mean something, bytes that mean nothing.
+--- Tokens that break parsers: extreme numbers, bytes with a meaning, meaningless bytes.
 random.tokens = {
   "0", "-1", "1e400", "-1e400", "1e-400", "1e99999999999", "0x10", "1.5.2", "9223372036854775808", "nan", "inf", ".inf",
   ".nan", "null", "true", "~", "", " ", "\n", "\r\n", "\r", "\t", "\0", "\xFF", "\xEF\xBB\xBF", "\xFF\xFE", "\u{2028}",
@@ -24,7 +24,7 @@ random.tokens = {
   "{", "}", "&a", "*a", "!!x", "---\n", "? ", "- ", "|\n", "%", "1 GB", "1e400 GB/s", "-5 us", "64", "bf16", "fp8",
 }
 
---- The text with a few mistakes: tokens put in, numbers replaced, pieces left out, repeated or cut off.
+--- The text with a few mistakes: tokens inserted, numbers replaced, pieces left out, repeated or cut off.
 ---@param text string
 ---@return string
 function random:spoil(text)

@@ -1,5 +1,5 @@
--- Fuzzes for a while: tperf run --trust tools/fuzz/run.lua KIND SECONDS [SEED]. The input under way is in
--- build/fuzz/KIND.last, where a crash leaves it; other findings end the run with the seed that repeats them.
+-- Fuzzes for a given time: tperf run --trust tools/fuzz/run.lua KIND SECONDS [SEED]. The current input is in
+-- build/fuzz/KIND.last, where it stays after a crash; other findings end the run with the seed that reproduces them.
 package.path = "./tools/?.lua;./spec/?.lua;" .. package.path
 local program = require "program"
 local random = require "fuzz.random"

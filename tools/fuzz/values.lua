@@ -1,4 +1,4 @@
---- Random values, and tables that are not what they seem, for the fuzzers of the Lua API. The same seed makes the same
+--- Random values, and tables with deceptive metamethods, for the fuzzers of the Lua API. The same seed gives the same
 -- values.
 local values = {}
 
@@ -19,7 +19,7 @@ local random = values.random
 function values.pick(list) return list[random(#list)] end
 local pick = values.pick
 
--- Fields that the library reads: hostile values have them, too.
+-- Field names that the library reads, for hostile values.
 values.names = { "name", "tp", "pp", "gpus", "model", "system", "layers", "count", "dtype", "ops", "forward", "time" }
 
 local numbers = { 0, 1, 2, 3, 7, 8, 64, 1000, -1, 0.5, 1.5, -0.0, 0 / 0, 1 / 0, -1 / 0, 1e300, 1e-320, 1 << 31, 1 << 53,
@@ -27,8 +27,8 @@ local numbers = { 0, 1, 2, 3, 7, 8, 64, 1000, -1, 0.5, 1.5, -0.0, 0 / 0, 1 / 0, 
 local texts = { "", "x", "tp", "dp", "bf16", "fp8", "1f1b", "all", "none", "full", "default", "gpt2", "80 GB", "-1",
   "\0", "%s%n", ("y"):rep(100), ("z"):rep(100000), "\xff\xfe" }
 
--- Holes put where Lua looks for the end of a list: its length is a number of its own choice. A constructor, as filling
--- it one by one would make room for all.
+-- A list with holes at the positions that Lua's length operator probes, so its length is arbitrary. Built by a
+-- constructor, as assigning the elements one by one would move them into the array part.
 local function lying_list()
   local text = {}
   for power = 1, 20 + random(41) do text[#text + 1] = ("[%d] = v"):format(1 << power) end
@@ -41,7 +41,7 @@ local function cycle()
   return a
 end
 
--- A table that answers every question anew.
+-- A table that returns a new value for every access.
 local function restless(depth)
   local asked = 0
   local function answer()
@@ -74,7 +74,7 @@ end
 
 values.objects = {} -- functions that make the library's own objects
 
---- Any value; tables as deep as that.
+--- A random value; tables are nested at most `depth` deep.
 function values.hostile(depth)
   local kind = random(depth > 0 and 14 or 7)
   if kind <= 3 then return pick(numbers) end
@@ -97,7 +97,7 @@ end
 
 local function is_plain(value) return type(value) == "table" and getmetatable(value) == nil end
 
---- A copy of plain tables; whatever else there is, is shared.
+--- A copy of plain tables; other values are shared.
 function values.copy(value, depth)
   if not is_plain(value) or depth == 0 then return value end
   local copy = {}
@@ -105,7 +105,7 @@ function values.copy(value, depth)
   return copy
 end
 
--- All plain tables within a value, in an order that the seed decides.
+-- All plain tables within a value, in an order decided by the seed.
 local function tables_in(value, list, depth)
   if not is_plain(value) or depth == 0 then return list end
   list[#list + 1] = value
@@ -125,7 +125,7 @@ function values.keys(t)
   return keys
 end
 
--- The same content behind metamethods: what is there at the first look is not at the next.
+-- The same content behind metamethods that change it between two reads.
 local function unsteady(t)
   local content, asked, kind = {}, 0, random(4)
   for key, value in next, t do content[key] = value end
@@ -153,7 +153,7 @@ local function unsteady(t)
   })
 end
 
---- A list that a callback is about to return, spoiled or not.
+--- Possibly corrupts a list that a callback is about to return.
 function values.spoil(list)
   local kind = random(4)
   if kind == 1 then return unsteady(list) end
@@ -161,7 +161,7 @@ function values.spoil(list)
   return list
 end
 
--- Another value of the same type, where there is one.
+-- Another value of the same type, if there is one.
 local function alike(value)
   if type(value) == "number" then
     local kind = random(4)
@@ -175,7 +175,7 @@ local function alike(value)
   return values.hostile(3)
 end
 
---- Changes something in the arguments, a list.
+--- Changes something in a list of arguments.
 function values.mutate(arguments)
   local tables = tables_in(arguments, {}, 6)
   local where = pick(tables)
@@ -191,7 +191,7 @@ function values.mutate(arguments)
   end
 end
 
---- Something that changes a table within the arguments whenever it is called.
+--- Returns a function that changes a table within the arguments on every call.
 function values.vandal(arguments)
   local tables = tables_in(arguments, {}, 6)
   return function(...)

@@ -1,11 +1,11 @@
---- What is a finding: errors that are not the caller's, numbers that are none; and the input of the case under way.
+--- Detects findings: errors that do not point at the caller, numbers that are not finite; and keeps the current input.
 local wrong = {}
 
-local current -- the path to which inputs are written before they are tried, so that a crash leaves its cause
+local current -- inputs are written to this path before they are tried, so a crash leaves its cause
 
 function wrong.keep_inputs(path) current = path end
 
---- Tells what the case under way consists of.
+--- Records the input of the current case.
 ---@param text string
 function wrong.input(text)
   wrong.last = text
@@ -15,7 +15,7 @@ function wrong.input(text)
   file:close()
 end
 
--- The path of a number in a result that is not finite, if there is one.
+-- The path of a number that is not finite in a result, or nil.
 local function infinite(value, path, seen)
   if math.type(value) == "float" and value - value ~= 0 then return path end
   if type(value) ~= "table" or seen[value] then return nil end
@@ -31,7 +31,7 @@ local CALL <const> = debug.getinfo(1, "l").currentline + 2
 
 local function call(f, ...) local result = f(...) return result end
 
---- Calls f: it answers with finite numbers, or raises a message of some length at this call's line.
+--- Calls f, which must return finite numbers or raise a message of reasonable length at this call's line.
 function wrong.attempt(f, ...)
   local ok, answer = pcall(call, f, ...)
   if ok then

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Usage: sources.sh FOLDER. Unpacks Debian's sources of Lua and libyaml into FOLDER/lua and FOLDER/yaml, of the release
-# that this system runs. Its list of sources and its state are its own: the system's stay as they are.
+# Usage: sources.sh FOLDER. Unpacks Debian's sources of Lua and libyaml, of the release of this system, into FOLDER/lua
+# and FOLDER/yaml. It uses its own list of sources and state and leaves the system's unchanged.
 set -e
 mkdir -p "$1/state/lists/partial" "$1/cache/archives/partial"
 cd "$1"
@@ -17,5 +17,5 @@ apt source --only-source lua5.4 libyaml
 rm -rf lua yaml state cache ./*.dsc ./*.tar.*
 mv lua5.4-*/ lua
 mv libyaml-*/ yaml
-# Debian's luaconf.h names a header that the package's build writes: the folder of C modules, of which there are none.
+# Debian's luaconf.h includes a header written by the package's build: the folder of C modules, of which there are none.
 echo '#define DEB_HOST_MULTIARCH ""' > lua/src/lua5.4-deb-multiarch.h

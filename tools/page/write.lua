@@ -1,5 +1,5 @@
--- Usage: tperf run --trust tools/page/write.lua FOLDER FILE. Writes tperf in a browser, one file, from the module that
--- Emscripten left in FOLDER, the parts in src/page, and the data.
+-- Usage: tperf run --trust tools/page/write.lua FOLDER FILE. Writes tperf in a browser as a single file, from the
+-- module that Emscripten left in FOLDER, the parts in src/page, and the data.
 local hover = require "tperf.output.hover"
 local report = require "tperf.output.json"
 local sheet = require "tperf.output.sheet"
@@ -7,10 +7,10 @@ local timelines = require "tperf.timeline.picture.page"
 
 local folder, into = arg[1], arg[2]
 
--- In this order: each uses those before it.
+-- In order of dependency.
 local SCRIPTS <const> = { "dom", "state", "engine", "form", "view/plan", "view/compare", "view/schedules",
   "view/serve", "view/script", "app" }
-local MOST <const> = 3 << 20 -- bytes of the page
+local MOST <const> = 3 << 20 -- limit on the page, in bytes
 
 local function slurp(path)
   local file <close> = assert(io.open(path, "rb"))
@@ -22,7 +22,7 @@ local function output_of(command)
   return pipe:read "a"
 end
 
--- What a shell command makes of a text, which travels in a file.
+-- The output of a shell command for a text, passed in a file.
 local function through(command, text)
   local path = folder .. "/through.tmp"
   local file <close> = assert(io.open(path, "wb"))
@@ -44,7 +44,7 @@ local function data()
   return report.encode(files, { indent = 0 })
 end
 
--- Those of all that the module is linked from.
+-- The licences of everything linked into the module.
 local function licences()
   local list = { "tperf\n\n" .. slurp "LICENSE",
     "Emscripten's runtime: 2010-2022 The Emscripten Authors, under the same licence as tperf" }
@@ -66,7 +66,7 @@ for _, text in ipairs { script, worker } do assert(not text:lower():find "</scri
 local parts = {
   STYLE = style, SCRIPT = script, WORKER = worker, LICENCES = licences(), DATA = packed(data()),
   ENGINE = packed(slurp(folder .. "/tperf.wasm")),
-  -- The worker is made of text in the page, its blob: address; the module of bytes in it. Nothing else may load.
+  -- The worker runs from a blob: URL of text in the page, the module from bytes in it. Nothing else may load.
   POLICY = table.concat({ "default-src 'none'", "script-src " .. hover.policy_hash(script) .. " 'wasm-unsafe-eval'",
     "style-src " .. hover.policy_hash(style), "worker-src blob:", "img-src data:", "base-uri 'none'",
     "form-action 'none'" }, "; "),

@@ -1,9 +1,9 @@
---- `tperf train … --measured FILE`: a measured step beside the predicted one, by kind of work and op by op.
+--- `tperf train … --measured FILE`: compares a measured step with the predicted one, by kind of work and by op.
 local cli_table = require "tperf.cli.answer.table"
 
 local beside = {}
 
---- Why the options do not go together; nil where they do.
+--- Why the options cannot be combined; nil if they can.
 function beside.refused(values)
   for _, name in ipairs { "beside", "part", "by", "device" } do
     if values[name] and not values.measured then return ("--%s needs --measured"):format(name) end
@@ -27,9 +27,9 @@ local function with_numbers(...)
 end
 
 local MOST_OPS <const>, MOST_KERNELS <const>, LONGEST <const> = 16, 8, 48
-local TOLD <const> = 1e-3 -- of a step: what differs less is summed up
+local TOLD <const> = 1e-3 -- of a step: smaller differences are summed up
 
--- The rows that differ most; the rest as one.
+-- The rows with the largest differences; the rest in one row.
 local function longest(b)
   local rows, rest = {}, { op = "all others", predicted = 0.0, measured = 0.0, count = 0 }
   for _, row in ipairs(b.ops) do
@@ -48,7 +48,7 @@ local function longest(b)
   return rows
 end
 
--- A kernel's name without its types' arguments.
+-- A kernel's name without template arguments.
 local function short(name)
   local text = name:gsub("^void ", ""):gsub("%(anonymous namespace%)::", ""):gsub("%b()", ""):gsub("%b<>", "")
   return #text > LONGEST and text:sub(1, LONGEST - 1) .. "…" or text
@@ -93,9 +93,9 @@ local function print_trace(values, b)
     b.rank and "rank " .. b.rank or "a rank that the trace does not name", b.device))
 end
 
---- Prints what a trace or a log of timers is beside a timeline, and draws it.
+--- Prints and draws the comparison of a trace or log of timers with a timeline.
 ---@param timeline tperf.timeline
----@param values table  of the command line
+---@param values table  the command's options
 function beside.print(timeline, values)
   local b = timeline:beside(values.measured, { part = values.part, device = values.device })
   if b.kind ~= "trace" and (values.beside or values.by == "op") then

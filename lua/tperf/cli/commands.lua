@@ -1,16 +1,15 @@
---- The subcommands: every file below lua/tperf/cli/command/ is one, found by its name. To add one, add a file that
--- returns
---   { summary = "…", arguments = "MODEL …" or nil, details = "…" or nil, options = { … } (see cli/options.lua),
---     from = what each argument is, for completion, as an option's `from`; the last is for those that follow, too,
+--- The subcommands: each file below lua/tperf/cli/command/ is one, under its name. To add one, add a file that returns
+--   { summary = "…", arguments = "MODEL …" or nil, details = "…" or nil, options = { … } (see input/options.lua),
+--     from = the completion source of each argument, like an option's `from`; the last also applies to further ones,
 --     run = function(values, arguments, host) … end }
--- run prints to standard output and returns nothing, an exit status, or false and a message for wrong usage.
+-- run prints to standard output and returns nothing, an exit status, or, on wrong usage, false and a message.
 local core = require "tperf.core"
 
 local commands = {}
 
 local PREFIX = "tperf.cli.command."
 
-local modules -- by the command's name
+local modules -- by command name
 
 local function all()
   if modules then return modules end
@@ -31,13 +30,13 @@ function commands.names()
   return names
 end
 
---- The command of that name, or nil.
+--- The command with a name, or nil.
 function commands.find(name)
   local module = all()[name]
   return module and require(module)
 end
 
---- What `tperf` and `tperf help` print.
+--- The text that `tperf` and `tperf help` print.
 ---@return string
 function commands.overview()
   local lines = {}

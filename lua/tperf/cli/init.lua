@@ -1,19 +1,19 @@
---- The command line. src/cli/main.c calls this with what only C can do:
+--- The command line. src/cli/main.c calls this with host, which does what only C can do:
 --   host.verbose(on)                  tracebacks with errors
---   host.program                      what the shell started
---   host.exit(status)                 ends the process, standard output flushed and checked
+--   host.program                      the program's name as the shell started it
+--   host.exit(status)                 ends the process after flushing and checking standard output
 --   host.limits.memory(bytes), .instructions(count), .interactive()
---   host.input.open(path)             a regular file for reading
+--   host.input.open(path)             opens a regular file for reading
 --   host.input.real(path, hash)       its absolute path, and its SHA-256 if `hash`
---   host.output.folder(dir)           sets the output folder; below it, and there only what is new or the script's own:
+--   host.output.folder(dir)           sets the output folder; scripts write only new files and their own in it:
 --     .open(path, mode), .write(path, text), .keep(path, bytes), .remove(path), .rename(from, to)
---   host.output.script(path)          which script runs; what it wrote in earlier runs is its own
+--   host.output.script(path)          sets the running script, which owns what it wrote in earlier runs
 --   host.output.finish()              closes what a script left open
 --   host.output.claim(path, sha256), .retire(path), .manifest(text)   for manifests
 --   host.output.make_folder(path), .temporary(), .remove_folder(dir), .silence(on)   for `tperf verify`
---   host.line()                       read(prompt, complete), a line edited by libedit; nil where that is not installed
---   host.safe.NAME                    stand-ins for standard functions (see cli/sandbox.lua)
--- and the arguments, from 0. Returns the exit status: 0 done, 1 error (raised), 2 wrong usage.
+--   host.line()                       read(prompt, complete), which edits a line with libedit; nil if not installed
+--   host.safe.NAME                    replacements for standard functions (see cli/sandbox/init.lua)
+-- and the arguments, from 0. Returns the exit status: 0 success, 1 error (raised), 2 wrong usage.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local commands = require "tperf.cli.commands"
@@ -27,9 +27,9 @@ local function wrong(name, message)
   return 2
 end
 
-local RUNS_SCRIPTS = { run = true, verify = true, repl = true } -- whose messages name the script's own fields
+local RUNS_SCRIPTS = { run = true, verify = true, repl = true } -- their errors name the script's own fields
 
--- What the command's run returns; its errors name options, but under --verbose, which wants their traceback.
+-- Runs a command. Its errors name options, except under --verbose, which keeps the traceback.
 local function run(name, command, values, rest, host)
   if values.verbose or RUNS_SCRIPTS[name] then return command.run(values, rest, host) end
   local results = table.pack(pcall(command.run, values, rest, host))

@@ -1,4 +1,4 @@
---- Links into the page (src/page/state.js): a view, and the options of its command by their long names.
+--- Links into the page (src/page/state.js): a view, and the options of its command by long name.
 local check = require "tperf.base.check"
 local commands = require "tperf.cli.commands"
 local number = require "tperf.output.number"
@@ -6,10 +6,10 @@ local options = require "tperf.input.options"
 
 local link = {}
 
--- Which view asks what a command asks.
+-- command -> the view that answers it.
 local VIEWS <const> = { search = "plan", infer = "compare", schedule = "schedules", serve = "serve", run = "script" }
 
---- The commands that there are views for.
+--- The commands that have a view.
 ---@return string[]
 function link.commands() return check.names(VIEWS) end
 
@@ -17,7 +17,7 @@ local function escaped(text)
   return (text:gsub("[^%w%-_.~/:,=]", function(c) return ("%%%02X"):format(c:byte()) end))
 end
 
---- The file: address of a path, relative ones below the folder that the shell was in.
+--- The file: URL of a path; relative paths start at the shell's current folder.
 ---@param path string
 ---@return string
 function link.file_url(path)
@@ -39,7 +39,7 @@ local function base64url(bytes)
   end))
 end
 
--- A text as DEFLATE has it, not compressed: stored blocks of at most 65535 bytes (RFC 1951, 3.2.4).
+-- Text as uncompressed DEFLATE: stored blocks of at most 65535 bytes (RFC 1951, 3.2.4).
 local function stored(text)
   local out, first = {}, 1
   repeat
@@ -50,7 +50,7 @@ local function stored(text)
   return table.concat(out)
 end
 
-local MOST_BYTES <const> = 1 << 20 -- of a file in a link: browsers take addresses of 2 MB
+local MOST_BYTES <const> = 1 << 20 -- per file in a link: browsers accept URLs of 2 MB
 
 local function text_of(path)
   local file <close> = io.open(path, "rb")
@@ -60,7 +60,7 @@ local function text_of(path)
   return text
 end
 
--- What an option's text was, from its value.
+-- Spells an option's value as on the command line.
 local function words_of(option, value)
   if option.kind == "pairs" then
     local parts = {}
@@ -77,10 +77,10 @@ local function words_of(option, value)
   return number.text(value) .. (plain and "" or option.kind)
 end
 
--- The file that stands in a form's place of a name: what pasting it there would give.
+-- The file name under which the page keeps a pasted file, by form field.
 local PASTED <const> = { model = "config.json", system = "system.yaml", script = "script.lua" }
 
--- The fields of a form, and the texts of files that they name.
+-- The fields of a form, and the texts of the files that they name.
 local function fields_of(name, values, arguments)
   local fields, texts = {}, {}
   local function choose(field, value)
@@ -105,12 +105,12 @@ local function fields_of(name, values, arguments)
   return fields, texts
 end
 
--- Compare takes several systems, for training as for serving.
+-- The Compare view takes several systems, for training as for serving.
 local function compare_serving(fields)
   fields["for"], fields.systems, fields.system = "serving", fields.system, nil
 end
 
--- Times are fields of their own in the form of schedules.
+-- The form of schedules has a field for each time.
 local function spread_times(fields)
   for name, per in pairs { times = "", ["times-per-stage"] = "stage" } do
     for pass, text in (fields[name] or ""):gmatch "(%a+)=([^,]+)" do fields[pass], fields.per = text, per end
@@ -118,8 +118,8 @@ local function spread_times(fields)
   end
 end
 
---- "#plan?model=…": the view of a command, and its question; nil and a message when it has none.
----@param words string[]  a command's name and arguments; none: the page as it opens by itself
+--- "#plan?model=…": the view of a command with its question; nil and a message if it has none.
+---@param words string[]  a command's name and arguments; empty: the page without a question
 ---@return string? fragment
 ---@return string? message
 function link.fragment(words)

@@ -1,15 +1,15 @@
---- The manual page (man(7) macros), from the commands' own declarations.
+--- The manual page (man(7) macros), generated from the commands' declarations.
 local commands = require "tperf.cli.commands"
 local core = require "tperf.core"
 local options = require "tperf.input.options"
 
--- Text that roff must not read as commands.
+-- Escapes text for roff.
 local function escape(text)
   text = text:gsub("\\", "\\e"):gsub("%-", "\\-"):gsub("'", "\\(aq"):gsub("`", "\\(ga")
   return (text:gsub("^%.", "\\&."):gsub("\n%.", "\n\\&."))
 end
 
--- Details: text that is filled, and commands, which stay on lines of their own.
+-- Formats details: text is filled, commands keep their lines.
 local function detail_lines(lines, details)
   for line in details:gsub("%s+$", ""):gmatch "[^\n]+" do
     local before, command = line:match "^(.*)(%f[%w]tperf %l[%w_-]* .*)$"
@@ -88,7 +88,7 @@ what the run depended on and what it wrote.
 The first Ctrl\-C stops a search, which reports the best it has found, or ends the script; the second ends the program.
 ]]
 
---- The whole page.
+--- Returns the whole page.
 ---@return string
 return function()
   local lines = { HEAD:format(core.version) }

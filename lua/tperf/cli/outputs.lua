@@ -1,5 +1,5 @@
---- Whether what a command is to write can be written: asked before it does its work. An option says what it names by
--- `writes`: "file", "folder", "plot" (a file whose name ends as a plot's may) or "prefix" (of files' names).
+--- Checks that a command can write its outputs before it starts its work. An option's `writes` says what its value
+-- names: "file", "folder", "plot" (a file in a plot's format) or "prefix" (of file names).
 local options = require "tperf.input.options"
 local output = require "tperf.output.file"
 
@@ -15,7 +15,7 @@ local CHECKS = {
   prefix = function(path) output.check(path .. "-*.svg") end,
 }
 
---- Fails where one of the files that the command is to write could not be.
+--- Raises if one of the command's output files could not be written.
 function outputs.check(command, values)
   for _, option in ipairs(options.of(command)) do
     local path = values[(option.long:gsub("-", "_"))]

@@ -1,4 +1,4 @@
---- What a word at the prompt may become: fields, globals, keywords, and names of models and systems.
+--- Completions at the prompt: fields, globals, keywords, and names of models and systems.
 
 local KEYWORDS <const> = { "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if",
   "in", "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while" }
@@ -8,7 +8,7 @@ local function field(object, name)
   return ok and value or nil
 end
 
--- Adds what starts so of the names of a table and of those that its metatable lends it.
+-- Adds the names with a prefix in a table and in the tables its metatable indexes.
 local function add_names(list, object, start, prefix)
   for _ = 1, 8 do
     if type(object) ~= "table" then return end
@@ -38,9 +38,9 @@ local function sorted(list)
   return unique
 end
 
---- The function that completes words in an environment: "tperf.se" becomes { "tperf.search", … }.
+--- Returns the function that completes words in an environment: "tperf.se" becomes { "tperf.search", … }.
 ---@param env table
----@param names string[]  that stand in quotes: of models, systems and software profiles
+---@param names string[]  completions inside quotes: models, systems and software profiles
 ---@return fun(word: string): string[]
 return function(env, names)
   return function(word)

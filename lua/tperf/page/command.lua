@@ -1,4 +1,4 @@
---- The options of commands as a page's form holds them: texts by long names.
+--- The options of a command as a page's form submits them: text by long name.
 local check = require "tperf.base.check"
 local commands = require "tperf.cli.commands"
 local in_options = require "tperf.cli.ask.in_options"
@@ -7,10 +7,10 @@ local options = require "tperf.input.options"
 
 local command = {}
 
---- The values of a command's options, and its arguments; raises what is wrong with one.
+--- Parses a command's options and its arguments. Raises if one is invalid.
 ---@param name string              of the command
 ---@param given table<string, string>
----@param own? table<string, boolean>  fields that are no options
+---@param own? table<string, boolean>  fields of the form that are not options
 ---@return table values, string[] arguments
 function command.values(name, given, own)
   local values, known = {}, { model = true }
@@ -29,7 +29,7 @@ function command.values(name, given, own)
   return values, { given.model ~= "" and given.model or nil }
 end
 
---- What f(...) returns; what it raises names the command's options.
+--- Calls f(...) and returns its result. Its errors name options instead of arguments.
 function command.call(name, f, ...)
   local results = table.pack(pcall(f, ...))
   if results[1] then return table.unpack(results, 2, results.n) end
@@ -37,7 +37,7 @@ function command.call(name, f, ...)
   error(type(problem) == "string" and in_options(commands.find(name), problem) or problem, 0)
 end
 
---- A result that may be nil and a message: the result, or the message raised.
+--- Returns a result, or raises the message if the result is nil.
 function command.need(result, message)
   if not result then error(message, 0) end
   return result
@@ -47,7 +47,7 @@ local function quoted(text)
   return text:find "^[%w_./:=,@%%+-]+$" and text or "'" .. text:gsub("'", "'\\''") .. "'"
 end
 
---- The command line that asks the same.
+--- The command line that asks the same question.
 ---@param name string
 ---@param given table<string, string>
 ---@return string
@@ -63,7 +63,7 @@ function command.line(name, given)
   return table.concat(words, " ")
 end
 
---- A value as Lua: what plain tables, strings, numbers and booleans are written as.
+--- A value as Lua source: plain tables, strings, numbers and booleans.
 ---@param value any
 ---@param indent? string
 ---@return string

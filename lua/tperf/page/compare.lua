@@ -1,4 +1,4 @@
---- Compare: systems beside each other, for training by the number of GPUs, for serving by their Pareto fronts.
+--- Compare: systems side by side; training by number of GPUs, serving by Pareto fronts.
 local check = require "tperf.base.check"
 local command = require "tperf.page.command"
 local configuration = require "tperf.cli.ask.configuration"
@@ -11,13 +11,13 @@ local compare = {}
 local OWN <const> = { systems = true, show = true, domain = true, hbm = true }
 local MOST_SYSTEMS <const>, MOST_COUNTS <const> = 8, 12
 
--- What a front is asked of `tperf infer`'s options.
+-- The options of `tperf infer` that a front takes.
 local ASKED <const> = options.join({ "gpus", "prompt", "generate", "pp", "batch", "precision", "weight_dtype",
   "kv_dtype", "compute_dtype", "gpu_hour" }, serving_axes.chosen())
 
 local function per_gpu(c) return c.tokens_per_second / c.gpus end
 
--- What a line can show of the best configuration; log: on a logarithmic axis, as it goes over orders of magnitude.
+-- The quantities that a line can show; log: on a logarithmic axis, as values span orders of magnitude.
 local SHOWS <const> = {
   ["tokens/s/GPU"] = { y = { key = per_gpu, title = "tokens/s per GPU" } },
   ["tokens/s"] = { y = { key = "tokens_per_second", title = "tokens/s" }, log = 10 },
@@ -25,7 +25,7 @@ local SHOWS <const> = {
   mfu = { y = { key = "mfu", title = "MFU", unit = "%" } },
 }
 
--- The systems that were asked for: their names, they themselves, and what of them is changed.
+-- The systems to compare: their names, the systems themselves, and the changes made to them.
 local function machines(given)
   local names, systems, changes = {}, {}, {}
   for name in (given.systems or ""):gmatch "[^,]+" do names[#names + 1] = name end
@@ -60,16 +60,16 @@ end
 ]]):format(command.lua(names), command.lua(asked, "  "), with, call)
 end
 
--- A list of numbers of GPUs, few enough to wait for.
+-- Parses a list of GPU counts, short enough to answer quickly.
 local function check_counts(gpus)
   if type(gpus) == "table" and #gpus > MOST_COUNTS then
     check.fail("--gpus: at most %d numbers can be compared at a time, got %d", MOST_COUNTS, #gpus)
   end
 end
 
---- Training, by the number of GPUs: { chart (SVG), table, missing (why some have no row), script }. values: of
---- `tperf search`, but `systems`, "a,b", for the system; show: what of it; domain: GPUs of a fast domain; hbm: times
---- the memory.
+--- Training by number of GPUs: { chart (SVG), table, missing (why a system has no row), script }. values: options of
+--- `tperf search`, except that `systems`, "a,b", replaces the system; show: the quantity; domain: GPUs per fast
+--- domain; hbm: factor on the memory.
 function compare.compare(question)
   local given, tperf = question.values, require "tperf"
   local names, systems, domain, hbm = machines(given)
@@ -109,8 +109,8 @@ function compare.compare(question)
   }
 end
 
---- Serving: the Pareto front of each system's tokens/s per GPU against tokens/s of a user. values: of `tperf infer -g`,
---- but `systems` for the system; domain and hbm as above.
+--- Serving: each system's Pareto front of tokens/s per GPU against tokens/s per user. values: options of
+--- `tperf infer -g`, except that `systems` replaces the system; domain and hbm as in compare.compare.
 function compare.front(question)
   local given, tperf = question.values, require "tperf"
   local names, systems, domain, hbm = machines(given)
@@ -136,12 +136,12 @@ function compare.front(question)
     table = grid(rows, options.join({ { key = "machine", title = "system" },
       { key = "strategy", usual = "tensor" } }, serving_axes.columns(), {
       { key = "pp", usual = 1 }, { key = "dp" }, { key = "batch" }, { key = "ttft", unit = "s" },
-      { key = "tpot", unit = "s" }, { key = "speed", title = "tokens/s of a user" },
+      { key = "tpot", unit = "s" }, { key = "speed", title = "tokens/s per user" },
       { key = "tokens_per_second_per_gpu", title = "tokens/s per GPU" },
       { key = "memory.total", title = "memory", unit = "bytes" },
     })),
     chart = rows[1] and tperf.plot.lines({
-      rows = rows, series = "machine", logx = 10, logy = 10, x = { key = "speed", title = "tokens/s of a user" },
+      rows = rows, series = "machine", logx = 10, logy = 10, x = { key = "speed", title = "tokens/s per user" },
       y = { key = "tokens_per_second_per_gpu", title = "tokens/s per GPU" }, width = question.width,
       title = ("Serving %s on %d GPUs"):format(tostring(tperf.model(asked.model)), asked.gpus),
     }):svg() or nil,

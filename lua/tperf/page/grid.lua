@@ -1,4 +1,4 @@
---- Rows as a page's sortable table: what people read, and what it is sorted by.
+--- Rows as a page's sortable table: the text of each cell and its sort key.
 local fitted = require "tperf.cli.answer.fitted"
 local shown = require "tperf.cli.answer.shown"
 local text = require "tperf.output.text"

@@ -1,12 +1,12 @@
---- What a web page asks of tperf: a question as JSON in, its answer as JSON out (src/page/page.c). A question is
---   { ask = "plan", … }: the module beside this one, and the function in it, that answers
--- with `values`, the options of a command by their long names, as texts, and "model" for its argument; an answer that
--- is an error is { error = message }.
+--- Answers a web page's questions: JSON in, JSON out (src/page/page.c). A question is
+--   { ask = "plan", … }: `ask` names the function that answers, in one of the modules beside this one,
+-- with `values`: a command's options by long name, as text, and "model" for its argument. An error is answered by
+-- { error = message }.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local json = require "tperf.output.json"
 
--- ask -> the module that has the function of that name.
+-- ask -> the module with the function of that name.
 local ASKS <const> = {
   lists = "lists", plan = "plan", detail = "plan", timeline = "plan", launch = "plan", compare = "compare",
   front = "compare", schedules = "schedules", serve = "serve", load = "serve",

@@ -1,4 +1,4 @@
---- What there is to choose from.
+--- The choices that a page offers.
 local catalogue = require "tperf.base.catalogue"
 
 local lists = {}

@@ -1,4 +1,4 @@
---- Plan: the best ways to train a model on a cluster, and one of them in detail.
+--- Plan: the best configurations for training a model on a cluster, and the details of one.
 local command = require "tperf.page.command"
 local configuration = require "tperf.cli.ask.configuration"
 local format = require "tperf.output.format"
@@ -10,9 +10,9 @@ local view = require "tperf.timeline.picture.view"
 
 local plan = {}
 
-local MOST_PASSES <const> = 60000 -- in a chart that is drawn while somebody waits
+local MOST_PASSES <const> = 60000 -- limit for a chart that is drawn while the user waits
 
--- Of a search's arguments those that hold for each configuration that it finds.
+-- The arguments of a search that apply to every configuration it finds.
 local SHARED <const> = {
   "model", "system", "seq", "rules", "software", "attention", "precision", "optimizer", "weights", "gradients",
   "master", "moments", "offload_layers", "offload_modules", "offload_optimizer", "recompute_modules",
@@ -30,9 +30,9 @@ local function asked_of(given)
   return asked
 end
 
-local last = {} -- the search that was answered last: details are asked of what it found
+local last = {} -- the last search answered; plan.detail refers to its rows
 
--- What a question finds. Where nothing fits, what comes closest in its place, and the reason.
+-- The configurations found. If none fits: the closest ones, and the reason.
 local function find(given)
   local line = command.line("search", given)
   if last.line == line then return last end
@@ -63,7 +63,8 @@ tperf.report.print(found, {
 ]]):format(command.lua(asked, ""))
 end
 
---- The table of the best. values: of `tperf search`; changed: a file that they name has another content than before.
+--- The table of the best configurations. values: options of `tperf search`; changed: true if a file that they name has
+--- changed since the last answer.
 function plan.plan(question)
   if question.changed then last = {} end
   local p = find(question.values)
@@ -74,7 +75,7 @@ function plan.plan(question)
   }
 end
 
--- The arguments of tperf.train about one of the rows.
+-- The arguments of tperf.train for one of the rows.
 local function chosen(question)
   local p = find(question.values)
   local row = p.rows[question.row] or error("there is no such configuration", 0)
@@ -91,7 +92,7 @@ end
 
 local MOST_BARS <const> = 8
 
--- Where the time of the best goes, side by side: as SVG.
+-- The time breakdowns of the best configurations, side by side, as SVG.
 local function times_of(rows, width)
   local list, fields = {}, {}
   for i = 1, math.min(#rows, MOST_BARS) do
@@ -110,7 +111,7 @@ local function times_of(rows, width)
 end
 
 --- One row in detail: { name, placement, reason, interval, time, memory, stages (tables), chart, times (SVG), stacks
---- (of recipes), used (part of the memory), total, capacity }.
+--- (with recipes), used (fraction of the memory), total, capacity }.
 function plan.detail(question)
   local given, row = chosen(question)
   local tperf = require "tperf"
@@ -134,7 +135,7 @@ function plan.detail(question)
   }
 end
 
---- The row's timeline, simulated: { html }, or { reason } where there is none to draw.
+--- The row's simulated timeline: { html }, or { reason } if it cannot be drawn.
 function plan.timeline(question)
   local given, row = chosen(question)
   given.simulate = true
@@ -150,7 +151,7 @@ function plan.timeline(question)
   return { html = view.body({ simulated }, "the timeline") }
 end
 
---- The row as a launch of a stack: { text }, or { reason }. stack: its name.
+--- The row as launch settings for a stack: { text }, or { reason }. stack: its name.
 function plan.launch(question)
   local given, row = chosen(question)
   local ok, text = pcall(require "tperf".report.launch, row, question.stack, { model = given.model, seq = given.seq,

@@ -5,9 +5,10 @@ local view = require "tperf.timeline.picture.view"
 
 local schedules = {}
 
-local MOST_PASSES <const> = 60000 -- in charts that are drawn while somebody waits
+local MOST_PASSES <const> = 60000 -- limit for charts that are drawn while the user waits
 
---- { html (table and charts), count, refused (reasons), command }. values: of `tperf schedule`; names: "1f1b,zbv".
+--- { html (table and charts), count, refused (reasons), command }. values: options of `tperf schedule`; names:
+--- "1f1b,zbv".
 function schedules.schedules(question)
   local given = question.values
   local values = command.values("schedule", given, { names = true })

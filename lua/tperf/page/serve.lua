@@ -1,4 +1,4 @@
---- Serve: requests through an engine, and what latencies become as more of them arrive.
+--- Serve: requests through an engine, and latency against load.
 local command = require "tperf.page.command"
 local grid = require "tperf.page.grid"
 local of = require "tperf.cli.answer.serving"
@@ -6,7 +6,7 @@ local serving_question = require "tperf.cli.ask.serving"
 
 local serve = {}
 
-local LOADS <const> = { 0.25, 0.5, 0.75, 1, 1.25, 1.5 } -- times the rate that was asked for
+local LOADS <const> = { 0.25, 0.5, 0.75, 1, 1.25, 1.5 } -- multiples of the request rate
 local FIGURES <const> = { "p50", "p90", "p99" }
 
 local function question_of(given)
@@ -26,7 +26,7 @@ print("output tokens/s", r.throughput)
 ]]):format(command.lua(asked, ""))
 end
 
---- One load: { latencies, details (tables), saturated, command, script }. values: of `tperf serve`.
+--- At one rate: { latencies, details (tables), saturated, command, script }. values: options of `tperf serve`.
 function serve.serve(question)
   local asked = question_of(question.values)
   local r = command.call("serve", require "tperf".serve, asked)
@@ -37,7 +37,7 @@ function serve.serve(question)
   }
 end
 
---- Several: { chart (SVG) } of the percentiles of a latency against the rate. latency: "ttft", "tpot" or "e2e".
+--- At several rates: { chart (SVG) } of a latency's percentiles against the rate. latency: "ttft", "tpot" or "e2e".
 function serve.load(question)
   local asked, tperf = question_of(question.values), require "tperf"
   local rate = asked.load and asked.load.rate or error("--rate is missing", 0)

@@ -1,4 +1,4 @@
---- Bar charts: stacked or side by side, with lines on a second axis where asked.
+--- Bar charts: stacked or grouped, optionally with lines on a second axis.
 local axes = require "tperf.plot.draw.axes"
 local bars_text = require "tperf.plot.draw.bars_text"
 local check = require "tperf.base.check"
@@ -37,7 +37,7 @@ local function list_of(o, field, unit)
   return list
 end
 
--- The parts of the bars (one per y field, or per series) and the value of each for each name on the x axis.
+-- The names on the x axis, and the parts of the bars (one per y field or series), each with its value for each name.
 local function table_of(o, x, ys)
   local names, parts, seen = {}, {}, {}
   local series_of = o.series and rows.column(WHAT, o.rows, o.series)
@@ -72,7 +72,7 @@ local function table_of(o, x, ys)
   return names, parts
 end
 
--- Turns values into shares of their bar's sum, each a fraction.
+-- Converts the values to fractions of their bar's sum.
 local function to_shares(names, parts)
   for _, name in ipairs(names) do
     local sum = 0
@@ -97,7 +97,7 @@ local function y_scale(o, names, parts, label)
     if o.mode == "stacked" then values[#values + 1] = sum end
   end
   if o.logy then
-    -- Bars on a log axis have no natural foot; they stand on the power below the smallest.
+    -- Bars on a log axis have no natural zero; they start at the power below the smallest value.
     local lo, hi = rows.range(values)
     if not lo then check.fail("%s: no row has a number for y", WHAT) end
     local base = xy.scale(WHAT, values, { log = o.logy, name = "y" }).base
@@ -109,7 +109,7 @@ local function y_scale(o, names, parts, label)
     max = o.share and 1 or nil, min = o.share and 0 or nil })
 end
 
--- Lines at a slant inside a rectangle, 5 px apart, for telling fills apart without colour.
+-- Hatches a rectangle with slanted lines 5 px apart, to tell fills apart without colour.
 local function hatch(c, x, y, w, h, kind, color)
   local function slants(flip)
     for d = 5, w + h, 5 do
@@ -132,7 +132,7 @@ local function part_title(name, part, value)
   return string.format("%s%s: %s", name, part.title and ", " .. part.title or "", format.number(value, part.unit))
 end
 
--- Draws the bars; returns the height at which each part's label belongs: beside its piece of the last bar.
+-- Draws the bars. Returns the height for each part's label: the middle of its piece of the last bar.
 local function draw_bars(c, box, plot)
   local band = box.width / #plot.names
   local wide = math.min(0.78 * band, 90)
@@ -171,7 +171,7 @@ local function draw_lines(c, box, plot, side)
     local marker = style.markers[(k - 1) % #style.markers + 1]
     local run, last = {}, nil
     local function flush()
-      -- A pale edge keeps the line apart from the bars it crosses.
+      -- A pale outline separates the line from the bars that it crosses.
       c:line(run, { color = style.paper, class = "tp-gap", width = 4.5 })
       c:line(run, look)
       run = {}
@@ -224,15 +224,15 @@ local function draw(c, plot)
   axes.side_labels(c, box, side)
 end
 
---- A bar chart: a bar for each x, made of several y fields (or of the rows' y, one part per series), stacked
---- (mode = "stacked") or side by side (mode = "grouped"). share: every bar is 100 %. y2: fields drawn as lines on a
---- second axis, at the right. A value that is nil or NaN is left out.
+--- A bar chart: one bar for each x, made of several y fields (or of one y field, split by series), stacked
+--- (mode = "stacked") or side by side (mode = "grouped"). share: every bar is scaled to 100 %. y2: fields drawn as
+--- lines on a second axis, on the right. nil and NaN are left out.
 ---@param options table
----  y        a field or a list of fields, each a part of the bar
+---  y        a field, or a list of fields: the parts of a bar
 ---  mode     "stacked" (default) or "grouped"
----  share    true: every bar is 100 %
+---  share    true: every bar is scaled to 100 %
 ---  y2       a field or a list of fields, drawn as lines on a second axis
----  y2unit, y2label, logy2   of the second axis
+---  y2unit, y2label, logy2   for the second axis
 ---@return tperf.Plot
 return function(options)
   local o = check.record(WHAT, options, schema)

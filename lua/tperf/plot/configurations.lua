@@ -1,4 +1,4 @@
---- Configurations side by side: above, how each cuts its work, and its memory; below, where its time goes.
+--- Configurations compared: the sizes of their axes and their memory above, the breakdown of their time below.
 local bars = require "tperf.plot.bars"
 local check = require "tperf.base.check"
 local columns = require "tperf.output.columns"
@@ -23,7 +23,7 @@ local parts = {
   { key = "bubble", title = "bubble" },
 }
 
--- Only what some row has, above what is told by its absence.
+-- The fields that some row has, with a value greater than `above` where the field sets it.
 local function present(rows, list)
   local kept = {}
   for _, field in ipairs(list) do
@@ -38,7 +38,7 @@ local function present(rows, list)
   return kept
 end
 
--- The axes of the strategies at hand; those that are 1 throughout cut nothing.
+-- The axes of the rows' strategies; axes that are 1 in every row are left out.
 local function axes_of(rows)
   local list, seen = { { key = "microbatches", title = "micro-batches" } }, {}
   local function add(name)
@@ -53,9 +53,9 @@ local function axes_of(rows)
   return present(rows, list)
 end
 
---- Bars of the sizes of each configuration's axes with its memory as a line, over bars of the shares of its time with
---- the time of an iteration as a line.
----@param options table  rows: configurations; x: a field or function that names them; xlabel, title, subtitle, width
+--- Compares configurations in two panels: bars of the axes' sizes with memory as a line, and stacked shares of the
+--- time with the iteration time as a line.
+---@param options table  rows: configurations; x: a field or function that names each; xlabel, title, subtitle, width
 ---@return tperf.Plot
 return function(options)
   local o = check.record(WHAT, options, schema)

@@ -18,13 +18,13 @@ local schema = map.schema {
     check.list(check.number {}, { min = 1, max = 50 })),
 }
 
--- Round numbers of a decade, about evenly spaced by their logarithms.
+-- Round numbers in a decade, about evenly spaced on a log scale.
 local decades = {
   { 1, 2, 5 }, { 1, 1.5, 2, 3, 5, 7 }, { 1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8 },
   { 1, 1.1, 1.2, 1.3, 1.4, 1.6, 1.8, 2, 2.2, 2.5, 2.8, 3.2, 3.6, 4, 4.5, 5, 5.5, 6, 7, 8, 9 },
 }
 
--- The coarsest of them that gives at least half as many levels between lo and hi as asked for; nil when none does.
+-- Levels from the coarsest of these that gives at least half of `count` between lo and hi; nil if none does.
 local function log_levels(lo, hi, count)
   local first, last = math.floor(math.log(lo, 10)), math.ceil(math.log(hi, 10))
   if last - first > count then return nil end
@@ -40,7 +40,7 @@ local function log_levels(lo, hi, count)
   end
 end
 
--- Levels at round numbers, evenly spaced, or by their logarithms.
+-- Levels at round numbers, evenly spaced on a linear or log scale.
 local function levels_of(o, grid)
   if type(o.levels) == "table" then
     local list = {}
@@ -65,7 +65,8 @@ local function levels_of(o, grid)
   return list
 end
 
--- A second x axis on top, for a field that rises or falls with x: ticks at round values, placed between the rows'.
+-- A second x axis on top, for a field that increases or decreases monotonically with x: ticks at round values,
+-- interpolated between the rows.
 local function second_axis(o, grid, x)
   local column = rows.column(WHAT, o.rows, o.x2)
   local at, pairs_of = {}, {}
@@ -95,11 +96,11 @@ local function second_axis(o, grid, x)
 end
 
 --- Filled contours of z over x and y, from rows that lie on a grid (of any spacing). A point without a value is
---- left blank (missing says what that means). marks: points { x =, y =, label = } of interest. x2: a field that
---- goes with x, for a second axis on top. levels: how many, or a list of values.
+--- left blank (missing says what that means). marks: highlighted points { x =, y =, label = }. x2: a field that
+--- is monotonic in x, for a second axis on top. levels: their number, or a list of values.
 ---@param options table
----  x2      a field that goes with x, for a second axis on top
----  levels  how many, or a list of values
+---  x2      a field that is monotonic in x, for a second axis on top
+---  levels  their number, or a list of values
 ---@return tperf.Plot
 return function(options)
   local o = check.record(WHAT, options, schema)

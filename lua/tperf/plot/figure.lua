@@ -1,4 +1,4 @@
---- What every plot is: something that draws itself on a canvas, and can be saved, printed and put into reports.
+--- The base of every plot: it draws itself on a canvas and can be saved, printed and put into reports.
 local check = require "tperf.base.check"
 local canvas = require "tperf.plot.draw.canvas"
 local gnuplot = require "tperf.plot.draw.gnuplot"
@@ -6,16 +6,16 @@ local output = require "tperf.output.file"
 local svg = require "tperf.plot.draw.svg"
 local terminal = require "tperf.output.terminal"
 
-local stdout = io.output -- scripts may lose io; standard output stays open to plots
+local stdout = io.output -- scripts may be denied io, but plots still print to standard output
 
 ---@class tperf.Plot
 ---@field title string
 local figure = {}
 local metatable = { __index = figure }
 
---- Fields that every kind of plot takes.
+--- Options common to all kinds of plots.
 --  title, subtitle   above the plot
---  xlabel, ylabel    of the axes; the fields' own titles
+--  xlabel, ylabel    labels of the axes; default: the fields' titles
 --  xunit, yunit      "bytes", "s", "FLOP/s" …: ticks get SI prefixes
 --  width, height     px
 figure.common = {
@@ -29,13 +29,13 @@ figure.common = {
   height = check.integer { min = 160, max = 4000, default = 430 },
 }
 
---- Adds the common fields to a kind's own.
+--- Adds the common options to a kind's own.
 function figure.schema(own)
   for name, checker in pairs(figure.common) do own[name] = own[name] or checker end
   return own
 end
 
---- The beginning of a plot: what every kind takes from its arguments alike.
+--- Starts a plot from the options common to all kinds.
 function figure.start(what, o)
   return { what = what, title = o.title, subtitle = o.subtitle, width = o.width, height = o.height }
 end
@@ -57,7 +57,7 @@ function figure:canvas()
   return c
 end
 
---- The plot as an SVG document: the same bytes for the same rows.
+--- The plot as an SVG document; the same rows give the same bytes.
 ---@return string
 function figure:svg()
   return svg.document(self:canvas(), self.title or self.what, self.description)
@@ -70,15 +70,15 @@ local text_schema = {
   color = check.boolean { default = false },
 }
 
---- The plot as characters.
+--- The plot as text.
 ---@param options? { width: integer, height: integer, ascii: boolean, color: boolean }
 ---@return string
 function figure:text(options)
   return self.lines(check.record(self.what .. ": text", options or {}, text_schema))
 end
 
---- Prints the plot in the terminal: in Unicode where the locale has it, in colour where it is a terminal.
----@param options? table  as :text takes them
+--- Prints the plot in the terminal: Unicode if the locale supports it, colours if standard output is a terminal.
+---@param options? table  as for :text
 function figure:print(options)
   local o = {}
   for name, value in pairs(options or {}) do o[name] = value end
@@ -94,7 +94,7 @@ local function ending_of(path, what)
   check.fail("%s: cannot save '%s': the name must end in .svg, .png, .pdf or .txt", what, path)
 end
 
---- Fails where a plot could not be saved as that file: to be asked before work whose result is drawn.
+--- Raises if a plot could not be saved at that path. Call it before computing what is to be drawn.
 ---@param path string
 ---@param what string  prefix of the message
 function figure.check(path, what)
@@ -103,7 +103,7 @@ function figure.check(path, what)
   output.check(path)
 end
 
---- Saves the plot; the name's ending says how: .svg always, .png and .pdf where gnuplot is installed, .txt.
+--- Saves the plot in the format of the name's extension: .svg, .txt, and, if gnuplot is installed, .png and .pdf.
 ---@param path string
 function figure:save(path)
   local ending = ending_of(path, self.what)

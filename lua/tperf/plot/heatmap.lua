@@ -1,4 +1,4 @@
---- Heat maps: a value for each pair of names or numbers, one cell each.
+--- Heat maps: one cell for each pair of names or numbers.
 local canvas = require "tperf.plot.draw.canvas"
 local check = require "tperf.base.check"
 local figure = require "tperf.plot.figure"
@@ -27,7 +27,7 @@ local function cells(c, box, grid, shade, o)
   local w, h = box.width / #grid.xs, box.height / #grid.ys
   local largest = math.max(math.abs(grid.lo), math.abs(grid.hi))
   local factor = scale.unit(largest, grid.z.unit)
-  -- As many decimals for all as give the largest three digits.
+  -- The same number of decimals in all cells: as many as give the largest value three digits.
   local power = math.floor(math.log(math.max(largest / factor, 1e-6), 10))
   local pattern = "%." .. math.max(0, math.min(6, 2 - power)) .. "f"
   for i, x in ipairs(grid.xs) do
@@ -50,11 +50,11 @@ local function cells(c, box, grid, shade, o)
   end
 end
 
---- A heat map: z for each pair of x and y, which are names or numbers (numbers in their order, names in the rows';
---- texts such as "40 GB" are numbers).
---- values: false leaves the cells without their number. A pair without a value is hatched; missing says why.
+--- A heat map: z for each pair of x and y, which are names or numbers (numbers in ascending order, names in the order
+--- of the rows; strings such as "40 GB" are numbers).
+--- values: false omits the numbers in the cells. A pair without a value is hatched; missing says why.
 ---@param options table
----  values  false leaves the cells without their number
+---  values  false omits the numbers in the cells
 ---@return tperf.Plot
 return function(options)
   local o = check.record(WHAT, options, schema)

@@ -1,4 +1,4 @@
---- Plots from plain rows, each in one call; a plot has :svg(), :text(), :print() and :save "file.svg|png|pdf|txt".
+--- Plots from plain rows, one call each; a plot has :svg(), :text(), :print() and :save "file.svg|png|pdf|txt".
 local serving = require "tperf.plot.serving"
 
 return {

@@ -1,4 +1,4 @@
---- Line charts: one or several series over a linear, logarithmic or named x axis.
+--- Line charts: one or more series over a linear, logarithmic or categorical x axis.
 local check = require "tperf.base.check"
 local figure = require "tperf.plot.figure"
 local format = require "tperf.output.format"
@@ -26,7 +26,7 @@ local function is_named(o, x)
   return false
 end
 
--- The points of one series, by x; those with the same x stay in the order of the rows.
+-- The points of one series, sorted by x; equal x keep the order of the rows.
 local function points_of(o, x, y, group, named)
   local points = {}
   local low = o.low and rows.column(WHAT, o.rows, o.low, o.yunit)
@@ -75,13 +75,13 @@ local function scales(o, x, ys, all, named)
     label = o.ylabel or (#ys == 1 and ys[1].title or ""), nice = true })
 end
 
---- A line chart. A row whose y is nil or NaN leaves a gap; zero and negative values on a log axis are refused.
---- logx, logy: true (base 2 when all values are powers of two, else 10) or the base. guides: horizontal ({ y = }),
+--- A line chart. nil or NaN as y leaves a gap; zero and negative values on a log axis are refused.
+--- logx, logy: the base, or true (base 2 if all values are powers of two, else 10). guides: horizontal ({ y = }),
 --- vertical ({ x = }) or curved ({ f = function(x) … }) lines, each with a label. Several y fields are several series.
 ---@param options table
 ---  y        a field or a list of fields, each a series
----  low, high   the ends of a band about the line, for one y field
----  markers  false: lines alone
+---  low, high   fields with the bounds of a band around the line; only with a single y field
+---  markers  false: lines without markers
 ---@return tperf.Plot
 return function(options)
   local o = check.record(WHAT, options, schema)

@@ -1,4 +1,4 @@
---- What filled contours and heat maps share: values on a grid, the colour bar, marked points.
+--- The common part of contours and heat maps: values on a grid, the colour bar, marked points.
 local axes = require "tperf.plot.draw.axes"
 local canvas = require "tperf.plot.draw.canvas"
 local check = require "tperf.base.check"
@@ -14,12 +14,12 @@ local map = {}
 
 local BAR <const> = 16 -- px, the colour bar's width
 
---- Adds the fields both kinds take.
+--- Adds the options that both kinds take.
 --  z        the value: a field, a path, a function of the row or { key =, title =, unit = }
---  zlabel, zunit   of the value
---  logz     whether shades go by the logarithm
---  marks    points { x =, y =, label = } of interest
---  missing  what a cell without a value means
+--  zlabel, zunit   label and unit of the value
+--  logz     true: shades follow the logarithm
+--  marks    highlighted points { x =, y =, label = }
+--  missing  the meaning of a cell without a value
 function map.schema(own)
   own.rows, own.x, own.y, own.z = check.any {}, rows.field, rows.field, rows.field
   own.zunit, own.zlabel = check.string { optional = true }, check.string { optional = true }
@@ -33,7 +33,7 @@ function map.schema(own)
   return figure.schema(own)
 end
 
--- Whether the positions along an axis are numbers; a name among numbers has no position.
+-- Whether the positions along an axis are numbers. Raises if numbers and names are mixed.
 local function has_numbers(what, column, o)
   local of_kind = {} -- kind -> the first row that has it
   for r = 1, #o.rows do
@@ -60,7 +60,7 @@ local function place_of(what, column, o, r, log)
   return value
 end
 
--- The distinct positions of a field in order, and the index of each.
+-- The distinct positions of a field, sorted, and the index of each.
 local function distinct(what, column, o, log)
   local list, index = {}, {}
   for r = 1, #o.rows do
@@ -75,7 +75,7 @@ local function distinct(what, column, o, log)
   return list, index
 end
 
---- The grid of values: z[i][j] at xs[i], ys[j]; a cell given twice is a mistake, one not given a gap.
+--- The grid of values: z[i][j] at xs[i], ys[j]. Raises if two rows give the same cell; a missing cell is a gap.
 ---@param numeric boolean  whether both axes must be numbers
 function map.grid(what, o, numeric)
   local x, y = rows.column(what, o.rows, o.x, o.xunit), rows.column(what, o.rows, o.y, o.yunit)
@@ -100,7 +100,7 @@ function map.grid(what, o, numeric)
   return { x = x, y = y, z = z, xs = xs, ys = ys, values = values, lo = lo, hi = hi, missing = missing }
 end
 
---- How light a value is drawn, 0 to 1; large is light.
+--- The lightness of a value, 0 to 1; larger values are lighter.
 function map.shade(o, grid)
   if o.logz then
     local a, b = math.log(grid.lo), math.log(grid.hi)
@@ -109,7 +109,7 @@ function map.shade(o, grid)
   return function(value) return grid.hi > grid.lo and (value / 2 - grid.lo / 2) / (grid.hi / 2 - grid.lo / 2) or 0.5 end
 end
 
---- Lines at a slant over a rectangle: here is nothing.
+--- Hatches a rectangle: no value here.
 function map.hatch(c, x, y, width, height, step)
   for d = step, width + height, step do
     local x1, y1 = math.min(d, width), math.max(0, d - width)
@@ -118,14 +118,14 @@ function map.hatch(c, x, y, width, height, step)
   end
 end
 
--- The colour bar: one block per colour, the value between two of them beside their border.
+-- Draws the colour bar: one block per colour; the value at the border of two blocks beside it.
 local function draw_legend(c, box, plot, bar)
   local x, n = box.labels_at + 4, #bar.blocks
   local room = bar.missing and 24 or 0
   local h = (box.height - room) / n
   local step = math.max(1, math.ceil(#bar.labels * 14 / (box.height - room)))
   for i, color in ipairs(bar.blocks) do
-    -- Up to the top, and the next over it: no seams.
+    -- Each block reaches to the top and the next one is drawn over it, which leaves no seams.
     c:rect(x, box.top, BAR, (n - i + 1) * h, { color = color })
   end
   for i, label in ipairs(bar.labels) do
@@ -142,7 +142,7 @@ local function draw_legend(c, box, plot, bar)
   end
 end
 
---- The colour bar's blocks and its labels, all in one unit.
+--- The colour bar's blocks and labels, all in one unit.
 function map.bar(grid, o, values, positions, blocks)
   local factor, unit = scale.unit(math.max(math.abs(grid.lo), math.abs(grid.hi)), grid.z.unit)
   local labels, width = {}, 0
@@ -157,7 +157,7 @@ function map.bar(grid, o, values, positions, blocks)
   return { labels = labels, blocks = blocks, title = title, missing = missing, width = math.min(width, 150) }
 end
 
--- Puts numbers in place of the quantities that marks are at.
+-- Converts the quantities in marks' positions to numbers.
 local function check_marks(what, o, grid)
   for i, mark in ipairs(o.marks) do
     for name, column in pairs { x = grid.x, y = grid.y } do
@@ -175,7 +175,7 @@ local function check_marks(what, o, grid)
   end
 end
 
--- Draws marked points; returns where they are.
+-- Draws marked points. Returns their positions.
 local function points_of(c, box, plot, marks)
   local points = {}
   for _, mark in ipairs(marks) do
@@ -190,7 +190,7 @@ local function points_of(c, box, plot, marks)
   return points
 end
 
--- The names of marks on paper-coloured plates, so that they read on any colour.
+-- Writes the names of marks on plates of the paper's colour, readable on any fill.
 local function name_points(c, box, points)
   for _, p in ipairs(points) do
     if p.label then
@@ -205,17 +205,17 @@ local function name_points(c, box, points)
   end
 end
 
--- What a screen reader says.
+-- The accessible description.
 local function description_of(kind, o, plot, grid)
   return string.format("%s of %s over %s and %s, from %s to %s.", kind, o.zlabel or grid.z.title or "z", plot.x.title,
     plot.y.title, format.number(grid.lo, grid.z.unit), format.number(grid.hi, grid.z.unit))
 end
 
---- The figure of a map: the area, that `fill(c, box)` draws, its axes, marked points and legend.
----@param kind string  for screen readers: "Heat map"
+--- The figure of a map: the area, drawn by `fill(c, box)`, its axes, marked points and legend.
+---@param kind string  for the accessible description: "Heat map"
 ---@param plot table   with its axes
 ---@param o table      checked options
----@param of table     { grid, shade, bar } as made above
+---@param of table     { grid, shade, bar } as made by map.grid, map.shade and map.bar
 ---@param fill function
 ---@return tperf.Plot
 function map.figure(kind, plot, o, of, fill)

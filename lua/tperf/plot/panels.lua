@@ -5,7 +5,7 @@ local figure = require "tperf.plot.figure"
 
 local WHAT = "plot.panels"
 
--- Gives all the widest margins any of them needs, so that their data stands in line.
+-- Sets the widest margins of any panel on all of them, so that their data areas line up.
 local function align(plots)
   local left, right = 0, 0
   for _, part in ipairs(plots) do
@@ -15,9 +15,9 @@ local function align(plots)
   for _, part in ipairs(plots) do part.margins = { left = left, right = right } end
 end
 
---- Plots one above the other, under one title: plot.panels { title =, plot1, plot2, … }.
+--- Stacks plots vertically under one title: plot.panels { title =, plot1, plot2, … }.
 ---@param options table  the plots in order, and
----  title  above all of them
+---  title  of the figure
 ---@return tperf.Plot
 return function(options)
   if type(options) ~= "table" then check.fail("%s needs a table of plots, got %s", WHAT, check.show(options)) end

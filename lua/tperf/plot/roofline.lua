@@ -1,4 +1,4 @@
---- Rooflines (Williams, Waterman, Patterson: "Roofline", CACM 52(4), 2009): kernels below what a machine can do.
+--- Rooflines (Williams, Waterman, Patterson: "Roofline", CACM 52(4), 2009): kernels against a machine's peaks.
 local check = require "tperf.base.check"
 local figure = require "tperf.plot.figure"
 local format = require "tperf.output.format"
@@ -31,7 +31,7 @@ local function titled(name, value, unit)
   return (name and name .. " " or "") .. format.number(value, unit, 3)
 end
 
--- The roofs given, or those of the system: what its datasheet promises, without the efficiencies of the model.
+-- The roofs given, or those of the system: datasheet peaks, without the model's efficiencies.
 local function roofs_of(o)
   if not o.system then
     if not o.peaks or not o.bandwidths then check.fail("%s needs a system, or peaks and bandwidths", WHAT) end
@@ -47,7 +47,7 @@ local function roofs_of(o)
   return o.peaks or peaks, o.bandwidths or { { title = "HBM", bytes = accelerator.hbm.bandwidth } }
 end
 
--- Kernels as points; those that do no arithmetic or move nothing have no place on log axes and are named in a note.
+-- Kernels as points. Kernels without FLOPs or memory traffic cannot be drawn on log axes and are listed in a note.
 local function points_of(o, fields, group, best)
   local points, left_out = {}, 0
   for _, r in ipairs(group.rows) do
@@ -74,16 +74,16 @@ local function points_of(o, fields, group, best)
   return points, left_out
 end
 
---- Kernels on a machine's roof: FLOP/s against FLOP per byte, both on log axes. Each row has flops, bytes (to and from
---- memory) and time (seconds; without it the kernel is drawn on the roof), or the fields or functions named instead.
---- The roofs are those of a system (name, path or tperf.system) for a dtype ("bf16"), or
+--- Kernels below a machine's roofline: FLOP/s against FLOP per byte, both on log axes. Each row has flops, bytes (to
+--- and from memory) and time (seconds; without it the kernel is drawn on the roof), or the fields or functions named
+--- instead. The roofs are those of a system (name, path or tperf.system) for a dtype ("bf16"), or
 --- peaks: { { title = "tensor", flops = 312e12 }, … } and bandwidths: { { title = "HBM", bytes = 2e12 }, … }, also as
 --- "312 TFLOP/s" and "2 TB/s".
 ---@param options table
----  name, flops, bytes, time   fields, paths or functions of the row, if not called so
----  system      whose roofs: a name, a file or a table
----  dtype       at which ("bf16")
----  peaks       in place of a system: { { title =, flops = } … }
+---  name, flops, bytes, time   fields, paths or functions of the row; default: the fields of these names
+---  system      the machine: a name, a file or a table
+---  dtype       the precision of its peaks ("bf16")
+---  peaks       instead of a system's: { { title =, flops = } … }
 ---  bandwidths  { { title =, bytes = } … }, bytes/s
 ---@return tperf.Plot
 return function(options)
@@ -92,7 +92,7 @@ return function(options)
   guides.check(WHAT, o.guides, true, true)
   local fields = {}
   for _, name in ipairs { "flops", "bytes" } do fields[name] = rows.column(WHAT, o.rows, o[name]) end
-  -- Names and times may be absent from every row.
+  -- No row needs a name or a time.
   for _, name in ipairs { "name", "time" } do
     local given = options[name] ~= nil
     fields[name] = given and rows.column(WHAT, o.rows, o[name])

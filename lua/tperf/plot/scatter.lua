@@ -1,4 +1,4 @@
---- Scatter plots, with the Pareto front where asked.
+--- Scatter plots, optionally with the Pareto front.
 local check = require "tperf.base.check"
 local figure = require "tperf.plot.figure"
 local format = require "tperf.output.format"
@@ -35,13 +35,13 @@ local function points_of(o, x, y, label, group)
   return points
 end
 
--- The front as stairs: between two of its points nothing better than the worse of both is known.
+-- The front as a staircase: between two of its points only the worse value of each is guaranteed.
 local function stairs(points, front, toward)
   local line = {}
   for k, i in ipairs(front) do
     local p, before = points[i], points[front[k - 1]]
     if before then
-      -- The corner lies on the side that is worse in both.
+      -- The corner lies on the side that is worse in both directions.
       local corner = (toward.x == "min") and { x = p.x, y = before.y } or { x = before.x, y = p.y }
       line[#line + 1] = corner
     end
@@ -50,11 +50,11 @@ local function stairs(points, front, toward)
   return line
 end
 
---- A scatter plot. label: a field that names points (only those of the front, when there is one). pareto: which way is
---- better, as in { x = "min", y = "max" }: draws the front of the points that no other beats in both.
+--- A scatter plot. label: a field that names points (only those of the front, if one is drawn). pareto: the better
+--- direction of each axis, as in { x = "min", y = "max" }; draws the front of points that no other beats in both.
 ---@param options table
 ---  label   a field that names points
----  pareto  { x = "min", y = "max" }: which way is better
+---  pareto  the better direction of each axis: { x = "min", y = "max" }
 ---@return tperf.Plot
 return function(options)
   local o = check.record(WHAT, options, schema)

@@ -1,4 +1,4 @@
---- What tperf.serve answered, as plots: each request's time, what engines hold over time, latency against load.
+--- Plots of tperf.serve's results: timelines of requests, occupancy over time, latency against load.
 local check = require "tperf.base.check"
 local figure = require "tperf.plot.figure"
 local lines = require "tperf.plot.lines"
@@ -7,15 +7,15 @@ local spans = require "tperf.plot.spans"
 
 local serving = {}
 
-local SPANS <const> = 500 -- of time; in each of them the most is drawn
+local SPANS <const> = 500 -- time bins; the maximum of each is drawn
 
--- Fields that all three take.
+-- Options that all three kinds take.
 local function schema(own)
   own.title, own.width, own.height = figure.common.title, figure.common.width, figure.common.height
   return own
 end
 
--- What of each is a number, or nil.
+-- The fields that must be numbers or nil.
 local NUMBERS <const> = { requests = { "arrival", "first_scheduled", "first_token", "last_token" },
   steps = { "start", "replica", "running", "waiting", "free_blocks" } }
 local NEEDED <const> = { arrival = true, start = true, replica = true, running = true, waiting = true }
@@ -49,9 +49,9 @@ local requests_schema = schema {
 local PHASES <const> = { { "waiting", "arrival", "first_scheduled" }, { "prefill", "first_scheduled", "first_token" },
   { "decoding", "first_token", "last_token" } }
 
---- A Gantt chart of requests: each waits, prefills and decodes. Numbered by arrival, from above.
+--- A Gantt chart of requests, numbered by arrival from the top: waiting, prefill and decode of each.
 ---@param options table
----  result  of tperf.serve with keep = "requests" or "steps"
+---  result  from tperf.serve with keep = "requests" or "steps"
 ---  first   the first request to draw (1)
 ---  count   how many (100)
 ---@return tperf.Plot
@@ -81,11 +81,11 @@ function serving.requests(options)
   }
 end
 
--- --- what engines hold ---
+-- --- occupancy ---
 
 local occupancy_schema = schema { result = check.any() }
 
--- Sums over engines of what each holds from one of its steps to its next: { time, requests running, waiting, blocks }.
+-- Totals over all engines after each change: { time, requests running, requests waiting, blocks used }.
 local function changes(steps, blocks)
   local now, sum, list = {}, { running = 0, waiting = 0, used = 0 }, {}
   for i, step in ipairs(steps) do
@@ -108,7 +108,7 @@ local function by_start(steps)
   return sorted
 end
 
--- The most in each of SPANS spans; one without a step goes on as the one before.
+-- The maximum in each of SPANS time bins; a bin without a step carries the last value on.
 local function most_in_spans(list)
   local first, last = list[1].time, list[#list].time
   local width = (last - first) / SPANS
@@ -128,8 +128,8 @@ local function most_in_spans(list)
   return out
 end
 
---- What all engines together hold from one of the times to the next.
----@param result table  of tperf.serve with keep = "steps"
+--- The occupancy of all engines over time.
+---@param result table  from tperf.serve with keep = "steps"
 ---@return table[] rows  { time, running, waiting (requests), used (blocks), part (of the cache; nil without one) }
 function serving.held(result)
   local steps, blocks, engines = by_start(kept("plot.occupancy", { result = result }, "steps")), result.num_blocks, 0
@@ -139,10 +139,10 @@ function serving.held(result)
   return list
 end
 
---- What all engines hold over time: the part of the KV cache's blocks that requests have, and the requests that run and
---- that wait. Of long runs the most in each of 500 spans of time is drawn.
+--- Occupancy over time: the fraction of the KV cache's blocks in use, and the requests running and waiting, over all
+--- engines. Of long runs, the maximum in each of 500 time bins is drawn.
 ---@param options table
----  result  of tperf.serve with keep = "steps"
+---  result  from tperf.serve with keep = "steps"
 ---@return tperf.Plot
 function serving.occupancy(options)
   local o = check.record("plot.occupancy", options, occupancy_schema)
@@ -170,7 +170,7 @@ local load_schema = schema {
 
 local NAMES <const> = { ttft = "Time to first token", tpot = "Time per output token" }
 
--- One latency over the rates; nil where no run has it.
+-- The panel of one latency over the rates; nil if no run has it.
 local function latency_panel(o, name, last)
   local list, any = {}, false
   for k, row in ipairs(o.rows) do
@@ -187,9 +187,9 @@ local function latency_panel(o, name, last)
   } or nil
 end
 
---- Latency against load: TTFT and TPOT, mean, 90th and 99th percentile, at each rate, with the limits.
+--- Latency against load: mean, 90th and 99th percentile of TTFT and TPOT at each rate, with the SLOs.
 ---@param options table
----  rows  of tperf.load_curve
+---  rows  from tperf.load_curve
 ---  slo   limits to draw: { ttft =, tpot = }
 ---@return tperf.Plot
 function serving.load(options)

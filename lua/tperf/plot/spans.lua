@@ -1,4 +1,4 @@
---- Spans of time in lanes, such as what requests do one above the other: a Gantt chart.
+--- Gantt charts: spans of time in lanes, such as the phases of requests.
 local check = require "tperf.base.check"
 local figure = require "tperf.plot.figure"
 local format = require "tperf.output.format"
@@ -9,9 +9,9 @@ local terminal = require "tperf.output.terminal"
 local xy = require "tperf.plot.xy"
 
 local WHAT <const> = "plot.spans"
-local MOST <const> = 20000 -- spans that a browser still draws at ease
+local MOST <const> = 20000 -- the most spans that browsers still draw smoothly
 local THINNEST <const>, THICKEST <const> = 0.6, 14 -- px
-local FRAME <const> = 110 -- px of the height that axes and titles take
+local FRAME <const> = 110 -- px of the height taken by axes and titles
 
 local schema = xy.schema {
   rows = check.any(), start = rows.field, stop = rows.field, lane = rows.field, series = rows.optional_field,
@@ -19,7 +19,7 @@ local schema = xy.schema {
 
 schema.logx, schema.logy = nil, nil
 
--- Each span as two points, a gap behind it.
+-- Each span as two points followed by a gap.
 local function points_of(columns, given, group, extent)
   local points = {}
   for _, r in ipairs(group.rows) do
@@ -47,7 +47,7 @@ end
 
 local BLOCKS <const>, LETTERS <const> = { "░", "▒", "█", "▓", "▚" }, { ".", "=", "#", "+", "%" }
 
--- A line of characters for each lane, as many as fit, evenly; what a character stands for most is drawn.
+-- The chart as text: one line per lane, evenly thinned out to fit; later spans overwrite earlier ones.
 local function text(plot, lanes, how)
   local glyphs, width = how.ascii and LETTERS or BLOCKS, how.width - 10
   local low, high = plot.extent[1], plot.extent[2]
@@ -77,7 +77,7 @@ local function text(plot, lanes, how)
   return table.concat(out, "\n") .. "\n"
 end
 
--- The spans of each lane, from above.
+-- The spans of each lane, from the top.
 local function by_lane(series)
   local lanes, list = {}, {}
   for i, one in ipairs(series) do
@@ -94,11 +94,11 @@ local function by_lane(series)
   return list
 end
 
---- Spans in lanes. Lanes are numbers, from above; spans of a series have one colour, and later series lie above. A row
---- where one of the three fields is nil is left out.
+--- A Gantt chart. Lanes are numbers, the smallest at the top; spans of one series share a colour, and later series are
+--- drawn over earlier ones. A row with nil in one of the three fields is left out.
 ---@param options table
----  start, stop  fields: where a span begins and ends
----  lane         a field: its row, the smallest number above
+---  start, stop  fields: the beginning and the end of a span
+---  lane         a field: the span's lane, the smallest number at the top
 ---@return tperf.Plot
 return function(options)
   local o = check.record(WHAT, options, schema)

@@ -1,4 +1,4 @@
---- Series of points in a frame of two numeric axes: what line charts, scatter plots and rooflines have in common.
+--- Series of points on two numeric axes: the common part of line charts, scatter plots and rooflines.
 local axes = require "tperf.plot.draw.axes"
 local band = require "tperf.plot.draw.band"
 local braille = require "tperf.plot.draw.braille"
@@ -15,11 +15,11 @@ local xy = {}
 
 xy.log_flag = check.one_of(check.boolean { optional = true }, check.integer { min = 2, max = 10 })
 
---- Limits and guide lines, for the schemas of plots with two numeric axes.
+--- The schema of plots with two numeric axes: the data, limits and guides.
 --  rows         the data: a list of records
 --  x, y         a field, a path ("memory.total"), a function of the row or { key =, title =, unit = }
 --  series       a field: rows with the same value are one series
---  logx, logy   true (base 2 when all values are powers of two, else 10) or the base
+--  logx, logy   the base, or true (base 2 if all values are powers of two, else 10)
 --  xmin, xmax, ymin, ymax   limits
 --  guides       lines { y = }, { x = } or { f = function(x) … end }, each with a label
 function xy.schema(own)
@@ -38,7 +38,7 @@ local function is_power_of_two(value)
   return value > 0 and 2.0 ^ math.floor(math.log(value, 2) + 0.5) == value
 end
 
---- A scale for values. log = true takes base 2 when all values are powers of two, as counts of GPUs are, else 10.
+--- A scale for values. log = true: base 2 if all values are powers of two, as counts of GPUs are, else 10.
 ---@param what string
 ---@param values number[]
 ---@param o table  log, unit, min, max, nice, zero, name ("x" or "y", for messages), label
@@ -61,7 +61,7 @@ function xy.scale(what, values, o)
     local room = math.exp(0.03 * (math.log(hi) - math.log(lo)))
     s = scale.log(fixed_lo or lo / room, fixed_hi or hi * room, { unit = o.unit, base = base })
   else
-    -- Zero belongs in sight unless the values lie far from it.
+    -- Includes zero unless the values lie far from it.
     local zero = o.zero
     if zero == nil then zero = not fixed_lo and not fixed_hi and lo > 0 and lo < 0.4 * hi end
     s = scale.linear(lo, hi, { unit = o.unit, zero = zero, nice = o.nice and not fixed_lo and not fixed_hi })
@@ -94,7 +94,7 @@ local function overlaps(a, list)
   return false
 end
 
--- The names of a point and of those after it that touch it, each once; they need no name of their own.
+-- The names of a point and of later points that touch it, without repetition; marks them all as named.
 local function names_at(points, from, named)
   local p, list, seen = points[from], {}, {}
   for i = from, #points do
@@ -107,13 +107,13 @@ local function names_at(points, from, named)
   return table.concat(list, ", ")
 end
 
--- Where a name of width w may stand, from its point: right, left, above, below, the last two within the box.
+-- Candidate positions for a name of width w around its point: right, left, above, below.
 local function positions(p, w, box)
   local middle = math.max(box.left + 1, math.min(p.px - w / 2, box.left + box.width - w - 1)) - p.px
   return { { 8, 4 }, { -8 - w, 4 }, { middle, -8 }, { middle, 18 } }
 end
 
--- Names points where there is room; a name that would cover something is left out (the tooltip has it).
+-- Labels points where there is room; a label that would cover something is left out (the tooltip has it).
 local function point_labels(c, box, points, taken)
   for _, p in ipairs(points) do taken[#taken + 1] = { p.px - 4, p.py - 4, p.px + 4, p.py + 4 } end
   local named = {}
@@ -133,7 +133,7 @@ local function point_labels(c, box, points, taken)
   end
 end
 
--- A name along a straight line, above it.
+-- Writes a name along a straight line, above it.
 local function name_along(c, line, text)
   local dx, dy = line[#line - 1] - line[1], line[#line] - line[2]
   local length = math.sqrt(dx * dx + dy * dy)
@@ -142,14 +142,14 @@ local function name_along(c, line, text)
   c:text(x, y, text, { anchor = "middle", rotate = math.deg(math.atan(dy, dx)), class = "tp-soft", color = style.soft })
 end
 
--- Turns positions in the unit square into positions in the box.
+-- Maps positions from the unit square to the box, in place.
 local function into_box(box, piece)
   for i = 1, #piece, 2 do
     piece[i], piece[i + 1] = box.left + piece[i] * box.width, box.top + (1 - piece[i + 1]) * box.height
   end
 end
 
--- Marks the way of a line as taken, so that no name is written across it.
+-- Marks a line's path as taken, so that no label is written across it.
 local function keep_clear(line, taken)
   for i = 1, #line - 3, 2 do
     local x1, y1, x2, y2 = line[i], line[i + 1], line[i + 2], line[i + 3]
@@ -198,7 +198,7 @@ local function draw_series(c, box, plot, series, side, labelled, taken)
     end
   end
   local last
-  -- A point between two gaps would vanish without its marker; else a dozen markers tell lines apart.
+  -- A point between two gaps needs its marker to be visible; else about 16 markers per line tell series apart.
   local stride = series.connect and math.max(1, #series.points // 16) or 1
   for i, point in ipairs(series.points) do
     if point.y then
@@ -274,7 +274,7 @@ local function text_lines(plot, options)
   end, legend)
 end
 
---- A plot from scales, series and guides.
+--- Makes a plot from scales, series and guides.
 --- series: { name?, points = { { x, y|nil, low?, high?, title?, label?, radius? } … }, look, connect, markers, width?,
 ---  radius? }
 ---@param plot table  what, title?, subtitle?, width, height, x, y, series, guides, description

@@ -1,4 +1,4 @@
---- How a configuration cuts its work, in a few words.
+--- Short descriptions of a configuration's layout.
 local axes = require "tperf.describe.strategy.axes"
 local recomputation = require "tperf.describe.arch.recompute"
 local save = require "tperf.output.save"
@@ -27,8 +27,8 @@ local function list(c, values)
   return table.concat(parts, ", ")
 end
 
---- The GPUs along each axis, and what else is unusual: "tp 8, pp 16, dp 4, 2 chunks, full recomputation". For a row
---- without a configuration, why there is none, in few words.
+--- The size of each axis, and other settings that differ from the default: "tp 8, pp 16, dp 4, 2 chunks, full
+--- recomputation". For a row without a configuration, the reason in a few words.
 ---@param c table  a configuration, or a row of a sweep
 ---@return string? text
 function layout.sizes(c)
@@ -40,14 +40,14 @@ function layout.sizes(c)
   return text
 end
 
---- How many of them share a fast domain: "tp 8, pp 1, dp 1".
+--- The GPUs of each axis that share a fast domain: "tp 8, pp 1, dp 1".
 ---@param c table
 ---@return string? text
 function layout.placement(c)
   return c.fast and list(c, c.fast) or nil
 end
 
---- Which software the times of configurations are about, for titles: "software typical"; "" where there are none.
+--- The software that configurations were timed with, for titles: "software typical"; "" if they have no times.
 ---@param rows table[]  configurations, rows of a sweep, or any that have `software`
 ---@return string text
 function layout.software(rows)
@@ -61,7 +61,7 @@ function layout.software(rows)
   return #names > 0 and "software " .. table.concat(names, ", ") or ""
 end
 
--- What configurations have behind the sizes of their axes.
+-- The fields of configurations that follow the sizes of the axes.
 local KNOBS <const> = { "micro_batch", "microbatches", "panels", "schedule", "virtual_stages", "recompute",
   "recompute_method", "recompute_num_layers", "overlap_moe_a2a", "delay_wgrad", "zero" }
 local FIGURES <const> = {
@@ -71,9 +71,9 @@ local FIGURES <const> = {
   "breakdown.tensor_comm", "breakdown.expert_comm", "breakdown.data_comm", "breakdown.pipeline_comm",
   "breakdown.bubble", "reason", "software",
 }
-local OF_SOFTWARE <const> = { software = true, time_without_waste = true } -- columns that the formulas alone need not
+local OF_SOFTWARE <const> = { software = true, time_without_waste = true } -- columns that are empty without software
 
--- All that configurations have, whatever their strategy.
+-- All fields of configurations, of any strategy.
 local function fields()
   local all, names = { "strategy" }, axes.names()
   for _, entry in ipairs(axes.every()) do all[#all + 1] = entry.name end
@@ -83,7 +83,7 @@ local function fields()
   return table.move(FIGURES, 1, #FIGURES, #all + 1, all)
 end
 
---- Columns for rows with configurations in them: the ones named, then all that configurations have, as far as some row
+--- Columns for rows that contain configurations: those named, then all fields of configurations for which some row
 --- has a value.
 ---@param rows table[]
 ---@param first (string|tperf.Column)[]

@@ -8,7 +8,7 @@ local shape = require "tperf.output.shape"
 local terminal = require "tperf.output.terminal"
 local text = require "tperf.output.text"
 
-local stdout = io.output -- scripts may lose io; standard output stays open to reports
+local stdout = io.output -- scripts may be denied io, but reports still print to standard output
 
 local report = {
   text = text.table,
@@ -38,10 +38,10 @@ function report.html(rows, wanted, options)
   return html.page(options and options.title or "tperf", html.table(rows, wanted))
 end
 
---- Prints rows as a table, in colour where standard output is a terminal and NO_COLOR is not set.
+--- Prints rows as a table, in colour if standard output is a terminal and NO_COLOR is not set.
 ---@param rows table[]
 ---@param wanted? (string|tperf.Column)[]
----@param options? table  as report.text takes them
+---@param options? table  as for report.text
 function report.print(rows, wanted, options)
   local o = {}
   for name, value in pairs(options or {}) do o[name] = value end

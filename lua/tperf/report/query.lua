@@ -1,4 +1,4 @@
---- Questions to databases: what a sweep keeps (tperf.sweep's cache), or any file of SQLite.
+--- Queries a database: the cache of a sweep, or any SQLite file.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 
@@ -22,12 +22,12 @@ local function check_names(names)
   end
 end
 
---- Asks a database of SQLite, such as the cache of a sweep: its table `points` has a row for each finished point.
+--- Queries a SQLite database, such as the cache of a sweep, whose table `points` has a row for each finished point.
 ---@param path string  the file
----@param sql string   one SELECT
+---@param sql string   one SELECT statement
 ---@param ... number|string|boolean|nil  a value for each "?" in it
----@return table[] rows     by the columns' names; true and false are 1 and 0
----@return string[] columns the names, in the order of the SELECT
+---@return table[] rows     by column name; true and false are 1 and 0
+---@return string[] columns the column names, in the order of the SELECT
 return function(path, sql, ...)
   if type(path) ~= "string" then check.fail("%s needs a file's name, got %s", WHAT, check.show(path)) end
   if type(sql) ~= "string" then check.fail("%s needs a SELECT, got %s", WHAT, check.show(sql)) end

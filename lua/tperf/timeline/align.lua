@@ -1,13 +1,13 @@
---- Two sequences of kernels, the measured and the predicted, in one order: which of the one is which of the other.
--- Dynamic programming over all orders that keep both sequences (Needleman and Wunsch, 1970): a pair costs by how well
--- it fits, what stays alone costs 1, and a kernel that is of the same op as the one before it costs less than that.
+--- Aligns the measured with the predicted sequence of kernels, keeping the order of both.
+-- Dynamic programming (Needleman and Wunsch, 1970): a pair costs more the worse it fits, an unpaired kernel costs 1,
+-- and a further kernel of the same op as the previous one has its own, lower cost.
 local ALONE <const> = 1.0
 
 local NONE <const>, PAIR <const>, MORE <const> = 0, 1, 2
-local FROM_PAIR <const> = 4 -- added: what came before ends in a pair
+local FROM_PAIR <const> = 4 -- added if the previous cell is on a path that ends in a pair
 local SKIP_ONE <const>, SKIP_OTHER <const> = 1, 2
 
--- The steps of the cheapest way to each cell: of ways that end in a pair, and of others.
+-- The last step of the cheapest path to each cell, for paths that end in a pair and for the others.
 local function steps_of(n, m, cost, more)
   local paired, other, pair_steps, other_steps = {}, {}, {}, {}
   for j = 0, m do paired[j], other[j] = math.huge, j * ALONE end
@@ -38,12 +38,12 @@ local function steps_of(n, m, cost, more)
   return pair_steps, other_steps, paired[m] < other[m]
 end
 
---- The cheapest way.
----@param n integer  how many there are of the one
----@param m integer  of the other
----@param cost fun(i: integer, j: integer): number  of a pair; math.huge where it cannot be
----@param more fun(i: integer, j: integer): number  of i where i - 1 already is with j
----@return integer[] found  i -> j, 0 where it is alone
+--- Aligns two sequences at the lowest cost.
+---@param n integer  length of the first sequence
+---@param m integer  length of the second
+---@param cost fun(i: integer, j: integer): number  of pairing i with j; math.huge if they cannot be paired
+---@param more fun(i: integer, j: integer): number  of pairing i with j too, after i - 1
+---@return integer[] found  i -> j, 0 if unpaired
 return function(n, m, cost, more)
   local found = {}
   for i = 1, n do found[i] = 0 end

@@ -1,6 +1,6 @@
---- A measured step beside the predicted one: how long each kind of kernel and collective takes in both, where the
--- difference lies, and both drawn on one axis of time. Measured are traces of PyTorch's profiler, of one GPU, and the
--- timers that Megatron-LM prints.
+--- Compares a measured step with the predicted one: the time of each kind of kernel and collective in both, the
+-- differences, and both on one time axis. Measurements are traces of PyTorch's profiler, of one GPU, and logs with
+-- Megatron-LM's timers.
 local check = require "tperf.base.check"
 local kineto = require "tperf.import.kineto"
 local ops = require "tperf.timeline.beside_ops"
@@ -12,7 +12,7 @@ local work = require "tperf.timeline.work"
 
 local beside = {}
 
--- Seconds in which at least one of the intervals, sorted by their starts, lasts.
+-- The seconds covered by the union of intervals, which are sorted by start.
 local function covered(list)
   local sum, stop = 0.0, -math.huge
   for _, one in ipairs(list) do
@@ -23,7 +23,7 @@ local function covered(list)
   return sum
 end
 
--- The passes of a device that a trace has: { from, to, wants(task) }. A chunk's is the middle one of its kind.
+-- The part of a device's step that a trace covers: { from, to, wants(task) }. A chunk's is its middle pass.
 local function part_of(t, device, part)
   if part == "step" then return { from = 0.0, to = t.iteration_time, wants = function() return true end } end
   local found = {}
@@ -50,7 +50,7 @@ local function part_of(t, device, part)
   }
 end
 
--- The predicted tasks of a device, as the reader of traces returns events, and as they are looked for in one.
+-- The predicted tasks of a device: as events like those of a trace, and as ops.expected describes them.
 local function predicted(t, device, part)
   local counts, events, expected = work.counts(t.configuration), {}, {}
   for task in tasks.each(t, device) do
@@ -72,11 +72,11 @@ local function sums(events)
   return sum
 end
 
-local ROUNDING <const> = 1e-9 -- of a step: sums of thousands of tasks
+local ROUNDING <const> = 1e-9 -- relative to a step: sums of thousands of tasks
 
 local function idle(step, busy) return step - busy > ROUNDING * step and step - busy or 0.0 end
 
--- Rows by how much they differ, the whole step last.
+-- One row per kind, the largest difference first, the whole step last.
 local function rows_of(ours, theirs, steps, step_time, measured_time)
   local a, b, rows = sums(ours), sums(theirs), {}
   local function add(kind, x, y)
@@ -91,7 +91,7 @@ local function rows_of(ours, theirs, steps, step_time, measured_time)
   return rows
 end
 
--- The device whose trace it is: as asked, by the trace's rank, or the first.
+-- The device that the trace belongs to: the one asked for, else that of the trace's rank, else the first.
 local function device_of(t, measured, asked)
   if asked or not measured.rank then return asked or 1 end
   local grid = ranks.of(t.configuration)
@@ -113,7 +113,7 @@ local function of_trace(t, path, o)
   }
 end
 
--- The least and the most of the devices.
+-- The smallest and the largest value over all devices.
 local function span(t, value)
   local least, most = math.huge, 0.0
   for d = 1, t.devices do
@@ -123,7 +123,7 @@ local function span(t, value)
   return { least, most }
 end
 
--- What Megatron-LM's timers are of a predicted step.
+-- The predicted values of Megatron-LM's timers.
 local function timers_of(t)
   local lists = tasks.lists(t)
   local function passes(forward)
@@ -166,23 +166,23 @@ local function of_timers(t, path)
   return { kind = "timers", rows = rows, others = others }
 end
 
---- What of a step a trace has: all of it, or one chunk's pass, or an overlapped pair of them (DualPipe).
+--- The parts of a step that a trace may cover: all of it, one pass of a chunk, or an overlapped pair (DualPipe).
 beside.parts = { "step", "pair", "forward", "backward" }
 
 local OPTIONS <const> = {
   device = check.integer { min = 1, optional = true }, part = check.choice { beside.parts, default = "step" },
 }
 
---- A measured step beside a model's timeline.
----@param t tperf.timeline  of tperf.train { simulate = true }
+--- Compares a measured step with a model's timeline.
+---@param t tperf.timeline  from tperf.train { simulate = true }
 ---@param path string  a trace of PyTorch's profiler (.json), or a log with Megatron-LM's timers
----@param options? table  device: whose trace it is (else by the rank in the trace, else the first); part: what of a
----  step the trace has: "step", or one chunk's "forward" or "backward", or a "pair" of chunks that overlap
----@return table  { kind = "trace" or "timers", rows = { { kind, predicted, measured, difference, ratio } … } }, seconds
----  of a step, what differs most first, the whole step last; of a trace also device, rank, steps, predicted and
----  measured (the events of both), and op by op: ops = { { op, pass, kind, tasks, kernels, predicted, measured,
----  difference, ratio } … }, missing (those without a kernel), unmatched = { { kernel, kind, kernels, measured } … },
----  whole (false where parts of the trace were too long to match)
+---@param options? table  device: the one traced (default: by the trace's rank, else the first); part: the part of a
+---  step that the trace covers: "step", one chunk's "forward" or "backward", or a "pair" of chunks that overlap
+---@return table  { kind = "trace" or "timers", rows = { { kind, predicted, measured, difference, ratio } … } }, in
+---  seconds per step, the largest difference first, the whole step last; for a trace also device, rank, steps,
+---  predicted and measured (the events of both), and op by op: ops = { { op, pass, kind, tasks, kernels, predicted,
+---  measured, difference, ratio } … }, missing (ops without a kernel), unmatched = { { kernel, kind, kernels,
+---  measured } … }, whole (false if parts of the trace were too long to match)
 function beside.of(t, path, options)
   local o = check.record("timeline:beside", options or {}, OPTIONS)
   if not t.configuration then check.fail "timeline:beside: a timeline of tperf.train { simulate = true } is needed" end

@@ -1,5 +1,5 @@
---- Where a measured step differs from the predicted one, op by op: the predicted kernels and collectives as a trace has
--- them, each with what was measured of it.
+--- Compares a measured step with the predicted one op by op: pairs the kernels and collectives of a trace with the
+-- predicted ones.
 local match = require "tperf.timeline.match"
 
 local ops = {}
@@ -7,7 +7,7 @@ local ops = {}
 local CLASS <const> = { mlp = "feed", moe = "feed", attention = "attention", embedding = "ends", head = "ends" }
 local EXCHANGES <const> = { ["gather weights"] = true, ["reduce gradients"] = true }
 
--- Of how many products the backward pass of an op is: of inputs' gradients and of weights'.
+-- The number of matrix products in an op's pass: two if its backward pass has input and weight gradients.
 local function products(task, op)
   if task.pass ~= "backward" or task.again or not op or op.forward.tensor_flops <= 0 then return 1 end
   return op.backward.tensor_flops > 1.5 * op.forward.tensor_flops and 2 or 1
@@ -19,7 +19,7 @@ local function label_of(task)
   return task.collective and ("%s over %s for %s"):format(task.collective, task.axis, text) or text
 end
 
---- What is expected of a task in a trace, in the words of match.lua; a list, for a trace has a kernel for each product.
+--- The kernels that a task should have in a trace, one per matrix product, described as match.lua expects them.
 ---@param kind string  work.kind(task, …)
 function ops.expected(task, counts, kind)
   local op = task.op and counts[("%d/%s/%s"):format(task.section, task.block, task.op)]
@@ -39,7 +39,7 @@ function ops.expected(task, counts, kind)
   return list
 end
 
--- Adds a step's kernels to the rows.
+-- Pairs the kernels of one step, and adds those paired to the rows, the rest to `alone`.
 local function add_step(row_of, alone, theirs, ours)
   local matched = {}
   local whole = match(theirs, ours, function(e, p)
@@ -64,7 +64,7 @@ local function by_size(field)
   end
 end
 
--- Sums of all steps as means of one.
+-- Converts sums over all steps to means per step, and sorts them.
 local function finish(rows, alone, steps)
   local list, missing, kernels = {}, {}, {}
   for _, row in ipairs(rows) do
@@ -83,15 +83,15 @@ local function finish(rows, alone, steps)
   return list, missing, kernels
 end
 
---- Op by op.
----@param ours table[]  what is expected (ops.expected), in order
+--- Compares op by op.
+---@param ours table[]  the kernels expected (ops.expected), in order
 ---@param theirs table[]  events of tperf.import.kineto
 ---@param steps integer
----@return table[] rows  { op, pass, kind, tasks, kernels (a step), predicted, measured, difference, ratio }: what
----  differs most first
----@return table[] missing  rows of ops that have no kernel in the trace
----@return table[] unmatched  { kernel, kind, kernels, measured }: kernels that are no predicted op
----@return boolean  false where parts of the trace are too long between two kernels of attention to be told
+---@return table[] rows  { op, pass, kind, tasks, kernels (per step), predicted, measured, difference, ratio }, the
+---  largest difference first
+---@return table[] missing  rows of ops without a kernel in the trace
+---@return table[] unmatched  { kernel, kind, kernels, measured }: kernels that belong to no predicted op
+---@return boolean  false if too many kernels lie between two attention kernels to match them
 function ops.of(ours, theirs, steps)
   local rows, by_key, alone, whole = {}, {}, {}, true
   local function row_of(p)

@@ -10,22 +10,22 @@ local units = require "tperf.base.units"
 ---@field microbatches integer
 ---@field ops integer number of passes
 ---@field makespan number from 0 to the last stop
----@field ideal_time number all the work divided evenly, passes that overlap counted once, or as the rules say
----@field bubble_rate number (makespan - ideal_time) / ideal_time, or as the rules say
+---@field ideal_time number all the work divided evenly, overlapped passes counted once; the rules may differ
+---@field bubble_rate number (makespan - ideal_time) / ideal_time; the rules may differ
 ---@field longest_stage_time number the longest time from a device's first start to its last stop
 ---@field busy_time number[] by device
 ---@field last_stop number[] by device: when its last pass ends
 ---@field peak_activations integer[] by device
 ---@field peak_memory number[] by device
----@field fullest number[] by device: the most held while a pass runs, with what lives for that pass alone
+---@field fullest number[] by device: the most held while a pass runs, including temporary buffers
 ---@field fullest_at integer[] by device: that pass's position in its queue
----@field passing? table what lives while a pass runs: bytes by pass and stage
----@field kept? table[] of a model's, by device: what it holds at all times: weights … and total
----@field peak? table of a model's: the moment at which the fullest device is fullest, and what is alive then
----@field step? table|function of a model's: the lists of tasks that timeline:tasks reads
----@field iteration_time? number of a model's configuration: with data-parallel communication
----@field units { time?: string, memory?: string } "s" and "bytes" of a model's schedule; else empty
----@field configuration? tperf.configuration of tperf.train, or of tperf.schedule with a model
+---@field passing? table temporary buffers that exist only while a pass runs: bytes by pass and stage
+---@field kept? table[] models only, by device: memory held throughout: weights … and total
+---@field peak? table models only: the moment of peak memory on the fullest device, and its contents
+---@field step? table|function models only: the lists of tasks that timeline:tasks reads
+---@field iteration_time? number models only: with data-parallel communication
+---@field units { time?: string, memory?: string } "s" and "bytes" for a model's schedule; else empty
+---@field configuration? tperf.configuration from tperf.train, or from tperf.schedule with a model
 local timeline = {}
 local metatable = { __index = timeline }
 
@@ -40,14 +40,14 @@ local function bubble_rate(t, rules)
     return (t.longest_stage_time - busiest) / t.longest_stage_time
   end
   local idle = t.makespan - t.ideal_time
-  if not rules.ideal_by_whole_backward then idle = math.max(idle, 0.0) end -- less than nothing is rounding
+  if not rules.ideal_by_whole_backward then idle = math.max(idle, 0.0) end -- negative only by rounding
   return idle / t.ideal_time
 end
 
 --- Made by tperf.schedule.
 ---@param s table          the filled schedule
 ---@param functions table  the core's
----@param summary table    what the core says of it
+---@param summary table    the core's summary of the simulation
 function timeline.new(s, functions, summary)
   local t = setmetatable(summary, metatable)
   t.schedule, t.devices, t.stages, t.microbatches = s.schedule, s.devices, s.stages, s.microbatches
@@ -61,7 +61,7 @@ function timeline.new(s, functions, summary)
   return t
 end
 
---- A time or a memory as people read it, with its unit where it is known.
+--- Formats a time or an amount of memory, with its unit if known.
 ---@param value number
 ---@param what "time"|"memory"
 ---@return string
@@ -70,9 +70,9 @@ function timeline:show(value, what)
   return unit and units.format(value, unit) or ("%.6g"):format(value)
 end
 
-local LEAST <const>, LETTER <const> = 76, 7 -- pixels right of the rows, and of a letter 12 px high
+local LEAST <const>, LETTER <const> = 76, 7 -- pixels: room right of the rows, and width of a letter 12 px high
 
---- How much room "peak …" needs right of a picture's rows, and the text of each device.
+--- The width that "peak …" needs right of a picture's rows, and its text for each device.
 ---@return integer pixels
 ---@return string[]
 function timeline:peaks()
@@ -96,7 +96,7 @@ local OP = {
   device = check.integer { min = 1, optional = true },
 }
 
---- When a pass runs: timeline:op { stage=, microbatch=, type=, device=? } -> { device, start, stop }, or nil.
+--- Finds a pass: timeline:op { stage=, microbatch=, type=, device=? } -> { device, start, stop }, or nil.
 ---@return table|nil
 function timeline:op(arguments)
   local a = check.record("timeline:op", arguments, OP)
@@ -105,8 +105,8 @@ function timeline:op(arguments)
   return { device = device, start = start, stop = stop }
 end
 
---- The pass at a position of a device's queue, or nil past its end: { type, stage, microbatch, start, stop,
--- overlapped }; overlapped is "forward" or "backward" in a pair.
+--- The pass at a position of a device's queue: { type, stage, microbatch, start, stop, overlapped }, or nil past its
+-- end. overlapped is "forward" or "backward" in a pair.
 ---@param device integer
 ---@param position integer
 ---@return table|nil
@@ -119,8 +119,8 @@ function timeline:queued(device, position)
   }
 end
 
---- Iterates over a device's queue: for position, op in timeline:queue(device) do … end, with op as timeline:queued
--- gives it.
+--- Iterates over a device's queue: for position, op in timeline:queue(device) do … end. op is as returned by
+-- timeline:queued.
 function timeline:queue(device)
   local position = 0
   return function()
@@ -130,20 +130,20 @@ function timeline:queue(device)
   end
 end
 
---- The most that a device holds at a time: of a model's timeline all of a GPU's memory, else activations.
+--- The peak memory of a device: all of a GPU's memory in a model's timeline, else activations only.
 function timeline:most_held(device)
   return self.kept and self.kept[device].total + self.fullest[device] or self.peak_memory[device]
 end
 
---- What lives on a device while a pass runs, and no longer.
----@param op table  as timeline:queue gives it
+--- The temporary memory on a device while a pass runs.
+---@param op table  as returned by timeline:queue
 function timeline:passing_of(op)
   return self.passing and self.passing[op.type][op.stage] or 0.0
 end
 
---- A device's memory over time: { { time, memory } … }, each the level from that time on. A forward takes its memory
--- when it starts, a backward frees it when it stops. Of a model's timeline that is all that a GPU holds, from weights
--- to what lives during a pass only; else activations alone.
+--- A device's memory over time: { { time, memory } … }, each entry the level from that time on. A forward pass
+-- allocates when it starts, a backward pass frees when it stops. In a model's timeline this is all of a GPU's memory,
+-- from weights to temporary buffers; else activations only.
 ---@return table[]
 function timeline:memory(device)
   local level = self.kept and self.kept[device].total or 0.0
@@ -173,8 +173,8 @@ function timeline:memory(device)
   return series
 end
 
---- Every task of a device, in the order of its passes: an iterator over { kind, text, resources, start, stop, seconds,
--- stage, microbatch, fast_bytes, nic_bytes … }, see tperf/timeline/tasks.lua. Of a model's timeline alone.
+--- Iterates over the tasks of a device, in the order of its passes: { kind, text, resources, start, stop, seconds,
+-- stage, microbatch, fast_bytes, nic_bytes … }, see tperf/timeline/tasks.lua. Only for a model's timeline.
 function timeline:tasks(device) return require "tperf.timeline.tasks".each(self, device) end
 
 --- Pictures and exports; each module documents its options.
@@ -182,7 +182,7 @@ for _, form in ipairs { "svg", "html", "trace", "text" } do
   timeline[form] = function(self, options) return require("tperf.timeline.picture." .. form)(self, options) end
 end
 
---- What a measured step is beside this one: see tperf.timeline.beside.
+--- Compares a measured step with this one: see tperf.timeline.beside.
 ---@param path string  a trace of PyTorch's profiler (.json), or a log with Megatron-LM's timers
 ---@param options? table  device
 ---@return table
@@ -196,7 +196,7 @@ function timeline:chakra(folder, options) return require "tperf.timeline.chakra"
 
 local FORM = { svg = "svg", html = "html", json = "trace", txt = "text" }
 
---- Writes a picture or an export to a file; its name ends in .svg, .html, .json (a Chrome trace) or .txt.
+--- Writes a picture or an export to a file; the name must end in .svg, .html, .json (a Chrome trace) or .txt.
 ---@param path string
 ---@param options? table  of the form
 function timeline:save(path, options)

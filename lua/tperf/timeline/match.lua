@@ -1,15 +1,16 @@
---- Which predicted op each kernel of a trace is. What computes is one sequence a pass, or one in all where the trace
--- does not tell passes; each kind of collective is one. A pair must be of one kind of work; what the trace tells
--- besides (shapes, annotations, groups) and how long both take decides between pairs that keep the order
--- (align.lua). Attention's kernels, one to a layer and pass, cut long sequences into layers.
+--- Finds the predicted op of each kernel in a trace. Compute kernels form one sequence per pass, or a single one if the
+-- trace does not identify passes; each kind of collective forms its own. A pair must be of the same kind of work.
+-- Among pairs that keep the order (align.lua), shapes, annotations and groups in the trace and the durations decide.
+-- Attention's kernels, one per layer and pass, split long sequences into layers.
 local align = require "tperf.timeline.align"
 
 local MOST_CELLS <const> = 1000000 -- of an alignment: a second, tens of MB
-local FITS <const> = 0.05          -- by which FLOPs may differ
-local A_PART <const> = 0.3         -- cost: FLOPs of a part of the op's: q of q, k and v
+local FITS <const> = 0.05          -- tolerance on FLOPs
+local A_PART <const> = 0.3         -- cost: fewer FLOPs than the op's, as q of q, k and v
 local OTHER_BLOCK <const> = 0.9    -- cost: an annotation names another block than the op's
-local LENGTH <const> = 0.8         -- the most that lengths cost; of a factor of 20 or more
--- Kernels that are not there, or not predicted, are no reason to expect the others to take another time than this.
+local LENGTH <const> = 0.8         -- the most that durations cost; reached at a factor of 20
+-- The durations of a kind are compared after scaling within these bounds: missing or unpredicted kernels, too, change
+-- its total.
 local SLOWEST <const>, FASTEST <const> = 0.5, 4
 local OF_SAME_OP <const> = {
   ["passes over elements"] = 0.4, norms = 0.4, attention = 0.2, optimizer = 0.1, copies = 0.4,
@@ -22,14 +23,14 @@ local COMPUTES <const> = { ["matrix products"] = true, attention = true, recurre
 
 local OTHER_WAY <const> = { dispatch = "combine", combine = "dispatch" }
 
--- Words of kernels' names that tell which op of several small ones it is: { in the name, in the op's }.
+-- Words in kernels' names that identify one of several small ops: { in the kernel's name, in the op's }.
 local WORDS <const> = {
   { "cast", "cast" }, { "quant", "cast" }, { "glu", "lu$" }, { "silu", "lu$" }, { "gelu", "lu$" }, { "rotary", "ro" },
   { "rope", "ro" }, { "cross_entropy", "loss" }, { "top_?k", "choice" }, { "top2", "choice" }, { "embedding", "table" },
   { "unpermute", "combine" }, { "permute", "dispatch" }, { "dropout_add", "residual" },
 }
 
--- What its op must have, by an event's name; false where it tells nothing.
+-- The word that the op of an event must have, by the event's name; false if the name does not tell.
 local function word_of(e)
   if e.word == nil then
     local text = e.name:lower()
@@ -39,7 +40,7 @@ local function word_of(e)
   return e.word
 end
 
--- The exchange that a kernel of experts is by its name: going back, a dispatch is a combine.
+-- The collective that an expert-parallel kernel's name means; in the backward pass, a dispatch is a combine.
 local function exchange_of(name, forward)
   local found = name:find "dispatch" and "dispatch" or name:find "combine" and "combine"
   return found and (forward and found or OTHER_WAY[found])
@@ -62,7 +63,7 @@ local function admits(e, p)
   return true
 end
 
--- What a pair costs; `pace`: how much longer measured kernels of the kind take.
+-- The cost of a pair; pace: measured over predicted time, by kind.
 local function cost_of(e, p, pace)
   if not admits(e, p) then return math.huge end
   local about = e.about
@@ -88,7 +89,7 @@ end
 
 local function slice(list, from, to) return table.move(list, from, to, 1, {}) end
 
--- The kernel before each on its stream: what is of one op follows each other.
+-- The previous kernel on the same stream of each kernel: the kernels of one op are consecutive.
 local function before_of(theirs)
   local before, last = {}, {}
   for _, e in ipairs(theirs) do
@@ -98,7 +99,7 @@ local function before_of(theirs)
   return before
 end
 
--- Aligns two sequences at once, and calls pair(e, p).
+-- Aligns two sequences in one piece and calls pair(e, p).
 local function aligned(theirs, ours, pace, pair, before)
   local found = align(#theirs, #ours, function(i, j) return cost_of(theirs[i], ours[j], pace) end, function(i, j)
     local e, p = theirs[i], ours[j]
@@ -113,7 +114,7 @@ local function aligned(theirs, ours, pace, pair, before)
   end
 end
 
--- Attention's kernels, those that follow each other and go the same way as one: the longest, with all as `run`.
+-- Attention's kernels. With `together`, consecutive ones of the same pass count as one: the longest, all in `run`.
 local function anchors(list, together)
   local found, last = {}, nil
   for i, one in ipairs(list) do
@@ -131,7 +132,8 @@ local function anchors(list, together)
   return found
 end
 
--- Pairs anchors: one by one where there are as many and each may be the other, else by alignment.
+-- Pairs anchors one to one if their numbers are equal and each pair is admissible, else by alignment. nil if that
+-- would be too long.
 local function paired_anchors(a, b, pace, before)
   local pairs_of, same = {}, #a == #b
   for i = 1, same and #a or 0 do same = same and admits(a[i].one, b[i].one) end
@@ -148,7 +150,7 @@ local function paired_anchors(a, b, pace, before)
   return pairs_of
 end
 
--- Pairs attention's kernels first, then what is between them. False where that is too long, too.
+-- Pairs attention's kernels first, then the kernels between them. Returns false if a part is too long even so.
 local function by_layers(theirs, ours, pace, pair, before)
   local found = paired_anchors(anchors(theirs, true), anchors(ours, false), pace, before)
   if not found or #found == 0 then return false end
@@ -170,7 +172,7 @@ local function by_layers(theirs, ours, pace, pair, before)
   return whole
 end
 
--- Where all that is predicted of a sequence is one op's, all that is measured of it is, too.
+-- If all predicted kernels of a sequence belong to one op, pairs all measured ones of its kind with it.
 local function of_one_op(theirs, ours, pair)
   for _, p in ipairs(ours) do
     if p.label ~= ours[1].label or p.kind ~= ours[1].kind then return false end
@@ -183,9 +185,9 @@ local function of_one_op(theirs, ours, pair)
   return true
 end
 
-local TOLD <const> = 0.9 -- of the time that computes: passes are told where they are of as much
+local TOLD <const> = 0.9 -- passes are used if the trace names them for this share of compute time
 
--- How a trace tells passes: { [pass] = sequence }, or nil.
+-- The passes that a trace distinguishes: { [pass] = sequence }, or nil.
 local function passes_of(theirs)
   local told, all, weights = 0.0, 0.0, false
   for _, e in ipairs(theirs) do
@@ -199,7 +201,7 @@ local function passes_of(theirs)
   return { forward = "forward", backward = "backward", weights = weights and "weights" or "backward" }
 end
 
--- The kinds of collectives of which each tells its group.
+-- The kinds of collectives whose events all name their group.
 local function axes_told(theirs)
   local told = {}
   for _, e in ipairs(theirs) do
@@ -210,9 +212,9 @@ end
 
 --- Pairs a step's kernels with predicted ones.
 ---@param theirs table[]  events of tperf.import.kineto
----@param ours table[]  { label, kind, class, op, axis, pass, forward, seconds, flops }, in their order
+---@param ours table[]  { label, kind, class, op, axis, pass, forward, seconds, flops }, in order
 ---@param pair fun(e: table, p: table)
----@return boolean  false where there are too many kernels between two of attention to tell
+---@return boolean  false if too many kernels lie between two attention kernels to match them
 return function(theirs, ours, pair)
   local lanes, names, passes = {}, {}, passes_of(theirs)
   local axes = axes_told(theirs)

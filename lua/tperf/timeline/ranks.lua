@@ -1,5 +1,5 @@
---- Who is who in a cluster: ranks as Megatron-LM numbers them, the strategy's axes first (tp, cp …), then dp, then pp.
--- Axes that fold over others (etp, ep) number the GPUs of these in the same order.
+--- The ranks of a cluster, numbered as by Megatron-LM: the strategy's axes first (tp, cp …), then dp, then pp.
+-- Axes folded over others (etp, ep) number the same GPUs in the same order.
 local axes = require "tperf.describe.strategy.axes"
 local strategy = require "tperf.describe.strategy"
 
@@ -33,13 +33,13 @@ function ranks.of(c)
   return self
 end
 
---- Where a rank stands on an axis, from 0.
+--- The position of a rank along an axis, from 0.
 function ranks:at(rank, axis) return rank // self.strides[axis] % self.sizes[axis] end
 
---- The rank that differs from this one by its place on an axis.
+--- The rank at another position along an axis, equal in all others.
 function ranks:moved(rank, axis, to) return rank + (to - self:at(rank, axis)) * self.strides[axis] end
 
--- All combinations over some axes.
+-- The ranks that differ from this one only along the named axes, sorted.
 local function over(self, rank, names)
   local list = { rank }
   for _, axis in ipairs(names) do
@@ -53,9 +53,9 @@ local function over(self, rank, names)
   return list
 end
 
--- The ranks of a rank's group along an axis that folds over others.
+-- The ranks of a rank's group along a folded axis, sorted.
 local function folded_group(self, rank, fold)
-  local place, whole = 0, 1 -- among the GPUs that it folds over
+  local place, whole = 0, 1 -- position and number of the GPUs it is folded over
   for _, name in ipairs(fold.over) do
     place, whole = place + self:at(rank, name) * whole, whole * self.sizes[name]
   end
@@ -71,7 +71,7 @@ local function folded_group(self, rank, fold)
   return list
 end
 
---- The ranks of a rank's group: of an axis, or of "replicas", which have the same weights.
+--- The ranks of a rank's group along an axis, or of "replicas", the ranks with the same weights; sorted.
 ---@return integer[]
 function ranks:group(rank, axis)
   if axis == "replicas" then return over(self, rank, self.replicas) end
@@ -79,7 +79,7 @@ function ranks:group(rank, axis)
   return over(self, rank, { axis })
 end
 
---- The number of GPUs in a group of that axis.
+--- The number of GPUs in a group along an axis.
 function ranks:size(axis)
   if self.folded[axis] then return self.folded[axis].size end
   local size = 1
@@ -87,7 +87,7 @@ function ranks:size(axis)
   return size
 end
 
---- The name of a rank's group, the same for all its members: a number from 1, given when it is first asked for.
+--- The name of a rank's group, equal for all its members: a number from 1 in order of the first call.
 function ranks:name(rank, axis)
   local members = self:group(rank, axis)
   local text = table.concat(members, ",")

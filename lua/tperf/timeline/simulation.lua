@@ -1,4 +1,4 @@
---- Simulates a pipeline schedule whose times and memory are given.
+--- Simulates a pipeline schedule with given times and memory.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local costs = require "tperf.describe.schedule.costs"
@@ -35,8 +35,8 @@ for name, checker in pairs(schedules.shape) do SCHEMA[name] = checker end
 
 local function refuse(format, ...) refusal.raise("tperf.schedule: " .. format, ...) end
 
--- Makes s what an order function fills: the core's functions, what the caller asked for, costs spelled out.
--- Returns the rest of the core's functions.
+-- Prepares s for an order function: adds the core's functions and expands costs by stage. Returns all of the core's
+-- functions.
 local function prepare(s, definition)
   s.rules = rule_sets[s.rules]
   schedules.check_shape(s, definition)
@@ -58,7 +58,7 @@ local function prepare(s, definition)
   return functions
 end
 
--- Fills the queues by the definition's own function, or by one of the core's planners.
+-- Fills the queues, by the schedule's own order function or by one of the core's planners.
 local function fill(s, definition, functions)
   if definition.order then return definition.order(s) end
   local limits = s.memory_limit or definition.limits and definition.limits(s)
@@ -66,7 +66,7 @@ local function fill(s, definition, functions)
   if not done then check.fail("tperf.schedule: %s", message) end
 end
 
--- A schedule that needs more than the caller allowed is none.
+-- Refuses a schedule that exceeds the caller's memory limit.
 local function check_memory(s, summary)
   if not s.memory_limit or s.rules.unchecked_memory then return end
   for d, limit in ipairs(s.memory_limit) do
@@ -77,7 +77,7 @@ local function check_memory(s, summary)
   end
 end
 
---- The timeline of a schedule, of arguments as tperf.schedule has them but for a model.
+--- Simulates a schedule and returns its timeline; arguments as for tperf.schedule without a model.
 ---@param arguments table
 ---@return tperf.timeline
 function simulation.run(arguments)

@@ -1,6 +1,6 @@
 --- The tasks of a model's timeline: kernels, collectives, messages, exchanges with replicas, launches and the
--- optimizer's step, each on the resources that it keeps busy. The core makes one list for each kind of chunk and pass
--- (include/tperf/step.h); the passes of the schedule say when each of them runs.
+-- optimizer's step, each on the resources that it occupies. The core makes one list for each kind of chunk and pass
+-- (include/tperf/step.h); the passes of the schedule determine when it runs.
 local check = require "tperf.base.check"
 local palette = require "tperf.timeline.picture.palette"
 
@@ -12,8 +12,8 @@ tasks.kinds = {}
 for i, entry in ipairs(palette.tasks) do tasks.kinds[i] = entry.kind end
 tasks.titles = { compute = "compute", fast = "fast links", nics = "NICs", host = "host", copy = "copies" }
 
---- The lists of a timeline, made when first asked for: { chunks, forward, backward, backward_input, backward_weight,
--- before, after, optimizer }.
+--- The lists of a timeline, made on first use: { chunks, forward, backward, backward_input, backward_weight, before,
+-- after, optimizer }.
 function tasks.lists(t)
   if not t.step then
     check.fail("timeline:tasks: a schedule of bare times has passes alone; tasks are a model's, of tperf.train { "
@@ -25,7 +25,7 @@ end
 
 local SUFFIX = { kernel = "", launches = " of kernels", optimizer = "'s step", offload = " to or from the host" }
 
---- What a task is, in words: "mlp fc1", "all_gather over tp for attention qkv", "gather weights".
+--- The name of a task: "mlp fc1", "all_gather over tp for attention qkv", "gather weights".
 function tasks.text(task)
   local text = task.kind .. (SUFFIX[task.kind] or "")
   if task.op then
@@ -51,8 +51,8 @@ local function ends_of(t, device)
   return first, last
 end
 
---- Calls visit(op, list, scale, first, last) for every pass of a device: its list of tasks, how much longer it takes
--- than alone (an overlapped one goes at the pace at which both end together), and whether it is its stage's first
+--- Calls visit(op, list, scale, first, last) for every pass of a device, with its list of tasks, the factor by which
+-- overlap stretches it (a pair is stretched so that both passes end together), and whether it is its stage's first
 -- forward or last backward pass.
 function tasks.passes(t, device, visit)
   local lists = tasks.lists(t)
@@ -71,7 +71,7 @@ end
 
 local LISTS = { "forward", "backward", "backward_input", "backward_weight", "before", "after" }
 
---- The resources and the kinds of tasks that a timeline has, each in drawing order.
+--- The resources and the kinds of tasks in a timeline, each in drawing order.
 ---@return string[] resources
 ---@return string[] kinds
 function tasks.used(t)
@@ -95,7 +95,7 @@ function tasks.used(t)
   return resources, kinds
 end
 
---- How many tasks a timeline has.
+--- The number of tasks in a timeline.
 function tasks.count(t)
   local lists, count = tasks.lists(t), 0
   for d = 1, t.devices do
@@ -105,8 +105,8 @@ function tasks.count(t)
   return count
 end
 
---- Calls add(list, start, scale, op, first, last) for every list of tasks of a device: those of its passes, of what it
--- waits for before and after them, and of the optimizer.
+--- Calls add(list, start, scale, op, first, last) for every list of tasks of a device: those of its passes, of the
+-- communication before and after them, and of the optimizer.
 function tasks.placed(t, device, add)
   local lists, stop = tasks.lists(t), 0.0
   add(lists.before[device], 0.0, 1)
@@ -118,7 +118,7 @@ function tasks.placed(t, device, add)
   add(lists.optimizer, t.iteration_time - lists.optimizer.length, 1)
 end
 
---- Iterates over every task of a device, by their starts.
+--- Iterates over the tasks of a device, sorted by start.
 function tasks.each(t, device)
   local chunks, out = tasks.lists(t).chunks, {}
   tasks.placed(t, device, function(list, at, scale, op, first, last)
@@ -145,7 +145,7 @@ function tasks.each(t, device)
   end
 end
 
---- A task in words with what it takes: for hovering over it.
+--- A task's name, time and traffic, for a tooltip.
 function tasks.details(t, task)
   local text = { tasks.text(task), t:show(task.seconds, "time") }
   for _, tier in ipairs { { "fast_bytes", "over fast links" }, { "nic_bytes", "through NICs" } } do

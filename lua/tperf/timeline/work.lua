@@ -1,7 +1,7 @@
---- What a task's kernel works, from the counts of the configuration that the timeline is of.
+--- The work of a task's kernel, from the counts of the timeline's configuration.
 local work = {}
 
---- (section, block, op) -> its counts, forward and backward; sections are numbered as the workload's.
+--- (section, block, op) -> its counts, forward and backward; sections are numbered as in the workload.
 ---@param c table  a configuration
 function work.counts(c)
   local found = {}
@@ -18,8 +18,8 @@ local function op_of(task, counts)
   return task.op and counts[("%d/%s/%s"):format(task.section, task.block, task.op)]
 end
 
---- FLOPs and bytes of a task's pass; half of a product's backward pass where gradients of inputs and of weights are
---- passes of their own. nil for what is no kernel.
+--- FLOPs and bytes of a task in its pass; half of the backward counts if input and weight gradients are separate
+--- passes. nil if the task is not a kernel.
 function work.of(task, counts)
   local op = op_of(task, counts)
   if not op then return nil end
@@ -32,7 +32,7 @@ end
 local ATTENTION <const> = { attention = true, logits = true, softmax = true, attend = true, fusedla = true }
 local RECURRENCES <const> = { scan = true, rule = true, conv = true }
 
---- A task's kind in the words of tperf.import.kineto; nil of what runs on the host.
+--- The kind of a task, as tperf.import.kineto names it; nil for host work.
 ---@param zero integer  the configuration's ZeRO stage
 function work.kind(task, counts, zero)
   if task.kind == "collective" then return task.collective == "send" and "messages" or task.collective end

@@ -1,4 +1,4 @@
---- Tells people about a machine of which nothing was timed; one that names no GPU stands for none.
+--- Warns if no measurement backs a machine's efficiencies. A machine that names no GPU is skipped.
 ---@param values table  a command's options
 return function(values)
   local name = values.system

@@ -1,35 +1,35 @@
---- `--tokens` of search and train: what the whole run takes, with its failures, as tperf.cost has it.
+--- `--tokens` of search and train: the cost of the whole run, with failures, as computed by tperf.cost.
 local check = require "tperf.base.check"
 local format = require "tperf.output.format"
 local options = require "tperf.input.options"
 
 local costs = {}
 
---- The options; some have the names that Megatron-LM gives them.
+--- The options; where Megatron-LM has the same option, its name.
 costs.options = {
-  { long = "tokens", value = "N", kind = "number", help = "of the whole run, such as 15e12: also tells its days" },
+  { long = "tokens", value = "N", kind = "number", help = "tokens of the whole run, such as 15e12: adds its days" },
   { long = "gpu-hour", value = "DOLLARS", kind = "number", help = "price of a GPU-hour" },
-  { long = "carbon", value = "GRAMS", kind = "number", help = "CO2 of a kilowatt-hour, in grams" },
-  { long = "pue", value = "FACTOR", kind = "number", help = "what the site draws for a watt of the GPUs (default 1)" },
+  { long = "carbon", value = "GRAMS", kind = "number", help = "grams of CO2 per kilowatt-hour" },
+  { long = "pue", value = "FACTOR", kind = "number", help = "power usage effectiveness of the site (default 1)" },
   { long = "straggling", value = "PART", kind = "number",
-    help = "standard deviation of a GPU's time, a part of it: 0.02" },
-  { long = "mtbf", value = "OF=TIME", help = "between failures: gpu=50000h, node=6000h or cluster=3h" },
-  { long = "checkpoint-interval", value = "TIME", kind = "s", help = "of work between saves (default: the best)" },
+    help = "relative standard deviation of a GPU's time: 0.02" },
+  { long = "mtbf", value = "OF=TIME", help = "mean time between failures: gpu=50000h, node=6000h, cluster=3h" },
+  { long = "checkpoint-interval", value = "TIME", kind = "s", help = "work between saves (default: the optimum)" },
   { long = "save-interval", value = "N", kind = "integer", min = 1, help = "the same in iterations" },
   { long = "checkpoint-size", value = "SIZE", kind = "bytes", help = "default: the weights and the optimizer's state" },
-  { long = "checkpoint-bandwidth", value = "RATE", kind = "bytes/s", help = "of each GPU to the store: 1GB/s" },
+  { long = "checkpoint-bandwidth", value = "RATE", kind = "bytes/s", help = "each GPU to the store: 1GB/s" },
   { long = "store-bandwidth", value = "RATE", kind = "bytes/s", help = "of the whole store" },
-  { long = "checkpoint-time", value = "TIME", kind = "s", help = "to write one, in place of bandwidths" },
-  { long = "async-save", help = "write behind the work, which stops for the copy to the host" },
-  { long = "copy-bandwidth", value = "RATE", kind = "bytes/s", help = "of each GPU to its host, for async saves" },
-  { long = "restart-time", value = "TIME", kind = "s", help = "from a failure to training, without loading: 10min" },
-  { long = "detection-time", value = "TIME", kind = "s", help = "until a failure is seen (default 0s)" },
-  { long = "spare-nodes", value = "N", kind = "integer", min = 0, help = "that stand by, and are paid for" },
+  { long = "checkpoint-time", value = "TIME", kind = "s", help = "time to write one, instead of bandwidths" },
+  { long = "async-save", help = "write in the background, after a copy to the host" },
+  { long = "copy-bandwidth", value = "RATE", kind = "bytes/s", help = "each GPU to its host, for async saves" },
+  { long = "restart-time", value = "TIME", kind = "s", help = "from failure to training, without loading: 10min" },
+  { long = "detection-time", value = "TIME", kind = "s", help = "until a failure is detected (default 0s)" },
+  { long = "spare-nodes", value = "N", kind = "integer", min = 0, help = "on standby, and paid for" },
   { long = "gpus-per-node", value = "N", kind = "integer", min = 1, help = "default: a fast domain of the system" },
-  { long = "repair-time", value = "TIME", kind = "s", help = "of a failed node, until it is a spare" },
+  { long = "repair-time", value = "TIME", kind = "s", help = "until a failed node is a spare again" },
 }
 
--- { option, the options without which it means nothing }
+-- { option, the options without which it has no effect }
 local NEEDS <const> = {
   { "mtbf", "restart_time" }, { "mtbf", "checkpoint_bandwidth", "store_bandwidth", "checkpoint_time" },
   { "restart_time", "mtbf" }, { "detection_time", "mtbf" }, { "spare_nodes", "mtbf" }, { "repair_time", "mtbf" },
@@ -73,10 +73,9 @@ local function mtbf_of(text)
   return { [of] = seconds }
 end
 
---- The arguments of tperf.cost that the options spell; nil where none asks for it; and a message when
---- something is wrong.
+--- The arguments of tperf.cost that the options set; nil if none does; nil and a message if one is wrong.
 ---@param values table  the command's options
----@param asked table   the arguments of the question: model, system
+---@param asked table   the question's arguments: model, system
 ---@return table?, string?
 function costs.question(values, asked)
   local message = missing(values)
@@ -103,15 +102,15 @@ function costs.question(values, asked)
   return given
 end
 
---- Adds `cost` to rows.
+--- Adds `cost` to each row.
 ---@param rows table[]
----@param given table?  of costs.question
+---@param given table?  from costs.question
 function costs.add(rows, given)
   if not given then return end
   for _, row in ipairs(rows) do row.cost = require "tperf.question.cost"(row, given) end
 end
 
---- Says what slow GPUs are counted on top of.
+--- Notes whether the straggler cost comes on top of what the software profile already includes.
 ---@param c tperf.configuration
 function costs.note(values, c)
   if not values.straggling or c.software == "none" then return end
@@ -120,7 +119,7 @@ function costs.note(values, c)
     .. "to; --software none has none\n"):format(c.software))
 end
 
--- "136.4M".
+-- A number shortened to "136.4M".
 local function short(value)
   for _, scale in ipairs { { 1e12, "T" }, { 1e9, "B" }, { 1e6, "M" }, { 1e3, "k" } } do
     if value >= scale[1] then return ("%.4g%s"):format(value / scale[1], scale[2]) end
@@ -142,7 +141,7 @@ end
 
 local MWH <const>, TONNE <const> = 3.6e9, 1e3
 
---- Of a row's cost, for tables of configurations.
+--- The columns of a row's cost, for tables of configurations.
 costs.columns = {
   { key = "cost.days", title = "days" }, { key = "cost.goodput", title = "goodput", unit = "%", digits = 3, wide = 0 },
   { key = "cost.dollars", title = "cost", format = dollars },
@@ -154,8 +153,8 @@ costs.columns = {
 
 local function seconds(value) return format.number(value, "s") end
 
---- What failures cost a run, as a line below its table; nil without any.
----@param cost table  of tperf.cost
+--- A line about a run's failures, below its table; nil if there are none.
+---@param cost table  from tperf.cost
 function costs.told(cost)
   local one = cost.checkpoint
   if not one then return nil end
@@ -183,7 +182,7 @@ local function shown(cost, line)
   return line[4] and line[4](value) or format.number(value / (line[3] or 1), "")
 end
 
--- Of the time.
+-- The breakdown of the time.
 local function shares(cost)
   local rows = { { part = "training", value = cost.goodput * cost.seconds } }
   for _, line in ipairs(LOST) do
@@ -194,8 +193,8 @@ local function shares(cost)
   return rows
 end
 
---- Prints what the run takes, for people.
----@param cost table   of tperf.cost
+--- Prints the cost of the run as text.
+---@param cost table   from tperf.cost
 function costs.print(cost)
   local report, rows = require "tperf.report", {}
   for _, line in ipairs(LINES) do
@@ -217,7 +216,7 @@ function costs.print(cost)
   print("\n" .. costs.told(cost))
 end
 
---- The columns of configurations and of their costs.
+--- Appends the cost columns to the columns of configurations.
 ---@param columns tperf.Column[]
 function costs.with(columns) return options.join(columns, costs.columns) end
 

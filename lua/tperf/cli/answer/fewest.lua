@@ -1,4 +1,4 @@
---- `tperf memory --fewest`: the smallest machine that holds a model, and how.
+--- `tperf memory --fewest`: the smallest machine that holds a model, and the configuration for it.
 local configuration = require "tperf.cli.ask.configuration"
 local format = require "tperf.output.format"
 local options = require "tperf.input.options"
@@ -6,11 +6,11 @@ local serving_axes = require "tperf.cli.ask.serving_axes"
 
 local fewest = {}
 
---- The options that `tperf memory` has for it.
+--- Its options of `tperf memory`.
 fewest.options = {
   { long = "fewest", help = "the smallest number of GPUs that holds it, and how" },
   { long = "prompt", short = "p", value = "N", min = 1, kind = "integer",
-    help = "of the fewest that serve it: tokens of a prompt" },
+    help = "prompt tokens, for the fewest GPUs that serve it" },
   { long = "generate", short = "n", value = "N", min = 1, kind = "integer", help = "tokens of an answer" },
   { long = "weight-dtype", value = "NAME", help = "how served weights are stored (default: the checkpoint's)" },
   { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
@@ -48,7 +48,7 @@ local function question_of(values, arguments)
   return configuration.question(values, arguments, { "system" })
 end
 
---- What is wrong with options that only serve --fewest; nil without it.
+--- Why an option cannot be used without --fewest; nil if none is misplaced.
 function fewest.misplaced(values)
   for _, name in ipairs(SERVING) do
     if values[name] ~= nil and not values.fewest then
@@ -63,7 +63,7 @@ local function nodes(gpus, machine)
     or ("%d GPU%s"):format(gpus, gpus == 1 and "" or "s")
 end
 
---- Answers. nil, message when the options are wrong.
+--- Runs the command. Returns nil and a message if the options are wrong.
 function fewest.run(values, arguments)
   local question, message = question_of(values, arguments)
   if not question then return false, message end

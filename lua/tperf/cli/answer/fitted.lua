@@ -1,4 +1,4 @@
---- Tables for people within 80 columns: what is told least is left out, or wrapped, unless --wide asks for all.
+--- Tables in 80 columns: the least important columns are left out, or the last one wrapped, unless --wide is given.
 local format = require "tperf.output.format"
 local report = require "tperf.report"
 
@@ -10,9 +10,9 @@ local function width_of(rows, columns)
   return format.width((report.text(rows, columns):match "^[^\n]*\n([^\n]*)")) -- of the rule under the headings
 end
 
-local OF_TABLES <const> = { usual = true, csv = true, wide = true, wrap = true } -- which reports do not know
+local OF_TABLES <const> = { usual = true, csv = true, wide = true, wrap = true } -- keys unknown to reports
 
---- The columns as reports take them.
+--- The columns without the keys that reports do not know.
 ---@return tperf.Column[]
 function fitted.plain(columns)
   local list = {}
@@ -25,7 +25,7 @@ function fitted.plain(columns)
   return list
 end
 
--- The columns without the one that has the highest `wide`; nil where none has any.
+-- The columns without the one with the highest `wide`; nil if none has any.
 local function without_widest(columns)
   local widest
   for i, column in ipairs(columns) do
@@ -36,7 +36,7 @@ local function without_widest(columns)
   return left, table.remove(left, widest)
 end
 
--- Text in lines of at most so many characters, broken at blanks.
+-- Breaks text at blanks into lines of at most `most` characters.
 local function lines_of(text, most)
   local lines, line = {}, ""
   for word in text:gmatch "%S+" do
@@ -56,9 +56,9 @@ local function copy_with(row, key, value)
   return copy
 end
 
-local LEAST_WRAPPED <const> = 20 -- characters: less is not read
+local LEAST_WRAPPED <const> = 20 -- characters: narrower is unreadable
 
--- The rows with the last column's text on lines of its own, below each other, where that makes them fit.
+-- The rows with the last column's text wrapped onto further rows, if the table then fits.
 local function wrapped(rows, columns)
   local last = columns[#columns]
   if not last.wrap then return rows end
@@ -77,8 +77,8 @@ end
 --- Prints a table.
 ---@param values table     the command's options: wide
 ---@param rows table[]
----@param columns tperf.Column[]  with wide: the highest is left out first; the last with wrap: broken over lines
----@return string[] left_out  the titles of columns that there was no room for
+---@param columns tperf.Column[]  with wide: the highest is left out first; the last with wrap: may be wrapped
+---@return string[] left_out  the titles of the columns left out
 function fitted.print(values, rows, columns)
   local left_out = {}
   while not values.wide and width_of(rows, fitted.plain(columns)) > WIDTH do

@@ -1,4 +1,4 @@
---- What the parts of an iteration and of the memory are, in the order in which they are told.
+--- The parts of the iteration time and of the memory, in display order.
 local check = require "tperf.base.check"
 
 local parts = {}
@@ -15,7 +15,7 @@ parts.memory = {
   { "activations", "activations" }, { "passing", "during one pass" }, { "buffers", "libraries' buffers" },
 }
 
---- The parts of a record of numbers, in the order of names, then whatever else it has; the total last.
+--- The parts of a record of numbers, in the order of names, then any others; the total last.
 ---@param title string   of the column of the parts
 ---@param record table<string, number>
 ---@param names string[][]  parts.time or parts.memory

@@ -1,4 +1,4 @@
---- What `tperf serve` prints: answers, requests, steps, deployments.
+--- The output of `tperf serve`: results, requests, steps, deployments.
 local at = require "tperf.output.columns".at
 local format = require "tperf.output.format"
 local layout = require "tperf.report.cut"
@@ -26,14 +26,14 @@ local step_columns = {
   { key = "free_blocks", wide = 2 },
 }
 
--- What an answer consists of beside its latencies, in order: { name, title, unit }.
+-- The figures of a result besides its latencies, in order: { name, title, unit }.
 local DETAILS = {
   { "throughput", "output tokens/s" }, { "requests_per_second", "requests/s" }, { "goodput", "good requests/s" },
   { "attainment", "part of requests that are good" }, { "utilization", "part of the time in steps" },
   { "concurrency", "requests in the system" }, { "duration", "duration", "s" }, { "finished", "finished" },
   { "rejected", "rejected" }, { "preemptions", "preemptions" }, { "cache_hits", "part of prompts cached" },
   { "step_count", "steps" }, { "num_blocks", "blocks of the KV cache" }, { "gpus", "GPUs" },
-  { "throughput_per_gpu", "output tokens/s of a GPU" }, { "cost.generated", "$ for 1M output tokens" },
+  { "throughput_per_gpu", "output tokens/s per GPU" }, { "cost.generated", "$ for 1M output tokens" },
   { "cost.total", "$ for 1M tokens, prompts too" }, { "energy_per_token", "energy of an output token", "J" },
   { "interval.low", "tpot of nine tenths of runs, from", "s" }, { "interval.high", "to", "s" },
 }
@@ -43,7 +43,7 @@ local detail_columns = {
   { title = "value", align = "right", key = function(row) return format.number(row.value, row.unit) end },
 }
 
---- A row for each latency of an answer, and their columns.
+--- One row per latency of a result, and the columns.
 function answer.latencies(r)
   local latencies = {}
   for _, name in ipairs { "ttft", "tpot", "e2e" } do
@@ -56,7 +56,7 @@ function answer.latencies(r)
   return latencies, latency_columns
 end
 
---- A row for everything else, and their columns.
+--- One row per other figure, and the columns.
 function answer.details(r)
   local rows = {}
   for _, detail in ipairs(DETAILS) do
@@ -66,7 +66,7 @@ function answer.details(r)
   return rows, detail_columns
 end
 
---- An answer for people: its latencies, then all else.
+--- Prints a result as text: its latencies, then its other figures.
 function answer.print(r)
   local latencies = answer.latencies(r)
   if latencies[1] then show({}, latencies, latency_columns) end
@@ -82,7 +82,7 @@ function answer.print(r)
   end
 end
 
---- One row with the fields of an answer, and its columns, for CSV.
+--- A result as a single row, and its columns, for CSV.
 function answer.flat(r)
   local row, columns = {}, {}
   for _, detail in ipairs(DETAILS) do
@@ -124,21 +124,21 @@ local curve_columns = {
   { key = "served.attainment", title = "within limits", unit = "%" },
 }
 
---- Every request, or every step.
+--- Prints every request.
 function answer.requests(values, r) show(values, r.requests, request_columns) end
 function answer.steps(values, r) show(values, r.steps, step_columns) end
 
---- Rows of tperf.load_curve.
+--- Prints the rows of tperf.load_curve.
 function answer.curve(values, rows) show(values, rows, curve_columns) end
 
---- The Pareto front of tokens per user and per GPU.
+--- The scatter plot of the Pareto front of tokens/s per user and per GPU.
 function answer.front(rows)
-  return require "tperf".plot.scatter { rows = rows, x = { key = "per_user", title = "tokens/s of a user" },
-    y = { key = "per_gpu", title = "tokens/s of a GPU" }, series = layout.sizes,
-    label = function(row) return ("%d at a time"):format(row.concurrency) end, title = "What users and GPUs get" }
+  return require "tperf".plot.scatter { rows = rows, x = { key = "per_user", title = "tokens/s per user" },
+    y = { key = "per_gpu", title = "tokens/s per GPU" }, series = layout.sizes,
+    label = function(row) return ("%d at a time"):format(row.concurrency) end, title = "Throughput by user and GPU" }
 end
 
---- What tperf.search_serving found.
+--- Prints the deployments found by tperf.search_serving.
 function answer.deployments(values, found)
   local rows = values.pareto and found.pareto or table.move(found, 1, #found, 1, {})
   if found.reason then error(found.reason, 0) end
@@ -147,14 +147,14 @@ function answer.deployments(values, found)
     or "; \"most requests/s\": of one, with the ranks that share experts"))
 end
 
---- One answer, in the format asked for.
+--- Prints one result in the format asked for.
 function answer.one(values, r)
   if values.json then return show(values, { r }, {}) end
   if values.csv then return show(values, answer.flat(r)) end
   answer.print(r)
 end
 
---- What tperf.saturation found.
+--- Prints the result of tperf.saturation.
 function answer.saturation(values, found)
   if found.reason then error(found.reason, 0) end
   if values.json then return show(values, { found }, {}) end

@@ -1,9 +1,9 @@
---- Which columns of a table people see.
+--- Chooses the columns of a table to show.
 local at = require "tperf.output.columns".at
 
 local shown = {}
 
--- Whether any row has something in that column, and something unusual.
+-- Whether any row has a value in the column, and whether any has an unusual one.
 local function present(rows, column)
   local some, unusual = #rows == 0, #rows == 0 or column.usual == nil
   for _, row in ipairs(rows) do
@@ -22,9 +22,9 @@ local function plain(column)
   return copy
 end
 
---- The columns that some row has; without `all` only those where some row has another value than the `usual` one.
+--- The columns that some row has; without `all`, only those in which some row differs from the `usual` value.
 ---@param rows table[]
----@param columns tperf.Column[]  with usual, and csv: shown with `all` only
+---@param columns tperf.Column[]  with usual, and csv: only shown with `all`
 ---@param all boolean?
 ---@param usual boolean?  also those where every row has the usual value
 ---@return tperf.Column[]

@@ -4,11 +4,11 @@ local format = require "tperf.output.format"
 
 local stages = {}
 
---- The parts of a GPU's memory, in the order in which they are told.
+--- The parts of a GPU's memory, in display order.
 stages.parts = { "weights", "gradients", "optimizer", "activations", "passing", "buffers" }
 
---- A row for each run of neighbours that hold the same.
----@param c tperf.configuration  of tperf.train
+--- One row per run of neighbouring stages with equal memory.
+---@param c tperf.configuration  from tperf.train
 function stages.rows(c)
   local rows = {}
   for i, stage in ipairs(c.stages) do
@@ -25,11 +25,11 @@ function stages.rows(c)
   return rows
 end
 
---- A stacked bar for each of those rows.
----@param c tperf.configuration  of tperf.train
+--- A stacked bar for each of these rows.
+---@param c tperf.configuration  from tperf.train
 ---@param model string      its name
 ---@param capacity number   bytes of a GPU
----@param options? table    of tperf.plot.bars, in place of these
+---@param options? table    of tperf.plot.bars; they override the defaults
 ---@return tperf.Plot
 function stages.chart(c, model, capacity, options)
   local sizes = {}
@@ -45,7 +45,7 @@ function stages.chart(c, model, capacity, options)
   return require "tperf".plot.bars(o)
 end
 
--- The parts, so that they add up, are what a narrow table keeps.
+-- A narrow table keeps the parts, whose sum is the total.
 stages.columns = {
   { key = "devices", title = "stages", align = "right" }, { key = "layers", wide = 1 },
   { key = "in_flight", title = "in flight", wide = 3 },

@@ -1,11 +1,11 @@
---- How commands print tables: text, or what --json and --csv ask for.
+--- Prints a command's table: as text, or as --json or --csv.
 local fitted = require "tperf.cli.answer.fitted"
 local report = require "tperf.report"
 local shown = require "tperf.cli.answer.shown"
 local tell_calibration = require "tperf.cli.answer.calibration"
 
---- Prints rows. Columns that no row has are left out, for people also those where every row has the `usual` value, and
---- those that make it wider than 80 columns (see cli/fitted.lua); JSON carries every field of the rows.
+--- Prints rows. Columns that no row has are left out, and in text also those in which every row has the `usual` value
+--- and those that exceed 80 columns (see cli/answer/fitted.lua); JSON has every field of the rows.
 ---@param values table   the command's options (see options.formats)
 ---@param rows table[]
 ---@param columns tperf.Column[]  with usual, wide and wrap, and csv: only --csv prints it

@@ -1,12 +1,12 @@
---- Options of a command in a file, YAML or JSON: { devices: 8, times: { f: 1, b: 2 }, text: true }. Names are those of
--- the command line, with "_" or "-"; a list stands for a comma-separated value.
+--- A command's options from a YAML or JSON file: { devices: 8, times: { f: 1, b: 2 }, text: true }. Names are those of
+-- the command line, with "_" or "-"; a list means a comma-separated value.
 local check = require "tperf.base.check"
 local options = require "tperf.input.options"
 local catalogue = require "tperf.base.catalogue"
 
 local config_file = {}
 
--- A value as the command line would spell it; nil for what has no spelling.
+-- A value spelled as on the command line; nil if it cannot be.
 local function text_of(value)
   if type(value) == "string" then return value end
   if type(value) == "number" then return require "tperf.output.number".text(value) end
@@ -25,11 +25,11 @@ local function text_of(value)
   return table.concat(parts, ",")
 end
 
---- Reads the options of a file. Those that are named in `own` have the file's value as it is.
+--- Reads options from a file. Values of the options in `own` are returned as they are in the file.
 ---@param path string
 ---@param declared table[]  the command's options
 ---@param own table<string, boolean>
----@return table? values  by long name, "_" for "-"; nil when something is wrong
+---@return table? values  by long name, "_" for "-"; nil if something is wrong
 ---@return string? message
 function config_file.read(path, declared, own)
   local content, message = catalogue.read(path)

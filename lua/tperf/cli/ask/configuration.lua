@@ -1,4 +1,4 @@
---- What `search` and `train` share: the question's options, and the columns of a configuration.
+--- The options of a question and the columns of a configuration, shared by `search` and `train`.
 local axes = require "tperf.describe.strategy.axes"
 local format = require "tperf.output.format"
 local from = require "tperf.cli.ask.from"
@@ -24,12 +24,12 @@ local question = {
   { long = "attention", value = "NAME", from = { "flash", "unfused", "recompute", "summa" },
     help = "flash (default), unfused, recompute or summa" },
   { long = "precision", value = "NAME", from = precision.names,
-    help = "of products: bf16 (default), fp8-block, mxfp8" },
+    help = "of matrix products: bf16 (default), fp8-block, mxfp8" },
   { long = "optimizer", value = "NAME", from = { "adam", "adam_8bit", "adafactor", "lion", "muon", "sgd" },
     help = "adam (default), adam_8bit, adafactor, lion, muon or sgd" },
-  { long = "weights", value = "TYPE", help = "dtype that weights are kept in (default bf16)" },
+  { long = "weights", value = "TYPE", help = "dtype of the weights (default bf16)" },
   { long = "gradients", value = "TYPE", from = { "fp32", "bf16", "fp16" },
-    help = "fp32, bf16 or fp16 (default: what the rules say)" },
+    help = "fp32, bf16 or fp16 (default: set by the rules)" },
   { long = "master", value = "TYPE", from = { "fp32", "bf16", "none" },
     help = "the optimizer's copy of the weights: fp32, bf16 or none" },
   { long = "moments", value = "TYPE", help = "dtype of the optimizer's moments" },
@@ -40,34 +40,34 @@ local question = {
   { long = "recompute-num-layers", value = "N", kind = "integer",
     help = "layers recomputed as one (uniform), of each chunk (block), apart (every)" },
   { long = "recompute-layers", value = "K", kind = "integer", help = "layers recomputed as one (default 1)" },
-  { long = "overlap-moe-a2a", help = "hide exchanges with experts behind another micro-batch's pass" },
-  { long = "delay-wgrad", help = "delay experts' weight gradients for it" },
+  { long = "overlap-moe-a2a", help = "hide expert all-to-alls behind another micro-batch's pass" },
+  { long = "delay-wgrad", help = "delay experts' weight gradients to hide more" },
   { long = "overlap-grad-reduce", value = "Y/N", from = { "yes", "no" },
-    help = "reduce gradients beside the backward pass (default: as the software does)" },
+    help = "overlap gradient reduction with backward (default: as the software)" },
   { long = "overlap-param-gather", value = "Y/N", from = { "yes", "no" },
-    help = "gather weights beside the forward pass (likewise)" },
-  { long = "overlap-gather-with-step", help = "the first of them beside the optimizer's step" },
-  { long = "bucket", value = "N", kind = "number", help = "parameters that are gathered or reduced together" },
+    help = "overlap weight gathering with forward (likewise)" },
+  { long = "overlap-gather-with-step", help = "overlap the first gather with the optimizer step" },
+  { long = "bucket", value = "N", kind = "number", help = "parameters gathered or reduced together" },
   { long = "offload-layers", value = "N", kind = "integer",
-    help = "layers of each chunk whose activations the host's memory keeps" },
+    help = "layers per chunk whose activations are offloaded to the host" },
   { long = "offload-modules", value = "LIST", kind = "list", from = offload.modules,
-    help = "modules whose inputs it keeps: core_attn, expert_fc1, moe_act ..." },
+    help = "modules whose inputs are offloaded: core_attn, moe_act ..." },
   { long = "offload-optimizer", value = "PART", kind = "number",
-    help = "part of the optimizer's states that the host keeps and updates" },
-  { long = "no-reshard", help = "ZeRO 3 keeps what it gathered until the backward pass" },
-  { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free, such as 0.1" },
+    help = "fraction of the optimizer states kept and updated by the host" },
+  { long = "no-reshard", help = "ZeRO 3 keeps gathered weights until the backward pass" },
+  { long = "reserve", value = "PART", kind = "number", help = "fraction of the memory to keep free, such as 0.1" },
   { long = "pipeline-layout", value = "LAYOUT",
-    help = "layers of each stage: Megatron's string, or 7,8,8,7" },
+    help = "layers per stage: Megatron's layout string, or 7,8,8,7" },
   { long = "first-stage-layers", value = "N", kind = "integer", min = 0, help = "layers of the first device" },
   { long = "last-stage-layers", value = "N", kind = "integer", min = 0, help = "layers of the last device" },
-  { long = "account-for-embedding", help = "count the embedding as a layer when layers are dealt out" },
-  { long = "account-for-loss", help = "count the head as a layer likewise" },
+  { long = "account-for-embedding", help = "count the embedding as a layer when placing layers" },
+  { long = "account-for-loss", help = "count the head as a layer, likewise" },
   { long = "fast", value = "tp=8,dp=2", kind = "pairs", help = "GPUs of each axis in one fast domain (default: best)" },
 }
 
 local USUAL <const> = "tensor" -- the strategy that need not be named
 
--- What the strategies' rows say of their axes and options.
+-- Knobs for the axes and options of all strategies.
 local function axis_knobs()
   local list = {}
   for i, entry in ipairs(axes.every()) do
@@ -85,15 +85,15 @@ local function axis_knobs()
   return list
 end
 
--- What may have one value in `train` (or else the default), and several in `search` (which tries left_open otherwise).
+-- Options with one value in `train` (or the default), and a list in `search` (which tries left_open if not given).
 local knobs = options.join({ { long = "gpus", short = "g", kind = "integer", help = "GPUs" } }, axis_knobs(), {
   { long = "pp", kind = "integer", help = "pipeline parallelism: stages" },
   { long = "dp", kind = "integer", help = "data parallelism" },
-  { long = "micro-batch", short = "m", kind = "integer", help = "sequences in a micro-batch" },
+  { long = "micro-batch", short = "m", kind = "integer", help = "sequences per micro-batch" },
   { long = "panels", kind = "integer", help = "panels of a SUMMA multiplication" },
   { long = "schedule", kind = "string", from = "schedules", help = "pipeline schedules",
     left_open = "1f1b,interleaved_1f1b; or any", default = "1f1b" },
-  { long = "virtual-stages", kind = "integer", help = "chunks of layers on a device, if interleaved",
+  { long = "virtual-stages", kind = "integer", help = "chunks of layers per device, if interleaved",
     left_open = "2,3,4,6,8" },
   { long = "zero", kind = "integer", min = 0, help = "ZeRO stage, 0 to 3", left_open = "1", default = "1" },
   { long = "recompute", kind = "string", from = { "none", "selective", "full" }, help = "none, selective or full",
@@ -102,12 +102,12 @@ local knobs = options.join({ { long = "gpus", short = "g", kind = "integer", hel
     left_open = "yes", default = "yes" },
 })
 
--- Of options with shorter names than their fields.
+-- Options whose names are shorter than their fields'.
 local FIELDS <const> = { overlap_gather_with_step = "overlap_param_gather_with_optimizer_step", bucket = "bucket_size" }
 
 local TRUTH = { yes = true, no = false }
 
--- The knobs as options: with lists of values, or with one. Which numbers make sense is tperf.search's to say.
+-- The knobs as options, with lists of values or single ones. tperf.search checks the numbers.
 local function knob_options(many)
   local list = {}
   for i, knob in ipairs(knobs) do
@@ -123,13 +123,13 @@ local function knob_options(many)
   return list
 end
 
---- All options of a command: the question, the knobs, its own, and the formats.
----@param many boolean  whether knobs take lists
+--- All options of a command: the question's, the knobs, its own, and the formats.
+---@param many boolean  true: knobs take lists
 function configuration.options(many, own)
   return options.join(question, knob_options(many), tuning.options, own, from.options, options.formats)
 end
 
--- "yes" or a list of such.
+-- Converts "yes", or a list of such, to booleans.
 local function as_booleans(option, value)
   if type(value) ~= "table" then
     if TRUTH[value] == nil then return nil, ("--%s: yes or no is needed, got '%s'"):format(option, value) end
@@ -144,7 +144,7 @@ local function as_booleans(option, value)
   return list
 end
 
--- "7,8,8,7" as a list; other texts as they are.
+-- Converts "7,8,8,7" to a list; other texts stay as they are.
 local function as_layout(text)
   if not text:find "^[%d,%s]+$" then return text end
   local list = {}
@@ -152,10 +152,10 @@ local function as_layout(text)
   return list
 end
 
---- The arguments of tperf.search or tperf.train that the options spell; nil and a message when something is missing
---- or wrong. Lists of one value stand for the value.
----@param needed string[]  options that must be there
----@param open boolean?  with --from: what the command decides itself
+--- The arguments of tperf.search or tperf.train that the options set; nil and a message if one is missing or wrong. A
+--- list of one value becomes the value.
+---@param needed string[]  required options
+---@param open boolean?  with --from: leave open what the command itself decides
 function configuration.question(values, arguments, needed, open)
   values.model_file = type(arguments[1]) == "string" and arguments[1] or nil
   local wrong = from.fill(values, arguments, open and "search" or "train")
@@ -185,7 +185,7 @@ function configuration.question(values, arguments, needed, open)
   return asked
 end
 
---- Tells what an answer assumed that the options do not say.
+--- Notes the assumptions behind an answer that the options do not mention.
 function configuration.note(values)
   local path = values.model_file
   local set = values.seq or table.concat(values.set or {}, ","):find("model.seq=", 1, true)
@@ -195,7 +195,7 @@ function configuration.note(values)
   end
 end
 
--- "tp 4, dp 2": the axes that a fast domain (the GPUs of one NVLink switch) holds more than one GPU of.
+-- "tp 4, dp 2": the axes with more than one GPU per fast domain (the GPUs of one NVLink switch).
 local function placement(c)
   local parts = {}
   for _, axis in ipairs(axes.names()) do
@@ -204,7 +204,7 @@ local function placement(c)
   return table.concat(parts, ", ")
 end
 
--- An axis whose size may be left open is told where it is not 1; what shards state is told by its presence.
+-- A column per axis. Axes whose size may be left open are shown where not 1, axes that shard state where present.
 local function axis_columns()
   local list = {}
   for i, entry in ipairs(axes.every()) do
@@ -216,7 +216,7 @@ local function axis_columns()
   return list
 end
 
---- A configuration in one row. `usual`: people are spared the column where every row has this value.
+--- The columns of a configuration. `usual`: text leaves out a column in which every row has this value.
 configuration.columns = options.join({ { key = "strategy", usual = USUAL } }, axis_columns(), {
   { key = "pp" }, { key = "virtual_stages", title = "vpp", usual = 1 },
   { key = "schedule", usual = "1f1b", wide = 2 }, { key = "dp" }, { key = "zero", usual = 1, wide = 1 },
@@ -235,7 +235,7 @@ configuration.columns = options.join({ { key = "strategy", usual = USUAL } }, ax
   { key = "idle", title = "idle GPUs", usual = 0 }, { key = "software", csv = true },
 })
 
--- Which software it is, and how near its times come.
+-- A note on the software profile, and how accurate its times are.
 local function told_of(c, profile, timed)
   if not timed then return "software " .. c.software end
   if c.software == "none" then return "software none: the formulas alone, without the waste of any stack" end
@@ -244,12 +244,12 @@ local function told_of(c, profile, timed)
     .. "as long as predicted"):format(c.software, format.number(profile.error, "%", 2), table.unpack(profile.spread))
 end
 
---- Says below a table which software its configurations are about, and what the first of them takes without waste; on
---- standard error, what no run of that software resembled.
+--- Prints below a table which software its configurations assume, and the time of the first without waste; prints on
+--- standard error if they resemble no run of that software.
 ---@param values table   the command's options
 ---@param rows table[]
----@param machine any     the system that they run on
----@param timed boolean?  whether the table tells times
+---@param machine any     the system
+---@param timed boolean?  whether the table shows times
 function configuration.tell(values, rows, machine, timed)
   local c = rows[1]
   if not c then return end

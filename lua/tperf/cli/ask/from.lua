@@ -1,4 +1,4 @@
---- `--from FILE`: a launch file as the arguments of train, memory, search and infer; what it was understood as.
+--- `--from FILE`: a launch file as the arguments of train, memory, search and infer, and a note on what was read.
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local settings = require "tperf.cli.ask.settings"
@@ -7,11 +7,11 @@ local from = {}
 
 --- The options of every command that reads launch files.
 from.options = {
-  { long = "from", value = "FILE,...", kind = "list", help = "take it from a launch file (docs/recipes.md)" },
-  { long = "stack", value = "NAME", help = "of which stack the file is (default: what fits)" },
+  { long = "from", value = "FILE,...", kind = "list", help = "read it from a launch file (docs/recipes.md)" },
+  { long = "stack", value = "NAME", help = "the stack that the file is for (default: recognised)" },
   { long = "set", value = "PATH=VALUE,...", kind = "list",
-    help = "change model.FIELD, system.FIELD ...; or what the file does not say" },
-  { long = "ignore", value = "NAME,...", kind = "list", help = "the file's options to leave out of account" },
+    help = "change model.FIELD, system.FIELD ...; or fill a gap in the file" },
+  { long = "ignore", value = "NAME,...", kind = "list", help = "options of the file to ignore" },
 }
 
 local function shown(value)
@@ -44,7 +44,7 @@ local function names(list)
   return table.concat(texts, " ")
 end
 
--- Says on standard error what was made of the file.
+-- Prints on standard error what was read from the file, and what was left out.
 local function tell(launch, left_out)
   local function line(title, text)
     if text ~= "" then io.stderr:write(title, ": ", text, "\n") end
@@ -68,7 +68,7 @@ local function refuse(launch, ignored)
   end
 end
 
--- What the search leaves open, as it does without a file.
+-- The arguments that a search leaves open, as it does without a file.
 local OPEN <const> = { strategy = true, micro_batch = true, zero = true, recompute = true,
   recompute_modules = true, recompute_method = true, recompute_num_layers = true,
   sequence_parallel = true, schedule = true, virtual_stages = true,
@@ -77,11 +77,11 @@ for _, name in ipairs(axes.names()) do OPEN[name] = true end
 
 local RENAMED <const> = { global_batch = "batch" }
 
--- Options of `tperf serve` by what tperf.import.arguments and its engine call them.
+-- Options of `tperf serve` under the names of tperf.import.arguments and its engine.
 local SERVE <const> = { dp = "replicas", memory_utilization = "gpu_memory_utilization" }
 local OFF <const> = { prefix_caching = "no_enable_prefix_caching", chunked_prefill = "no_enable_chunked_prefill" }
 
--- What a server's launch says of dtypes and, for `tperf serve`, of the engine, joined to the arguments.
+-- Adds a server launch's dtypes and, for `tperf serve`, its engine settings to the arguments.
 local function add_engine(asked, launch, left_out, serve)
   local into = require "tperf.import.launch.arguments"
   for name, value in pairs(into.dtypes(launch)) do asked[name] = value end
@@ -94,7 +94,7 @@ local function add_engine(asked, launch, left_out, serve)
   table.move(left, 1, #left, #left_out + 1, left_out)
 end
 
--- The launch of --from, and what --set gives; nil and a message. Read once.
+-- The launch of --from with the values of --set; nil and a message. Cached by values.
 local read = setmetatable({}, { __mode = "k" })
 local function launch_of(values)
   if read[values] then return table.unpack(read[values]) end
@@ -106,7 +106,7 @@ local function launch_of(values)
   return launch, given
 end
 
---- Whether the file of --from starts servers.
+--- Whether the file of --from launches servers.
 function from.serves(values)
   local launch = values.from and launch_of(values)
   return launch and launch.kind == "serving" or false
@@ -114,13 +114,13 @@ end
 
 local OTHERS <const> = { train = "serve", search = "serve", serve = "train", infer = "train" }
 
---- Fills the values and arguments of a command from the file of --from, where the command line does not say them, and
---- changes them as --set says.
+--- Fills in values and arguments of a command from the file of --from, except those given on the command line, and
+--- applies --set.
 ---@param values table
----@param arguments table   the MODEL first; set from the file when it is absent
----@param how string        "train"; "search": leave open what a search decides; "infer"; "serve": options are those of
----  `tperf serve`
----@return string? message  when the options are wrong
+---@param arguments table   the MODEL first; taken from the file if absent
+---@param how string        "train"; "search": leave open what a search decides; "infer"; "serve": with the options
+---  of `tperf serve`
+---@return string? message  if the options are wrong
 function from.fill(values, arguments, how)
   if not values.from then
     if values.ignore or values.stack then return "--ignore and --stack go with --from" end
@@ -149,8 +149,8 @@ function from.fill(values, arguments, how)
   return settings.apply(values, arguments, true)
 end
 
---- Prints the best ways to run the same model, batch and GPUs, beside the launch's own.
----@param asked table  of tperf.train
+--- Prints the best configurations for the same model, batch and GPUs, beside the launch's own.
+---@param asked table  arguments of tperf.train
 ---@param c table      its configuration
 function from.faster(asked, c, columns)
   local tperf = require "tperf"

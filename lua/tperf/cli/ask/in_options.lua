@@ -1,8 +1,8 @@
---- What the library says, in the words of the command line.
+--- Rewrites the library's messages in terms of command-line options.
 local options = require "tperf.input.options"
 
--- The option that holds a field of a table, by what the command says of the table: "engine.*" = "*" has "max_num_seqs"
--- of it in --max-num-seqs, "host.*" = "host *" has "step" in --host; nil of other tables.
+-- The option for a field of a table, by the command's entry for the table: "engine.*" = "*" puts "max_num_seqs" in
+-- --max-num-seqs, "host.*" = "host *" puts "step" in --host; nil for other tables.
 local function of_group(fields, name)
   local group, field = name:match "^([%w_]+)%.(.+)$"
   local shape = group and fields[group .. ".*"]
@@ -11,9 +11,8 @@ local function of_group(fields, name)
   return "--" .. shape:gsub("%*", (field:gsub("%%", "%%%%")))
 end
 
---- The library's message with its fields as the command's options that hold them. What somebody may have meant stays as
---- it is.
----@param command table  whose `fields` has the option of each field that is not called as its option is
+--- The message with fields replaced by the options that set them. The suggestion ("did you mean") stays.
+---@param command table  its `fields` maps fields to options of another name
 ---@param message string
 ---@return string
 return function(command, message)
@@ -23,7 +22,7 @@ return function(command, message)
   for name, option in pairs(fields) do longs[name] = option end
   local head, tail = message:gsub("^tperf%.[%w_.:]-: ", ""):match "^(.-)(%(did you mean .*)$"
   head = head or message:gsub("^tperf%.[%w_.:]-: ", "")
-  local of_a_file = head:find "^[^%s]+:%d+: " and not head:find "^[^%s]+:%d+: tperf%." -- whose columns are no options
+  local of_a_file = head:find "^[^%s]+:%d+: " and not head:find "^[^%s]+:%d+: tperf%." -- its columns are not options
   if of_a_file or head:find "^llm_analysis" then return head .. (tail or "") end
   local function option_of(name) return longs[name] and "--" .. longs[name] or of_group(fields, name) end
   if head:find "unknown field" then

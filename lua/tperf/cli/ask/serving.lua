@@ -1,4 +1,4 @@
---- What `tperf serve` asks: its options as the arguments of tperf.serve and of what is built on it.
+--- Converts the options of `tperf serve` to arguments of tperf.serve and of the functions built on it.
 local options = require "tperf.input.options"
 local serving_axes = require "tperf.cli.ask.serving_axes"
 local units = require "tperf.base.units"
@@ -11,7 +11,7 @@ local LOAD = { "rate", "process", "cv", "burst", "concurrency", "think" }
 local QUESTION = options.join({ "count", "seed", "replicas", "router", "threads", "system", "pp", "attention_dp",
   "software", "sampling", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "gpu_hour" }, serving_axes.chosen())
 
--- "fixed=5ms,per_token=20us": { fixed = 0.005, per_token = 2e-5 }, or nil and a message.
+-- Parses "fixed=5ms,per_token=20us" to { fixed = 0.005, per_token = 2e-5 }, or returns nil and a message.
 local function times(option, text)
   local found = {}
   for item in (text .. ","):gmatch "([^,]*)," do
@@ -24,7 +24,7 @@ local function times(option, text)
   return found
 end
 
--- "512", "100..2000" or "mean=500,cv=1": a length, or nil and a message.
+-- Parses a length, "512", "100..2000" or "mean=500,cv=1", or returns nil and a message.
 local function length(option, text)
   local low, high = text:match "^(%d+)%.%.(%d+)$"
   if low then return { uniform = { math.tointeger(low), math.tointeger(high) } } end
@@ -37,7 +37,7 @@ local function length(option, text)
     :format(option, text)
 end
 
--- "ttft=500ms,tpot=30ms", and quantile=0.95, which is no time.
+-- Parses limits, "ttft=500ms,tpot=30ms"; quantile=0.95 is a plain number.
 local function limits(option, text)
   local list, part = {}, nil
   for item in text:gmatch "[^,]+" do
@@ -90,7 +90,7 @@ end
 local CLOSED <const> = options.join(serving_axes.names(), { "pp", "attention_dp", "replicas", "num_gpu_blocks", "trace",
   "requests", "steps" })
 
---- Whether a deployment is asked for: limits and a rate, and nothing that says what serves it.
+--- Whether the question is which deployment to use: limits and a rate are given, but no deployment.
 function question.is_open(values, model)
   local wanted = model and (values.slo and values.rate or values.pareto)
   if not wanted or values.saturation or values.figure then return false end
@@ -100,8 +100,8 @@ function question.is_open(values, model)
   return true
 end
 
---- The arguments of tperf.search_serving: what tperf.serve is asked, less what is looked for.
----@param asked table  of question.of
+--- The arguments of tperf.search_serving: those of tperf.serve without the ones to be searched.
+---@param asked table  from question.of
 function question.search(values, asked)
   local q = {}
   for name, value in pairs(asked) do q[name] = value end

@@ -1,9 +1,9 @@
---- The options and columns of commands that serve: the axes and options of all strategies.
+--- Options and columns of serving commands, for the axes and options of all strategies.
 local axes = require "tperf.describe.strategy.axes"
 
 local serving_axes = {}
 
-local USUAL <const> = "tensor" -- the strategy that need not be named
+local USUAL <const> = "tensor" -- the strategy that is not shown
 
 local AXES <const>, OPTIONS <const> = {}, {}
 for _, entry in ipairs(axes.every(true)) do
@@ -23,7 +23,7 @@ function serving_axes.names()
   return list
 end
 
---- The names of all that a strategy lets one choose: itself, its axes and its options.
+--- The names of the choices that a strategy offers: itself, its axes and its options.
 ---@return string[]
 function serving_axes.chosen()
   local list = serving_axes.names()
@@ -33,11 +33,11 @@ function serving_axes.chosen()
 end
 
 --- The command-line options.
----@param kind string  of the axes: "integer", or "integers" for lists
+---@param kind string  of the axes' values: "integer", or "integers" for lists
 ---@return table[]
 function serving_axes.options(kind)
   local list = { { long = "strategy", value = "NAME", from = "strategies",
-    help = "how a layer is cut up (default tensor)" } }
+    help = "how a layer is split (default tensor)" } }
   for _, entry in ipairs(AXES) do
     list[#list + 1] = { long = entry.name:gsub("_", "-"), value = kind == "integers" and "N,..." or "N", min = 1,
       kind = kind, help = (entry.axis.meaning or entry.name) .. of(entry) }

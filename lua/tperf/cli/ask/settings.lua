@@ -1,10 +1,10 @@
---- `--set PATH=VALUE`: changes to what a command's model, system and software profile say.
+--- `--set PATH=VALUE`: changes fields of a command's model, system and software profile.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 
 local settings = {}
 
---- The option, for commands that read no launch file (cli/from.lua has one that also fills in what a file leaves open).
+--- The option, for commands that read no launch file (cli/ask/from.lua has one that also fills in a file's gaps).
 settings.option = { long = "set", value = "PATH=VALUE,...", kind = "list",
   help = "change model.FIELD, system.FIELD or software.FIELD" }
 
@@ -13,7 +13,7 @@ local NAMED_BY <const> = { model = "a MODEL", system = "--system", software = "-
 
 local function object_of(path) return path:match "^(%l+)%." end
 
--- A comma that starts no new PATH=VALUE belongs to the value: system.x=[1,2].
+-- Joins list values that the option's commas have split: a comma that starts no new PATH=VALUE belongs to the value.
 local function joined(list)
   local whole = {}
   for _, item in ipairs(list) do
@@ -27,7 +27,7 @@ local function joined(list)
   return whole
 end
 
--- Adds a value at a path below changes: "network.fast.domain". Nil and a message where it stands there already.
+-- Adds a value to changes at a path such as "network.fast.domain". Returns nil and a message if it is set already.
 local function put(changes, path, value)
   local names = {}
   for name in path:gmatch "[^.]+" do names[#names + 1] = name end
@@ -42,16 +42,16 @@ local function put(changes, path, value)
   return true
 end
 
--- The value that a text has in a YAML file: 72, true, "450 GB/s", [1, 2].
+-- Parses a value as YAML does: 72, true, "450 GB/s", [1, 2].
 local function value_of(text)
   local value = text ~= "" and core.yaml(text, "--set")
   if value == nil or value == false and text ~= "false" then return nil end
   return value
 end
 
---- Splits the texts of --set: what changes objects, and what else is set, which launch files may leave open.
+--- Splits the values of --set into changes to objects and others, which launch files may leave open.
 ---@param list string[]?
----@return table? changes  { model = { … }, … } as :with takes them; nil when one is wrong
+---@return table? changes  { model = { … }, … } as for :with; nil if one is wrong
 ---@return table|string given  the others by name, or the message
 function settings.read(list)
   local changes, given = {}, {}
@@ -72,13 +72,13 @@ function settings.read(list)
   return changes, given
 end
 
--- The message of a constructor, with the whole path that --set spells.
+-- A constructor's message with the full path that --set uses.
 local function in_paths(object, message)
   message = tostring(message):gsub("^.-tperf%.%l+:with: ", "")
   return ("--set: %s"):format((message:gsub("'([%w_.]+)'", "'" .. object .. ".%1'", 1)))
 end
 
--- A profile's errors are those of the profile as it was fitted.
+-- The profile without the errors of its fit, which no longer apply once a field changes.
 local function unfitted(profile)
   local copy = {}
   for name, value in pairs(profile) do copy[name] = value end
@@ -101,11 +101,11 @@ local function nearest(given)
   return ("--set: PATH starts with model., system. or software., got '%s'%s"):format(path, near)
 end
 
---- Puts changed objects in place of the names that a command was given.
+--- Replaces the names given to a command by changed objects.
 ---@param values table     the command's options: set, system, software
 ---@param arguments table  the MODEL first
----@param launch boolean?  whether names without an object are a launch file's, not mistakes
----@return string? message  when --set is wrong
+---@param launch boolean?  true: names without an object belong to a launch file and are no mistake
+---@return string? message  if --set is wrong
 function settings.apply(values, arguments, launch)
   local changes, given = settings.read(values.set)
   if not changes then return given --[[@as string]] end

@@ -1,5 +1,5 @@
---- The options that say what of a model is trained, as `search`, `train` and `memory` take them, and the arguments that
---- they spell (tperf/describe/tuning.lua).
+--- The options of `search`, `train` and `memory` that say which parts of a model are trained, and the arguments that
+--- they set (tperf/describe/tuning.lua).
 local tuning = {}
 
 tuning.options = {
@@ -17,7 +17,7 @@ tuning.options = {
     help = "of dpo: its weights resident, or log-probabilities precomputed" },
 }
 
---- Puts them into the arguments of tperf.search or tperf.train. Returns a message where they contradict each other.
+--- Puts them into the arguments of tperf.search or tperf.train. Returns a message if they contradict each other.
 ---@param values table  of the options
 ---@param asked table   changed in place
 ---@return string? message
@@ -25,7 +25,7 @@ function tuning.fill(values, asked)
   local targets, rank, dropout = values.lora_targets, values.lora_rank, values.lora_dropout
   if values.peft or targets or rank or dropout then
     if targets and #targets == 1 and targets[1] == "all-linear" then targets = "all-linear" end
-    local from = type(values.peft) == "table" and values.peft -- of a launch file
+    local from = type(values.peft) == "table" and values.peft -- from a launch file
     asked.peft = { kind = not from and values.peft or nil }
     for name, value in pairs(from or {}) do asked.peft[name] = value end
     asked.peft.rank, asked.peft.dropout = rank or asked.peft.rank, dropout or asked.peft.dropout

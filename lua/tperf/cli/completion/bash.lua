@@ -1,4 +1,4 @@
---- The completion script of bash, from 3.2 on.
+--- The completion script for bash 3.2 and later.
 
 local SCRIPT = [=[
 # bash completion for tperf; written by `tperf completion bash`
@@ -95,7 +95,7 @@ _tperf() {
 complete -F _tperf tperf
 ]=]
 
--- Words as _tperf_add takes them. The shell splits them: names have neither blanks nor wildcards.
+-- Words as arguments of _tperf_add, split by the shell: names contain neither blanks nor wildcards.
 local function words_of(source, many)
   local list = { many and "," or nil }
   if source.files then list[#list + 1] = "@files" end

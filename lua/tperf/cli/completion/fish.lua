@@ -1,8 +1,8 @@
---- The completion script of fish.
+--- The completion script for fish.
 
 local function quote(text) return "'" .. text:gsub("[\\']", "\\%0") .. "'" end
 
--- The values as `complete` takes them: a list of several comes with what is typed before the comma.
+-- An option's values as `complete` takes them; in a comma-separated list each completes what follows the last comma.
 local function values(option)
   local words = table.concat(option.takes.words, " ")
   local from = option.takes.files and " -r -F" or " -x"

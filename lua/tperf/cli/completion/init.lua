@@ -1,5 +1,5 @@
---- Shell completion, from the commands' own declarations. A word is completed from lists: those below by name,
--- "files" and "folders" by the shell, and what an option or an argument itself says.
+--- Shell completion, generated from the commands' declarations. A word is completed from the lists below, by name, from
+-- "files" and "folders", by the shell, and from the words in an option's or argument's own `from`.
 local commands = require "tperf.cli.commands"
 local options = require "tperf.input.options"
 
@@ -25,7 +25,7 @@ completion.lists = {
   ["llm-analysis-dtypes"] = llm_analysis "dtypes",
 }
 
--- Names are files' too, which may be called anything: what a shell would split or expand is left out.
+-- Adds names without characters that a shell would split or expand; names may come from files of any name.
 local function add_plain(list, words)
   for _, word in ipairs(words) do
     if word:find "^[%w_./+][%w_./+-]*$" then list[#list + 1] = word end
@@ -34,7 +34,7 @@ end
 
 local PLACEHOLDERS = { FILE = "files", DIR = "folders", PREFIX = "files" }
 
--- What `from` says, as one thing: { words = {…}, files = boolean, folders = boolean }.
+-- Combines what `from` names: { words = {…}, files = boolean, folders = boolean }.
 local function source(from)
   local found = { words = {} }
   if type(from) == "table" then
@@ -57,9 +57,9 @@ local function option_of(declared)
     takes = takes or nil, many = declared.kind == "list" }
 end
 
---- Every command with what completes its options and its arguments:
+--- Every command with the completion sources of its options and arguments:
 -- { name, summary, options = { { long, short, help, placeholder, takes, many }, … }, places = { source, … }, more };
--- a source is { words, files, folders }; with `more`, the last place is for all arguments that follow, too.
+-- a source is { words, files, folders }; with `more`, the last place also applies to all further arguments.
 ---@return table[]
 function completion.commands()
   local list = {}
@@ -74,7 +74,7 @@ function completion.commands()
   return list
 end
 
---- The script that completes tperf in a shell.
+--- The completion script for a shell.
 ---@param shell "bash"|"fish"|"zsh"
 ---@return string
 function completion.script(shell) return require("tperf.cli.completion." .. shell)(completion.commands()) end

@@ -1,8 +1,8 @@
---- The completion script of zsh.
+--- The completion script for zsh.
 
 local function quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
 
--- Text within a specification of _arguments, where brackets, colons and backslashes mean something.
+-- Escapes text for a specification of _arguments, in which brackets, colons and backslashes have a meaning.
 local function plain(text) return (text:gsub("[%[%]:\\]", "\\%0")) end
 
 local function action(source, many)
@@ -13,7 +13,7 @@ local function action(source, many)
   end
   if source.files then parts[#parts + 1] = "_files" end
   if source.folders then parts[#parts + 1] = "_files -/" end
-  if #parts == 0 then return " " end -- something, but nothing to choose from
+  if #parts == 0 then return " " end -- takes a value, but has no completions
   if #parts == 1 and not parts[1]:find "^compadd" then return parts[1] end
   return "{" .. table.concat(parts, " || ") .. "}"
 end

@@ -1,7 +1,7 @@
---- What changed from one text to another, to the figure.
+--- Describes the differences between two texts, figure by figure.
 local difference = {}
 
-local MOST <const> = 10 -- changes told of one file
+local MOST <const> = 10 -- limit on the changes reported per file
 
 local function lines_of(text)
   local list = {}
@@ -9,13 +9,13 @@ local function lines_of(text)
   return list
 end
 
--- A line as numbers and the text between them: { "time ", 3.5, " s" }.
+-- Splits a line into numbers and the text between them: { "time ", 3.5, " s" }.
 local function tokens_of(line)
   local list, at = {}, 1
   while at <= #line do
     local first, last = line:find("[+-]?%d+%.?%d*[eE]?[+-]?%d*", at)
     local number = first and tonumber(line:sub(first, last))
-    if first and not number then -- "4e" and the like: the digits alone
+    if first and not number then -- "4e" and the like: take the digits only
       last = first + #line:match("^[+-]?%d+", first) - 1
       number = tonumber(line:sub(first, last))
     end
@@ -64,8 +64,8 @@ local function in_line(before, after, number, put)
   end
 end
 
---- The changes, in words; the last line counts those that are not told.
----@param name string  of the file: .csv is read as a table
+--- Describes the changes; the last line counts those not shown.
+---@param name string  of the file: .csv is compared as a table
 ---@param before string
 ---@param after string
 ---@return string[]

@@ -1,5 +1,5 @@
---- The functions of the standard library that open files, as scripts have them: host.input reads regular files,
--- host.output writes what is new or the script's own.
+--- Sandboxed versions of the standard functions that open files: host.input reads regular files, host.output writes
+-- new files and the script's own.
 local check = require "tperf.base.check"
 local source = require "tperf.cli.sandbox.source"
 
@@ -9,7 +9,7 @@ local function unavailable(name)
   return function() error(name .. " is not available to scripts (tperf run --trust lifts this)", 2) end
 end
 
--- The arguments are checked here, where the error can point at the script's line.
+-- Arguments are checked here, so that errors point at the script's line.
 local function text(name, position, value)
   if type(value) == "number" then return tostring(value) end
   if type(value) == "string" then return value end
@@ -22,14 +22,14 @@ local function mode_of(value)
   return mode
 end
 
--- A function of the program tells a refusal from a failure: nil and a message, but no error number. It is raised.
+-- Raises a refusal, which the program returns as nil and a message without an error number.
 local function raise_refusal(value, message, code)
   if value then return value end
   if message and not code then check.fail("%s", message) end
   return value, message, code
 end
 
---- The library os' remove and rename.
+--- os.remove and os.rename.
 function files.remover(host)
   return function(path) return raise_refusal(host.output.remove(text("remove", 1, path))) end
 end
@@ -40,7 +40,7 @@ function files.renamer(host)
   end
 end
 
---- The library io.
+--- The io library.
 function files.io(host)
   local library = {}
   for name, value in pairs(io) do library[name] = value end
@@ -87,7 +87,7 @@ function files.io(host)
   return library
 end
 
---- loadfile, for text.
+--- loadfile, for text chunks only.
 function files.load(host, path, env)
   if path == nil then return loadfile(nil, "t", env) end
   local content, message = source.read(path, host.input.open(text("loadfile", 1, path)))
@@ -95,7 +95,7 @@ function files.load(host, path, env)
   return source.chunk(content, "@" .. path, "t", env)
 end
 
---- package.searchpath, which opens what it tries: here, regular files only.
+--- package.searchpath, which opens candidates: regular files only.
 function files.search(host)
   return function(name, path, separator, replacement)
     name, path = text("searchpath", 1, name), text("searchpath", 2, path)

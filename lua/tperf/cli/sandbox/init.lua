@@ -1,13 +1,13 @@
---- What a script may touch. Scripts get a global table of their own, with copies of the standard libraries:
--- regular files may be read, what is written is new or the script's own and lies below the output folder, and nothing
--- reaches processes, native or binary code, the clock, the environment or the library's own tables. The same is
--- taken away from the real libraries, so that nothing the library hands to a script can lead there either.
+--- The sandbox. Scripts get their own global table with copies of the standard libraries: they may read regular files
+-- and write new files, or their own, below the output folder; processes, native or binary code, the clock, the
+-- environment and the library's own tables are out of reach. The same functions are removed from the real libraries,
+-- so nothing that the library passes to a script can lead to them.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local files = require "tperf.cli.sandbox.files"
 local modules = require "tperf.cli.sandbox.modules"
 local order = require "tperf.cli.sandbox.order"
-require "tperf.plot.draw.gnuplot" -- keeps its own way to run gnuplot, which is taken away below
+require "tperf.plot.draw.gnuplot" -- captures its own way to run gnuplot, removed below
 
 local sandbox = {}
 
@@ -28,8 +28,8 @@ local function replace(library, changes)
   return library
 end
 
--- What a call of f gave, or its error, placed at the script's line: these functions stand between the script and what
--- failed. What the script's own code raised has its place already.
+-- Returns the results of a call of f, or raises its error at the script's line, since these functions stand between
+-- the two. Errors raised by the script's own code have a position already.
 local function settle(name, ok, ...)
   if ok then return ... end
   local message = ...
@@ -39,7 +39,7 @@ local function settle(name, ok, ...)
   error(message:find "^[^:\n]+:%d+: " and message or check.where() .. message, 0)
 end
 
--- The library's functions, those written in Lua placing their errors.
+-- Wraps a library's functions; errors of those written in Lua get the script's position.
 local function placed(library, but)
   for name, f in pairs(library) do
     if type(f) == "function" and name ~= but and debug.getinfo(f, "S").what == "Lua" then
@@ -96,7 +96,7 @@ local function os_library(host)
   return library
 end
 
--- --- loading code: text only, and with the script's globals ---
+-- --- loading code: text only, with the script's globals ---
 
 local function add_loading(host, env)
   function env.load(chunk, name, mode, ...)
@@ -212,7 +212,7 @@ local function garbage_collector(host)
   end
 end
 
--- Takes from the real libraries what no script may reach; they stay the library's.
+-- Removes from the real libraries what no script may reach; the library has captured what it needs.
 local function disarm(host, env)
   replace(os, { execute = false, tmpname = false, setlocale = false, exit = env.os.exit,
     remove = env.os.remove, rename = env.os.rename })
@@ -221,16 +221,16 @@ local function disarm(host, env)
   replace(core.file, { write = host.output.write, keep = host.output.keep, real = host.input.real })
   replace(string, { dump = false })
   replace(core.resource, { make_folder = host.output.make_folder })
-  -- Library modules come from the binary, or from the tree that TPERF_LUA_DIR names; nowhere else.
+  -- Library modules come only from the binary or from the tree named by TPERF_LUA_DIR.
   replace(package, { loadlib = false, cpath = "", path = "" })
-  for _ = 1, 3 do table.remove(package.searchers) end -- the standard ones that look for files
-  -- Methods of strings and files are shared with the library: scripts may call them, not change them.
+  for _ = 1, 3 do table.remove(package.searchers) end -- the standard ones that search for files
+  -- Methods of strings and files are shared with the library: scripts may call but not change them.
   local strings = getmetatable ""
   strings.__index, strings.__metatable = copy(env.string), false
   getmetatable(io.stdout).__metatable = false
 end
 
---- The global table of a script. Once per process: it also disarms the standard libraries.
+--- Makes the global table of a script. Only once per process, as it disarms the standard libraries, too.
 ---@param host table
 ---@param path string  the script's package.path
 function sandbox.environment(host, path)

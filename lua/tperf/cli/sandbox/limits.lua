@@ -1,4 +1,4 @@
---- The options of commands that run scripts, and what they do.
+--- The options of commands that run scripts.
 local core = require "tperf.core"
 local options = require "tperf.input.options"
 local units = require "tperf.base.units"
@@ -7,20 +7,20 @@ local limits = {}
 
 local MEMORY <const> = 4 << 30 -- bytes
 local LEAST_MEMORY <const> = 1 << 20 -- "4 GiB" without quotes is "4"
-local INSTRUCTIONS <const> = 20000000000 -- some minutes of pure Lua; searches run in C and do not count
+local INSTRUCTIONS <const> = 20000000000 -- minutes of pure Lua; searches run in C and do not count
 
 limits.budgets = {
   { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per usable core)" },
-  { long = "max-memory", value = "SIZE", kind = "bytes", help = "memory for all the script holds (default 4 GiB)" },
-  { long = "max-instructions", value = "N", kind = "integer", help = "Lua instructions (default 20 billion)" },
+  { long = "max-memory", value = "SIZE", kind = "bytes", help = "limit on the script's memory (default 4 GiB)" },
+  { long = "max-instructions", value = "N", kind = "integer", help = "limit on Lua instructions (default 20 billion)" },
 }
 
 limits.options = options.join({
-  { long = "out", short = "o", value = "DIR", help = "folder for what is written, made if missing (default: .)" },
+  { long = "out", short = "o", value = "DIR", help = "output folder, created if missing (default: .)" },
   { long = "trust", short = "t", help = "lift the sandbox: the whole standard library, no instruction limit" },
 }, limits.budgets)
 
---- Sets the limits and the output folder, and returns its path; false and a message when a value makes no sense.
+--- Applies the limits and the output folder, and returns its path; false and a message if a value is invalid.
 function limits.apply(values, host)
   local memory, instructions = values.max_memory or MEMORY, values.max_instructions
   if memory < LEAST_MEMORY or memory >= 2 ^ 62 then
@@ -31,7 +31,7 @@ function limits.apply(values, host)
   if values.threads then
     if values.threads < 1 or values.threads > 1024 then return false, "--threads: 1 to 1024" end
     core.search.threads = function() return values.threads end
-    core.ranks.threads = values.threads -- of every rank, as is the memory
+    core.ranks.threads = values.threads -- of every rank; memory likewise
   end
   local folder, message = host.output.folder(values.out or ".")
   if not folder then error("cannot use the output folder " .. message, 0) end

@@ -1,4 +1,4 @@
---- manifest.json: what a run of a script depended on and what it wrote, with the SHA-256 of each.
+--- manifest.json: the inputs and outputs of a script's run, each with its SHA-256.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local encode = require "tperf.output.json".encode
@@ -7,7 +7,7 @@ local catalogue = require "tperf.base.catalogue"
 
 local manifest = {}
 
-local MISSING <const> = select(3, io.open "") -- ENOENT, whose number depends on the system
+local MISSING <const> = select(3, io.open "") -- ENOENT, whose number depends on the platform
 
 local FORMAT <const> = 1
 
@@ -33,7 +33,7 @@ local function outputs_of(record, folder)
   return list
 end
 
---- Writes the manifest of a run that ended well and whose record is finished.
+--- Writes the manifest of a successful run whose record is finished.
 ---@param run table  { script, arguments, folder, record, stamp }
 function manifest.write(run, host)
   local content = {
@@ -50,7 +50,7 @@ function manifest.write(run, host)
   if not ok then error(message, 0) end
 end
 
---- Reads a manifest; raises when it is none.
+--- Reads a manifest; raises if it is invalid.
 ---@param folder string
 ---@return table
 function manifest.read(folder)
@@ -76,8 +76,8 @@ function manifest.read(folder)
   return content
 end
 
---- Takes away the manifest of an earlier run, which this one would make wrong. What it lists may be written again by
---- a run of the same script, as far as it is as that one left it.
+--- Removes the manifest of an earlier run, which this run invalidates. The files in it that are unchanged may be
+--- overwritten by a run of the same script.
 ---@param folder string
 ---@param script string
 function manifest.retire(folder, script, host)

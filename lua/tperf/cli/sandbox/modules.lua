@@ -1,12 +1,12 @@
---- What scripts see of the library: the documented modules, each as a copy. Functions are the library's own, tables are
--- not, so that nothing a script does to them reaches the library.
+--- The modules that scripts can require: the documented ones, as copies. Functions are the library's own, tables are
+-- copied, so nothing a script does to them reaches the library.
 local closed = require "tperf.base.closed"
 
 local modules = {}
 
 local DOCUMENTED = { tperf = true, ["tperf.compat.llm_analysis"] = true }
 
--- A table of the library as scripts see it; `views` has those that are made already. Objects stay what they are.
+-- A copy of a library table; `views` maps tables to copies made so far. Objects are not copied.
 local function view_of(value, views)
   if type(value) ~= "table" then return value end
   if views[value] then return views[value] end
@@ -20,8 +20,8 @@ local function view_of(value, views)
   return meta.closed and closed(meta.closed, view, own) or setmetatable(view, own)
 end
 
---- A function that gives a module by its name: the documented ones, and those that are fields of tperf as
---- "tperf.FIELD"; nil for any other.
+--- Returns a function from a name to a module: the documented ones, and the fields of tperf as "tperf.FIELD"; nil for
+--- any other name.
 ---@return fun(name: string): any
 function modules.finder()
   local views = {}

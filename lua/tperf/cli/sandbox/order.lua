@@ -1,11 +1,11 @@
---- pairs and next in one fixed order: Lua's own changes from run to run, and so would what a script prints. Numbers
--- come first, then strings, false, true, and the rest as they come.
+--- pairs and next in a fixed order. Lua's own order changes from run to run, and with it a script's output. Numbers
+-- come first, then strings, false, true, and the rest unordered.
 local lazy = require "tperf.base.lazy"
 
 local order = {}
 
 local next, rawget, type = next, rawget, type
-local getmetatable = debug.getmetatable -- whatever __metatable says
+local getmetatable = debug.getmetatable -- ignores __metatable
 
 local RANK = { number = 1, string = 2, boolean = 3 }
 
@@ -16,7 +16,7 @@ local function before(a, b)
   return x == 3 and b and not a
 end
 
--- The keys of a table in order, and how many.
+-- The keys of a table in order, and their number.
 local function keys_of(t)
   local keys, n, in_order = {}, 0, true
   for key in next, t do
@@ -28,7 +28,7 @@ local function keys_of(t)
   return keys, n
 end
 
---- As Lua's pairs.
+--- Like Lua's pairs.
 function order.pairs(t, ...)
   local meta = getmetatable(lazy.settle(t))
   if type(t) ~= "table" or meta and rawget(meta, "__pairs") then return pairs(t, ...) end
@@ -51,7 +51,7 @@ local function first_of(t)
   return first
 end
 
--- Where key is, or would be, among the keys. Of those that have no order, nil when it is not there.
+-- The position of key among the keys, or where it would be; nil for a missing key of a type without order.
 local function place_of(keys, key)
   local low, high = 1, #keys
   while low <= high do
@@ -63,21 +63,21 @@ local function place_of(keys, key)
   return keys[low] ~= nil and low or nil
 end
 
-local walks = setmetatable({}, { __mode = "k" }) -- table -> { keys, at }: the walk under way
+local walks = setmetatable({}, { __mode = "k" }) -- table -> { keys, at }: the walk in progress
 
--- The number of the key among those of the walk under way, which begins here at the latest.
+-- The index of key in the walk in progress; starts a walk if there is none.
 local function continue_walk(t, key)
   local walk = walks[t]
   if walk and walk.keys[walk.at] == key then return walk end
   walk = { keys = keys_of(t) }
   walk.at = place_of(walk.keys, key)
   if not walk.at then error("bad argument #2 to 'next' (no such key)", 3) end
-  if walk.keys[walk.at] ~= key then walk.at = walk.at - 1 end -- it was removed: what follows takes its place
+  if walk.keys[walk.at] ~= key then walk.at = walk.at - 1 end -- removed during the walk: its successor moved up
   walks[t] = walk
   return walk
 end
 
---- As Lua's next. A walk sees the keys that there were at its second step.
+--- Like Lua's next. A walk visits the keys that existed at its second step.
 function order.next(t, key)
   if type(t) ~= "table" then error(("bad argument #1 to 'next' (table expected, got %s)"):format(type(t)), 2) end
   if key == nil then

@@ -1,6 +1,5 @@
---- Notes which files a script reads and writes, and keeps what it prints, so that a manifest can tell what a run
--- depended on. Installed before the sandbox copies the standard libraries; everything that opens files or prints goes
--- through these.
+--- Records which files a script reads and writes, and a copy of what it prints, for the manifest of a run. Installed
+-- before the sandbox copies the standard libraries, so that everything that opens files or prints goes through it.
 local sha256 = require "tperf.core".file.sha256
 local terminal = require "tperf.output.terminal"
 
@@ -8,7 +7,7 @@ local recorder = { MANIFEST = "manifest.json" }
 
 local STDOUT <const> = "stdout.txt"
 
-local open, io_type = io.open, io.type -- the standard ones
+local open, io_type = io.open, io.type -- captured: the standard ones
 
 local function slurp(path)
   local file = open(path, "rb")
@@ -18,13 +17,13 @@ local function slurp(path)
 end
 recorder.slurp = slurp
 
---- The SHA-256 of a file, or nil when it cannot be read.
+--- The SHA-256 of a file, or nil if it cannot be read.
 function recorder.hash(path)
   local text = slurp(path)
   return text and sha256(text)
 end
 
--- "./a//b/../c" below the folder as "a/c".
+-- Normalizes "./a//b/../c" below the folder to "a/c".
 local function plain(path, folder)
   if path:sub(1, #folder + 1) == folder .. "/" then path = path:sub(#folder + 2) end
   local parts = {}
@@ -34,7 +33,7 @@ local function plain(path, folder)
   return table.concat(parts, "/")
 end
 
--- Notes what is read: the sandbox opens everything through host.input.
+-- Records files read: the sandbox opens every input with host.input.
 local function watch_reading(record, host, folder)
   local read_from, real = host.input.open, host.input.real
   function host.input.real(path)
@@ -55,7 +54,7 @@ local function watch_reading(record, host, folder)
   end
 end
 
--- Notes what is written; returns the functions that stood there before.
+-- Records files written; returns the functions it replaces.
 local function watch_writing(record, host, folder)
   local before = {}
   local function watch(name, kind, path_at)
@@ -83,8 +82,8 @@ local function watch_writing(record, host, folder)
   return before
 end
 
--- Copies what goes to standard output into a file, which the first of it opens. Whatever way a script prints, the
--- method `write` of files does it.
+-- Copies standard output into a file, opened by the first output. All ways to print end in the method `write` of
+-- files.
 local function watch_printing(record, write_to)
   local stdout, output, methods = io.stdout, io.output, getmetatable(io.stdout).__index
   local write = methods.write
@@ -117,13 +116,13 @@ end
 
 local function note(record, path, text) record.read[path] = sha256(text) end
 
---- Begins to note. host.input reads, and host.output writes below `folder`.
----@return table record  read: path -> SHA-256; written, kept: name -> true (kept: files that are appended to, such as
----  the caches of sweeps, are no output of one run); note(record, path, text): that a file was read; for
+--- Starts recording. host.input reads, and host.output writes below `folder`.
+---@return table record  read: path -> SHA-256; written, kept: name -> true (kept: files that runs append to, such as
+---  the caches of sweeps, which are not the output of one run); note(record, path, text): records a file read; for
 ---  recorder.finish: running, printed, before
 function recorder.start(host, folder)
   local record = { read = {}, written = {}, kept = {}, running = true, note = note }
-  local gone, message = host.output.retire(STDOUT) -- of an earlier run; this one may fail
+  local gone, message = host.output.retire(STDOUT) -- of an earlier run; this run may fail
   if not gone then error(message, 0) end
   watch_reading(record, host, folder)
   record.before = watch_writing(record, host, folder)
@@ -131,7 +130,7 @@ function recorder.start(host, folder)
   return record
 end
 
---- The script has ended: what the program writes and prints from now on is not noted.
+--- Stops recording at the end of the script; later output is the program's own.
 function recorder.finish(record, host)
   record.running = false
   for name, write_to in pairs(record.before) do host.output[name] = write_to end

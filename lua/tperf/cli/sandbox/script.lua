@@ -1,26 +1,26 @@
---- Running a script, as `tperf run` and `tperf verify` do.
+--- Runs a script, for `tperf run` and `tperf verify`.
 local source = require "tperf.cli.sandbox.source"
 
 local script = {}
 
--- The script's own arguments: the table `arg`, as stock Lua fills it, and "...".
+-- The script's arguments: the table `arg`, filled as by stock Lua, and "...".
 local function arguments_of(list, program)
   local arguments = { [-1] = program }
   for i, argument in ipairs(list) do arguments[i - 1] = argument end
   return arguments
 end
 
--- package.path with the folder of the script before all others. A folder whose name has the path's own signs in it
--- cannot stand there.
+-- package.path preceded by the script's folder, unless the folder's name contains characters with a meaning in
+-- package.path.
 local function path_beside(path)
   local folder = path and path ~= "-" and (path:match "^(.*/)" or "./")
   if not folder or folder:find "[;?]" then return package.path end
   return ("%s?.lua;%s?/init.lua;%s"):format(folder, folder, package.path)
 end
 
---- Runs a script to its end, in the sandbox unless trusted. Limits and the output folder are set before.
+--- Runs a script to its end, in the sandbox unless trusted. Set the limits and the output folder first.
 ---@param list string[]  the script's file ("-" for standard input) and its arguments
----@param record table?  of tperf.cli.sandbox.recorder: the script's text is noted
+---@param record table?  from tperf.cli.sandbox.recorder: records the script's text, too
 function script.run(list, trusted, host, record)
   local env, path = _G, list[1]
   local text, problem

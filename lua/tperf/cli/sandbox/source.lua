@@ -1,7 +1,7 @@
---- Lua files as chunks: as the standard loadfile, but from their text, so that each is read once.
+--- Loads Lua files as loadfile does, but from their text, so that each file is read once.
 local source = {}
 
---- The chunk of a file's text; nil and a message when it is none.
+--- Compiles a text; nil and a message if it is not valid.
 ---@param text string
 ---@param name string  as messages show it: "@FILE", or "=stdin"
 ---@param mode string  "t", or "bt"
@@ -14,7 +14,7 @@ function source.chunk(text, name, mode, env)
   return load(text, name, mode, env)
 end
 
---- The text of an open file, which is closed; nil and a message.
+--- Reads an open file and closes it; nil and a message if that fails.
 function source.read(path, file, message)
   if not file then return nil, "cannot open " .. message end
   local text, problem = file:read "a"

@@ -1,12 +1,12 @@
---- A process of a run under MPI that is not the first: it answers what the first one asks, until that ends. It runs no
--- script, reads no files but the library's, and writes nothing.
+--- A worker rank of a run under MPI: answers rank 0's requests until it ends. It runs no script, reads only the
+-- library's files, and writes nothing.
 local core = require "tperf.core"
 
-local SHORTEST <const>, LONGEST <const> = 20e-6, 2e-3 -- s, between two looks for messages
+local SHORTEST <const>, LONGEST <const> = 20e-6, 2e-3 -- s, between two polls for messages
 
 local ranks, codec = core.ranks, core.codec
 
--- Whether this process and the first are of the same build; takes the limits over.
+-- Checks that this process and rank 0 are of the same build, and applies rank 0's limits.
 local function set_up(setup, host)
   if setup.sources ~= core.sources then
     ranks.send(0, codec.encode { stop = "the ranks run different builds of tperf: build it where all can read it" })
@@ -25,7 +25,7 @@ end
 
 return function(host)
   core.search.threads = ranks.share
-  require "tperf" -- all of it, before what only trusted code may do is taken away
+  require "tperf" -- all of it, before the sandbox removes functions
   require "tperf.question.ranks.answers"
   require "tperf.cli.sandbox".environment(host, package.path)
   local pause = SHORTEST
@@ -37,7 +37,7 @@ return function(host)
       if message.setup then set_up(message.setup, host) else reply_to(message) end
       pause = SHORTEST
     else
-      core.search.interrupted() -- what it was to interrupt has ended
+      core.search.interrupted() -- clears an interrupt meant for a finished request
       ranks.rest(pause)
       pause = math.min(2 * pause, LONGEST)
     end

@@ -1,4 +1,4 @@
---- llm-analysis's class LLMAnalysis of revision 0571436: one deployment, its get_* quantities and update_* methods.
+--- llm-analysis's class LLMAnalysis of revision 0571436: one deployment, with its get_* and update_* methods.
 local check = require "tperf.base.check"
 local setup = require "tperf.compat.llm_analysis.setup"
 local memory = require "tperf.compat.llm_analysis.memory"
@@ -21,7 +21,7 @@ end
 local function flag(default) return check.boolean { default = default } end
 local bits = check.integer { min = 0, max = LARGEST, optional = true }
 
--- A stage or level by upstream's number or its name there: a number.
+-- A checker for an enumeration, by upstream's number or name; returns the number.
 local function enumeration(names)
   local numbers, listed = {}, {}
   for number = 0, #names do
@@ -61,7 +61,7 @@ local layer_kept = with(quantised, forward, scored, { mlp_recompute_gelu = flag(
   mlp_gated_linear_units = flag(false), return_breakdown = flag(false) })
 local normed = with(sized, { activation_recomputation = recomputation, dtype_bytes = bytes(4) })
 
--- Quantities: a schema of the arguments, and a function of the setup with them (m.args, m.Z, m.R, m.beta_n) ------
+-- Quantities: a schema of the arguments, and a function of the setup and them (m.args, m.Z, m.R, m.beta_n) -------
 local quantities = {}
 
 local function quantity(name, schema, compute) quantities[name] = { schema = schema, compute = compute } end
@@ -71,7 +71,7 @@ for name, symbol in pairs { num_params_total = "P_tot", num_active_params_total 
   quantity("get_" .. name, none, function(m) return m[symbol] end)
 end
 
--- What upstream counts in integers.
+-- Upstream computes these as integers.
 local function whole(x) return math.tointeger(x) or x end
 
 for name, symbol in pairs { mlp = "P_mlp", router = "P_router", layernorm = "P_ln" } do
@@ -121,7 +121,7 @@ end)
 local function attention_activations(m, b, s, dropout)
   local args = m.args
   local how = args.is_inference and memory.attention_inference or memory.attention
-  -- Serving computes nothing again: only "selective" leaves the scores out there.
+  -- Inference recomputes nothing; only "selective" leaves the scores out.
   return how(m, b, s, m.R, args.flash_attn, args.softmax_dropout, dropout)
 end
 
@@ -144,7 +144,7 @@ end)
 
 quantity("get_activation_memory_per_layernorm", normed, memory.norm)
 
--- Of one layer: the sum, or when serving the largest part, and the parts.
+-- The activations of one layer: the sum, or in inference the largest part, and the parts.
 local function layer_activations(m, b, s)
   if not m.args.is_inference then return memory.layer(m, b, s, m.args.mlp_gated_linear_units) end
   local attention, mlp, norm = attention_activations(m, b, s), mlp_activations(m, b, s), memory.norm(m, b, s)
@@ -230,8 +230,8 @@ for name, one in pairs(quantities) do
   end
 end
 
--- Stores what is given, and checks no more than that it is of its kind: as upstream, whose efficiencies and
--- total numbers of parameters stay what they were made with.
+-- Stores a value after checking only its type: as in upstream, the efficiencies and total parameter counts set at
+-- construction do not change.
 local function update(name, checker, store)
   methods[name] = function(self, value)
     local m = setup_of(self, name)
@@ -241,7 +241,7 @@ local function update(name, checker, store)
   end
 end
 
-local named = check.any {} -- setup.config tells names from tables
+local named = check.any {} -- setup.config accepts names and tables
 local efficiency = check.number { min = -1e6, max = 1e6 }
 
 update("update_model_config", named, function(m, model)
@@ -272,7 +272,7 @@ local constructor = {
 
 local metatable = { __index = methods, __name = "LLMAnalysis" }
 
---- One deployment, as upstream's class: what its methods need.
+--- Makes the object for one deployment, as upstream's class does.
 ---@param arguments table  model, gpu, dtype: names or tables; parallelism: { tp_size =, pp_size =, dp_size =,
 ---  ep_size =, sp_size = }; the efficiencies of train and infer
 ---@return table analysis  with the get_* and update_* methods, which take their arguments by name, and the numbers

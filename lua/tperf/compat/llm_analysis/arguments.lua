@@ -1,4 +1,4 @@
---- Every argument of train and infer: its checker, and for the command line and the manual its kind and meaning.
+--- Every argument of train and infer: its checker, its kind on the command line, and its meaning for the manual.
 local check = require "tperf.base.check"
 local revisions = require "tperf.compat.llm_analysis.revisions"
 
@@ -22,7 +22,7 @@ local levels = { "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", "NOTSET", "WAR
 local log_level = check.one_of(check.choice { levels, optional = true }, check.integer { optional = true })
 local newer, older = revisions.names[1], revisions.names[2]
 
--- name, kind (how the command line reads it), checker, meaning, and the revision where only one has it
+-- name, kind (on the command line), checker, meaning, and the revision if only one has it
 local common = {
   { "revision", "string", check.choice { revisions.names, default = newer },
     "of llm-analysis: 0571436 is the documented one; d841e40" },
@@ -117,7 +117,7 @@ local function schema(list, revision)
   return fields
 end
 
---- Every argument of both questions, in the order of the manual.
+--- Every argument of both functions, in the manual's order.
 arguments.lists = { train = join(common, train, fixed_train), infer = join(common, infer, { reserve }) }
 
 local function schemas_of(own, with_fixed)
@@ -128,7 +128,7 @@ end
 
 local schemas = { train = schemas_of(train, arguments.lists.train), infer = schemas_of(infer, arguments.lists.infer) }
 
--- An argument of another revision than the one that is asked.
+-- An argument in the request that belongs to another revision.
 local function other_revision(request, question, revision)
   for _, argument in ipairs(arguments.lists[question]) do
     local name, own = argument[1], argument[5]

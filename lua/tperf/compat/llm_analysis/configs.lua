@@ -1,5 +1,5 @@
---- The configurations llm-analysis ships, in its field names: the numbers of its JSON files.
--- ffn_embed_dim is 4 * hidden_dim where a row does not say otherwise.
+--- The configurations that llm-analysis ships, under its field names: the numbers of its JSON files.
+-- ffn_embed_dim is 4 * hidden_dim unless a row sets it.
 local configs = { models = {}, gpus = {}, dtypes = {} }
 
 -- name: num_layers, n_head, hidden_dim, vocab_size, max_seq_len (false: none), model_type
@@ -61,8 +61,8 @@ end
 local llama2_70b = configs.models["upstage_Llama-2-70b-instruct-v2"]
 llama2_70b.num_key_value_heads, llama2_70b.ffn_embed_dim, llama2_70b.mlp_gated_linear_units = 8, 28672, true
 
--- name: memory GB, HBM GB/s, intra-node GB/s, peak TFLOP/s in fp16, int8, int4, inter-node GB/s. Two memories
--- are upstream's, not the makers' (Q39): a10-pcie-28gb has 24 GB, v100-sxm-16gb 16 GB.
+-- name: memory GB, HBM GB/s, intra-node GB/s, peak TFLOP/s in fp16, int8, int4, inter-node GB/s. Two memory sizes
+-- are upstream's, not the vendors' (Q39): a10-pcie-28gb has 24 GB, v100-sxm-16gb 16 GB.
 local gpus = {
   ["a10-pcie-28gb"] = { 28, 600, 32, 125, 250, 500, 200 },
   ["a100-pcie-40gb"] = { 40, 1555, 300, 312, 624, 1248, 200 },

@@ -1,5 +1,5 @@
---- The formulas of upstream.lua corrected, field by field under the same names (Qn as there). Extra fields a
--- model, gpu or dtype table may have then: see docs/compat_llm_analysis.md.
+--- Corrected versions of the formulas of upstream.lua, field by field under the same names (Qn as there). For the extra
+-- fields that model, gpu and dtype tables may then have, see docs/compat_llm_analysis.md.
 local check = require "tperf.base.check"
 local memory = require "tperf.compat.llm_analysis.memory"
 local latency = require "tperf.compat.llm_analysis.latency"
@@ -7,7 +7,7 @@ local max, min = math.max, math.min
 
 local fixed = { extended = true }
 
--- Bytes/s of a group of neighbouring GPUs: inside a node, or through the network.
+-- Bytes/s within a group of neighbouring GPUs: inside a node, or through the network.
 local function link(m, gpus)
   return gpus <= (m.args.num_gpus_per_node or 8) and m.I or m.X
 end
@@ -249,7 +249,7 @@ function fixed.update_time(m, weights, gradients, optimizer)           -- Q26
   return (2 * optimizer + weights + gradients) / m.H
 end
 
--- Q15: the gradients' all-reduce, less what the last backward pass hides.
+-- Q15: the gradients' all-reduce, less the part hidden by the last backward pass.
 local function gradient_reduction(m, parts)
   local ranks = m.Z == 3 and m.n_r or m.n_dp * m.n_r
   local bytes = m.Z == 3 and memory.gradients(m, 2) or memory.gradients(m, 4)
@@ -257,7 +257,7 @@ local function gradient_reduction(m, parts)
   return max(0, seconds - parts.backward_layers)
 end
 
--- Seconds for one micro-batch's activations to reach the next stage.
+-- Seconds to send one micro-batch's activations to the next stage.
 local function send_time(m, b, s)
   return m.p == 1 and 0 or b * s * m.h * m.beta_a / m.sp / link(m, m.t * m.p)
 end

@@ -1,4 +1,4 @@
---- The functions of upstream's module `config`: its configurations listed, found, read, written.
+--- The functions of upstream's module `config`: list, find, read and write configurations.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local json = require "tperf.output.json"
@@ -16,7 +16,7 @@ local function words(text)
   return list
 end
 
--- The fields of each kind in upstream's order. The last of a model is d841e40's.
+-- The fields of each kind in upstream's order. The last field of a model exists only in d841e40.
 local FIELDS = {
   model = words("name num_layers n_head hidden_dim vocab_size max_seq_len num_key_value_heads num_key_value_groups "
     .. "ffn_embed_dim expansion_ratio model_type moe_num_experts moe_top_k mlp_gated_linear_units"),
@@ -42,7 +42,7 @@ local function need_string(what, value, name)
   if type(value) ~= "string" then check.fail("%s: %s must be a string, got %s", what, name, check.show(value)) end
 end
 
--- With upstream's defaults for what is left out.
+-- Fills in upstream's defaults.
 local function complete(what, kind, config, rules)
   if kind == "model" then return setup.complete(what, config, rules) end
   if kind == "gpu" then
@@ -64,8 +64,8 @@ function helpers.list_model_configs() return check.names(configs.models) end
 function helpers.list_gpu_configs() return check.names(configs.gpus) end
 function helpers.list_dtype_configs() return check.names(configs.dtypes) end
 
---- A model by its name, or from upstream's JSON file; with all fields as upstream fills them in. A file's model is
---- found by its name afterwards.
+--- A model by its name, or from upstream's JSON file, with all fields as upstream fills them in. After reading a file,
+--- its model is also found by name.
 ---@param name string
 ---@param revision string?  d841e40
 ---@return table
@@ -98,7 +98,7 @@ function helpers.get_dtype_config_by_name(name, revision)
   return (find(what, "dtype", name, revision))
 end
 
---- The name with "_" for "/".
+--- The name with "/" replaced by "_".
 ---@param name string
 ---@return string
 function helpers.canonical_model_name(name)
@@ -110,7 +110,7 @@ local function kind_of(config)
   return rawget(config, "num_layers") and "model" or rawget(config, "peak_fp16_TFLOPS") and "gpu" or "dtype"
 end
 
---- A configuration as upstream's JSON: indented by 4, in its order, null for what is absent.
+--- A configuration as upstream's JSON: indented by 4, keys in upstream's order, null for absent fields.
 ---@param config table     a model, gpu or dtype
 ---@param revision string?  d841e40
 ---@return string
@@ -131,7 +131,7 @@ function helpers.config_json(config, revision)
   return "{\n" .. table.concat(lines, ",\n") .. "\n}"
 end
 
---- Writes one JSON file per key into a folder, which is made where it is missing.
+--- Writes one JSON file per key into a folder, created if missing.
 ---@param named table<string, table>  file name without ".json" -> configuration
 ---@param folder string
 ---@param revision string?  d841e40
@@ -151,7 +151,7 @@ function helpers.dump_configs(named, folder, revision)
   for _, name in ipairs(check.names(texts)) do output.write(folder .. "/" .. name .. ".json", texts[name], what) end
 end
 
---- Writes a model's JSON into a folder, "model_configs" unless told.
+--- Writes a model's JSON into a folder (default "model_configs").
 ---@param name string       as for get_model_config_by_name
 ---@param folder string?
 ---@param revision string?  d841e40
@@ -162,7 +162,7 @@ end
 
 local KINDS = { model = true, gpu = true, dtype = true }
 
---- The configurations of a folder's JSON files by their names.
+--- The configurations in a folder's JSON files, by name.
 ---@param folder string
 ---@param kind "model"|"gpu"|"dtype"
 ---@param revision string?  d841e40
@@ -187,7 +187,7 @@ function helpers.read_configs(folder, kind, revision)
   return found
 end
 
--- Of two names of a Hugging Face config the first that is there.
+-- The first of two names that a Hugging Face config has.
 local function either(what, config, first, second)
   local value = config[first]
   if value == nil then value = config[second] end
@@ -197,8 +197,8 @@ local function either(what, config, first, second)
   return value
 end
 
---- A model from a Hugging Face config.json, as 0571436 reads one: MLP widths and experts are left out, so that the MLP
---- is always four times the hidden size. `tperf.model` reads them.
+--- A model from a Hugging Face config.json, as 0571436 reads one: without MLP widths and experts, so the MLP is always
+--- four times as wide as the hidden size. `tperf.model` reads them.
 ---@param name string
 ---@param config string|table  the file, or its content
 ---@return table

@@ -16,7 +16,7 @@ local function check_length(m, s)
   end
 end
 
--- 9.2: weights, and what they leave.
+-- 9.2: weights, and the memory left.
 local function put_weights(summary, m)
   local attention, mlp, norms = memory.layer_weights(m, m.rules.inference_shards(m))
   local embedding, _, last_norm = memory.end_weights(m)
@@ -45,7 +45,7 @@ local function put_prefill_memory(summary, m, b, s, left, cache)
   summary.prefill_activation_memory_per_gpu, summary.prefill_max_batch_size_per_gpu = activation, largest
 end
 
--- The batch from which a cache pays: below it, recomputing keys and values is cheaper than reading them.
+-- The batch size from which a cache pays off: below it, recomputing keys and values is cheaper than reading them.
 local function pivot_warning(m, b, s, n)
   local pivot = m.Phi * m.beta_a / (2 * m.H)
   if b * (s + n) < pivot then
@@ -76,7 +76,7 @@ local function put_decode_memory(summary, m, b, s, n, left, cache)
   end
 end
 
--- 9.3: tokens per second, and what they cost.
+-- 9.3: tokens per second, and their cost.
 local function put_rates(summary, m, b, s, n, prefill, decode)
   local total = prefill + n * decode
   summary.total_decode_latency, summary.total_latency = n * decode, total

@@ -1,6 +1,6 @@
---- The public llm-analysis tool's answers, from its own arguments: train{...} and infer{...} return its summaries
--- under its key names, with its warnings as the list `warnings`. `fixed = true` replaces the formulas known to be
--- wrong. docs/compat_llm_analysis.md is the manual. This is another tool's arithmetic, kept apart from tperf's own.
+--- Answers as the public llm-analysis tool does, from its own arguments: train{...} and infer{...} return its summaries
+-- under its keys, with its warnings as the list `warnings`. `fixed = true` replaces the formulas known to be wrong.
+-- docs/compat_llm_analysis.md is the manual. This is another tool's arithmetic, kept separate from tperf's own.
 local check = require "tperf.base.check"
 local analysis = require "tperf.compat.llm_analysis.analysis"
 local arguments = require "tperf.compat.llm_analysis.arguments"
@@ -17,7 +17,7 @@ for name, helper in pairs(helpers) do llm_analysis[name] = helper end
 
 local questions = { train = train.summary, infer = infer.summary }
 
--- Sizes and rates are bounded one by one; together they may still leave the range of doubles.
+-- Sizes and rates are bounded individually; their products may still overflow doubles.
 local function refuse_overflow(what, result)
   for _, key in ipairs(summary.keys(result)) do
     local value = result[key]

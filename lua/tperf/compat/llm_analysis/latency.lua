@@ -16,7 +16,7 @@ function latency.forward_flops(m, b, s, past)
   return total
 end
 
---- F_rec: the forward work done again in the backward pass.
+--- F_rec: the forward work recomputed in the backward pass.
 function latency.recompute_flops(m, b, s)
   if m.R == 0 then return 0 end
   if m.R == 1 then return m.L * m.rules.core_flops(m, b, s) end
@@ -30,7 +30,7 @@ function latency.attention(m, b, s, training, past)
   return max(compute, m.P_attn_gpu * m.beta_w / m.H + m.rules.attention_traffic(m, b, s, training, past) / m.H)
 end
 
---- Section 7.3: the GEMMs, and apart the two all-to-alls of a mixture of experts.
+--- Section 7.3: the GEMMs, and separately the two all-to-alls of a mixture of experts.
 ---@return number total, number all_to_all
 function latency.mlp(m, b, s, training)
   local rules = m.rules

@@ -4,7 +4,7 @@ local max = math.max
 
 local memory = {}
 
---- The divisors of a ZeRO stage: D for dense parameters, Dm for those spread over experts' GPUs.
+--- The divisors of a ZeRO stage: D for dense parameters, Dm for expert parameters.
 ---@return number D, number Dm
 function memory.shards(m, stage)
   if m.Z >= stage then return m.n_dp, m.n_dp / m.ep end
@@ -50,16 +50,16 @@ local function on_a_gpu(m, layer, embedding, last_norm) return m.l * layer + emb
 --- Section 3: M_o, optimizer states.
 function memory.optimizer(m) return on_a_gpu(m, memory.optimizer_parts(m)) end
 
---- Section 3: M_g, gradients, sharded from a ZeRO stage on (2; 4 is never reached: the whole gradients).
+--- Section 3: M_g, gradients, sharded from a ZeRO stage on (2; with 4, never reached, they are whole).
 function memory.gradients(m, stage) return on_a_gpu(m, memory.gradient_parts(m, stage)) end
 
--- Section 4.1: scores and what belongs to them, unless they are computed again.
+-- Section 4.1: attention scores and related tensors, unless recomputed.
 local function attention_core(m, b, s, R, flash, softmax_dropout)
   return R == 1 and 0 or m.rules.attention_scores(m, b, s, flash, softmax_dropout)
 end
 
---- Section 4.1: what attention keeps for the backward pass of one layer.
----@param dropout boolean?  false: without the mask behind the projection
+--- Section 4.1: what attention saves for the backward pass of one layer.
+---@param dropout boolean?  false: without the dropout mask after the projection
 function memory.attention(m, b, s, R, flash, softmax_dropout, dropout)
   local sbh = s * b * m.h
   local input = sbh * m.beta_a / m.sp
@@ -70,7 +70,7 @@ function memory.attention(m, b, s, R, flash, softmax_dropout, dropout)
   return input + m.rules.attention_kept(m, b, s) + core + mask
 end
 
---- Section 4.1 in inference: the largest single tensor. Flash attention and no dropout, unless told.
+--- Section 4.1 in inference: the largest single tensor. Flash attention and no dropout by default.
 function memory.attention_inference(m, b, s, R, flash, softmax_dropout)
   local core = attention_core(m, b, s, R or 0, flash ~= false, softmax_dropout or false)
   return max(3 * m.beta_a * s * b * m.h / m.rules.inference_attention_split(m), core)
@@ -86,13 +86,13 @@ function memory.mlp_bytes(m)
   return bytes(args.mlp_1linear_quant_bits), bytes(args.mlp_gelu_input_quant_bits), bytes(args.mlp_2linear_quant_bits)
 end
 
---- Section 4.2: what the MLP keeps for the backward pass of one layer.
+--- Section 4.2: what the MLP saves for the backward pass of one layer.
 function memory.mlp(m, b, s, R, beta_1, beta_g, beta_2, recompute_gelu, gated)
   if R == 4 then return 0 end
   return m.rules.mlp_kept(m, b, s, beta_1, beta_g, beta_2, recompute_gelu, gated)
 end
 
---- Section 4.2 in inference. Inputs are as wide as activations, unless told.
+--- Section 4.2 in inference. By default, inputs have the width of activations.
 function memory.mlp_inference(m, b, s, beta_1, beta_g)
   return max(beta_1 or m.beta_a, (beta_g or m.beta_a) * m.r) * s * b * m.h * m.k / m.t
 end
@@ -103,7 +103,7 @@ function memory.norm(m, b, s)
 end
 
 --- Section 4.4: one layer in training, and its parts.
----@param gated boolean  whether the MLP is
+---@param gated boolean  whether the MLP is gated
 ---@return number layer, number attention, number mlp, number norms
 function memory.layer(m, b, s, gated)
   local args, R = m.args, m.R
@@ -127,7 +127,7 @@ end
 function memory.input(m, b, s) return m.h * b * s * m.beta_a / m.rules.checkpoint_split(m) end
 function memory.logits(m, b, s) return m.V * b * s * m.beta_a / m.t end
 
---- Section 4.7: A(b), with `layers` layers' worth in flight, and its parts; the ends' are in the total only.
+--- Section 4.7: A(b) with `layers` layers in flight, and its parts; the model's ends are in the total only.
 ---@return number total, number attention, number mlp, number norms
 function memory.activations(m, b, s, layers, gated)
   local layer, attention, mlp, norms = memory.layer(m, b, s, gated)

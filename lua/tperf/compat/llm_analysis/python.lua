@@ -1,4 +1,4 @@
---- Numbers as Python prints and rounds them: upstream's texts and JSON hold them, so ours must too.
+--- Numbers printed and rounded as in Python, for upstream's texts and JSON.
 local python = {}
 
 --- repr(): the shortest digits that read back as the same double; integers without a point.
@@ -8,7 +8,7 @@ function python.repr(x)
   if math.type(x) == "integer" then return ("%d"):format(x) end
   if x ~= x then return "nan" end
   if x == math.huge or x == -math.huge then return x > 0 and "inf" or "-inf" end
-  local shortest -- 15 digits always read back from a normal double of so many; subnormals may need fewer
+  local shortest -- a double with 15 digits or fewer always reads back; subnormals may need fewer
   for precision = math.abs(x) < 2.3e-308 and 0 or 14, 16 do
     shortest = ("%." .. precision .. "e"):format(x)
     if tonumber(shortest) == x then break end
@@ -26,7 +26,7 @@ function python.repr(x)
   return sign .. digits:sub(1, exponent + 1) .. "." .. digits:sub(exponent + 2)
 end
 
---- round(x, digits): the decimal nearest to the double, ties to even; integers and what is not finite stay.
+--- round(x, digits): the nearest decimal to the double, ties to even; integers, infinities and NaN stay.
 ---@param x number
 ---@param digits integer
 ---@return number
@@ -60,7 +60,7 @@ function python.number(x, digits, base)
   return python.repr(x)
 end
 
---- A duration in the largest fitting unit. Exactly 1 s is "1000.0 ms" and negatives count in us, as upstream.
+--- A duration in the largest fitting unit. As in upstream, exactly 1 s is "1000.0 ms", and negatives are in us.
 ---@param seconds number?
 ---@param digits integer?  decimals, default 2
 ---@return string

@@ -1,6 +1,6 @@
---- The revisions of llm-analysis: what 0571436 (the documented one, tag v0.2.2) has otherwise than d841e40.
--- Every difference is a field that both tables below have, or that upstream.lua has for d841e40 and `older` here. The
--- corrections of fixed.lua are of d841e40. m, b and s are as in upstream.lua.
+--- The revisions of llm-analysis: where 0571436 (the documented one, tag v0.2.2) differs from d841e40.
+-- Every difference is a field in both tables below, or one of upstream.lua for d841e40 and of `older` here. The
+-- corrections in fixed.lua are for d841e40. m, b and s are as in upstream.lua.
 local check = require "tperf.base.check"
 local setup = require "tperf.compat.llm_analysis.setup"
 local memory = require "tperf.compat.llm_analysis.memory"
@@ -24,12 +24,12 @@ function older.shipped_model(model)                            -- one is gated a
   return copy
 end
 
--- activation_recomputation as m.R, d841e40's numbers, and the names of these.
+-- activation_recomputation as m.R, with d841e40's numbers, and the names of the levels.
 newer.recomputation_levels, older.recomputation_levels = { [0] = 0, 1, 2, 3, 4 }, { [0] = 0, 1, 4 }
 newer.recomputation_names = { [0] = "NONE", "ATTN_COMPUTE", "ATTN", "NORM_ATTN_NORM", "FULL" }
 older.recomputation_names = { [0] = "NONE", "SELECTIVE", [4] = "FULL" }
 
---- How many times `ranks` GPUs, dp_size * tp_size * pp_size, are in all GPUs.
+--- How often `ranks` GPUs, dp_size * tp_size * pp_size, fit into all GPUs.
 function newer.replicas(what, gpus, ranks)
   if gpus % ranks ~= 0 then
     check.fail("%s: total_num_gpus %d must be divisible by dp_size * tp_size * pp_size which is %d", what, gpus, ranks)
@@ -75,7 +75,7 @@ end
 function newer.end_activations(m, b, s) return memory.input(m, b, s) + memory.logits(m, b, s) + memory.norm(m, b, s) end
 function older.end_activations(m, b, s) return memory.logits(m, b, s) + memory.norm(m, b, s) end
 
---- The activations of the batch that training takes.
+--- The activations of the batch that training uses.
 function newer.chosen_activations(m, b, s, layers) return memory.activations(m, b, s, layers, m.gated) end
 
 function older.chosen_activations(m, b, s, layers)             -- one sequence: the ends twice; more: as not gated
@@ -113,7 +113,7 @@ function newer.warn_memory(m, mem, lambda_1)
   end
 end
 
--- No sign handling: what is negative is below every unit.
+-- No sign handling: a negative number is below every unit.
 function newer.number(x, digits, base) return python.number(x, digits, base) end
 function older.number(x, digits, base) return x and x < 0 and python.repr(x) or python.number(x, digits, base) end
 
@@ -136,7 +136,7 @@ local function in_range(m, b)
   return math.floor(b)
 end
 
--- 8.5: the largest b with left >= max(prefetch, b lambda) + b A(1); the closed form, then its rounding put right.
+-- 8.5: the largest b with left >= max(prefetch, b lambda) + b A(1); the closed form, corrected for rounding.
 function newer.largest_batch(m, mem, lambda_1)
   local left, a = mem.left, mem.activation_1
   local b = in_range(m, math.min((left - mem.prefetch) / a, left / (a + lambda_1)))
@@ -177,7 +177,7 @@ end
 function older.micro_batch_time(m, _, _, flops) return flops / (m.t * m.p * m.tflops * 1e12) end
 function older.update_time() return 0 end
 
--- The key that a warning compares with what the number of parameters lets expect.
+-- The key that a warning compares with the estimate from the number of parameters.
 newer.checked_latency, older.checked_latency = "total_training_latency_using_flops", "total_training_latency"
 
 setmetatable(upstream, { __index = newer })
@@ -185,7 +185,7 @@ setmetatable(fixed, { __index = newer })
 setmetatable(older, { __index = upstream })
 
 local revisions = {
-  names = { newer.revision, older.revision }, -- the first is what is asked where none is named
+  names = { newer.revision, older.revision }, -- the first is the default
   rules = { [newer.revision] = upstream, [older.revision] = older },
   differences = { newer, older },
 }

@@ -1,4 +1,4 @@
---- From upstream's arguments and configurations to the symbols the formulas are written in.
+--- Converts upstream's arguments and configurations to the symbols used in the formulas.
 -- m (a "setup") holds: h f r a a_kv g d L l V s_max E k c (model), t sp p n_dp n_r ep Z R (parallelism),
 -- beta_w beta_a beta_e beta_n (bytes per weight, activation, embedding, norm activation), W (GPU memory in bytes),
 -- e_f e_h (efficiencies), peak (TFLOP/s), Phi (FLOP/s), H I X (HBM, intra-node, inter-node bytes/s), tau (s).
@@ -48,7 +48,7 @@ end
 
 local model_fields = extended(older_model_fields, { mlp_gated_linear_units = check.boolean { default = false } })
 
--- What upstream's configurations cannot say and the corrections use (Q2, Q3, Q13, Q38).
+-- Fields that upstream's configurations lack and the corrections use (Q2, Q3, Q13, Q38).
 local fixed_fields = {
   model = extended(model_fields, {
     head_dim = size { optional = true }, untied_embeddings = check.boolean { default = false },
@@ -72,14 +72,14 @@ local function fields_of(kind, rules)
   return kind == "model" and not rules.models_say_gated and older_model_fields or kinds[kind].fields
 end
 
---- The content of upstream's JSON file of a configuration.
+--- Reads upstream's JSON file of a configuration.
 function setup.read(what, kind, path)
   local content, message = catalogue.read(path)
   if content == nil then check.fail("%s: unknown %s config name: %s", what, kind, message) end
   return content
 end
 
---- A configuration, checked: a table as it is, the shipped one of a name, or for a model the JSON file of a path.
+--- A checked configuration: from a table, a shipped name, or, for a model, the path of a JSON file.
 ---@param what string   prefix of messages
 ---@param kind string   "model", "gpu" or "dtype"
 ---@param value string|table
@@ -103,7 +103,7 @@ local function resolve(what, kind, args, rules)
   return setup.config(what, kind, args[kind] or args[kind .. "_name"] or kinds[kind].default, rules)
 end
 
---- "Truthy" of the sheet: given and not zero.
+--- "Truthy" in the sheet's sense: given and not zero.
 ---@return number?
 function setup.given(x)
   if x ~= 0 then return x end
@@ -111,7 +111,7 @@ function setup.given(x)
 end
 local given = setup.given
 
--- Section 11.1: width f and expansion ratio r of the MLP, either of which may be left out.
+-- Section 11.1: width f and expansion ratio r of the MLP; either may be omitted.
 local function ffn_widths(what, model, rules)
   local h, f, r = model.hidden_dim, model.ffn_embed_dim, model.expansion_ratio
   if not f and not r then return 4 * h, 4 end
@@ -122,7 +122,7 @@ local function ffn_widths(what, model, rules)
   return f or h * r, r or f / h
 end
 
---- Completes a checked model as upstream does: both MLP widths, and the key and value heads.
+--- Completes a checked model as upstream does: both MLP widths, and the numbers of key and value heads.
 function setup.complete(what, model, rules)
   local a, a_kv = model.n_head, model.num_key_value_heads or model.n_head
   if a % a_kv ~= 0 then
@@ -166,7 +166,7 @@ local function check_peak(m)
     math.max(m.dtype.weight_bits, m.dtype.activation_bits))
 end
 
--- Section 7.1. An achieved rate wins over an efficiency.
+-- Section 7.1. An achieved rate takes precedence over an efficiency.
 local function efficiencies(m, args)
   local what, gpu = m.what, m.gpu
   local achieved = given(args.achieved_memory_bandwidth_GBs)
@@ -195,7 +195,7 @@ local function rates(m)
   m.tau = gpu.intra_node_min_message_latency
 end
 
---- The sizes of the parallelism; sp_size is tp_size where it is left out.
+--- The sizes of the parallelism; sp_size defaults to tp_size.
 function setup.parallelism(m, args)
   m.t, m.p, m.ep = args.tp_size, args.pp_size, args.ep_size or 1
   m.n_dp, m.n_r = args.dp_size, args.rdp_size or 1
@@ -224,7 +224,7 @@ local function parameters(m)
   m.P_active = m.L * (m.P_attn + m.P_mlp * m.k / E + m.P_router + m.P_ln) + m.P_emb + m.P_last
 end
 
---- Everything that follows from m's configurations, efficiencies and parallelism; checks none of these.
+--- Derives everything that follows from m's configurations, efficiencies and parallelism, which are not checked.
 function setup.derive(m)
   model_symbols(m)
   bits_symbols(m)
@@ -238,7 +238,7 @@ end
 ---@param what string   prefix of messages
 ---@param args table    checked arguments; dp_size and rdp_size resolved
 ---@param rules table   upstream's formulas, or the corrected ones
----@param any_peak boolean?  0 too: nothing is timed yet
+---@param any_peak boolean?  true: a peak of 0 is allowed, as nothing is timed yet
 ---@return table m
 function setup.new(what, args, rules, any_peak)
   local m = { rules = rules, args = args, what = what, warnings = {} }
@@ -256,7 +256,7 @@ function setup.new(what, args, rules, any_peak)
   return m
 end
 
---- The five parameter counts both summaries start with.
+--- The five parameter counts with which both summaries start.
 function setup.put_parameters(m, summary)
   local mlp = m.L * m.P_mlp
   summary.num_params_total = m.P_tot
@@ -266,7 +266,7 @@ function setup.put_parameters(m, summary)
   summary.num_active_params_total = m.P_active
 end
 
---- int() of upstream: towards zero.
+--- Python's int(): rounds towards zero.
 function setup.trunc(m, x, name)
   if x ~= x or math.abs(x) > 2 ^ 53 then check.fail("%s: %s is out of range (%g)", m.what, name, x) end
   return x < 0 and math.ceil(x) or math.floor(x)
@@ -277,7 +277,7 @@ function setup.warn(m, format, ...)
   m.warnings[#m.warnings + 1] = format:format(...)
 end
 
---- The warning both questions share (section 10).
+--- The warning common to train and infer (section 10).
 function setup.warn_flops_efficiency(m)
   if m.e_f > 0.55 then
     setup.warn(m, "Note that Megatron-LM reported up to 0.6 flops efficiency for large scale model training")

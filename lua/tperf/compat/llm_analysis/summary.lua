@@ -1,4 +1,4 @@
---- The summaries as upstream writes them (sections 8.9, 9.4, 9.5): keys in order, readable text, JSON, files.
+--- Writes summaries as upstream does (sections 8.9, 9.4, 9.5): keys in order, readable text, JSON, files.
 local check = require "tperf.base.check"
 local output = require "tperf.output.file"
 local python = require "tperf.compat.llm_analysis.python"
@@ -14,7 +14,7 @@ local function breakdown(prefix)
     prefix .. "latency_fwd_"))
 end
 
--- Upstream's keys in its order. ">KEY" is d841e40's alone, "<KEY" 0571436's.
+-- Upstream's keys in its order. ">KEY" exists only in d841e40, "<KEY" only in 0571436.
 local TRAIN_KEYS = "batch_size_per_gpu max_batch_size_per_gpu gradient_accumulation_steps global_batch_size "
   .. "dp_size >rdp_size tp_size pp_size sp_size ep_size ds_zero total_num_gpus seq_len total_num_tokens " .. PARAMETERS
   .. " activation_recomputation layernorm_dtype_bytes mlp_activation_quant_bits mlp_recompute_gelu "
@@ -44,7 +44,7 @@ local INFER_KEYS = "batch_size_per_gpu seq_len tp_size ep_size pp_size num_token
 
 local COST_KEYS = " prefill_cost_per_1k_tokens decode_cost_per_1k_tokens total_cost_per_1k_tokens"
 
--- The keys of one revision, which `mark` marks, and the set of them.
+-- The keys of one revision, without those marked for the other, and the set of them.
 local function keys_of(text, mark)
   local list, set = {}, {}
   for own, key in text:gmatch "([<>]?)(%S+)" do
@@ -68,7 +68,7 @@ local function keys_for(result)
   return keys[not result.prefill_latency and "train" or result.total_cost_per_1k_tokens and "priced" or "infer"]
 end
 
---- The keys of a summary in upstream's order; a key without a value (None, null) is still one of them.
+--- The keys of a summary in upstream's order, including keys without a value (None, null).
 ---@param result table  what train or infer returned
 ---@return string[]
 function summary.keys(result)
@@ -76,7 +76,7 @@ function summary.keys(result)
   return table.move(list, 1, #list, 1, {})
 end
 
---- Takes from what train.lua or infer.lua found the keys that the revision does not have.
+--- Removes the keys that the revision does not have from the result of train.lua or infer.lua.
 ---@param result table
 ---@param revision string
 function summary.finish(result, revision)
@@ -94,8 +94,8 @@ local function contains(key, ...)
   return false
 end
 
--- The value as the readable text shows it, or nil when its line is left out. First match wins. 0571436 looks for
--- latencies last, which is the same for all its keys.
+-- The value as shown in the readable text, or nil if its line is left out. The first match wins. 0571436 checks for
+-- latencies last, which makes no difference for its keys.
 local function shown(rules, key, value)
   if contains(key, "latency") then return python.duration(value) end
   if contains(key, "num_tokens", "num_params", "num_active_params", "flops") then
@@ -125,7 +125,7 @@ function summary.text(result)
   return table.concat(lines, "\n") .. "\n"
 end
 
---- The summary as JSON, indented by 4; the warnings are not part of it, as upstream.
+--- The summary as JSON, indented by 4; as in upstream, without the warnings.
 ---@param result table  what train or infer returned
 ---@return string
 function summary.json(result)
@@ -140,7 +140,7 @@ function summary.json(result)
   return "{\n" .. table.concat(lines, ",\n") .. "\n}"
 end
 
---- The configurations and sizes in one word: what the names of files start with.
+--- The configurations and sizes in one word: the prefix of file names.
 ---@param m table  the setup of the run
 ---@return string
 function summary.description(m)
@@ -148,7 +148,7 @@ function summary.description(m)
     m.n_dp, m.sp, python.repr(python.round(m.e_f, 2)), m.ep, python.repr(python.round(m.e_h, 2)))
 end
 
---- Writes NAME-summary.json and NAME-summary-readable.txt into output_dir, which is made where it is missing.
+--- Writes NAME-summary.json and NAME-summary-readable.txt into output_dir, created if missing.
 ---@param m table       the setup of the run
 ---@param result table  what train or infer returned
 function summary.write(m, result)

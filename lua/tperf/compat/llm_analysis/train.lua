@@ -30,7 +30,7 @@ local function data_parallel(what, args, rules)
   return n_dp, rules.replicas(what, gpus, n_dp * t * p)
 end
 
--- 2, 3, 8.4: everything that does not depend on the batch.
+-- 2, 3, 8.4: everything independent of the batch.
 local function static_memory(m)
   local D, Dm = memory.shards(m, 3)
   local attention, mlp, norms = memory.layer_weights(m, D, Dm)
@@ -49,7 +49,7 @@ local function static_memory(m)
   return mem
 end
 
--- The largest divisor of x up to limit: downwards from the limit, or through pairs of divisors, whichever is shorter.
+-- The largest divisor of x up to limit: counts down from the limit or tries pairs of divisors, whichever is shorter.
 local function largest_divisor(x, limit)
   if limit * limit <= x then
     for divisor = limit, 1, -1 do
@@ -69,7 +69,7 @@ end
 
 local EQUATION = "note that global_batch_size == batch_size_per_gpu * gradient_accumulation_steps * dp_size"
 
--- 8.6: b, G and B from those given.
+-- 8.6: b, G and B from those that are given.
 local function solve_batch(m, b_max)
   local what, args, ranks = m.what, m.args, m.n_dp * m.n_r
   local B, b, G = given(args.global_batch_size), given(args.batch_size_per_gpu), args.gradient_accumulation_steps
@@ -118,7 +118,7 @@ local function solve_batch(m, b_max)
   return b, G, B
 end
 
--- G before b is known: as given, as it follows from B and b, or else enough to fill the pipeline.
+-- G before b is known: as given, derived from B and b, or else enough to fill the pipeline.
 local function expected_micro_batches(m)
   local args = m.args
   local B, b, G = given(args.global_batch_size), given(args.batch_size_per_gpu), args.gradient_accumulation_steps
@@ -158,7 +158,7 @@ local function put_memory(summary, m, mem, b)
   m.rules.warn_activations(m, mem, b, total, loss, summary.max_batch_size_per_gpu)
 end
 
--- The all-gather of sharded weights should hide behind the layer's compute.
+-- Warns if the all-gather of sharded weights cannot hide behind the layer's compute.
 local function gather_warning(m, parts)
   if m.Z >= 2 and parts.dp > parts.compute then
     warn(m, "allgather communication time to unshard model weight %s ms is larger than compute %s ms, thus cannot be "
@@ -167,7 +167,7 @@ local function gather_warning(m, parts)
   end
 end
 
--- 8.8: seconds, and the whole training when the number of tokens is known.
+-- 8.8: seconds, and the duration of the whole training if the number of tokens is known.
 local function put_times(summary, m, mem, b, G, B)
   local rules, s = m.rules, m.s
   local forward_flops, recompute_flops = latency.forward_flops(m, b, s), latency.recompute_flops(m, b, s)

@@ -1,5 +1,5 @@
---- The formulas of llm-analysis as they are, quirks included. Every field is one quirk (Qn, section 12 of the
--- formula sheet docs/compat_llm_analysis.md cites) and has its corrected form under the same name in fixed.lua.
+--- The formulas of llm-analysis unchanged, quirks included. Every field is one quirk (Qn, section 12 of the formula
+-- sheet cited in docs/compat_llm_analysis.md); fixed.lua has its corrected form under the same name.
 -- m is the setup (setup.lua); b the micro-batch, s the tokens per sequence.
 local check = require "tperf.base.check"
 local memory = require "tperf.compat.llm_analysis.memory"

@@ -1,29 +1,22 @@
 --- Pipeline schedules: their definitions by name, built in or custom, and the results that need no simulation.
 local check = require "tperf.base.check"
 local checked = require "tperf.describe.schedule.checked"
+local core = require "tperf.core"
 local refusal = require "tperf.base.refusal"
 local placements = require "tperf.describe.schedule.placement"
 local rule_sets = require "tperf.describe.schedule.rules"
 
 local schedule = {}
 
--- Built-in schedules by public name.
-local definitions = {
-  gpipe = require "tperf.describe.schedule.order.gpipe",
-  ["1f1b"] = require "tperf.describe.schedule.order.one_f_one_b",
-  ["1f1b_overlap"] = require "tperf.describe.schedule.order.one_f_one_b_overlap",
-  interleaved_1f1b = require "tperf.describe.schedule.order.interleaved".definition,
-  interleaved_1f1b_overlap = require "tperf.describe.schedule.order.interleaved_overlap",
-  zb1p = require "tperf.describe.schedule.order.zb1p",
-  dualpipe = require "tperf.describe.schedule.order.dualpipe".definition,
-  dualpipe_v = require "tperf.describe.schedule.order.dualpipe_v",
-  zb_auto = require "tperf.describe.schedule.order.zb_auto".unlimited,
-  zb_h1 = require "tperf.describe.schedule.order.zb_auto".h1,
-  zb_h2 = require "tperf.describe.schedule.order.zb_auto".h2,
-  zbv = require "tperf.describe.schedule.order.v".zbv,
-  v_half = require "tperf.describe.schedule.order.v".half,
-  v_min = require "tperf.describe.schedule.order.v".min,
-}
+local ORDERS <const> = "tperf.describe.schedule.order."
+
+-- By public name, from every module in order/, whose `definitions` are as schedule.define takes them.
+local definitions = {}
+for _, module in ipairs(core.modules()) do
+  if module:sub(1, #ORDERS) == ORDERS then
+    for name, definition in pairs(require(module).definitions) do definitions[name] = definition end
+  end
+end
 local built_in = {}
 for name in pairs(definitions) do built_in[name] = true end
 

@@ -1,4 +1,4 @@
---- The frame around data: title, axes with ticks and units, grid, labels beside the data.
+--- The frame around the data: title, axes with ticks and units, grid, labels beside the data.
 local canvas = require "tperf.plot.draw.canvas"
 local style = require "tperf.plot.draw.style"
 
@@ -6,7 +6,7 @@ local axes = {}
 
 local LINE = 17 -- px between lines of text
 
--- Which ticks to label: every n-th, so that the labels keep a distance.
+-- The step n at which every n-th tick can be labelled without labels touching.
 local function labelled(ticks, sizes, room, scale)
   local step = 1
   while step < #ticks do
@@ -34,14 +34,30 @@ local function widths(ticks, limit)
   return list, widest
 end
 
---- Works out where everything goes.
+-- A text as one line or two, broken after a clause (";") if the rest then fits, else between words; the second line is
+-- truncated if it is too long.
+local function lines_of(text, width)
+  if canvas.text_width(text) <= width then return { text } end
+  local first, rest, clause, after_clause = "", text, nil, nil
+  for word, after in text:gmatch "(%S+)%s*()" do
+    local longer = first == "" and word or first .. " " .. word
+    if canvas.text_width(longer) > width then break end
+    first, rest = longer, text:sub(after)
+    if word:sub(-1) == ";" then clause, after_clause = first, rest end
+  end
+  if clause and canvas.text_width(after_clause) <= width then return { clause, after_clause } end
+  return first == "" and { canvas.fit(text, width) } or { first, canvas.fit(rest, width) }
+end
+
+--- Places the frame's parts.
 ---@param plot table  width, height, x, y, y2?, x2? (scales with .title), title, subtitle, right (px for labels beside
----  the data), margins? (left and right at least); gets measured, the margins it came to
----@return table box  left, top, width, height of the data's area
+---  the data), margins? (minimum left and right); receives measured, the resulting margins
+---@return table box  left, top, width, height of the data's area; subtitle: its lines
 function axes.layout(plot)
   local box = { left = 12, top = 14, right = 16, bottom = 12 }
+  box.subtitle = plot.subtitle and lines_of(plot.subtitle, plot.width - 24) or {}
   if plot.title then box.top = box.top + 20 end
-  if plot.subtitle then box.top = box.top + LINE + 3 end
+  if plot.subtitle then box.top = box.top + #box.subtitle * LINE + 3 end
   if plot.y.title ~= "" or plot.y2 and plot.y2.title ~= "" then box.top = box.top + LINE + 4 end
   if plot.x2 then box.top = box.top + 2 * LINE end
   local _, widest = widths(plot.y.ticks, 180)
@@ -59,7 +75,7 @@ function axes.layout(plot)
   box.width = plot.width - box.left - box.right
   local sizes, limit = widths(plot.x.ticks, 150)
   if plot.x.kind == "band" and limit + 6 > box.width / math.max(1, #sizes) then
-    -- Names too long to stand side by side lean, and step back no further than the page's edge.
+    -- Names too long to stand side by side are slanted; the first may reach as far left as the page's edge.
     plot.x.lean = true
     box.bottom = box.bottom + 0.6 * limit - 2
     box.left = math.max(box.left, 12 + 0.8 * sizes[1] - box.width / #sizes / 2)
@@ -137,10 +153,10 @@ local function top_axis(c, box, x2)
   c:text(box.left + box.width / 2, box.top - 8 - LINE, x2.title, { anchor = "middle" })
 end
 
---- Draws everything but the data.
+--- Draws everything except the data.
 ---@param c tperf.Canvas
 ---@param plot table  as for axes.layout
----@param box table   what axes.layout gave
+---@param box table   as returned by axes.layout
 function axes.draw(c, plot, box)
   c.frame_height = plot.height
   local y = 14
@@ -150,9 +166,9 @@ function axes.draw(c, plot, box)
       { size = style.title_size, bold = true, title = plot.title })
     y = y + 12
   end
-  if plot.subtitle then
-    c:text(12, y + 5, canvas.fit(plot.subtitle, plot.width - 24), { class = "tp-soft", color = style.soft })
-    y = y + LINE + 3
+  for i, line in ipairs(box.subtitle) do
+    c:text(12, y + 5, line, { class = "tp-soft", color = style.soft })
+    y = y + LINE + (i == #box.subtitle and 3 or 0)
   end
   c:text(12, y + 6, canvas.fit(plot.y.title, plot.width * 0.6), { class = "tp-soft", color = style.soft })
   if plot.y2 then
@@ -164,8 +180,8 @@ function axes.draw(c, plot, box)
   if plot.x2 then top_axis(c, box, plot.x2) end
 end
 
---- Places for labels that would like to stand at certain heights, but not on each other: pushes apart as little
---- as sorting allows, within lo … hi.
+--- Spreads labels vertically: moves them as little as possible from the heights wanted, keeps their order and a
+--- gap between them, and stays within lo … hi.
 ---@param wanted number[]
 ---@param gap number
 ---@return number[]
@@ -176,7 +192,7 @@ function axes.spread(wanted, gap, lo, hi)
     if wanted[a] ~= wanted[b] then return wanted[a] < wanted[b] end
     return a < b
   end)
-  -- Blocks of labels that touch, each at the mean of its members' wishes (pool adjacent violators).
+  -- Blocks of touching labels, each at the mean of its members' wanted heights (pool adjacent violators).
   local blocks = {}
   for _, i in ipairs(order) do
     local block = { sum = wanted[i], size = 1 }
@@ -204,7 +220,7 @@ function axes.spread(wanted, gap, lo, hi)
   return positions
 end
 
---- Labels at the right of the data, each as near to its height as the others allow.
+--- Draws labels to the right of the data, each as near to its wanted height as the others allow.
 --- labels: { y, text, key = function(c, x, y) draws a sample 26 px wide }
 function axes.side_labels(c, box, labels)
   local wanted = {}
@@ -217,7 +233,7 @@ function axes.side_labels(c, box, labels)
   end
 end
 
---- The px that labels beside the data need, at most a share of the width.
+--- The width in px that labels beside the data need, capped at a share of the plot's width.
 function axes.label_room(texts, width)
   local widest = 0
   for _, text in ipairs(texts) do widest = math.max(widest, canvas.text_width(text)) end

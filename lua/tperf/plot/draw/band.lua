@@ -1,4 +1,4 @@
---- The band of a line: what lies between two values at each of its points.
+--- The band around a line, such as a confidence interval: a low and a high value at each point.
 local style = require "tperf.plot.draw.style"
 
 local band = {}
@@ -7,7 +7,7 @@ local OPACITY <const> = 0.15
 
 local function clamped(v) return math.max(0, math.min(1, v)) end
 
--- Runs of points that have both ends of the band, as rings in the unit square: along the upper edge and back.
+-- One ring in the unit square per run of points that have both values: along the upper edge and back.
 local function rings_of(points, x, y)
   local rings, upper, lower = {}, {}, {}
   local function close()
@@ -37,7 +37,7 @@ end
 ---@param c tperf.Canvas
 ---@param box table
 ---@param plot table  x, y, series
----@param into_box fun(box: table, piece: number[])  from the unit square, in place
+---@param into_box fun(box: table, piece: number[])  maps from the unit square to the box, in place
 function band.draw(c, box, plot, into_box)
   for _, series in ipairs(plot.series) do
     for _, ring in ipairs(rings_of(series.points, plot.x, plot.y)) do

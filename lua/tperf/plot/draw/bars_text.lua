@@ -1,4 +1,4 @@
---- Bars as characters, lying down: a line for each, or for each part when they stand side by side.
+--- Bar charts as text: horizontal bars, one line per bar, or per part if grouped.
 local braille = require "tperf.plot.draw.braille"
 local format = require "tperf.output.format"
 local terminal = require "tperf.output.terminal"
@@ -12,7 +12,7 @@ local function sum_of(plot, name)
   return sum
 end
 
--- The lines of the picture: { label, name, parts, value (as text), only (the part's number, where it is alone) }.
+-- The lines of the chart: { label, name, parts, value (as text), only (the part's number, if grouped) }.
 local function lines_of(plot, gutter)
   local lines = {}
   for _, name in ipairs(plot.names) do
@@ -61,7 +61,7 @@ return function(options, plot)
       local value = part.values[line.name]
       if value then
         sum = sum + value
-        -- Rounding the running sum, not each part, keeps the whole bar's length right.
+        -- Rounding the running sum, not each part, keeps the length of the whole bar exact.
         local stop = math.floor(math.abs(plot.y.at(sum) - foot) * room + 0.5)
         bar[#bar + 1] = glyph(line.only or k):rep(stop - drawn)
         drawn = math.max(drawn, stop)

@@ -1,4 +1,4 @@
---- Lines and points as characters: braille dots, two across and four down in a cell, or plain ASCII.
+--- Lines and points as text: braille dots, two across and four down per cell, or plain ASCII.
 local format = require "tperf.output.format"
 local terminal = require "tperf.output.terminal"
 
@@ -9,18 +9,18 @@ braille.__index = braille
 -- The bit of each dot in U+2800 + bits, by column and row (Unicode chapter 21.1).
 local bits = { { 0x01, 0x02, 0x04, 0x40 }, { 0x08, 0x10, 0x20, 0x80 } }
 
--- Colours of the 256-colour palette near those of the plots.
+-- Colours of the 256-colour palette, close to style.colors.
 local colors = { 32, 214, 36, 175, 166, 117, 245 }
 
 local marks = "ox+*#@%&abcdefghijklmnpqrstuvwyz"
 
---- The character that stands for the i-th series.
+--- The character that marks points of the i-th series.
 function braille.mark_of(i)
   local k = (i - 1) % #marks + 1
   return marks:sub(k, k)
 end
 
---- An empty grid of cells.
+--- An empty grid of columns × rows cells.
 ---@return tperf.Braille
 function braille.new(columns, rows, ascii)
   return setmetatable({ columns = columns, rows = rows, ascii = ascii, dots = {}, marks = {}, colors = {} }, braille)
@@ -40,7 +40,7 @@ function braille:dot(u, v, color)
   self.colors[cell] = color
 end
 
---- A straight line of dots.
+--- Draws a straight line of dots.
 function braille:line(u1, v1, u2, v2, color)
   local steps = math.ceil(math.max(math.abs(u2 - u1) * self.columns * 2, math.abs(v2 - v1) * self.rows * 4, 1))
   for i = 0, steps do
@@ -49,17 +49,17 @@ function braille:line(u1, v1, u2, v2, color)
   end
 end
 
---- A character in the cell of a place; the first one there stays.
+--- Puts a character into the cell at (u, v), unless one is there already.
 function braille:mark(u, v, character, color)
   if not (u >= 0 and u <= 1 and v >= 0 and v <= 1) then return end
   local _, _, cell = cell_of(self, u, v)
   if not self.marks[cell] then self.marks[cell], self.colors[cell] = character, color end
 end
 
---- A character in a cell, counted from the top left from 1.
+--- Puts a character into a cell; columns and rows count from 1 at the top left.
 function braille:put(column, row, character) self.marks[(row - 1) * self.columns + column - 1] = character end
 
---- The grid's lines of text.
+--- Renders the grid as lines of text.
 ---@return string[]
 function braille:render(color)
   local lines = {}
@@ -77,7 +77,7 @@ function braille:render(color)
   return lines
 end
 
--- Puts text into a list of cells, when all the cells it needs and one beside are free.
+-- Writes text into a list of cells if they, and one beside them, are free.
 local function place(cells, at, text)
   local width = format.width(text)
   at = math.max(1, math.min(at, #cells - width + 1))
@@ -92,7 +92,7 @@ local function place(cells, at, text)
   end
 end
 
---- A whole plot: title, labelled axes around a grid, and a legend.
+--- Renders a whole plot: title, labelled axes around a grid, and a legend.
 ---@param options { width: integer, height: integer, ascii: boolean, color: boolean }
 ---@param plot table  title, x, y (scales with .title)
 ---@param draw fun(grid: tperf.Braille)
@@ -139,7 +139,7 @@ end
 local plain = { ["−"] = "-", ["×"] = "x", ["·"] = "*", ["…"] = "~", ["µ"] = "u", ["⁻"] = "-", ["⁰"] = "0", ["¹"] = "1",
   ["²"] = "2", ["³"] = "3", ["⁴"] = "4", ["⁵"] = "5", ["⁶"] = "6", ["⁷"] = "7", ["⁸"] = "8", ["⁹"] = "9" }
 
---- A text in ASCII only; what has no counterpart becomes "?".
+--- A text in ASCII; characters without a counterpart become "?".
 ---@return string
 function braille.to_ascii(text)
   text = text:gsub("10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)", "10^%1")

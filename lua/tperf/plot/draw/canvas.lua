@@ -1,4 +1,4 @@
---- A picture as a list of simple shapes in pixels, y downwards; svg.lua and gnuplot.lua turn it into files.
+--- A picture as a list of simple shapes in pixels, y downwards; svg.lua and gnuplot.lua write it to files.
 local style = require "tperf.plot.draw.style"
 local format = require "tperf.output.format"
 
@@ -14,7 +14,7 @@ function canvas.new(width, height)
   return setmetatable({ width = width, height = height, shapes = {}, dx = 0, dy = 0 }, canvas)
 end
 
---- The same picture, with the origin moved.
+--- The same picture with the origin moved by (dx, dy).
 function canvas:moved(dx, dy)
   return setmetatable({ width = self.width, height = self.height, shapes = self.shapes, dx = self.dx + dx,
     dy = self.dy + dy }, canvas)
@@ -31,13 +31,13 @@ local function shifted(self, points)
   return out
 end
 
---- A line through points { x1, y1, x2, y2, … }; look: { color, width, dash, class, title }.
+--- Adds a line through points { x1, y1, x2, y2, … }; look: { color, width, dash, class, title }.
 function canvas:line(points, look)
   if #points < 4 then return end
   add(self, "line", { points = shifted(self, points), look = look })
 end
 
---- A filled area: one ring { x1, y1, … } or several; look: { color, class, title, opacity }.
+--- Adds a filled area of one ring { x1, y1, … } or several; look: { color, class, title, opacity }.
 function canvas:area(rings, look)
   if type(rings[1]) == "number" then rings = { rings } end
   local out = {}
@@ -45,19 +45,19 @@ function canvas:area(rings, look)
   if #out > 0 then add(self, "area", { rings = out, look = look }) end
 end
 
---- A rectangle.
+--- Adds a filled rectangle.
 function canvas:rect(x, y, width, height, look)
   self:area({ x, y, x + width, y, x + width, y + height, x, y + height }, look)
 end
 
---- Text on one line; look: { color, class, size, bold, anchor = "start"|"middle"|"end", rotate = degrees, title }.
---- (x, y) is on the baseline.
+--- Adds text on one line, its baseline at (x, y); look: { color, class, size, bold,
+--- anchor = "start"|"middle"|"end", rotate = degrees, title }.
 function canvas:text(x, y, text, look)
   if text == "" then return end
   add(self, "text", { x = x + self.dx, y = y + self.dy, text = format.printable(text), look = look or {} })
 end
 
--- Outlines of markers around (0, 0), for a radius of one; the areas are about equal.
+-- Outlines of markers around (0, 0), radius 1, scaled to about equal areas.
 local outlines = {
   square = { -0.89, -0.89, 0.89, -0.89, 0.89, 0.89, -0.89, 0.89 },
   triangle = { 0, -1.3, 1.2, 0.78, -1.2, 0.78 },
@@ -66,7 +66,7 @@ local outlines = {
     -1.2, -0.4, -0.4, -0.4 },
 }
 
---- A marker: "circle", "square", "triangle", "diamond", "cross" or "ring"; look: { color, title }.
+--- Adds a marker: "circle", "square", "triangle", "diamond", "cross" or "ring"; look: { color, title }.
 function canvas:marker(x, y, shape, radius, look)
   if shape == "circle" or shape == "ring" then
     return add(self, "circle", { x = x + self.dx, y = y + self.dy, radius = radius, ring = shape == "ring",
@@ -77,13 +77,13 @@ function canvas:marker(x, y, shape, radius, look)
   self:area(points, look)
 end
 
--- Widths in em of DejaVu Sans, the widest of the fonts a reader is likely to have: what fits it fits the others.
+-- Widths in em of DejaVu Sans, the widest font that readers are likely to have: text that fits in it fits in others.
 local narrow, wide = {}, {}
 local NARROWEST <const> = 0.38
 for c in ("iljtfrI.,:;'|!()[]/ "):gmatch "." do narrow[c] = NARROWEST end
 for c in ("mwMW@%"):gmatch "." do wide[c] = 0.95 end
 
---- About how wide a text is drawn, in px; a little more rather than less.
+--- The approximate width of a drawn text in px, over- rather than underestimated.
 ---@param text string
 ---@param size? number  px
 ---@return number
@@ -96,7 +96,8 @@ function canvas.text_width(text, size)
   return width * (size or style.size)
 end
 
---- A text cut to a width; "…" stands for what is missing, at the end or, as names often differ there, before it.
+--- Truncates a text to a width. "…" marks the cut: at the end or, with keep_end, in the middle, as names often
+--- differ only at their end.
 ---@param text string
 ---@param width number  px
 ---@param size? number  px
@@ -106,7 +107,7 @@ function canvas.fit(text, width, size, keep_end)
   text = format.printable(text)
   if canvas.text_width(text, size) <= width then return text end
   local length = utf8.len(text)
-  local most = width // (NARROWEST * (size or style.size)) -- characters: trying more of a long text takes for ever
+  local most = width // (NARROWEST * (size or style.size)) -- an upper bound; spares trying a very long text
   for kept = math.floor(math.min(length - 1, most)), 0, -1 do
     local tail = keep_end and kept // 2 or 0
     local cut = text:sub(1, utf8.offset(text, kept - tail + 1) - 1):match "^(.-)%s*$" .. "…"

@@ -1,4 +1,4 @@
---- Cutting lines at the edges of the data's area.
+--- Clipping lines to the data's area.
 local clip = {}
 
 --- The part of a segment inside the unit square (Liang and Barsky, 1984), or nil.
@@ -18,7 +18,7 @@ function clip.segment(x1, y1, x2, y2)
   return x1 + from * dx, y1 + from * dy, x1 + to * dx, y1 + to * dy
 end
 
---- A line { u1, v1, u2, v2, … } as the pieces of it that lie inside the unit square.
+--- Clips a line { u1, v1, u2, v2, … } to the unit square. Returns the pieces inside.
 ---@param points number[]
 ---@return number[][]
 function clip.line(points)

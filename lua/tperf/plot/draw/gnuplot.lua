@@ -1,11 +1,11 @@
---- A canvas as PNG or PDF, through gnuplot: the same shapes as the SVG, drawn one by one.
--- gnuplot can run programs, and so can whoever writes its script: every piece of a canvas, which may come from a
--- sandboxed script, is checked here on its way in, and nothing but two temporary names reaches a shell.
+--- Writes a canvas as PNG or PDF with gnuplot, from the same shapes as the SVG.
+-- gnuplot scripts can run programs, and a canvas may come from a sandboxed script: every part of a canvas is checked
+-- before it enters the script, and only two temporary file names reach a shell.
 local check = require "tperf.base.check"
 local output = require "tperf.output.file"
 local style = require "tperf.plot.draw.style"
 
--- Taken when the library is loaded (lua/tperf/cli/sandbox/init.lua sees to it before it takes them away).
+-- Captured when the library loads, before lua/tperf/cli/sandbox/init.lua removes them.
 local execute, tmpname, remove, open = os.execute, os.tmpname, os.remove, io.open
 
 local gnuplot = {}
@@ -18,8 +18,8 @@ local function color(value)
   return "'" .. value .. "'"
 end
 
--- In single quotes gnuplot takes everything as it is but the quote (whose doubling it misreads at the end of a text)
--- and the end of the line; the typographic quote needs no escape.
+-- In single quotes gnuplot interprets only the quote itself (a doubled quote at the end of a string is misread) and
+-- the end of the line. A typographic quote needs no escape.
 local function quoted(text) return "'" .. tostring(text):gsub("%c", " "):gsub("'", "’") .. "'" end
 
 local function points_text(points)
@@ -51,7 +51,7 @@ function draw.line(shape, put, scale)
   local look, dash = shape.look, "solid"
   if look.dash and #look.dash > 0 then
     local parts = {}
-    -- gnuplot's dashes are in units of half a line's width, and its round ends make each longer by a width.
+    -- gnuplot measures dashes in half line widths, and its round caps lengthen each by one line width.
     local lengths = #look.dash % 2 == 0 and look.dash or { table.unpack(look.dash), table.unpack(look.dash) }
     local width = look.width or 1
     for i, length in ipairs(lengths) do
@@ -78,7 +78,7 @@ local anchors = { start = "left", middle = "center", ["end"] = "right" }
 local function label(shape, font_scale)
   local look = shape.look
   local size = look.size or style.size
-  -- A label hangs by its middle, ours stands on its baseline.
+  -- gnuplot centres a label vertically; the canvas gives its baseline.
   local angle = math.rad(look.rotate or 0)
   local x, y = shape.x + 0.35 * size * math.sin(angle), shape.y - 0.35 * size * math.cos(angle)
   return string.format("set label %s at %s,%s %s rotate by %s font '%s,%s' tc rgb %s noenhanced front\n",
@@ -86,7 +86,7 @@ local function label(shape, font_scale)
     look.bold and "Sans:Bold" or "Sans", number(size * font_scale), color(look.color))
 end
 
--- Terminal, font scale and line scale: one px of ours is 2 px of the PNG and 1/72 inch of the PDF.
+-- Terminal, font scale and line scale: one px of the canvas is 2 px of the PNG and 1/72 inch of the PDF.
 local terminals = {
   png = { "set terminal pngcairo rounded size %d,%d background rgb %s\n", 2, 1.5, 2 },
   pdf = { "set terminal pdfcairo rounded size %.4fin,%.4fin background rgb %s\n", 1 / 72, 1, 2 },
@@ -115,7 +115,7 @@ local function script_of(canvas, kind, file)
   }
 end
 
--- A PDF says when it was made; the same plot must be the same bytes.
+-- Blanks the creation date in a PDF, so that the same plot gives the same bytes.
 local function timeless(bytes)
   local function zeros(date) return "/CreationDate (" .. ("0"):rep(#date) .. ")" end
   return (bytes:gsub("/CreationDate %(([^)]*)%)", zeros))
@@ -128,8 +128,8 @@ local function read(path)
   return bytes
 end
 
---- Fails where there is no gnuplot.
----@param path string  the picture wanted, for the message
+--- Raises if gnuplot is not installed.
+---@param path string  the picture to be written, for the message
 function gnuplot.check(path)
   if execute and tmpname and execute "command -v gnuplot >/dev/null 2>&1" then return end
   check.fail("cannot write '%s': gnuplot, which draws PNG and PDF, is not installed; save as .svg, or install it "
@@ -143,7 +143,7 @@ end
 function gnuplot.save(canvas, path, kind)
   gnuplot.check(path)
   local script, picture = tmpname(), tmpname()
-  -- The names go through a shell, and they are the C library's; anything unexpected stops here.
+  -- The names go through a shell. They come from the C library; anything unexpected stops here.
   assert((script .. picture):find "^[%w/._-]+$", "odd temporary names")
   local text = script_of(canvas, kind, picture)
   local file = assert(open(script, "wb"))

@@ -3,7 +3,7 @@ local check = require "tperf.base.check"
 
 local guides = {}
 
---- A guide as points of the unit square, before clipping. (path: points { x1, y1, … } of a line, for plots of ours.)
+--- The points of a guide in the unit square, before clipping. (path: a line { x1, y1, … }, set by the library only.)
 function guides.points(guide, x, y)
   if guide.path then
     local points = {}
@@ -28,7 +28,7 @@ function guides.points(guide, x, y)
   return points
 end
 
---- Checks guides against the axes; each has exactly one of x, y and f.
+--- Checks guides against the axes; each must set exactly one of x, y and f.
 function guides.check(what, list, logx, logy)
   for i, guide in ipairs(list) do
     local given = (guide.x and 1 or 0) + (guide.y and 1 or 0) + (guide.f and 1 or 0)

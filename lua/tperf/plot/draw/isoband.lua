@@ -1,7 +1,7 @@
---- Filled contours: the areas of a grid where a value is at least a level, linear between the grid's points.
+--- Filled contours: the areas of a grid where a value reaches a level, interpolated linearly between grid points.
 local isoband = {}
 
--- A polygon { x, y, z, … } cut down to where z >= level (Sutherland and Hodgman, 1974).
+-- Clips a polygon { x, y, z, … } to z >= level (Sutherland and Hodgman, 1974).
 local function above(polygon, level)
   local out, n = {}, #polygon
   for i = 1, n, 3 do
@@ -10,7 +10,7 @@ local function above(polygon, level)
     local x2, y2, z2 = polygon[k], polygon[k + 1], polygon[k + 2]
     if z1 >= level then out[#out + 1], out[#out + 2], out[#out + 3] = x1, y1, z1 end
     if (z1 >= level) ~= (z2 >= level) then
-      -- From the lower end, so that both neighbours of an edge get the very same point.
+      -- From the lower end, so that both cells that share an edge compute the same point.
       if z1 > z2 then x1, y1, z1, x2, y2, z2 = x2, y2, z2, x1, y1, z1 end
       local t = (level - z1) / (z2 - z1)
       out[#out + 1], out[#out + 2], out[#out + 3] = x1 + t * (x2 - x1), y1 + t * (y2 - y1), level
@@ -25,8 +25,8 @@ local function without_z(polygon)
   return ring
 end
 
--- The pieces of a cell over which the value is taken as linear: four triangles around the mean of the corners,
--- which settles the saddle's ambiguity; the triangle of three corners where the fourth has no value.
+-- The pieces of a cell on which the value is interpolated linearly: four triangles around the mean of the corners,
+-- which resolves saddles; one triangle if the fourth corner has no value.
 local function pieces_of(xs, ys, z, i, j)
   local corners = {}
   for _, c in ipairs { { 0, 0 }, { 1, 0 }, { 1, 1 }, { 0, 1 } } do
@@ -43,7 +43,7 @@ local function pieces_of(xs, ys, z, i, j)
   return pieces, corners
 end
 
--- Adds the piece of line on which a triangle's value is the level.
+-- Appends the segment of a triangle on which the value equals the level.
 local function level_edge(piece, level, segments)
   local ends = {}
   for i = 1, 9, 3 do
@@ -61,13 +61,13 @@ end
 --- The areas where z >= level.
 ---@param xs number[]    positions of the columns, rising
 ---@param ys number[]    positions of the rows, rising
----@param z table        z[column][row], nil where there is no value
----@param level number   -math.huge: everywhere there is a value
----@return number[][] rings, number[][] segments  areas, and the pieces of line { x1, y1, x2, y2 } where z == level
+---@param z table        z[column][row], nil if there is no value
+---@param level number   -math.huge: all cells that have a value
+---@return number[][] rings, number[][] segments  areas, and line segments { x1, y1, x2, y2 } where z == level
 function isoband.area(xs, ys, z, level)
   local rings, segments = {}, {}
   for j = 1, #ys - 1 do
-    local from = nil -- a run of cells wholly above the level becomes one rectangle
+    local from = nil -- a run of cells wholly above the level is merged into one rectangle
     local function flush(i)
       if from then rings[#rings + 1] = { xs[from], ys[j], xs[i], ys[j], xs[i], ys[j + 1], xs[from], ys[j + 1] } end
       from = nil
@@ -92,12 +92,12 @@ function isoband.area(xs, ys, z, level)
   return rings, segments
 end
 
---- Joins pieces of line into lines as long as they go.
+--- Joins segments into the longest possible lines.
 ---@param segments number[][]
 ---@return number[][]
 function isoband.join(segments)
   local at = {}
-  -- Both ends of an edge get the same point, but for the last bits.
+  -- Cells that share an edge compute the same point except for the last bits.
   local function key(x, y) return string.format("%.0f,%.0f", (x * 1e6 + 0.5) // 1, (y * 1e6 + 0.5) // 1) end
   for s, segment in ipairs(segments) do
     for side = 1, 3, 2 do
@@ -107,7 +107,7 @@ function isoband.join(segments)
     end
   end
   local used, lines = {}, {}
-  for s, segment in ipairs(segments) do -- those through a corner only are points, not lines
+  for s, segment in ipairs(segments) do -- a segment of zero length touches a corner only
     used[s] = key(segment[1], segment[2]) == key(segment[3], segment[4])
   end
   local function extend(line, x, y)

@@ -1,10 +1,10 @@
---- Values over a plane as characters, from light to heavy.
+--- Contours and heat maps as text: characters from light to heavy.
 local braille = require "tperf.plot.draw.braille"
 local format = require "tperf.output.format"
 
 local shades = ".:-=+*#%@"
 
--- For each of `count` cells along an axis, the index of the nearest of the grid's positions.
+-- For each of `count` cells along an axis, the index of the nearest grid position.
 local function nearest(values, axis, count)
   local list = {}
   for cell = 1, count do
@@ -18,7 +18,7 @@ local function nearest(values, axis, count)
   return list
 end
 
---- The map as text: the value at the nearest cell of the grid decides a character.
+--- The map as text; each character shows the value at the nearest grid cell.
 ---@param options { width: integer, height: integer, ascii: boolean, color: boolean }
 ---@param plot table   title, x, y
 ---@param grid table   xs, ys, values, lo, hi

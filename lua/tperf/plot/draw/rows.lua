@@ -1,11 +1,11 @@
---- From rows to what a plot draws: checked numbers, gaps where there are none, series in a stable order.
+--- Reads rows for plots: checked numbers, gaps for missing values, series in a stable order.
 local check = require "tperf.base.check"
 local columns = require "tperf.output.columns"
 local units = require "tperf.base.units"
 
 local rows = {}
 
--- What plots take for a field: its name, or the path to it, or a function of the row, or a column record with a title.
+-- A field of a plot: its name, a path to it, a function of the row, or a column record with a title.
 local column_schema = {
   key = check.one_of(check.string {}, check.func {}),
   title = check.string { optional = true },
@@ -14,7 +14,8 @@ local column_schema = {
 rows.field = check.one_of(check.string {}, check.func {}, check.record_of(column_schema))
 rows.optional_field = check.one_of(check.string { optional = true }, check.func {}, check.record_of(column_schema))
 
--- The unit of a column whose texts are all quantities of it ("40 GB") and whose other values are numbers; else nil.
+-- The unit of a column whose strings are all quantities of that unit ("40 GB") and whose other values are numbers;
+-- else nil.
 local function unit_of_texts(column, given)
   local unit
   for _, row in ipairs(given) do
@@ -30,7 +31,7 @@ local function unit_of_texts(column, given)
   return unit
 end
 
--- A user's function is called once for each row: what it says the next time may differ.
+-- Calls a user's function once per row, as a second call may return something else.
 local function once(f)
   local values, known = {}, {}
   return function(row)
@@ -39,8 +40,8 @@ local function once(f)
   end
 end
 
---- A field with what is known of it: get(row), title, unit, and whether its texts are quantities, such as "40 GB",
---- which count as numbers.
+--- Describes a field: get(row), title, unit, and whether its strings are quantities such as "40 GB", which count as
+--- numbers.
 ---@param what string  prefix of messages
 ---@param given table[]
 ---@param field any    as rows.field accepts it
@@ -64,10 +65,11 @@ function rows.column(what, given, field, unit)
   return column
 end
 
---- What people call a field: "memory.per_stage" is "memory per stage".
+--- The title of a field: "memory per stage" for "memory.per_stage".
 function rows.title(path) return (path:gsub("[_.]", " ")) end
 
---- Of several fields drawn in one figure: their last names, where those differ: "bubble" for "breakdown.bubble".
+--- Shortens the titles of fields drawn in one figure to their last parts if those differ: "bubble" for
+--- "breakdown.bubble".
 ---@param list table[]  columns
 function rows.shorten(list)
   local seen, distinct = {}, #list > 1
@@ -83,13 +85,13 @@ function rows.shorten(list)
   end
 end
 
---- Checks that there are rows at all.
+--- Raises unless there are rows.
 function rows.check(what, given)
   columns.check_rows(what, given)
   if #given == 0 then check.fail("%s has no rows to draw", what) end
 end
 
---- A number of a row, or nil for a gap (nil or NaN). Infinity has no place on paper, nor zero on a log axis.
+--- A number of a row, or nil for a gap (nil or NaN). Infinity is refused, and so is zero on a log axis.
 ---@param what string
 ---@param column table
 ---@param given table[]
@@ -115,7 +117,7 @@ function rows.number(what, column, given, r, log)
   return value + 0.0
 end
 
---- A name of a row, as text.
+--- The name in a row, as text.
 function rows.name(what, column, given, r)
   local value = column.get(given[r])
   if value == nil then check.fail("%s: row %d has no %s", what, r, column.title or "name") end
@@ -130,7 +132,7 @@ function rows.name(what, column, given, r)
   return tostring(value)
 end
 
---- Splits rows by the value of a field: groups in the order in which they first appear.
+--- Groups rows by the value of a field, in order of first appearance.
 ---@return { name: string, rows: integer[] }[]
 function rows.groups(what, given, column)
   if not column then
@@ -151,7 +153,7 @@ function rows.groups(what, given, column)
   return list
 end
 
---- Smallest and largest of numbers, nil when there are none.
+--- The smallest and the largest of numbers; nil if there are none.
 ---@return number? lo, number? hi
 function rows.range(values, lo, hi)
   for _, value in ipairs(values) do

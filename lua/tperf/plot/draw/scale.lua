@@ -1,9 +1,9 @@
---- Scales: from values to positions between 0 and 1, with ticks people find natural.
+--- Scales: map values to positions between 0 and 1 and place ticks at round values.
 local number = require "tperf.output.number"
 
 local scale = {}
 
-local SMALLEST <const>, LARGEST <const> = 0x1p-1074, 0x1.fffffffffffffp1023 -- of all doubles above zero
+local SMALLEST <const>, LARGEST <const> = 0x1p-1074, 0x1.fffffffffffffp1023 -- positive doubles
 scale.SMALLEST, scale.LARGEST = SMALLEST, LARGEST
 
 local prefixes = { [-4] = "p", [-3] = "n", [-2] = "u", [-1] = "m", [0] = "", "k", "M", "G", "T", "P", "E" }
@@ -25,16 +25,16 @@ local superscripts = { ["-"] = "⁻", ["0"] = "⁰", ["1"] = "¹", ["2"] = "²",
 
 local function power_text(p) return "10" .. (tostring(p):gsub(".", superscripts)) end
 
--- A number as short as it is exact enough for a tick: at most `digits` significant ones.
+-- A tick's number with at most `digits` significant digits, without trailing zeros.
 local function short(value, digits)
   local text = number.text(tonumber(string.format("%." .. (digits or 6) .. "g", value)))
   return (text:gsub("^%-", "−"))
 end
 
---- The unit to show values up to `largest` in: how much of the base unit it is, and its name.
----@param largest number   of the values' sizes
+--- The unit that suits values up to `largest`: its size in base units, and its name.
+---@param largest number   in magnitude
 ---@param unit? string
----@param least? number    how many of a unit with a prefix make it worth using (1)
+---@param least? number    use a prefix only from this many of its unit (1)
 ---@return number factor, string name
 function scale.unit(largest, unit, least)
   if unit == "%" then return 0.01, "%" end
@@ -62,11 +62,11 @@ function scale.title(label, unit)
   return label == "" and unit or label .. " (" .. unit .. ")"
 end
 
---- The step of 1, 2 or 5 times a power of ten that cuts a span into at most `count` pieces.
+--- The smallest step of 1, 2 or 5 times a power of ten that divides a span into at most `count` pieces.
 ---@return number
 function scale.step(span, count)
   local raw = span / count
-  if raw == 0 then return LARGEST end -- the narrowest of spans: no room for a tick but at 0
+  if raw == 0 then return LARGEST end -- too narrow for any tick except 0
   local base = 10.0 ^ power_below(raw, 10)
   for _, m in ipairs { 1, 2, 5 } do
     if m * base >= raw * (1 - 1e-9) then return m * base end
@@ -74,7 +74,7 @@ function scale.step(span, count)
   return 10 * base
 end
 
--- Multiples of step from lo to hi, both within rounding.
+-- Multiples of step from lo to hi, with a tolerance for rounding.
 local function multiples(lo, hi, step)
   local list, slack = {}, 1e-6
   for i = math.ceil(lo / step - slack), math.floor(hi / step + slack) do list[#list + 1] = i * step end
@@ -86,7 +86,7 @@ local function decimals(step)
 end
 
 local function at_linear(lo, hi)
-  local shrink = hi - lo == math.huge and 0.5 or 1 -- the widest of spans overflows
+  local shrink = hi - lo == math.huge and 0.5 or 1 -- the widest span overflows
   return function(value) return (value * shrink - lo * shrink) / (hi * shrink - lo * shrink) end
 end
 
@@ -94,17 +94,17 @@ end
 ---@param lo number
 ---@param hi number
 ---@param options { unit?: string, count?: integer, zero?: boolean, nice?: boolean }
----  count: pieces to aim at; zero: start at 0; nice: end at ticks
+---  count: target number of pieces; zero: start at 0; nice: end at ticks
 ---@return table
 function scale.linear(lo, hi, options)
   if options.zero then lo, hi = math.min(lo, 0), math.max(hi, 0) end
-  if math.max(math.abs(lo), math.abs(hi)) < 1e-290 then lo, hi = 0.0, 0.0 end -- arithmetic ends there: that is zero
-  if hi - lo <= 1e-12 * math.max(math.abs(lo), math.abs(hi)) then -- all equal, as far as a picture can show
+  if math.max(math.abs(lo), math.abs(hi)) < 1e-290 then lo, hi = 0.0, 0.0 end -- near-subnormal: treat as 0
+  if hi - lo <= 1e-12 * math.max(math.abs(lo), math.abs(hi)) then -- all equal as far as a picture can show
     local pad = lo == 0 and 0.5 or math.abs(lo) / 2
     if options.zero then hi = lo == 0 and hi == 0 and 1 or hi else lo, hi = lo - pad, hi + pad end
     lo, hi = math.max(lo, -LARGEST), math.min(hi, LARGEST)
   end
-  -- As with the clock's units: an axis up to 1 TB has most of its ticks at hundreds of GB.
+  -- The next larger unit only from 2 on: most ticks of an axis up to 1 TB are hundreds of GB.
   local factor, name = scale.unit(math.max(math.abs(lo), math.abs(hi)), options.unit, 2)
   local a, b, count = lo / factor, hi / factor, options.count or 6
   local step = scale.step(b / count - a / count, 1) -- b - a may overflow
@@ -113,7 +113,7 @@ function scale.linear(lo, hi, options)
     lo, hi = math.max(a * factor, -LARGEST), math.min(b * factor, LARGEST)
   end
   local ticks, places = {}, decimals(step)
-  -- Far from zero in small steps, or very small: as many digits as tell neighbours apart.
+  -- Far from zero with small steps, or very small: as many digits as neighbouring ticks need to differ.
   local digits = math.max(3, math.ceil(math.log(math.max(math.abs(a), math.abs(b)) / step, 10)) + 1)
   for _, value in ipairs(multiples(a, b, step)) do
     if math.abs(value * factor) <= LARGEST then
@@ -124,7 +124,7 @@ function scale.linear(lo, hi, options)
   return { kind = "linear", lo = lo, hi = hi, at = at_linear(lo, hi), ticks = ticks, minor = {}, unit = name }
 end
 
--- Times from seconds to days have no one unit: their ticks are a clock's.
+-- Times from seconds to days have no single unit; ticks use clock units.
 local function clock_ticks(lo, hi)
   local ticks = {}
   local function add(value, label)
@@ -144,7 +144,7 @@ local function clock_ticks(lo, hi)
   return ticks
 end
 
--- How a log axis shows its unit: in each label ("each": 1 ms, 1 s), by the clock, or once, as a factor of the base.
+-- How a log axis shows its unit: in each label ("each": 1 ms, 1 s), in clock units, or once, as a factor of the base.
 local function log_style(lo, hi, base, unit)
   if unit == "bytes" and base == 2 then return "binary" end
   if unit == "s" and hi >= 100 then
@@ -166,9 +166,9 @@ local function label_once(ticks, lo, hi, base, factor)
   end
 end
 
-local LONG <const> = 1e7 -- from here on a number without a unit is easier to read with a power of ten
+local LONG <const> = 1e7 -- numbers without a unit are shown as powers of ten from here on
 
---- A value with the unit that suits it: "80 GB".
+--- A value with a suitable unit: "80 GB".
 ---@return string
 function scale.text(value, unit)
   if not unit and math.abs(value) >= LONG then
@@ -194,7 +194,7 @@ end
 local function log_values(lo, hi, base, factor)
   local first, last = math.ceil(math.log(lo / factor, base) - 1e-9), math.floor(math.log(hi / factor, base) + 1e-9)
   local values, minor = {}, {}
-  local step = math.max(1, math.ceil((last - first) / 16)) -- not every power of very many
+  local step = math.max(1, math.ceil((last - first) / 16)) -- label only some powers if there are many
   for p = (first // step - 1) * step, last + 1, step do
     for m = 1, base == 10 and step == 1 and 9 or 1 do
       local value = m * (base + 0.0) ^ p * factor
@@ -207,7 +207,7 @@ local function log_values(lo, hi, base, factor)
   return values, minor
 end
 
--- Ticks at the powers of the base; below three of them, finer ones. Minor ticks have no label.
+-- Ticks at the powers of the base, or finer ones if fewer than three are in range. Minor ticks have no label.
 local function log_ticks(lo, hi, base, factor)
   local values, minor = log_values(lo, hi, base, factor)
   if base == 10 and #values < 3 then
@@ -218,7 +218,7 @@ local function log_ticks(lo, hi, base, factor)
     minor = kept
     table.sort(values, function(a, b) return a.value < b.value end)
   end
-  if #values < 3 then -- hardly more than a point: evenly spaced numbers say more
+  if #values < 3 then -- too narrow for powers: evenly spaced numbers instead
     values, minor = {}, {}
     for _, v in ipairs(multiples(lo / factor, hi / factor, scale.step((hi - lo) / factor, 5))) do
       if v > 0 and v * factor <= LARGEST then values[#values + 1] = { value = v * factor } end
@@ -227,7 +227,7 @@ local function log_ticks(lo, hi, base, factor)
   return values, minor
 end
 
---- A logarithmic scale; lo and hi are above zero.
+--- A logarithmic scale; lo and hi must be positive.
 ---@param options { unit?: string, base?: integer, count?: integer }
 ---@return table
 function scale.log(lo, hi, options)
@@ -247,7 +247,7 @@ function scale.log(lo, hi, options)
     at = function(value) return (math.log(value) - a) / (b - a) end }
 end
 
---- A scale of names in the order given, each in the middle of its band.
+--- A scale of names in the order given, each centred in its band.
 ---@param names string[]
 ---@return table
 function scale.band(names)

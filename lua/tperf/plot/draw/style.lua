@@ -1,4 +1,4 @@
---- How plots look: colours, dashes and markers that stay apart in greyscale and for the colour-blind.
+--- Colours, dashes and markers that stay distinguishable in greyscale and for colour-blind readers.
 local style = {}
 
 style.font = "Helvetica, Arial, 'DejaVu Sans', sans-serif"
@@ -7,28 +7,28 @@ style.title_size = 15
 
 style.ink, style.soft, style.axis, style.grid, style.paper = "#1b1f24", "#59636e", "#59636e", "#e1e5e9", "#ffffff"
 
--- Okabe and Ito's colours ("Color Universal Design", 2008) without black, which dark pages swallow, and yellow,
--- which white ones do. Neighbours differ in lightness too.
+-- Okabe and Ito's colours ("Color Universal Design", 2008) without black, invisible on dark pages, and yellow,
+-- invisible on white ones. Neighbours differ in lightness too.
 style.colors = { "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#7f7f7f" }
 
--- Five dashes against seven colours and six markers: 210 series before any two look the same.
+-- Five dashes, seven colours and six markers: the first 210 series all look different.
 style.dashes = { {}, { 7, 3 }, { 2, 2.5 }, { 9, 3, 2, 3 }, { 4, 2, 1.5, 2, 1.5, 2 } }
 style.markers = { "circle", "square", "triangle", "diamond", "cross", "ring" }
 
 local function turn(list, i) return list[(i - 1) % #list + 1] end
 
---- What the i-th series looks like.
+--- The look of the i-th series.
 ---@param i integer
 ---@return { color: string, dash: number[], marker: string }
 function style.series(i)
   return { color = turn(style.colors, i), dash = turn(style.dashes, i), marker = turn(style.markers, i) }
 end
 
--- Fills differ in lightness and, every second one, by hatching.
+-- Fills differ in lightness, and every second one is hatched.
 local fills = { "#1f5a8a", "#f2b84b", "#4fae8d", "#b04a2f", "#a9d3ee", "#8a5a83", "#c9c9c9" }
 local hatches = { false, "/", false, "\\", false, "/", "x" }
 
---- What the i-th part of a stacked bar looks like; hatch: "/", "\\", "x" or false.
+--- The look of the i-th part of a stacked bar; hatch: "/", "\\", "x" or false.
 ---@param i integer
 ---@return { color: string, hatch: string|false }
 function style.fill(i)
@@ -36,8 +36,8 @@ function style.fill(i)
   return { color = turn(fills, i), hatch = turn(hatches, i + round * 3) }
 end
 
--- From dark blue to pale yellow: lightness only rises, so that the order survives greyscale, and the hues
--- (blue against yellow) survive red-green blindness.
+-- From dark blue to pale yellow: lightness only rises, so the order survives greyscale, and blue against yellow
+-- survives red-green blindness.
 local ramp = { { 27, 36, 84 }, { 33, 82, 125 }, { 38, 128, 142 }, { 86, 171, 138 },
   { 166, 207, 128 }, { 243, 238, 158 } }
 
@@ -65,7 +65,7 @@ function style.luminance(color)
   return total
 end
 
---- Black or white, whichever is easier to read on a colour.
+--- Black or white, whichever contrasts more with a background colour.
 function style.text_on(color)
   return style.luminance(color) > 0.3 and "#000000" or "#ffffff"
 end

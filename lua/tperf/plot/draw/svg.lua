@@ -1,10 +1,10 @@
---- A canvas as SVG: the same bytes for the same picture, no ids (several may share a page), no scripts.
+--- Writes a canvas as SVG: deterministic bytes, no ids (several pictures may share a page), no scripts.
 local html = require "tperf.output.html"
 local style = require "tperf.plot.draw.style"
 
 local svg = {}
 
---- A coordinate: at most two decimals, no "-0".
+--- A coordinate with at most two decimals, never "-0".
 ---@param value number
 ---@return string
 function svg.number(value)
@@ -20,7 +20,7 @@ local function path(points, close)
   return table.concat(out) .. (close and "Z" or "")
 end
 
--- Names and values in turn; what is nil or false is left out.
+-- Takes names and values in turn; leaves out nil and false.
 local function attributes(...)
   local list, out = table.pack(...), {}
   for i = 1, list.n, 2 do
@@ -75,8 +75,8 @@ end
 
 --- The picture as an SVG document.
 ---@param canvas tperf.Canvas
----@param title string        what a screen reader says first
----@param description string  and then
+---@param title string        the accessible name
+---@param description string  the accessible description
 ---@return string
 function svg.document(canvas, title, description)
   local w, h = n(canvas.width), n(canvas.height)

@@ -236,8 +236,7 @@ end
 ---                     "ring" (TransformerEngine's user buffers), "async" (PyTorch's), or a list
 ---  overlap_moe_a2a    true: passes overlap to hide each other's expert all-to-alls (false)
 ---  delay_wgrad        true: experts' weight gradients are delayed to hide the all-to-all (false)
----  overlap_grad_reduce  true: gradients are reduced in buckets during the whole backward pass; false: no overlap (as
----                     the software does)
+---  overlap_grad_reduce  true: gradients are reduced in buckets during the backward pass; false: after it (the stack's)
 ---  overlap_param_gather   true: weights are gathered during the forward pass; false: no overlap (as the software does)
 ---  overlap_param_gather_with_optimizer_step   true: the first bucket's weights are gathered during the optimizer's
 ---                     step (false)

@@ -1,5 +1,4 @@
---- The tasks of a timeline as the graph of each stage's GPU: what computes, sends, receives and takes part in
--- collectives, and what each waits for.
+--- The tasks of a timeline as a dependency graph for each stage's GPU: compute, send, receive and collective nodes.
 --   node: { id, name, type = "compute" | "collective" | "send" | "receive", start, stop (seconds), deps = ids, bytes =,
 --     flops =, collective =, axis = (of the group), peer = (a stage, from 0), tag =, on_host = }
 local tasks = require "tperf.timeline.tasks"
@@ -7,8 +6,8 @@ local work = require "tperf.timeline.work"
 
 local graph = {}
 
--- The vector of an exchange with n replicas, of whose parts each sends what the task says: (n - 1) / n of it, or twice
--- that.
+-- The full vector of an exchange with n replicas, of which a replica sends (n - 1) / n, or twice that in an
+-- all-reduce.
 local function vector_of(sent, collective, n)
   return sent * n / (n - 1) / (collective == "all_reduce" and 2 or 1)
 end
@@ -36,10 +35,10 @@ end
 
 local NEXT <const> = { forward = 1, backward = -1, backward_input = -1 }
 
--- The pass that waits for a message: its device, and what tells it apart.
+-- The pass that waits for a message: its device, and a key that identifies it.
 local function receiver_of(t, task)
   local stage = task.stage + NEXT[task.pass]
-  if stage < 1 or stage > t.stages then return nil end -- a pass of either end is timed as if it sent one, too
+  if stage < 1 or stage > t.stages then return nil end -- both ends of the pipeline are timed as if they sent one, too
   for _, pass in ipairs { task.pass, "backward", "backward_input" } do
     local found = t:op { stage = stage, microbatch = task.microbatch, type = pass }
     if found then return found.device, ("%s/%d/%d"):format(pass, stage, task.microbatch) end
@@ -47,7 +46,7 @@ local function receiver_of(t, task)
   end
 end
 
--- The nodes of every stage without ids; a message is a node on both sides.
+-- The nodes of every stage, still without ids. A message has a node on both sides.
 local function gathered(t, c, grid)
   local nodes, counts, tag = {}, work.counts(c), 0
   for d = 1, t.devices do nodes[d] = {} end
@@ -73,10 +72,10 @@ local function gathered(t, c, grid)
   return nodes
 end
 
-local SAME <const> = 1e-12 -- seconds within which two times are one
+local SAME <const> = 1e-12 -- seconds: times closer than this count as equal
 
--- A node waits for the one that ended last before it starts, for the one before it in its own pass unless it runs
--- beside that, and the first of a pass for the message that it needs.
+-- A node depends on the last node to end before it starts, on the previous one of its own pass unless the two run
+-- side by side, and, if it is the first of its pass, on the message that the pass needs.
 local function connect(nodes)
   table.sort(nodes, function(a, b)
     if a.start ~= b.start then return a.start < b.start end
@@ -111,9 +110,9 @@ local function connect(nodes)
   end
 end
 
---- The nodes of every stage, in the order of their starts.
+--- The nodes of every stage, sorted by start.
 ---@param t tperf.timeline
----@param grid table  as tperf.timeline.ranks makes it
+---@param grid table  from tperf.timeline.ranks
 ---@return table[][]
 function graph.of(t, grid)
   local nodes = gathered(t, t.configuration, grid)

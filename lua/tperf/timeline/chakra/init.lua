@@ -1,7 +1,7 @@
---- Chakra execution traces (MLCommons; arXiv 2305.14516): a file a rank, NAME.RANK.et, with a graph of what that GPU
--- computes, sends and receives in one step, and comm_group.json, which names the groups of ranks. The format is
--- schema/protobuf/et_def.proto of mlcommons/chakra, each message with its length before it; attributes are those that
--- ASTRA-sim reads. All GPUs of a stage do the same: what differs are their groups and peers.
+--- Chakra execution traces (MLCommons; arXiv 2305.14516): one file per rank, NAME.RANK.et, with the graph of what that
+-- GPU computes, sends and receives in one step, and comm_group.json with the groups of ranks. The format is
+-- schema/protobuf/et_def.proto of mlcommons/chakra, each message prefixed with its length; attributes are those that
+-- ASTRA-sim reads. All GPUs of a stage do the same work; only their groups and peers differ.
 local check = require "tperf.base.check"
 local output = require "tperf.output.file"
 local protobuf = require "tperf.timeline.chakra.protobuf"
@@ -13,11 +13,11 @@ local chakra = {}
 local VERSION <const> = "0.0.4"
 local MOST_BYTES <const> = 16 << 30
 
--- NodeType, and the fields of the messages.
+-- Values of NodeType, and the numbers of the messages' fields.
 local TYPES <const> = { compute = 4, send = 5, receive = 6, collective = 7 }
 local NODE <const> = { id = 1, name = 2, type = 3, data_deps = 5, start = 6, duration = 7, attr = 10 }
 local ATTR <const> = { name = 1, int32 = 7, int64 = 9, uint64 = 13, bool = 27, string = 29 }
--- CollectiveCommType
+-- Values of CollectiveCommType.
 local COLLECTIVES <const> = {
   all_reduce = 0, reduce = 1, all_gather = 2, gather = 3, scatter = 4, broadcast = 5, all_to_all = 6,
   reduce_scatter = 7,
@@ -31,7 +31,7 @@ end
 local function micros(seconds) return math.tointeger(seconds * 1e6 + 0.5 - (seconds * 1e6 + 0.5) % 1) end
 local function whole(x) return math.tointeger(x + 0.5 - (x + 0.5) % 1) end
 
--- What of a node is the same in all ranks of its stage, but for the length of the message before it.
+-- The part of a node that all ranks of its stage share, without the message's length.
 local function common(node)
   local parts = {
     protobuf.integer(NODE.id, node.id), protobuf.bytes(NODE.name, node.name),
@@ -52,7 +52,7 @@ local function common(node)
   return table.concat(parts)
 end
 
--- What of a node is a rank's own.
+-- The part of a node that depends on the rank.
 local function own(node, rank, grid)
   if node.type == "collective" then return attribute("pg_name", "string", grid:name(rank, node.axis)) end
   local peer = grid:moved(rank, "pp", node.peer)
@@ -61,7 +61,7 @@ local function own(node, rank, grid)
   return attribute("comm_src", "int32", from) .. attribute("comm_dst", "int32", to)
 end
 
--- The nodes of a stage as texts: whole messages in a row, and nodes that need what is a rank's own.
+-- Serializes the nodes of a stage: whole messages joined into texts, and the nodes that still need a rank's part.
 local function prepared(nodes)
   local pieces, run = {}, { protobuf.delimited(protobuf.bytes(1, VERSION)) } -- GlobalMetadata
   for _, node in ipairs(nodes) do
@@ -86,7 +86,7 @@ local function of_rank(pieces, rank, grid)
 end
 
 local OPTIONS <const> = {
-  name = check.string { default = "tperf" }, -- of the files: NAME.RANK.et
+  name = check.string { default = "tperf" }, -- prefix of the files: NAME.RANK.et
   ranks = check.list(check.integer { min = 0, max = 1 << 31 }, { min = 1, max = 1 << 20, optional = true }), -- else all
 }
 
@@ -110,10 +110,10 @@ local function groups_text(grid)
 end
 
 --- Writes the traces of a model's timeline.
----@param t tperf.timeline  of tperf.train { simulate = true }
+---@param t tperf.timeline  from tperf.train { simulate = true }
 ---@param folder string
----@param options? table  name (of the files, "tperf"), ranks (a list, from 0; all)
----@return string[] paths  of what was written
+---@param options? table  name (prefix of the files, "tperf"), ranks (a list, from 0; default: all)
+---@return string[] paths  of the files written
 function chakra.write(t, folder, options)
   local o = check.record("timeline:chakra", options or {}, OPTIONS)
   if not t.configuration then check.fail "timeline:chakra: a timeline of tperf.train { simulate = true } is needed" end

@@ -1,10 +1,10 @@
---- Protocol Buffers' wire format (protobuf.dev/programming-guides/encoding): what messages are made of. Fields that
--- have their type's zero value are left out, as proto3 does.
+--- Encodes Protocol Buffers' wire format (protobuf.dev/programming-guides/encoding). As in proto3, fields that hold
+-- their type's zero value are left out.
 local protobuf = {}
 
 local VARINT <const>, FIXED64 <const>, BYTES <const> = 0, 1, 2
 
---- An integer of 64 bits, seven at a time, the least first; a negative one has ten bytes.
+--- A 64-bit integer in groups of seven bits, the lowest first; a negative one takes ten bytes.
 ---@param n integer
 ---@return string
 function protobuf.varint(n)
@@ -22,15 +22,15 @@ local varint = protobuf.varint
 
 local function key(field, wire) return varint(field << 3 | wire) end
 
---- A field of int32, int64, uint64, bool or an enumeration.
+--- A field of type int32, int64, uint64, bool or enum.
 function protobuf.integer(field, n) return n == 0 and "" or key(field, VARINT) .. varint(n) end
 
---- The same, there even where it is 0: a member of a oneof.
+--- The same, but written even if 0: a member of a oneof.
 function protobuf.chosen(field, n) return key(field, VARINT) .. varint(n) end
 
 function protobuf.double(field, x) return key(field, FIXED64) .. string.pack("<d", x) end
 
---- A field of a string, bytes or a message.
+--- A field of type string or bytes, or a message.
 function protobuf.bytes(field, text) return key(field, BYTES) .. varint(#text) .. text end
 
 --- A repeated field of integers, packed.
@@ -41,7 +41,7 @@ function protobuf.packed(field, list)
   return protobuf.bytes(field, table.concat(parts))
 end
 
---- A message in a stream of messages: its length before it.
+--- A message in a stream, prefixed with its length.
 function protobuf.delimited(message) return varint(#message) .. message end
 
 return protobuf

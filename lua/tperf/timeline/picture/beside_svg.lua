@@ -1,11 +1,11 @@
---- A measured step below the predicted one, on one axis of time: a row for what computes and one for what communicates;
--- below them the ops that differ most, a bar each.
+--- Draws a measured step below the predicted one on one time axis: one row for compute and one for communication each;
+-- below them bars for the ops that differ most.
 local number = require "tperf.output.number"
 local palette = require "tperf.timeline.picture.palette"
 local units = require "tperf.base.units"
 
 local WIDTH <const>, LEFT <const>, ROW <const>, GAP <const>, LEGEND <const> = 1000, 190, 26, 10, 22
-local LEAST <const> = 0.3 -- pixels: what is narrower joins its neighbour of the same kind
+local LEAST <const> = 0.3 -- pixels: narrower events merge with neighbours of the same kind
 
 local COLOURS <const> = {
   ["matrix products"] = "#5b7fa6", attention = "#1d4f91", recurrences = "#6b9ad3", norms = "#9fb8cf",
@@ -18,7 +18,7 @@ local COMPUTES <const> = {
   copies = true, optimizer = true,
 }
 
--- Rectangles of the events of one row within the step.
+-- Draws the events of one row as rectangles, up to the step's length.
 local function row(out, events, computes, y, scale, length)
   local last, from, to
   local function flush()
@@ -45,7 +45,7 @@ local function label(out, x, y, text) out[#out + 1] = ('<text x="%d" y="%d">%s</
 
 local MOST_BARS <const>, BAR <const> = 12, 18
 
--- A bar for each of the ops that differ most: to the right of the middle what took longer than predicted.
+-- A bar for each of the ops that differ most; to the right of the middle if it took longer than predicted.
 local function bars(out, b, y)
   local most, count = 0.0, math.min(#b.ops, MOST_BARS)
   for i = 1, count do most = math.max(most, math.abs(b.ops[i].difference)) end
@@ -64,7 +64,7 @@ local function bars(out, b, y)
   return y + 20 + (count + 1) * BAR
 end
 
---- The picture of what beside.of found in a trace.
+--- The picture of a comparison with a trace, as returned by beside.of.
 ---@param b table
 ---@return string
 return function(b)

@@ -1,5 +1,5 @@
 --- Timelines as one self-contained HTML page: all on one time axis, with zoom and pan, details of the pass or task
--- under the pointer, memory per device, and a table that compares the schedules. The page makes no request to anywhere.
+-- under the pointer, memory per device, and a table that compares the schedules. The page loads nothing.
 local check = require "tperf.base.check"
 local page = require "tperf.timeline.picture.page"
 local view = require "tperf.timeline.picture.view"
@@ -12,9 +12,9 @@ local OPTIONS = {
 
 local function is_timeline(value) return type(value) == "table" and type(value.queue) == "function" end
 
---- The page's text.
+--- Returns the page as text.
 ---@param t table         the timeline
----@param options? table  with: list of more timelines to compare it with; title; tasks = false: passes alone
+---@param options? table  with: a list of further timelines to compare; title; tasks = false: passes only
 ---@return string
 return function(t, options)
   local o = check.record("timeline:html", options or {}, OPTIONS)

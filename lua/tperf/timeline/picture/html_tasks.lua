@@ -1,4 +1,4 @@
---- The tasks of a timeline as data of an HTML page: the core's lists once, and where on each device they run.
+--- The tasks of a timeline as data for an HTML page: each of the core's lists once, and its occurrences by device.
 local json = require "tperf.output.json"
 local number = require "tperf.output.number"
 local palette = require "tperf.timeline.picture.palette"
@@ -6,7 +6,7 @@ local tasks = require "tperf.timeline.tasks"
 
 local WHEN = { first = 1, last = 2 }
 
--- A list by start, flat: rows (a bit each), kind, when, start, stop, text, six numbers a task; texts are numbered.
+-- A list sorted by start, six numbers a task: rows (bit mask), kind, when, start, stop, index of its text.
 local function flat(t, list, row, texts)
   local sorted, out = { table.unpack(list) }, {}
   table.sort(sorted, function(a, b)
@@ -27,8 +27,8 @@ local function flat(t, list, row, texts)
   return "[" .. table.concat(out, ",") .. "]"
 end
 
---- Puts {"rows":names,"lists":[…],"lengths":[…],"texts":[…],"placed":[by device: list, start, scale, ends …]}; ends: 1
---- the first pass of its kind on a stage, 2 the last.
+--- Writes {"rows":names,"lists":[…],"lengths":[…],"texts":[…],"placed":[by device: list, start, scale, ends …]}; ends
+--- is 1 for the first pass of its kind on a stage, 2 for the last.
 ---@param t table  the timeline
 ---@param put fun(text: string)
 return function(t, put)

@@ -2,9 +2,9 @@
 local hover = require "tperf.output.hover"
 local page = require "tperf.timeline.picture.page_style"
 
--- All charts share the window [from, to]. A chart is drawn anew whenever it changes; passes outside are left out. Of
--- passes narrower than a pixel those are drawn, a pixel wide, that lie over the edge of one: a fair sample.
--- showTimelines(root) does it for the markup of tperf/timeline/picture/view.lua in a document or in a part of one.
+-- All charts share the window [from, to]. A chart is redrawn whenever it changes; passes outside are skipped. Of the
+-- passes narrower than a pixel, a fair sample is drawn one pixel wide: those that cross a pixel's edge.
+-- showTimelines(root) fills in the markup of tperf/timeline/picture/view.lua, in a document or a part of one.
 page.script = hover.script .. [==[
 const showTimelines = root => {
 const part = id => root.querySelector("#" + id);

@@ -5,7 +5,7 @@ local sheet = require "tperf.output.sheet"
 
 local page = {}
 
---- The rules of the charts and of the table beside them.
+--- Style rules of the charts and of the comparison table.
 page.charts = [[
 :root { --row: #f0f2f4; --held: #c9d3de; --edge: #41566b; }
 @media (prefers-color-scheme: dark) { :root { --row: #20252b; --held: #3a4653; --edge: #9fb2c6; } }
@@ -26,7 +26,7 @@ page.charts = [[
 @media print { .controls { display: none; } }
 ]] .. palette.css()
 
---- The rules of a whole page of them.
+--- Style rules of a whole page.
 page.style = sheet.base .. [[
 body { font-size: 15px; line-height: 1.5; }
 main { max-width: 100rem; margin: 0 auto; padding: 1.5rem 1.25rem 4rem; }

@@ -1,5 +1,5 @@
---- How passes look, in every picture: a hue for the pass, a shade for the chunk. Forwards are dark and backwards light,
--- weight gradients are hatched, so that the pictures also read in grey and to the colour-blind.
+--- The colours of passes, in every picture: the hue shows the pass, the shade the chunk. Forward passes are dark,
+-- backward passes light and weight gradients hatched, so they differ in greyscale and for colour-blind readers, too.
 local palette = {}
 
 -- Darkest first. Lightness (CIE L*): forward 33-62, backward 71-90, input 55-80, weight 84-93.
@@ -13,17 +13,17 @@ palette.letter = { forward = "F", backward = "B", backward_input = "D", backward
 palette.name = { forward = "forward", backward = "backward", backward_input = "input backward",
   backward_weight = "weight backward" }
 
---- Colours of tasks, by kind (tperf/timeline/tasks.lua): work is blue, what travels is warm or green.
+--- Colours of tasks, by kind (tperf/timeline/tasks.lua): compute is blue, communication warm or green.
 palette.tasks = {
   { kind = "kernel", colour = "#5b7fa6" }, { kind = "collective", colour = "#e2711d" },
   { kind = "message", colour = "#c1121f" }, { kind = "gather weights", colour = "#588157" },
   { kind = "reduce gradients", colour = "#9d4edd" }, { kind = "launches", colour = "#8d99ae" },
   { kind = "optimizer", colour = "#1d4f91" }, { kind = "offload", colour = "#b08968" },
 }
-palette.task = {} -- kind -> its number
+palette.task = {} -- kind -> index in palette.tasks
 for number, entry in ipairs(palette.tasks) do palette.task[entry.kind] = number end
 
---- Which of a device's chunks a stage is, from 1: by level of the pipeline, or, with two directions, by direction.
+--- The index of a stage among its device's chunks, from 1: by pipeline level, or by direction if there are two.
 function palette.chunk(t, device, stage)
   if t.stages == t.devices then return stage == device and 1 or 2 end
   return (stage - 1) // t.devices + 1
@@ -36,7 +36,7 @@ end
 
 local PASSES = { "forward", "backward", "backward_input", "backward_weight" }
 
---- Style rules: class F1 fills a forward of the first shade, tF1 the text on it, and so on to W4 and tW4.
+--- Style rules: class F1 fills a forward pass of the first shade, tF1 its text, and so on to W4 and tW4.
 function palette.css()
   local rules = {}
   for _, pass in ipairs(PASSES) do
@@ -53,7 +53,7 @@ function palette.css()
   return table.concat(rules)
 end
 
---- The hatches that the style rules fill weight gradients with.
+--- Hatch patterns for weight gradients, used by the style rules.
 function palette.hatches()
   local out = {}
   for shade, colour in ipairs(palette.shades.backward_weight) do
@@ -64,7 +64,7 @@ function palette.hatches()
   return "<defs>\n" .. table.concat(out) .. "</defs>\n"
 end
 
---- The passes and chunks a timeline has, in drawing order: { { pass, shade, chunks = "2" or "4+" } … }.
+--- The passes and chunks in a timeline, in drawing order: { { pass, shade, chunks = "2" or "4+" } … }.
 function palette.legend(t)
   local seen, most = {}, 1
   for d = 1, t.devices do
@@ -89,7 +89,7 @@ function palette.legend(t)
   return entries
 end
 
---- Round numbers for an axis from low to high: about `count` of them.
+--- About `count` round numbers between low and high, for an axis.
 ---@return number[]
 function palette.ticks(low, high, count)
   local raw = (high - low) / math.max(count, 1)

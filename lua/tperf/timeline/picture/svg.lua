@@ -1,6 +1,6 @@
---- A timeline as a self-contained SVG picture: a row per device, a time axis, a legend, and what each device holds in
--- memory over time; of a model's timeline also a thin row for each of the device's resources, with its tasks. Every
--- pass and every task has a tooltip.
+--- A timeline as a self-contained SVG picture: a row per device, a time axis, a legend, and the memory of each device
+-- over time; for a model's timeline also a thin row for each of a device's resources, with its tasks. Passes and tasks
+-- have tooltips.
 local check = require "tperf.base.check"
 local costs = require "tperf.describe.schedule.costs"
 local palette = require "tperf.timeline.picture.palette"
@@ -9,7 +9,7 @@ local task_rows = require "tperf.timeline.picture.svg_tasks"
 
 local LEFT, GAP = 84, 4 -- pixels
 local MEMORY_ROW = 26
-local THIN = 3 -- pixels; narrower passes have no outline, which would hide them
+local THIN = 3 -- pixels; the outline of a narrower pass would hide it
 local MOST_PASSES = 100000 -- browsers choke on more
 
 local OPTIONS = {
@@ -52,7 +52,7 @@ local function describe(op)
     short(op.start), short(op.stop))
 end
 
--- A pass, or one half of an overlapped pair: forward above, backward below.
+-- Draws a pass, or one half of an overlapped pair: forward above, backward below.
 function picture:pass(d, op, y)
   local left, right = self:x(math.max(op.start, self.from)), self:x(math.min(op.stop, self.to))
   local height, top = self.row, y
@@ -129,10 +129,10 @@ local function passes_in(t, from, to)
   return count
 end
 
---- The picture's text.
+--- Returns the picture as text.
 ---@param t table         the timeline
----@param options? table  width (pixels), title, from, to (the part of the time to show), memory = false (leave out),
---- tasks = false (passes alone)
+---@param options? table  width (pixels), title, from, to (the time span to show), memory = false (leave out),
+--- tasks = false (passes only)
 ---@return string
 return function(t, options)
   local o = check.record("timeline:svg", options or {}, OPTIONS)
@@ -157,7 +157,7 @@ return function(t, options)
     .. '</text>\n', LEFT, t.devices, t.stages, t.microbatches, t.iteration_time and "iteration" or "makespan",
     t:show(t.iteration_time or t.makespan, "time"), 100 * t.bubble_rate)
   local top = body:legend(72) + 16
-  local band = body.row + GAP + #resources * task_rows.HEIGHT -- of a device
+  local band = body.row + GAP + #resources * task_rows.HEIGHT -- height of a device's rows
   local bottom = top + t.devices * band
   for d = 1, t.devices do
     local y = top + (d - 1) * band

@@ -1,4 +1,4 @@
---- The rows of an SVG timeline with a device's tasks: a thin one for each resource below the passes.
+--- The task rows of an SVG timeline: a thin row for each resource below a device's passes.
 local palette = require "tperf.timeline.picture.palette"
 local tasks = require "tperf.timeline.tasks"
 
@@ -8,12 +8,12 @@ rows.HEIGHT = 11 -- pixels
 
 local function pixels(x) return (("%.2f"):format(x):gsub("%.?0+$", "")) end
 
--- A task of which a pixel or more shows, or that lies over the edge of one: a fair sample of those that are narrower.
+-- Whether to draw a task: if it covers a pixel or crosses a pixel's edge, which samples the narrower ones fairly.
 local function is_drawn(left, right, last)
   return right > last and (right - left >= 1 or math.floor(left) ~= math.floor(right))
 end
 
---- Draws them with their upper edge at y. escape: of text for XML.
+--- Draws the rows with their upper edge at y. escape: escapes text for XML.
 function rows.draw(picture, device, y, escape)
   local t, last, row = picture.timeline, {}, {}
   for i, resource in ipairs(picture.resources) do

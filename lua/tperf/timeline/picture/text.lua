@@ -1,4 +1,4 @@
---- A timeline for the terminal: a line per device, a few cells per pass: "F12--", with its letter and micro-batch.
+--- A timeline for the terminal: a line per device, a few cells per pass with its letter and micro-batch: "F12--".
 local check = require "tperf.base.check"
 local palette = require "tperf.timeline.picture.palette"
 

@@ -1,5 +1,5 @@
---- A timeline as Chrome trace events (the JSON that Perfetto and chrome://tracing open): a thread per device, a counter
--- of what it holds; of a model's timeline also a thread for each of the device's resources, with every task.
+--- A timeline as Chrome trace events (JSON for Perfetto and chrome://tracing): a thread per device and a counter of its
+-- memory; for a model's timeline also threads for each of the device's resources, with every task.
 -- Format: "Trace Event Format", docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 local check = require "tperf.base.check"
 local json = require "tperf.output.json"
@@ -15,8 +15,8 @@ local OPTIONS = {
 }
 local MICROSECONDS = { s = 1e6, ms = 1e3, us = 1.0 }
 
--- An event for each task on each resource that it keeps busy: a process per device, and as many threads for a resource
--- as tasks share it at a time, for the events of a thread may not cross.
+-- Adds an event for each task on each resource that it occupies: one process per device, and as many threads for a
+-- resource as tasks share it at a time, since the events of one thread must not overlap.
 local function add_tasks(t, add, time)
   local count = task_lists.count(t)
   if count > MOST_TASKS then
@@ -56,7 +56,7 @@ local function add_tasks(t, add, time)
 end
 
 ---@param t table         the timeline
----@param options? table  unit: what one unit of its times is, "s" (default), "ms" or "us"; tasks = false: passes alone
+---@param options? table  unit: the unit of its times, "s" (default), "ms" or "us"; tasks = false: passes only
 ---@return string
 return function(t, options)
   local o = check.record("timeline:trace", options or {}, OPTIONS)

@@ -1,4 +1,4 @@
---- The markup of timelines: a table that compares them, a chart for each, and their data, which the script of
+--- The markup of timelines: a table that compares them, a chart for each, and their data, which the script in
 -- tperf/timeline/picture/page.lua draws.
 local check = require "tperf.base.check"
 local most = require "tperf.describe.schedule.costs".most
@@ -13,14 +13,14 @@ local view = {}
 local MOST_PASSES = 500000 -- a page of about 10 MB
 
 local ENTITIES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }
---- Text as HTML takes it.
+--- Escapes text for HTML.
 function view.escape(text) return (text:gsub('[&<>"]', ENTITIES):gsub("%c", " ")) end
 
 local CODE = {}
 for i, pass in ipairs { "forward", "backward", "backward_input", "backward_weight" } do CODE[pass] = i - 1 end
 
--- The data of one timeline: its fields and, per device, flat lists of
--- pass, shade, stage, micro-batch, start, stop, half (0 alone, 1 forward or 2 backward of a pair), and of time, memory.
+-- Writes the data of one timeline: its fields and, per device, flat lists of pass, shade, stage, micro-batch, start,
+-- stop, half (0 no pair, 1 forward or 2 backward of a pair), and of time, memory.
 local function data(t, put, with_tasks)
   put(('{"name":"%s","devices":%d,"stages":%d,"microbatches":%d,"makespan":%s,"passes":['):format(t.schedule, t.devices,
     t.stages, t.microbatches, number.text(t.makespan)))
@@ -84,7 +84,7 @@ end
 --- Everything between the title and the script.
 ---@param timelines tperf.timeline[]
 ---@param what string  prefix of messages
----@param options? table  most: passes of all timelines together; tasks: whether tasks are drawn (true)
+---@param options? table  most: limit on the passes of all timelines together; tasks: whether to draw tasks (true)
 ---@return string
 function view.body(timelines, what, options)
   local o = options or {}

@@ -27,7 +27,7 @@ local STEP_COLUMNS = {
 
 local function path_of(folder, name) return ("%s/%s.yaml"):format(folder, name) end
 
--- Writes a profile, and adds what the table of them says of it.
+-- Writes a profile and adds its row to the table.
 local function write_profile(folder, rows, name, fitted)
   local profile, software = require "tperf.measured.calibrate.profile", require "tperf".software
   local text = profile.text(software(name), fitted.cases, fitted.values, fitted.held, fitted.shared)
@@ -35,7 +35,7 @@ local function write_profile(folder, rows, name, fitted)
   rows[#rows + 1] = { software = name, runs = #fitted.cases, fitted = fitted.all, held = fitted.held }
 end
 
--- `typical` and `tuned`, which the stacks of their kind share.
+-- Writes `typical` and `tuned`, which the stacks of their kind share.
 local function write_shared(folder, rows, stacks)
   local holdout = require "tperf.measured.calibrate.holdout"
   local profile, fit = require "tperf.measured.calibrate.profile", require "tperf.measured.calibrate.fit"
@@ -51,7 +51,7 @@ local function write_shared(folder, rows, stacks)
   end
 end
 
--- Profiles of the engines whose rows tables of serving have.
+-- Writes profiles of the engines in tables of serving measurements.
 local function calibrate_engines(values, files)
   local engine, software = require "tperf.measured.calibrate.engine", require "tperf".software
   local samples, names = engine.samples(files)
@@ -68,7 +68,7 @@ local function calibrate_engines(values, files)
   require "tperf.cli.answer.table"(values, rows, STEP_COLUMNS)
 end
 
--- Profiles from tables of training runs, one file a stack, and those that stacks share. What could fail is done before
+-- Fits profiles to tables of training runs, one file per stack, and the shared ones. Output files are checked before
 -- the fits, which take long.
 local function calibrate_software(values, files, host)
   local profile = require "tperf.measured.calibrate.profile"
@@ -92,14 +92,14 @@ return {
   arguments = "SYSTEM FILE ... | --software DIR FILE ...",
   from = { "systems files", "files" },
   details = [[
-SYSTEM is what to start from: its peaks and bandwidths stay. A FILE is a log of
+SYSTEM is the starting point: its peaks and bandwidths stay. A FILE is a log of
 nccl-tests as printed, or a CSV table: of matrix products (dtype, m, n, k, time_s),
 attention (phase, attn_dtype, kv_dtype, batch, seq_q, kv_len, heads, kv_heads,
 head_dim, time_s), kernels that only read and write (op, elements, bytes_min,
 time_s), blocks of experts (tokens, hidden, moe_inter, experts, topk, tp, ep,
 distribution, dtype, time_s), collectives (collective, gpus, nodes, size_bytes,
 time_us) or all-reduces of serving engines (num_gpus, size_bytes, busbw_GBps,
-time_s). A third of the measurements is held back from each fit and tells its error.
+time_s). A third of the measurements is held out from each fit to measure its error.
 For example:
   tperf calibrate h100-sxm all_reduce.log gemm.csv --out mine.yaml
 With --software, the FILEs are tables of training runs; a profile is written for each
@@ -108,11 +108,11 @@ Or they are tables of closed loops or static batches: then one for each serving 
   options = options.join({
     { long = "out", short = "o", value = "FILE", writes = "file",
       help = "write the system file (default: standard output)" },
-    { long = "gpu", value = "SYSTEM", from = "systems", help = "use only the rows whose GPU is that of this system" },
+    { long = "gpu", value = "SYSTEM", from = "systems", help = "use only rows measured on this system's GPU" },
     { long = "name", value = "NAME", help = "the new system's name" },
-    { long = "keep", help = "accept values that the measurements leave open" },
+    { long = "keep", help = "keep values that the measurements do not determine" },
     { long = "software", value = "DIR",
-      help = "fit software profiles to tables of runs, into DIR, made if missing" },
+      help = "fit software profiles to tables of runs; write to DIR" },
     { long = "plot", value = "PREFIX", writes = "prefix",
       help = "draw each fitted curve over its points: PREFIX-CURVE.svg" },
   }, options.formats),

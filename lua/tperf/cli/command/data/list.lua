@@ -7,7 +7,7 @@ local function named(names)
   return rows
 end
 
--- Names, with the summary of what get finds by them.
+-- The names of a kind, with summaries of the objects returned by get.
 local function summarised(names, get)
   local rows = named(names)
   for _, row in ipairs(rows) do row.summary = get(row.name).summary end
@@ -24,7 +24,7 @@ local function model_summary(name)
   return ("%d layers of %d, %s parameters%s"):format(model.layers, model.hidden, count_of(p.total), active)
 end
 
--- Files that anybody may have put there: one that is wrong says so in its line, and hides no other.
+-- The files of a kind with their summaries. An invalid file shows its error in its own row.
 local function described(kind, summary)
   local rows = named(require "tperf.base.catalogue".list(kind))
   for _, row in ipairs(rows) do
@@ -38,7 +38,7 @@ local function span_of(span) return span and (span[1] == span[2] and span[1] or 
 
 local FIRST <const> = { typical = 1, tuned = 2 } -- for stacks without a profile of their own
 
--- Profiles, with what their runs were and the median error of runs that the fit did not see.
+-- Profiles, with the runs behind them and the median error on held-out runs.
 local function profiles()
   local software, rows = require "tperf.describe.software", named(require "tperf.base.catalogue".list "software")
   table.sort(rows, function(a, b)
@@ -58,7 +58,7 @@ local function profiles()
   }
 end
 
--- Machines, with what their efficiencies rest on. A file that is not right does not hide the others.
+-- Systems, with the basis of their efficiencies. An invalid file shows its error in its own row.
 local function systems()
   local system, rows = require "tperf.describe.system", named(require "tperf.base.catalogue".list "systems")
   for _, row in ipairs(rows) do
@@ -90,7 +90,7 @@ local SUBJECTS = {
     local schedule = require "tperf.describe.schedule"
     return summarised(schedule.names(), schedule.get)
   end,
-  recipes = function() -- the tables of options of launch files
+  recipes = function() -- tables of the options in launch files
     local rows = {}
     for i, t in ipairs(require "tperf.import.launch.tables".all()) do
       rows[i] = { name = t.name, stack = t.stack, version = t.version, kind = t.kind, options = #t.options }
@@ -99,7 +99,7 @@ local SUBJECTS = {
       { key = "name" }, { key = "stack" }, { key = "version", wide = 1 }, { key = "kind" }, { key = "options" },
     }
   end,
-  rules = function() -- what each set says about each assumption
+  rules = function() -- the assumptions of each set
     local rules = require "tperf.describe.rules"
     local columns = { { key = "name" } }
     for i, name in ipairs(rules.names()) do columns[i + 1] = { key = name } end
@@ -110,7 +110,7 @@ local SUBJECTS = {
 local NAMES = { "models", "systems", "software", "strategies", "schedules", "rules", "recipes" }
 
 return {
-  summary = "list what there is to choose from",
+  summary = "list models, systems, software, schedules and more",
   arguments = table.concat(NAMES, "|"),
   from = { NAMES },
   options = options.formats,

@@ -3,7 +3,7 @@ local options = require "tperf.input.options"
 local report = require "tperf.report"
 local settings = require "tperf.cli.ask.settings"
 
--- In the order a token meets them.
+-- In the order in which a token passes through them.
 local components = { "embedding", "positions", "patches", "conditioning", "projections", "modulation", "attention",
   "mamba", "delta", "mlp", "experts", "latents", "shared_experts", "router", "norms", "head" }
 
@@ -19,7 +19,7 @@ local function by_component(p)
     if n > 0 then add(name, n, name == "experts" and p.active_experts or n) end
   end
   add("total", p.total, p.active)
-  -- Beside the total, as their makers count: used in training, or to draft tokens.
+  -- Not part of the total, as published counts exclude them: used only in training or to draft tokens.
   if p.mtp > 0 then rows[#rows + 1] = { component = "multi_token_prediction", parameters = p.mtp } end
   return rows, { "component", count, { key = "share", unit = "%" }, active }
 end
@@ -46,7 +46,7 @@ return {
   from = { "models files" },
   details = [[
 MODEL is the name of a model (`tperf list models`), a YAML file or a Hugging Face config.json.
-Counts are exact. "active" is what one token meets: all but the experts it is not routed to.
+Counts are exact. "active" counts what one token uses: all except the experts it is not routed to.
 Multi-token prediction modules are not in the total.]],
   options = options.join({ { long = "groups", help = "by group of equal layers" }, settings.option }, options.formats),
   run = function(values, arguments)

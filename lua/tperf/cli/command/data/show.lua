@@ -3,11 +3,11 @@ local text_file = require "tperf.input.text"
 local catalogue = require "tperf.base.catalogue"
 local settings = require "tperf.cli.ask.settings"
 
-require "tperf.describe.software" -- tells catalogue.find the names that profiles had before
+require "tperf.describe.software" -- lets catalogue.find resolve former names of profiles
 
 local KINDS = { "models", "systems", "software" }
 
--- What a file describes, which its name does not say.
+-- The kind of object in a file, which its name does not tell.
 local function kind_of(path)
   local content, problem = catalogue.read(path)
   if type(content) ~= "table" then
@@ -18,7 +18,7 @@ end
 
 local function has_path(name) return name:find("/", 1, true) ~= nil end
 
--- "models/gpt2" names the kind too.
+-- All matches for a name; "models/gpt2" restricts the kind.
 local function find_all(name)
   local found = {}
   for _, kind in ipairs(KINDS) do
@@ -44,7 +44,7 @@ local function all_names()
   return names
 end
 
--- The checked object, changed as --set says, as JSON.
+-- Prints the checked object, with the changes of --set, as JSON.
 local function print_json(item, changes)
   local kind = item.kind:gsub("s$", "")
   local values, arguments = { set = changes, [kind] = item.path }, { kind == "model" and item.path or nil }
@@ -58,7 +58,7 @@ return {
   summary = "print a model, a system or a software profile with its sources",
   arguments = "NAME",
   from = { "models systems software files" },
-  details = "NAME is one that `tperf list models`, `systems` or `software` prints, or a file.",
+  details = "NAME is a name from `tperf list models`, `systems` or `software`, or a file.",
   options = { { long = "json", help = "print JSON: the checked values, in SI units" }, settings.option },
   run = function(values, arguments)
     local name = arguments[1]

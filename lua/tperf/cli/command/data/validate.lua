@@ -22,7 +22,7 @@ local OTHER_COLUMNS = {
   { key = "ours.p90", title = "tperf p90", unit = "%" },
 }
 
--- Serving: the errors of each metric, over all and by engine, model and GPU; then other simulators on the same rows.
+-- Prints serving results: the errors of each metric, overall and by engine, model and GPU, then other simulators.
 local function show_serving(values, result)
   local rows = table.move(result.metrics, 1, #result.metrics, 1, {})
   for _, field in ipairs { "engine", "model", "gpu" } do
@@ -35,7 +35,7 @@ local function show_serving(values, result)
   require "tperf.cli.answer.table"(values, result.others, OTHER_COLUMNS)
 end
 
--- What refits predicted: a row a group, and a line over all.
+-- Prints the predictions of refits: a row per group, and a line for all.
 local function show_groups(values, result)
   require "tperf.cli.answer.table"(values, result.groups, GROUP_COLUMNS)
   if values.csv then return end
@@ -44,7 +44,7 @@ local function show_groups(values, result)
   print(text:format(o.groups, 100 * o.median, 100 * o.worst, o.worst_group, 100 * o.within, o.runs))
 end
 
--- A prediction per row, for --out.
+-- One prediction per row, for --out.
 local function predictions(result)
   local rows = {}
   for i, case in ipairs(result.cases) do
@@ -70,17 +70,17 @@ return {
   details = [[
 FILE has the columns of a table of training runs, of serving, collectives, matrix products or kernels
 (docs/accuracy.md). For example: tperf validate measured.csv --out predictions.csv --plot scatter.svg
---hold-out refits the software profiles to all other training runs and predicts each
-group: a stack by the profile that others of its kind share (typical or tuned); what a
-stack ran on one system, on the larger half of its numbers of GPUs, or of one family
-of models, by its own profile fitted to the rest; and each third by the other two.]],
+--hold-out predicts each group from software profiles fitted to all other training runs:
+a stack by the profile that the others of its kind share (typical or tuned); the runs of
+a stack on one system, at the larger half of its GPU counts, or of one model family, by
+its own profile fitted to the rest; and each third of the runs by the other two.]],
   options = options.join({
     { long = "system", short = "s", value = "NAME", from = "systems files",
-      help = "the system of all rows, its network too (default: those a row names)" },
+      help = "the system for all rows, its network too (default: the row's)" },
     { long = "software", value = "NAME", from = "software",
-      help = "the stack of all rows, of training runs (default: by the source a row names)" },
+      help = "the stack for all training runs (default: by the row's source)" },
     { long = "hold-out", value = "GROUP", from = { "stack", "system", "scale", "model", "third" },
-      help = "refit without each stack, system, scale, model or third, and predict it" },
+      help = "predict each stack, system, scale, model or third from a fit without it" },
     { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
     { long = "out", short = "o", value = "FILE", writes = "file", help = "write every row's prediction as CSV" },
     { long = "plot", value = "FILE", writes = "plot", help = "draw predicted against measured (.svg)" },

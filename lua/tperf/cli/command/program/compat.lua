@@ -5,21 +5,21 @@ local VALUES = { integer = "N", number = "X", boolean = "BOOL", string = "TEXT" 
 
 local revisions = require "tperf.compat.llm_analysis.revisions"
 
--- What options complete to that neither number nor flag is.
+-- Completion lists for options that are neither numbers nor flags.
 local FROM = {
   model = "llm-analysis-models files", gpu = "llm-analysis-gpus", dtype = "llm-analysis-dtypes", output_dir = "folders",
   model_name = "llm-analysis-models files", gpu_name = "llm-analysis-gpus", dtype_name = "llm-analysis-dtypes",
   revision = revisions.names,
 }
 
--- An argument as an option, under upstream's name.
+-- An argument as an option, with upstream's name.
 local function option_of(name, kind, help)
   local text = kind == "boolean" and name ~= "fixed" -- upstream's flags take true or false
   return { long = name, value = name ~= "fixed" and VALUES[kind] or nil, kind = text and "string" or kind, help = help,
     boolean = text, from = text and { "true", "false" } or FROM[name] }
 end
 
--- Both questions' arguments. What only one revision has says which; of what both have, each its own way, the first.
+-- The arguments of both questions. Those of one revision only say so; if both define one differently, the first counts.
 local function declare()
   local options, named = {}, {}
   local lists = require "tperf.compat.llm_analysis.arguments".lists
@@ -37,14 +37,14 @@ local function declare()
   return options
 end
 
--- How many names each function needs, and takes.
+-- The minimum and maximum number of names for each function.
 local FUNCTIONS = {
   list_model_configs = { 0, 0 }, list_gpu_configs = { 0, 0 }, list_dtype_configs = { 0, 0 },
   get_model_config_by_name = { 1, 1 }, get_gpu_config_by_name = { 1, 1 }, get_dtype_config_by_name = { 1, 1 },
   dump_model_config_by_name = { 1, 2 },
 }
 
--- train, infer and the functions.
+-- The names that complete the first argument: train, infer and the functions.
 local function questions()
   local list = check.names(FUNCTIONS)
   return table.move({ "train", "infer" }, 1, 2, #list + 1, list)
@@ -54,8 +54,8 @@ local command = {
   summary = "answer as another tool does: compat llm-analysis train or infer",
   arguments = "llm-analysis train|infer|FUNCTION [NAME [FOLDER]]",
   details = [[
-The arguments have the names they have in llm-analysis, with "_" or "-"; BOOL is true or false. The summary
-goes to standard output, the warnings to standard error. `--revision 0571436` asks the documented revision
+Arguments are named as in llm-analysis, with "_" or "-"; BOOL is true or false. The summary
+goes to standard output, the warnings to standard error. `--revision 0571436` selects the documented revision
 of that tool, where --activation_recomputation is 0 none, 1 attention core or 2 all; `--fixed` corrects the
 formulas of the other, d841e40. FUNCTION is one of:
   list_model_configs, list_gpu_configs, list_dtype_configs
@@ -66,7 +66,7 @@ docs/compat_llm_analysis.md is the manual.]],
   options = declare(),
 }
 
--- The arguments of a question that the options say; nil and a message.
+-- The arguments of a question that the options set; nil and a message.
 local function request_of(values)
   local request = {}
   for _, option in ipairs(command.options) do

@@ -2,7 +2,7 @@ local check = require "tperf.base.check"
 local link = require "tperf.cli.link"
 local catalogue = require "tperf.base.catalogue"
 
--- Where `make page` and `make install` put it, below a root.
+-- The paths, below a root, where `make page` and `make install` put the page.
 local PLACES = { "build/page/tperf.html", "page/tperf.html" }
 
 local function path_of_page()
@@ -15,7 +15,7 @@ end
 
 local function quoted(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
 
--- Desktops open files and lose what stands behind "#": a page that leads there is opened in its place.
+-- Desktop file openers drop the part after "#", so opens a local page that redirects to the link.
 local function open_by_desktop(url)
   local path = os.tmpname()
   os.remove(path)
@@ -43,7 +43,7 @@ return {
   from = { link.commands() },
   passes_arguments = true,
   details = [[
-COMMAND is one that the page answers, with its own arguments:
+COMMAND is a command that the page supports, with its arguments:
   tperf page search llama-3.1-70b -s h100-sxm -g 1024 -b 1024
 Prints the link and opens it with $BROWSER or the desktop's browser. The page is one file, works without a
 network, and sends nothing anywhere; files that the question names travel in the link.]],

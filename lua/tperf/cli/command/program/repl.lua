@@ -1,7 +1,7 @@
 local core = require "tperf.core"
 local limits = require "tperf.cli.sandbox.limits"
 
--- A value as one line: fields sorted, nested tables to a few levels.
+-- A value on one line: fields sorted, nested tables down to a few levels.
 local function show(value, depth)
   if type(value) == "string" then return ("%q"):format(value):gsub("\\\n", "\\n") end
   local meta = type(value) == "table" and getmetatable(value)
@@ -30,7 +30,7 @@ local function print_results(ok, ...)
   if #parts > 0 then print(table.concat(parts, "\t")) end
 end
 
--- Reads lines until they make a chunk: an expression, or statements. Nil at the end of the input.
+-- Reads lines until they form a chunk: an expression or statements. Returns nil at the end of the input.
 local function read_chunk(read, env, interrupted)
   local text = ""
   while true do
@@ -48,7 +48,7 @@ local function read_chunk(read, env, interrupted)
   end
 end
 
--- Reads a line that libedit lets one edit: arrows, history, Tab. Nil where it is not installed.
+-- Reads a line with libedit: arrow keys, history, Tab. Returns nil if it is not installed.
 local function edited(host, env)
   local read = host.line()
   if not read then return nil end
@@ -67,8 +67,8 @@ end
 return {
   summary = "an interactive prompt",
   details = [[
-Prints the values of expressions; the library is there as `tperf`. End it with Ctrl-D.
-On a terminal, where libedit is installed, lines can be edited, the arrow keys bring back
+Prints the values of expressions; the library is loaded as `tperf`. Ctrl-D ends it.
+On a terminal, if libedit is installed, lines can be edited, the arrow keys bring back
 earlier ones, and Tab completes fields and the names of models and systems.]],
   options = limits.options,
   run = function(values, arguments, host)
@@ -76,7 +76,7 @@ earlier ones, and Tab completes fields and the names of models and systems.]],
     local ok, message = limits.apply(values, host)
     if not ok then return false, message end
     local script = values.trust and _G or require "tperf.cli.sandbox".environment(host, package.path)
-    local env = setmetatable({ tperf = script.require "tperf" }, { __index = script }) -- globals need no declaring
+    local env = setmetatable({ tperf = script.require "tperf" }, { __index = script }) -- globals need no declaration
     local at_terminal = core.is_terminal(0)
     local function prompt(text)
       if at_terminal then io.stderr:write(text) end

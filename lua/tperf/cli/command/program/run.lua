@@ -4,7 +4,7 @@ local options = require "tperf.input.options"
 local recorder = require "tperf.cli.sandbox.recorder"
 local script = require "tperf.cli.sandbox.script"
 
--- Runs the script and says in the output folder what it depended on and what it wrote.
+-- Runs the script and writes a manifest of its inputs and outputs to the output folder.
 local function run_recorded(values, arguments, host, folder)
   host.output.script(arguments[1])
   manifest.retire(folder, arguments[1], host)
@@ -33,15 +33,15 @@ return {
   from = { "files" },
   passes_arguments = true,
   details = [[
-The script sees the standard library less what reaches outside: no processes, no native
-or binary code, no clock, no unseeded random numbers. It reads regular files, and can
+The script sees the standard library without access to the outside: no processes, native
+or binary code, clock or unseeded random numbers. It reads regular files, and can
 require the modules beside it. It writes below the output folder: new files, and those
 that it wrote there in earlier runs, unless something else has changed them since
 (.tperf-written keeps their checksums); never names that start with a dot, never through
-links. "-" reads the script from standard input. What follows SCRIPT belongs to the
+links. "-" reads the script from standard input. Arguments after SCRIPT are passed to the
 script (its table arg). With --out, DIR also gets stdout.txt, what the script prints, and
 manifest.json: the script, its arguments, the rules, every file read and every file
-written, each with its SHA-256; `tperf verify DIR` runs the script again and says what
+written, each with its SHA-256; `tperf verify DIR` runs the script again and reports what
 changed.]],
   options = options.join(limits.options, {
     { long = "stamp", help = "put the date and the host's name into the manifest" },

@@ -5,11 +5,11 @@ local recorder = require "tperf.cli.sandbox.recorder"
 local catalogue = require "tperf.base.catalogue"
 local script = require "tperf.cli.sandbox.script"
 
-local remove = os.remove -- the standard one: the script's does not reach caches
+local remove = os.remove -- captured: the script's version does not reach caches
 
 local function say(...) io.stdout:write(string.format(...), "\n") end
 
--- What the run depended on that is not what it was.
+-- Reports the inputs of the run that have changed.
 local function check_inputs(content)
   local core = require "tperf.core"
   if content.tperf ~= core.version then say("tperf was %s and is %s", content.tperf, core.version) end
@@ -24,7 +24,7 @@ local function check_inputs(content)
   end
 end
 
--- What a script writes below the run's folder by an absolute name goes below the new one.
+-- Redirects outputs with absolute names below the run's folder to the new folder.
 local function move_output(host, from, to)
   local function moved(path)
     if type(path) == "string" and path:sub(1, #from + 1) == from .. "/" then return to .. path:sub(#from + 1) end
@@ -39,7 +39,7 @@ local function move_output(host, from, to)
   function output.rename(old, new) return rename(moved(old), moved(new)) end
 end
 
--- Runs the script again, into a folder of its own and with its standard output closed; returns the folder.
+-- Runs the script again into a new folder, with standard output closed; returns the folder.
 local function run_again(content, dir, host)
   local before = host.output.folder(dir)
   local folder = host.output.temporary()
@@ -48,7 +48,7 @@ local function run_again(content, dir, host)
   end
   local record = recorder.start(host, folder)
   move_output(host, before, folder)
-  local ended = {} -- raised in place of the process's end
+  local ended = {} -- raised instead of ending the process
   function host.exit(status)
     if status == 0 then error(ended, 0) end
     error(("the script ended with status %d"):format(status), 0)
@@ -76,7 +76,7 @@ local function clean(host, folder, record, content)
   host.output.remove_folder(folder)
 end
 
--- Compares an output with what was written then and with what stands in the folder; returns whether all agree.
+-- Compares an output with the recorded one and with the file in the folder; returns whether all agree.
 local function compare(output, dir, folder)
   local now, kept = recorder.slurp(folder .. "/" .. output.file), recorder.slurp(dir .. "/" .. output.file)
   local hash = now and require "tperf.core".file.sha256(now)
@@ -100,13 +100,13 @@ local function compare(output, dir, folder)
 end
 
 return {
-  summary = "run a script again and say what changed",
+  summary = "run a script again and report what changed",
   arguments = "DIR",
   from = { "folders" },
   details = [[
-DIR is the output folder of an earlier `tperf run --out DIR`; the current folder must be
-the same as then. The script runs again with the same arguments, into a folder of its own.
-Prints what differs in what it reads and in what it writes, to the figure. The exit status
+DIR is the output folder of an earlier `tperf run --out DIR`; run it in the same current
+folder. The script runs again with the same arguments, into a separate folder.
+Prints the differences in its inputs and outputs, figure by figure. The exit status
 is 1 when an output differs.]],
   options = limits.budgets,
   run = function(values, arguments, host)

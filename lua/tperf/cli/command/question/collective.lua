@@ -5,7 +5,7 @@ local units = require "tperf.base.units"
 
 local MOST_SIZES <const> = 1024
 
--- Bytes of "1MiB", or of "1MiB..1GiB": that, twice that … up to the last.
+-- Parses "1MiB", or "1MiB..1GiB" (doubling up to the last), and adds the sizes in bytes.
 local function add_sizes(sizes, text)
   local first, last = text:match "^(.-)%.%.(.+)$"
   local low, message = units.parse(first or text, "bytes")
@@ -32,14 +32,14 @@ return {
   details = [[
 KIND is all_reduce, all_gather, reduce_scatter, broadcast, reduce, scatter, gather,
 all_to_all or send. SIZE is the full vector (the gathered result, the unreduced input);
-1MiB..8MiB is 1MiB,2MiB,4MiB,8MiB. algbw is SIZE over the time, busbw what nccl-tests call so.
+1MiB..8MiB is 1MiB,2MiB,4MiB,8MiB. algbw is SIZE / time; busbw is as in nccl-tests.
 For example: tperf collective all_reduce -s h100-sxm -g 64 -n 1MiB..8GiB]],
   options = options.join({
     { long = "system", short = "s", value = "NAME", from = "systems files",
       help = "the system (`tperf list systems`, or a file)" },
     { long = "bytes", short = "n", value = "SIZE,...", kind = "list", help = "sizes, such as 1MiB,1GiB" },
     { long = "gpus", short = "g", value = "N", kind = "integer", help = "GPUs that take part" },
-    { long = "fast", short = "f", value = "N", kind = "integer", help = "of these, how many share one fast domain" },
+    { long = "fast", short = "f", value = "N", kind = "integer", help = "how many of them share one fast domain" },
     { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
     settings.option,
   }, options.formats),

@@ -5,7 +5,7 @@ local precision = require "tperf.describe.precision"
 local refusal = require "tperf.base.refusal"
 local serving_axes = require "tperf.cli.ask.serving_axes"
 
-local LISTS <const> = options.join(serving_axes.names(), { "pp", "batch" }) -- that may be lists
+local LISTS <const> = options.join(serving_axes.names(), { "pp", "batch" }) -- options that take lists
 
 local QUESTION = {
   "prompt", "generate", "prefill_batch", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "attention",
@@ -28,7 +28,7 @@ local op_columns = {
   { key = "intensity", title = "FLOP/byte", wide = 3 }, { key = "bound" },
 }
 
--- What one answer consists of, as rows of name, value and unit.
+-- The figures of one answer, as rows of name, value and unit.
 local DETAILS = {
   { "prefill", { "compute", "memory", "tensor_comm", "pipeline_comm" }, "s" },
   { "decode", { "compute", "memory", "tensor_comm", "pipeline_comm", "wait" }, "s" },
@@ -38,7 +38,7 @@ local DETAILS = {
 
 local function details(r)
   local rows = {}
-  local function add(item, value, unit) -- what the system or the question leaves open has no row
+  local function add(item, value, unit) -- figures that do not apply have no row
     if value ~= nil then rows[#rows + 1] = { item = item, value = value, unit = unit } end
   end
   add("latency", r.latency, "s")
@@ -59,13 +59,13 @@ local function details(r)
   return rows
 end
 
--- Says below a table what it is about.
+-- Prints the assumptions below a table.
 local function tell(values)
   if values.json or values.csv then return end
   print "\nsoftware none: kernels as timed on their own, no engine; profiles such as typical describe training"
 end
 
--- "tp 3, batch 64: why not" for each row that has a reason.
+-- Prints "tp 3, batch 64: reason" for each row with a reason.
 local function print_reasons(rows, lists)
   local lines = {}
   for _, row in ipairs(rows) do
@@ -76,15 +76,15 @@ local function print_reasons(rows, lists)
   if #lines > 0 then print("\n" .. table.concat(lines, "\n")) end
 end
 
--- The row of sizes that are not admitted.
+-- The row for invalid sizes.
 local function refused(question, reason)
   local row = { dp = question.dp, pp = 1, batch = 1, feasible = false, reason = reason }
   for _, name in ipairs(LISTS) do row[name] = question[name] or row[name] end
   return row
 end
 
--- Every combination of the options that are lists, as a table without details; what does not fit, or is not admitted,
--- has a reason in place of figures. The exit status is 1 where that is all of them.
+-- Answers for every combination of the options that are lists, as a table without details; a combination that does not
+-- fit or is invalid has a reason instead of figures. The exit status is 1 if no combination has figures.
 local function several(values, question, lists)
   local rows, answered, infer = {}, false, require "tperf.question.infer".run
   local function each(i)
@@ -146,36 +146,36 @@ return {
   details = [[
 The static answer: one batch that starts at once, or (steady) is always full; tperf serve simulates arrivals.
 For example: tperf infer llama-3.1-70b -s h100-sxm --tp 8 -b 32 -p 2048 -n 256
-A row for each value of --batch and of sizes, and below why some have no figures.
-With -g, the best ways to use so many GPUs:
+Prints a row for each value of --batch and of sizes; if one has no figures, the reason below.
+With -g, the best configurations on that many GPUs:
   tperf infer llama-3.1-70b -s h100-sxm -g 16 -p 2048 -n 256 --tpot 20ms --pareto]],
   options = options.join({
     { long = "system", short = "s", value = "NAME", from = "systems files",
       help = "the system (`tperf list systems`, or a file)" },
-    { long = "prompt", short = "p", value = "N", min = 1, kind = "integer", help = "tokens of a prompt" },
-    { long = "generate", short = "n", value = "N", min = 1, kind = "integer", help = "tokens of an answer" },
+    { long = "prompt", short = "p", value = "N", min = 1, kind = "integer", help = "tokens per prompt" },
+    { long = "generate", short = "n", value = "N", min = 1, kind = "integer", help = "tokens per answer" },
     { long = "batch", short = "b", value = "N,...", min = 1, kind = "integers",
-      help = "sequences that a replica decodes at a time" },
+      help = "sequences decoded at a time, per replica" },
     { long = "prefill-batch", value = "N", min = 1, kind = "integer",
-      help = "prompts that it takes in at a time (default 1)" },
+      help = "prompts prefilled at a time, per replica (default 1)" },
   }, serving_axes.options "integers", {
     { long = "pp", value = "N,...", min = 1, kind = "integers", help = "pipeline parallelism: stages" },
-    { long = "dp", value = "N", min = 1, kind = "integer", help = "replicas (default: those that share experts)" },
+    { long = "dp", value = "N", min = 1, kind = "integer", help = "replicas (default: as many as share experts)" },
     { long = "precision", value = "NAME", from = precision.names,
-      help = "of layers: fp8-block, mxfp8 (the checkpoint's)" },
-    { long = "weight-dtype", value = "NAME", help = "how all weights are stored (default: likewise)" },
-    { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
-    { long = "compute-dtype", value = "NAME", help = "in which weights are multiplied (default: likewise)" },
+      help = "of layers: fp8-block, mxfp8 (default: the checkpoint's)" },
+    { long = "weight-dtype", value = "NAME", help = "dtype of the stored weights (default: likewise)" },
+    { long = "kv-dtype", value = "NAME", help = "dtype of the KV cache (default bf16)" },
+    { long = "compute-dtype", value = "NAME", help = "dtype of products with weights (default: likewise)" },
     { long = "attention", value = "NAME", from = { "flash", "unfused" }, help = "flash (default) or unfused" },
-    { long = "reserve", value = "PART", kind = "number", help = "part of the memory to keep free (default 0.1)" },
+    { long = "reserve", value = "PART", kind = "number", help = "fraction of the memory to keep free (default 0.1)" },
     { long = "gpu-hour", value = "DOLLARS", kind = "number", help = "price of a GPU-hour" },
     { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
     { long = "software", value = "none", from = "none",
-      help = "none, the only choice: kernels as timed alone; profiles describe training" },
+      help = "none, the only choice: kernels as timed in isolation" },
     { long = "ops", help = "every op of both phases, on the machine's roofline" },
-    { long = "gpus", short = "g", value = "N", min = 1, kind = "integer", help = "search: all GPUs there are" },
-    { long = "ttft", value = "TIME", kind = "s", help = "search: the most until the first token, such as 500ms" },
-    { long = "tpot", value = "TIME", kind = "s", help = "search: the most for each further token" },
+    { long = "gpus", short = "g", value = "N", min = 1, kind = "integer", help = "search: total number of GPUs" },
+    { long = "ttft", value = "TIME", kind = "s", help = "search: limit on the time to first token, such as 500ms" },
+    { long = "tpot", value = "TIME", kind = "s", help = "search: limit on the time per further token" },
     { long = "objective", value = "NAME", from = { "throughput", "tpot", "ttft", "latency", "cost" },
       help = "search: throughput (default), tpot, ttft, latency, cost" },
     { long = "top", short = "k", value = "K", kind = "integer", help = "search: how many to print (default 10)" },

@@ -9,7 +9,7 @@ local engine_columns = {
   { key = "num_blocks", title = "blocks" }, { key = "tokens", title = "tokens of cache" },
 }
 
--- A server's launch: what an engine holds before it serves.
+-- Answers for a server launch: what an engine holds before it serves requests.
 local function of_engine(values, arguments)
   local from, question = require "tperf.cli.ask.from", require "tperf.cli.ask.serving"
   local message = from.fill(values, arguments, "serve") or not values.system and "--system is missing"
@@ -26,17 +26,17 @@ local function of_engine(values, arguments)
 end
 
 return {
-  summary = "what each stage's GPUs hold in training, or an engine's",
+  summary = "memory of each pipeline stage in training, or of an engine",
   arguments = "MODEL",
   from = { "models files" },
   details = [[
 For example: tperf memory gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --svg memory.svg
-docs/memory.md says what the parts are. Where it does not fit, a single change that helps is told.
-tperf memory llama-3.1-70b -s h100-sxm --fewest tells the smallest number of GPUs that trains it, and with
--p 2048 -n 256 the smallest that serves it: a fast domain's at most, or whole ones.
-With --from and a server's command, such as vllm serve, what each GPU of an engine holds.]],
+docs/memory.md explains the parts. If it does not fit, suggests a single change that helps.
+tperf memory llama-3.1-70b -s h100-sxm --fewest finds the smallest number of GPUs that trains it, and with
+-p 2048 -n 256 the smallest that serves it: part of a fast domain, or whole domains.
+With --from and a server's command, such as vllm serve, prints the memory of each GPU of the engine.]],
   options = configuration.options(false, require "tperf.input.options".join({
-    { long = "strategy", value = "NAME", from = "strategies", help = "how a layer is cut up (default tensor)" },
+    { long = "strategy", value = "NAME", from = "strategies", help = "how a layer is split (default tensor)" },
     { long = "svg", value = "FILE", writes = "plot", help = "also draw a stacked bar for each stage" },
   }, fewest.options)),
   run = function(values, arguments)

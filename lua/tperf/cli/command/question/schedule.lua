@@ -11,7 +11,7 @@ local PASS = { f = "forward", b = "backward", d = "backward_input", w = "backwar
 local IS_PASS = {}
 for _, pass in pairs(PASS) do IS_PASS[pass] = true end
 
--- "0.8:1.2" -> { 0.8, 1.2 }; a number stays one.
+-- Parses "0.8:1.2" to { 0.8, 1.2 }, a single number to itself.
 local function numbers_of(text)
   local list = {}
   for item in (text .. ":"):gmatch "([^:]*):" do
@@ -22,7 +22,7 @@ local function numbers_of(text)
   return #list > 1 and list or list[1]
 end
 
--- A map by stage as files have it, its keys made numbers.
+-- Converts the keys of a map by stage, strings in files, to numbers.
 local function by_stage(map)
   local list = {}
   for key, value in pairs(map) do
@@ -33,7 +33,7 @@ local function by_stage(map)
   return list
 end
 
--- "f=1,b=2", or such a map from a file: { forward = 1, backward = 2 }.
+-- Parses "f=1,b=2", or such a map from a file, to { forward = 1, backward = 2 }.
 local function read_times(given, option, one)
   local map, times = given, {}
   if type(given) == "string" then
@@ -68,8 +68,8 @@ local function scaled(values, factor)
   return out
 end
 
--- Times and memory of --times are a device's share of the model; a schedule with several stages per device divides
--- them, so that all compared do the same work. Those of --times-per-stage are a stage's, as they are.
+-- --times and --memory are per device; a schedule with several stages per device divides them, so that all schedules
+-- compared do the same work. --times-per-stage are used as given.
 local function simulate(name, values, times)
   local definition = schedule.get(name)
   local stages = not definition.stages_per_device and values.stages or
@@ -85,7 +85,7 @@ local function simulate(name, values, times)
   }
 end
 
--- "out.svg" -> "out-1f1b.svg" where several schedules are written.
+-- "out.svg" -> "out-1f1b.svg" if several schedules are written.
 local function file_of(path, name, count)
   if count == 1 then return path end
   local stem, extension = path:match "^(.*[^/])(%.[^./]*)$"
@@ -100,7 +100,7 @@ local function write_files(timelines, values)
   if values.html then output.write(values.html, timelines[1]:html { with = { table.unpack(timelines, 2) } }) end
 end
 
--- The names, each once; commas part them as well as blanks do.
+-- The distinct names in arguments, separated by commas or blanks.
 local function names_of(arguments)
   local names, seen = {}, {}
   for name in table.concat(arguments, ","):gmatch "[^,]+" do
@@ -110,7 +110,7 @@ local function names_of(arguments)
   return names
 end
 
--- An option that was given and that none of the schedules takes, or nil.
+-- An option that none of the schedules uses, or nil.
 local function idle_option(names, values)
   local staged, grouped = false, false
   for _, name in ipairs(names) do
@@ -133,7 +133,7 @@ local function rows_of(timelines)
   return rows
 end
 
--- What the file of --config says, where the command line says nothing else; nil and a message.
+-- Merges the file of --config; the command line takes precedence. Returns nil and a message if it is invalid.
 local function with_file(values, arguments, declared)
   local OWN <const> = { schedules = true, times = true, times_per_stage = true }
   local merged, message = config_file.read(values.config, declared, OWN)
@@ -147,7 +147,7 @@ local function with_file(values, arguments, declared)
   return merged, names
 end
 
--- The times that were asked for, in one of two ways; nil and a message.
+-- The times, given in one of two ways; nil and a message.
 local function times_of(values)
   if values.times and values.times_per_stage then return nil, "--times and --times-per-stage exclude each other" end
   local of_device, message = read_times(values.times, "times", true)
@@ -163,7 +163,7 @@ local COLUMNS = {
   { key = "peak_memory" }, { key = "reason" },
 }
 
--- The timelines of the schedules that take these sizes, and rows with reasons for the others; raises where none does.
+-- The timelines of the schedules that allow these sizes, and rows with reasons for the others. Raises if none does.
 local function simulate_all(names, values, times)
   local timelines, refused = {}, {}
   for _, name in ipairs(names) do
@@ -179,7 +179,7 @@ local function simulate_all(names, values, times)
   return timelines, refused
 end
 
--- { timelines, refused, rows, columns } of the schedules; nil and a message when an option is wrong.
+-- Returns { timelines, refused, rows, columns }; nil and a message if an option is wrong.
 local function compare(values, arguments, meant)
   local missing = options.missing(values, { "devices", "microbatches" })
   if missing then return nil, missing end
@@ -199,35 +199,35 @@ command = {
   arguments = "NAME ...",
   from = { "schedules" },
   details = [[
-NAMEs are of `tperf list schedules`. Times are in any unit: --times are what one micro-batch
-takes on one device, which schedules with several stages per device divide among the stages,
-so that all compared do the same work; --times-per-stage are what it takes in each stage,
+For NAMEs see `tperf list schedules`. Times are in any unit: --times are those of a micro-batch
+on one device, which schedules with several stages per device divide among the stages,
+so that all compared do the same work; --times-per-stage are those of each stage,
 whatever the schedule. Peak memory is in micro-batches of a device's activations. Files of
 several schedules are named after them. A FILE of --config has options by their names, times
-also by stage (from 1), and `schedules`; what the command line says goes first:
+also by stage (from 1), and `schedules`; the command line takes precedence:
   { schedules: [1f1b, zbv], devices: 4, microbatches: 16, times_per_stage: { f: [1, 2, 1, 1], b: 2 } }]],
   options = options.join({
     { long = "devices", short = "d", value = "N", kind = "integer", min = 1, help = "devices in the pipeline" },
     { long = "microbatches", short = "m", value = "N", kind = "integer", min = 1,
       help = "micro-batches per iteration" },
-    { long = "stages", value = "N", kind = "integer", help = "stages, where the schedule leaves them open" },
+    { long = "stages", value = "N", kind = "integer", help = "stages, if the schedule leaves them open" },
     { long = "group-size", value = "N", kind = "integer", help = "micro-batches per group of interleaved schedules" },
     { long = "times", value = "f=1,b=2",
-      help = "a device's: forward f, backward b, its halves d (input), w (weight), pair o" },
-    { long = "times-per-stage", value = "f=1,b=2", help = "a stage's; f=0.8:1.2:1:1 for each of four" },
+      help = "per device: forward f, backward b, its halves d (input), w (weight), pair o" },
+    { long = "times-per-stage", value = "f=1,b=2", help = "per stage; f=0.8:1.2:1:1 for each of four" },
     { long = "config", short = "c", value = "FILE", help = "a YAML or JSON file with these options" },
-    { long = "p2p", value = "TIME", kind = "number", help = "from a stage to the next (default 0)" },
+    { long = "p2p", value = "TIME", kind = "number", help = "from one stage to the next (default 0)" },
     { long = "memory-limit", value = "N", kind = "number", help = "refuse a higher peak; zb_auto keeps to it" },
     { long = "rules", value = "NAME", from = { "default", "pp-visualization", "zero-bubble" },
       help = "default, pp-visualization or zero-bubble" },
-    { long = "text", help = "draw the timelines on the terminal" },
+    { long = "text", help = "draw the timelines in the terminal" },
     { long = "svg", value = "FILE", writes = "file", help = "write pictures" },
     { long = "html", value = "FILE", writes = "file", help = "write one page that compares all" },
     { long = "trace", value = "FILE", writes = "file",
       help = "write Chrome traces, for Perfetto (times in seconds)" },
   }, options.formats),
   run = function(values, arguments)
-    local meant = values -- what must mean something to the schedules: not a file's, where it names others
+    local meant = values -- only these must apply to a schedule; a file may hold options for others
     if values.config then
       local merged, names = with_file(values, arguments, command.options)
       if not merged then return false, names end

@@ -1,7 +1,7 @@
 local configuration = require "tperf.cli.ask.configuration"
 local costs = require "tperf.cli.answer.costs"
 
--- One number of GPUs needs no column.
+-- The columns; a single number of GPUs needs none.
 local function columns_for(one_count, simulated)
   local list = one_count and {} or { { key = "gpus" } }
   for _, column in ipairs(costs.with(configuration.columns)) do
@@ -13,7 +13,7 @@ local function columns_for(one_count, simulated)
   return list
 end
 
--- The rows of one result, or of one for every number of GPUs; tells what was counted, and why some have no rows.
+-- The rows of one result, or of several numbers of GPUs; prints the counts, and why some have no rows.
 local function rows_of(found)
   local results, rows = found.candidates and { found } or found, {}
   local reason
@@ -29,21 +29,21 @@ local function rows_of(found)
 end
 
 return {
-  summary = "the best ways to train a model on a cluster",
+  summary = "find the best configurations to train a model on a cluster",
   arguments = "MODEL",
   from = { "models files" },
   details = [[
 For example: tperf search gpt3-175b -s h100-sxm -g 1024 -b 1536 --top 5
 An option that takes a list tries each of its values: --recompute none,full --zero 1,3; 256..1024 is
-256,512,1024. Columns that say the usual in every row (no recomputation, ZeRO 1, it fits) are left out.
-The placement is what one fast domain (the GPUs behind one NVLink switch) holds of each axis. Nine tenths
+256,512,1024. Columns with the default in every row (no recomputation, ZeRO 1, fits) are left out.
+The placement is how many GPUs of each axis share a fast domain (one NVLink switch). Nine tenths
 of comparable runs took a time between `from` and `to`.]],
   options = configuration.options(true, require "tperf.input.options".join({
     { long = "strategy", value = "NAME,...", kind = "list", from = "strategies",
       help = "strategies to try, or all (`tperf list strategies`)" },
     { long = "top", short = "k", value = "K", kind = "integer", help = "how many to print (default 10)" },
     { long = "simulate", help = "rank by simulation of each candidate's schedule, pass by pass" },
-    { long = "all", short = "a", help = "print every candidate, those that do not fit too" },
+    { long = "all", short = "a", help = "print every candidate, even those that do not fit" },
     { long = "launch", value = "STACK", help = "print the best as a launch file of that stack (docs/recipes.md)" },
     { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per usable core)" },
   }, costs.options)),

@@ -8,7 +8,7 @@ local settings = require "tperf.cli.ask.settings"
 
 local SEARCH <const> = { "gpus", "top", "pareto" }
 
--- What is wrong with the options; nil for nothing.
+-- Checks the options. Returns what is wrong, or nil.
 local function check(values, arguments)
   if arguments[2] then return ("one model is needed, got '%s' too"):format(arguments[2]) end
   if arguments[1] and values.step_time then return "--step-time does not go with a model" end
@@ -23,11 +23,11 @@ local function check(values, arguments)
   end
 end
 
--- The command that starts a deployment, alone on standard output.
+-- Prints only the command that starts a deployment.
 local function launch(values, d, asked)
   local e = asked.engine
   local strategy, ranks, ep = require "tperf.describe.strategy.axes".asked(d, true).name, d.attention_dp or 1, d.ep
-  if ranks > 1 and not ep then ep = (d.tp or 1) * ranks // (d.etp or d.tp or 1) end -- over all of them
+  if ranks > 1 and not ep then ep = (d.tp or 1) * ranks // (d.etp or d.tp or 1) end -- over all of the replica's GPUs
   io.write(require "tperf".report.launch({ strategy = strategy, tp = d.tp, pp = d.pp, dp = ranks > 1 and ranks
     or d.replicas, ep = ep, etp = d.etp, batch = d.max_num_seqs or e.max_num_seqs }, values.launch, {
     model = asked.model,
@@ -44,7 +44,7 @@ local function search(values, asked)
   answer.deployments(values, found)
 end
 
--- A figure, as a file or in the terminal.
+-- Draws a figure, to a file or in the terminal.
 local function draw(values, asked)
   local tperf = require "tperf"
   local plot = tperf.plot
@@ -62,14 +62,14 @@ local function draw(values, asked)
 end
 
 return {
-  summary = "requests through a serving engine, simulated: latency, throughput, goodput",
+  summary = "simulate a serving engine: latency, throughput, goodput",
   details = [[
-Requests of a trace, or drawn, go through the scheduler of vLLM V1. A step takes what the
-model's network takes on the system, or as long as --step-time says.
+Requests from a trace, or random ones, go through the scheduler of vLLM V1. The time of a
+step is predicted for the model on the system, or set by --step-time.
   tperf serve llama-3.1-8b -s h100-sxm --rate 10 --count 300 --prompt 100..2000 --output mean=200
   tperf serve --step-time fixed=5ms,per_token=20us --rate 10 --count 300 --prompt 100..2000 --output mean=200
 A trace is CSV with the columns arrival, prompt, output (priority, prefix, prefix_tokens), or JSON lines.
-With --slo and --rate and nothing said of what serves, the fewest GPUs that serve the rate:
+With --slo and --rate but no deployment, finds the fewest GPUs that serve the rate:
   tperf serve llama-3.1-70b -s h100-sxm --rate 40 --slo ttft=1s,tpot=50ms --prompt 100..2000 --output mean=200
 --saturation finds the largest rate within the limits.]],
   arguments = "[MODEL]",
@@ -80,62 +80,62 @@ With --slo and --rate and nothing said of what serves, the fewest GPUs that serv
     policy = "scheduling-policy" },
   options = options.join({
     { long = "system", short = "s", value = "NAME", from = "systems files",
-      help = "what it runs on (`tperf list systems`, or a file)" },
+      help = "the system (`tperf list systems`, or a file)" },
   }, serving_axes.options "integer", {
-    { long = "pp", value = "N", kind = "integer", help = "stages that hold layers in turn (default 1)" },
+    { long = "pp", value = "N", kind = "integer", help = "pipeline parallelism: stages (default 1)" },
     { long = "attention-dp", value = "N", kind = "integer",
-      help = "ranks of a replica, which share experts (default 1)" },
+      help = "data-parallel attention ranks per replica (default 1)" },
     { long = "software", value = "NAME", from = "software", help = "the engine: vllm (default), sglang, tensorrt-llm" },
     { long = "sampling", value = "NAME", from = { "greedy", "random", "top_p", "none" },
-      help = "how tokens are drawn (default greedy)" },
+      help = "how tokens are sampled (default greedy)" },
     { long = "precision", value = "NAME", from = precision.names,
-      help = "of layers: fp8-block, mxfp8 (the checkpoint's)" },
-    { long = "weight-dtype", value = "NAME", help = "how all weights are stored (default: likewise)" },
-    { long = "kv-dtype", value = "NAME", help = "how the cache is stored (default bf16)" },
-    { long = "compute-dtype", value = "NAME", help = "in which products with weights multiply (default: likewise)" },
+      help = "of layers: fp8-block, mxfp8 (default: the checkpoint's)" },
+    { long = "weight-dtype", value = "NAME", help = "dtype of the stored weights (default: likewise)" },
+    { long = "kv-dtype", value = "NAME", help = "dtype of the KV cache (default bf16)" },
+    { long = "compute-dtype", value = "NAME", help = "dtype of products with weights (default: likewise)" },
     { long = "gpu-memory-utilization", value = "PART", kind = "number",
-      help = "part of the memory that the engine may use (default: its own)" },
+      help = "fraction of the memory for the engine (default: the engine's)" },
     { long = "host", value = "NAME=TIME,...",
-      help = "of the host: front_end, front_end_token, step, request, token" },
+      help = "host times: front_end, front_end_token, step, request, token" },
     { long = "step-time", value = "NAME=TIME,...",
       help = "or: fixed, per_token, per_context_token, per_prefill_pair" },
     { long = "trace", value = "FILE", help = "the requests: CSV or JSON lines" },
     { long = "rate", value = "N", kind = "number", help = "requests a second" },
     { long = "process", value = "NAME", from = { "poisson", "gamma", "uniform" },
       help = "poisson (default), gamma or uniform arrivals" },
-    { long = "cv", value = "N", kind = "number", help = "of the gaps of gamma arrivals; above 1 they are bursty" },
-    { long = "burst", value = "N", kind = "integer", help = "requests that come at once (default 1)" },
+    { long = "cv", value = "N", kind = "number", help = "coefficient of variation of gamma arrivals; above 1: bursty" },
+    { long = "burst", value = "N", kind = "integer", help = "requests that arrive together (default 1)" },
     { long = "concurrency", value = "N", kind = "integer", help = "a closed loop: requests in flight" },
-    { long = "think", value = "TIME", kind = "s", help = "from an answer to the client's next request" },
-    { long = "count", value = "N", kind = "integer", help = "requests to draw" },
+    { long = "think", value = "TIME", kind = "s", help = "time from an answer to the client's next request" },
+    { long = "count", value = "N", kind = "integer", help = "number of random requests" },
     { long = "prompt", value = "LENGTH", help = "512, 100..2000, mean=500 (exponential), mean=500,cv=1 (lognormal)" },
     { long = "output", value = "LENGTH", help = "the same for answers" },
-    { long = "seed", value = "N", kind = "integer", help = "of what is drawn (default 1)" },
-    { long = "max-num-seqs", value = "N", kind = "integer", help = "requests that run at a time (default 1024)" },
-    { long = "max-num-batched-tokens", value = "N", kind = "integer", help = "tokens of a step (default 8192)" },
-    { long = "max-model-len", value = "N", kind = "integer", help = "prompt and answer (default: no limit)" },
-    { long = "block-size", value = "N", kind = "integer", help = "tokens of a block of the KV cache (default 16)" },
+    { long = "seed", value = "N", kind = "integer", help = "random seed (default 1)" },
+    { long = "max-num-seqs", value = "N", kind = "integer", help = "most running requests (default 1024)" },
+    { long = "max-num-batched-tokens", value = "N", kind = "integer", help = "token budget of a step (default 8192)" },
+    { long = "max-model-len", value = "N", kind = "integer", help = "limit on prompt and answer (default: none)" },
+    { long = "block-size", value = "N", kind = "integer", help = "tokens per block of the KV cache (default 16)" },
     { long = "num-gpu-blocks", value = "N", kind = "integer", help = "blocks of the KV cache (default: what fits)" },
-    { long = "long-prefill-token-threshold", value = "N", kind = "integer", help = "tokens of a prompt in a step" },
+    { long = "long-prefill-token-threshold", value = "N", kind = "integer", help = "most tokens of a prompt per step" },
     { long = "scheduling-policy", value = "NAME", from = { "fcfs", "priority" }, help = "fcfs (default) or priority" },
-    { long = "no-enable-prefix-caching", help = "compute every prompt whole" },
-    { long = "no-async-scheduling", help = "form a batch when the step before it has ended" },
-    { long = "no-enable-chunked-prefill", help = "compute every prompt in one step" },
+    { long = "no-enable-prefix-caching", help = "do not reuse cached prefixes" },
+    { long = "no-async-scheduling", help = "schedule a step only when the previous one has ended" },
+    { long = "no-enable-chunked-prefill", help = "prefill every prompt in one step" },
     { long = "replicas", value = "N", kind = "integer", help = "engines behind a router (default 1)" },
     { long = "router", value = "NAME", from = { "round_robin", "least_loaded", "prefix" },
       help = "round_robin (default), least_loaded or prefix" },
     { long = "slo", value = "NAME=TIME,...", help = "limits of ttft, tpot and e2e, such as ttft=500ms,tpot=30ms" },
-    { long = "saturation", help = "find the largest rate that keeps the limits" },
-    { long = "gpus", short = "g", value = "N", kind = "integer", help = "search: the most GPUs (default 1024)" },
+    { long = "saturation", help = "find the largest rate within the limits" },
+    { long = "gpus", short = "g", value = "N", kind = "integer", help = "search: upper limit on GPUs (default 1024)" },
     { long = "top", short = "k", value = "K", kind = "integer", help = "search: how many to print (default 10)" },
-    { long = "pareto", help = "search: the front of tokens/s per user and per GPU" },
+    { long = "pareto", help = "search: Pareto front of tokens/s per user and per GPU" },
     { long = "gpu-hour", value = "DOLLARS", kind = "number", help = "price of a GPU-hour" },
     { long = "launch", value = "STACK", from = { "vllm", "sglang", "tensorrt-llm" },
       help = "print the command that starts it" },
     { long = "figure", value = "NAME", from = { "load", "requests", "cache" },
-      help = "draw load (latencies by rate), requests or cache" },
-    { long = "plot", value = "FILE", writes = "plot", help = "the figure as a file, such as load.svg" },
-    { long = "threads", value = "N", kind = "integer", help = "threads for replicas (default: processors)" },
+      help = "draw load (latencies by rate), requests or cache occupancy" },
+    { long = "plot", value = "FILE", writes = "plot", help = "write the figure to a file, such as load.svg" },
+    { long = "threads", value = "N", kind = "integer", help = "threads (default: one per usable core)" },
     { long = "requests", help = "print every request" },
     { long = "steps", help = "print every step" },
     settings.option,

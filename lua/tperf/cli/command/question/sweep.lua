@@ -21,15 +21,15 @@ local function print_summary(values, query)
 end
 
 return {
-  summary = "what a sweep has kept in its cache",
+  summary = "query the cache of a sweep",
   arguments = "[SQL]",
   details = [[
-FILE is the cache of a sweep (tperf.sweep { cache = "FILE" }), a database of SQLite, also
-while it is written. SQL is one SELECT, from the table points: a row for each finished
-point, with what varied, the arguments, and the figures of the answer. Without SQL: how
-many points there are, and the names of the columns. For example:
+FILE is the cache of a sweep (tperf.sweep { cache = "FILE" }), a SQLite database, even
+while it is being written. SQL is one SELECT on the table points, a row for each finished
+point: what varied, the arguments, and the figures of the answer. Without SQL, prints the
+number of points and the names of the columns. For example:
 tperf sweep --db FILE 'SELECT gpus, tp, pp, time FROM points ORDER BY time LIMIT 10'
---check reads all of the database and says whether it is whole.]],
+--check reads the whole database and verifies it.]],
   options = options.join({
     { long = "db", value = "FILE", help = "the database" },
     { long = "check", help = "compare every record with its checksum" },

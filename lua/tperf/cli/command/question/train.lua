@@ -6,7 +6,7 @@ local format = require "tperf.output.format"
 local parts = require "tperf.cli.answer.parts"
 local stages = require "tperf.cli.answer.stages"
 
--- A row for each op, both passes summed, and one for all.
+-- One row per op, both passes summed, and one for the total.
 local function op_rows(ops)
   local rows = {}
   for _, op in ipairs(ops) do
@@ -85,10 +85,10 @@ return {
   from = { "models files" },
   details = [[
 For example: tperf train gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --micro-batch 1
-Prints where the time of an iteration and the memory go, by stage and by op.]],
+Prints the breakdown of the iteration time and of the memory, by stage and by op.]],
   options = configuration.options(false, require "tperf.input.options".join({
-    { long = "strategy", value = "NAME", from = "strategies", help = "how a layer is cut up (default tensor)" },
-    { long = "explain", help = "also print the sum behind the time: every term a formula with its numbers" },
+    { long = "strategy", value = "NAME", from = "strategies", help = "how a layer is split (default tensor)" },
+    { long = "explain", help = "also print the terms of the time, each a formula with its numbers" },
     { long = "simulate", value = "NAME", from = "schedules",
       help = "also simulate the pipeline (`tperf list schedules`)" },
     { long = "timeline", value = "FILE", writes = "file",
@@ -97,13 +97,13 @@ Prints where the time of an iteration and the memory go, by stage and by op.]],
       help = "simulate, and write Chakra execution traces, DIR/tperf.RANK.et" },
     { long = "measured", value = "FILE", from = "files",
       help = "compare with a trace of PyTorch's profiler (.json), or Megatron-LM's timers" },
-    { long = "beside", value = "FILE", writes = "file", help = "draw the measured step and the predicted one (.svg)" },
+    { long = "beside", value = "FILE", writes = "file", help = "draw the measured beside the predicted step (.svg)" },
     { long = "part", value = "NAME", from = { "step", "pair", "forward", "backward" },
-      help = "what the trace covers: a step, a chunk's pass, or an overlapped pair" },
-    { long = "by", value = "NAME", from = { "kind", "op" }, help = "rows of the comparison, also in JSON and CSV" },
-    { long = "device", value = "N", kind = "integer", min = 1, help = "the pipeline's device that the trace is of" },
+      help = "part traced: step, a chunk's forward or backward, or an overlapped pair" },
+    { long = "by", value = "NAME", from = { "kind", "op" }, help = "rows of the JSON or CSV output" },
+    { long = "device", value = "N", kind = "integer", min = 1, help = "the pipeline device that the trace is from" },
     { long = "ranks", value = "N,...", kind = "integers", min = 0,
-      help = "which GPUs' traces to write (default: all)" },
+      help = "ranks whose traces to write (default: all)" },
   }, costs.options)),
   run = function(values, arguments)
     local asked, message = configuration.question(values, arguments, { "system", "batch" })

@@ -69,7 +69,7 @@ function dualpipe.linear(h, m)
   return { F = (h - 1) + 2 * h + 1, O = 2 * (m - h) + h - 2, D = 2 * h - 1, W = 1, B = 2 }
 end
 
-dualpipe.definition = {
+local definition = {
   summary = "two directions at once, overlapped; twice the weights",
   stages_per_device = 1,
   placement = "mirrored",
@@ -100,5 +100,7 @@ dualpipe.definition = {
     return p.microbatches == 2 * P - 2 and (device == 1 or device == P) and P or P + 1
   end,
 }
+
+dualpipe.definitions = { dualpipe = definition }
 
 return dualpipe

@@ -1,7 +1,7 @@
 --- DualPipe-V: DualPipe folded, so that the stages go down the devices and back up.
 local dualpipe = require "tperf.describe.schedule.order.dualpipe"
 
-return {
+local definition = {
   summary = "dualpipe folded into a V",
   stages_per_device = 2,
   placement = "mirrored",
@@ -25,3 +25,5 @@ return {
     return p.microbatches == 2 * P - 1 and device == 1 and 2 * P or 2 * P + 1
   end,
 }
+
+return { definitions = { dualpipe_v = definition } }

@@ -1,5 +1,5 @@
 --- GPipe: all forwards, then all backwards (Huang et al. 2019, arXiv 1811.06965).
-return {
+local definition = {
   summary = "all forwards, then all backwards",
   stages_per_device = 1,
   placement = "block",
@@ -17,3 +17,5 @@ return {
   end,
   in_flight = function(p) return p.microbatches end,
 }
+
+return { definitions = { gpipe = definition } }

@@ -29,7 +29,7 @@ function interleaved.remedy(s)
   return ("micro-batches in multiples of %d and groups of %d avoid it"):format(s.devices, s.devices)
 end
 
-interleaved.definition = {
+local definition = {
   summary = "1f1b with several stages per device",
   placement = "round_robin",
   grouped = true,
@@ -64,5 +64,7 @@ interleaved.definition = {
     return math.min(2 * (P - device) + (chunks - 1) * P + 1, p.microbatches * chunks)
   end,
 }
+
+interleaved.definitions = { interleaved_1f1b = definition }
 
 return interleaved

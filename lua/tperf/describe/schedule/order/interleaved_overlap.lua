@@ -1,7 +1,7 @@
 --- Interleaved 1F1B with every steady forward overlapped with a backward, usually of another chunk.
 local interleaved = require "tperf.describe.schedule.order.interleaved"
 
-return {
+local definition = {
   summary = "interleaved_1f1b with forward and backward overlapped",
   placement = "round_robin",
   grouped = true,
@@ -45,3 +45,5 @@ return {
     return math.min(2 * (P - device) + (chunks - 1) * P + 2, p.microbatches * chunks)
   end,
 }
+
+return { definitions = { interleaved_1f1b_overlap = definition } }

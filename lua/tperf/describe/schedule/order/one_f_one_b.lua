@@ -1,6 +1,6 @@
 --- 1F1B (PipeDream-Flush): just enough forwards ahead to keep the last stage busy, then one forward, one backward
 -- (Narayanan et al. 2021, arXiv 2006.09503).
-return {
+local definition = {
   summary = "one forward, one backward",
   stages_per_device = 1,
   placement = "block",
@@ -28,3 +28,5 @@ return {
   end,
   in_flight = function(p, device) return math.min(p.devices - device + 1, p.microbatches) end,
 }
+
+return { definitions = { ["1f1b"] = definition } }

@@ -1,5 +1,5 @@
 --- 1F1B with every steady forward overlapped with a backward, which needs twice as many forwards ahead.
-return {
+local definition = {
   summary = "1f1b with forward and backward overlapped",
   stages_per_device = 1,
   placement = "block",
@@ -22,3 +22,5 @@ return {
   end,
   in_flight = function(p, device) return math.min(2 * (p.devices - device + 1), p.microbatches) end,
 }
+
+return { definitions = { ["1f1b_overlap"] = definition } }

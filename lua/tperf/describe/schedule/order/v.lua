@@ -5,7 +5,9 @@ local function definition(planner, summary)
 end
 
 return {
-  zbv = definition("zbv", "zero bubble on a V, at 1f1b's memory"),
-  half = definition("v_half", "zero bubble on a V, at about half of 1f1b's memory"),
-  min = definition("v_min", "zero bubble on a V, at about a third of 1f1b's memory"),
+  definitions = {
+    zbv = definition("zbv", "zero bubble on a V, at 1f1b's memory"),
+    v_half = definition("v_half", "zero bubble on a V, at about half of 1f1b's memory"),
+    v_min = definition("v_min", "zero bubble on a V, at about a third of 1f1b's memory"),
+  },
 }

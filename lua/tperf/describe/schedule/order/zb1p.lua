@@ -1,6 +1,6 @@
 --- ZB-1P: 1F1B with the backward split; weight gradients fill the bubbles while every device keeps at most P
 -- micro-batches (the handcrafted ZB-H1 of Qi et al. 2024, arXiv 2401.10241, in DeepSeek-V3's comparison).
-return {
+local definition = {
   summary = "1f1b with weight gradients in the bubbles, at 1f1b's memory",
   stages_per_device = 1,
   placement = "block",
@@ -35,3 +35,5 @@ return {
   end,
   in_flight = function(p) return math.min(p.devices, p.microbatches) end,
 }
+
+return { definitions = { zb1p = definition } }

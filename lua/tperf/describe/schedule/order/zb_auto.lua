@@ -14,7 +14,9 @@ local function definition(summary, held)
 end
 
 return {
-  unlimited = definition("zero bubble within a memory limit", function(s) return 3 * s.microbatches end),
-  h1 = definition("zb_auto at 1f1b's memory", function(s) return s.devices end),
-  h2 = definition("zb_auto at twice 1f1b's memory", function(s) return 2 * s.devices end),
+  definitions = {
+    zb_auto = definition("zero bubble within a memory limit", function(s) return 3 * s.microbatches end),
+    zb_h1 = definition("zb_auto at 1f1b's memory", function(s) return s.devices end),
+    zb_h2 = definition("zb_auto at twice 1f1b's memory", function(s) return 2 * s.devices end),
+  },
 }
