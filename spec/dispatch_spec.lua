@@ -180,7 +180,7 @@ local function serving_exchange(gpus, tokens, dispatcher)
   })
   p.o.other_dtype, p.o.moe_dispatcher = p.o.other_dtype or "bf16", dispatcher
   local sizes = serving.own_sizes(p, { tp = 1, ep = gpus })
-  local network = p.plan.layout.network(sizes, tokens, serving.variant(p.strategy, p.o, "decode", 1, 0))
+  local network = p.plan.layout.workload(sizes, tokens, serving.variant(p.strategy, p.o, "decode", 1, 0))
   local found = {}
   local fast = placement.of("spec: ", p.strategy, sizes, 1, nil, p.system.network.fast.domain)
   for _, op in ipairs(network:ops(1, p.system, p.rules, fast, 1, true)) do
