@@ -182,6 +182,6 @@ tperf.plot.lines({
   y = { key = "gain", title = ("training speed, domains of %d = 1"):format(small) }, low = "low", high = "high",
   guides = { { y = 1, label = "no gain" } },
   title = ("What a larger NVLink domain buys %s"):format(report.short(o.model)),
-  subtitle = ("best configurations, mean of %d to %d GPUs; %s; band: as none, tuned and typical have it"):format(
+  subtitle = ("best configurations, mean of %d to %d GPUs; %s; band: none, tuned and typical"):format(
     math.min(table.unpack(o.gpus)), math.max(table.unpack(o.gpus)), report.software(lines)),
 }):save "sweep_nvlink.svg"
