@@ -134,6 +134,7 @@ end)
 describe("wrong usage", function()
   local cases = {
     ["tperf run"] = "SCRIPT is missing",
+    ["tperf run -t --out o x.lua"] = "--out is the sandbox's folder",
     ["tperf version now"] = "version takes no arguments",
     ["tperf help run list"] = "help takes one command",
     ["tperf repl x"] = "repl takes no arguments",
