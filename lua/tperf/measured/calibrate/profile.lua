@@ -1,6 +1,7 @@
 --- Fits software profiles to step times: six numbers per stack, shared by all its runs.
 local check = require "tperf.base.check"
 local fit = require "tperf.measured.calibrate.fit"
+local pool = require "tperf.question.ranks.pool"
 local step = require "tperf.measured.run.step"
 local system = require "tperf.describe.system"
 local unfit = require "tperf.describe.unfit"
@@ -263,6 +264,37 @@ function profile.stacks(files)
     table.move(cases, 1, #cases, #all + 1, all)
   end
   return profile.by_stack(all)
+end
+
+--- As profile.fit, of a stack's rows as a table has them: what another process of a run under MPI is sent.
+---@param given table  { rows }
+---@return table fitted  { values, all, held }
+function profile.fit_rows(given)
+  local cases = require "tperf.measured".predict(given.rows, step, { refit = true })
+  local values, all, held = profile.fit(cases)
+  return { values = values, all = all, held = held }
+end
+
+--- Fits the profile of every stack, on all processes of a run under MPI.
+---@param stacks table<string, table[]>
+---@param names string[]
+---@return table[] fitted  { values, all, held } of each name
+function profile.fit_all(stacks, names)
+  local asked = {}
+  for i, name in ipairs(names) do
+    local rows = {}
+    for j, case in ipairs(stacks[name]) do rows[j] = case.row end
+    asked[i] = { { rows = rows } }
+  end
+  if pool.is_shared() then
+    return pool.map("tperf.measured.calibrate.profile", "fit_rows", asked, function() end)
+  end
+  local list = {}
+  for i, name in ipairs(names) do
+    local values, all, held = profile.fit(stacks[name])
+    list[i] = { values = values, all = all, held = held }
+  end
+  return list
 end
 
 return profile

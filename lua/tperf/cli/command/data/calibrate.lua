@@ -79,9 +79,9 @@ local function calibrate_software(values, files, host)
   local rows, stacks, names = {}, profile.stacks(files)
   table.sort(names)
   for _, name in ipairs(names) do output.check(path_of(values.software, name)) end
-  for _, name in ipairs(names) do
-    local fitted, all, held = profile.fit(stacks[name])
-    write_profile(values.software, rows, name, { cases = stacks[name], values = fitted, all = all, held = held })
+  for i, fitted in ipairs(profile.fit_all(stacks, names)) do
+    fitted.cases = stacks[names[i]]
+    write_profile(values.software, rows, names[i], fitted)
   end
   write_shared(values.software, rows, stacks)
   require "tperf.cli.answer.table"(values, rows, STEP_COLUMNS)

@@ -49,7 +49,8 @@ changed.]],
   run = function(values, arguments, host)
     if not arguments[1] then return false, "SCRIPT is missing" end
     if values.trust and values.out and values.out ~= "." then
-      return false, "--out is the sandbox's folder, and a trusted script writes where it likes: leave out --out or --trust"
+      return false,
+        "--out is the sandbox's folder, and a trusted script writes where it likes: leave out --out or --trust"
     end
     local folder, message = limits.apply(values, host)
     if not folder then return false, message end
