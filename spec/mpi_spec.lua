@@ -167,6 +167,19 @@ describe("under MPI", function()
     assert.is_true(#report[1] < #report[4] / 20)
   end)
 
+  it("fits the stacks of a table on all processes", function()
+    local rows = {}
+    for line in io.lines "spec/data/measured/steps.csv" do
+      if #rows == 0 or line:find "SimuMax" or line:find "torchtitan" then rows[#rows + 1] = line end
+    end
+    program.write(folder .. "/runs.csv", table.concat(rows, "\n") .. "\n")
+    local plain = program.shell("tperf calibrate --csv --software plain runs.csv", folder)
+    assert.same({ "", 0 }, { plain.err, plain.code })
+    local spread = mpirun(3, "calibrate --csv --software spread runs.csv")
+    assert.same({ plain.out, 0 }, { spread.out, spread.code })
+    assert.equal("", program.shell("diff -r plain spread", folder).out)
+  end)
+
   it("ends with one error, of the first point that has one", function()
     program.write(folder .. "/s.lua", [[
       local tperf = require "tperf"

@@ -1,6 +1,7 @@
 --- Points of a sweep that other processes build themselves: they get the fixed arguments once, and of each point only
 -- the varied values. If rows keep only some fields, they also make the rows, which leaves little to the first process.
 local core = require "tperf.core"
+local lazy = require "tperf.base.lazy"
 local own_code = require "tperf.question.sweep.own_code"
 local point = require "tperf.question.sweep.point"
 local refusal = require "tperf.base.refusal"
@@ -77,7 +78,7 @@ end
 
 local function answer(job, values, result, reason)
   if job.fields then return row.of(job, values, reason and row.refusal(reason) or result, false) end
-  return reason and { reason = reason } or { bytes = core.codec.encode(result) }
+  return reason and { reason = reason } or { bytes = core.codec.encode(lazy.settle(result)) }
 end
 
 --- Answers points.
