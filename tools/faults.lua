@@ -81,8 +81,8 @@ function faults.try(case, kind, most, part)
   end
   collectgarbage()
   collectgarbage()
-  local kept = collectgarbage "count" - before -- what is remembered of questions among it
-  if kept > 1024 then error(("%s: %.0f KB of Lua's are kept after %d failures"):format(case.name, kept, #list), 0) end
+  local kept = collectgarbage "count" - before
+  if kept > 200 then error(("%s: %.0f KB of Lua's are kept after %d failures"):format(case.name, kept, #list), 0) end
   return #list, heard
 end
 

@@ -6,7 +6,7 @@ local problem = require "tperf.question.problem"
 local sized = require "tperf.core".resource.sized
 local schedules = require "tperf.describe.schedule"
 
-local MOST <const> = 64 -- problems kept
+local MOST <const> = 64 -- problems kept of a model
 
 -- Arguments that affect only a problem's question and its fixed sizes, or nothing of it.
 local SIZES <const> = { global_batch = true, gpus = true, dp = true, fast = true, micro_batch = true, panels = true,
@@ -26,7 +26,9 @@ local names_of = check.once(function(schema, s)
   return names
 end)
 
-local known, count = {}, 0 -- key -> the problem, and the objects whose addresses are in the key, kept alive
+-- Model -> { count, problems = key -> the problem, and the objects whose addresses are in the key, kept alive }. What a
+-- model object is not asked about again, because a script makes another from the same table, goes with it.
+local known = setmetatable({}, { __mode = "k" })
 
 -- A copy of the problem with the sizes of this call.
 local function with_sizes(base, o)
@@ -47,12 +49,13 @@ end
 return function(o, s, schema)
   local words = built_in[o.schedule] and core.resource.words(o, names_of(schema, s))
   if not words then return (problem.of(o, { s })) end
-  local key = ("%p %p %p %p %p "):format(s, o.model, o.system, o.rules, o.profile) .. words
-  local one = known[key]
+  local key = ("%p %p %p %p "):format(s, o.system, o.rules, o.profile) .. words
+  local of_model = known[o.model]
+  local one = of_model and of_model.problems[key]
   if not one then
-    one = { base = problem.of(o, { s }), objects = { s, o.model, o.system, o.rules, o.profile } }
-    if count >= MOST then known, count = {}, 0 end
-    known[key], count = one, count + 1
+    one = { base = problem.of(o, { s }), objects = { s, o.system, o.rules, o.profile } }
+    if not of_model or of_model.count >= MOST then of_model = { count = 0, problems = {} } end
+    of_model.problems[key], of_model.count, known[o.model] = one, of_model.count + 1, of_model
   end
   return with_sizes(one.base, o)
 end

@@ -6,9 +6,11 @@ local encode = core.codec.encode
 
 local known = {}
 
-local MOST_OPS <const> = 16384 -- in all; each takes three quarters of a KiB
+local MOST_OPS <const> = 16384 -- of a model; each takes three quarters of a KiB
 
-local lists, ops = {}, 0 -- text -> { shapes = userdata, count, refused, objects }; objects: so that no other is there
+-- Model -> { ops, lists = text -> { shapes = userdata, count, refused, objects } }. objects keeps those alive whose
+-- addresses are in the text. The shapes of a model go with it.
+local of_models = setmetatable({}, { __mode = "k" })
 
 -- What each question adds to what may be tried, and to what may fit.
 local function asked(p)
@@ -38,22 +40,27 @@ function known.key(p, o)
 end
 
 --- The shapes of a search: { shapes, count, refused }; nil where they are not known.
-function known.get(key) return key and lists[key] end
+function known.get(model, key)
+  local of_model = of_models[model]
+  return key and of_model and of_model.lists[key]
+end
 
 --- Keeps the shapes of a search, all of them.
 ---@param list table[]      as core.search walks them
 ---@param shapes userdata   the same
 ---@param refused string[]  why sizes were not admitted
 ---@param from integer      the first of these that is of this search
-function known.keep(key, objects, list, shapes, refused, from)
+function known.keep(model, key, objects, list, shapes, refused, from)
   local sum = 0
   for _, shape in ipairs(list) do sum = sum + #shape.workload end
   if sum > MOST_OPS then return end
-  if ops + sum > MOST_OPS then lists, ops = {}, 0 end
-  lists[key] = {
+  local of_model = of_models[model]
+  if not of_model or of_model.ops + sum > MOST_OPS then of_model = { ops = 0, lists = {} } end
+  of_model.lists[key] = {
     shapes = shapes, count = #list, refused = table.move(refused, from, #refused, 1, {}), objects = objects,
   }
-  ops = ops + sum
+  of_model.ops = of_model.ops + sum
+  of_models[model] = of_model
 end
 
 return known

@@ -125,7 +125,7 @@ function search_walk.some(p, o, core_search, part)
     if o.progress and not part then o.progress(done) end
     return complete
   end
-  local found = known.get(key)
+  local found = known.get(p.model, key)
   if found then
     table.move(found.refused, 1, #found.refused, #p.refused + 1, p.refused)
     walk(found.shapes, found.count)
@@ -133,7 +133,7 @@ function search_walk.some(p, o, core_search, part)
   end
   lay_out(p, o, core_search, part, function(list, last)
     local shapes = core_search:shapes(list)
-    if key and last and done == 0 then known.keep(key, objects, list, shapes, p.refused, first_refused) end
+    if key and last and done == 0 then known.keep(p.model, key, objects, list, shapes, p.refused, first_refused) end
     return walk(shapes, #list)
   end)
   return complete, done
