@@ -355,3 +355,94 @@ describe("serving over any axes", function()
     assert.equal(8, found[1].gpus)
   end)
 end)
+
+describe("the placements of a grid", function()
+  local s = tperf.strategy.of "context"
+  local own = {} -- indices of the axes that take GPUs
+  for i, axis in ipairs(s.axes) do
+    if not axis.folds then own[#own + 1] = i end
+  end
+
+  local function sorted(list)
+    local texts = {}
+    for i, placement in ipairs(list) do texts[i] = table.concat(placement, " ") end
+    table.sort(texts)
+    return texts
+  end
+
+  -- Tries every part of every axis that takes GPUs; keeps those where no axis can have a multiple of its part.
+  local function tried(sizes, replicas, stages, domain)
+    local axes, list, parts = { replicas, stages }, {}, {}
+    for i, size in ipairs(sizes) do axes[2 + i], parts[2 + i] = size, 1 end
+    local takes = { 1, 2 }
+    for _, i in ipairs(own) do takes[#takes + 1] = 2 + i end
+    local function used()
+      local product = 1
+      for _, i in ipairs(takes) do product = product * parts[i] end
+      return product
+    end
+    local function is_largest()
+      for _, i in ipairs(takes) do
+        for larger = 2 * parts[i], axes[i], parts[i] do
+          if axes[i] % larger == 0 and used() // parts[i] * larger <= domain then return false end
+        end
+      end
+      return true
+    end
+    local function each(k)
+      if k > #takes then
+        if used() <= domain and is_largest() then list[#list + 1] = s.grid:fold(sizes, parts) end
+        return
+      end
+      local i = takes[k]
+      for part = 1, math.min(axes[i], domain) do
+        if axes[i] % part == 0 then
+          parts[i] = part
+          each(k + 1)
+        end
+      end
+      parts[i] = 1
+    end
+    each(1)
+    return list
+  end
+
+  it("are all those in which no axis can have more neighbours, the first axes' best first", function()
+    math.randomseed(14)
+    local most = 0
+    for _ = 1, 200 do
+      local sizes, any, domain = {}, {}, math.random(1, 20)
+      for i, axis in ipairs(s.axes) do
+        sizes[i] = not axis.folds and math.random(1, 6) or axis.name == "ep" and 2 ^ math.random(0, 3) // 1 or 1
+      end
+      for i = 1, 2 + #sizes do any[i] = 0 end
+      local replicas, stages = sizes[s.index.ep] * math.random(1, 3), math.random(1, 6)
+      local found = s.grid:placements(sizes, replicas, stages, any, domain)
+      assert.same(sorted(tried(sizes, replicas, stages, domain)), sorted(found))
+      most = math.max(most, #found)
+      local first = own[1]
+      for _, placement in ipairs(found) do assert.is_true(placement[2 + first] <= found[1][2 + first]) end
+    end
+    assert.is_true(most > 5)
+  end)
+
+  it("have the parts demanded, of folded axes too", function()
+    local function placed(fast, domain)
+      return tperf.infer { model = "mixtral-8x7b", prompt = 128, generate = 16, tp = 2, etp = 1, ep = 8, dp = 4,
+        fast = fast, system = tperf.system "h100-sxm":with { network = { fast = { domain = domain or 8 } } } }.fast
+    end
+    assert.same({ tp = 2, ep = 8, dp = 4 }, { tp = placed().tp, ep = placed().ep, dp = placed().dp })
+    -- Four of the eight GPUs of a group of experts are neighbours: two of a replica's, of two replicas.
+    for _, part in ipairs { 1, 2, 4, 8 } do
+      local fast = placed { ep = part }
+      assert.same({ part, part }, { fast.ep, fast.tp * fast.dp })
+    end
+    local function refuses(message, ...)
+      local ok, said = pcall(placed, ...)
+      assert.is_false(ok)
+      assert.truthy(said:find(message, 1, true), said)
+    end
+    refuses("'fast.dp' = 3 does not divide dp = 4", { dp = 3 })
+    refuses("the placement takes more GPUs than the 4 of a fast domain", { ep = 8 }, 4)
+  end)
+end)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "tperf/collective.h"
+#include "tperf/heap.h"
 
 enum { TPERF_AXES_MAX = 12, TPERF_AXIS_NAME_MAX = 8 };
 
@@ -60,6 +61,19 @@ bool tperf_grid_folds(const tperf_grid *grid, const int64_t *sizes);
 
 // Derives `fast` of the folded axes from those that they fold over, neighbours first.
 void tperf_grid_fold(const tperf_grid *grid, const int64_t *sizes, int64_t *fast);
+
+// Ways to place the axes in fast domains: the GPUs of each axis that share one.
+typedef struct tperf_placements {
+    size_t n;
+    int64_t (*fast)[TPERF_AXES_MAX];
+} tperf_placements;
+
+// Finds the placements in which no axis could have a larger part of a domain, those first that give the first axes the
+// most neighbours. sizes: of all axes; their product may not exceed 2^31. demanded: required parts, 0: any; a demanded
+// part of a folded axis admits smaller parts of those that it folds over. False if out of memory.
+bool tperf_grid_placements(const tperf_grid *grid, const tperf_heap *heap, const int64_t *sizes,
+                           const int64_t *demanded, int64_t domain, tperf_placements *placements);
+void tperf_placements_release(tperf_placements *placements);
 
 // The GPUs that hold a copy of a weight. Gradients are reduced among the shards first; then the copies of a shard
 // reduce theirs, level by level.

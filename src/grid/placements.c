@@ -1,6 +1,7 @@
 // placements.c: see placements.h.
 #include "grid/placements.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool grow(const tperf_heap *heap, void **array, size_t *capacity, size_t n, size_t size) {
@@ -203,6 +204,8 @@ static parts parts_of(const tperf_placement_problem *s, int axis) {
 // The replicas' and stages' possible parts, to combine with a layout.
 typedef struct beside {
     parts replicas, stages;
+    bool
+        may_leave_room; // a demanded part of a folded axis may need smaller parts of those that it folds over
     size_t exchanges; // index of the first exchange groups for these stages
 } beside;
 
@@ -217,22 +220,29 @@ static bool add_placements_for(tperf_placement_cache *found, tperf_layout_cache 
     if (s->fills && left * stages->gpus != room) return true;
     while (*end > b->replicas.begin && (*end)[-1].gpus > left)
         (*end)--;
-    uint32_t too_few = s->fills              ? left - 1
-                       : layout->step > left ? 0
-                                             : left / (uint32_t)layout->step;
+    uint32_t too_few = s->fills                                   ? left - 1
+                       : b->may_leave_room || layout->step > left ? 0
+                                                                  : left / (uint32_t)layout->step;
     for (const tperf_part *r = *end; r-- > b->replicas.begin && r->gpus > too_few;) {
-        bool larger = !s->fills && ((r->next <= left && !b->replicas.demanded) ||
-                                    (stages->next <= room / r->gpus && !b->stages.demanded));
+        bool more_replicas = r->next <= left && !b->replicas.demanded && !b->may_leave_room;
+        bool more_stages = stages->next <= room / r->gpus && !b->stages.demanded;
+        bool larger = !s->fills && (more_replicas || more_stages);
         if (!larger && !add_placement(found, cache, s, index, r, stages, b->exchanges))
             return false;
     }
     return true;
 }
 
+static bool demands_folded(const tperf_placement_problem *s) {
+    for (int i = TPERF_AXIS_OWN; s->folds && i < s->grid->n; i++)
+        if (s->demanded[i] && !takes(s, i)) return true;
+    return false;
+}
+
 static const tperf_placement_list *add_placements(tperf_placement_cache *found,
                                                   tperf_layout_cache *cache,
                                                   const tperf_placement_problem *s) {
-    beside b = {parts_of(s, TPERF_AXIS_REPLICAS), parts_of(s, TPERF_AXIS_STAGES),
+    beside b = {parts_of(s, TPERF_AXIS_REPLICAS), parts_of(s, TPERF_AXIS_STAGES), demands_folded(s),
                 found->n_exchanges};
     size_t begin = found->n_placements;
     for (uint32_t i = 0; i < cache->n_layouts; i++) {
@@ -270,4 +280,67 @@ void tperf_placement_cache_release(tperf_placement_cache *found) {
     tperf_heap_free(found->placements);
     tperf_heap_free(found->exchanges);
     *found = (tperf_placement_cache){0};
+}
+
+// Larger parts of the first own axes first, then of the replicas and the stages.
+static int neighbours_first(const void *a, const void *b) {
+    const int64_t *x = a, *y = b;
+    for (int i = 0; i < TPERF_AXES_MAX; i++) {
+        int axis = (i + TPERF_AXIS_OWN) % TPERF_AXES_MAX;
+        if (x[axis] != y[axis]) return x[axis] > y[axis] ? -1 : 1;
+    }
+    return 0;
+}
+
+static bool copy_placements(const tperf_placement_cache *found, const tperf_layout_cache *cache,
+                            const tperf_heap *heap, tperf_placements *placements) {
+    placements->fast = tperf_heap_new(heap, found->n_placements, sizeof *placements->fast);
+    if (!placements->fast) return false;
+    placements->n = found->n_placements;
+    for (size_t i = 0; i < placements->n; i++) {
+        const tperf_placement_entry *entry = &found->placements[i];
+        int64_t *fast = placements->fast[i];
+        memcpy(fast, cache->placed[entry->placed].fast, sizeof placements->fast[i]);
+        fast[TPERF_AXIS_REPLICAS] = entry->replicas->gpus;
+        fast[TPERF_AXIS_STAGES] = entry->stages->gpus;
+    }
+    qsort(placements->fast, placements->n, sizeof *placements->fast, neighbours_first);
+    return true;
+}
+
+bool tperf_grid_placements(const tperf_grid *grid, const tperf_heap *heap, const int64_t *sizes,
+                           const int64_t *demanded, int64_t domain, tperf_placements *placements) {
+    *placements = (tperf_placements){0};
+    int64_t gpus = 1;
+    bool folds = false;
+    for (int i = 0; i < grid->n; i++) {
+        if (grid->axes[i].folds)
+            folds = true;
+        else
+            gpus *= sizes[i];
+    }
+    tperf_divisors divisors;
+    if (!tperf_divisors_init(&divisors, heap, gpus, domain)) return false;
+    tperf_placement_problem problem = {
+        .heap = heap,
+        .grid = grid,
+        .sizes = sizes,
+        .demanded = demanded,
+        .divisors = &divisors,
+        .folds = folds,
+    };
+    tperf_layout_cache cache = {0};
+    tperf_placement_cache found = {0};
+    bool done = tperf_layout_cache_make(&cache, &problem, 1) &&
+                tperf_placement_cache_find(&found, &cache, &problem) &&
+                copy_placements(&found, &cache, heap, placements);
+    tperf_placement_cache_release(&found);
+    tperf_layout_cache_release(&cache);
+    tperf_divisors_release(&divisors);
+    return done;
+}
+
+void tperf_placements_release(tperf_placements *placements) {
+    tperf_heap_free(placements->fast);
+    *placements = (tperf_placements){0};
 }

@@ -36,6 +36,19 @@ function divisors.of(n)
   return known[n]
 end
 
+--- The largest divisor of n up to limit.
+function divisors.fitting(n, limit)
+  local best, d = 1, 1
+  while d * d <= n and d <= limit do
+    if n % d == 0 then
+      if n // d <= limit then return n // d end -- d ascends, so n // d descends
+      best = d
+    end
+    d = d + 1
+  end
+  return best
+end
+
 ---@param a integer
 ---@param b integer
 ---@return integer

@@ -1,7 +1,7 @@
 --- tperf.collective: the time of one collective on the two-tier network (include/tperf/collective.h has the formulas).
 local core = require "tperf.core"
 local check = require "tperf.base.check"
-local placement = require "tperf.question.placement"
+local divisors = require "tperf.base.divisors"
 local refusal = require "tperf.base.refusal"
 local rules = require "tperf.describe.rules.shared"
 local questions = require "tperf.question.ranks.questions"
@@ -32,7 +32,7 @@ local collective = { kinds = kinds }
 function collective.time(given)
   local o = check.record("tperf.collective", given, schema)
   local machine = system(o.system)
-  local fast = o.fast or placement.fitting(o.gpus, machine.network.fast.domain)
+  local fast = o.fast or divisors.fitting(o.gpus, machine.network.fast.domain)
   return refusal.of(core.collective, machine, rules(o.rules), o.kind, o.bytes, o.gpus, fast)
 end
 

@@ -110,7 +110,7 @@ function layer.ops(given)
   if o.micro_batch > MOST_TOKENS // described.seq then check.fail("tperf.layer: micro_batch x seq is beyond 2^53") end
   local set = rules(o.rules)
   local sizes = sizes_of(s, o, described, set)
-  local fast = placement.of("", s, sizes, 1, o.fast, machine.network.fast.domain)
+  local fast = placement.all("", s, sizes, { dp = 1, pp = 1, fast = o.fast }, machine.network.fast.domain)[1]
   local laid = workload.of(described, s, o.attention, set)
   if not laid.kinds[o.kind] then
     check.fail("tperf.layer: model '%s' has %d kinds of layers, there is no %d", described.name, #laid.kinds, o.kind)

@@ -5,13 +5,16 @@
 //   grid:batch(sizes)             the number of parts that they cut the batch into
 //   grid:folds(sizes, replicas)   whether folded axes divide those that they fold over
 //   grid:fold(sizes, fast)        the placement, with folded axes filled in
+//   grid:placements(sizes, replicas, stages, demanded, domain)
+//     the placements in which no axis could have a larger part of a domain, neighbours first, as lists; demanded: the
+//     part required of each axis, 0: any
 #include <string.h>
 
 #include "bind/bind.h"
 #include "bind/fields.h"
 #include "bind/model_args.h"
 
-static const char type_name[] = "tperf.grid";
+static const char type_name[] = "tperf.grid", placements_name[] = "tperf.placements";
 
 const tperf_grid *tperf_bind_check_grid(lua_State *L, int index) {
     return luaL_checkudata(L, index, type_name);
@@ -122,6 +125,14 @@ static int grid_folds(lua_State *L) {
     return 1;
 }
 
+static void push_placement(lua_State *L, const tperf_grid *grid, const int64_t *fast) {
+    lua_createtable(L, grid->n, 0);
+    for (int i = 0; i < grid->n; i++) {
+        lua_pushinteger(L, fast[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+}
+
 static int grid_fold(lua_State *L) {
     const tperf_grid *grid = tperf_bind_check_grid(L, 1);
     int64_t sizes[TPERF_AXES_MAX] = {0}, fast[TPERF_AXES_MAX] = {0};
@@ -135,20 +146,61 @@ static int grid_fold(lua_State *L) {
         product *= fast[i];
     }
     tperf_grid_fold(grid, sizes, fast);
-    lua_createtable(L, grid->n, 0);
+    push_placement(L, grid, fast);
+    return 1;
+}
+
+static int release_placements(lua_State *L) {
+    tperf_placements_release(luaL_checkudata(L, 1, placements_name));
+    return 0;
+}
+
+static void read_demanded(lua_State *L, int index, const tperf_grid *grid, int64_t *demanded) {
+    luaL_checktype(L, index, LUA_TTABLE);
     for (int i = 0; i < grid->n; i++) {
-        lua_pushinteger(L, fast[i]);
-        lua_rawseti(L, -2, i + 1);
+        lua_rawgeti(L, index, i + 1);
+        demanded[i] = luaL_checkinteger(L, -1);
+        if (demanded[i] < 0) tperf_bind_fail(L, "a part of a domain must be at least 0");
+        lua_pop(L, 1);
     }
+}
+
+static int grid_placements(lua_State *L) {
+    const tperf_grid *grid = tperf_bind_check_grid(L, 1);
+    int64_t sizes[TPERF_AXES_MAX] = {0}, demanded[TPERF_AXES_MAX] = {0};
+    bool within = read_sizes(L, grid, sizes);
+    lua_Integer stages = luaL_checkinteger(L, 4), domain = luaL_checkinteger(L, 6);
+    luaL_argcheck(L, stages >= 1 && stages <= MOST, 4, "stages must be from 1 to 2^31");
+    luaL_argcheck(L, domain >= 1 && domain <= MOST, 6, "the domain must be from 1 to 2^31 GPUs");
+    read_demanded(L, 5, grid, demanded);
+    int64_t gpus =
+        within ? tperf_grid_own_gpus(grid, sizes, MOST) * sizes[TPERF_AXIS_REPLICAS] : MOST;
+    if (!within || gpus > MOST / stages)
+        tperf_bind_fail(L, "the sizes multiply to more than 2^31 GPUs");
+    sizes[TPERF_AXIS_STAGES] = stages;
+    tperf_placements *placements = lua_newuserdatauv(L, sizeof *placements, 0);
+    *placements = (tperf_placements){0};
+    luaL_setmetatable(L, placements_name);
+    tperf_heap heap = tperf_bind_heap(L);
+    if (!tperf_grid_placements(grid, &heap, sizes, demanded, domain, placements))
+        tperf_bind_fail(L, "not enough memory for the placements");
+    lua_createtable(L, (int)placements->n, 0);
+    for (size_t i = 0; i < placements->n; i++) {
+        push_placement(L, grid, placements->fast[i]);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    tperf_placements_release(placements);
     return 1;
 }
 
 void tperf_bind_grid(lua_State *L) {
-    static const luaL_Reg methods[] = {{"gpus", grid_gpus},
-                                       {"batch", grid_batch},
-                                       {"folds", grid_folds},
-                                       {"fold", grid_fold},
-                                       {NULL, NULL}};
+    static const luaL_Reg methods[] = {
+        {"gpus", grid_gpus}, {"batch", grid_batch},           {"folds", grid_folds},
+        {"fold", grid_fold}, {"placements", grid_placements}, {NULL, NULL}};
+    luaL_newmetatable(L, placements_name);
+    lua_pushcfunction(L, release_placements);
+    lua_setfield(L, -2, "__gc");
+    lua_pop(L, 1);
     luaL_newmetatable(L, type_name);
     luaL_newlib(L, methods);
     lua_setfield(L, -2, "__index");

@@ -236,7 +236,7 @@ end
 -- The placements to try.
 local function placements_of(p, c, own, domain)
   if c.placement then return { c.placement } end
-  local function all() return placement.all(p.what .. ": ", p.strategy, own, c.pp, c.fast, domain) end
+  local function all() return placement.all(p.what .. ": ", p.strategy, own, c, domain) end
   if c.fast then return all() end
   return p.plan.placements(("%s %d %d"):format(table.concat(own, " "), c.pp, domain), all)
 end
