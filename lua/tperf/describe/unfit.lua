@@ -1,16 +1,10 @@
 --- Properties of a question that no run of a software profile had, and the profile with the nearest runs.
 local check = require "tperf.base.check"
 local catalogue = require "tperf.base.catalogue"
+local has = require "tperf.base.lists".has
 local software = require "tperf.base.catalogue".shared(require "tperf.describe.software")
 
 local unfit = {}
-
-local function has(list, item)
-  for _, one in ipairs(list) do
-    if one == item then return true end
-  end
-  return false
-end
 
 -- The factor by which a value is beyond a range, at least 1.
 local function beyond(value, range)

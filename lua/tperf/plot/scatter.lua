@@ -2,7 +2,7 @@
 local check = require "tperf.base.check"
 local figure = require "tperf.plot.figure"
 local format = require "tperf.output.format"
-local pareto = require "tperf.base.pareto"
+local pareto = require "tperf.plot.pareto"
 local rows = require "tperf.plot.draw.rows"
 local style = require "tperf.plot.draw.style"
 local guides = require "tperf.plot.draw.guides"

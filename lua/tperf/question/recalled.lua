@@ -2,6 +2,7 @@
 --- asks about one model, system and way of training again and again.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
+local memo = require "tperf.base.memo"
 local problem = require "tperf.question.problem"
 local sized = require "tperf.core".resource.sized
 local schedules = require "tperf.describe.schedule"
@@ -26,8 +27,8 @@ local names_of = check.once(function(schema, s)
   return names
 end)
 
--- Model -> { count, problems = key -> the problem, and the objects whose addresses are in the key, kept alive }. What a
--- model object is not asked about again, because a script makes another from the same table, goes with it.
+-- Model -> what is kept of it: problems, and the objects whose addresses are in their keys, kept alive. Problems go
+-- with their model: a script may make a new one from the same table for each question.
 local known = setmetatable({}, { __mode = "k" })
 
 -- A copy of the problem with the sizes of this call.
@@ -50,12 +51,9 @@ return function(o, s, schema)
   local words = built_in[o.schedule] and core.resource.words(o, names_of(schema, s))
   if not words then return (problem.of(o, { s })) end
   local key = ("%p %p %p %p "):format(s, o.system, o.rules, o.profile) .. words
-  local of_model = known[o.model]
-  local one = of_model and of_model.problems[key]
-  if not one then
-    one = { base = problem.of(o, { s }), objects = { s, o.system, o.rules, o.profile } }
-    if not of_model or of_model.count >= MOST then of_model = { count = 0, problems = {} } end
-    of_model.problems[key], of_model.count, known[o.model] = one, of_model.count + 1, of_model
-  end
+  known[o.model] = known[o.model] or memo.by_text(MOST)
+  local one = known[o.model](key, function()
+    return { base = problem.of(o, { s }), objects = { s, o.system, o.rules, o.profile } }
+  end)
   return with_sizes(one.base, o)
 end

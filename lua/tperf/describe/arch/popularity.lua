@@ -1,9 +1,13 @@
 --- How many experts a batch touches. Of E experts the i-th most popular is chosen in proportion to i^-skew, k by each
 -- token, none twice: with probability p_i = min(1, c i^-skew), whose sum is k. So n tokens touch
 -- the sum of 1 - (1 - p_i)^n.
+local memo = require "tperf.base.memo"
+
 local popularity = {}
 
-local known = {} -- probabilities by what decides them
+local KEPT <const> = 256
+
+local known = memo.by_text(KEPT) -- probabilities by what decides them
 
 -- p_i, the largest first: those that would exceed 1 are 1, and the others share the rest.
 local function probabilities(count, top_k, skew)
@@ -28,9 +32,8 @@ end
 function popularity.touched(count, top_k, skew, tokens)
   if skew == 0 then return count * (1 - (1 - top_k / count) ^ tokens) end
   local key = ("%d %d %.17g"):format(count, top_k, skew)
-  known[key] = known[key] or probabilities(count, top_k, skew)
-  local sum = 0
-  for _, p in ipairs(known[key]) do sum = sum + 1 - (1 - p) ^ tokens end
+  local list, sum = known(key, function() return probabilities(count, top_k, skew) end), 0
+  for _, p in ipairs(list) do sum = sum + 1 - (1 - p) ^ tokens end
   return sum
 end
 

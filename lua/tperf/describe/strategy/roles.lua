@@ -1,12 +1,7 @@
 --- The roles of a strategy's axes, which blocks ask for instead of axis names.
-local roles = {}
+local has = require "tperf.base.lists".has
 
-local function has(list, what)
-  for _, one in ipairs(list) do
-    if one == what then return true end
-  end
-  return false
-end
+local roles = {}
 
 --- Fills in what an axis cuts and folds over.
 function roles.complete(s, axis)

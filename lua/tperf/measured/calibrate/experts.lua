@@ -1,6 +1,11 @@
 --- The curves that timed blocks of experts determine, as those of tperf.calibrate.curves.
 local experts = {}
 
+-- Experts with fewer rows are limited by the reading of their weights.
+local function many_rows(case) return case.rows >= 16 * case.hit end
+
+local NEEDS <const> = "blocks of experts with 1 to 16,384 tokens, on one and on several GPUs"
+
 -- What choosing experts and sorting tokens by them takes, as part of whole blocks of experts.
 function experts.routing(cases)
   return {
@@ -9,8 +14,7 @@ function experts.routing(cases)
       { name = "setup", start = 1e-5, low = 1e-7, high = 1e-3 },
       { name = "pair", start = 5e-10, low = 1e-12, high = 1e-7 },
     },
-    scope = function(case) return case.rows >= 16 * case.hit end,
-    needs = "blocks of experts with 1 to 16,384 tokens, on one and on several GPUs",
+    scope = many_rows, needs = NEEDS,
     install = function(system, v) system.accelerator.routing = { setup = v.setup, pair = v.pair } end,
   }
 end
@@ -25,8 +29,7 @@ function experts.narrow(dtype, cases)
       { name = "setup", start = 5e-6, low = 1e-7, high = 1e-3 },
       { name = "memory", start = 0.8, low = 0.1, high = 1 },
     },
-    scope = function(case) return case.rows >= 16 * case.hit end,
-    needs = "blocks of experts with 1 to 16,384 tokens, on one and on several GPUs",
+    scope = many_rows, needs = NEEDS,
     install = function(system, v)
       local compute = system.accelerator.compute_efficiency
       if type(compute) ~= "table" then compute = { other = compute or 0.8 } end

@@ -1,6 +1,7 @@
 --- The model of a row in a table of training runs: the row's sizes, with the rest from the model of that name in
 --- models/.
 local check = require "tperf.base.check"
+local memo = require "tperf.base.memo"
 local names = require "tperf.measured.run.names"
 local read = require "tperf.measured.read"
 
@@ -132,7 +133,7 @@ local function make(row, imbalance)
 end
 
 local MOST_MADE <const> = 4096
-local made, count_made = {}, 0 -- columns as text -> what models.of returns
+local made = memo.by_text(MOST_MADE) -- columns as text -> what models.of returns
 
 --- The model of a row, the same object for equal rows: checked if it is valid, else a description that
 --- tperf.model refuses; or nil and a reason.
@@ -145,15 +146,11 @@ function models.of(row)
   for i, name in ipairs(COLUMNS) do words[i] = row[name] end
   words[#words + 1] = imbalance
   local key = table.concat(words, "\0")
-  local known = made[key]
-  if not known then
-    if count_made >= MOST_MADE then made, count_made = {}, 0 end
+  return table.unpack(made(key, function()
     local model, reason = make(row, imbalance)
     local checked, object = check.attempt(require "tperf.describe.model", model)
-    known = { model and checked and object or model, reason, checked }
-    made[key], count_made = known, count_made + 1
-  end
-  return table.unpack(known, 1, 3)
+    return { model and checked and object or model, reason, checked }
+  end), 1, 3)
 end
 
 return models

@@ -2,7 +2,7 @@
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local deployments = require "tperf.question.serve.deployments"
-local pareto = require "tperf.base.pareto"
+local pareto = require "tperf.plot.pareto"
 local pool = require "tperf.question.ranks.pool"
 local progress = require "tperf.base.progress"
 local problem = require "tperf.question.problem"

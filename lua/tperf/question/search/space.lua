@@ -1,6 +1,7 @@
 --- The shapes of a search: every size of a strategy's axes and every micro-batch that some question allows.
 -- docs/model.md section 7. The core walks the rest: pipelines, placements, panels.
 local divisors = require "tperf.base.divisors"
+local lists = require "tperf.base.lists"
 local nearest = require "tperf.base.nearest"
 local stated = require "tperf.describe.model.stated"
 local strategy = require "tperf.describe.strategy"
@@ -39,14 +40,6 @@ local function gpu_divisors(questions)
   end
   table.sort(list)
   return list
-end
-
-local function contains(list, value)
-  if not list then return true end
-  for _, item in ipairs(list) do
-    if item == value then return true end
-  end
-  return false
 end
 
 -- The GPUs that the axes before `axis` take: `product` of those that multiply; `folded` by the axes that fold over the
@@ -188,7 +181,8 @@ end
 function space.pipeline_sizes(model, rules, questions, wanted)
   local list = {}
   for _, pp in ipairs(gpu_divisors(questions)) do
-    if pp <= model.layers and contains(wanted, pp) and (rules.stages_may_differ or model.layers % pp == 0) then
+    local divides = rules.stages_may_differ or model.layers % pp == 0
+    if pp <= model.layers and divides and (not wanted or lists.has(wanted, pp)) then
       list[#list + 1] = pp
     end
   end

@@ -1,5 +1,6 @@
 --- The deployments that tperf.search_serving tries: sizes of the strategy's axes, and limits of the engines.
 local axes = require "tperf.describe.strategy.axes"
+local lists = require "tperf.base.lists"
 local infer = require "tperf.question.infer"
 local placement = require "tperf.question.placement"
 local ranks = require "tperf.question.serve.ranks"
@@ -50,13 +51,6 @@ local function group_of(o, p, c, pp)
   end)
 end
 
-local function is_asked(list, value)
-  for _, one in ipairs(list or { value }) do
-    if one == value then return true end
-  end
-  return false
-end
-
 -- The admitted groups of ranks: { sizes = of the axes by name, pp, ranks, gpus }.
 local function groups_of(o, q)
   local given = { model = q.model, system = q.system, rules = q.rules, strategy = q.strategy }
@@ -75,7 +69,7 @@ local function groups_of(o, q)
       local copy = {}
       for _, one in ipairs(axes_of) do copy[one.name] = axes.shows(one, c[one.name]) and c[one.name] or nil end
       local group = group_of(o, p, copy, pp)
-      if group and is_asked(o.attention_dp, group.ranks) then list[#list + 1] = group end
+      if group and (not o.attention_dp or lists.has(o.attention_dp, group.ranks)) then list[#list + 1] = group end
     end
   end
   each(1, 1)

@@ -1,14 +1,9 @@
 --- A system as an engine's own kernels have it, where they differ from those that its curves were timed with.
+local has = require "tperf.base.lists".has
+
 local machine = {}
 
 local made = setmetatable({}, { __mode = "k" }) -- by the system that they were made of, and by what differs
-
-local function has(list, value)
-  for _, item in ipairs(list) do
-    if item == value then return true end
-  end
-  return false
-end
 
 -- Decode of 8-bit caches takes what that of 16-bit caches of as many bytes takes; caches stay whole.
 local function own_decode(compute, engine, system)

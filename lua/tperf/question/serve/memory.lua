@@ -1,4 +1,5 @@
 --- The memory of a GPU that an engine has for its cache: vLLM's num_gpu_blocks. docs/serving.md.
+local memo = require "tperf.base.memo"
 local workload = require "tperf.describe.workload"
 local ranks = require "tperf.question.serve.ranks"
 local refusal = require "tperf.base.refusal"
@@ -50,7 +51,7 @@ local ROOMS = {
   free = function(m, part, runtime) return part * (m.capacity - m.weights - m.buffers - runtime) end,
 }
 
-local known, count = {}, 0
+local known = memo.by_text(KEPT)
 
 --- The memory of a deployment: bytes on the busiest GPU, with `token`, the cache per token there, and `fast`, the GPUs
 --- of each axis in a fast domain.
@@ -60,11 +61,7 @@ function memory.of(p, o)
   local key = table.concat({ workload.signature(p.model), workload.signature(p.system), p.rules.name, ranks.key(p, o),
     o.pp, o.weight_dtype, p.weights and p.weights.key or "", o.kv_dtype, o.compute_dtype,
     o.engine.max_num_batched_tokens, o.engine.max_num_seqs }, " ")
-  if not known[key] then
-    if count >= KEPT then known, count = {}, 0 end
-    known[key], count = held_by(p, o), count + 1
-  end
-  return known[key]
+  return known(key, function() return held_by(p, o) end)
 end
 
 --- vLLM's num_gpu_blocks: the blocks that fit beside weights, buffers and states. Layers with a window count as if they

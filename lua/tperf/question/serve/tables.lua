@@ -1,6 +1,7 @@
 --- Time tables of an engine's steps, priced from its model's workload once for each deployment. Ops that treat all
 --- tokens of a step alike (products, norms, collectives) are priced by the number of tokens, the head and sampling by
 --- the number of sampled rows, attention by each request's own length. docs/serving.md has the rules.
+local memo = require "tperf.base.memo"
 local workload = require "tperf.describe.workload"
 local ranks = require "tperf.question.serve.ranks"
 local refusal = require "tperf.base.refusal"
@@ -182,7 +183,7 @@ local function kernels_of(profile)
     profile.comm, profile.comm_setup, e.sampler_entry, e.sampler)
 end
 
-local known, count = {}, 0 -- by everything that decides the tables
+local known = memo.by_text(KEPT) -- by everything that decides the tables
 
 --- The tables of a deployment, as a shallow copy whose fields may be replaced.
 ---@param p table    a problem of tperf.question.infer.deployment, with `software` and `profile`
@@ -197,12 +198,10 @@ function tables.of(p, o, fast)
   local key = table.concat({ workload.signature(p.model), workload.signature(p.system), p.rules.name, ranks.key(p, o),
     o.weight_dtype, p.weights and p.weights.key or "", o.kv_dtype, o.compute_dtype, o.sampling,
     kernels_of(p.profile), seqs, most, longest, drafts }, " ")
-  if not known[key] then
-    if count >= KEPT then known, count = {}, 0 end
-    known[key], count = made_of(p, o, fast, seqs, most, longest), count + 1
-  end
   local t = {}
-  for name, value in pairs(known[key]) do t[name] = value end
+  for name, value in pairs(known(key, function() return made_of(p, o, fast, seqs, most, longest) end)) do
+    t[name] = value
+  end
   t.graphs = graphs_of(math.min(2 * engine.max_num_seqs, engine.max_num_batched_tokens))
   return t
 end
