@@ -53,8 +53,7 @@ void tperf_bind_system(lua_State *L);
 void tperf_bind_codec(lua_State *L);
 void tperf_bind_seal_system(lua_State *L);
 void tperf_bind_curve_fields(lua_State *L);
-void tperf_bind_held_memory(
-    lua_State *L); // the names of the parts of the memory that are held all the time
+void tperf_bind_memory_parts(lua_State *L); // list of { name, held = all the time }
 void tperf_bind_collective(lua_State *L);
 void tperf_bind_machine(lua_State *L);
 void tperf_bind_machine_methods(lua_State *L); // pushes the table of its methods

@@ -119,7 +119,7 @@ static const struct {
     {"codec", tperf_bind_codec},
     {"seal_system", tperf_bind_seal_system},
     {"curve_fields", tperf_bind_curve_fields},
-    {"held_memory", tperf_bind_held_memory},
+    {"memory_parts", tperf_bind_memory_parts},
     {"collective", tperf_bind_collective},
     {"machine", tperf_bind_machine},
     {"decode", tperf_bind_decode},

@@ -331,6 +331,16 @@ static int workload_devices(lua_State *L) {
     return 1;
 }
 
+// Appends { name, held } to the list on top of the stack.
+static void push_part(lua_State *L, const char *name, bool held) {
+    lua_createtable(L, 0, 2);
+    lua_pushstring(L, name);
+    lua_setfield(L, -2, "name");
+    lua_pushboolean(L, held);
+    lua_setfield(L, -2, "held");
+    lua_rawseti(L, -2, luaL_len(L, -2) + 1);
+}
+
 static const luaL_Reg methods[] = {
     {"iteration", workload_iteration},
     {"passes", workload_passes},
@@ -339,21 +349,11 @@ static const luaL_Reg methods[] = {
     {NULL, NULL},
 };
 
-void tperf_bind_held_memory(lua_State *L) {
-    static const struct {
-        const char *name;
-        bool held;
-    } parts[] = {
-#define PART(name, held) {#name, held},
-        TPERF_MEMORY_PARTS(PART)
-#undef PART
-    };
+void tperf_bind_memory_parts(lua_State *L) {
     lua_newtable(L);
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        if (!parts[i].held) continue;
-        lua_pushstring(L, parts[i].name);
-        lua_rawseti(L, -2, luaL_len(L, -2) + 1);
-    }
+#define PART(name, held) push_part(L, #name, held);
+    TPERF_MEMORY_PARTS(PART)
+#undef PART
 }
 
 void tperf_bind_iteration(lua_State *L) {

@@ -1,5 +1,6 @@
 --- The parts of the iteration time and of the memory, in display order.
 local check = require "tperf.base.check"
+local core = require "tperf.core"
 
 local parts = {}
 
@@ -10,10 +11,9 @@ parts.time = {
   { "straggling", "the slowest GPU" },
   { "offload", "copies to and from the host" },
 }
-parts.memory = {
-  { "weights", "weights" }, { "gradients", "gradients" }, { "optimizer", "optimizer state" },
-  { "activations", "activations" }, { "passing", "during one pass" }, { "buffers", "libraries' buffers" },
-}
+parts.memory = {}
+local TITLES <const> = { optimizer = "optimizer state", passing = "during one pass", buffers = "libraries' buffers" }
+for i, part in ipairs(core.memory_parts) do parts.memory[i] = { part.name, TITLES[part.name] or part.name } end
 
 --- The parts of a record of numbers, in the order of names, then any others; the total last.
 ---@param title string   of the column of the parts

@@ -1,11 +1,13 @@
 --- The memory of each device of a pipeline as a table and as a chart, for `train` and `memory`.
 local axes = require "tperf.describe.strategy.axes"
+local core = require "tperf.core"
 local format = require "tperf.output.format"
 
 local stages = {}
 
 --- The parts of a GPU's memory, in display order.
-stages.parts = { "weights", "gradients", "optimizer", "activations", "passing", "buffers" }
+stages.parts = {}
+for i, part in ipairs(core.memory_parts) do stages.parts[i] = part.name end
 
 --- One row per run of neighbouring stages with equal memory.
 ---@param c tperf.configuration  from tperf.train

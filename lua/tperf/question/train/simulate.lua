@@ -45,6 +45,9 @@ local function iteration_time(t, after, optimizer)
   return last + optimizer
 end
 
+local HELD <const> = {} -- parts of the memory that are held all the time
+for _, part in ipairs(core.memory_parts) do HELD[#HELD + 1] = part.held and part.name or nil end
+
 -- What each device holds all the time: a list of tperf.memory without activations and passing memory.
 local function kept_by(stages)
   local list = {}
@@ -52,7 +55,7 @@ local function kept_by(stages)
     local m = stage.memory
     for _ = 1, stage.repeats do
       local held = { total = 0.0 }
-      for _, name in ipairs(core.held_memory) do held[name], held.total = m[name], held.total + m[name] end
+      for _, name in ipairs(HELD) do held[name], held.total = m[name], held.total + m[name] end
       list[#list + 1] = held
     end
   end
@@ -90,7 +93,7 @@ local function peak_of(t)
   local second = first.overlapped and t:queued(device, position + 1)
   local passing = math.max(t:passing_of(first), second and t:passing_of(second) or 0.0)
   local alive = { activations = t.fullest[device] - passing, passing = passing }
-  for _, name in ipairs(core.held_memory) do alive[name] = t.kept[device][name] end
+  for _, name in ipairs(HELD) do alive[name] = t.kept[device][name] end
   return {
     device = device, time = first.start, total = most,
     moment = {
