@@ -49,11 +49,13 @@ describe("tperf serve", function()
         ["--rate 1 --max-num-seqs 0"] = "tperf: --max-num-seqs must be",
         ["--rate 1 --gpu-memory-utilization 2"] = "tperf: --gpu-memory-utilization must be",
         ["--rate 1 --host step=-1ms"] = "tperf: --host step must be",
-        ["--rate 1 --slo ttft=-1"] = "tperf: --slo ttft must be", [""] = "tperf: --trace or --rate or --concurrency is",
+        ["--rate 1 --slo ttft=-1s"] = "tperf: --slo ttft must be", [""] = "tperf: --trace or --rate or --concurrency is",
       } do
         local r = tperf(run .. given)
         assert.truthy(r.code > 0 and r.err:find(message, 1, true) == 1, given .. ": " .. r.err)
       end
+      local bare = tperf "serve --step-time fixed=5ms --rate 1 --prompt 20 --output 5 --slo ttft=500,tpot=0.03s"
+      assert.matches("%-%-slo: ttft: a unit is needed, got '500'; write '500ms' or '500s'", bare.err)
       local downwards = tperf("serve --step-time fixed=5ms --rate 1 --count 3 --prompt 20..10 --output 5")
       assert.matches("^tperf: %-%-prompt goes from 20 to 10", downwards.err)
     end)

@@ -298,7 +298,6 @@ describe("tperf.serve refuses", function()
     refused(with { step_time = false }, "say what a step takes: 'model' and 'system' price it")
     refused(with { model = "gpt2" }, "'step_time' says what a step takes, and so do 'model' and 'system'")
     refused(with { load = false }, "'requests' or 'load' is missing")
-    refused(with { count = false }, "'count' is missing")
     refused(with { engine = { speculation = { method = "eagle", tokens = 2 } } }, "needs accepted")
   end)
 

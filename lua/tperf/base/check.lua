@@ -110,12 +110,12 @@ end
 
 local COUNTED = { bytes = true, FLOP = true } -- a bare "1048576" is unambiguous
 
---- A quantity typed by a person, in its base unit; or nil and a message. A unit is mandatory except for counts, because
---- a bare 20 could be seconds or milliseconds.
+--- A quantity typed by a person, in its base unit; or nil and a message. A unit is mandatory except for counts and for
+--- zero, because a bare 20 could be seconds or milliseconds.
 ---@param text string
 ---@param unit string  as in tperf.units
 function check.quantity(text, unit)
-  if tonumber(text) and not COUNTED[unit] then
+  if tonumber(text) and tonumber(text) ~= 0 and not COUNTED[unit] then
     local remedy = unit == "s" and string.format("'%sms' or '%ss'", text, text) or string.format("'%s %s'", text, unit)
     return nil, string.format("a unit is needed, got '%s'; write %s", text, remedy)
   end

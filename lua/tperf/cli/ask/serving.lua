@@ -1,7 +1,7 @@
 --- Converts the options of `tperf serve` to arguments of tperf.serve and of the functions built on it.
+local check = require "tperf.base.check"
 local options = require "tperf.input.options"
 local serving_axes = require "tperf.cli.ask.serving_axes"
-local units = require "tperf.base.units"
 
 local question = {}
 
@@ -17,7 +17,7 @@ local function times(option, text)
   for item in (text .. ","):gmatch "([^,]*)," do
     local name, value = item:match "^([%w_]+)=(.+)$"
     if not name then return nil, ("--%s: NAME=TIME is needed, got '%s'"):format(option, item) end
-    local seconds, message = units.parse(value, "s")
+    local seconds, message = check.quantity(value, "s")
     if not seconds then return nil, ("--%s: %s: %s"):format(option, name, message) end
     found[name] = seconds
   end

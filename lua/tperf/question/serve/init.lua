@@ -217,7 +217,7 @@ end
 ---             and cv), { exponential = mean }, { values = { … } }, each with min and max
 ---  output     tokens of outputs, in the same forms
 ---  prefix     { tokens =, groups = }: shared prefix before each prompt, the same within a group (1)
----  count      number of requests to draw
+---  count      number of requests to draw (1000)
 ---  seed       seed of the random numbers
 ---  replicas   engines behind a router
 ---  router     "round_robin", "least_loaded" or "prefix": the longest cached prefix

@@ -4,6 +4,8 @@ local math = math
 
 local load = {}
 
+load.COUNT = 1000 -- requests of a run that are drawn if not said otherwise
+
 local LONGEST <const> = 1 << 29 -- tokens, as in tperf/serve.h
 local MOST <const> = (1 << 31) - 2 -- requests
 
@@ -138,7 +140,7 @@ local function count_of(o)
     if o.count then check.fail "tperf.serve: 'count' does not go with 'load.stages', which say how many come" end
     return nil
   end
-  return o.count or check.fail "tperf.serve: 'count' is missing: how many requests to draw"
+  return o.count or load.COUNT
 end
 
 --- The draw settings for the core: nil if everything is given.

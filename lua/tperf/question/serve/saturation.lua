@@ -1,5 +1,6 @@
 --- tperf.saturation: the largest rate that a deployment serves within limits. docs/serving.md.
 local check = require "tperf.base.check"
+local load = require "tperf.question.serve.load"
 local progress = require "tperf.base.progress"
 local refusal = require "tperf.base.refusal"
 local serve = require "tperf.question.serve"
@@ -8,13 +9,12 @@ local units = require "tperf.base.units"
 local saturation = {}
 
 local LONE <const> = 200 -- requests, one at a time
-local USUAL <const> = 1000 -- requests of a run
 local TIMES <const> = 20 -- a run is at least this many times as long as a request takes
 local DOUBLINGS <const>, HALVINGS <const> = 40, 7 -- of the rate of one request at a time
 
 local own = {
   tolerance = check.number { min = 1e-4, max = 0.5, default = 0.01 },
-  count = check.integer { min = 100, max = 1 << 30, default = USUAL },
+  count = check.integer { min = 100, max = 1 << 30, default = load.COUNT },
 }
 
 local function copy(t)

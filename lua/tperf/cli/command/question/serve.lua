@@ -107,7 +107,7 @@ With --slo and --rate but no deployment, finds the fewest GPUs that serve the ra
     { long = "burst", value = "N", kind = "integer", help = "requests that arrive together (default 1)" },
     { long = "concurrency", value = "N", kind = "integer", help = "a closed loop: requests in flight" },
     { long = "think", value = "TIME", kind = "s", help = "time from an answer to the client's next request" },
-    { long = "count", value = "N", kind = "integer", help = "number of random requests" },
+    { long = "count", value = "N", kind = "integer", help = "number of random requests (default 1000)" },
     { long = "prompt", value = "LENGTH", help = "512, 100..2000, mean=500 (exponential), mean=500,cv=1 (lognormal)" },
     { long = "output", value = "LENGTH", help = "the same for answers" },
     { long = "seed", value = "N", kind = "integer", help = "random seed (default 1)" },
