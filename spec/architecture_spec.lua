@@ -7,7 +7,7 @@ local MODELS = {
   "kimi-k2", "llama-2-70b", "llama-2-7b", "llama-3.1-405b", "llama-3.1-70b", "llama-3.1-8b", "llama-4-maverick",
   "mamba2-2.7b", "megatron-530b", "mixtral-8x22b", "mixtral-8x7b", "opt-175b", "palm-540b", "qwen2.5-72b",
   "qwen3-235b-a22b", "qwen3-32b", "vit-22b", "bert-large", "deepseek-v3.2", "dit-xl-2", "gemma-3-27b", "glm-4.5",
-  "glm-4.5-air", "jamba-v0.1", "mamba-2.8b", "minimax-m2", "nemotron-3-super-120b-a12b", "nemotron-h-56b",
+  "glm-4.5-air", "glm-5", "jamba-v0.1", "mamba-2.8b", "minimax-m2", "nemotron-3-super-120b-a12b", "nemotron-h-56b",
   "qwen3-next-80b-a3b", "qwen3.6-35b-a3b", "qwen3.8-27b", "vit-large-16",
 }
 -- Whose backward pass makes again what the forward pass did not keep.

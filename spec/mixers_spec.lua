@@ -199,5 +199,7 @@ describe("a file with an unknown architecture", function()
     assert.matches('"layer_types" has 2 entries for 48 layers', read("qwen3-next-80b-a3b",
       { layer_types = { "linear_attention", "full_attention" } }))
     assert.matches('"index_topk"', read("deepseek-v3.2", { index_topk = "absent" }))
+    assert.matches('"index_topk_freq" = 4: layers that share', read("glm-5", { index_topk_freq = 4 }))
+    assert.matches('"indexer_types" %[2%] = "shared" is not', read("glm-5", { indexer_types = { "full", "shared" } }))
   end)
 end)

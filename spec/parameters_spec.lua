@@ -22,6 +22,8 @@ local with_modules = {
   { "glm-4.5-air", 2 * 151552 * 4096, 110468824832 },
   { "qwen3.8-27b", qwen_tower(5120), 27781427952 },
   { "qwen3.6-35b-a3b", qwen_tower(2048), 35951822704 },
+  { "qwen3.5-397b-a17b", qwen_tower(4096), 403397928944 },
+  { "glm-5", 0, 753864139008 },
 }
 
 local expected = { -- name, total, active (nil: the total)

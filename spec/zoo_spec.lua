@@ -61,6 +61,8 @@ local published = {
   { "nemotron-3-super-120b-a12b", 120.6e9, 12.7e9, 0.01 }, -- the report's 120.6B and 12.7B
   { "qwen3-next-80b-a3b", 81324862720 - 1650471424, 3.9e9, 0.01 },
   { "qwen3.6-35b-a3b", 35951822704 - 446571248 - 844640768, 3.45e9, 0.01 },
+  { "qwen3.5-397b-a17b", 396346350336, 17e9, 0.03 },
+  { "glm-5", 744e9, 40e9, 0.05 }, -- the report's 744B and 40B; the tables are 1.9B of our active parameters
   { "qwen3.8-27b", 27781427952 - 460730096 - 424699392 },
 }
 
@@ -68,7 +70,8 @@ local published = {
 local imported = { "mixtral-8x7b", "mixtral-8x22b", "deepseek-v2", "deepseek-v3", "kimi-k2", "qwen2.5-7b",
   "qwen2.5-72b", "qwen3-30b-a3b", "qwen3-32b", "gpt-oss-20b", "qwen3-235b-a22b",
   "llama-4-maverick", "gpt-oss-120b", "gemma-2-27b", "opt-175b", "gpt2", "t5-large", "t5-11b",
-  "flan-t5-xxl", "llama-2-7b", "llama-2-70b", "llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b" }
+  "flan-t5-xxl", "glm-5", "qwen3.5-397b-a17b", "llama-2-7b", "llama-2-70b", "llama-3.1-8b", "llama-3.1-70b",
+  "llama-3.1-405b" }
 
 local function near(expected, actual, tolerance)
   if not tolerance then return assert.equal(expected, actual) end

@@ -14,6 +14,7 @@ local cases = {}
 
 -- Models that differ from one in models/ only in ways that do not affect time.
 local SIBLINGS = { ["llama-3.3-70b"] = "llama-3.1-70b", ["deepseek-r1-0528"] = "deepseek-v3",
+  ["minimax-m2.5"] = "minimax-m2", ["glm-5.1"] = "glm-5",
   ["qwen2-7b"] = "qwen2.5-7b", ["qwen2-72b"] = "qwen2.5-72b", ["llama 7b"] = "llama-2-7b", ["llama-7b"] = "llama-2-7b",
   ["llama 70b"] = "llama-2-70b", ["llama-70b"] = "llama-2-70b" }
 
