@@ -108,7 +108,7 @@ describe("make lua-module", function()
 end)
 
 describe("make install", function()
-  it("installs a program that finds its data below DESTDIR; uninstall removes all of it", function()
+  it("installs a program that finds its data below DESTDIR, and uninstalls all of it", function()
     local dir = (sh "mktemp -d"):gsub("\n", "")
     local text, code = sh(("make VARIANT=release install DESTDIR=%s"):format(dir))
     assert.equal(0, code, text)
