@@ -118,7 +118,7 @@ describe("docs/limits.md", function()
 end)
 
 describe("docs/machines.md", function()
-  it("lists every system under what its efficiencies rest on", function()
+  it("lists every system under the source of its efficiencies", function()
     local kinds = {}
     local section = program.slurp "docs/machines.md":match "\n## Which systems are calibrated\n(.-)\n## "
     for kind, names in section:gmatch "%*%*([^*]+)%*%*([^*]*)" do kinds[kind] = names end
@@ -141,7 +141,7 @@ describe("the project's habits", function()
     end
   end)
 
-  it("that CONTRIBUTING.md names are targets, files and variables that exist", function()
+  it("in CONTRIBUTING.md refer to existing targets, files and variables", function()
     local page, help = program.slurp "CONTRIBUTING.md", program.shell "make help".out
     for target in page:gmatch "make ([%l-]+)" do assert.truthy(help:find("\n  " .. target .. " ", 1, true), target) end
     for path in page:gmatch "%(?`?((%l+)/[%w_./]+%.%l+)" do
