@@ -38,7 +38,7 @@ describe("the number of threads", function()
     expect(allowed, { ["proc/self/cgroup"] = "0::/\n", ["sys/fs/cgroup/cpu.max"] = "max 100000\n" })
   end)
 
-  it("takes the least quota of the groups around its own", function()
+  it("takes the lowest quota of the groups around its own", function()
     expect(1, {
       ["proc/self/cgroup"] = "0::/jobs/one\n", ["sys/fs/cgroup/jobs/one/cpu.max"] = "max 100000\n",
       ["sys/fs/cgroup/jobs/cpu.max"] = "100000 100000\n", ["sys/fs/cgroup/cpu.max"] = "800000 100000\n",
@@ -81,7 +81,7 @@ describe("a machine without usable quotas", function()
     end)
   end
 
-  it("may have several groups, of which the least quota counts", function()
+  it("may have several groups, of which the lowest quota counts", function()
     for _, order in ipairs { "4:cpu:/\n0::/\n", "0::/\n4:cpu:/\n" } do
       local root = machine {
         ["proc/self/cgroup"] = order, ["sys/fs/cgroup/cpu.max"] = "100000 100000\n",
@@ -92,7 +92,7 @@ describe("a machine without usable quotas", function()
     end
   end)
 
-  it("may have a group that leaves no room for the name of its quota's file", function()
+  it("may have a group whose path leaves no room for the name of its quota's file", function()
     for _, kind in ipairs { { "0::", "" }, { "4:cpu:", "/cpu" } } do
       for room = 1, 24, 4 do
         local root = machine {}
@@ -105,5 +105,5 @@ describe("a machine without usable quotas", function()
     end
   end)
 
-  it("may lie deeper than a path is long", function() assert.equal(allowed, threads(("/x"):rep(2045))) end)
+  it("may lie deeper than the longest path", function() assert.equal(allowed, threads(("/x"):rep(2045))) end)
 end)
