@@ -35,7 +35,7 @@ i: >-
     assert.same({ a = { b = { 1, 2.5, "x\n\u{e9}" } }, c = false, e = {} }, value)
   end)
 
-  it("knows where every node is", function()
+  it("gives the position of every node", function()
     local _, positions = read("a: 1\nb:\n  \u{e9}: {c: [x, 2]}\n", "f")
     assert.same({ 1, 4, 1, 1 }, positions.a)
     assert.same({ 3, 6, 3, 3 }, positions["b.\u{e9}"]) -- columns count characters
@@ -47,13 +47,13 @@ i: >-
     end
   end)
 
-  it("finds the place of keys that hold dots and brackets", function()
+  it("gives the position of keys that hold dots and brackets", function()
     local _, positions = read('{"a.b": {"c[1]": 1},\n"a": {"b": [2]}}', "f")
     assert.same({ 1, 18, 1, 10 }, positions["a.b.c[1]"])
     assert.same({ 2, 13, 0, 0 }, positions["a.b[1]"])
   end)
 
-  it("holds no path of a node: a few long keys around many members cost what the file holds", function()
+  it("stores no paths: a few long keys around many members take no more memory than the file's size", function()
     local members = {}
     for i = 1, 20000 do members[i] = ("k%d: 1"):format(i) end
     local key = ("k"):rep(1000)
@@ -79,7 +79,7 @@ i: >-
     assert.matches("^f:1:4: invalid leading UTF%-8", message)
   end)
 
-  it("reads the pairs of surrogates by which JSON escapes characters beyond U+FFFF", function()
+  it("reads surrogate pairs, JSON's escapes for characters beyond U+FFFF", function()
     local value, positions = read('{"a": "\\ud83d\\uDE00 b \\uDBFF\\uDFFF\\n", "\\ud800\\udc00": [1, "\\u00e9"]}', "f")
     assert.same({ a = "\u{1F600} b \u{10FFFF}\n", ["\u{10000}"] = { 1, "\u{e9}" } }, value)
     assert.same({ 1, 57, 0, 0 }, positions["\u{10000}[1]"]) -- as many columns as the file has
@@ -157,7 +157,7 @@ f: '\ud83d\ude00 \'
     end)
   end
 
-  it("takes every cut of a file without harm", function()
+  it("survives every cut of a file", function()
     local text = 'a: {b: [1, "x\\u00e9", \'y\'], c: |\n  text\n}\nd:\n- e: ~\n- >-\n  f\n? g\n: 1.5e3 # h\n'
     for length = 0, #text do
       local value, message = read(text:sub(1, length), "f")
