@@ -201,7 +201,7 @@ describe("make deps", function()
     assert.truthy(text:find("could not install them; as root, type: apt-get install", 1, true))
   end)
 
-  it("is suggested by a plain make on a bare machine", function()
+  it("is suggested by a plain make if packages are missing", function()
     local text, code = deps("all", {})
     assert.equal(2, code)
     assert.truthy(text:find("'make deps' installs them", 1, true))

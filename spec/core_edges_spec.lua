@@ -108,7 +108,7 @@ describe("the codec", function()
   end)
 
   for what, bytes in pairs {
-    ["an unknown letter"] = "z", ["an early end"] = "", ["trailing bytes"] = "NN", ["a number without end"] =
+    ["an unknown letter"] = "z", ["an early end"] = "", ["trailing bytes"] = "NN", ["an endless number"] =
       "i" .. ("\255"):rep(12), ["an unknown name"] = "ks\4oops", ["a name that is a number"] = "ki\2",
     ["a metatable that is a number"] = "os\6numbert\0", ["an object that is a number"] = "os\5pointi\2",
     ["a key that is nil"] = "t\1NN", ["a key that is not a number"] = "t\1d\0\0\0\0\0\0\248\127N",

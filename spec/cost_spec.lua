@@ -16,7 +16,7 @@ describe("tperf.cost", function()
     assert.is_nil(cost.dollars)
   end)
 
-  it("is empty for a row that does not fit, and refuses other wrong rows with the reason", function()
+  it("is empty for a row that does not fit, and refuses other invalid rows with the reason", function()
     assert.same({}, tperf.cost({ gpus = 8, reason = "does not fit" }, { tokens = 1 }))
     local taken, why = pcall(tperf.cost, { { gpus = 8, tokens_per_second = 1 } }, { tokens = 1 })
     assert.is_false(taken)

@@ -17,7 +17,7 @@ describe("a fast domain", function()
     assert.near(tperf.cost(c, priced).gpu_hours, tperf.cost(c, priced).seconds / 3600 * 18 * 72, 1e-6)
   end)
 
-  it("holds several blocks where they fit", function()
+  it("holds several blocks if they fit", function()
     local c = best("llama-3.1-8b", "gb200-nvl72", 72, 256, { tp = 8, pp = 1, fast = { tp = 8, dp = 4 } })
     assert.equal(4 * 72 - 256, c.idle) -- two blocks of 32 in each of four domains
   end)

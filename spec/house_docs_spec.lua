@@ -133,7 +133,7 @@ describe("docs/machines.md", function()
 end)
 
 describe("the project's habits", function()
-  it("are documented: templates, a forge's file that calls .ci/run, a changelog of this version", function()
+  it("are kept: issue templates, a forge's file that calls .ci/run, a changelog entry for this version", function()
     assert.truthy(program.slurp ".github/workflows/ci.yml":find("\n      - run: .ci/run\n", 1, true))
     assert.truthy(program.slurp "CHANGELOG.md":find("\n## " .. program.slurp "VERSION":match "%S+", 1, true))
     for _, path in ipairs(lines "ls .github/ISSUE_TEMPLATE/*.md") do

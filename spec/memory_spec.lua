@@ -329,7 +329,7 @@ describe("a configuration that does not fit", function()
     assert.is_nil(tperf.train { model = plain, system = roomy, global_batch = 1 }.reason)
   end)
 
-  it("however it is split names a number of GPUs that holds it", function()
+  it("names a number of GPUs that holds it if no split does", function()
     local reason = tperf.search { model = "gpt3-175b", system = "h100-sxm", gpus = 8, global_batch = 64 }.reason
     local change = suggestions(reason)[1]
     assert.equal("gpus", change[1], reason)

@@ -412,7 +412,7 @@ describe("clip.line", function()
 end)
 
 describe("axes.spread", function()
-  it("keeps labels apart, in order, in bounds, and unmoved where there is room", function()
+  it("keeps labels apart, in order, in bounds, and unmoved if there is room", function()
     local random = generator(11)
     for _ = 1, 200 do
       local wanted, n = {}, random(12)
@@ -590,7 +590,7 @@ describe("plot.contour and plot.heatmap", function()
 end)
 
 describe("canvas.fit", function()
-  it("cuts to the width, keeping whole characters and, where asked, the end", function()
+  it("cuts to the width, keeping whole characters and, if asked, the end", function()
     for width = 0, 200, 7 do
       for _, keep_end in ipairs { false, true } do
         local text = canvas.fit("Größe 日本 number 17 of thirty", width, 12, keep_end)
@@ -659,7 +659,7 @@ describe("plot.bars", function()
     assert.is_near(heights["b, p"], heights["a, p"] + heights["a, q"], 0.05)
   end)
 
-  it("names parts by their fields' last names, where those differ", function()
+  it("names parts by their fields' last names if those differ", function()
     local rows = { { n = "a", breakdown = { bubble = 1, data_comm = 2 }, memory = { bubble = 3 } } }
     local svg = plot.bars { rows = rows, x = "n", y = { "breakdown.bubble", "breakdown.data_comm" } }:svg()
     assert.truthy(svg:find(">bubble<", 1, true) and svg:find(">data comm<", 1, true))

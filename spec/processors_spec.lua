@@ -64,11 +64,11 @@ describe("a machine without usable quotas", function()
   for what, files in pairs {
     ["lines without a group"] = { ["proc/self/cgroup"] = "0\n0:\n\n" },
     ["a quota without a period"] = { ["proc/self/cgroup"] = "0::/\n", ["sys/fs/cgroup/cpu.max"] = "100000\n" },
-    ["a period of nothing"] = { ["proc/self/cgroup"] = "0::/\n", ["sys/fs/cgroup/cpu.max"] = "100000 0\n" },
+    ["a zero period"] = { ["proc/self/cgroup"] = "0::/\n", ["sys/fs/cgroup/cpu.max"] = "100000 0\n" },
     ["a negative quota"] = { ["proc/self/cgroup"] = "0::/\n", ["sys/fs/cgroup/cpu.max"] = "-5 100000\n" },
     ["the first version without a period"] = { ["proc/self/cgroup"] = "4:cpu:/\n",
       ["sys/fs/cgroup/cpu/cpu.cfs_quota_us"] = "100000\n" },
-    ["the first version with a period of nothing"] = { ["proc/self/cgroup"] = "4:cpu:/\n",
+    ["the first version with a zero period"] = { ["proc/self/cgroup"] = "4:cpu:/\n",
       ["sys/fs/cgroup/cpu/cpu.cfs_quota_us"] = "100000\n", ["sys/fs/cgroup/cpu/cpu.cfs_period_us"] = "0\n" },
     ["a group whose name is longer than a path"] = { ["proc/self/cgroup"] = "0::/" .. ("x"):rep(4080) .. "\n" },
     ["a group of the first version with such a name"] = { ["proc/self/cgroup"] = "4:cpu:/" .. ("x"):rep(4080) .. "\n" },

@@ -256,12 +256,12 @@ describe("the core's simulation of serving", function()
     refused("the clock ends at 2^63", {}, nil, { request() }, nil, slow)
   end)
 
-  it("lets a step take one tick at least", function()
+  it("lets no step take less than a tick", function()
     local r = served({ fixed = 0, per_token = 1e-12 }, nil, { request() })
     assert.near(4e-9, r.duration, 1e-12) -- a prefill and three decodes
   end)
 
-  it("draws lengths of one token where their mean is one", function()
+  it("draws lengths of one token if their mean is one", function()
     local r = served({}, nil, nil, drawn({ { kind = 3, a = 1 } }))
     assert.equal(2, r.prompt_tokens)
   end)

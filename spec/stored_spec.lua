@@ -194,7 +194,7 @@ describe("a model of models/ that was published in fewer bits", function()
   } do
     local name, bytes, within = table.unpack(case)
 
-    it("is served in them: " .. name, function()
+    it("is served in those bits: " .. name, function()
       local machine = tperf.system("b300-sxm"):with { accelerator = { hbm = { capacity = 1e12 } } }
       local memory = infer(name, { system = machine }).memory
       assert.near(1, memory.weights / bytes, within)
