@@ -1,5 +1,5 @@
--- docs/api.md and meta/tperf.lua are up to date; comments agree with schemas; records have the fields that are
--- documented.
+-- docs/api.md and meta/tperf.lua are up to date; comments agree with schemas; records have the documented
+-- fields.
 local program = require "program"
 local tperf = require "tperf"
 package.path = "./tools/?.lua;" .. package.path
@@ -17,7 +17,7 @@ describe("the reference", function()
     end
   end)
 
-  it("has every function of tperf", function()
+  it("lists every function of tperf", function()
     local page, meta = program.slurp "docs/api.md", program.slurp "meta/tperf.lua"
     local count = 0
     for key, value in pairs(tperf) do
@@ -71,7 +71,7 @@ describe("the reference", function()
   end)
 end)
 
--- Every field of a record is described, and those that are always there are.
+-- Fails if a record lacks a field that its ---@class requires, or has one that it does not describe.
 local function holds(class_name, value, where)
   local class
   for _, one in ipairs(records.all()) do
@@ -102,7 +102,7 @@ local function holds(class_name, value, where)
   end
 end
 
-describe("records hold what ---@class says:", function()
+describe("---@class describes the records of", function()
   local question = { model = "gpt2", system = "h100-sxm", global_batch = 64 }
   local function with(more)
     for name, value in pairs(question) do more[name] = value end

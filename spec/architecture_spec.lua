@@ -10,7 +10,7 @@ local MODELS = {
   "glm-4.5-air", "glm-5", "jamba-v0.1", "mamba-2.8b", "minimax-m2", "nemotron-3-super-120b-a12b", "nemotron-h-56b",
   "qwen3-next-80b-a3b", "qwen3.6-35b-a3b", "qwen3.8-27b", "vit-large-16",
 }
--- Whose backward pass makes again what the forward pass did not keep.
+-- Ops whose backward pass recomputes what the forward pass did not keep.
 local REMADE = { attention = true, scan = true, rule = true, ["index-scores"] = true }
 local BYTES = 2 -- of a parameter
 
@@ -88,8 +88,7 @@ describe("architectures", function()
             local cut = one.name:match "fc" or one.name:match "proj$" or one.name:match "^out$"
               or one.name:match "up$" or one.name == "qkv" or one.name == "head-bias" or one.name == "table"
               or one.name == "head"
-            -- Split parameters add up to the whole except for a bias of the stream's width; others are there in full
-            -- or split.
+            -- Split parameters add up, except for a bias as wide as the stream; others are copied or split.
             if cut then
               local bias = extra / (tp - 1)
               assert.is_true(bias == 0 or bias % model.hidden == 0 and bias < 1e-2 * one.n, one.name)
@@ -118,7 +117,7 @@ describe("architectures", function()
     assert.equal(model:parameters().components.experts, experts)
   end)
 
-  -- arXiv 2205.05198, tables 1 and 2 and section 5: a layer of GPT keeps, of a micro-batch, so many bytes.
+  -- arXiv 2205.05198, tables 1 and 2 and section 5: the bytes that a GPT layer keeps per micro-batch.
   describe("keep the published activations", function()
     local model = tperf.model "gpt3-175b"
     local a, h, s = model.heads, model.hidden, model.seq
@@ -182,7 +181,7 @@ describe("architectures", function()
     local input, few = kept "full"
     assert.equal(2 * m.seq * m.hidden, input)
     local _, all = kept "none"
-    -- What else the module keeps: three norms' inputs, the joined state and embedding, the head's input, the logits.
+    -- The rest of what a module keeps: three norms' inputs, the joined state and embedding, the head's input, logits.
     assert.equal(input + 2 * m.seq * m.hidden * (3 + 2 + 1) + 4 * m.seq * m.vocab, few)
     assert.is_true(all > few)
   end)
@@ -231,7 +230,7 @@ describe("architectures", function()
       end
     end)
 
-    it("read latents once for all heads, and multiply as many numbers as the absorbed form", function()
+    it("read latents once for all heads, with the FLOPs of the absorbed form", function()
       local m, ops = tperf.model "deepseek-v3", ops_of("deepseek-v3", {})
       local a, h = m.mla, m.heads
       local width = a.kv_rank + a.rope_dim
@@ -243,8 +242,8 @@ describe("architectures", function()
       assert.near(1, ops["kv-up"].forward.tensor_flops / absorbed, 0.01)
     end)
 
-    it("see no further than the window", function()
-      local m = tperf.model "gemma-2-27b" -- the last group sees all
+    it("read no further back than the window", function()
+      local m = tperf.model "gemma-2-27b" -- the last group has no window
       local bytes = {}
       each_op(m, { mode = "decode", seq = 1, context = 9999, micro_batch = 1 }, function(op)
         if op.name == "attention" then bytes[op.forward.bytes] = true end
@@ -254,16 +253,16 @@ describe("architectures", function()
       assert.same({ [read(4096)] = true, [read(10000)] = true }, bytes)
     end)
 
-    it("read the experts that some token chose", function()
+    it("read only the experts that a token chose", function()
       local m = tperf.model "mixtral-8x7b"
-      local expected = 8 * (1 - (6 / 8) ^ b) -- of 8 experts, each left alone by a token with 6/8
+      local expected = 8 * (1 - (6 / 8) ^ b) -- of 8 experts; a token skips each with probability 6/8
       local op = ops_of("mixtral-8x7b", {}).fc2
       local rows = b * m.experts.top_k
       local weights_read = expected * m.hidden * m.experts.ffn
       assert.near(BYTES * (rows * (m.hidden + m.experts.ffn) + weights_read), op.forward.bytes, 1)
     end)
 
-    it("step through the state of Mamba, and work on no prompt's logits but the last", function()
+    it("step Mamba's state, and compute logits only for the last token of a prompt", function()
       local m, ops = tperf.model "mamba2-2.7b", ops_of("mamba2-2.7b", {})
       local s = m.mamba
       assert.equal(6 * b * s.heads * s.head_dim * s.state, ops.scan.forward.vector_flops)
@@ -275,7 +274,7 @@ describe("architectures", function()
     end)
   end)
 
-  it("leave no all-reduce out when every GPU holds the stream", function()
+  it("all-reduce every partial sum if each GPU holds the whole stream", function()
     local function bytes_of(name, direction)
       local model, sum = tperf.model(name), 0
       each_op(model, { tp = 2, sequence_parallel = false }, function(op, times, part)
@@ -293,14 +292,14 @@ describe("architectures", function()
     end
   end)
 
-  it("refuse what a strategy has no cut for, by name", function()
+  it("refuse a block that a strategy has no cut for, naming the cut", function()
     for name, cut in pairs { ["mixtral-8x7b"] = "router", ["deepseek-v3"] = "replicated", ["mamba2-2.7b"] = "scan" } do
       assert.error_matches(function() each_op(tperf.model(name), { strategy = "summa" }, function() end) end,
         "strategy 'summa' does not cover block '%w+': it has no cut '" .. cut .. "'")
     end
   end)
 
-  it("leave such strategies out of a search through all of them", function()
+  it("leave such a strategy out of a search over all strategies", function()
     local function search(strategy)
       return tperf.search {
         model = "mixtral-8x7b", system = "h100-sxm", gpus = 64, global_batch = 64, strategy = strategy,
@@ -312,7 +311,7 @@ describe("architectures", function()
     assert.matches("is not for models with experts", none.reason)
   end)
 
-  it("refuse sizes that do not divide, by block, op and size", function()
+  it("refuse sizes that do not divide, naming block, op and size", function()
     local model = tperf.model "llama-3.1-8b"
     assert.error_matches(function() each_op(model, { tp = 3 }, function() end) end,
       "a size of %d+ is not divided by tp = 3")
@@ -323,10 +322,10 @@ describe("architectures", function()
       "block 'moe': the 8 experts are not divided by ep = 3")
   end)
 
-  -- Forward FLOPs on the matrix units against model:flops_per_token (arXiv 2204.02311, appendix B; the tables
-  -- that are only looked up left out), with the same pairs of attention.
+  -- Forward FLOPs on the matrix units against model:flops_per_token (arXiv 2204.02311, appendix B, without
+  -- embedding lookups), with the same attention pairs.
   for _, name in ipairs(MODELS) do
-    it("work as hard as published for " .. name, function()
+    it("spend the published FLOPs for " .. name, function()
       local model = tperf.model(name)
       local forward, backward, again = 0, 0, 0
       each_op(model, {}, function(op, times, part)
@@ -340,16 +339,16 @@ describe("architectures", function()
       local options = { convention = "matmul", backward = false }
       local published = model:flops_per_token(options).total * model.seq
       assert.near(1, forward / published, 0.01)
-      -- Fused attention and scans compute again what they do not keep: a part of their forward pass.
+      -- Fused attention and scans recompute part of their forward pass instead of keeping it.
       assert.near(1, (backward - again) / (2 * published), 0.01)
       assert.is_true(again >= 0)
     end)
   end
 end)
 
-describe("attention of kernels of its own", function()
-  -- 150 16-bit numbers are no multiple of 8 bytes, 152 are: fewer FLOPs, but none of them on the matrix units.
-  it("leaves the matrix units when rows are not aligned", function()
+describe("unfused attention", function()
+  -- A row of 150 16-bit numbers is not a multiple of 8 bytes, one of 152 is: fewer FLOPs, but not on matrix units.
+  it("runs off the matrix units if rows are not aligned", function()
     local function time(head_dim)
       local sum = 0
       for _, one in ipairs(tperf.layer {
@@ -363,7 +362,7 @@ describe("attention of kernels of its own", function()
       return sum / 2
     end
     assert.is_true(time(152) > 100e12)
-    assert.is_true(time(150) < 19.5e12) -- what a 32-bit product reaches at most
+    assert.is_true(time(150) < 19.5e12) -- the peak of 32-bit products
     assert.is_true(time(150) > 10e12)
   end)
 end)

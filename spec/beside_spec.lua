@@ -35,14 +35,14 @@ local function trace(events, more)
 end
 
 describe("JSON of any size", function()
-  it("is read like the model reader reads it", function()
+  it("is decoded as the YAML reader decodes it", function()
     local text = '{"a": [1, -2.5e3, true, false, {"b\\u00e9\\n\\"": "\\ud83d"}], "c": {}, "d": "x\\\\y"}'
     local ours, theirs = json.decode(text, "t"), yaml((text:gsub("\\ud83d", "?")), "t")
     assert.same(theirs, ours)
     assert.is_nil(json.decode('{"a": null}', "t").a)
   end)
 
-  it("is refused with its position if it is invalid", function()
+  it("is refused with the position of the error", function()
     for text, expected in pairs {
       ['{"a": 1'] = "an end too early", ['{"a" 1}'] = "a colon is missing", ['[1 2]'] = "a comma is missing",
       ['{a: 1}'] = "a key is missing", ['["abc]'] = "a string without end", ["[\n\n+]"] = "t:3: no value",
@@ -76,7 +76,7 @@ describe("a trace of PyTorch's profiler", function()
     assert.near(300e-6, measured.events[2].start, 1e-12)
   end)
 
-  it("is one step if none is marked", function()
+  it("counts as one step if no step is marked", function()
     local measured = kineto.read(written("bare.json", trace { event("gemm", 1000, 100), event("gemm", 1300, 200) }))
     assert.equal(1, measured.steps)
     assert.near(500e-6, measured.step_time, 1e-12)
@@ -106,7 +106,7 @@ describe("Megatron-LM's timers", function()
     optimizer ......................................: (30.00, 31.00)
 ]]
 
-  it("are read in all three forms, the first iteration left out", function()
+  it("are read in all three forms, without the first iteration", function()
     local found = timers.parse(MINMAX)
     assert.same({ 1.8, 1.8 }, found.iteration)
     assert.same({ 0.5, 0.52 }, found["forward-compute"])
@@ -135,7 +135,7 @@ describe("Megatron-LM's timers", function()
   end)
 end)
 
-describe("a step beside the predicted one", function()
+describe("a measured step beside the predicted one", function()
   it("matches if the trace is the prediction's own", function()
     local _, t = tperf.train { model = "llama-3.1-8b", system = "h100-sxm", tp = 2, dp = 4, global_batch = 8, zero = 0,
       simulate = true, software = "none" }
@@ -178,7 +178,7 @@ describe("a step beside the predicted one", function()
   end)
 end)
 
--- spec/data/traces has traces in which each kernel's microseconds are told by hand; the sums below are of those.
+-- The traces in spec/data/traces have durations written by hand; the sums below add those.
 describe("a trace op by op", function()
   local TRACES <const> = program.shell("pwd").out:match "[^\n]+" .. "/spec/data/traces/"
 
@@ -243,7 +243,7 @@ describe("a trace op by op", function()
     assert.near(all, sum, 1e-9)
   end)
 
-  it("says which predicted op a trace has no kernel of", function()
+  it("lists predicted ops without a kernel in the trace", function()
     local text = program.slurp(TRACES .. "two_layers.json"):gsub("[^\n]*cross_entropy_fwd[^\n]*\n", "")
     local _, t = tperf.train { model = tperf.model("llama-3.1-8b"):with { layers = 2 }, system = "h100-sxm", seq = 8192,
       global_batch = 1, simulate = true, software = "none" }

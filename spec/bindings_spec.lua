@@ -14,7 +14,7 @@ local MODEL <const> = [[
   end
 ]]
 
--- Runs a script, which may fail with such a message (a pattern) but not otherwise.
+-- Runs a script. It may fail only if a message is given (a pattern), and then must fail with it.
 local function survives(text, message, options)
   local result = program.script(text, options)
   program.remove(result.folder)
@@ -105,7 +105,7 @@ describe("the library", function()
   end)
 end)
 
--- The core's own functions, with what the library hands to them, changed.
+-- Calls of the core's functions with the arguments that the library passed, changed.
 local RECORD <const> = [[
   local core, tperf = require "tperf.core", require "tperf"
   local made = {}
@@ -128,7 +128,7 @@ local RECORD <const> = [[
     if change then change(arguments) end
     return arguments.call(table.unpack(arguments, 1, arguments.n))
   end
-  -- Powers of two are where Lua looks for the end of a list; this one ends nowhere near.
+  -- Lua probes powers of two for the length of a list: this one seems to have 2^61 members.
   local function lying(value)
     local text = {}
     for power = 2, 61 do text[#text + 1] = ("[%d] = v"):format(1 << power) end
@@ -146,19 +146,19 @@ local cases = {
       local function grow(t) for i = 2, 9999 do t[i] = t[1] end return "x" end
       a[4] = { { setmetatable(block, { __index = grow }) }, {}, {} }
     end)]], "a block lacks its name" },
-  ["lists whose length is a lie"] = { [[
+  ["lists with a false length"] = { [[
     again("new", function(a) a[7] = lying(1) end)]], "has more than 1048576 members" },
-  ["questions whose number is a lie"] = { [[
+  ["questions with a false number"] = { [[
     again("new", function(a) a[5] = lying(a[5][1]) end)]], "has more than 1048576 members" },
-  ["an axis that cuts what there is not"] = { [[
+  ["an axis that cuts an unknown role"] = { [[
     core.grid { { name = "a", cuts = -1 << 31, folds = 0, apart = 0 } }]], "axis 'a' is out of bounds" },
-  ["an axis that folds over none before it"] = { [[
+  ["an axis that folds over no earlier axis"] = { [[
     core.grid { { name = "a", cuts = 2, folds = 1 << 7, apart = 0 } }]], "axis 'a' must fold over axes" },
   ["more axes than a grid has"] = { [[
     local rows = {}
     for i = 1, 20 do rows[i] = { name = "a" .. i, cuts = 1, folds = 0, apart = 0 } end
     core.grid(rows)]], "a strategy has at most 10 axes" },
-  ["sizes of a grid that multiply beyond all"] = { [[
+  ["grid sizes whose product overflows"] = { [[
     local grid = core.grid { { name = "a", cuts = 1, folds = 0, apart = 0 }, { name = "b", cuts = 2,
       folds = 5, apart = 0 } }
     assert(not grid:folds({ 1 << 31, 1 << 31 }, 1 << 31))
@@ -169,20 +169,20 @@ local cases = {
   ["a placement that does not divide"] = { [[
     print(again("workload"):ops(1, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 3, 1, 1, 1 }, 1))]],
     "cannot share a fast domain" },
-  ["a replica of none"] = { [[
+  ["zero replicas"] = { [[
     local n = again "workload"
     local methods = debug.getmetatable(n).__index
     n:iteration(tperf.system "h100-sxm", tperf.rules "default", made.new[3], again("pipelines"),
       { global_batch = 8, dp = 0, pipeline = 1, micro_batch = 0, panels = 1, zero = 9 }, { 1, 1, 1, 1, 1, 1 })]],
     "sizes must be at least 1" },
-  ["pipelines of more stages than there can be"] = { [[
+  ["pipelines of too many stages"] = { [[
     again("pipelines", function(a) a[3][1].pp, a[3][1].virtual_stages = 1 << 52, 1 << 52 end)]],
     "a pipeline of more than 1048576 stages" },
-  ["pipelines of more kinds of layers than the workload"] = { [[
+  ["pipelines with more kinds of layers than the workload"] = { [[
     local p = again("pipelines", function(a) a[1] = { { 8, 100 } } end)
     local s = again("new", function(a) a[4] = p end)
     s:walk { shape(again "workload") }]], "the pipelines have 8 kinds of layers, the workload has 1" },
-  ["workloads that are let go while a search uses them"] = { [[
+  ["workloads collected while a search uses them"] = { [[
     local s = again "new"
     local shapes = {}
     for i = 1, 50 do
@@ -192,7 +192,7 @@ local cases = {
       end })
     end
     s:walk(shapes)]], "" },
-  ["a search asked after its answer"] = { [[
+  ["a search continued after its answer"] = { [[
     local s = again "new"
     s:walk { shape(again "workload") }
     s:answer(1)
@@ -202,7 +202,7 @@ local cases = {
     s = again("new", function(a) a[8] = function() return s:walk { shape(again "workload") } end end)
     for i = 1, 8 do s:walk { shape(again("workload", function(a) a[2] = { i, 1, 1, 0 } end)) } end]],
     "the search is under way" },
-  ["a decode whose workloads are let go"] = { [[
+  ["a decode whose workloads are collected"] = { [[
     local list = table.move(made.decode[2], 1, #made.decode[2], 1, {})
     local decode = again("decode", function(a) a[2] = list end)
     for i = #list, 1, -1 do list[i] = nil end
@@ -212,20 +212,20 @@ local cases = {
     collectgarbage()
     local ops = decode:ops(1, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 2, 1, 1, 1 }, 101, 119)
     assert(#ops > 3)]] },
-  ["steps that no decode has"] = { [[
+  ["steps out of a decode's range"] = { [[
     again("decode"):ops(1, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 2, 1, 1, 1 }, 101, 1e300)]],
     "no such steps" },
-  ["a section of a workload below all"] = { [[
+  ["a negative section of a workload"] = { [[
     again("workload"):ops(math.mininteger, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 1, 1, 1, 1 }, 1)]],
     "no such section" },
-  ["a section below all"] = { [[
+  ["a negative section of a decode"] = { [[
     again("decode"):ops(-1 << 31, tperf.system "h100-sxm", tperf.rules "default", { 1, 1, 2, 1, 1, 1 }, 101, 119)]],
     "no such section" },
-  ["tables within themselves"] = { [[
+  ["tables that contain themselves"] = { [[
     local a, b = {}, {}
     a.within, b.within = a, b
     assert(not core.resource.same(a, b))]] },
-  ["a curve with more sizes than there can be"] = { [[
+  ["a curve with too many sizes"] = { [[
     local s = tperf.system "h100-sxm":with {}
     local rates = {}
     for i = 1, 1000 do rates[i] = i end
@@ -250,7 +250,7 @@ local FOUND <const> = {
 
 describe("the fuzzers' finds", function()
   for _, found in ipairs(FOUND) do
-    it(("are mended: %s %d"):format(found[1], found[2]), function()
+    it(("stay fixed: %s %d"):format(found[1], found[2]), function()
       local trust = found[1] == "core" and "--trust" or ""
       local result = program.shell(("tperf run %s tools/fuzz/%s.lua %d %d"):format(trust, table.unpack(found)))
       assert.equal(0, result.code, result.err:sub(-1000))

@@ -5,7 +5,7 @@ local program = require "program"
 
 local TRUE <const> = { step = 1.2e-3, step_parallel = 0.8e-3, request = 4e-5 }
 
--- A table of static batches of an engine with that host, each measurement up to 2 % off.
+-- A table of static batches on an engine with these host times, each measurement up to 2 % off.
 local function table_of()
   local lines = { "id,source,date,gpu,gpus,engine,engine_version,model,weight_dtype,kv_dtype,tp,pp,ep,dp,batch,mode,"
     .. "input_len,output_len,metric,value,quality" }
@@ -22,7 +22,7 @@ local function table_of()
 end
 
 describe("the fit of an engine's profile", function()
-  it("recovers host times, and the error of runs against a fit to the others", function()
+  it("recovers host times, and reports the error on held-out runs", function()
     local folder = program.folder()
     local path = folder .. "/runs.csv"
     program.write(path, table_of())

@@ -36,11 +36,11 @@ describe("logs of nccl-tests", function()
     assert.equal(2, #rows)
     assert.same({ "all_reduce", 4, 2, 1048576, 52.43e-6 },
       { rows[1].kind, rows[1].gpus, rows[1].nodes, rows[1].bytes, rows[1].seconds })
-    assert.near(100e-6, rows[2].seconds, 1e-12) -- a time without a decimal point is no root
+    assert.near(100e-6, rows[2].seconds, 1e-12) -- a time without a decimal point is not taken for the root rank
     assert.near(31.46e9, rows[2].bus, 1)
   end)
 
-  it("of old versions have neither root nor, without a reduction, an operation", function()
+  it("of old versions may lack the columns of root and reduction", function()
     local old = "  8388608  2097152  float  55.1  152.2  133.2  1e-07\n"
     local row = nccl_tests.parse(old, "all_gather_perf", { gpus = 8 })[1]
     assert.equal("all_gather", row.kind)
@@ -48,7 +48,7 @@ describe("logs of nccl-tests", function()
     assert.near(133.2e9, row.bus, 1)
   end)
 
-  it("define bus bandwidth as nccl-tests does", function()
+  it("have the bus bandwidth that nccl-tests defines", function()
     assert.equal(1.75, nccl_tests.bus_factor("all_reduce", 8))
     for _, kind in ipairs { "all_gather", "reduce_scatter", "all_to_all", "gather", "scatter" } do
       assert.equal(0.875, nccl_tests.bus_factor(kind, 8))
@@ -56,8 +56,8 @@ describe("logs of nccl-tests", function()
     for _, kind in ipairs { "broadcast", "reduce", "send" } do assert.equal(1, nccl_tests.bus_factor(kind, 8)) end
   end)
 
-  it("are read in time that grows as their length, whatever they hold", function()
-    local log = ("# Rank  0" .. (" "):rep(1 << 20) .. "on\n"):rep(4) -- with time as the square, each line takes hours
+  it("are read in time linear in their length, whatever they hold", function()
+    local log = ("# Rank  0" .. (" "):rep(1 << 20) .. "on\n"):rep(4) -- in quadratic time, each line would take hours
     local message = refusal(nccl_tests.parse, log, "x.log")
     assert.truthy(message:find("x.log: no line of nccl-tests measurements", 1, true))
     local row = "  1048576  262144  float  sum  -1  52.43  20.00  35.00  0\n"
@@ -72,7 +72,7 @@ describe("logs of nccl-tests", function()
     end
   end)
 
-  it("show their collective by their columns, or by the file's name", function()
+  it("name their collective by their columns, or by the file's name", function()
     local function kind(columns, time, algorithm, bus, name, gpus)
       local line = ("  1048576  262144  float  %s  %s  %s  %s  0\n"):format(columns, time, algorithm, bus)
       return nccl_tests.parse(line, name or "x.log", { gpus = gpus or 2 })[1].kind
@@ -94,8 +94,8 @@ describe("logs of nccl-tests", function()
   end)
 end)
 
-describe("the reader of CSV", function()
-  it("knows quotes, line ends and empty fields", function()
+describe("the CSV reader", function()
+  it("handles quotes, line ends and empty fields", function()
     local rows, columns = csv.parse('a,b,c\r\n1,"x, ""y""\nz",\r\n\r\n4,5,6', "t.csv")
     assert.same({ "a", "b", "c" }, columns)
     assert.same({ line = 2, a = "1", b = 'x, "y"\nz', c = "" }, rows[1])
@@ -175,13 +175,13 @@ describe("a fit", function()
   end)
 
   it("states an interval for nine tenths of further runs", function()
-    -- Of 19 runs, each with as many chances to be the least or the most of 20, the claim is their own range.
+    -- A twentieth run falls below or above all 19 with a chance of 1/20 each, so the interval is their own range.
     local even = {}
     for i = 1, 19 do even[i] = math.exp((i - 10) / 10) end
     local spread = fit.spread { even }
     assert.near(math.exp(-0.9), spread[1], 1e-12)
     assert.near(math.exp(0.9), spread[2], 1e-12)
-    -- A stack of many runs counts as one of few: half of the weight takes twice as long as predicted.
+    -- A stack weighs the same whatever its number of runs: half of the weight takes twice as long as predicted.
     local many, few = {}, {}
     for i = 1, 400 do many[i] = 1 end
     for i = 1, 40 do few[i] = 0.5 end
@@ -220,7 +220,7 @@ describe("a fit", function()
   end)
 end)
 
--- What a machine with this curve would measure, 3 % of noise included.
+-- The measurements that a machine with this curve would give, with 3 % of noise.
 local function synthetic(truth)
   local machine, cases, seed = core.machine(truth), {}, 12345
   local function noise()
@@ -265,7 +265,7 @@ describe("tperf.calibrate", function()
     assert.is_true(f.held.median < 0.03 and f.fitted.median < 0.03)
     assert.near(0.7, found.hbm.efficiency, 0.05)
     assert.near(6e-6, found.launch, 2e-6)
-    -- Parameters trade against each other; what they predict does not.
+    -- Parameters trade off against each other; their predictions do not.
     local before, after = core.machine(truth), core.machine(result.system)
     for _, shape in ipairs { { 8192, 8192, 8192 }, { 512, 2048, 2048 }, { 128, 8192, 8192 }, { 3000, 5000, 7000 } } do
       local c1, m1 = before:kernel("gemm", "bf16", 1, table.unpack(shape))
@@ -342,7 +342,7 @@ describe("tperf.calibrate", function()
     assert.truthy(result.system.source:find("fitted by `tperf calibrate` to " .. path, 1, true))
   end)
 
-  it("takes logs of nccl-tests, each of one number of GPUs, together", function()
+  it("fits logs of nccl-tests for several numbers of GPUs together", function()
     local machine, folder, files = tperf.system "h100-sxm", program.folder(), {}
     for i, gpus in ipairs { 2, 4, 8 } do
       local lines = {}

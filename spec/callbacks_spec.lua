@@ -8,11 +8,11 @@ local an_op = tperf.op.linear { name = "a", tokens = 8, n_in = 8, n_out = 8 }
 local VALUES = { n = 20, nil, true, false, "x", "", 0, -1, 0.5, 7, 1e300, 0 / 0, 1 / 0, {}, { 1 }, { x = 1 }, { {} },
   { an_op }, print, an_op, coroutine.create(print) }
 
-local NEVER = { ["nil"] = true, string = true, ["function"] = true, thread = true } -- right anywhere
+local NEVER = { ["nil"] = true, string = true, ["function"] = true, thread = true } -- valid nowhere
 
 local HERE = debug.getinfo(1, "S").short_src
 
--- Tries f with every wrong value; each either works or is refused as it should be. Returns how many were refused.
+-- Tries f with every wrong value: each is accepted, or refused with a proper message. Returns how many were refused.
 local function try(what, f, names)
   local refused = 0
   for i = 1, VALUES.n do
@@ -79,7 +79,7 @@ local QUESTIONS = {
   end,
 }
 
--- What the library asks for beside a layer's ops.
+-- The functions that the library calls besides a layer's ops.
 local CUTS_NOT = { admits = true, sequence_shards = true, panels = true, boundary = true, exchange = true }
 
 describe("a strategy's", function()
@@ -139,7 +139,7 @@ describe("a schedule's", function()
       end
     end, stages_per_device = 1 }
     given[field] = function() return value end
-    if field == "remedy" then -- is asked after a deadlock
+    if field == "remedy" then -- is called after a deadlock
       given.order = function(s) for d = 1, s.devices do s:backward(d, d, 1) s:forward(d, d, 1) end end
     end
     tperf.schedule.define(name, given)
@@ -159,7 +159,7 @@ describe("a schedule's", function()
           tperf.schedule.in_flight(shape)
           tperf.train { model = SMALL, system = "h100-sxm", global_batch = 8, pp = 2, schedule = name }
         else
-          shape.rules = "pp-visualization" -- which ask for the fewest micro-batches
+          shape.rules = "pp-visualization" -- rules that call least_microbatches
           tperf.schedule(shape)
         end
       end, field == "least_microbatches")
@@ -194,7 +194,7 @@ describe("a question's", function()
     end))
   end)
 
-  it("sweep's run is checked where it returns", function()
+  it("run, in a sweep, is checked where it returns", function()
     assert.is_true(try("run", function(value)
       local rows = tperf.sweep { run = function() return value end, n = tperf.vary { 1, 2 }, progress = false }
       tperf.report.text(rows, { "n" })

@@ -1,4 +1,4 @@
--- Calls cache what they compute. Neither changes by a script between calls nor lazy fields may be observable.
+-- Calls cache what they compute. Scripts must see neither the cache, though they change objects, nor lazy fields.
 local json = require "tperf.output.json"
 local program = require "program"
 local tperf = require "tperf"
@@ -29,7 +29,7 @@ describe("a question about a system changed in place", function()
       local again = anew(system)
       assert.equal(tperf.train(question(again)).time, tperf.train(question(system)).time)
       assert.equal(all_reduce(again), all_reduce(system))
-      assert.equal(i == 1 or i == 4, seconds ~= all_reduce(system)) -- collectives know of the network alone
+      assert.equal(i == 1 or i == 4, seconds ~= all_reduce(system)) -- collectives depend on the network only
       assert.not_equal(time, tperf.train(question(system)).time)
     end
   end)
@@ -62,7 +62,7 @@ describe("custom rules", function()
     local before = tperf.train(o)
     o.rules.memory_counts_passing = false
     assert.is_true(before.memory.total > tperf.train(o).memory.total)
-    assert.equal(before.memory.total, before.stages[1].memory.total) -- as they were when it was asked
+    assert.equal(before.memory.total, before.stages[1].memory.total) -- its rules at the time of the question
   end)
 end)
 
@@ -70,7 +70,7 @@ describe("a field computed on first access", function()
   local DETAILS <const> = { "kinds", "layers", "first", "last", "stages", "exchanges", "messages", "least_time",
     "update" }
 
-  it("has the value as of the question", function()
+  it("has the value at the time of the question", function()
     local system = tperf.system "h100-sxm"
     local c, other = tperf.train(question(system)), tperf.train(question(system))
     local before = json.encode { c.layers, c.exchanges, c.messages, c.stages, c.update }
@@ -78,7 +78,7 @@ describe("a field computed on first access", function()
     assert.equal(before, json.encode { other.layers, other.exchanges, other.messages, other.stages, other.update })
   end)
 
-  it("is in pairs, JSON and rows of sweeps", function()
+  it("appears in pairs, JSON and rows of sweeps", function()
     local seen = {}
     for name in pairs(tperf.train(question "h100-sxm")) do seen[name] = true end
     local text = json.encode(tperf.train(question "h100-sxm"))
@@ -93,7 +93,7 @@ describe("a field computed on first access", function()
     assert.equal(json.encode(row.layers), json.encode(tperf.train(question "h100-sxm").layers))
   end)
 
-  it("is in a script's next", function()
+  it("appears in a script's next", function()
     local result = program.script [[
       local c = require "tperf".train { model = "llama-3.1-8b", system = "h100-sxm", global_batch = 64, tp = 8 }
       local names = {}

@@ -114,7 +114,7 @@ describe("Chakra traces", function()
     assert.near(1, busy / 1e9 / kernels, 1e-5)
   end)
 
-  it("name the groups of every collective, with rank 0 of every kind", function()
+  it("name the groups of every collective, as rank 5 sees them", function()
     local where = traced()
     local groups = require "tperf.core".yaml(program.slurp(where .. "/comm_group.json"), "groups")
     local seen = {}
@@ -127,7 +127,7 @@ describe("Chakra traces", function()
         seen[node.comm_type .. ": " .. text] = true
       end
     end
-    -- Rank 5 is the second of tp, the third replica of stage 0: tp with 4; ep with the fourth; replicas are all odd.
+    -- Rank 5 is tp rank 1 of the third replica of stage 0: tp group 4 5, ep group 5 7, replicas the odd ranks.
     assert.is_true(seen["2: 4 5"]) -- all-gather
     assert.is_true(seen["7: 4 5"]) -- reduce-scatter
     assert.is_true(seen["6: 5 7"]) -- all-to-all
@@ -157,11 +157,11 @@ describe("Chakra traces", function()
     assert.equal(2, count) -- micro-batches
   end)
 
-  it("include a kernel's work", function()
+  it("include each kernel's FLOPs", function()
     local where, c = traced({ model = "llama-3.1-8b", ep = 1, pp = 1, dp = 2 }, { ranks = { 0 } })
     local flops = 0
     for _, node in ipairs((read(where .. "/tperf.0.et"))) do flops = flops + (node.num_ops or 0) end
-    -- Model FLOPs of the rank's part of the batch, and what is not counted in them.
+    -- Model FLOPs of the rank's share of the batch, plus those that the convention leaves out.
     local model = tperf.model "llama-3.1-8b"
     local counted = model:flops_per_token { convention = "matmul" }.total * c.global_batch * model.seq / 4
     assert.is_true(flops > counted and flops < 1.05 * counted, flops / counted)

@@ -21,7 +21,7 @@ describe("check.record", function()
     any = check.any { optional = true },
   }
 
-  it("copies, converts and fills in", function()
+  it("copies, converts and fills in defaults", function()
     local given = { gpus = 8.0, size = "1 KiB", list = { 1, 2.0 }, part = {}, either = 3, call = print, any = false }
     local checked = check.record("tperf.x", given, schema)
     assert.same({ gpus = 8, size = 1024, kind = "all_reduce", list = { 1, 2 }, part = { deep = false }, either = 3,
@@ -61,7 +61,7 @@ describe("check.record", function()
     end)
   end
 
-  it("takes hostile keys and values", function()
+  it("survives hostile keys and values", function()
     local cyclic = {}
     cyclic.part, cyclic.gpus, cyclic[cyclic] = cyclic, 1, 1
     assert.truthy(refusal(cyclic, schema):find "unknown field")
@@ -73,7 +73,7 @@ describe("check.record", function()
 end)
 
 describe("check.suggest", function()
-  it("offers the nearest name only when it is near", function()
+  it("suggests the nearest name only if it is close", function()
     local names = { "micro_batch", "pp", "tp", "global_batch" }
     assert.equal(" (did you mean 'micro_batch'?)", check.suggest("microbatch", names))
     assert.equal(" (did you mean 'global_batch'?)", check.suggest("globla_batch", names))

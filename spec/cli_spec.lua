@@ -68,7 +68,7 @@ describe("options", function()
     usage("unknown option '-z'", "tperf run -tz x.lua")
   end)
 
-  it("are refused without, or with a wrong, value", function()
+  it("are refused without a value, or with a wrong one", function()
     usage("--max-memory needs a value: SIZE", "tperf run --max-memory")
     usage("-o needs a value: DIR", "tperf run -o")
     usage("--trust takes no value", "tperf run --trust=yes x.lua")
@@ -192,7 +192,7 @@ describe("errors", function()
     assert.equal(1, result.code)
   end)
 
-  it("point at the script when it misuses the library", function()
+  it("point at the script if it misuses the library", function()
     local result = with_script("local tperf = require 'tperf'\n\ntperf.system(7)\n", "tperf run s.lua")
     assert.equal("tperf: s.lua:3: tperf.system needs a name, a path or a table, got 7\n", result.err)
   end)
@@ -224,7 +224,7 @@ describe("errors", function()
 end)
 
 describe("Ctrl-C", function()
-  -- Sends signals to a script that has said it is ready.
+  -- Sends signals to a script that has printed "ready".
   local function interrupt(text, options)
     local folder = program.folder()
     program.write(folder .. "/s.lua", "io.stdout:setvbuf 'no'; " .. text)
@@ -238,7 +238,7 @@ describe("Ctrl-C", function()
     return result
   end
 
-  -- Background jobs of a shell ignore SIGINT unless the program asks for it, which it does.
+  -- A shell's background jobs ignore SIGINT unless the program asks for it, as tperf does.
   it("ends a script, whatever it is doing", function()
     for _, text in ipairs {
       "while true do end",
@@ -252,8 +252,8 @@ describe("Ctrl-C", function()
     end
   end)
 
-  -- One long call of C has no line of its own.
-  it("ends a script that does not check for it", function()
+  -- One long call in C has no line of its own.
+  it("ends a script that does not check for signals", function()
     local question = 'model = "llama-2-7b", system = "h100-sxm", global_batch = 64, gpus = 64'
     local loop = '= function() io.write "ready\\n" while true do end end }'
     for text, options in pairs {
@@ -285,7 +285,7 @@ describe("Ctrl-C", function()
     assert.equal("so far\n", result.out)
   end)
 
-  it("ends a search, which has the best so far, and the script goes on", function()
+  it("ends a search with the best found so far, and the script goes on", function()
     for _, options in ipairs { "", "--trust" } do
       local result = interrupt([[ local told
         local found = require "tperf".search { model = "subramanian2024/gpt3_1T", system = "subramanian2024/A100",
@@ -311,7 +311,7 @@ describe("Ctrl-C", function()
 end)
 
 describe("tperf list and show", function()
-  it("know the data files", function()
+  it("find the data files", function()
     local result = shell "tperf list models"
     assert.equal(0, result.code)
     assert.truthy(("\n" .. result.out):find("\nsubramanian2024/gpt3_1T ", 1, true))
@@ -323,14 +323,14 @@ describe("tperf list and show", function()
     assert.truthy(shell("tperf list models --json").out:find '"name": "subramanian2024/gpt3"')
   end)
 
-  it("print a file as it is, and as checked values", function()
+  it("print a file verbatim, and as checked values", function()
     local result = shell "tperf show subramanian2024/A100"
     assert.equal(program.slurp "systems/subramanian2024/A100.yaml", result.out)
     assert.truthy(result.err:find("systems/subramanian2024/A100.yaml:", 1, true))
     result = shell "tperf show --json subramanian2024/A100"
     assert.equal("", result.err)
     assert.truthy(result.out:find '^{.*"name".*}\n$')
-    -- A file is of the one kind or the other: printed once, and checked as what it describes.
+    -- A path may be a model's or a system's: it is printed once, and checked as what it describes.
     result = shell "tperf show systems/h100-sxm.yaml"
     assert.equal(program.slurp "systems/h100-sxm.yaml", result.out)
     assert.truthy(shell("tperf show --json ./systems/h100-sxm.yaml").out:find '"accelerator": {')
@@ -354,7 +354,7 @@ describe("tperf search, train and collective", function()
     return (require "tperf.core".yaml(result.out, "json"))
   end
 
-  it("find and explain the same configuration", function()
+  it("find a configuration, and explain the same one", function()
     local found = json("tperf search " .. QUESTION .. " -g 512 --top 3 --json")
     assert.equal(3, #found)
     local best = found[1]
@@ -390,7 +390,7 @@ describe("tperf search, train and collective", function()
     end
   end)
 
-  it("take every knob of a search as a list, and of a configuration as a value", function()
+  it("take every option of a search as a list, and of a configuration as one value", function()
     local knobs = " --optimizer sgd --gradients bf16 --fast tp=4 --reserve 0.1 --json"
     local rows = json(("tperf search %s%s -g 64,128 -k 2000 --tp 4,8 --pp 2..8 --zero 0,3 --recompute none,full"
       .. " --sequence-parallel yes,no --schedule 1f1b,interleaved_1f1b --virtual-stages 2"):format(QUESTION, knobs))
@@ -432,7 +432,7 @@ describe("tperf search, train and collective", function()
     assert.truthy(heading "--csv":find "^strategy,tp,etp,ep,pp,virtual_stages,schedule,.*feasible,idle,software$")
   end)
 
-  it("give the reason if there is no answer", function()
+  it("give the reason if there is no result", function()
     local result = shell("tperf search " .. QUESTION .. " -g 1")
     assert.equal("", result.out)
     assert.equal(1, result.code)

@@ -6,15 +6,15 @@ local tperf = require "tperf"
 
 local RULES <const> = tperf.rules()
 
--- Of a vector V among n GPUs, n / g of them in each of g domains: what must enter or leave some GPU, and some domain.
--- What adds up needs it twice, to the GPU that adds and back, but where a switch does.
+-- Fractions of a vector that must enter or leave some GPU, and some domain, among n GPUs, n / g in each of g domains.
+-- An all-reduce moves them twice, to the GPU that adds and back, unless a switch adds.
 local MUST_CROSS = {
   all_reduce = function(n, g) return 2 * (n - 1) / n, 2 * (g - 1) / g end,
   all_gather = function(n, g) return (n - 1) / n, (g - 1) / g end,
   reduce_scatter = function(n, g) return (n - 1) / n, (g - 1) / g end,
   broadcast = function() return 1, 1 end, -- every other GPU gets all of it
   reduce = function() return 1, 1 end, -- every other GPU's summands leave it
-  scatter = function(n, g) return (n - 1) / n, (g - 1) / g end, -- the root's
+  scatter = function(n, g) return (n - 1) / n, (g - 1) / g end, -- through the root's port
   gather = function(n, g) return (n - 1) / n, (g - 1) / g end,
   all_to_all = function(n, g) return (n - 1) / n, n / g * (g - 1) / g end, -- every GPU of the domain has a vector
   send = function() return 1, 1 end,
@@ -29,7 +29,7 @@ local function bound(system, kind, bytes, n, q)
   if g == 1 then return of_gpu * bytes / port end
   local between = of_domain * bytes / (q * nics)
   if q == 1 then return between end
-  -- No byte comes into a domain twice, so the rest comes from the GPUs beside.
+  -- No byte enters a domain twice, so the rest comes from other GPUs of the domain.
   return math.max(between, of_gpu * bytes / (port + nics), (of_gpu - of_domain / q) * bytes / port)
 end
 
@@ -43,7 +43,7 @@ local function groups_of(domain)
   return list
 end
 
--- All that beat their bound, the worst first; `serves`: with the kernels of engines for serving.
+-- The collectives that beat their bound, the worst first; `serves`: with the kernels of serving engines.
 local function faster_than_the_wire(system, serves)
   local machine, list, tried = core.machine(system), {}, 0
   for kind in pairs(MUST_CROSS) do
@@ -66,7 +66,7 @@ local function faster_than_the_wire(system, serves)
   return table.concat(list, "\n", 1, math.min(#list, 5))
 end
 
--- Curves as good as they may be, of a machine without latency.
+-- The system with the best curves that are allowed, and no latency.
 local function best_curves(system)
   local link = { latency = 0, hop = 0, small = 1, extra = 0, large = 1, switch = 1e24, growth = 4 }
   return system:with {
@@ -93,7 +93,7 @@ describe("No collective beats its bound", function()
     end)
   end
 
-  it("with the best curves that a system may have", function()
+  it("with the best curves that are allowed", function()
     for _, name in ipairs { "a100-sxm-80gb", "h100-sxm", "gb200-nvl72", "mi300x" } do
       local best = best_curves(tperf.system(name))
       assert.equal("", faster_than_the_wire(best, false))
@@ -101,7 +101,7 @@ describe("No collective beats its bound", function()
     end
   end)
 
-  it("as a curve cannot reach more than the whole bandwidth", function()
+  it("because no curve may exceed the whole bandwidth", function()
     local function refusal(change)
       local ok, message = pcall(function() return tperf.system "h100-sxm":with { network = change } end)
       assert.is_false(ok)

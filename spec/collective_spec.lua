@@ -48,7 +48,7 @@ end
 describe("tperf.collective", function()
   local plain = machine()
 
-  it("is the ring formulas, by hand", function()
+  it("matches the ring formulas worked out by hand", function()
     local half = machine { slow = { nics_per_gpu = 0.5 } }
     local cases = { -- system, kind, gpus, fast, seconds for 8 GB
       { plain, "all_gather", 8, 8, 7e-6 + 7e9 / 100e9 },
@@ -71,14 +71,14 @@ describe("tperf.collective", function()
     for i, c in ipairs(cases) do near(c[5], seconds(c[1], c[2], 8e9, c[3], c[4]), c[2] .. " #" .. i, 1e-13) end
   end)
 
-  it("has one link between any two GPUs of a mesh, out of a whole domain's", function()
+  it("uses one link between two GPUs of a mesh, all links in a whole domain", function()
     local mesh = machine { fast = { mesh = true } } -- 100/7 GB/s a link
     near(7e-6 + 7e9 / 100e9, seconds(mesh, "all_gather", 8e9, 8, 8), "all of it", 1e-13)
     near(1e-6 + 4e9 / (100e9 / 7), seconds(mesh, "all_gather", 8e9, 2, 2), "one link", 1e-13)
     near(1e-6 + 8e9 / (100e9 / 7), seconds(mesh, "send", 8e9, 2, 2), "one link", 1e-13)
     near(3e-6 + 2e9 / (100e9 / 7), seconds(mesh, "all_to_all", 8e9, 4, 4), "a quarter over each link", 1e-13)
     near(seconds(plain, "all_gather", 8e9, 2, 1), seconds(mesh, "all_gather", 8e9, 2, 1), "between domains", 1e-13)
-    -- all_reduce_bench.py of stas00/ml-engineering, 4 GiB on MI300X: bus bandwidth (that of the algorithm x 2 (n-1)/n)
+    -- all_reduce_bench.py of stas00/ml-engineering, 4 GiB on MI300X: bus bandwidth (algorithm bandwidth x 2 (n-1)/n)
     for gpus, measured in pairs { [2] = 47.671e9, [8] = 312.912e9 } do
       local bus = 2 * (gpus - 1) / gpus * 2 ^ 32 / seconds("mi300x", "all_reduce", 2 ^ 32, gpus)
       near(measured, bus, gpus .. " GPUs", 0.07)
@@ -92,7 +92,7 @@ describe("tperf.collective", function()
     end
   end)
 
-  -- Groups of every form: one domain, one GPU a domain, between.
+  -- Groups of every form: one domain, one GPU per domain, and between.
   local groups = { { 2, 1 }, { 2, 2 }, { 8, 8 }, { 8, 1 }, { 8, 2 }, { 64, 8 }, { 96, 6 }, { 1 << 31, 8 } }
   local function each(visit)
     for _, kind in ipairs(KINDS) do
@@ -102,7 +102,7 @@ describe("tperf.collective", function()
     end
   end
 
-  it("never falls with more bytes, and rises in the end", function()
+  it("takes no less time for more bytes, and more in the end", function()
     each(function(kind, gpus, fast)
       local last = 0
       for power = 0, 15, 3 do
@@ -114,7 +114,7 @@ describe("tperf.collective", function()
     end)
   end)
 
-  it("never rises with bandwidth or NICs, nor falls with latency", function()
+  it("takes no more time with more bandwidth or NICs or less latency", function()
     local better = {
       machine { fast = { bandwidth = 300e9 } }, machine { slow = { bandwidth = 30e9 } },
       machine { slow = { nics_per_gpu = 4 } }, machine { fast = { latency = 0 } }, machine { slow = { latency = 0 } },
@@ -131,7 +131,7 @@ describe("tperf.collective", function()
     end)
   end)
 
-  it("makes an all-reduce a reduce-scatter and an all-gather", function()
+  it("times an all-reduce as a reduce-scatter and an all-gather", function()
     for _, group in ipairs(groups) do
       for _, bytes in ipairs { 1, 1e6, 1e12 } do
         local once = seconds(plain, "reduce_scatter", bytes, group[1], group[2])
@@ -150,19 +150,19 @@ describe("tperf.collective", function()
       assert.is_true(seconds(plain, "scatter", V, n, q) >= rooted)
       assert.equal(seconds(plain, "scatter", V, n, q), seconds(plain, "gather", V, n, q))
       assert.is_true(seconds(plain, "all_to_all", V, n, q) >= pairwise)
-      -- one root's port can do no better than everybody's
+      -- a scatter moves no more than a broadcast
       assert.is_true(seconds(plain, "scatter", V, n, q) <= seconds(plain, "broadcast", V, n, q))
     end
   end)
 
-  it("takes large messages to those bounds, where latency does not count", function()
+  it("approaches those bounds for large messages, whose latency is negligible", function()
     near((96 - 6) / 96 * 1e18 / (6 * 10e9), seconds(plain, "scatter", 1e18, 96, 6), "scatter", 1e-6)
     near((96 - 6) / 96 * 1e18 / 10e9, seconds(plain, "all_to_all", 1e18, 96, 6), "all_to_all", 1e-6)
     near(7 / 8 * 1e18 / 100e9, seconds(plain, "all_to_all", 1e18, 8, 8), "all_to_all in a domain", 1e-6)
   end)
 
-  it("makes an all-reduce between nodes of a reduce-scatter and an all-gather on fitted curves, too", function()
-    -- Their starts add up to its start. Through the NICs trees take 2 (g - 1) / g V, rings 2 (n - 1) / n V.
+  it("times an all-reduce between nodes as a reduce-scatter and an all-gather on fitted curves, too", function()
+    -- Their start-ups add up to its start-up. Through the NICs, trees take 2 (g - 1) / g V, rings 2 (n - 1) / n V.
     for _, system in ipairs { "h100-sxm", "a100-sxm-80gb", "b200-sxm" } do
       local function parts_of_whole(bytes)
         local function time(kind)
@@ -175,7 +175,7 @@ describe("tperf.collective", function()
     end
   end)
 
-  it("places as many GPUs in a domain as fit when not told", function()
+  it("places as many GPUs in a domain as fit by default", function()
     for _, case in ipairs { { 8, 8 }, { 64, 8 }, { 12, 6 }, { 7, 7 }, { 11, 1 }, { 1 << 31, 8 }, { 2147483629, 1 } } do
       assert.equal(seconds(plain, "all_gather", 1e9, case[1], case[2]), seconds(plain, "all_gather", 1e9, case[1]))
     end

@@ -22,7 +22,7 @@ local function bash(text)
   return result.out
 end
 
--- What the last of the words becomes, as bash's own variables tell it: one candidate a line.
+-- The candidates for the last word, one per line, from bash's own completion variables.
 local function completed(...)
   local words = {}
   for i, word in ipairs { ... } do words[i] = program.quote(word) end
@@ -59,7 +59,7 @@ describe("tperf completion bash", function()
     end
   end)
 
-  it("completes the names of what `tperf list` lists", function()
+  it("completes the names that `tperf list` prints", function()
     assert.are.same(lines "tperf list models", completed("tperf", "search", ""))
     local systems = lines "tperf list systems --csv | tail -n +2 | tr , ' '"
     assert.are.same(systems, completed("tperf", "search", "gpt3-175b", "--system", ""))
@@ -93,7 +93,7 @@ describe("tperf completion bash", function()
     end
   end)
 
-  it("knows an option's value from an argument", function()
+  it("tells an option's value from an argument", function()
     assert.are.same({ "h100-nvl", "h100-pcie", "h100-sxm" }, completed("tperf", "search", "-s", "h100"))
     assert.are.same({ "--system=h100-nvl", "--system=h100-pcie", "--system=h100-sxm" },
       completed("tperf", "search", "--system=h100"))
@@ -106,7 +106,7 @@ describe("tperf completion bash", function()
     assert.are.same({ "none,full" }, completed("tperf", "search", "--recompute", "none,f"))
   end)
 
-  it("completes files where files are meant", function()
+  it("completes files where files are expected", function()
     assert.are.same({ "own model.json" }, completed("tperf", "search", "own"))
     assert.are.same({ "rows.csv" }, completed("tperf", "validate", "ro"))
     assert.are.same({ "runs" }, completed("tperf", "verify", "r"))
@@ -121,7 +121,7 @@ describe("tperf completion bash", function()
     assert.are.same({ "w8a8e16", "w8a8e32" }, completed("tperf", "compat", "llm-analysis", "infer", "--dtype", "w8a8"))
   end)
 
-  it("is what the Tab key does", function()
+  it("works when Tab is pressed", function()
     if not installed "script" then return pending "needs script(1), which gives bash a terminal" end
     local typed = "tperf sea\\tgpt3\\t--syst\\th200\\t--strategy tensor,su\\t\\nexit\\n"
     local out = bash(([[
@@ -133,7 +133,7 @@ describe("tperf completion bash", function()
 end)
 
 describe("tperf completion", function()
-  it("of fish is read by fish", function()
+  it("prints a script that fish loads", function()
     if not installed "fish" then return pending "needs fish" end
     local folder = program.folder()
     finally(function() program.remove(folder) end)
@@ -153,7 +153,7 @@ describe("tperf completion", function()
     assert.are.same({ "c.fish" }, offers "tperf validate c.")
   end)
 
-  it("of zsh is read by zsh", function()
+  it("prints a script that zsh loads", function()
     if not installed "zsh" then return pending "needs zsh" end
     local folder = program.folder()
     finally(function() program.remove(folder) end)

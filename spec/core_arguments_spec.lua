@@ -1,4 +1,4 @@
--- The C side checks its arguments, whoever calls: the library's calls of tperf.core are recorded and repeated with one
+-- The C side checks its own arguments: the library's calls of tperf.core are recorded and repeated with one
 -- argument, or one field of one, replaced. Each must answer or raise a message; the sanitizers watch.
 local core = require "tperf.core"
 local program = require "program"
@@ -16,7 +16,7 @@ local VALUES = { false, true, -1, 0, 1, 3, 0.5, -0.5, 1 << 31, 1 << 53, math.min
 local ABSENT = {}
 VALUES[#VALUES + 1] = ABSENT
 
-local NOT_OURS = {} -- functions of the standard libraries, and what acts on the process or is called at its end
+local NOT_OURS = {} -- functions of the standard libraries, and those that act on the process or run at its end
 do
   local seen = {}
   local function leave_out(value)
@@ -41,10 +41,10 @@ local function copy(value)
   return setmetatable(same, getmetatable(value))
 end
 
--- What ours are called with while f runs: function -> up to four lists of arguments.
+-- Records the calls of our own functions while f runs: function -> up to four lists of arguments.
 local function record(f)
   local calls, order, ended = {}, {}, {}
-  local function is_internal(called) -- __gc and __close, and what C passes to lua_pcall with a pointer
+  local function is_internal(called) -- __gc and __close, and functions that C passes to lua_pcall with a pointer
     if ended[called] == nil then
       local _, first = debug.getlocal(3, 1)
       local meta = debug.getmetatable(first)
@@ -110,7 +110,7 @@ local function ask()
   core.file.sha256 "x"
 end
 
--- Calls with each place of the arguments, down to that depth, replaced by each value.
+-- Calls the function with each argument, and each field down to that depth, replaced by each value.
 local function try_places(called, arguments, table_at, depth, tried)
   local keys = {}
   for key in next, table_at do keys[#keys + 1] = key end
@@ -131,7 +131,7 @@ local function try_places(called, arguments, table_at, depth, tried)
   end
 end
 
-describe("the arguments of the C side", function()
+describe("every argument of the C side", function()
   it("is checked there", function()
     local calls, order = record(ask)
     assert.is_true(#order > 40, #order)
@@ -160,7 +160,7 @@ local function step_workloads(model, tp)
 end
 
 describe("the C side", function()
-  it("refuses a decode of steps that are not of one model", function()
+  it("refuses a decode whose steps come from different models", function()
     local keys, plain = step_workloads(MODEL, 1)
     local others = { select(2, step_workloads(EXPERTS, 1)), select(2, step_workloads("mamba2-2.7b", 1)),
       select(2, step_workloads(MODEL, 2)),

@@ -23,18 +23,18 @@ describe("a grid", function()
     ["a long name"] = { { row { name = ("a"):rep(99) } }, "must have 1 to" },
     ["an unknown cut"] = { { row { cuts = 32 } }, "out of bounds" },
     ["a negative cut"] = { { row { cuts = -1 } }, "out of bounds" },
-    ["a fold over axes that cannot be"] = { { row { folds = 1 << 40 } }, "out of bounds" },
+    ["a fold over axes out of bounds"] = { { row { folds = 1 << 40 } }, "out of bounds" },
     ["a negative fold"] = { { row { folds = -1 } }, "out of bounds" },
-    ["more bytes than there are"] = { { row { apart = 1.5 } }, "out of bounds" },
-    ["fewer bytes than none"] = { { row { apart = -1 } }, "out of bounds" },
-    ["two axes of a name"] = { { row {}, row {} }, "two axes are called 'a'" },
+    ["a fraction of bytes above 1"] = { { row { apart = 1.5 } }, "out of bounds" },
+    ["a negative fraction of bytes"] = { { row { apart = -1 } }, "out of bounds" },
+    ["two axes with one name"] = { { row {}, row {} }, "two axes are called 'a'" },
     ["a fold over stages"] = { { row { folds = 2 } }, "but for pp" },
     ["a fold over a folded axis"] = { { row { folds = REPLICAS }, row { name = "b", folds = 4 } }, "but for pp" },
     ["state cut twice"] = { { row { cuts = STATE, folds = REPLICAS },
       row { name = "b", cuts = STATE, folds = REPLICAS } },
       "both shard the state" },
     ["state without a fold"] = { { row { cuts = STATE } }, "so it folds over replicas" },
-    ["experts cut over axes that differ"] = { { row { name = "t", cuts = BATCH }, row { folds = REPLICAS },
+    ["experts cut over different axes"] = { { row { name = "t", cuts = BATCH }, row { folds = REPLICAS },
       row { name = "b", folds = REPLICAS | 4 } }, "must fold over the same axes" },
     ["a batch cut by folding"] = { { row { cuts = BATCH, folds = REPLICAS } }, "experts or state alone" },
   } do
@@ -51,7 +51,7 @@ describe("a grid", function()
     local two = core.grid { row { cuts = BATCH }, row { name = "b", cuts = BATCH } }
     assert.equal(1 << 31, two:gpus { 1 << 16, 1 << 15 })
     assert.is_nil(two:gpus { 1 << 16, 1 << 16 })
-    assert.equal(1 << 31, two:batch { 1 << 16, 1 << 16 }) -- as many as there can be
+    assert.equal(1 << 31, two:batch { 1 << 16, 1 << 16 }) -- the most allowed
     assert.is_true(grid:folds({ 8, 4 }, 4))
     assert.is_false(grid:folds({ 8, 3 }, 4))
     assert.is_false(grid:folds({ 1 << 16, 1 }, 1 << 16))
@@ -76,7 +76,7 @@ describe("a grid", function()
 end)
 
 describe("the codec", function()
-  it("keeps tables whose keys are of all kinds, in one order", function()
+  it("keeps keys of every type, in a fixed order", function()
     local value = { [true] = 1, [false] = 2, [1.5] = 3, [-1] = 4, [1] = 5, x = 6, y = {} }
     local bytes = codec.encode(value)
     assert.same(value, codec.decode(bytes))
@@ -90,7 +90,7 @@ describe("the codec", function()
     assert.same(texts, codec.decode(codec.encode(texts)))
   end)
 
-  it("tells tables apart by what they are, keys that are objects included", function()
+  it("tells tables apart by their contents, including keys that are objects", function()
     local a, b = {}, {}
     assert.equal(codec.identity { [a] = 1, [print] = 2 }, codec.identity { [print] = 2, [a] = 1 })
     assert.not_equal(codec.identity { [a] = 1 }, codec.identity { [b] = 1, c = 2 })
@@ -100,7 +100,7 @@ describe("the codec", function()
 
   local names = { [print] = "print" }
   local values = { print = print, point = { __name = "point" }, number = 7 }
-  it("puts named values back, and only those", function()
+  it("restores named values, and no others", function()
     assert.equal(print, codec.decode(codec.encode(print, names), values))
     local point = codec.decode("os\5pointt\1s\1xi\4", values)
     assert.equal(values.point, getmetatable(point))
@@ -108,11 +108,11 @@ describe("the codec", function()
   end)
 
   for what, bytes in pairs {
-    ["a letter that is none"] = "z", ["an end too early"] = "", ["more after it"] = "NN", ["a number without end"] =
-      "i" .. ("\255"):rep(12), ["a name that is not there"] = "ks\4oops", ["a name that is a number"] = "ki\2",
+    ["an unknown letter"] = "z", ["an early end"] = "", ["trailing bytes"] = "NN", ["an endless number"] =
+      "i" .. ("\255"):rep(12), ["an unknown name"] = "ks\4oops", ["a name that is a number"] = "ki\2",
     ["a metatable that is a number"] = "os\6numbert\0", ["an object that is a number"] = "os\5pointi\2",
-    ["a key that is nil"] = "t\1NN", ["a key that is no number"] = "t\1d\0\0\0\0\0\0\248\127N",
-    ["a text that is not there"] = "r\5", ["a list deeper than any written"] = ("l\1"):rep(40) .. "N",
+    ["a key that is nil"] = "t\1NN", ["a key that is not a number"] = "t\1d\0\0\0\0\0\0\248\127N",
+    ["a missing text"] = "r\5", ["a list nested too deeply"] = ("l\1"):rep(40) .. "N",
   } do
     it("refuses " .. what, function()
       assert.equal("not an encoded value", message_of(codec.decode, bytes, values))
@@ -120,7 +120,7 @@ describe("the codec", function()
   end
 end)
 
-describe("layers dealt out to stages", function()
+describe("layers assigned to stages", function()
   local RUNS <const> = { { 1, 4 } }
   local function pipelines(layers, more)
     local one = { pp = 2, virtual_stages = 1, schedule = 1, bubble_forward = 1, bubble_backward = 1,
@@ -131,7 +131,7 @@ describe("layers dealt out to stages", function()
     return core.pipelines(RUNS, true, { one })
   end
 
-  it("are as many as the model has, on as many stages", function()
+  it("are one number per stage, and add up to the model's", function()
     assert.is_userdata(pipelines { 3, 1 })
     assert.is_userdata(pipelines { 0, 4 })
     for message, layers in pairs {
@@ -147,7 +147,7 @@ describe("layers dealt out to stages", function()
 end)
 
 describe("a single process", function()
-  it("receives nothing, and rests as long as asked", function()
+  it("receives nothing, and sleeps as long as asked", function()
     if core.ranks.built then return end
     assert.is_nil(core.ranks.receive())
     assert.is_true(core.ranks.share() >= 1)
@@ -174,7 +174,7 @@ describe("a database", function()
 
   it("stores and returns nil, and accepts blanks and comments", function()
     local db <close> = assert(core.store.open(made(), "write"))
-    assert(db:run("INSERT INTO t VALUES (?, ?)", nil, "")) -- what is not given is nil, too
+    assert(db:run("INSERT INTO t VALUES (?, ?)", nil, "")) -- a missing parameter is nil, too
     assert(db:run("INSERT INTO t VALUES (?, ?)", true))
     assert.same({ { y = "" }, { x = 1 } }, (db:run "SELECT x, y FROM t"))
     assert.same({}, (assert(db:run "-- nothing")))
@@ -197,7 +197,7 @@ describe("a database", function()
     assert.truthy(message_of(db.run, db, "SELECT 1"):find "it is closed")
   end)
 
-  it("that is read cannot be written, and one that is not there not opened", function()
+  it("cannot be written if opened for reading, nor opened if missing", function()
     local db <close> = assert(core.store.open(made(), "read"))
     local rows, message = db:run "INSERT INTO t VALUES (1, 2)"
     assert.is_nil(rows)
@@ -233,7 +233,7 @@ describe("a database", function()
     assert.equal("string or blob too big", message)
   end)
 
-  it("is set aside under a free name, with what lies beside it", function()
+  it("is set aside under a free name, with its journal files", function()
     local path = made()
     program.write(path .. ".damaged", "")
     program.write(path .. "-wal", "w")
@@ -259,7 +259,7 @@ describe("core.file", function()
 
   local function message(...) return (select(2, ...)) end
 
-  it("writes files, and reports where it cannot", function()
+  it("writes files, and reports why it cannot", function()
     assert.is_true(core.file.write(folder .. "/x", "1"))
     assert.equal("1", program.slurp(folder .. "/x"))
     for path, why in pairs {
@@ -287,7 +287,7 @@ describe("core.file", function()
     assert.same({ "to stdout\n", "to stderr\nto 2\n", 0 }, { result.out, result.err, result.code })
   end)
 
-  it("tells regular files from others", function()
+  it("distinguishes regular files from others", function()
     program.write(folder .. "/x", "")
     assert.is_true(core.file.is_regular(folder .. "/x"))
     assert.is_false(core.file.is_regular(folder .. "/x\0"))
@@ -298,10 +298,10 @@ describe("core.file", function()
     assert.truthy(message(core.file.real(folder .. "/none")):find "No such file")
   end)
 
-  it("makes databases where there is a folder", function()
+  it("creates databases in existing folders", function()
     local bytes = core.store.empty "CREATE TABLE t (x)"
     assert.equal(folder .. "/db", core.file.keep(folder .. "/db", bytes))
-    assert.equal(folder .. "/db", core.file.keep(folder .. "/db", bytes)) -- as it is
+    assert.equal(folder .. "/db", core.file.keep(folder .. "/db", bytes)) -- kept as it is
     assert.truthy(message(core.file.keep(folder .. "/nosuch/db", bytes)):find "make the folder first")
     assert.truthy(message(core.file.keep("/", bytes)):find "Is a directory")
   end)

@@ -3,20 +3,20 @@ local tperf = require "tperf"
 describe("tperf.cost", function()
   local row = { gpus = 1000, tokens_per_second = 1e6 }
 
-  it("follows from the speed", function()
+  it("follows from the throughput", function()
     local cost = tperf.cost(row, { tokens = 86400e6, price = 2, power = 500 })
     assert.same({ tokens = 86400e6, seconds = 86400, days = 1, gpu_hours = 24000, dollars = 48000, energy = 43.2e9 },
       cost)
   end)
 
-  it("takes tokens from the model, power from the system, and knows no price of its own", function()
+  it("takes tokens from the model, power from the system, and has no default price", function()
     local cost = tperf.cost(row, { model = "subramanian2024/gpt3_1T", system = "h100-sxm" })
     assert.equal(1e12, cost.tokens)
     assert.equal(700 * 1000 * 1e6, cost.energy)
     assert.is_nil(cost.dollars)
   end)
 
-  it("leaves gaps for a row without a configuration, with the reason", function()
+  it("is empty for a row that does not fit, and refuses other invalid rows with the reason", function()
     assert.same({}, tperf.cost({ gpus = 8, reason = "does not fit" }, { tokens = 1 }))
     local taken, why = pcall(tperf.cost, { { gpus = 8, tokens_per_second = 1 } }, { tokens = 1 })
     assert.is_false(taken)
@@ -57,7 +57,7 @@ describe("tperf.args", function()
     assert.truthy(run(own, "--help").out:find("numbers of GPUs; 4..64 is 4,8,16,32,64 (default 4..32)", 1, true))
   end)
 
-  it("refuses unknown options", function()
+  it("refuses unknown options and invalid values", function()
     local function refuses(declaration, arguments, message, code)
       local result = run(declaration, arguments)
       assert.same({ code or 2, "" }, { result.code, result.out })

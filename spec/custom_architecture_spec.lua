@@ -13,7 +13,7 @@ local function run(script, arguments)
   return result.out
 end
 
--- The blocks of scripts/gqa.lua, without running what follows them.
+-- The blocks of scripts/gqa.lua, without running the rest of the script.
 local function scripts_architecture()
   local text = program.slurp "scripts/gqa.lua"
   local from = assert(text:find("local attention = ", 1, true))
@@ -70,11 +70,11 @@ describe("scripts/moe.lua", function()
     local small, moe, large = speed "2 experts wide", speed "mixtral%-8x7b", speed "8 experts wide"
     assert.is_true(small > moe)
     assert.is_true(moe > large)
-    -- As many parameters as in all, as many FLOPs as the active ones: nearer the small one.
+    -- It stores every expert's parameters but computes with the active ones: its speed is closer to the small model's.
     assert.is_true(moe / large > small / moe)
   end)
 
-  it("sweeps expert parallelism as far as there are experts", function()
+  it("sweeps expert parallelism up to the number of experts", function()
     for _, ep in ipairs { 1, 2, 4, 8 } do assert.truthy(out:find(("\n +%d +46702792704"):format(ep))) end
     assert.falsy(out:find "\n +16 +46702792704")
   end)

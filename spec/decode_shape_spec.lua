@@ -29,13 +29,13 @@ local function gather(kind)
 end
 
 describe("a decode step", function()
-  it("with the same ops at every length is priced", function()
+  it("is priced if its ops are the same at every length", function()
     local function same(share) return { linear(share), norm(share) } end
     assert.is_true(infer(same, same).tpot > 0)
   end)
 
-  -- Where the ops differ in size only, a step at the longer end costs more.
-  it("may have ops whose sizes follow the length", function()
+  -- If the ops differ in size only, a step at the longer end costs more.
+  it("may have ops whose sizes depend on the length", function()
     local function growing(share)
       return { linear(share, { n_out = 256 + share.context }), norm(share) }
     end

@@ -48,7 +48,7 @@ describe("description", function()
     assert.same({ "mamba", "attention", "mlp", "mamba", "mlp", "experts" }, kinds)
   end)
 
-  it("takes few steps with as many layers as it allows", function()
+  it("takes few steps for the most layers allowed", function()
     local dense = {}
     for i = 1, 65535 do dense[i] = i end
     local function groups(description) return tperf.model(small(description)):groups() end
@@ -105,7 +105,7 @@ describe("description", function()
     it("refuses: " .. message, function() assert.matches(message, refusal(changes), 1, true) end)
   end
 
-  it("shows the place of what disagrees in a file", function()
+  it("shows where in a file fields disagree", function()
     local path = program.temporary ".yaml"
     local file <close> = assert(io.open(path, "w"))
     file:write "name: bad\nlayers: 2\nhidden: 8\nheads: 2\nkv_heads: 3\nseq: 4\n"

@@ -72,7 +72,7 @@ describe("tokens that choose experts", function()
     assert.is_true(core.op.routed_parts(256, 8, 1, 1, 8) > 5)
   end)
 
-  it("are described by groups that fit", function()
+  it("need consistent groups", function()
     for fault, groups in pairs {
       ["'experts.groups' %(7%) must divide"] = { 7, 4 },
       ["'experts.top_groups' must be from 1 to the 8 groups"] = { 8, 9 },
@@ -86,7 +86,7 @@ describe("tokens that choose experts", function()
 end)
 
 describe("moe_dispatcher", function()
-  it("is an all-to-all of every copy by default", function()
+  it("sends every copy by all-to-all by default", function()
     local said, unsaid = trained { moe_dispatcher = "alltoall" }, trained {}
     assert.equal(said.time, unsaid.time)
     assert.same({ "alltoall", nil }, { said.moe_dispatcher, unsaid.moe_dispatcher })
@@ -103,7 +103,7 @@ describe("moe_dispatcher", function()
     assert.is_true(trained({ moe_dispatcher = "deepep" }).time < trained({}).time)
   end)
 
-  it("gathers all tokens of the others", function()
+  it("gathers all tokens under allgather", function()
     local c = trained { moe_dispatcher = "allgather" }
     local comm = dispatch_of(c)
     assert.same({ "all_gather", 64.0 * 4096 * 7168 * 2 }, { comm.kind, comm.bytes })
@@ -114,8 +114,8 @@ describe("moe_dispatcher", function()
   end)
 
   -- github.com/deepseek-ai/DeepEP, docs/legacy.md (V1, normal kernels): 4096 tokens of 7168 numbers, top 8 of 256
-  -- experts, at most 4 groups; bandwidth of the tier that bounds, own domain included, of combines in 16 bits.
-  it("takes as long as DeepEP's kernels were timed at on H800s", function()
+  -- experts, at most 4 groups; bandwidth of the bounding tier, own domain included, of combines in 16 bits.
+  it("is as fast as DeepEP's kernels measured on H800s", function()
     for _, timed in ipairs { { gpus = 8, nodes = 1, rate = 158e9 }, { gpus = 16, nodes = 2, rate = 43e9 },
       { gpus = 64, nodes = 8, rate = 50e9 } } do
       local groups, chosen = timed.nodes, math.min(timed.nodes, 4)
@@ -129,7 +129,7 @@ describe("moe_dispatcher", function()
     end
   end)
 
-  it("is no faster between domains than DeepEP's multiprocessors pass tokens on", function()
+  it("is bound by the rate at which DeepEP's multiprocessors forward tokens between domains", function()
     local fast = tperf.system "h800-sxm"
     fast = fast:with { network = { slow = { bandwidth = 1e12 }, fast = { bandwidth = 1e13 } } }
     local deepep, hybridep = dispatch_of(trained { moe_dispatcher = "deepep", system = fast }),
@@ -138,7 +138,7 @@ describe("moe_dispatcher", function()
     assert.is_true(hybridep.time < deepep.time)
   end)
 
-  it("is a choice of searches, one of which wins", function()
+  it("is searched over", function()
     local found = tperf.search {
       model = model(8, 4), system = "h800-sxm", gpus = 64, global_batch = 64, ep = 64, pp = 1, tp = 1,
       software = "none", moe_dispatcher = { "alltoall", "deepep" }, recompute = "full",
@@ -148,7 +148,7 @@ describe("moe_dispatcher", function()
     assert.near(trained({ moe_dispatcher = "deepep", recompute = "full" }).time, found[1].time, 1e-12)
   end)
 
-  it("is simulated at the closed form's time, and drawn", function()
+  it("is simulated no faster than the lower bound, and drawn", function()
     for _, kind in ipairs { "allgather", "deepep", "hybridep" } do
       local c, t = tperf.train {
         model = model(8, 4), system = "h800-sxm", gpus = 128, pp = 2, ep = 64, global_batch = 512, simulate = true,
@@ -170,7 +170,7 @@ describe("moe_dispatcher", function()
   end)
 end)
 
--- The exchanges of a step of so many tokens of each GPU, experts over all GPUs.
+-- The exchanges of a step with the given tokens per GPU, experts over all GPUs.
 local function serving_exchange(gpus, tokens, dispatcher)
   local m = model()
   m.vocab = 1024
@@ -190,9 +190,9 @@ local function serving_exchange(gpus, tokens, dispatcher)
 end
 
 describe("moe_dispatcher of tperf.serve", function()
-  -- DeepEP of sglang 0.5.6.post2 on one, two and four nodes of H100s, 128 tokens of 7168 numbers of each GPU, top 8 of
+  -- DeepEP of sglang 0.5.6.post2 on one, two and four nodes of H100s, 128 tokens of 7168 numbers per GPU, top 8 of
   -- 256 experts: combines in 16 bits (aiconfigurator, commit 095f58a51, Apache-2.0).
-  it("takes as long as DeepEP's kernels of low latency were timed at", function()
+  it("is as fast as DeepEP's low-latency kernels measured on one, two and four nodes", function()
     for gpus, seconds in pairs { [8] = 72.4e-6, [16] = 186.2e-6, [32] = 263.3e-6 } do
       local time = serving_exchange(gpus, 128, "deepep").combine.time
       assert.is_true(math.abs(time / seconds - 1) < 0.12, ("%d GPUs: %g"):format(gpus, time / seconds))
@@ -200,20 +200,20 @@ describe("moe_dispatcher of tperf.serve", function()
   end)
 
   -- DeepEP's normal kernels of sglang 0.5.6 and 0.5.12 there, 20 multiprocessors: combines of 4,096 tokens.
-  it("takes as long as DeepEP's normal kernels were timed at on one, two and four nodes", function()
+  it("is as fast as DeepEP's normal kernels measured on one, two and four nodes", function()
     for gpus, seconds in pairs { [8] = 973e-6, [16] = 2099e-6, [32] = 3528e-6 } do
       local time = serving_exchange(gpus, 4096, "deepep").combine.time
       assert.is_true(math.abs(time / seconds - 1) < 0.18, ("%d GPUs: %g"):format(gpus, time / seconds))
     end
   end)
 
-  it("takes the normal kernels beyond 256 tokens of a GPU, which send a token once to each node", function()
+  it("uses the normal kernels above 256 tokens per GPU, which send a token once to each node", function()
     local few, many = serving_exchange(32, 256, "deepep").dispatch, serving_exchange(32, 257, "deepep").dispatch
     assert.near(24 / 32 * few.bytes, few.nic_bytes, 1)
     assert.near(3 / 4 * core.op.routed_parts(256, 8, 1, 1, 4) / 8 * many.bytes, many.nic_bytes, 1)
   end)
 
-  it("is an argument, by which a model of experts is served faster", function()
+  it("defaults to alltoall, and serves faster with deepep", function()
     local function tpot(dispatcher)
       return tperf.serve({
         model = "deepseek-v3", system = "h200-sxm", attention_dp = 32, weight_dtype = "fp8", kv_dtype = "bf16",

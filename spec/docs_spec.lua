@@ -73,7 +73,7 @@ describe("documentation", function()
     local contents = program.slurp "docs/README.md"
     for _, path in ipairs(pages()) do
       local name = path:match "docs/(.*)"
-      if name and name ~= "README.md" and not name:find "%.in%.md$" then -- those are read to make others
+      if name and name ~= "README.md" and not name:find "%.in%.md$" then -- a template of a generated page
         assert.truthy(contents:find(("(%s)"):format(name), 1, true), "docs/README.md does not list " .. name)
       end
     end
@@ -90,7 +90,7 @@ describe("documentation", function()
       assert.truthy(page:find("`" .. name .. "`", 1, true), "docs/scripting.md does not name op." .. name)
     end
     local functions = program.slurp("docs/api.md"):match "\n## Functions\n(.-)\n## Records\n"
-    for name in functions:gmatch "\n### tperf%.([^\n]+)" do -- tperf.plot may be at hand as plot
+    for name in functions:gmatch "\n### tperf%.([^\n]+)" do -- examples may call tperf.plot just plot
       assert.truthy(name:find "^op%." or page:find(name, 1, true), "docs/scripting.md does not show tperf." .. name)
     end
   end)

@@ -9,25 +9,25 @@ local function best(model, base, domain, gpus, change)
 end
 
 describe("a fast domain", function()
-  it("of 72 GPUs holds 64 of them where 72 do not divide", function()
+  it("of 72 GPUs holds blocks of 64 if 72 do not divide", function()
     local c = best("deepseek-v3", "gb200-nvl72", 72, 1152, { tp = 8, pp = 1, fast = { tp = 8, dp = 8 } })
     assert.same({ 8, 8 }, { c.fast.tp, c.fast.dp })
-    assert.equal(1152 // 64 * 72 - 1152, c.idle) -- 18 domains, 8 GPUs of each
+    assert.equal(1152 // 64 * 72 - 1152, c.idle) -- 18 domains, 8 GPUs idle in each
     local priced = { tokens = 1e12, price = 2 }
     assert.near(tperf.cost(c, priced).gpu_hours, tperf.cost(c, priced).seconds / 3600 * 18 * 72, 1e-6)
   end)
 
-  it("holds several blocks where they fit", function()
+  it("holds several blocks if they fit", function()
     local c = best("llama-3.1-8b", "gb200-nvl72", 72, 256, { tp = 8, pp = 1, fast = { tp = 8, dp = 4 } })
     assert.equal(4 * 72 - 256, c.idle) -- two blocks of 32 in each of four domains
   end)
 
-  it("leaves none unused that holds the whole machine", function()
+  it("leaves no GPU idle if it holds the whole machine", function()
     assert.equal(0, best("llama-3.1-8b", "gb200-nvl72", 72, 64).idle)
     assert.equal(0, best("llama-3.1-8b", "h100-sxm", 8, 64).idle)
   end)
 
-  it("makes no training step slower by being larger", function()
+  it("never slows a training step by being larger", function()
     local cases = {
       { "llama-3.1-8b", "gb200-nvl72", 96 }, { "qwen3-30b-a3b", "b200-sxm", 120 },
       { "deepseek-v3", "gb200-nvl72", 1152 },
@@ -66,7 +66,7 @@ describe("a fast domain", function()
     return question
   end
 
-  it("makes no answer slower by being larger", function()
+  it("never slows an answer by being larger", function()
     local all = {}
     for domain = 1, 144 do all[domain] = domain end
     for _, case in ipairs {
@@ -84,7 +84,7 @@ describe("a fast domain", function()
     end
   end)
 
-  it("makes no served request slower by being larger", function()
+  it("never slows a served request by being larger", function()
     for _, case in ipairs {
       { "llama-3.1-8b", "h100-sxm", { tp = 8, pp = 2 }, 16 },
       { "qwen3-30b-a3b", "b200-sxm", { tp = 2, cp = 9, attention_dp = 4, etp = 1, ep = 8 }, 24 },

@@ -24,7 +24,7 @@ end
 describe("efficiency curves of products", function()
   local peak, bandwidth = 989.4e12, 3.35e12
 
-  it("reach the peak when nothing is lost, and the HBM's bandwidth when memory is the bound", function()
+  it("reach the peak without losses, and the HBM's bandwidth if memory-bound", function()
     local _, compute = time(ideal(), 8192, 8192, 8192)
     assert.near(2 * 8192 ^ 3 / peak, compute, 1e-9 * compute)
     local skinny = time(ideal(), 64, 65536, 65536) -- the weights dominate
@@ -32,7 +32,7 @@ describe("efficiency curves of products", function()
     assert.is_true(skinny >= bytes / bandwidth and skinny < 1.3 * bytes / bandwidth)
   end)
 
-  it("cut k in as many parts as kernels do", function()
+  it("split k as kernels do", function()
     local _, cut = time(ideal(), 64, 64, 65536)
     local _, whole = time(ideal { split = 1 }, 64, 64, 65536)
     assert.near(2 * 64 * 64 * 65536 / (peak / 132), whole, 1e-9 * whole)
@@ -45,7 +45,7 @@ describe("efficiency curves of products", function()
     assert.near(math.sqrt(1e-5 * seconds), ramped - plain, 0.1 * (ramped - plain))
   end)
 
-  it("of experts with 4-bit weights are curves of their own", function()
+  it("have separate curves for experts with 4-bit weights", function()
     local curve = { efficiency = 1, tile_loss = 0, depth = 0, quantisation = 0, sustained = 1, sustained_after = 1e-3,
       split = 1, rows = 16, setup = 5e-6 }
     local machine = core.machine(h100:with {
@@ -55,11 +55,11 @@ describe("efficiency curves of products", function()
       local compute, memory = machine:kernel("gemm", "bf16", 32, 1, 2880, 2880, nil, nil, second, nil, grouped)
       return compute + memory
     end
-    -- 32 experts of 2880 x 2880 numbers of 4 bits and a scale's byte for 16 of them
+    -- 32 experts of 2880 x 2880 4-bit numbers, with one byte of scale for 16 of them
     local bytes = 32 * (2880 * 2880 * (0.5 + 1 / 16) + 2 * 2 * 2880)
     local work = 32 * 16 * 2 * 2880 * 2880 / peak
     assert.near(5e-6 + bytes / bandwidth, seconds(0.5, true), work / 2 + work ^ 2 / bytes * bandwidth)
-    assert.is_true(math.abs(seconds(0.5, true) - seconds(0.5)) > 1e-6) -- of plain products: another curve
+    assert.is_true(math.abs(seconds(0.5, true) - seconds(0.5)) > 1e-6) -- plain products have another curve
     assert.equal(seconds(2), seconds(2, true))
   end)
 
@@ -81,7 +81,7 @@ describe("efficiency curves of products", function()
     assert.near(1.5 * base, hot, 1e-9 * base)
   end)
 
-  it("never take less time for more work, but for what another tile saves", function()
+  it("never take less time for more work, except for what another tile saves", function()
     local machine = core.machine(h100)
     for _, size in ipairs { 64, 256, 1024, 4096 } do
       local small, large = time(machine, size, size, size), time(machine, 2 * size, 2 * size, 2 * size)
@@ -90,7 +90,7 @@ describe("efficiency curves of products", function()
     assert.equal(h100.accelerator.launch, (time(machine, 0, 1, 1)))
   end)
 
-  it("give way to a constant", function()
+  it("are not used with a constant efficiency", function()
     local constant = h100:with { accelerator = { compute_efficiency = 0.5 } }
     assert.is_nil(core.machine(constant):kernel("gemm", "bf16", 1, 64, 64, 64))
     local checked = 0
@@ -150,7 +150,7 @@ describe("efficiency curves of attention", function()
     assert.near(work("causal_attention", 64, 64, 128), work("causal_attention", 33, 64 - 15.5, 128), 1e-12)
   end)
 
-  it("wait for the longest block when there are few", function()
+  it("wait for the longest block if there are few", function()
     local one, many = attention("causal_attention", 1, 4096), attention("causal_attention", 8, 4096)
     assert.is_true(many < 4 * one)
   end)
@@ -169,8 +169,8 @@ describe("curves of decoding", function()
   end
   local bytes = 4 * 128 * 64 * 1e6 -- of keys and values, 64 heads
 
-  it("read the cache at their efficiency, and start beside it", function()
-    local quick = { block = 0 } -- the shorter work adds its square: FLOPs of a query are few
+  it("read the cache at their efficiency, after a start-up time", function()
+    local quick = { block = 0 } -- a query has few FLOPs, so compute adds almost nothing
     local stream = bytes / (0.5 * 3.35e12)
     assert.near(9e-6 + stream, step_time(quick, 64, 1e6), 0.02 * stream)
     assert.near(9e-6 + stream / 8, step_time(quick, 64, 1e6, 8), 0.02 * stream)
@@ -179,14 +179,14 @@ describe("curves of decoding", function()
     assert.near(math.sqrt(4e-4 * stream), slower, 0.01 * slower)
   end)
 
-  it("spend a fixed time on each key-value head that the units work off", function()
+  it("spend a fixed time on each key-value head, divided among the multiprocessors", function()
     local many = step_time({}, 132 * 100, 1) - 9e-6
     assert.near(100 * 3e-6, many, 0.01 * many)
     local grouped = step_time({}, 132 * 100, 1, 4) - 9e-6
     assert.near(25 * 3e-6, grouped, 0.01 * grouped + 1e-6)
   end)
 
-  it("go by the dtype of the cache, and leave attention of several queries alone", function()
+  it("depend on the cache's dtype, and do not apply to attention with several queries", function()
     local system = h100:with { accelerator = { compute_efficiency = { decode = { fp8 = { efficiency = 0.25 } } } } }
     local slow, fast = core.machine(system), core.machine(h100)
     local function kernel(machine, queries, element)
@@ -198,7 +198,7 @@ describe("curves of decoding", function()
     assert.equal(kernel(fast, 2, 1), kernel(slow, 2, 1))
   end)
 
-  it("of streams stand before products in 8 bits, which need narrow activations", function()
+  it("price the quantisation of activations before 8-bit products as a stream", function()
     local function time_of(dtype, setup)
       local curve = { efficiency = 0.5, setup = setup }
       local machine = core.machine(h100:with { accelerator = { hbm = { stream = curve } } })
@@ -211,7 +211,7 @@ describe("curves of decoding", function()
     assert.equal((time_of("bf16", 1e-6)), (time_of("bf16", 1e-4)))
   end)
 
-  it("find what is warm in the cache", function()
+  it("read warm data at the cache's bandwidth", function()
     local system = h100:with { accelerator = { cache = { bandwidth = "33.5 TB/s", capacity = "50 MB" } } }
     local machine, stream = core.machine(system), h100.accelerator.hbm.stream
     local cold, warm = machine:stream(3e7), machine:stream(3e7, true)
@@ -225,7 +225,7 @@ describe("efficiency curves of collectives", function()
     return tperf.collective { system = system or h100, kind = "all_reduce", bytes = bytes, gpus = gpus }
   end
 
-  it("reduce in the switch where it can", function()
+  it("reduce in the switch, except among few GPUs", function()
     local without = h100:with { network = { fast = { efficiency = { all_reduce = { in_network = 0 } } } } }
     assert.is_true(all_reduce(8, 8e9) < 0.9 * all_reduce(8, 8e9, without))
     assert.equal(all_reduce(4, 8e9), all_reduce(4, 8e9, without)) -- rings for few

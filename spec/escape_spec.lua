@@ -16,7 +16,7 @@ ln -s loop loop; ln -s ../other/file link.csv; ln ../other/second hard; mkfifo p
 ln -s /proc/self/environ env_link; ln -s /dev/zero zero_link; ln -s /dev/zero zero.yaml; ln -s /proc proc_link
 ]]
 
--- What there is, with its content: one line each. The script's new files in work are its own business.
+-- One line for each file, with its contents. New files of the script in work are allowed.
 local LOOK = [[
 find . -mindepth 1 -printf '%p %y %m %l\n' | sort; find . -type f | sort | xargs -d '\n' sha256sum
 ]]
@@ -27,7 +27,7 @@ local function look(folder)
   return seen
 end
 
--- Lines that are missing now, and new ones outside work or in folders of work with dots.
+-- Lines that are missing now, and new ones outside work or in dot folders of work.
 local function changes(before, after)
   local list = {}
   for line in pairs(before) do
@@ -60,7 +60,7 @@ local documented_only = program.script("require 'tperf.describe.workload'")
 program.remove(documented_only.folder)
 
 describe("a script that tries to leave the sandbox by", function()
-  it("350 ways and more", function()
+  it("at least 350 distinct ways", function()
     local names = {}
     for _, case in ipairs(escapes) do names[case[1] .. "\n" .. case[2]] = true end
     local count = 0
@@ -88,7 +88,7 @@ describe("a script that tries to leave the sandbox by", function()
 end)
 
 describe("a folder that turns into a link while a script writes below it", function()
-  it("never leads out", function()
+  it("never leads outside", function()
     local folder = program.folder()
     program.shell("mkdir -p work/turns other", folder)
     program.write(folder .. "/work/script.lua", [[
@@ -114,7 +114,7 @@ describe("a folder that turns into a link while a script writes below it", funct
 end)
 
 describe("an output folder that turns into a link while a script runs", function()
-  it("stays the folder that it was", function()
+  it("stays the same folder", function()
     local folder = program.folder()
     program.shell("mkdir -p work/out other && echo keep > other/file", folder)
     program.write(folder .. "/work/script.lua", [[
@@ -167,14 +167,14 @@ describe("a forged manifest", function()
     assert.truthy(result.err:find("it is there already, and no run of tperf wrote it", 1, true), result.err)
   end)
 
-  it("is accepted where it is true", function()
+  it("is accepted if its entries are true", function()
     local result = again(output("x.csv", ONE))
     assert.same({ "", 0 }, { result.err, result.code })
   end)
 end)
 
-describe("a folder for the time of a verification", function()
-  it("is in TMPDIR, and its absence is reported", function()
+describe("the temporary folder of a verification", function()
+  it("is made in TMPDIR, whose absence is reported", function()
     local folder = program.folder()
     program.write(folder .. "/s.lua", "print(1)")
     assert.equal(0, program.shell("tperf run --out out s.lua && mkdir tmp", folder).code)

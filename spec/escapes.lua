@@ -65,7 +65,7 @@ add {
   { "a folder whose name begins as the output folder's", "io.open(io.open('here'):read() .. '2/x', 'w')", OUTSIDE },
   { "a zero byte", writes "x\0/../../other/x", OUTSIDE },
   { "a name with a line end", writes "x\ny", CONTROL },
-  { "a name that speaks to the terminal", writes "\27]0;x", CONTROL },
+  { "a name with a terminal escape", writes "\27]0;x", CONTROL },
   { "a very long name", writes(("x"):rep(256)), "its name is too long" },
   { "a very long path", writes(("sub/../"):rep(700) .. "x"), "its name is too long" },
   { "a slash at the end", writes "x/", "it names a folder" },
@@ -87,11 +87,11 @@ add {
   { "a pipe", writes "pipe", "pipe: Operation not permitted" },
   { "a second name of a file elsewhere", writes "hard", "hard: Operation not permitted" },
   { "appending to a second name", writes("hard", "a"), "hard: Operation not permitted" },
-  { "a mode that is none", "io.open('x', 'w\\0')", "invalid mode" },
+  { "an invalid mode", "io.open('x', 'w\\0')", "invalid mode" },
   { "a manifest", writes "manifest.json", MANIFEST },
   { "a manifest in capitals", writes "MANIFEST.json", MANIFEST },
   { "a manifest further down", writes "sub/manifest.json", MANIFEST },
-  { "what --out keeps of the printing", writes "stdout.txt", "that is where what the script prints goes",
+  { "the output that --out keeps", writes "stdout.txt", "that is where what the script prints goes",
     options = "--out results" },
 }
 
@@ -124,7 +124,7 @@ add {
   { "rename into a manifest", renames "manifest.json", MANIFEST },
   { "rename into a journal", renames ".tperf-written", DOT },
   { "rename onto a folder", renames "sub", "sub: Is a directory" },
-  { "rename onto what --out keeps", renames "stdout.txt", "that is where what the script prints goes",
+  { "rename onto the output that --out keeps", renames "stdout.txt", "that is where what the script prints goes",
     options = "--out results" },
 }
 
@@ -182,7 +182,7 @@ add {
   { "/proc from here", reads(("../"):rep(40) .. "proc/self/environ"), SPECIAL },
   { "the kernel's files", reads "/sys/kernel/notes", SPECIAL },
   { "an endless device", reads "/dev/zero", SPECIAL },
-  { "random numbers nobody seeded", reads "/dev/urandom", SPECIAL },
+  { "unseeded random numbers", reads "/dev/urandom", SPECIAL },
   { "the terminal", reads "/dev/tty", SPECIAL },
   { "standard input by its name", reads "/dev/stdin", SPECIAL },
   { "a descriptor", reads "/dev/fd/0", SPECIAL },
@@ -251,10 +251,10 @@ add {
   { "the locale", "os.setlocale 'C'", GONE },
   { "a temporary name", "os.tmpname()", GONE },
   { "a temporary file", "io.tmpfile()", GONE },
-  { "chance", "math.random()", "call math.randomseed(NUMBER) first" },
-  { "a seed of chance", "math.randomseed()", "needs a number" },
+  { "random numbers without a seed", "math.random()", "call math.randomseed(NUMBER) first" },
+  { "a random seed", "math.randomseed()", "needs a number" },
   { "the collector stopped", "collectgarbage 'stop'", GONE },
-  { "the collector's ways", "collectgarbage('generational')", GONE },
+  { "the collector's mode", "collectgarbage('generational')", GONE },
   { "arguments as a way out", "print(type(arg[0]), getmetatable(arg))", prints = "string\tnil\n" },
 }
 
@@ -270,7 +270,7 @@ add {
   { "the globals without strictness", "setmetatable(_G, nil)", "cannot change a protected metatable" },
   { "a finalizer", "setmetatable({}, { __gc = function() end })", GONE },
   { "a finalizer by another name", "setmetatable({}, setmetatable({ __gc = true }, {}))", GONE },
-  { "a finalizer that comes late", "local m = {} setmetatable({}, m) m.__gc = function() print 'ran' end "
+  { "a finalizer set late", "local m = {} setmetatable({}, m) m.__gc = function() print 'ran' end "
     .. "collectgarbage() print 'end'", prints = "end\n" },
   { "a finalizer behind __index", "setmetatable({}, setmetatable({}, { __index = function() return print end })) "
     .. "collectgarbage() print 'end'", prints = "end\n" },
@@ -278,7 +278,7 @@ add {
     .. "setmetatable({}, { __close = function() os.execute 'touch ../witness' end }) coroutine.yield() end) "
     .. "coroutine.resume(c) print(coroutine.close(c))", prints = "false\tscript.lua:1: os.execute is not available to "
     .. "scripts (tperf run --trust lifts this)\n" },
-  { "code that runs as an error is told", "error(setmetatable({}, { __tostring = function() os.execute 'x' end }))",
+  { "code that runs as an error is printed", "error(setmetatable({}, { __tostring = function() os.execute 'x' end }))",
     "the error is a table value" },
   { "warnings", "warn '@on' warn 'x' print(os.execute == warn)", prints = "false\n", talks = true },
   { "writing to standard input", "print(io.stdin:write 'x' == nil)", prints = "true\n" },
@@ -297,7 +297,7 @@ add {
     .. "> tperf/init.lua && cp tperf/init.lua tperf/cli/sandbox/init.lua" },
   { "the core", "require 'tperf.core'", GONE },
   { "the core with another name", "require 'tperf/core'", "tperf/core" },
-  { "the core among what is loaded", "print(package.loaded['tperf.core'])", prints = "nil\n" },
+  { "the core in package.loaded", "print(package.loaded['tperf.core'])", prints = "nil\n" },
   { "the core by package.preload", "print(package.preload['tperf.core'])", prints = "nil\n" },
   { "the command line", "require 'tperf.cli'", GONE },
   { "the sandbox", "require 'tperf.cli.sandbox'", GONE },
@@ -313,7 +313,7 @@ end
 
 -- --- launch files, and what is written for launches ---
 
--- What a launch script makes of its variable X.
+-- Prints the value that a launch script gives its variable X.
 local function launch_script(text)
   return T .. ([[
     local script = %q .. "\ntorchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 256 "
@@ -399,9 +399,9 @@ local NOT_ALLOWED <const> = "not authorized"
 add {
   { "a database attached elsewhere", queries "ATTACH '../other/x' AS x", NOT_ALLOWED },
   { "a database in memory attached", queries "ATTACH ':memory:' AS x", NOT_ALLOWED },
-  { "a database let go", queries "DETACH main", NOT_ALLOWED },
+  { "a database detached", queries "DETACH main", NOT_ALLOWED },
   { "a copy of a database elsewhere", queries "VACUUM INTO '../other/x'", "a query reads" },
-  { "a database packed anew", queries "VACUUM", "a query reads" },
+  { "a database vacuumed", queries "VACUUM", "a query reads" },
   { "a native library in SQL", queries "SELECT load_extension('libc.so.6')", NOT_ALLOWED },
   { "an editor in SQL", queries "SELECT edit('x', 'touch ../witness')", "no such function: edit" },
   { "a file read in SQL", queries "SELECT readfile('Makefile')", "no such function: readfile" },
@@ -419,7 +419,7 @@ add {
   { "a transaction that stays open", queries "BEGIN IMMEDIATE", NOT_ALLOWED },
   { "the clock in SQL", queries "SELECT datetime('now')", NOT_ALLOWED },
   { "the clock in SQL by another name", queries "SELECT current_timestamp", NOT_ALLOWED },
-  { "chance in SQL", queries "SELECT random()", NOT_ALLOWED },
+  { "random numbers in SQL", queries "SELECT random()", NOT_ALLOWED },
   { "a gigabyte in SQL", queries "SELECT randomblob(1000000000)", NOT_ALLOWED },
   { "a gigabyte printed in SQL", queries "SELECT printf('%1000000000d', 1)", NOT_ALLOWED },
   { "rows without end", queries "WITH RECURSIVE c AS (SELECT 1 UNION ALL SELECT 1 FROM c) SELECT count(*) FROM c",
@@ -430,7 +430,7 @@ add {
   { "a cache in a folder that is not there", caches "nosuch/c.db", "No such file" },
   { "a cache below a file", caches "Makefile/c.db", LINK },
   { "a cache with a zero byte", caches "c\0.db", OUTSIDE },
-  { "a cache whose journal is somebody's", caches "c.db", "File exists", before = "echo keep > c.db-journal" },
+  { "a cache whose journal is another file", caches "c.db", "File exists", before = "echo keep > c.db-journal" },
   { "a cache whose journal is a link", caches "c.db", "File exists", before = "ln -s ../other/file c.db-journal" },
   { "a cache whose shared memory is a link", caches "c.db", "File exists", before = "ln -s ../other/x c.db-shm" },
   { "a cache with a name too long for its journal", caches(("c"):rep(250)), "File name too long" },
@@ -448,7 +448,7 @@ add {
   { "a mode to read and write", "io.open('x', 'rw')", "invalid mode" },
   { "a mode that updates twice", "io.open('x', 'w++')", "invalid mode" },
   { "an exclusive mode", "io.open('x', 'wx')", "invalid mode" },
-  { "to update what is not there", "print((select(2, io.open('nosuch', 'r+'))))",
+  { "updating a missing file", "print((select(2, io.open('nosuch', 'r+'))))",
     prints = "nosuch: No such file or directory\n" },
   { "git's folder as the output folder", writes "config", THERE, options = "--out .git" },
   { "a link as the output folder", writes "file", THERE, options = "--out out_link" },
@@ -456,7 +456,7 @@ add {
   { "a second name moved", "assert(os.rename('hard', 'x'))", "hard: Operation not permitted" },
   { "its file onto a pipe", renames "pipe", "pipe: Operation not permitted" },
   { "its file onto a second name", renames "hard", "hard: Operation not permitted" },
-  { "its file below what is not there", "io.open('own', 'w'):close() print((select(2, os.rename('own', 'nosuch/x'))))",
+  { "its file below a missing folder", "io.open('own', 'w'):close() print((select(2, os.rename('own', 'nosuch/x'))))",
     prints = "nosuch/x: No such file or directory\n" },
   { "a table as git's configuration", saves ".git/config", "must be a name that ends in" },
   { "a table with a zero byte", saves "x\0.csv", "the name of a file is needed" },
@@ -501,7 +501,7 @@ add {
     .. "system = 'h100-sxm', gpus = 8, global_batch = 8, where = coroutine.yield } end)))",
     prints = "false\tattempt to yield across a C-call boundary\n" },
   { "a text of a gigabyte", "print(pcall(string.rep, 'x', 1 << 40))", prints = "false\tresulting string too large\n" },
-  { "a list whose length is a lie", "print((pcall(table.insert, setmetatable({}, { "
+  { "a list with a false length", "print((pcall(table.insert, setmetatable({}, { "
     .. "__len = function() return 1 << 53 end }), 1, 0)))", prints = "false\n" },
 }
 
@@ -510,7 +510,7 @@ add {
 add {
   { "a module above", "require '../other/file'", "module '../other/file' not found" },
   { "a module by its absolute name", "require '/etc/passwd'", "module '/etc/passwd' not found" },
-  { "the core put where modules are", "package.loaded['tperf.core'] = false print(require 'tperf.core')",
+  { "the core put into package.loaded", "package.loaded['tperf.core'] = false print(require 'tperf.core')",
     prints = "false\n" },
   { "a library of its own under the library's name", "package.preload.tperf = function() return { evil = 1 } end "
     .. "print(pcall(function() return require 'tperf'.evil end))",
@@ -531,9 +531,9 @@ local function model_text(text)
   return ("local f = io.open('m.yaml', 'w') f:write(%q) f:close() "):format(text) .. T .. "tperf.model 'm.yaml'"
 end
 add {
-  { "a laugh in YAML", model_text "a: &a [x, x]\nb: [*a, *a]\n", "anchors ('&name') are not supported" },
+  { "a billion laughs in YAML", model_text "a: &a [x, x]\nb: [*a, *a]\n", "anchors ('&name') are not supported" },
   { "an object in YAML", model_text "!!python/object/apply:os.system ['touch ../witness']\n", "tags" },
-  { "a tower in YAML", model_text(("["):rep(1000)), "nested more than 64 levels deep" },
+  { "deep nesting in YAML", model_text(("["):rep(1000)), "nested more than 64 levels deep" },
   { "a script in a page", T .. "tperf.report.new { title = '</title><script>evil()</script>' }"
     .. ":text('<img src=x onerror=evil()>'):table({ { ['<svg/onload=evil()>'] = '<script>' } }):save 'x.html' "
     .. "local page = io.open('x.html'):read 'a' print(page:find '<script' or page:find '<img' or page:find '<svg')",
@@ -541,7 +541,7 @@ add {
   { "a script in a picture", T .. "local svg = tperf.plot.bars { rows = { { a = 1, "
     .. "b = '</text><script>x</script>' } }, x = 'b', y = 'a', title = ']]><script>1</script>' }:svg() "
     .. "print(svg:find '<script')", prints = "nil\n" },
-  { "a figure that is none", T .. "tperf.report.new { title = 'x' }:figure { svg = function() return '<script>' end }",
+  { "an invalid figure", T .. "tperf.report.new { title = 'x' }:figure { svg = function() return '<script>' end }",
     "needs a plot" },
   { "a link in Markdown", T .. "tperf.report.new { title = 'x' }:table({ { a = '[x](javascript:evil())' } })"
     .. ":save 'x.md' print(io.open('x.md'):read('a'):find('[x](', 1, true))", prints = "nil\n" },
@@ -562,8 +562,8 @@ add {
     before = "echo 1 > own.txt && printf 'own.txt\n\n\town.txt\t' > .tperf-written" },
   { "a file that a huge journal names", writes "own.txt", THERE,
     before = "echo 1 > own.txt && truncate -s 300M .tperf-written" },
-  { "a mode of nothing", "io.open('x', '')", "invalid mode" },
-  { "a mode that is another letter", "io.open('x', 'x')", "invalid mode" },
+  { "an empty mode", "io.open('x', '')", "invalid mode" },
+  { "an unknown mode", "io.open('x', 'x')", "invalid mode" },
   { "a table in a pipe", saves "pipe.csv", "Operation not permitted", before = "mkfifo pipe.csv" },
   { "a table in a folder", saves "dir.csv", "Is a directory", before = "mkdir dir.csv" },
   { "a table where there is no folder", saves "nosuch/x.csv", "make the folder first" },

@@ -1,7 +1,7 @@
 -- The kernels between the experts' matrix products in training, in bytes counted by hand from Megatron-Core's kernels.
 local tperf = require "tperf"
 
-local TOKENS <const> = 4096 -- of a GPU: one sequence, its own
+local TOKENS <const> = 4096 -- per GPU: one sequence
 
 local function ops_of(model, ep)
   local c = tperf.train {
@@ -19,7 +19,7 @@ describe("between the products of experts", function()
   local HIDDEN <const>, TOP_K <const>, EXPERTS <const> = 2048, 8, 128 -- of Qwen3 30B
   local ROWS <const> = TOKENS * TOP_K
 
-  it("rows are copied to their places, and once more to sort them by expert where others send", function()
+  it("rows are copied into place, and once more to sort received rows by expert", function()
     for ep, copies in pairs { [1] = 1, [8] = 2, [128] = 1 } do -- 128: one expert a GPU, nothing to sort
       local ops = ops_of("qwen3-30b-a3b", ep)
       -- Tokens are read once for all their rows; a second copy reads and writes every row. 16-bit numbers.
@@ -34,16 +34,16 @@ describe("between the products of experts", function()
   it("every score is normalised, chosen and counted in fp32", function()
     local ops = ops_of("qwen3-30b-a3b", 8)
     local scores = TOKENS * EXPERTS
-    -- softmax reads (its writing is the router's own), top-k reads, table and map written, both read to add up loads
+    -- softmax reads (the router op counts its write), top-k reads, table and map are written and read to sum the loads
     assert.equal(scores * (4 + 4 + (4 + 1) + (4 + 1)), ops.choice.forward.bytes)
-    -- gradients of table and load, scores read (the logits' gradient is the router's own)
+    -- gradients of table and load, scores read (the router op counts the logits' gradient)
     assert.equal(scores * (4 + 4 + 4), ops.choice.backward.bytes)
     assert.is_nil(ops.bias)
   end)
 
   it("biases of the last product are weighted and added in fp32", function()
     local ops = ops_of("gpt-oss-120b", 64)
-    local numbers = TOKENS * 4 * 2880 -- top-4 of experts, 2880 features
+    local numbers = TOKENS * 4 * 2880 -- top-4 experts, 2880 features
     assert.equal(28 * numbers, ops.bias.forward.bytes)
     assert.equal(40 * numbers, ops.bias.backward.bytes)
   end)

@@ -17,7 +17,7 @@ end
 
 describe("when memory runs out", function()
   for _, case in ipairs(faults.cases) do
-    it(case.name .. " says so or answers as ever, and the next call does", function()
+    it(case.name .. " reports it or answers as usual, and the next call answers", function()
       faults.try(case, case.small and "core" or "site")
       local tried = faults.try(case, "lua", 4)
       assert.is_true(tried > 0)
@@ -27,7 +27,7 @@ describe("when memory runs out", function()
   it("databases report it, wherever it happens", function()
     local path = program.temporary()
     program.write(path, assert(core.store.empty "CREATE TABLE t (x); INSERT INTO t VALUES (1)"))
-    -- Everything that SQLite asks for fails once.
+    -- Fails each of SQLite's allocations once.
     local function each(f)
       core.faults.fail("lua", 0)
       f()
@@ -62,7 +62,7 @@ describe("when memory runs out", function()
 
   for i = #faults.programs - 1, #faults.programs do -- those that write files
     local line = faults.programs[i]
-    it(line .. " ends with a message and no half file", function()
+    it(line .. " ends with a message and no partial file", function()
       assert.is_true(faults.try_program(line, "site") > 0)
       assert.is_true(faults.try_program(line, "lua", 2) > 0)
     end)

@@ -28,7 +28,7 @@ describe("tperf.fewest", function()
     end
   end)
 
-  it("takes whole domains beyond one", function()
+  it("takes whole domains beyond the first", function()
     local answer = tperf.fewest { model = "deepseek-v3", system = "gb200-nvl72" }
     assert.equal(0, answer.gpus % 72)
     assert.equal(answer.gpus - 72, answer.before.gpus)
@@ -42,11 +42,11 @@ describe("tperf.fewest", function()
     assert.same({ 1, "none", 1 }, { c.zero, c.recompute, c.pp })
   end)
 
-  it("finds the fewest that serve: weights and cache by hand", function()
+  it("finds the fewest GPUs that serve, against weights and cache by hand", function()
     local model = tperf.model "llama-3.1-70b"
     local answer = tperf.fewest { model = "llama-3.1-70b", system = "h100-sxm", prompt = 4096, generate = 1024,
       batch = 32 }
-    -- 2 bytes a parameter; of every token and layer 8 heads of keys and of values, 128 wide; a tenth stays free.
+    -- 2 bytes a parameter; per token and layer, 8 heads of keys and of values, 128 wide; a tenth of memory stays free.
     local bytes = 2 * model:parameters().total + 32 * 5120 * 80 * 2 * 8 * 128 * 2
     assert.is_true(answer.gpus >= bytes / 72e9)
     assert.equal(3, math.ceil(bytes / 72e9))

@@ -32,7 +32,7 @@ end
 local function reads(path) return ("print((select(2, io.open(%q))))"):format(path) end
 
 describe("a script reads", function()
-  each("names of 255 bytes, paths of 4095 and not more", function()
+  each("names of up to 255 bytes and paths of up to 4095", function()
     local name = ("x"):rep(255)
     program.write(folder .. "/" .. name, "found")
     assert.equal("found\n", runs(("print(io.open(%q):read 'a')"):format(name)))
@@ -42,7 +42,7 @@ describe("a script reads", function()
     end
   end)
 
-  each("nothing of no name, and no folder", function()
+  each("neither an empty name nor a folder", function()
     assert.equal(": No such file or directory\n", runs(reads ""))
     for _, path in ipairs { "/", "sub/", "sub/.", "./" } do
       program.shell("mkdir -p sub", folder)
@@ -52,7 +52,7 @@ describe("a script reads", function()
     assert.truthy(runs(reads "s.lua/x"):find "Not a directory\n$")
   end)
 
-  each("forty links in a row, and not one more, nor paths that links make too long", function()
+  each("through up to forty links in a row, whose paths must not grow too long", function()
     program.write(folder .. "/1", "end")
     program.shell([[for i in $(seq 2 42); do ln -s $((i - 1)) $i; done
       d=$(printf 'y%.0s' $(seq 200)); p=$d; mkdir -p $d; ln -s . $d/$d
@@ -63,7 +63,7 @@ describe("a script reads", function()
     assert.truthy(said:find "File name too long" or said:find "Too many levels", said)
   end)
 
-  each("what an absolute link leads to, but for /proc", function()
+  each("the target of an absolute link, except in /proc", function()
     program.write(folder .. "/real", "found")
     program.shell("ln -s $(pwd)/real absolute; ln -s /proc/version version", folder)
     assert.equal("found\n", runs "print(io.open('absolute'):read 'a')")
@@ -78,7 +78,7 @@ describe("a script reads", function()
 end)
 
 describe("a script writes", function()
-  each("in modes of C only", function()
+  each("only in the modes of C", function()
     for _, mode in ipairs { "", "x", "rw", "w++", "wb+", "wbb", "w\0", "r+b+" } do
       refuses("invalid mode", ("io.open('x', %q)"):format(mode))
     end
@@ -93,7 +93,7 @@ describe("a script writes", function()
       print(io.open("x", "rb"):read "a")]])
   end)
 
-  each("so many files at a time", function()
+  each("a limited number of files at a time", function()
     local result = run [[
       local open, message = {}, nil
       for i = 1, 1000 do
@@ -106,7 +106,7 @@ describe("a script writes", function()
     assert.truthy(result.err:find "^tperf: cannot write 'f%d+': Too many open files\n$", result.err)
   end)
 
-  each("to folders that are there", function()
+  each("only to existing folders", function()
     refuses("No such file or directory", "require 'tperf'.report.save('none/x.csv', { { a = 1 } }, { 'a' })")
     refuses("a symbolic link or a file is in its way", "io.open('s.lua/x/y', 'w')")
     refuses("No such file or directory", "assert(io.open('none/x', 'w'))")
@@ -124,7 +124,7 @@ describe("a script writes", function()
     refuses("it is the output folder itself", "io.open('a/..', 'w')")
   end)
 
-  each("nothing where the root is the output folder and the name is wrong", function()
+  each("no invalid name if the root is the output folder", function()
     for path, message in pairs {
       ["/.x"] = "it starts with a dot", ["/../x"] = "it is outside the output folder", ["/x\1"] = "a control character",
       ["/manifest.json"] = "that is where the run's manifest goes", ["/"] = "it names a folder",
@@ -141,10 +141,10 @@ describe("a script writes", function()
   end)
 end)
 
-describe("the journal of what runs wrote", function()
+describe("the journal of written files", function()
   local LINE <const> = ("0"):rep(64) .. "  %s\ts.lua\n"
 
-  each("is cut down when it is long: of each file that is written the last line stays", function()
+  each("is shortened when it is long: the last line of each file stays", function()
     local lines = {}
     for i = 1, 9000 do lines[2 * i - 1], lines[2 * i] = LINE:format "x", LINE:format("other" .. i) end
     program.write(folder .. "/.tperf-written", table.concat(lines))
@@ -156,14 +156,14 @@ describe("the journal of what runs wrote", function()
     assert.equal("2", program.slurp(folder .. "/x"))
   end)
 
-  each("gets its last line ended after a crash", function()
+  each("has its last line completed after a crash", function()
     program.write(folder .. "/.tperf-written", LINE:format "y" .. "0123")
     runs "io.open('x', 'w'):write '1'"
     runs "io.open('x', 'w'):write '2'"
     assert.truthy(program.slurp(folder .. "/.tperf-written"):find("\n0123\n", 1, true))
   end)
 
-  each("is not believed, nor written to, when it is no file of its own", function()
+  each("is neither believed nor written to if it has a second name", function()
     program.shell("touch old; ln old .tperf-written", folder)
     refuses("Operation not permitted", "assert(io.open('x', 'w')):write '1'")
     assert.equal("", program.slurp(folder .. "/old"))
@@ -174,7 +174,7 @@ describe("the journal of what runs wrote", function()
     assert.equal("", program.shell("ls x 2> /dev/null", folder).out)
   end)
 
-  each("belongs to files of their own: a second name makes a file foreign", function()
+  each("does not cover files with a second name", function()
     runs "io.open('x', 'w'):write '1'"
     program.shell("ln x second", folder)
     refuses("Operation not permitted", "assert(io.open('x', 'w'))")
@@ -199,7 +199,7 @@ describe("the library's tree, in development,", function()
       local result = with(tree, "--out out")
       assert.equal(0, result.code, result.err)
     end
-    assert.equal(0, with("lib", "--out lib2").code) -- whose name begins alike
+    assert.equal(0, with("lib", "--out lib2").code) -- a name with the same beginning
   end)
 end)
 
@@ -216,7 +216,7 @@ describe("a trusted script's files", function()
     end
   end)
 
-  each("need a folder, and a name that can be", function()
+  each("need an existing folder and a possible name", function()
     for path, message in pairs {
       ["none/x.csv"] = "No such file or directory", [("x"):rep(300) .. ".csv"] = "File name too long",
       [("./"):rep(2100) .. "x.csv"] = "cannot write './././", ["sub.csv"] = "Is a directory",
@@ -229,14 +229,14 @@ describe("a trusted script's files", function()
     end
   end)
 
-  each("go through links, to where those lead", function()
+  each("follow links to their targets", function()
     program.shell("mkdir real; touch real/new.csv; ln -s real/new.csv new.csv; ln -s real sub", folder)
     for _, path in ipairs { "new.csv", "sub/other.csv", "real/../new.csv" } do runs(saves(path), "--trust") end
     assert.equal("new.csv\nother.csv\n", program.shell("ls real", folder).out)
     assert.equal("a\n1\n", program.slurp(folder .. "/real/new.csv"))
   end)
 
-  each("say when a device is full", function()
+  each("report a full device", function()
     refuses("No space left on device", saves "full.csv", nil, "ln -s /dev/full full.csv; tperf run --trust s.lua")
   end)
 end)

@@ -57,7 +57,7 @@ describe("a script's files", function()
     assert.equal("4", content "out/x")
   end)
 
-  it("are known by the manifest, too", function()
+  it("are also recognised by the manifest's checksums", function()
     runs("io.open('x', 'w'):write '1'", "--out out")
     os.remove(folder .. "/out/.tperf-written")
     runs("io.open('x', 'w'):write '2'", "--out out")
@@ -68,7 +68,7 @@ describe("a script's files", function()
     refuses("cannot write 'x': it is there already, and no run of tperf wrote it", "io.open('x', 'w')", "--out out")
   end)
 
-  it("are their own: another script may not write them again", function()
+  it("may not be written again by another script", function()
     runs("io.open('x', 'w'):write '1' print 'talk'", "--out out", "one.lua")
     for _, code in ipairs { "io.open('x', 'w')", "os.remove 'x'", "os.rename('x', 'y')" } do
       refuses("cannot write 'x': another script wrote it", code, "--out out", "two.lua")
@@ -157,7 +157,7 @@ describe("a script's files", function()
     assert.equal("./s.lua\n", ls(folder))
   end)
 
-  it("do not take the place of a file that appears meanwhile", function()
+  it("do not replace a file that appears meanwhile", function()
     program.write(folder .. "/s.lua", "local f = io.open('x', 'w') f:write 'mine' io.read() print(f:close())")
     local result = program.shell("(sleep 0.3; echo theirs > x; echo) | tperf run s.lua", folder)
     assert.equal("theirs\n", content "x")
@@ -172,10 +172,10 @@ describe("a file that a command writes", function()
   after_each(function() program.remove(folder) end)
   local SCHEDULE <const> = "tperf schedule 1f1b -d 2 -m 4 --svg "
 
-  it("takes the place of the old one in one step", function()
+  it("replaces the old one atomically", function()
     program.shell("echo old > s.svg; chmod 600 s.svg; ln s.svg other", folder)
     assert.equal(0, program.shell(SCHEDULE .. "s.svg", folder).code)
-    assert.equal("old\n", program.slurp(folder .. "/other")) -- the old file is whole, wherever it is still known
+    assert.equal("old\n", program.slurp(folder .. "/other")) -- a second name still holds the whole old file
     assert.equal("600\n", program.shell("stat -c %a s.svg", folder).out)
     assert.equal("./other\n./s.svg\n", ls(folder))
   end)
@@ -205,7 +205,7 @@ describe("a file that a command writes", function()
 end)
 
 describe("standard streams", function()
-  it("that are full or closed end the run with 1, when something was to be printed", function()
+  it("that are full or closed end the run with status 1 if anything is to be printed", function()
     for _, command in ipairs { "list models", "version", "help", "search llama-3.1-8b -s h100-sxm -g 8 -b 8 --csv" } do
       for _, where in ipairs { "> /dev/full", ">&-" } do
         local result = program.shell(("tperf %s %s"):format(command, where))
@@ -217,7 +217,7 @@ describe("standard streams", function()
     assert.equal(0, program.shell("tperf run /dev/null >&-").code)
   end)
 
-  it("that are closed get no file in their place", function()
+  it("that are closed are not replaced by the next file opened", function()
     local folder = program.folder()
     program.write(folder .. "/s.lua", "local f = io.open('x', 'w') io.stderr:write 'talk' io.stdout:write 'print' "
       .. "print(io.read()) f:write 'data' f:close()")

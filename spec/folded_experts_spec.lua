@@ -18,10 +18,10 @@ end
 
 local function work(c, name) return op_of(c, name).forward.tensor_flops end
 
-describe("experts that are whole", function()
+describe("whole experts", function()
   local cut, whole = configuration(2, 4, 2), configuration(1, 8, 2)
 
-  it("take the memory and the FLOPs of experts that are cut", function()
+  it("take as much memory and as many FLOPs as cut experts", function()
     assert.near(cut.memory.weights, whole.memory.weights, 1e-9 * cut.memory.weights)
     assert.near(cut.memory.gradients, whole.memory.gradients, 1e-9 * cut.memory.gradients)
     assert.near(work(cut, "fc1"), work(whole, "fc1"), 1e-9 * work(cut, "fc1"))
@@ -42,16 +42,16 @@ describe("experts that are whole", function()
     for _, name in ipairs { "fc1", "fc2" } do assert.same({}, op_of(whole, name).forward.comms) end
   end)
 
-  it("equal those that are cut if nothing cuts them", function()
+  it("equal cut experts if tp is 1", function()
     assert.equal(configuration(nil, 4, 1).time, configuration(1, 4, 1).time)
   end)
 
-  it("are cut as tp cuts by default, as in Megatron-Core", function()
+  it("are not the default, which is etp = tp, as in Megatron-Core", function()
     assert.equal(cut.time, configuration(nil, 4, 2).time)
     assert.equal(2, configuration(nil, 4, 2).etp)
   end)
 
-  it("must be divided by the GPUs that share them, and these divide those that they fold over", function()
+  it("need an ep that divides the experts and the axes it folds over, and an etp that divides their width", function()
     local function fails(given, message)
       given.system, given.gpus, given.global_batch = "h100-sxm", 32, 64
       local ok, text = pcall(tperf.train, given)
@@ -85,7 +85,7 @@ describe("memory of folded layouts", function()
     { tp = 4, cp = 1, dp = 4, ep = 2, etp = 4 }, { tp = 1, cp = 4, dp = 2, ep = 4, etp = 2 },
   } do
     local name = ("tp %d, cp %d, dp %d, ep %d, etp %d"):format(sizes.tp, sizes.cp, sizes.dp, sizes.ep, sizes.etp)
-    it("is right by hand: " .. name, function()
+    it("matches the sum by hand: " .. name, function()
       local gpus = sizes.tp * sizes.cp * sizes.dp
       local c = tperf.train {
         model = MODEL, system = "h100-sxm", strategy = "context", tp = sizes.tp, cp = sizes.cp, dp = sizes.dp,
@@ -102,13 +102,13 @@ describe("memory of folded layouts", function()
   end
 end)
 
--- The same with dense first layers and shared experts, with the distributed optimizer and without it, and what the
--- layers keep for the backward pass. s tokens of a sequence, b = 1 of them in a micro-batch, h features; T = s / (tp
--- cp) rows on a GPU between blocks, where the sequence is cut by tp, too (arXiv 2205.05198, section 4.2.2), and Q = s /
--- cp rows of products. Every count below is of 16-bit numbers unless it says bytes.
+-- The same with dense first layers and shared experts, with the distributed optimizer and without it, and the bytes
+-- that layers keep for the backward pass. s tokens of a sequence, b = 1 sequence per micro-batch, h features; T = s /
+-- (tp cp) rows on a GPU between blocks, where the sequence is cut by tp, too (arXiv 2205.05198, section 4.2.2), and
+-- Q = s / cp rows of products. Every count below is of 16-bit numbers unless it says bytes.
 describe("all bytes of folded layouts", function()
   local H <const>, HEADS <const>, KV <const>, D <const>, SEQ <const> = 2048, 32, 4, 128, 4096
-  local E <const>, K <const>, F <const> = 128, 8, 768 -- experts, of a token, width of one
+  local E <const>, K <const>, F <const> = 128, 8, 768 -- experts, experts per token, width of one
   local DENSE <const>, SHARED <const> = 6144, 1024 -- widths of the dense layers' MLP and of the shared expert
 
   local function model(layers, dense)
@@ -158,7 +158,7 @@ describe("all bytes of folded layouts", function()
     local gpus = sizes.tp * sizes.cp * sizes.dp
     local t = SEQ / (sizes.tp * sizes.cp)
 
-    it("of weights, gradients and optimizer are right by hand: " .. name, function()
+    it("of weights, gradients and optimizer match the sum by hand: " .. name, function()
       -- Two layers, one of them dense. Cut by tp: attention (qkv and projection), the dense MLP, the shared expert's,
       -- embedding and head. Whole: norms of the layer and of heads, the router, the last norm. By etp ep: experts.
       local cut = 2 * (H * (HEADS + 2 * KV) * D + HEADS * D * H) + 3 * H * DENSE + 3 * H * SHARED + 2 * 151936 * H
@@ -176,7 +176,7 @@ describe("all bytes of folded layouts", function()
       end
     end)
 
-    it("of activations are right by hand: " .. name, function()
+    it("of activations match the sum by hand: " .. name, function()
       local base = trained(sizes, 2, 1, 1).memory.activations
       assert.near(expert_layer(t, sizes.etp), trained(sizes, 3, 1, 1).memory.activations - base, 1)
       assert.near(dense_layer(t), trained(sizes, 3, 2, 1).memory.activations - base, 1)
@@ -185,7 +185,7 @@ describe("all bytes of folded layouts", function()
 end)
 
 describe("ranks of folded axes", function()
-  it("fall into groups of neighbours, each rank into one", function()
+  it("form groups of neighbours, each rank in exactly one", function()
     local ranks = require "tperf.timeline.ranks"
     local grid = ranks.of { strategy = "context", tp = 2, cp = 2, dp = 4, pp = 2, etp = 2, ep = 4 }
     for axis, size in pairs { etp = 2, ep = 4 } do

@@ -15,7 +15,7 @@ end
 
 describe("the fuzzers' corpus", function()
   for _, path in ipairs(files_in "spec/data/fuzz/yaml") do
-    it(path .. " is read or refused at its place, whole and cut anywhere", function()
+    it(path .. " is read or refused with a position, whole and cut anywhere", function()
       local text = program.slurp(path)
       for length = 0, #text do
         local value, message = core.yaml(text:sub(1, length), "f")
@@ -31,7 +31,7 @@ end)
 
 describe("the command lines that fuzzing found", function()
   for text in io.lines "spec/data/fuzz/cli/found.txt" do
-    it(text .. " end well", function()
+    it(text .. " ends with an answer or a message", function()
       local folder, line = program.folder(), {}
       for word in text:gmatch "%S+" do line[#line + 1] = word end
       require "fuzz.cli".try(line, random.new(1), folder)

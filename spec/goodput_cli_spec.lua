@@ -72,7 +72,7 @@ describe("--tokens", function()
     assert.near(144 + 2 * 4, tray.gpu_hours / (tray.seconds / 3600), 1e-6)
   end)
 
-  it("knows Megatron-LM's names", function()
+  it("takes Megatron-LM's option names", function()
     local cost = row_of(TRAIN .. " --save-interval 1000 --async-save --copy-bandwidth 20GB/s "
       .. "--checkpoint-time 1min").cost
     local c = tperf.train { model = "llama-2-7b", system = "h100-sxm", global_batch = 256, dp = 64, software = "none" }
@@ -80,7 +80,7 @@ describe("--tokens", function()
     assert.near(14 * 6738415616 / 64 / 20e9, cost.checkpoint.block, 1e-12)
   end)
 
-  it("is needed by the options beside it, which need each other", function()
+  it("is required by its related options, some of which require each other", function()
     for options, message in pairs {
       ["--mtbf gpu=3h"] = "--mtbf needs --restart-time",
       ["--mtbf gpu=3h --restart-time 1s"] = "--mtbf needs --checkpoint-bandwidth or --store-bandwidth or "

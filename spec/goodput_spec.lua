@@ -10,13 +10,13 @@ local function cost(given)
   return tperf.cost(row, given)
 end
 
--- One run, second by second from event to event: it works, saves, fails and restarts. A save counts `lag` seconds after
--- the work has gone on; a failure loses what is not saved.
+-- Simulates one run from event to event: work, saves, failures, restarts. A save takes effect `lag` seconds after work
+-- resumes; a failure loses all unsaved work.
 local function simulate(work, o)
   local now, done, saved, failures = 0.0, 0.0, 0.0, 0
   local function next_failure() return now - math.log(1 - math.random()) * o.mtbf end
   local failure = next_failure()
-  local pending -- { work, when it counts }
+  local pending -- { work, when the save takes effect }
   local function fail()
     now, failures, done = failure, failures + 1, saved
     pending = nil
@@ -46,7 +46,7 @@ local function simulate(work, o)
   return now, failures
 end
 
--- The means of many runs, and the standard error of the time's.
+-- The means of many runs, and the standard error of the mean time.
 local function simulated(work, o, runs)
   math.randomseed(20241115)
   local sum, squares, failures = 0.0, 0.0, 0
@@ -93,7 +93,7 @@ describe("the time of a run with failures", function()
 end)
 
 describe("the best interval", function()
-  -- By looking everywhere, not by the formula.
+  -- Found by a scan, not by the formula.
   local function least(block, mtbf)
     local best, shortest
     for step = 1, 4000 do
@@ -104,7 +104,7 @@ describe("the best interval", function()
     return best
   end
 
-  it("is Young's and Daly's where saving is short, and Daly's where it is not", function()
+  it("is Young's and Daly's for short saves, and Daly's for long ones", function()
     for _, mtbf in ipairs { 3600, 86400 } do
       local block = 1e-4 * mtbf
       assert.near(1, daly.young(block, mtbf) / least(block, mtbf), 0.01)
@@ -132,7 +132,7 @@ describe("the best interval", function()
 end)
 
 describe("quantiles of Poisson's distribution", function()
-  it("are those of tables", function()
+  it("match published tables", function()
     -- Pearson and Hartley, table 7: P(X <= 4 | 2) = 0.947, P(X <= 5 | 2) = 0.983; P(X <= 15 | 10) = 0.951.
     assert.same({ 0, 5, 15, 5 }, { poisson.quantile(2, 0.05), poisson.quantile(2, 0.95), poisson.quantile(10, 0.95),
       poisson.quantile(10, 0.05) })
@@ -142,7 +142,7 @@ describe("quantiles of Poisson's distribution", function()
 end)
 
 describe("tperf.cost with failures", function()
-  it("adds up", function()
+  it("adds up to the whole time", function()
     local c = cost { mtbf = { gpu = 1e7 }, checkpoint = { bandwidth = "1 GB/s" }, restart = "5 min", detection = 60,
       price = 2, power = 500, carbon = 360, pue = 1.2, spares = { nodes = 2, repair = "8 h", gpus_per_node = 8 } }
     assert.equal(1e4, c.mtbf)
@@ -150,7 +150,7 @@ describe("tperf.cost with failures", function()
     local lost = c.lost.checkpoints + c.lost.rework + c.lost.restarts + c.lost.waiting
     assert.near(c.seconds, 1e6 + lost, 1e-6 * c.seconds)
     assert.near(c.goodput, 1e6 / c.seconds, 1e-12)
-    -- Down for 300 + 60 + 14 seconds after each failure; there are as many as the run is long.
+    -- Down for 300 + 60 + 14 seconds after each failure; the number of failures is proportional to the run's length.
     assert.near(c.lost.restarts, c.failures * 374, 0.05 * c.lost.restarts)
     assert.near(c.failures, (c.seconds - c.lost.waiting) / 1e4, 1e-6 * c.failures)
     assert.near(c.seconds / 3600 * 1016, c.gpu_hours, 1e-6 * c.gpu_hours)
@@ -182,7 +182,7 @@ describe("tperf.cost with failures", function()
     assert.is_true(waiting(8) < 1e-5)
   end)
 
-  it("takes saves alone, and intervals in iterations", function()
+  it("accepts saves without failures, and intervals in iterations", function()
     local c = cost { checkpoint = { steps = 100, write = 30 } } -- 1e6 s of work in intervals of 1,000 s
     assert.near(1e6 + 1000 * 30, c.seconds, 1e-6)
     assert.is_nil(c.failures)

@@ -7,7 +7,7 @@ local function train(given)
   return tperf.train(given)
 end
 
--- A second data axis over racks, whose gradients are compressed to a quarter on their way: one table, nothing else.
+-- A second data axis over racks, whose gradients are compressed to a quarter in transit: one table is all it takes.
 local tensor = tperf.strategy.of "tensor"
 local racks = { name = "racks", extends = "tensor", summary = "replicas over racks, gradients compressed between them" }
 racks.axes = {
@@ -21,7 +21,7 @@ describe("a custom axis", function()
     local c = train { strategy = "racks", tp = 2, dp = 8, rack = 4, global_batch = 256 }
     assert.same({ 64, 16, 4 }, { c.gpus, plain.gpus, c.rack })
     assert.equal(plain.microbatches, c.microbatches)
-    -- Each rack shards its optimizer's state on its own.
+    -- Each rack shards its optimizer's state separately.
     assert.equal(plain.memory.optimizer, c.memory.optimizer)
     assert.equal(plain.memory.weights, c.memory.weights)
   end)
@@ -31,7 +31,7 @@ describe("a custom axis", function()
       fast = { tp = 2, dp = 4, pp = 1, rack = 1 } }
     local plain = train { tp = 2, dp = 8, global_batch = 64, zero = 1, data_overlap = false,
       fast = { tp = 2, dp = 4, pp = 1 } }
-    -- All layers' gradients in fp32, a shard of one eighth, a quarter of it: an all-reduce of one GPU of each rack. One
+    -- All layers' gradients in fp32, a shard of one eighth, a quarter of it: an all-reduce over one GPU per rack, one
     -- collective a section: 32 layers, embedding, head.
     local parameters = c.memory.gradients / 4
     local model = tperf.model "llama-3.1-8b"
@@ -54,7 +54,7 @@ describe("a custom axis", function()
     assert.truthy(tperf.plot.configurations({ rows = { c }, x = "dp" }):svg():find(">rack<", 1, true))
   end)
 
-  it("is searched beside the built-in strategies, and never loses to them where it is 1", function()
+  it("is searched beside the built-in strategies, and never loses to them at size 1", function()
     local function best(strategy)
       return tperf.search {
         model = "llama-3.1-8b", system = "h100-sxm", gpus = 64, global_batch = 256, strategy = strategy, top = 1,
@@ -66,7 +66,7 @@ describe("a custom axis", function()
     assert.equal(64, other.tp * other.dp * other.pp * other.rack)
   end)
 
-  it("serves, too", function()
+  it("serves requests, too", function()
     local r = tperf.infer {
       model = "llama-3.1-8b", system = "h100-sxm", strategy = "racks", tp = 2, rack = 2, prompt = 512, generate = 64,
       batch = 8,
@@ -78,7 +78,7 @@ describe("a custom axis", function()
     assert.near(2 * plain.tokens_per_second, r.tokens_per_second, 1e-9 * r.tokens_per_second)
   end)
 
-  it("costs as many GPUs as it takes, and answers as many prompts", function()
+  it("counts its GPUs in the cost, and its replicas in the throughput", function()
     local function of(more)
       local q = { model = "llama-3.1-8b", system = "h100-sxm", tp = 2, prompt = 512, generate = 64, batch = 8,
         gpu_hour = 2 }
@@ -103,7 +103,7 @@ describe("a custom axis", function()
     assert.equal(8, most)
   end)
 
-  -- Blocks ask for what an axis does, so that one which spreads experts may be called as one likes.
+  -- Blocks ask what an axis does, so an axis that spreads experts may have any name.
   it("may do what a built-in one does under another name", function()
     local own = { name = "wide", extends = "tensor", axes = {} }
     for i, axis in ipairs(tensor.axes) do
@@ -150,7 +150,7 @@ end)
 
 describe("hybrid shards", function()
   -- llama-3.1-8b in bf16 with fp32 gradients, master copy and moments: what ZeRO 3 shards over `shard` of 64 replicas.
-  it("hold a share of that many GPUs", function()
+  it("divide weights, gradients and optimizer state by their number of GPUs", function()
     local parameters = tperf.model "llama-3.1-8b":parameters().total
     for _, shard in ipairs { 8, 16, 32, 64 } do
       local c = train { dp = 64, shard = shard, zero = 3, global_batch = 64 }
@@ -188,7 +188,7 @@ describe("hybrid shards", function()
     assert.near(expected, data { shard = 8 }, 1e-6 * expected)
   end)
 
-  it("take a ZeRO stage, and replicas that they divide", function()
+  it("need a ZeRO stage, and must divide the replicas", function()
     local ok, message = pcall(train, { dp = 64, shard = 24, zero = 3, global_batch = 64 })
     assert.is_false(ok)
     assert.truthy(message:find("shard = 24 does not divide dp = 64", 1, true), message)
@@ -209,12 +209,12 @@ describe("context parallelism", function()
     return list
   end
 
-  it("is asked for by its axis, without a strategy's name", function()
+  it("is chosen by its axis, without naming a strategy", function()
     assert.equal("context", long({ cp = 8 }).strategy)
     assert.equal("all_gather", long({ cp = 8 }).cp_kind)
   end)
 
-  it("hides a ring's messages behind attention, as far as that lasts", function()
+  it("hides a ring's messages behind attention, as long as it lasts", function()
     local gathered, ring = ops(long { cp = 8 }), ops(long { cp = 8, cp_kind = "ring" })
     local a, b = gathered.attention.forward, ring.attention.forward
     assert.equal(a.comms[1].bytes, b.comms[1].bytes)
@@ -238,14 +238,14 @@ describe("context parallelism", function()
     assert.equal("ulysses", c["scatter-heads"].forward.comms[1].axis)
     assert.same({ "all_gather", "cp", 4 }, { c.attention.forward.comms[1].kind, c.attention.forward.comms[1].axis,
       c.attention.forward.comms[1].gpus })
-    -- The same work as any other way to cut the sequence in eight.
+    -- The same work as with any other way to cut the sequence in eight.
     local ring = ops(long { cp = 8, cp_kind = "ring" })
     assert.near(ring.attention.forward.tensor_flops, c.attention.forward.tensor_flops,
       1e-4 * c.attention.forward.tensor_flops)
     assert.equal(ring.fc1.forward.tensor_flops, c.fc1.forward.tensor_flops)
   end)
 
-  it("refuses more parts than heads, and kinds that it does not have", function()
+  it("refuses more parts than heads, and unknown kinds", function()
     for given, message in pairs {
       [{ cp = 16, cp_kind = "all_to_all" }] = "does not divide the 8 heads that tp leaves",
       [{ cp = 2, ulysses = 16 }] = "does not divide the 8 heads that tp leaves",
@@ -257,7 +257,7 @@ describe("context parallelism", function()
     end
   end)
 
-  it("is searched over its kinds, the best of which is as fast as any", function()
+  it("is searched over its kinds, and finds the fastest", function()
     local function best(kind)
       return tperf.search {
         model = "llama-3.1-8b", system = "h100-sxm", seq = 65536, gpus = 32, global_batch = 8, strategy = "context",
@@ -270,7 +270,7 @@ describe("context parallelism", function()
   end)
 end)
 
-describe("weights that stay where they are", function()
+describe("stationary weights", function()
   local TOKENS <const>, E <const>, F <const> = 64, 8192, 28672 -- a step of 64 requests of llama-3.1-70b
   local function serve(given)
     given.model, given.system, given.prompt, given.generate, given.batch = "llama-3.1-70b", "h100-sxm", 512, 64, TOKENS
@@ -295,13 +295,13 @@ describe("weights that stay where they are", function()
     end
   end)
 
-  it("hold as much on each GPU as one dimension does", function()
+  it("take as much memory per GPU as one-dimensional tensor parallelism", function()
     local one, two = serve { tp = 8 }, serve { strategy = "stationary", tp1 = 4, tp2 = 2 }
     assert.near(one.memory.weights, two.memory.weights, 2e-3 * one.memory.weights)
     assert.equal(one.memory.cache, two.memory.cache)
   end)
 
-  it("serve alone: searches of all strategies leave them out", function()
+  it("are for serving only: searches over all strategies leave them out", function()
     for _, s in ipairs(tperf.strategy.list "all") do assert.is_not.equal("stationary", s.name) end
     local ok, message = pcall(serve, { strategy = "summa", tp1 = 2, tp2 = 2 })
     assert.is_false(ok)
@@ -316,7 +316,7 @@ describe("serving over any axes", function()
     return tperf.infer(given)
   end
 
-  it("shares prompts and caches out over cp", function()
+  it("spreads prompts and caches over cp", function()
     local one, two = serve { tp = 8 }, serve { tp = 8, cp = 4 }
     assert.same({ 32, "context" }, { two.gpus, two.strategy })
     assert.near(one.memory.cache / 4, two.memory.cache, 1e-9 * one.memory.cache)

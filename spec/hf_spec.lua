@@ -37,15 +37,15 @@ describe("hf", function()
     assert.is_false(hf.recognise "llama")
   end)
 
-  it("reads widths that are no quotient", function()
+  it("reads head sizes that differ from hidden / heads", function()
     local m = model "qwen3-235b-a22b"
     assert.same({ 128, 4, 64 }, { m.head_dim, m.kv_heads, m.heads })
     assert.equal(64, model "gpt-oss-120b".head_dim)
     assert.equal(128, model "gemma-2-27b".head_dim)
-    assert.equal(192, model "deepseek-v3".head_dim) -- what a query is wide, not the file's 64
+    assert.equal(192, model "deepseek-v3".head_dim) -- the width of a query, not the file's 64
   end)
 
-  it("takes nulls and absent keys for the class's default", function()
+  it("replaces nulls and absent keys by the class's defaults", function()
     assert.equal(32, model "llama-2-7b".kv_heads)
     assert.equal(3072, model "gpt2".ffn)
     assert.is_nil(model "mixtral-8x7b".window)
@@ -56,7 +56,7 @@ describe("hf", function()
     assert.equal(2048, model "falcon-40b".seq)
   end)
 
-  it("knows tying by architecture", function()
+  it("knows which architectures tie embeddings", function()
     for name, tied in pairs { gpt2 = true, bloom = true, ["gemma-2-9b"] = true, ["falcon-40b"] = true,
       ["llama-2-7b"] = false, ["gpt-neox-20b"] = false, ["phi-3-mini"] = false, ["mamba2-130m"] = true } do
       assert.equal(tied, model(name).tied_embeddings, name)
@@ -122,7 +122,7 @@ describe("hf", function()
     assert.same({ "dense 1", "moe 1", "dense 3", "moe 1" }, kinds(tperf.model(sparse)))
   end)
 
-  it("refuses what it does not know, by name", function()
+  it("refuses unknown architectures by name", function()
     local message = refusal(llama { model_type = '"lama"' })
     assert.matches('config.json:%d+:%d+: "model_type" = "lama": unknown architecture', message)
     assert.matches("(did you mean 'llama'", message, 1, true) -- or another that is as near
@@ -152,7 +152,7 @@ describe("hf", function()
     assert.matches('config.json:3:%d+: "num_hidden_layers"', refusal(nested))
   end)
 
-  it("is what tperf.model makes of such a file or table", function()
+  it("is used by tperf.model for such files and tables", function()
     local m = tperf.model { model_type = "llama", _name_or_path = "a/b", hidden_size = 64, num_attention_heads = 4,
       num_hidden_layers = 2, intermediate_size = 128, vocab_size = 1000, max_position_embeddings = 512 }
     assert.same({ "b", 4, 16 }, { m.name, m.kv_heads, m.head_dim })
@@ -191,7 +191,7 @@ describe("hf", function()
   end)
 end)
 
--- What published files say besides the sizes, by model_type, as the transformers classes write them.
+-- Other fields of published files, by model_type, with the values that the transformers classes write.
 local REST = {
   all = {
     architectures = { "LlamaForCausalLM" }, transformers_version = "4.46.3", torch_dtype = "bfloat16", use_cache = true,
@@ -259,7 +259,7 @@ describe("the fields of a configuration", function()
   end
 
   for model_type, file in pairs(FILES) do
-    it("that change no work are ignored: " .. model_type, function()
+    it("that do not change the work are ignored: " .. model_type, function()
       local fields = fields_of(file)
       local before = hf.describe(fields, "config.json")
       for _, rest in ipairs { REST.all, REST[model_type] } do
@@ -303,7 +303,7 @@ describe("the fields of a configuration", function()
     end
   end)
 
-  it("that give a head's size count for qwen2, too", function()
+  it("that set a head's size are obeyed for qwen2, too", function()
     local fields = fields_of "qwen2.5-7b"
     fields.head_dim = 64
     assert.equal(64, hf.describe(fields, "config.json").head_dim)

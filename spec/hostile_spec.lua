@@ -203,12 +203,12 @@ describe("hostile arguments", function()
           if try("tperf." .. name, f, spoil(good, random)) then answered = answered + 1 end
         end
         for _, value in ipairs(values) do try("tperf." .. name, f, value(random)) end
-        assert.truthy(answered < TRIES) -- the mistakes are mistakes
+        assert.truthy(answered < TRIES) -- some mistakes are refused
       end)
     end
   end
 
-  it("are mistakes made in arguments that are right", function()
+  it("start from valid arguments", function()
     for _, question in ipairs(questions) do
       if question[2] then assert.has_no.errors(function() question[2](copy(question[3])) end) end
     end

@@ -118,7 +118,7 @@ describe("docs/limits.md", function()
 end)
 
 describe("docs/machines.md", function()
-  it("lists every system under what its efficiencies rest on", function()
+  it("lists every system under the source of its efficiencies", function()
     local kinds = {}
     local section = program.slurp "docs/machines.md":match "\n## Which systems are calibrated\n(.-)\n## "
     for kind, names in section:gmatch "%*%*([^*]+)%*%*([^*]*)" do kinds[kind] = names end
@@ -133,7 +133,7 @@ describe("docs/machines.md", function()
 end)
 
 describe("the project's habits", function()
-  it("are documented: templates, a forge's file that calls .ci/run, a changelog of this version", function()
+  it("are kept: issue templates, a forge's file that calls .ci/run, a changelog entry for this version", function()
     assert.truthy(program.slurp ".github/workflows/ci.yml":find("\n      - run: .ci/run\n", 1, true))
     assert.truthy(program.slurp "CHANGELOG.md":find("\n## " .. program.slurp "VERSION":match "%S+", 1, true))
     for _, path in ipairs(lines "ls .github/ISSUE_TEMPLATE/*.md") do
@@ -141,7 +141,7 @@ describe("the project's habits", function()
     end
   end)
 
-  it("that CONTRIBUTING.md names are targets, files and variables that exist", function()
+  it("in CONTRIBUTING.md refer to existing targets, files and variables", function()
     local page, help = program.slurp "CONTRIBUTING.md", program.shell "make help".out
     for target in page:gmatch "make ([%l-]+)" do assert.truthy(help:find("\n  " .. target .. " ", 1, true), target) end
     for path in page:gmatch "%(?`?((%l+)/[%w_./]+%.%l+)" do

@@ -13,7 +13,7 @@ end
 local c_files = found "find include src -name '*.[ch]' | sort"
 local lua_files = found "find lua scripts -name '*.lua' | sort"
 
--- The lines of a file; those of Lua's long strings are blank, for they may hold other languages.
+-- The lines of a file. Lua's long strings become blank lines, since they may hold other languages.
 local function lines_of(path)
   local list, text = {}, program.slurp(path)
   if path:find "%.lua$" then
@@ -23,7 +23,7 @@ local function lines_of(path)
   return list
 end
 
--- Fails with all that is wrong at once.
+-- Fails with the whole list of faults.
 local function none(wrong) assert.equal("", table.concat(wrong, "\n")) end
 
 -- What each folder of src may use of the others (docs/architecture.md: dependencies run one way).
@@ -76,7 +76,7 @@ local function may_use(layer, other)
 end
 
 describe("the C files", function()
-  it("include what lies below them only", function()
+  it("include only files of folders below them", function()
     local wrong = {}
     for _, path in ipairs(c_files) do
       local layer = layer_of(path)
@@ -140,8 +140,8 @@ describe("the C files", function()
   end)
 end)
 
--- The rooms of the library, bottom up; "" is its public face. What a room requires lies in it or below it, wherever in
--- a file that is said.
+-- The rooms of the library, bottom up; "" is its public face. A file requires only its own room and those below it,
+-- wherever in the file it does so.
 local FLOORS = { "core", "base", "input", "output", "describe", "import", "plot", "timeline", "question", "measured",
   "export", "report", "compat", "", "cli", "page" }
 local floor = {}
@@ -149,7 +149,7 @@ for i, room in ipairs(FLOORS) do floor[room] = i end
 
 local function room_of(module) return module == "tperf" and "" or module:match "^tperf%.(%w+)" end
 
-local library = {} -- module -> what its file requires
+local library = {} -- module -> the modules that its file requires
 for _, path in ipairs(lua_files) do
   local module = path:match "^lua/(tperf.*)%.lua$"
   if module then
@@ -161,7 +161,7 @@ for _, path in ipairs(lua_files) do
   end
 end
 
--- What requires itself, by way of others: depth first, with the way so far.
+-- Circular requires, found depth first along the path so far.
 local function circles()
   local done, way, closed = {}, {}, {}
   local function visit(module)
@@ -180,7 +180,7 @@ local function circles()
 end
 
 describe("the Lua files", function()
-  it("require what lies in their room or below it", function()
+  it("require only their own room or rooms below it", function()
     local wrong, seen = {}, 0
     for module, required in pairs(library) do
       local own = assert(floor[room_of(module)], module .. " lies in no room")
@@ -221,8 +221,8 @@ describe("the Lua files", function()
     none(wrong)
   end)
 
-  -- Strategies name their axes; others ask what an axis cuts. tp1 and tp2 are words of the published SUMMA layer, and
-  -- what reads or writes other stacks' files, or tables, speaks of these stacks' axes.
+  -- Strategies name their axes; others ask what an axis cuts. tp1 and tp2 are names of the published SUMMA layer, and
+  -- files that read or write other stacks' files, or tables, use those stacks' axes.
   it("name axes only in strategies", function()
     local tperf, names, wrong, seen = require "tperf", {}, {}, 0
     for _, s in ipairs(tperf.strategy.all()) do

@@ -78,20 +78,20 @@ describe("infer", function()
       local p = m:parameters()
       for _, tp in ipairs { 1, 4 } do
         local r = infer { model = m, tp = tp }
-        local read = 2 * (p.active - p.embedding) / tp -- one token looks one row of the table up
+        local read = 2 * (p.active - p.embedding) / tp -- one token reads one row of the table
         local cache = r.cache_sequence * (r.prompt + 1) / (r.prompt + r.generate)
         assert.is_true(r.first_step > (read + cache) / plain.accelerator.hbm.bandwidth)
         if tp == 1 then assert.near(1, (read + cache) / plain.accelerator.hbm.bandwidth / r.first_step, 0.03) end
         local count = { seq = 1000, causal = true, convention = "matmul", backward = false }
-        local flops = m:flops_per_token(count).total * 1000 - 999 * 2 * p.head -- the last token's logits alone
+        local flops = m:flops_per_token(count).total * 1000 - 999 * 2 * p.head -- logits of the last token only
         assert.is_true(r.ttft > 0.999 * flops / tp / plain.accelerator.tensor.bf16)
       end
     end
   end)
 
   -- PyTorch's gpt-fast, README of commit 0f925b5d, batch 1 on A100-80GB limited to 330 W, a prompt of 5 tokens: tokens
-  -- per second. With several GPUs it runs all-reduces of its own, as the engines behind our curves do.
-  it("is near what gpt-fast reports", function()
+  -- per second. With several GPUs it uses its own all-reduce kernels, as the engines behind our curves do.
+  it("is close to gpt-fast's reports", function()
     local rows = {
       { "llama-2-7b", 1, "bf16", 104.9 }, { "llama-2-7b", 1, "int8", 155.58 }, { "llama-2-7b", 1, "int4", 196.80 },
       { "llama-2-7b", 2, "bf16", 168.84 }, { "llama-2-7b", 4, "bf16", 254.02 }, { "llama-2-7b", 8, "bf16", 328.43 },
@@ -106,7 +106,7 @@ describe("infer", function()
         reserve = 0.01,
       }
       local ratio = 1 / r.tpot / row[4]
-      -- The page says what the model said when it was written, of which later fits may not stray.
+      -- The page has the predictions at the time of writing; later fits must stay close to them.
       local line = ("| %s | %d | %s | %g | "):format(table.unpack(row)):gsub("%p", "%%%0") .. "([%d.]+)"
       assert.near(tonumber((page:match(line))), 1 / r.tpot, 0.05 / r.tpot, "docs/inference.md: " .. line)
       assert.is_true(ratio > 0.75 and ratio < 1.15, ("%s tp %d %s: %.3f"):format(row[1], row[2], row[3], ratio))
@@ -116,7 +116,7 @@ describe("infer", function()
     assert.is_true(off[#off // 2] < 0.08)
   end)
 
-  it("has engines choose experts and sort tokens by them, and read their peers' memory", function()
+  it("includes an engine's routing of tokens to experts, and its direct reads of peers' memory", function()
     local function tpot(changes, model, tp)
       local machine = h100:with { accelerator = changes.accelerator, network = changes.network }
       return infer { model = model, system = machine, tp = tp, prompt = 100, generate = 10, batch = 4 }.tpot
@@ -130,7 +130,7 @@ describe("infer", function()
     assert.is_true(tpot(slow, "llama-3.1-8b", 8) > 1.1 * tpot({}, "llama-3.1-8b", 8))
   end)
 
-  it("sums parts and ops to the whole", function()
+  it("has parts and ops that add up to the whole", function()
     for _, name in ipairs { "llama-3.1-8b", "gemma-2-27b", "deepseek-v3", "mamba2-2.7b" } do
       for _, machine in ipairs { plain, h100:with { accelerator = { hbm = { capacity = "10 TB" } } } } do
         local r = infer {
@@ -150,7 +150,7 @@ describe("infer", function()
     end
   end)
 
-  it("adds decode steps up as if one by one", function()
+  it("sums decode steps as if priced one by one", function()
     for _, name in ipairs { "llama-3.1-8b", "gemma-2-27b", "deepseek-v3" } do
       for _, machine in ipairs { plain, h100:with { accelerator = { hbm = { capacity = "10 TB" } } } } do
         for _, pp in ipairs { 1, 3 } do
@@ -166,7 +166,7 @@ describe("infer", function()
     end
   end)
 
-  it("lays the steps of any length out as the ops say", function()
+  it("reads as many keys in a decode step as the cache and window hold", function()
     for _, name in ipairs { "llama-3.1-8b", "gemma-2-27b" } do
       local m = tperf.model(name)
       for _, keys in ipairs { 2, 100, 4095, 4096, 4097, 8000 } do
@@ -207,7 +207,7 @@ describe("infer", function()
     end
   end)
 
-  it("knows the largest batch that fits, to the sequence", function()
+  it("finds the largest batch that fits, to the sequence", function()
     local questions = {
       {}, { model = "deepseek-v3", ep = 8, prefill_batch = 4 }, { model = "gemma-2-27b", pp = 3, kv_dtype = "fp8" },
       { model = "mamba2-2.7b", tp = 1 }, { pp = 7, tp = 2, prompt = 13, generate = 3 },
@@ -226,7 +226,7 @@ describe("infer", function()
     end
   end)
 
-  it("puts stages in a row, and keeps all of them busy", function()
+  it("runs stages in sequence, and keeps all of them busy", function()
     local one, two = infer { tp = 4 }, infer { tp = 4, pp = 2, batch = 2 }
     assert.equal(1, one.microbatches)
     assert.equal(2, two.microbatches)
@@ -258,7 +258,7 @@ describe("infer", function()
     local function of(dtype) return infer { weight_dtype = "fp8", compute_dtype = dtype, prompt = 100000, tp = 1 } end
     local half, eight = of "bf16", of "fp8"
     assert.is_true(eight.ttft < half.ttft)
-    -- Only products with weights are faster: twice, as the peaks say.
+    -- Only products with weights are faster: twice, the ratio of the peaks.
     local attention = infer({ weight_dtype = "fp8", prompt = 100000, tp = 1, ops = true }).ops
     local products = 0
     for _, op in ipairs(attention) do
@@ -277,7 +277,7 @@ describe("infer", function()
     assert.equal(0, r.decode.time)
   end)
 
-  it("notices changes in a model or system since its last use", function()
+  it("notices changes to a model or system since its last use", function()
     local m, s = tperf.model "llama-3.1-8b", h100:with {}
     local before = infer { model = m, system = s, tp = 1 }
     m.layers, s.accelerator.hbm.bandwidth = 16, 1e12
@@ -306,10 +306,10 @@ describe("infer", function()
     refuses({ model = "vit-22b" }, "generates no tokens")
     refuses({ rules = "subramanian2024" }, "rules 'subramanian2024' know GPT%-3's layer in training alone")
     refuses({ system = h100, model = "llama-3.1-405b", tp = 1 }, "not even one sequence fits")
-    -- 405.85e9 weights in bf16 on 8 GPUs of 80 GB, 8 of them free: 101 GB each, but 51 on twice as many or in 8 bits
+    -- 405.85e9 weights in bf16 take 101 GB on each of 8 GPUs of 80 GB, a tenth kept free; 51 on 16 GPUs or in 8 bits
     refuses({ system = h100, model = "llama-3.1-405b", tp = 8 },
       'not even one sequence fits; it would with weight_dtype = "fp8", or tp = 16, or pp = 2$')
-    -- 811.7 GB of them on two GPUs: 16 of them hold 51 GB each, 8 would 101, along whichever axis of the strategy
+    -- 811.7 GB of weights, now on two GPUs: 51 GB each on 16, 101 on 8, along any axis of the strategy
     local _, message = pcall(tperf.infer, { system = h100, model = "llama-3.1-405b", strategy = "stationary", tp1 = 2,
       prompt = 128, generate = 16 })
     assert.matches("it would with tp1 = 16, or tp2 = 8, or pp = 8$", message)
@@ -320,7 +320,7 @@ describe("infer", function()
 end)
 
 describe("a batch that is always full", function()
-  -- Slots, each with a request: a prompt comes in where an answer has left, else all decode by a token.
+  -- Simulates slots with a request each: a prompt enters where an answer has ended; otherwise all decode one token.
   local function by_steps(slots, prompt, step, tokens, random)
     local left, began, sum, n, time = {}, {}, 0, 0, 0
     for i = 1, slots do left[i], began[i] = random(tokens), 0 end
@@ -344,7 +344,7 @@ describe("a batch that is always full", function()
     return sum / n
   end
 
-  it("waits for the prompts of others, as enumeration of its steps gives", function()
+  it("waits for the prompts of others as long as in a simulation of its steps", function()
     local seed = 1
     local function random(mean) -- 1 … 2 mean - 1
       seed = seed * 48271 % 2147483647

@@ -35,7 +35,7 @@ local function each_attention(machine, dtype, peak, bandwidth, visit)
   end
 end
 
--- What beats its bound, and how many kernels were tried.
+-- The kernels that beat their bound, and how many were tried.
 local function faster_than_the_chip(system)
   local machine, accelerator = core.machine(system), system.accelerator
   local faster, tried = {}, 0
@@ -63,7 +63,7 @@ describe("No kernel beats its bound", function()
     end)
   end
 
-  it("as curves cannot reach more than the HBM's bandwidth", function()
+  it("because no curve may exceed the HBM's bandwidth", function()
     local function change(accelerator) return tperf.system "h100-sxm":with { accelerator = accelerator } end
     assert.error_matches(function() change { compute_efficiency = { decode = { bf16 = { efficiency = 1.01 } } } } end,
       "decode.bf16.efficiency' must be a number from 1e%-06 to 1, got 1.01")

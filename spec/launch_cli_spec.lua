@@ -26,7 +26,7 @@ describe("--from", function()
     end)
   end)
 
-  it("reduces gradients after the backward pass where the script does not say that they overlap", function()
+  it("reduces gradients after the backward pass if the script does not say that they overlap", function()
     within(function(tperf, folder)
       program.write(folder .. "/apart.sh", (SCRIPT:gsub("%-%-overlap%-grad%-reduce %-%-overlap%-param%-gather", "")))
       local from = tperf "train --from apart.sh -s h100-sxm --set NNODES=2,EXTRA= --csv"

@@ -84,7 +84,7 @@ describe("tperf.report.launch", function()
     end
   end)
 
-  it("takes the sequence of numbers only", function()
+  it("derives the sequence length from finite numbers only", function()
     local text = tperf.report.launch(with { throughput = EVIL, tokens_per_second = EVIL }, "megatron", { seq = 128 })
     assert.truthy(text:find("--seq-length 128", 1, true))
     text = tperf.report.launch(with { throughput = 0, tokens_per_second = 1 }, "megatron")

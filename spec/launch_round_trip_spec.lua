@@ -12,7 +12,7 @@ local MANY <const> = { "shard", "overlap_tp", "overlap_grad_reduce", "overlap_pa
   "gradients", "peft", "overlap_param_gather_with_optimizer_step", "overlap_moe_a2a", "delay_wgrad", "moe_dispatcher",
   "cp_kind", "first_stage_layers", "last_stage_layers", "account_for_embedding", "account_for_loss" }
 
--- Two of the axes that are mostly at their usual value; those that only the question says go there.
+-- Sets up to two of the axes that mostly keep their default; those that only the question has go there.
 local function random_axes(pick, c)
   local question = {}
   for _ = 1, pick { 0, 0, 1, 2 } do
@@ -204,7 +204,7 @@ describe("a launch written and read back", function()
 end)
 
 describe("report.launch", function()
-  it("writes adapters where the stack has them, with the usual rank where none is said", function()
+  it("writes adapters if the stack has them, with the default rank if none is given", function()
     local c = { tp = 1, pp = 1, dp = 2, micro_batch = 1, global_batch = 8, zero = 1 }
     local function text(stack, peft)
       return tperf.report.launch(c, stack, { seq = 4096, question = { peft = peft } })

@@ -29,7 +29,7 @@ describe("Megatron's arguments", function()
     fails("does not divide", megatron, "--global-batch-size 24")
   end)
 
-  it("pass keys on in a ring over context-parallel GPUs, unless they say otherwise", function()
+  it("default to a ring over context-parallel GPUs", function()
     local function kind(flags) return megatron("--context-parallel-size 2 " .. flags).cp_kind end
     assert.is_nil(megatron("").cp_kind)
     assert.same({ "ring", "ring", "all_gather", "all_to_all" }, { kind "", kind "--cp-comm-type p2p",
@@ -86,7 +86,7 @@ describe("Megatron's arguments", function()
     assert.equal(2, megatron "--use-torch-fsdp2 --torch-fsdp2-no-reshard-after-forward".zero)
   end)
 
-  it("recompute, in the words of all years", function()
+  it("recompute, under old and new names", function()
     assert.same({ granularity = "none" }, megatron "".recompute)
     assert.same({ granularity = "selective", modules = { "core_attn" } }, megatron "--recompute-activations".recompute)
     assert.equal("full", megatron "--checkpoint-activations".recompute.granularity)
@@ -97,7 +97,7 @@ describe("Megatron's arguments", function()
       megatron "--recompute-granularity selective --recompute-modules mlp moe".recompute.modules)
   end)
 
-  it("count grouped heads only when asked, and the last of a flag given twice", function()
+  it("use grouped heads only if asked, and the last value of a flag given twice", function()
     assert.equal(16, megatron "--num-query-groups 4".model.kv_heads)
     assert.equal(4, megatron "--num-query-groups 4 --group-query-attention".model.kv_heads)
     assert.equal(2688, megatron "--swiglu".model.ffn) -- 8 x 1024 / 3, cut to a multiple of 64
@@ -192,7 +192,7 @@ describe("servers", function()
       "vllm serve m --no-enable-chunked-prefill --max-model-len 4096 --max-num-batched-tokens 64")
   end)
 
-  it("lay attention's replicas inside tp under SGLang", function()
+  it("place attention's replicas inside tp under SGLang", function()
     local start = "python3 -m sglang.launch_server --model-path m --tp 8 --dp 4 --chunked-prefill-size 8192 "
     local r = serve(start .. "--enable-dp-attention")
     assert.same({ 8, 2, 4, 1, 1, 8, 2048 }, { r.gpus, r.attention_tp, r.attention_dp, r.dp, r.ep, r.etp, r.chunk })
@@ -218,7 +218,7 @@ describe("servers", function()
     assert.same({ 4, 4, 1, 16 }, { r.tp, r.ep, r.etp, r.max_batch }) -- the YAML wins
   end)
 
-  it("have roles of their own in disaggregated recipes", function()
+  it("have separate roles in disaggregated recipes", function()
     local r = import("d.yaml", [[
 resources: { prefill_workers: 3, decode_workers: 1 }
 backend:

@@ -110,7 +110,7 @@ describe("the shell of launch files", function()
       assert.error_matches(function() run(script) end, message)
     end
     for _, text in ipairs { "'", '"', "${", "$((", "`", "<<", "case x in", "a=(", "[[", ")", "}", "&&", "\\" } do
-      pcall(run, text) -- refused or read, but ended
+      pcall(run, text) -- refused or read, but it returns
     end
   end)
 

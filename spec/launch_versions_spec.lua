@@ -11,7 +11,7 @@ local function at(launch, path)
   return value
 end
 
--- files: { name, text } each, the script first; asked: what of the arguments; nil where the MODEL has to be named.
+-- files: { name, text } each, the script first; asked: the expected arguments, nil if the MODEL must be named.
 local function says(files, given, expected, asked)
   local list = {}
   for i, one in ipairs(files) do list[i] = { name = one[1], text = one[2] } end
@@ -25,7 +25,7 @@ local function says(files, given, expected, asked)
 end
 
 describe("a launch file of", function()
-  it("Megatron-LM of 2021, with the names of then", function()
+  it("Megatron-LM of 2021, with that year's names", function()
     says({{"run.sh", [[
 NNODES=4
 python -m torch.distributed.launch --nproc_per_node 8 --nnodes $NNODES --node_rank $NODE_RANK \

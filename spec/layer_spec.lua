@@ -155,7 +155,7 @@ describe("tperf.layer", function()
     near(6 * 12 * 25600 ^ 2 * 2048 + 7 * 2048 ^ 2 * 25600, whole.flops, "FLOPs of a layer", 1e-3)
   end)
 
-  it("counts as much work for the same shares in strategies context and tensor", function()
+  it("counts the same work in strategies context and tensor if cp is 1", function()
     local a, b = total(layer { tp = 4 }), total(layer { strategy = "context", tp = 4, cp = 1 })
     near(a.weights, b.weights, "weights", 1e-12)
     near(a.time, b.time, "time", 1e-12)

@@ -71,12 +71,12 @@ local function refused(question, request, text)
 end
 
 describe("llm_analysis, revision 0571436,", function()
-  it("trains: every key, with its type, no other, and every warning", function() agrees "train" end)
-  it("infers: every key, with its type, no other, and every warning", function() agrees "infer" end)
-  it("refuses training that it refuses", function() refuses "train" end)
-  it("refuses serving that it refuses", function() refuses "infer" end)
+  it("returns upstream's keys, types and warnings for training, and no others", function() agrees "train" end)
+  it("returns upstream's keys, types and warnings for inference, and no others", function() agrees "infer" end)
+  it("refuses the training that upstream refuses", function() refuses "train" end)
+  it("refuses the serving that upstream refuses", function() refuses "infer" end)
 
-  -- Of wrong types Python lets through what tperf does not: text, and true for 1. A negative count never makes sense.
+  -- Python accepts wrong types that tperf refuses: text, and true for 1. A negative count never makes sense.
   it("takes its own arguments only", function()
     local stricter = { [16] = true, [24] = true, [26] = true, [30] = true, [38] = true, [55] = true }
     local tried = 0
@@ -103,7 +103,7 @@ describe("llm_analysis, revision 0571436,", function()
     cases.refused("infer", { revision = 571436 }, "'revision' must be one of d841e40, 0571436")
   end)
 
-  it("has its own models: none is gated, and a width alone must be a multiple", function()
+  it("has its own models: none is gated, and a width without a ratio must be a multiple of hidden_dim", function()
     local gated = cases.model { mlp_gated_linear_units = true }
     refused("train", { model = gated }, "unknown field 'mlp_gated_linear_units'")
     refused("train", { model = cases.model { ffn_embed_dim = 5000 } },
@@ -122,7 +122,7 @@ describe("llm_analysis, revision 0571436,", function()
     refused("train", request, "batch_size_per_gpu 5 must be <= max_batch_size_per_gpu 4")
   end)
 
-  it("lets the flag of gated MLPs reach a batch of 1 only", function()
+  it("applies the flag of gated MLPs to a batch of 1 only", function()
     local function kept(batch, gated)
       return llm_analysis.train { revision = REVISION, batch_size_per_gpu = batch, mlp_gated_linear_units = gated,
         mlp_recompute_gelu = true }.activation_memory_mlp_per_gpu
@@ -132,7 +132,7 @@ describe("llm_analysis, revision 0571436,", function()
     assert.are.equal(2 * kept(1, false), kept(2, false))
   end)
 
-  it("writes the summaries it writes, byte for byte, into a folder that it makes", function()
+  it("writes upstream's summaries, byte for byte, into a folder that it makes", function()
     local folder = program.folder()
     finally(function() program.remove(folder) end)
     local examples = {
@@ -169,7 +169,7 @@ describe("llm_analysis, revision 0571436,", function()
     end
   end)
 
-  -- What one revision has otherwise, the other has too: there, or among the formulas of d841e40.
+  -- A formula that differs in one revision exists in the other, too: there, or among the formulas of d841e40.
   it("is described by its differences from d841e40 alone", function()
     local newer, older = table.unpack(revisions.differences)
     for name in pairs(newer) do assert.is_not_nil(rawget(older, name), name) end

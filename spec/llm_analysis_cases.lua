@@ -28,7 +28,7 @@ for _, row in ipairs(cases.rows "models") do
   cases.models[row.name] = model
 end
 
---- The request with its model_name made a table when it is one of cases.models.
+--- Replaces the request's model_name by a table if it is one of cases.models.
 function cases.named_model(request)
   local name = request.model_name
   local stem = name and (name:match "([^/]+)%.json$" or name)
@@ -49,7 +49,7 @@ function cases.refusal(question, request)
   return message
 end
 
---- The request is refused, at the line of a spec, with the text.
+--- Asserts that the request is refused, at the line of a spec, with the text.
 function cases.refused(question, request, text)
   local message = cases.refusal(question, request)
   assert.is_truthy(message:find(text, 1, true), message .. "\nlacks: " .. text)

@@ -70,7 +70,7 @@ describe("llm_analysis.LLMAnalysis", function()
     end
   end)
 
-  it("keeps efficiencies and totals over updates, as upstream", function()
+  it("keeps efficiencies and totals over updates, as upstream does", function()
     for _, row in ipairs(cases.rows(FOLDER .. "update_methods")) do
       local analysis, argument = analysis_of(row.analysis), json(row.argument)
       same_state(row, "before", analysis)
@@ -103,7 +103,7 @@ describe("llm_analysis.LLMAnalysis", function()
     refused("out of range", function() idle:get_latency_fwd { batch_size = 1, seq_len = 8 } end)
   end)
 
-  it("leaves the other analyses alone", function()
+  it("leaves other analyses unchanged", function()
     local other = llm_analysis.LLMAnalysis { model = "gpt2", gpu = "a100-sxm-80gb", dtype = "w16a16e16" }
     local before = analysis:get_pivot()
     other:update_float_efficiency(0.5)
@@ -144,7 +144,7 @@ describe("llm_analysis's configurations", function()
     assert.are.same({ 32768, 4.0 }, { older.ffn_embed_dim, older.expansion_ratio, older.mlp_gated_linear_units })
   end)
 
-  it("are written where no folder was, and read again", function()
+  it("are written to new folders, and read back", function()
     local folder = program.folder()
     finally(function() program.remove(folder) end)
     local made = folder .. "/a/b"
@@ -164,14 +164,14 @@ describe("llm_analysis's configurations", function()
     assert.is_truthy(not ok and message:find("cannot read the folder", 1, true), message)
   end)
 
-  it("of a file are known by its name afterwards", function()
+  it("read from a file are known by their name afterwards", function()
     local folder = program.folder()
     finally(function() program.remove(folder) end)
     program.write(folder .. "/x.json", [[{ "name": "from-a-file", "num_layers": 2, "n_head": 2, "hidden_dim": 8,
       "vocab_size": 10 }]])
     assert.is_false((pcall(llm_analysis.get_model_config_by_name, "from-a-file", REVISION)))
     local model = llm_analysis.get_model_config_by_name(folder .. "/x.json", REVISION)
-    model.num_layers = 3 -- the caller's own
+    model.num_layers = 3 -- the caller's own copy
     assert.are.equal(2, llm_analysis.get_model_config_by_name("from-a-file", REVISION).num_layers)
   end)
 

@@ -102,7 +102,7 @@ describe("tperf.compat.llm_analysis, each correction", function()
     close(got.latency_per_micro_batch + moved / HBM, got.latency_per_iter)
   end)
 
-  it("Q28, Q29: full recomputation without the logits; dear recomputation is told", function()
+  it("Q28, Q29: full recomputation without the logits; a warning of costly recomputation", function()
     local once, full = train { model = cases.model() }, train { model = cases.model(), activation_recomputation = 4 }
     local forward = once.num_flops_total_per_micro_batch / 3
     close(4 * forward - 2 * b * s * h * V, full.num_flops_total_per_micro_batch)
@@ -159,7 +159,7 @@ describe("tperf.compat.llm_analysis, each correction", function()
     assert.is_number(llm_analysis.infer { model = "facebook_opt-13b", gpu = "a10-pcie-28gb" }.total_latency)
   end)
 
-  it("Q33, Q44: decoding reads the experts and the cache it meets", function()
+  it("Q33, Q44: decoding reads the experts that it uses, and the cache so far", function()
     local got = infer { batch_size_per_gpu = 1, tp_size = 4, num_tokens_to_generate = 33 }
     local mlp = 2 * (P_mlp * k / E / 4 + P_router) + 2 * k * (h + 2 * f / 4 + f / 4 + h)
     close(L * mlp / HBM, got.decode_latency_fwd_mlp)
@@ -194,7 +194,7 @@ describe("tperf.compat.llm_analysis, each correction", function()
     close(L * 2 * 5 * s * b * h / 1e8, train { model = cases.model(), gpu = gpu }.latency_fwd_layernorm)
   end)
 
-  it("Q3, Q23: one end a stage", function()
+  it("Q3, Q23: one end per stage", function()
     local whole, half = train { tp_size = 4 }, train { tp_size = 4, pp_size = 2 }
     local untied = cases.model { untied_embeddings = true, learned_positions = 512 }
     close(h * (V + 512) * 2 / 4, train { model = untied, tp_size = 4, pp_size = 2 }.weight_memory_embedding_per_gpu)
@@ -213,7 +213,7 @@ describe("tperf.compat.llm_analysis, each correction", function()
     close(V * h * 2 / 4 / HBM, served.decode_latency_fwd_output_embedding_loss) -- the head is read for two tokens
   end)
 
-  it("Q9: the embedding and a layer ahead", function()
+  it("Q9: prefetching the embedding and a layer ahead", function()
     local got = train { dp_size = 8, ds_zero = 3, tp_size = 8 }
     close(h * V * 2 / 8 + got.unsharded_weight_memory_per_layer, got.estimated_fwd_prefetch_memory_per_gpu)
     close(2 * got.unsharded_weight_memory_per_layer, got.estimated_bwd_prefetch_memory_per_gpu)
@@ -232,7 +232,7 @@ describe("tperf.compat.llm_analysis, each correction", function()
     expect(once.latency_fwd - once.latency_fwd_input_embedding - once.latency_fwd_output_embedding_loss, (extra(4)))
   end)
 
-  it("Q15: what sharding and replicas send", function()
+  it("Q15: the traffic of sharding and replicas", function()
     local n, ep = 64, 8
     local got = train { dp_size = n, ep_size = ep, ds_zero = 3 }
     local experts, others = 2 * P_mlp / ep * (n / ep - 1) / (n / ep), 2 * (P_attn + P_router + P_norms) * (n - 1) / n
@@ -259,7 +259,7 @@ describe("tperf.compat.llm_analysis, each correction", function()
     close(L * tokens * (h + h * k + E + h * k + k + 3 * f * k), got)
   end)
 
-  it("Q27: what is missing", function()
+  it("Q27: the memory that is missing", function()
     local ok, message = pcall(train, { model = cases.model(), batch_size_per_gpu = 64 })
     assert.is_false(ok)
     local fits = train { model = cases.model() }

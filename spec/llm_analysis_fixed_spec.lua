@@ -55,7 +55,7 @@ describe("tperf.compat.llm_analysis, corrected", function()
     assert.are.equal(plain.num_params_total, llm_analysis.infer { model = falcon, fixed = true }.num_params_total)
   end)
 
-  it("puts the forward FLOPs at 2 per active parameter and token, plus attention", function()
+  it("counts forward FLOPs as 2 per active parameter and token, plus attention", function()
     local s, b = 1024, 2
     for _, name in ipairs { "mixtral-8x7b", "dbrx-132b", "llama3-8b" } do
       local config = custom[name]

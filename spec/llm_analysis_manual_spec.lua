@@ -4,7 +4,7 @@ local program = require "program"
 
 describe("tperf.compat.llm_analysis", function()
   describe("command", function()
-    it("prints upstream's JSON, warnings apart", function()
+    it("prints upstream's JSON, and warnings to standard error", function()
       local result = program.shell("tperf compat llm-analysis infer --model test-13b --seq_len 512 "
         .. "--num_tokens_to_generate 10 --flops_efficiency 0.7 --hbm_memory_efficiency 0.9 --json")
       local name = "test-13b-a100-sxm-40gb-w16a16e16-tp1-pp1-dp1-sp1-fe0.7-ep1-hbme0.9"
@@ -21,7 +21,7 @@ describe("tperf.compat.llm_analysis", function()
       assert.are.equal(cases.read(name .. "-summary-readable.txt"), result.out)
     end)
 
-    it("tells wrong usage from a refusal", function()
+    it("distinguishes wrong usage from a refusal", function()
       local function fails(line, code, text)
         local result = program.shell("tperf compat " .. line)
         assert.are.equal(code, result.code)

@@ -41,11 +41,11 @@ end
 
 describe("tperf.compat.llm_analysis", function()
   describe("as upstream", function()
-    it("trains: every key, with its type, and every warning", function() same_warnings "train" end)
+    it("returns upstream's keys, types and warnings for training", function() same_warnings "train" end)
 
-    it("infers: every key, with its type, and every warning", function() same_warnings "infer" end)
+    it("returns upstream's keys, types and warnings for inference", function() same_warnings "infer" end)
 
-    it("refuses what upstream refuses, in its words where it has some", function()
+    it("refuses what upstream refuses, with its message if it has one", function()
       for _, row in ipairs(cases.rows "errors") do
         local request = {}
         for key, text in row.arguments:gmatch "(%S-)=(%S+)" do request[key] = value_of(text) end
@@ -88,7 +88,7 @@ describe("tperf.compat.llm_analysis", function()
   end)
 
   describe("texts", function()
-    it("prints numbers and durations as upstream", function()
+    it("prints numbers and durations as upstream does", function()
       for _, row in ipairs(cases.rows "strings") do
         local value, digits = tonumber(row.value), tonumber(row.precision)
         local got
@@ -135,7 +135,7 @@ describe("tperf.compat.llm_analysis", function()
           output_file_suffix = "-bs4" } },
     }
 
-    it("writes the summaries upstream writes, byte for byte", function()
+    it("writes upstream's summaries, byte for byte", function()
       local folder = program.folder()
       finally(function() program.remove(folder) end)
       for _, example in ipairs(examples) do
@@ -198,7 +198,7 @@ describe("tperf.compat.llm_analysis", function()
       assert.are.same({ model = model(), global_batch_size = 8, gpu = "h100-sxm-80gb" }, request)
     end)
 
-    it("may be anything without a crash or a number that is none", function()
+    it("may be anything without a crash or an invalid number", function()
       local seed = 12345
       local function random(n)
         seed = (seed * 1103515245 + 12345) % (1 << 31)

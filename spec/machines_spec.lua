@@ -12,7 +12,7 @@ local PEAKS = {
   a10 = 72 * 1024 * 1.695e9, l4 = 58 * 1024 * 2.04e9,
 }
 
--- Of links: GB/s of all of a GPU's, both directions together.
+-- GB/s of all of a GPU's links, both directions together.
 local LINKS = {
   ["h800-sxm"] = 400, ["a800-sxm-80gb"] = 400, h20 = 900, ["h100-nvl"] = 600, mi325x = 7 * 128, mi350x = 7 * 153.6,
   mi355x = 7 * 153.6, a10 = 64, l4 = 64,
@@ -24,7 +24,7 @@ local MEMORY = { -- GB and TB/s
 }
 
 describe("systems", function()
-  it("have the peaks that units and clocks give", function()
+  it("have the peaks that follow from units and clocks", function()
     for name, peak in pairs(PEAKS) do
       assert.near(1, tperf.system(name).accelerator.tensor.bf16 / peak, 0.003, name)
     end
@@ -84,7 +84,7 @@ describe("the GPU of a table of measurements", function()
     end
   end)
 
-  it("is refused if it is none of the known ones", function()
+  it("is refused if it is unknown", function()
     for _, name in ipairs { "H20-3e", "GH200", "NVIDIA H200-NVL-141GB", "A10G", "L40", "A100-PCIe", "MI300A" } do
       local system, reason = gpus.system(name)
       assert.is_nil(system, name)

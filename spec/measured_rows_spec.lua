@@ -6,7 +6,7 @@ local tperf = require "tperf"
 
 local function row(fields) return setmetatable(fields, { __index = function() return "" end }) end
 
--- A small run with what a row must have, and `fields`.
+-- A small run with the columns that a row must have, and `fields`.
 local function run(fields)
   local usual = { workload = "pretrain", layers = "24", hidden = "2048", ffn = "8192", heads = "16", seq = "2048",
     vocab = "50257", dtype = "fp16", mlp = "gelu", gpus = "8", tp = "1", pp = "1", micro_batch = "1",
@@ -24,7 +24,7 @@ describe("a row of a training run", function()
     assert.equal(20e9, shown "max allocated")
   end)
 
-  it("of MLPerf on AMD's GPUs is of AMD's implementation", function()
+  it("of MLPerf on AMD's GPUs is a run of AMD's implementation", function()
     assert.equal("rocm-mlperf-5.0", run({ source = "MLPerf Training v5.0", gpu = "AMD Instinct MI325X" }).stack)
     assert.equal("nemo-mlperf-3.1", run({ source = "MLPerf Training v5.0", gpu = "NVIDIA H200" }).stack)
   end)
@@ -47,7 +47,7 @@ describe("a row of a training run", function()
     assert.equal("latent attention, whose ranks the row does not give", reason)
   end)
 
-  it("names a hybrid, whose layers are not attention's, and its modules", function()
+  it("names a hybrid model, its layer pattern and its prediction modules", function()
     local nemotron = models.of(row { model = "nemotron-3-super-120b-a12b", layers = "88", hidden = "4096", seq = "4096",
       experts = "512", topk = "22", moe_ffn = "2688", mtp_layers = "2" })
     assert.same({ 40, 2, 1024 }, { select(2, nemotron.layer_pattern:gsub("M", "")), nemotron.mtp,
@@ -57,7 +57,7 @@ describe("a row of a training run", function()
     assert.equal(54, select(2, h56.layer_pattern:gsub("M", "")))
   end)
 
-  it("says the recipe of its products, or leaves it open", function()
+  it("names the recipe of its products, or none", function()
     local function of(source, dtype, recipe)
       return precisions.of { source = source, dtype = dtype, fp8_recipe = recipe }
     end
@@ -81,7 +81,7 @@ describe("a row of a training run", function()
 
   -- gpt3_mcore_te_tp1_pp1, 12 layers of 512: fused attention keeps 5 a s^2 b = 168 MB a layer less (arXiv 2205.05198,
   -- section 4.1), which its golden values show: 4.352 GiB against 2.526.
-  it("keeps scores where attention is of several kernels", function()
+  it("keeps scores if attention is not fused", function()
     local function predicted(fields)
       for name, value in pairs { source = "Megatron-LM golden values (CI small models)", gpu = "A100", gpus = "8",
         workload = "pretrain", model = "gpt3", layers = "12", hidden = "512", ffn = "2048", heads = "8",
@@ -113,7 +113,7 @@ describe("a row of a training run", function()
     return step.case(row(fields))
   end
 
-  it("of LoRA tells its adapters, and a replica's GPUs by its accumulation of gradients", function()
+  it("of LoRA gives its adapters, and a replica's GPUs from its gradient accumulation", function()
     local one = case()
     assert.same({ kind = "lora", rank = 16, targets = { "linear_qkv", "linear_proj" }, dropout = 0.1, a2a = true },
       one.peft)
@@ -128,21 +128,21 @@ describe("a row of a training run", function()
     assert.equal("not training alone (rl-grpo)", reason)
   end)
 
-  it("of other stacks has the adapters of their recipes, and documents where sequences are packed", function()
+  it("of other stacks has the adapters of their recipes, and documents if sequences are packed", function()
     local fields = { source = "NVIDIA DGX Cloud benchmarking recipes", model = "Llama3-8B", layers = "32",
       hidden = "4096", tp = "1", pp = "1", peft_targets = "", peft_rank = "" }
     local nemo = case(fields)
     assert.same({ kind = "lora", rank = 8, targets = { "linear_qkv" } }, nemo.peft)
     assert.same({ mean = 180 }, nemo.packing)
-    assert.is_nil(case().packing) -- attention goes across the documents of MLPerf's
+    assert.is_nil(case().packing) -- in MLPerf's runs, attention crosses documents
     assert.is_false(nemo.apart)
     fields.workload, fields.peft = "sft", ""
     assert.is_nil(case(fields).peft)
     fields.source, fields.table = "Megatron-Bridge model verification cards", "26.08 rc sft H100 llama3"
-    assert.is_true(case(fields).apart) -- from the fits of its stack's profile
+    assert.is_true(case(fields).apart) -- kept out of the fit of its stack's profile
   end)
 
-  it("of two precisions has what its configuration or its GPU has", function()
+  it("with two precisions takes that of its configuration or its GPU", function()
     local open = { dtype = "fp8 or fp4 (config not matched)" }
     assert.equal("fp8-delayed", case(open).precision.recipe)
     open.gpu, open.fp8_recipe = "NVIDIA Blackwell GPU (B200-SXM-180GB)", "fp4 nvfp4, fp8 attention"
@@ -160,21 +160,21 @@ describe("a row of a training run", function()
     assert.equal(108, models.of(row(fields)).heads)
   end)
 
-  it("deals its layers out as Megatron's string says, whose stages tell the chunks", function()
+  it("assigns layers as Megatron's layout string does, and derives chunks from its stages", function()
     local fields = { source = "Megatron-LM golden values (CI small models)", workload = "pretrain", model = "gpt3-moe",
       layers = "15", hidden = "1024", heads = "16", seq = "2048", mlp = "gelu", tp = "1", pp = "2", gpus = "8",
       dtype = "bf16", notes = "", peft = "", pp_layout = "Et*3\\|\\(tt\\|\\)*6L" }
     local one = case(fields)
     assert.same({ 4, "Et*3|(tt|)*6L" }, { one.sizes.vp, one.dealt.pipeline_layout })
     fields.vp = "2"
-    assert.same({}, case(fields).dealt) -- of another run: 8 stages are not 2 x 2
+    assert.same({}, case(fields).dealt) -- the layout of another run: 8 stages are not 2 x 2
   end)
 end)
 
 describe("pipeline_layout", function()
   local layout = require "tperf.describe.pipeline_layout"
 
-  it("repeats what stands in brackets, and what is repeated in them", function()
+  it("repeats bracketed parts, also nested ones", function()
     assert.equal(16, layout.stages "Et*4|(t*4|)*14tmL")
     assert.equal(9, layout.stages "E|((t|)*2t*3|)*2tt|tL")
     local c = tperf.train { model = "llama-2-7b", system = "h100-sxm", global_batch = 8, pp = 4, software = "none",
@@ -182,7 +182,7 @@ describe("pipeline_layout", function()
     assert.same({ 7, 8, 8, 9 }, { c.stages[1].layers, c.stages[2].layers, c.stages[3].layers, c.stages[4].layers })
   end)
 
-  it("refuses brackets that do not close, and too many in each other", function()
+  it("refuses unclosed brackets, and brackets nested too deeply", function()
     assert.error_matches(function() layout.stages "Et|(tt|*3L" end, 'has "%(" at letter 4')
     assert.error_matches(function() layout.stages("E" .. ("("):rep(20) .. "t" .. (")"):rep(20) .. "L") end,
       "more than 8 brackets in each other")

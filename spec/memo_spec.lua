@@ -1,4 +1,4 @@
--- Caching of blocks: the same ops as without it, for every share, without making them anew for each.
+-- Caching of blocks: the same ops as without it, for every share, without building them again for each.
 local architecture = require "tperf.describe.arch"
 local memo = require "tperf.base.memo"
 local program = require "program"
@@ -42,7 +42,7 @@ local function blocks_of(model)
   return list
 end
 
-describe("what is remembered of a block", function()
+describe("a cached block", function()
   for _, name in ipairs { "deepseek-v3", "mixtral-8x7b", "llama-3.1-8b" } do
     it("equals a fresh one, for " .. name, function()
       local model, memory, made, asked = tperf.model(name), memo.new(), {}, 0
@@ -62,8 +62,8 @@ describe("what is remembered of a block", function()
   end
 end)
 
-describe("what is remembered of a search's shapes", function()
-  -- What a process says that was asked nothing else.
+describe("the cache of a search's shapes", function()
+  -- The answer of a process that was asked nothing else.
   local function alone(question)
     local result = program.script(("local o = %s\n"):format(question) .. [[
       local found = require "tperf".search(o)
@@ -76,7 +76,7 @@ describe("what is remembered of a search's shapes", function()
     return result.out
   end
 
-  it("is of the same question alone, whatever was asked before", function()
+  it("gives the answer of a fresh process, whatever was asked before", function()
     local sames = { 'gpus = 64', 'gpus = 64, global_batch = 128', 'gpus = 64, tp = 8', 'gpus = 64, zero = 3',
       'gpus = 64, infeasible = true', 'gpus = 64, keep = "all", tp = 8, pp = 2', 'gpus = 64, prune = false',
       'gpus = 64, optimizer = "sgd"', 'gpus = 64, recompute = "full"', 'gpus = 64, fast = { tp = 2 }',

@@ -38,7 +38,7 @@ describe("the memory limit", function()
     assert.equal("true\n", result.out, result.err)
   end)
 
-  it("ends one that fills a schedule without end", function()
+  it("ends a script that fills a schedule without end", function()
     local result = run([[
       local tperf = require "tperf"
       tperf.schedule.define("mine", function(s) while true do s:forward(1, 1, 1) end end)

@@ -49,7 +49,7 @@ describe("bytes of a parameter", function()
     end
   end)
 
-  it("have DeepSpeed's fp32 shard of the gradients in addition, when asked for", function()
+  it("include DeepSpeed's fp32 shard of the gradients if asked for", function()
     local question = {
       model = "llama-3.1-8b", system = "h100-sxm", tp = 2, dp = 4, global_batch = 16, zero = 1, recompute = "full",
     }
@@ -110,7 +110,7 @@ describe("an op's parameters", function()
     end
   end)
 
-  it("are kept as the op has them when nothing is said, and need no copy in 32 bits", function()
+  it("are kept in the op's dtype by default, and need no fp32 copy if they are fp32", function()
     assert.same({ 2, 4, 12 }, bytes {})
     assert.same({ 4, 4, 8 }, bytes { dtype = "fp32" })
     assert.same({ 4, 4, 8 }, bytes { weight_dtype = "fp32" })
@@ -119,7 +119,7 @@ describe("an op's parameters", function()
     assert.same({ 4, 2, 4 }, bytes({ dtype = "fp32" }, { gradients = "bf16", moments = "bf16" }))
   end)
 
-  it("travel in as many bytes as the op reads, their gradients in as many as they are kept in", function()
+  it("are gathered in the op's dtype, and their gradients reduced in their own", function()
     local function traffic(fields, o)
       local wire = roomy:with { network = { fast = { domain = 1 },
         slow = { bandwidth = "1 GB/s", efficiency = 1, latency = 0 } } }
@@ -146,7 +146,7 @@ describe("sharding", function()
     near(12 * ((p.total - experts) / 16 + experts / 4 / (16 / 4)), m.optimizer, "optimizer")
   end)
 
-  it("keeps whole layers for a while: two and one's gradients with ZeRO 3, gradients with ZeRO 2", function()
+  it("holds whole layers for a while: two, and one's gradients with ZeRO 3, gradients with ZeRO 2", function()
     local passing = {}
     for zero = 0, 3 do passing[zero] = train { zero = zero, dp = 8 }.memory.passing end
     local largest = 32000 * 1024 -- the table has more parameters than a layer: 12.6 million
@@ -156,7 +156,7 @@ describe("sharding", function()
     assert.equal(passing[0], train { zero = 3, dp = 1 }.memory.passing)
   end)
 
-  it("costs what arXiv 1910.02054, section 7, says: 2, 2 and 3 volumes of the weights, or more often", function()
+  it("sends 2, 2 and 3 times the weights (arXiv 1910.02054, section 7), with ZeRO 3 for every micro-batch", function()
     local slow = roomy:with { network = { slow = { bandwidth = "1 GB/s", efficiency = 1, latency = 0 },
       fast = { bandwidth = "1 GB/s", efficiency = 1, latency = 0, domain = 1 } } }
     local function time(zero, batch, overlap)
@@ -190,7 +190,7 @@ describe("a pipeline", function()
     end
   end)
 
-  it("keeps as many as there are at most, and all of them with GPipe", function()
+  it("keeps no more micro-batches than there are, and all of them with GPipe", function()
     local one = train { pp = 4, global_batch = 1 }.stages[1].memory.activations
     near(4 * one, train { pp = 4, global_batch = 4 }.stages[1].memory.activations, "one micro-batch")
     local gpipe = train { pp = 4, global_batch = 32, schedule = "gpipe" }
@@ -210,7 +210,7 @@ describe("a pipeline", function()
     near(logits, with_more - last(o), "the other half of the vocabulary")
   end)
 
-  it("holds tied tables once only where both ends are on one GPU", function()
+  it("holds tied tables once only if both ends are on one GPU", function()
     local tied = tperf.model(plain):with { tied_embeddings = true }
     local table_bytes = 2 * 32000 * 1024
     local one, two = train { model = tied }, train { model = tied, pp = 2 }
@@ -237,7 +237,7 @@ describe("full recomputation", function()
     end
   end)
 
-  it("of k layers takes as long as of one", function()
+  it("of k layers takes as long as of one layer", function()
     assert.equal(train { recompute = "full" }.time, train { recompute = "full", recompute_layers = 4 }.time)
   end)
 end)
@@ -272,7 +272,7 @@ describe("memory", function()
     assert.truthy(total { zero = 1, dp = 8 } < total { zero = 0, dp = 8 })
   end)
 
-  it("is what was measured: 12 layers of Llama 3 70B, Megatron-LM, most allocated on any GPU", function()
+  it("matches measurements: 12 layers of Llama 3 70B, Megatron-LM, most allocated on any GPU", function()
     local model = {
       name = "llama3-70b-12", layers = 12, hidden = 8192, heads = 64, kv_heads = 8, ffn = 28672, vocab = 128256,
       seq = 4096, norm = "rmsnorm", gated = true, positions = "rotary",
@@ -285,7 +285,7 @@ describe("memory", function()
     end
   end)
 
-  it("is the published solver's under its rules: nothing passes", function()
+  it("has no passing buffers under the published solver's rules", function()
     local m = train { rules = "subramanian2024", model = "gpt3-175b" }.memory
     assert.equal(0, m.passing)
     assert.equal(0, m.buffers)
@@ -329,7 +329,7 @@ describe("a configuration that does not fit", function()
     assert.is_nil(tperf.train { model = plain, system = roomy, global_batch = 1 }.reason)
   end)
 
-  it("at all fits on more GPUs", function()
+  it("names a number of GPUs that holds it if no split does", function()
     local reason = tperf.search { model = "gpt3-175b", system = "h100-sxm", gpus = 8, global_batch = 64 }.reason
     local change = suggestions(reason)[1]
     assert.equal("gpus", change[1], reason)

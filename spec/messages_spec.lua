@@ -31,7 +31,7 @@ describe("the library", function()
     starts(message_of(function() require "tperf.base.check".fail("%d of %s", 0.5, "x") end), "0.5 of x")
   end)
 
-  it("leaves a column empty that no row has, except for typos", function()
+  it("leaves a column empty that no row has, but refuses typos", function()
     local rows = { { time = 1, gpus = 8 } }
     assert.equal("gpus,reason\n8,\n", (tperf.report.csv(rows, { "gpus", "reason" }):gsub("\r", "")))
     assert.truthy(tperf.report.new { title = "t" }:table(rows, { "gpus", "reason" }):render "markdown":find "reason")
@@ -97,7 +97,7 @@ describe("the command line", function()
     fails("validate a.csv --json", "none of 1 rows")
   end)
 
-  it("takes no time for one that no machine can have", function()
+  it("leaves out a row with a time that no machine can have", function()
     program.write(folder .. "/a.csv",
       "gpu,dtype,m,n,k,time_s\nH100,bf16,4096,4096,4096,1e-320\nH100,bf16,4096,4096,4096,0.0003\n")
     local result = program.shell("tperf validate a.csv", folder)

@@ -37,7 +37,7 @@ end
 describe("a gated delta net", function()
   local model = tperf.model "qwen3-next-80b-a3b"
 
-  it("takes turns with attention", function()
+  it("alternates with attention", function()
     local kinds = {}
     for _, group in ipairs(model:groups()) do kinds[#kinds + 1] = group.key .. " " .. group.count end
     assert.same({ "moe/delta/full 3", "moe/gqa/full 1", "moe/delta/full 3" }, table.move(kinds, 1, 3, 1, {}))
@@ -66,7 +66,7 @@ describe("a gated delta net", function()
     assert.near(states, cached(8192) - 12 * 2 * 256 * 2 * (8192 + 2), 12 * 2 * 256 * 2 * 2)
   end)
 
-  it("is cut by heads, those of keys copied where there are fewer", function()
+  it("is cut by heads; heads of keys are copied if there are fewer", function()
     local one, wide = ops_of(model, is_delta, { seq = 512 }), ops_of(model, is_delta, { seq = 512, tp = 32 })
     assert.equal(one.rule.forward.tensor_flops / 32, wide.rule.forward.tensor_flops)
     -- One head of values with a copy of its head of keys: (2 x 128 + 2 x 128 + 2) of 2048 columns.
@@ -131,7 +131,7 @@ describe("sparse attention", function()
     assert.is_true(attention(sparse, 1024) > attention(dense, 1024))
   end)
 
-  it("keeps all tokens, and their keys for the indexer", function()
+  it("caches all tokens, and their keys for the indexer", function()
     local function of_token(model)
       local function cached(prompt)
         return tperf.infer { model = model, system = "gb200-nvl72", tp = 16, prompt = prompt, generate = 1, batch = 1,

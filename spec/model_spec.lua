@@ -60,7 +60,7 @@ describe("tperf.model", function()
     for _, name in ipairs(catalogue.list "models") do assert.equal(name, tperf.model(name).name) end
   end)
 
-  it("has encoders attend to all tokens, decoders to those before", function()
+  it("lets encoders attend to all tokens, decoders to earlier ones", function()
     local checked = 0
     local encoders = { ["vit-22b"] = true, ["subramanian2024/vit_era5"] = true, -- vision transformers
       ["vit-large-16"] = true, ["bert-large"] = true, ["dit-xl-2"] = true }

@@ -32,7 +32,7 @@ end
 describe("a layer of arXiv 2205.05198", function()
   local sbh, scores = S * B * H, A * S * S * B
 
-  it("keeps 34 s b h + 5 a s^2 b, less what its modules make again", function()
+  it("keeps 34 s b h + 5 a s^2 b, less what its modules recompute", function()
     local cases = {
       { nil, 34, 5 }, { "core_attn", 34, 0 },
       { "mlp", 34 - 16, 5 },                        -- inputs of GELU and of the second product, 8 s b h each
@@ -46,7 +46,7 @@ describe("a layer of arXiv 2205.05198", function()
     end
   end)
 
-  it("keeps its scores' 5 a s^2 b unless its attention's core is among them", function()
+  it("keeps the scores' 5 a s^2 b unless core_attn is recomputed", function()
     near(34 * sbh, kept(train { recompute = "selective" }.layers), "by itself")
     near((34 - 16) * sbh + 5 * scores, kept(train { recompute = "selective", recompute_modules = "mlp" }.layers), "mlp")
   end)
@@ -77,7 +77,7 @@ describe("a layer of arXiv 2205.05198", function()
     assert.same({ "full", "block", 1 }, { all.recompute, all.recompute_method, all.recompute_num_layers })
   end)
 
-  it("keeps one input for every group under the method uniform, by either name", function()
+  it("keeps one input per group under the method uniform, by either name", function()
     local a = train { recompute = "full", recompute_layers = 2 }
     local b = train { recompute_method = "uniform", recompute_num_layers = 2 }
     assert.equal(a.memory.total, b.memory.total)
@@ -91,7 +91,7 @@ describe("a layer of experts", function()
     norm = "rmsnorm", experts = { count = 8, top_k = 2, ffn = 512, shared = 1 },
     mla = { q_rank = 256, kv_rank = 128, nope_dim = 64, rope_dim = 32, v_dim = 48 },
   }
-  local tokens, rows = S * B, 2 * S * B -- of a token each of two experts has a row
+  local tokens, rows = S * B, 2 * S * B -- each token has a row in each of two experts
   local function of(modules)
     return train { model = moe, recompute_modules = modules, attention = "flash" }
   end
@@ -112,7 +112,7 @@ describe("a layer of experts", function()
       kept(of { "moe", "layernorm", "mla_up_proj", "moe_act", "shared_experts" }.layers), "all at once")
   end)
 
-  it("keeps the stream once for queries and latents, with a latent for the queries and without", function()
+  it("keeps the stream once for queries and latents, with or without a latent for the queries", function()
     local without = {}
     for name, value in pairs(moe) do without[name] = value end
     without.mla = { kv_rank = 128, nope_dim = 64, rope_dim = 32, v_dim = 48 }
@@ -120,7 +120,7 @@ describe("a layer of experts", function()
     near(all - 2 * 2 * tokens * 256, direct, "less the norm's and the second product's input")
   end)
 
-  it("takes exactly its modules' forward passes longer", function()
+  it("takes longer by exactly its modules' forward passes", function()
     local none = of()
     local function seconds(match)
       local sum = 0
@@ -149,8 +149,8 @@ describe("a layer of experts", function()
   end)
 end)
 
--- torchtitan, distributed/activation_checkpoint.py: of wq wk wv wo w1 w3 w2 every second product is done again.
-it("checkpointing of operators keeps every other product's output, and attention's", function()
+-- torchtitan, distributed/activation_checkpoint.py: of wq wk wv wo w1 w3 w2 every second product is recomputed.
+it("operator checkpointing keeps every other product's output, and attention's", function()
   local m = tperf.model "llama-3.1-8b"
   local c = train { model = m, attention = "flash", recompute_modules = "op", micro_batch = 1, global_batch = 1 }
   local queries, values, w1 = m.hidden, m.kv_heads * m.head_dim, m.ffn
@@ -205,7 +205,7 @@ describe("module names", function()
     assert.truthy(tostring(message):find(words, 1, true), message)
   end
 
-  it("are refused where they contradict each other or the model", function()
+  it("are refused if they contradict each other or the model", function()
     refused({ recompute = "none", recompute_modules = "mlp" }, "'recompute_modules' needs recompute = \"selective\"")
     refused({ recompute = "full", recompute_modules = "mlp" }, "got \"full\"")
     refused({ recompute_modules = "moe" }, "has moe, but model 'paper' has no experts")
@@ -223,7 +223,7 @@ describe("module names", function()
     refused({ recompute_layers = 2, recompute_num_layers = 2, recompute = "full" }, "an older name")
   end)
 
-  it("are options, columns and JSON", function()
+  it("appear as options, columns and JSON", function()
     local command = "tperf train llama-3.1-8b -s h100-sxm -b 64 --tp 2 --pp 2 "
     local text = program.shell(command .. "--recompute-modules mlp,layernorm").out
     assert.truthy(text:find("selective, layernorm+mlp", 1, true), text)

@@ -77,7 +77,7 @@ describe("under MPI", function()
     end
   end)
 
-  -- Of the two that search and simulate for a minute, a small part.
+  -- A small part of the two scripts that search and simulate for a minute.
   local SMALLER = {
     sweep_memory = "--model subramanian2024/gpt3 --gpus 64,128 --figure-gpus 128 --capacities 4 --bandwidths 3 "
       .. "--batch 64",
@@ -180,7 +180,7 @@ describe("under MPI", function()
     assert.equal("", program.shell("diff -r plain spread", folder).out)
   end)
 
-  it("ends with one error, of the first point that has one", function()
+  it("ends with one error, that of the first failing point", function()
     program.write(folder .. "/s.lua", [[
       local tperf = require "tperf"
       local rows = tperf.sweep { run = tperf.collective, system = "h100-sxm", kind = "all_reduce", gpus = 8, top = 5,
@@ -214,8 +214,8 @@ local rows = tperf.sweep {
 tperf.report.save("rows.csv", rows, { "global_batch", "time", "memory.total", "reason" })
 ]]):gsub("POINTS", POINTS)
 
-  -- Starts a run, and sends a process of it a signal once so many points are kept; the launcher's messages, and how
-  -- many points there were in the end. The run is nice, so that whoever waits for the points sees them in time.
+  -- Starts a run, and signals one of its processes once that many points are kept; returns the launcher's messages and
+  -- the final number of points. The run is nice, so that the shell that waits for the points sees them in time.
   local function disturbed(n, rank, signal, points)
     local result = program.shell(([[
       %s -n %d sh -c 'echo $$ > pid.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; exec nice -n 19 %s run -j 1 s.lua' & job=$!
@@ -255,7 +255,7 @@ tperf.report.save("rows.csv", rows, { "global_batch", "time", "memory.total", "r
     assert.equal(program.slurp(folder .. "/plain.csv"), program.slurp(folder .. "/rows.csv"))
   end)
 
-  it("ends in order at SIGTERM", function()
+  it("ends cleanly on SIGTERM", function()
     program.write(folder .. "/s.lua", LONG)
     local result, kept = disturbed(2, 0, "TERM", 8)
     local message = "s.lua:4: tperf.sweep: interrupted after (%d+) of 200 points; 'points' keeps them"

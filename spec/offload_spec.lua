@@ -5,7 +5,7 @@ local picker = require "picker"
 local program = require "program"
 local tperf = require "tperf"
 
-local LINK <const>, HOST <const> = 0.85 * 64e9, 76.8e9 -- of an H100 on PCIe Gen5; its share of the host's memory
+local LINK <const>, HOST <const> = 0.85 * 64e9, 76.8e9 -- an H100's link, PCIe Gen5; its share of the host's memory
 local L <const> = 8
 local plain = {
   name = "plain", layers = L, hidden = 2048, heads = 16, ffn = 8192, seq = 2048, vocab = 32000, norm = "rmsnorm",
@@ -31,7 +31,7 @@ describe("offloaded activations", function()
   local bytes = sum(none.layers, "saved_bytes")
   local forward, backward = sum(none.layers, "forward"), sum(none.layers, "backward")
 
-  it("leave the GPU by layers, and take what their copies take beyond the layers", function()
+  it("leave the GPU by layers, and add the time of copies that the layers do not hide", function()
     local copy = bytes / LINK
     local late = math.max(copy - forward, 0) + math.max(copy - backward, 0)
     assert.is_true(late > 0, "a layer that hides its copies shows nothing")
@@ -53,7 +53,7 @@ describe("offloaded activations", function()
     assert.is_true(c.memory.total < none.memory.total)
   end)
 
-  it("leave it by modules: the input of each", function()
+  it("leave the GPU by modules: the input of each", function()
     local rows, h, f = 2048, 2048, 8192
     local inputs = { attn_norm = h, qkv_linear = h, core_attn = 3 * h, attn_proj = h, mlp_norm = h }
     for name, width in pairs(inputs) do
@@ -92,13 +92,13 @@ describe("offloaded optimizer states", function()
     local half = train { dp = 4, offload_optimizer = 0.5, software = { name = "spec", compute = 1, attention = 1,
       memory = 1, comm = 1, host = 0, overlap = 1, optimizer = 0.5 } }
     local host = 0.5 * parameters / 4 * ((4 + 2) / LINK + (24 + 4 + 2) / HOST)
-    -- of 2 x 12 + 3 x 4 + 2 bytes two times the gradient stay for all parameters: its norm, and clearing it
+    -- of 2 x 12 + 3 x 4 + 2 bytes, two passes over the gradient stay for all parameters: its norm, and clearing it
     local part = (0.5 * (24 + 2) + 2.5 * 4) / (24 + 12 + 2)
     near(part * none.breakdown.optimizer + host, half.breakdown.optimizer, "seconds")
   end)
 end)
 
-it("more in the host's memory is less in the GPU's, and never faster", function()
+it("offloading more takes less of the GPU's memory, and is never faster", function()
   local last
   for n = 0, L do
     local c = train { offload_layers = n > 0 and n or nil, offload_optimizer = n / L }
@@ -111,7 +111,7 @@ it("more in the host's memory is less in the GPU's, and never faster", function(
   end
 end)
 
-it("a simulation of it takes as long as the closed form, with copies of its own", function()
+it("a simulated offload takes as long as the closed form, and has tasks for its copies", function()
   local pick, copies = picker(31), 0
   for _ = 1, 60 do
     local pp = pick { 1, 2, 4 }
@@ -137,7 +137,7 @@ describe("offload options", function()
     assert.truthy(tostring(message):find(words, 1, true), message)
   end
 
-  it("is refused without a host, and if contradictory", function()
+  it("are refused without a host, and if contradictory", function()
     for name, value in pairs { offload_layers = 1, offload_modules = "core_attn", offload_optimizer = 0.5 } do
       refused({ system = "mi300x", [name] = value }, ("'%s' needs the host of system 'mi300x'"):format(name))
     end
@@ -148,7 +148,7 @@ describe("offload options", function()
     refused({ offload_optimizer = 2 }, "offload_optimizer")
   end)
 
-  it("is options and columns, and the systems say where their links come from", function()
+  it("appear as options and columns, and systems give the sources of their links", function()
     local text = program.shell("tperf train llama-3.1-8b -s gb200-nvl72 -b 64 --dp 8 --offload-layers 4 "
       .. "--offload-optimizer 0.5").out
     assert.truthy(text:find("4 layers, optimizer 50 %", 1, true), text)

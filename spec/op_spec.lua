@@ -7,7 +7,7 @@ local function attention(o)
   return op.attention(o):counts()
 end
 
--- Pairs that see each other, counted one by one: the last `queries` of `keys` rows.
+-- Pairs that attend to each other, counted one by one: the last `queries` of `keys` rows.
 local function pairs_of(queries, keys, causal, window)
   local n = 0
   for row = keys - queries + 1, keys do
@@ -19,7 +19,7 @@ local function pairs_of(queries, keys, causal, window)
 end
 
 describe("op.attention", function()
-  it("counts the pairs that see each other", function()
+  it("counts the pairs that attend to each other", function()
     for _, causal in ipairs { true, false } do
       for keys = 1, 9 do
         for queries = 1, keys do
@@ -35,14 +35,14 @@ describe("op.attention", function()
     end
   end)
 
-  it("deals causal rows out evenly", function()
+  it("balances causal rows over shards", function()
     local one = attention { queries = 64, keys = 64, causal = true, head_dim = 16 }
     local shard = attention { queries = 16, keys = 64, shards = 4, causal = true, head_dim = 16 }
     assert.equal(one.forward.tensor_flops / 4, shard.forward.tensor_flops)
     assert.equal(one.saved_bytes / 4, shard.saved_bytes)
   end)
 
-  it("agrees with the published fused attention where nothing is masked or shared", function()
+  it("agrees with the published fused attention if nothing is masked or shared", function()
     local shape = { batch = 2, heads = 3, queries = 8, keys = 32, head_dim = 16 }
     local published = op.flash_attention(shape):counts()
     shape.dropout = true
@@ -61,7 +61,7 @@ describe("op.attention", function()
     for _, kv_heads in ipairs { 1, 2, 4, 8 } do assert.equal(own + 2 * 2 * kv_heads * 1000 * 64, moved(kv_heads)) end
   end)
 
-  it("reads what a window reaches", function()
+  it("reads only the keys within the window", function()
     local c = attention { queries = 1, keys = 1000, window = 100, causal = true, head_dim = 64, kv_dtype = "fp8" }
     assert.equal(2 * 2 * 64 + 4 + 2 * 100 * 64, c.forward.bytes)
   end)
@@ -96,7 +96,7 @@ describe("op.attention", function()
 end)
 
 describe("op.grouped_linear", function()
-  it("is as many products as experts, of which some are read", function()
+  it("is one product per expert, and reads the active ones", function()
     local one = op.linear { tokens = 10, n_in = 8, n_out = 16, bias = true }:counts()
     local four = op.grouped_linear { tokens = 40, n_in = 8, n_out = 16, experts = 4, bias = true }:counts()
     for _, pass in ipairs { "forward", "backward" } do
@@ -134,7 +134,7 @@ describe("op.linear", function()
     assert.same({ "all_reduce tp 72" }, comms(whole.backward))
   end)
 
-  it("reads weights of another width", function()
+  it("reads weights of another dtype", function()
     local wide = op.linear { tokens = 1, n_in = 100, n_out = 100 }:counts()
     local narrow = op.linear { tokens = 1, n_in = 100, n_out = 100, weight_dtype = "fp8" }:counts()
     assert.equal(10000, wide.forward.bytes - narrow.forward.bytes)
@@ -150,7 +150,7 @@ describe("op.scan", function()
       flops = flops + groups * 2 * chunk * chunk * state -- C B^T
         + heads * 2 * chunk * chunk * width -- times X
         + heads * 2 * chunk * state * width -- the chunk's state
-        + heads * 2 * chunk * state * width -- what the state before it adds
+        + heads * 2 * chunk * state * width -- the contribution of the state before it
     end
     local c = op.scan { batch = 3, seq = seq, heads = heads, head_dim = width, groups = groups, state = state,
       chunk = chunk }:counts()
@@ -160,7 +160,7 @@ describe("op.scan", function()
     local inputs, outputs = 2 * seq * (heads * width + 2 * groups * state + heads), 2 * seq * heads * width
     assert.equal(3 * (inputs + outputs + 4 * states + 2 * pairs), c.forward.bytes)
     assert.equal(3 * (2 * (inputs + outputs) + 11 * states + 6 * pairs), c.backward.bytes)
-    assert.equal(3 * (2 * states + pairs), c.repeated_bytes) -- states lie there twice at most, pairs once
+    assert.equal(3 * (2 * states + pairs), c.repeated_bytes) -- at most two copies of the states, one of the pairs
     assert.equal(3 * 2 * seq * (heads * width + 2 * groups * state + heads), c.saved_bytes)
   end)
 end)
@@ -193,7 +193,7 @@ describe("op.custom", function()
     assert.same(given, c)
   end)
 
-  it("refuses counts and collectives that cannot be", function()
+  it("refuses impossible counts and unknown collectives", function()
     assert.error_matches(function() op.custom { forward = { bytes = -1 } } end, "'forward.bytes' must be")
     assert.error_matches(function() op.custom { forward = { bytes = 0 / 0 } } end, "'forward.bytes' must be")
     assert.error_matches(function() op.custom { weight_bytes = 1e999 } end, "'weight_bytes' must be")
@@ -257,7 +257,7 @@ describe("passes over elements", function()
     assert.same({ 10, 10 }, { kept().saved_bytes, kept("fp32").saved_bytes })
   end)
 
-  it("refuse what is no dtype", function()
+  it("refuse unknown dtypes", function()
     for name in pairs(made) do
       assert.error_matches(function() counts(name, "fp33") end, "op%." .. name .. ": unknown dtype 'fp33'")
       assert.error_matches(function() counts(name, 32) end, "op%." .. name .. ": 'dtype' must be a name, got 32")

@@ -8,7 +8,7 @@ local STACK = {
   name = "spec",
 }
 
--- Layers of experts alone, without ends, so that all stages are equal.
+-- Layers of experts only, without embedding and head, so that all stages are equal.
 local function experts_model()
   local m = {
     name = "spec", layers = 16, hidden = 4096, heads = 32, ffn = 2048, gated = true, seq = 4096,
@@ -43,7 +43,7 @@ end
 
 local function work(pass) return pass.compute_time + pass.exposed_memory_time end
 
--- Kernels of a layer between dispatch and combine, and all others; and the exchanges' seconds.
+-- Seconds of a layer's kernels between dispatch and combine, of all others, and of the exchanges.
 local function halves(c, pass)
   local inside, outside, ops, exchanged = 0, 0, select(2, ops_of(c)), {}
   local is_inside = false
@@ -68,7 +68,7 @@ describe("overlap_moe_a2a", function()
     assert.near(plain.time - pairs_of * MODEL.layers * hidden, c.time, 1e-9 * c.time)
   end)
 
-  it("exposes what exceeds the compute at hand", function()
+  it("exposes what the compute beside it does not hide", function()
     local slow = { system = tperf.system("h100-sxm"):with { network = { slow = { bandwidth = 5e9 } } } }
     local plain = trained(slow)
     slow.overlap_moe_a2a = true
@@ -79,14 +79,14 @@ describe("overlap_moe_a2a", function()
     assert.near(plain.time - (plain.microbatches - 1) * MODEL.layers * all, c.time, 1e-9 * c.time)
   end)
 
-  it("has more compute for a dispatch's way back where weight gradients are delayed", function()
+  it("hides more of a dispatch's backward exchange if weight gradients are delayed", function()
     local kind = { moe_dispatcher = "deepep", ep = 8, system = "gb200-nvl72", overlap_moe_a2a = true }
     local now = trained(kind)
     kind.delay_wgrad = true
     assert.is_true(trained(kind).time <= now.time)
   end)
 
-  it("pairs passes of the schedule that overlaps them, and keeps a micro-batch more", function()
+  it("pairs passes in the schedule that overlaps them, and keeps one micro-batch more", function()
     local c, plain = trained { overlap_moe_a2a = true, pp = 4, schedule = "interleaved_1f1b", virtual_stages = 2 },
       trained { pp = 4, schedule = "interleaved_1f1b", virtual_stages = 2 }
     assert.equal("interleaved_1f1b_overlap", c.schedule)
@@ -105,7 +105,7 @@ describe("overlap_moe_a2a", function()
     assert.is_true(experts.time > all.time)
   end)
 
-  it("is simulated as long as its closed form says, where stages are equal", function()
+  it("takes as long in simulation as in its closed form if stages are equal", function()
     local pick, overlapped = picker(SEED), 0
     for _ = 1, CASES do
       local pp, micro_batch = pick { 1, 1, 2, 4 }, pick { 1, 2 }
@@ -153,14 +153,14 @@ describe("overlap_moe_a2a", function()
 end)
 
 describe("collectives that share multiprocessors", function()
-  it("slow what they hide behind", function()
+  it("slow the kernels that they hide behind", function()
     local function with(sms)
       return { compute = 1, attention = 1, memory = 1, comm = 1, host = 0, overlap = 1, comm_sms = sms, name = "spec" }
     end
     local free, shared = trained { software = with(0), overlap_moe_a2a = true },
       trained { software = with(33), overlap_moe_a2a = true }
     assert.is_true(shared.time > free.time)
-    -- Kernels of 132 multiprocessors lose a quarter while what they hide goes on.
+    -- Kernels on 132 multiprocessors lose a quarter of them while they hide a collective.
     local tp = { model = "llama-3.1-8b", ep = 1, tp = 8, software = with(0) }
     local before = trained(tp)
     tp.software = with(33)
@@ -191,7 +191,7 @@ describe("overlap_tp", function()
     assert.is_true(llama({ overlap_tp = "none" }).time > c.time)
   end)
 
-  it("exposes of a ring what its chunks do not hide, and of a pipeline the last chunk", function()
+  it("exposes the part of a ring that its chunks do not hide, and the last chunk of a pipeline", function()
     local plain, ring = ops_of(llama {}), ops_of(llama { overlap_tp = "ring" })
     local gather = plain.qkv.forward.comms[1].time
     local chunked = work(ring.qkv.forward)
@@ -218,12 +218,12 @@ describe("overlap_tp", function()
     end
   end)
 
-  it("needs the stream cut by tokens", function()
+  it("needs sequence parallelism", function()
     local c = llama { overlap_tp = "ring", sequence_parallel = false }
     assert.equal(llama({ sequence_parallel = false }).time, c.time)
   end)
 
-  it("is simulated as long as its closed form says, and drawn beside its product", function()
+  it("takes as long in simulation as in its closed form, and is drawn beside its product", function()
     for _, kind in ipairs { "none", "ring", "async" } do
       for _, schedule in ipairs { "1f1b", "zb1p" } do
         local c, t = tperf.train {
@@ -258,7 +258,7 @@ describe("buckets", function()
     local layer = usual.kinds[1]
     local parameters, exchange = 0, usual.exchanges[1]
     for _, op in ipairs(layer.ops) do parameters = parameters + op.weight_bytes / 2 end
-    local bucket = math.max(40e6, 1e6 * 64) / parameters -- layers of it
+    local bucket = math.max(40e6, 1e6 * 64) / parameters -- in layers
     local late = 0
     for _, e in ipairs(usual.exchanges) do
       local count = e.section == layer.key and layer.count or 1
@@ -270,13 +270,13 @@ describe("buckets", function()
     assert.is_true(dense(on).time < usual.time)
   end)
 
-  it("wait for nothing that they could, where they are off", function()
+  it("overlap nothing if they are off", function()
     assert.near(dense({ data_overlap = false }).time,
       dense({ overlap_grad_reduce = false, overlap_param_gather = false }).time, 1e-12)
     assert.is_true(dense({ overlap_grad_reduce = true }).time < dense({ overlap_grad_reduce = false }).time)
   end)
 
-  it("travel beside the optimizer's step where they can", function()
+  it("overlap the optimizer's step if asked to", function()
     local on = { overlap_grad_reduce = true, overlap_param_gather = true }
     local before = dense(on)
     on.overlap_param_gather_with_optimizer_step = true

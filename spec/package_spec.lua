@@ -13,7 +13,7 @@ local function with_folder(test)
   return test(folder)
 end
 
--- The program by itself: nothing of this shell, this folder or this source tree.
+-- Runs the program without this shell's environment, this folder or this source tree.
 local function alone(path, arguments) return run(("cd / && env -i %s %s"):format(path, arguments)) end
 
 local VERSION <const> = program.slurp("VERSION"):match "%S+"
@@ -27,7 +27,7 @@ describe("make install", function()
       assert.truthy(alone(tperf, "train llama-2-7b -s h100-sxm -b 64 --tp 8"):find "software typical")
       assert.equal(run "find models systems software recipes scripts meta -type f | wc -l",
         run(("cd %s/usr/local/share/tperf && find . -type f ! -path './page/*' | wc -l"):format(root)))
-      -- What it shows is its own: not the source tree's.
+      -- It shows its own files, not the source tree's.
       local shown = program.shell(("cd / && env -i %s show h100-sxm"):format(tperf))
       assert.equal(root .. "/usr/local/share/tperf/systems/h100-sxm.yaml:\n", shown.err)
       program.write(root .. "/own.lua", 'print(require "tperf".system "h100-sxm".network.fast.domain)')
@@ -88,7 +88,7 @@ describe("the Debian package", function()
 
   test("installs with dpkg -i and answers", function()
     with_folder(function(folder)
-      -- `make deb` compiles with /usr as the prefix; here the program that is there is enough.
+      -- `make deb` compiles with /usr as the prefix; here the installed program is enough.
       run(("make VARIANT=release install DESTDIR=%s/stage && cd %s/stage && mv usr/local/* usr/ && rmdir usr/local")
         :format(folder, folder))
       run(("packaging/deb.sh %s/stage %s %s/tperf.deb"):format(folder, VERSION, folder))

@@ -110,7 +110,7 @@ describe("Plan", function()
     contains(t.reason, "too many to draw")
   end)
 
-  it("writes a stack's launch file, or the reason against", function()
+  it("writes a stack's launch file, or says why it cannot", function()
     local text = answer { ask = "launch", row = 1, stack = "megatron", values = values() }.text
     contains(text, "--tensor-model-parallel-size")
     contains(answer { ask = "launch", row = 1, stack = "nonesuch", values = values() }.reason, "no stack")
@@ -170,7 +170,7 @@ describe("Compare", function()
     contains(c.chart, "<svg")
   end)
 
-  it("takes a few systems and sizes at a time", function()
+  it("limits the number of systems and sizes", function()
     contains(answer { ask = "compare", values = values { system = nil, systems = "" } }.error, "at least one system")
     given.gpus = "1..65536"
     contains(answer { ask = "compare", values = given }.error, "--gpus: at most 12")
@@ -210,7 +210,7 @@ end)
 describe("tperf page", function()
   local function fragment(words) return program.shell("tperf page --print " .. words).out:match "#(%S+)" end
 
-  -- The bytes of RFC 1951's stored blocks, which the link has in base64 for addresses.
+  -- Decodes RFC 1951's stored blocks, which the link has in base64 for addresses.
   local function unpacked(code)
     local path = program.temporary()
     program.write(path, code:gsub("-", "+"):gsub("_", "/") .. ("="):rep(-#code % 4))
@@ -227,7 +227,7 @@ describe("tperf page", function()
     return table.concat(out)
   end
 
-  -- The page need not be built for what its links say.
+  -- Links name the page's file, so it must have been built.
   local built = program.shell("tperf page --print").code == 0
   local check = built and it or pending
 
@@ -274,7 +274,7 @@ describe("tperf page", function()
   end)
 end)
 
-describe("a page's policy", function()
+describe("a page's content security policy", function()
   it("names a text by its SHA-256 in base64", function()
     -- The digest of "abc" is the first example of FIPS 180-2.
     local policy_hash = require "tperf.output.hover".policy_hash

@@ -1,12 +1,12 @@
 -- Exact parameter counts of published checkpoints, from their config.json files in spec/data/hf.
--- Expected totals: figures in parentheses come from outside this project (safetensors metadata, public model tables,
+-- Expected totals: those marked "seen" come from outside this project (safetensors metadata, public model tables,
 -- model cards); the others are the published formulas worked out independently of this code.
 local tperf = require "tperf"
 
 local function model(name) return tperf.model("spec/data/hf/" .. name .. ".json") end
 
--- Of towers for images, which are no part of the text models: SigLIP's of Gemma 3, with its projector of 1152 features
--- and its norm, and Qwen 3.5's, 27 layers of 1152 features and a merger of 4 x 1152 into the text's width.
+-- Parameters of image towers, which are not part of the text models: SigLIP's of Gemma 3, with its projector of 1152
+-- features and its norm, and Qwen 3.5's, 27 layers of 1152 features and a merger of 4 x 1152 into the text's width.
 local function siglip(hidden) return 416866032 + 1152 * hidden + 1152 end
 local function qwen_tower(hidden)
   local layer = 4 * 1152 * 1152 + 4 * 1152 + 2 * 1152 * 4304 + 4304 + 1152 + 4 * 1152
@@ -15,7 +15,7 @@ local function qwen_tower(hidden)
 end
 
 -- Checkpoints seen in public lists of safetensors totals hold modules for multi-token prediction, some with copies of
--- both tables: name, what is held besides the model and its modules, the total.
+-- both tables: name, parameters besides the model and its modules, the total.
 local with_modules = {
   { "deepseek-v3.2", 2 * 129280 * 7168, 685355329792 },
   { "glm-4.5", 2 * 151552 * 5120, 358337791296 },
@@ -80,7 +80,7 @@ local expected = { -- name, total, active (nil: the total)
   { "gemma-3-4b", 4300079472 - siglip(2560) }, -- seen, with the tower
   { "gemma-3-12b", 12187325040 - siglip(3840) }, -- seen, with the tower
   { "gemma-3-27b", 27432406640 - siglip(5376) }, -- seen, with the tower
-  { "minimax-m2", 228689764864, 11030553088 }, -- seen; without its modules, which the checkpoint has not
+  { "minimax-m2", 228689764864, 11030553088 }, -- seen; without its modules, which the checkpoint lacks
   { "glm-4.6", 358337791296 - 3988069792 - 2 * 151552 * 5120, 33632266144 }, -- GLM-4.5's sizes
   { "bert-base-uncased", 109514298 }, -- seen
   { "bert-large-uncased", 335174458 }, -- seen
@@ -130,7 +130,7 @@ describe("parameters", function()
     assert.equal(81324862720, count.total + count.mtp) -- seen
   end)
 
-  it("counts what BERT's classes have after the layers", function()
+  it("counts the pooler and the heads of BERT's classes", function()
     local bert = model "bert-base-uncased"
     local bare = bert:with { encoder = { pooler = true, head = false }, biases = { head = false } }
     assert.equal(109482240, bare:parameters().total) -- seen: BertModel
@@ -165,7 +165,7 @@ describe("parameters", function()
     assert.equal(small():parameters().total + 4 * 8, small { positions = "learned" }:parameters().total)
   end)
 
-  it("counts experts: all of them, and what one token meets", function()
+  it("counts all experts, and those active for a token", function()
     local count = small { norm = "rmsnorm", experts = { count = 4, top_k = 2, ffn = 5, shared = 1, shared_ffn = 3,
       shared_gate = true, router_bias = true, dense_layers = { 2 } } }:parameters()
     local attention, norms, tables = 3 * 256, 3 * 16 + 8, 160
@@ -218,7 +218,7 @@ describe("flops_per_token", function()
     end
   end)
 
-  it("sees no more keys than a window holds", function()
+  it("counts no more keys than a window holds", function()
     local full, windowed = small { seq = 64 }, small { seq = 64, window = { size = 16, pattern = "wff" } }
     local of = function(m, causal) return m:flops_per_token { causal = causal or false }.attention end
     assert.equal(12 * 3 * 8 * 64, of(full))

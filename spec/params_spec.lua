@@ -26,7 +26,7 @@ describe("tperf params", function()
     assert.matches("\ntotal,8030261248,1,8030261248\n", program.shell("tperf params --csv " .. path).out, 1, true)
   end)
 
-  it("refuses what it does not know", function()
+  it("refuses unknown models and invalid arguments", function()
     local unknown = program.shell "tperf params gemma-2-27"
     assert.equal(1, unknown.code)
     assert.matches("did you mean 'gemma-2-27b'?", unknown.err, 1, true)

@@ -62,7 +62,7 @@ local function named(elements, name)
   return list
 end
 
--- Rows on which every kind of plot can be tried.
+-- Rows that suit every kind of plot.
 local function grid_rows()
   local rows = {}
   for i = 1, 6 do
@@ -232,7 +232,7 @@ describe("every plot", function()
 end)
 
 describe("plot.lines", function()
-  it("puts points where the axes say", function()
+  it("puts points at their values on the axes", function()
     -- Log axes from 1 to 100 and 1 to 10000: the middle of both is (10, 100).
     local svg = plot.lines { rows = { { x = 1, y = 1 }, { x = 10, y = 100 }, { x = 100, y = 10000 } }, x = "x", y = "y",
       logx = 10, logy = 10 }:svg()
@@ -256,7 +256,7 @@ describe("plot.lines", function()
     assert.equal(4, circles)
   end)
 
-  it("shades the band between low and high, which the axis has room for, and leaves gaps", function()
+  it("shades the band between low and high, makes room for it on the axis, and leaves gaps", function()
     local rows = { { x = 1, y = 3, low = 1, high = 5 }, { x = 2, y = 3, low = 2, high = 8 }, { x = 3, y = 3 },
       { x = 4, y = 3, low = 3, high = 4 }, { x = 5, y = 3, low = 3, high = 4 } }
     local svg = plot.lines { rows = rows, x = "x", y = "y", low = "low", high = "high", ymin = 0, ymax = 10 }:svg()
@@ -286,7 +286,7 @@ describe("plot.lines", function()
     end
   end)
 
-  it("gives 30 series 30 labels that do not overlap, and looks no two share", function()
+  it("gives 30 series labels that do not overlap, and different looks", function()
     local rows, looks = {}, {}
     for s = 1, 30 do
       rows[2 * s - 1], rows[2 * s] = { x = 1, y = s, s = "series " .. s }, { x = 2, y = 50, s = "series " .. s }
@@ -366,7 +366,7 @@ describe("scale", function()
     assert.equal("2 | 5 | 10 | 20", labels(scale.log(2, 20, {})))
   end)
 
-  it("places by the logarithm, or evenly", function()
+  it("places values by their logarithm, or linearly", function()
     local log, linear = scale.log(2, 32, { base = 2 }), scale.linear(-1, 3, {})
     assert.is_near(0.5, log.at(8), 1e-12)
     assert.is_near(0.25, linear.at(0), 1e-12)
@@ -381,7 +381,7 @@ describe("scale", function()
         assert.equal(name, got)
       end
     end
-    -- One whose ticks would mostly be fractions of a unit takes the smaller one.
+    -- An axis whose ticks would mostly be fractions of a unit takes the smaller unit.
     assert.equal("GB", scale.linear(80e9, 1000e9, { unit = "bytes" }).unit)
     assert.equal("TB", scale.linear(80e9, 2000e9, { unit = "bytes" }).unit)
     assert.equal("s", scale.log(2.5, 280, { unit = "s" }).unit)
@@ -412,7 +412,7 @@ describe("clip.line", function()
 end)
 
 describe("axes.spread", function()
-  it("keeps labels apart, in order, in bounds, and unmoved where there is room", function()
+  it("keeps labels apart, in order, in bounds, and unmoved if there is room", function()
     local random = generator(11)
     for _ = 1, 200 do
       local wanted, n = {}, random(12)
@@ -457,7 +457,7 @@ describe("isoband.area", function()
   it("is exact for planes", function()
     local xs, ys, z = sampled(8, function(x, y) return x + 2 * y end)
     for _, level in ipairs { -2.5, -1, 0, 0.3, 2.9 } do
-      -- The share of the square [-1, 1]² above x + 2y = level, by integrating over x in closed form pieces.
+      -- The share of the square [-1, 1]² above x + 2y = level, summed over thin slices of x.
       local exact, steps = 0, 200000
       for k = 0, steps - 1 do
         local x = 2 * (k + 0.5) / steps - 1
@@ -467,7 +467,7 @@ describe("isoband.area", function()
     end
   end)
 
-  it("comes near the area of discs, and their outlines near their circumference", function()
+  it("approximates the area and the circumference of discs", function()
     local xs, ys, z = sampled(80, function(x, y) return -x * x - y * y end)
     for _, radius in ipairs { 0.25, 0.5, 0.9 } do
       local rings, segments = isoband.area(xs, ys, z, -radius * radius)
@@ -482,7 +482,7 @@ describe("isoband.area", function()
     end
   end)
 
-  it("covers all of what has values, and nothing beside it", function()
+  it("covers exactly the cells that have values", function()
     local xs, ys, z = sampled(4, function(x, y) return x * y end)
     assert.is_near(4, area_of(isoband.area(xs, ys, z, -math.huge)), 1e-12)
     z[3][3] = nil -- the middle: its four cells lose a corner each, and half their area
@@ -493,7 +493,7 @@ describe("isoband.area", function()
 end)
 
 describe("plot.contour and plot.heatmap", function()
-  it("want a grid: two values of each, no place twice", function()
+  it("need a grid: two values of each axis, no place twice", function()
     assert.truthy(message_of(plot.contour, { rows = { { x = 1, y = 1, z = 1 } }, x = "x", y = "y", z = "z" })
       :find "at least two values")
     assert.truthy(message_of(plot.heatmap, { rows = { { x = 1, y = 1, z = 1 }, { x = 1, y = 1, z = 2 } },
@@ -510,7 +510,7 @@ describe("plot.contour and plot.heatmap", function()
     end
   end)
 
-  it("tick their axes as text as in a picture", function()
+  it("tick their axes in text as in a picture", function()
     local rows = {}
     for i, capacity in ipairs { 40e9, 80e9, 1.5e12 } do
       for j, name in ipairs { "a", "b" } do rows[#rows + 1] = { x = capacity, y = name, n = j, z = i + j } end
@@ -523,7 +523,7 @@ describe("plot.contour and plot.heatmap", function()
     assert.truthy(text:find("500", 1, true) and text:find("x (GB)", 1, true))
   end)
 
-  it("take quantities as texts for the numbers that they are", function()
+  it("read quantities given as text", function()
     local rows, same = {}, {}
     for i, capacity in ipairs { "320 GB", "40 GB", "1.5 TB" } do
       for n = 1, 2 do
@@ -557,7 +557,7 @@ describe("plot.contour and plot.heatmap", function()
     assert.truthy(plot.heatmap { rows = rows, x = "capacity", y = "n", z = "time" }:text():find("3.2·10¹¹", 1, true))
   end)
 
-  it("refuse an axis of numbers and names, and other values than these", function()
+  it("refuse an axis that mixes numbers and names, and values of other types", function()
     local function at(...)
       local rows = {}
       for i, x in ipairs { ... } do rows[i] = { x = x, y = 1, z = i } end
@@ -569,7 +569,7 @@ describe("plot.contour and plot.heatmap", function()
     assert.truthy(at(1, math.huge):find("row 2: 'x' is infinite", 1, true))
   end)
 
-  it("call a function of the row once for each", function()
+  it("call a function of the row once per row", function()
     local calls = 0
     local function fickle()
       calls = calls + 1
@@ -579,7 +579,7 @@ describe("plot.contour and plot.heatmap", function()
     assert.equal(2, calls)
   end)
 
-  it("take one value everywhere", function()
+  it("accept one value everywhere", function()
     local rows = grid_rows()
     for _, row in ipairs(rows) do row.z = 3 end
     for _, kind in ipairs { "contour", "heatmap" } do
@@ -590,7 +590,7 @@ describe("plot.contour and plot.heatmap", function()
 end)
 
 describe("canvas.fit", function()
-  it("cuts to the width, keeping whole characters and, where asked, the end", function()
+  it("cuts to the width, keeping whole characters and, if asked, the end", function()
     for width = 0, 200, 7 do
       for _, keep_end in ipairs { false, true } do
         local text = canvas.fit("Größe 日本 number 17 of thirty", width, 12, keep_end)
@@ -659,7 +659,7 @@ describe("plot.bars", function()
     assert.is_near(heights["b, p"], heights["a, p"] + heights["a, q"], 0.05)
   end)
 
-  it("names parts by their fields' last names, where those differ", function()
+  it("names parts by their fields' last names if those differ", function()
     local rows = { { n = "a", breakdown = { bubble = 1, data_comm = 2 }, memory = { bubble = 3 } } }
     local svg = plot.bars { rows = rows, x = "n", y = { "breakdown.bubble", "breakdown.data_comm" } }:svg()
     assert.truthy(svg:find(">bubble<", 1, true) and svg:find(">data comm<", 1, true))
@@ -681,7 +681,7 @@ describe("plot.bars", function()
 end)
 
 describe("plot.roofline", function()
-  it("puts kernels at FLOP per byte and FLOP/s, on the roof when they have no time", function()
+  it("puts kernels at FLOP per byte and FLOP/s, on the roof if they have no time", function()
     local p = plot.roofline { rows = { { name = "slow", flops = 1e12, bytes = 1e10, time = 0.1 },
       { name = "bound by memory", flops = 1e12, bytes = 1e12 }, { name = "none", flops = 0, bytes = 1 } },
       peaks = { { flops = 100e12 } }, bandwidths = { { bytes = 1e12 } } }

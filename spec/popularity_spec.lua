@@ -3,7 +3,7 @@ local popularity = require "tperf.describe.arch.popularity"
 local tperf = require "tperf"
 
 describe("experts that a batch touches", function()
-  it("are as many as even chances give without skew", function()
+  it("match uniform routing without skew", function()
     assert.near(128 * (1 - (1 - 4 / 128) ^ 64), popularity.touched(128, 4, 0, 64), 1e-9)
   end)
 
@@ -11,16 +11,16 @@ describe("experts that a batch touches", function()
     for _, skew in ipairs { 0, 0.5, 1, 3 } do assert.near(4, popularity.touched(128, 4, skew, 1), 1e-9) end
   end)
 
-  it("are the sum over experts of their chances", function()
-    -- 1, 1/2, 1/3, 1/4 of 25/12, top 1
+  it("are the sum of the experts' probabilities", function()
+    -- probabilities 1, 1/2, 1/3, 1/4 of 25/12, top 1
     local expected = 0
     for i = 1, 4 do expected = expected + 1 - (1 - 12 / 25 / i) ^ 10 end
     assert.near(expected, popularity.touched(4, 1, 1, 10), 1e-9)
-    -- top 2: the first would be met by 24/25 of the tokens; of three, it is met by all
+    -- top 2 of three experts: a batch of a million touches all of them
     assert.near(1 + 1 + 1 - 0.0, popularity.touched(3, 2, 8, 1e6), 1e-3)
   end)
 
-  it("are fewer the more popular some are, which makes a batch faster", function()
+  it("are fewer with more skew, which makes a batch faster", function()
     local before = math.huge
     for _, skew in ipairs { 0, 0.5, 1, 2 } do
       local now = popularity.touched(128, 4, skew, 64)

@@ -32,7 +32,7 @@ local B200 <const> = { system = "b200-sxm" }
 describe("the activations that a layer saves", function()
   -- Both norms' inputs, queries, keys and values, 4 bytes a row and head, and both halves of the activation's input.
   local others = 2 * 2 * N * H + 3 * 2 * N * H + 4 * N * HEADS + 2 * 2 * N * F
-  -- Of each product's input so many bytes a number; of attention's output 2, which it keeps itself where proj does not.
+  -- number: bytes per element of a product's input; output: of attention's output, unless attention keeps it.
   local function expected(number, output) return others + number * (3 * N * H + N * F) + output * N * H end
 
   it("is every product's input in 16 bits without a recipe", function()
@@ -47,24 +47,24 @@ describe("the activations that a layer saves", function()
     end
   end)
 
-  it("has the scales of blocks", function()
+  it("includes the scales of blocks", function()
     assert.equal(expected(1 + 4 / 128, 2), sum(train "fp8-block", "saved_bytes"))
     assert.equal(expected(1 + 1 / 32, 2), sum(train("mxfp8", B200), "saved_bytes"))
     assert.equal(expected(0.5 + 1 / 16, 2), sum(train("nvfp4", B200), "saved_bytes"))
   end)
 
-  it("is the 16-bit input in torchao, and where the weight gradient stays in 16 bits", function()
+  it("is the 16-bit input in torchao, and if the weight gradient stays in 16 bits", function()
     for _, recipe in ipairs { "fp8-tensorwise", "fp8-rowwise", { recipe = "fp8-block", weight_grad = "bf16" } } do
       assert.equal(expected(2, 0), sum(train(recipe), "saved_bytes"))
     end
   end)
 
-  it("has the activation's inputs in 8 bits where asked to (arXiv 2412.19437, section 3.3.3)", function()
+  it("has the activation's inputs in 8 bits if asked to (arXiv 2412.19437, section 3.3.3)", function()
     local c = train { recipe = "fp8-block", activation = "fp8" }
     assert.equal((1 + 4 / 128) * 2 * N * F, op_of(c, "silu").saved_bytes)
   end)
 
-  it("has attention's output once, in 12 bits, where asked to (the same section)", function()
+  it("has attention's output once, in 12 bits, if asked to (the same section)", function()
     local once, twice = train { recipe = "fp8-block", attention_output = "e5m6" }, train "fp8-block"
     assert.equal(0, op_of(once, "proj-cast").saved_bytes)
     assert.equal((2 - 1.5) * N * H, op_of(twice, "attention").saved_bytes - op_of(once, "attention").saved_bytes)
@@ -72,7 +72,7 @@ describe("the activations that a layer saves", function()
       op_of(once, "proj-cast").backward.bytes - op_of(twice, "proj-cast").backward.bytes)
   end)
 
-  it("is the layer's input alone, in 16 bits, under full recomputation", function()
+  it("is only the layer's input, in 16 bits, under full recomputation", function()
     assert.equal(2 * N * H, sum(train("fp8-block", { recompute = "full" }), "saved_bytes"))
   end)
 end)
@@ -81,7 +81,7 @@ describe("the weights of a product", function()
   local weights = 3 * H * H
   local function bytes(precision, more) return op_of(train(precision, more), "qkv").weight_bytes / weights end
 
-  it("lie beside the copies that live from micro-batch to micro-batch", function()
+  it("include the copies kept from micro-batch to micro-batch", function()
     assert.equal(2, bytes "bf16")
     assert.equal(2 + 2, bytes "fp8-current") -- Hopper's matrix units need the transposed copy, too
     assert.equal(2 + 1, bytes("fp8-current", B200))
@@ -90,19 +90,19 @@ describe("the weights of a product", function()
     assert.equal(2 + 2 * (0.5 + 1 / 16), bytes("nvfp4", B200))
   end)
 
-  it("have no copies that live on in torchao, under ZeRO 3 and where told so", function()
+  it("include no copies in torchao, under ZeRO 3 and if told so", function()
     assert.equal(2, bytes "fp8-tensorwise")
     assert.equal(2, bytes("fp8-current", { zero = 3 }))
     assert.equal(2, bytes { recipe = "fp8-current", cached = false })
   end)
 
-  it("are the copies alone where parameters are narrow", function()
+  it("are only the copies if parameters are narrow", function()
     assert.equal(2, bytes { recipe = "fp8-current", parameters = "narrow" })
     assert.equal(1, bytes({ recipe = "fp8-current", parameters = "narrow" }, B200))
     assert.equal(2 * (1 + 1 / 32), bytes({ recipe = "mxfp8", parameters = "narrow" }, B200))
   end)
 
-  it("have gradients in 16 bits, and master copies and moments, all the same", function()
+  it("still have gradients in 16 bits, master copies and moments", function()
     local narrow, wide = train { recipe = "fp8-current", parameters = "narrow" }, train "bf16"
     assert.equal(wide.memory.gradients, narrow.memory.gradients)
     assert.equal(wide.memory.optimizer, narrow.memory.optimizer)
@@ -110,7 +110,7 @@ describe("the weights of a product", function()
   end)
 end)
 
-describe("what replicas gather of a layer", function()
+describe("the bytes that replicas gather for a layer", function()
   local products, norms = 4 * H * H + 3 * H * F, 2 * H
   local function gathered(precision, more)
     for _, comm in ipairs(train(precision, more).exchanges[1].comms) do
@@ -118,7 +118,7 @@ describe("what replicas gather of a layer", function()
     end
   end
 
-  it("is half as much if parameters, or only the gathers, are in 8 bits", function()
+  it("are half as many if parameters, or only the gathers, are in 8 bits", function()
     assert.equal(2 * products + 2 * norms, gathered "bf16")
     assert.equal(2 * products + 2 * norms, gathered "fp8-current")
     assert.equal(1 * products + 2 * norms, gathered { recipe = "fp8-current", parameters = "narrow" })
@@ -127,7 +127,7 @@ describe("what replicas gather of a layer", function()
     assert.near((1 + 4 / 128 ^ 2) * products + 2 * norms, block, 1e-6)
   end)
 
-  it("is in 16 bits where the copies' scales differ, as Megatron-LM does it", function()
+  it("are in 16 bits if the copies' scales differ, as in Megatron-LM", function()
     assert.equal(2 * products + 2 * norms, gathered({ recipe = "mxfp8", parameters = "narrow" }, B200))
   end)
 end)
@@ -139,7 +139,7 @@ describe("the kernels that quantise", function()
   end
   local X <const>, DY <const> = N * H, N * 3 * H -- numbers of qkv's input, and of its output's gradient
 
-  it("read 16 bits once and write both copies, once more read for the greatest number", function()
+  it("read 16 bits once and write both copies, and read once more for the maximum", function()
     local c = train "fp8-current"
     assert.same({ 2 * X, 2 * DY }, traffic(c, "qkv-amax"))
     assert.same({ (2 + 1 + 1) * X, (2 + 1 + 1) * DY }, traffic(c, "qkv-cast"))
@@ -155,7 +155,7 @@ describe("the kernels that quantise", function()
     assert.equal(2 * 16 * X, op_of(train("nvfp4", B200), "qkv-cast").forward.tensor_flops) -- 16 x 16 Hadamard
   end)
 
-  it("are part of the norm before a product where the recipe has such norms", function()
+  it("are part of the norm before a product if the recipe has such norms", function()
     local c = train("mxfp8", B200)
     assert.same({ (2 * (1 + 1 / 32) - 2) * X, (2 + 2 * (1 + 1 / 32)) * DY }, traffic(c, "qkv-cast"))
     assert.same({ 0, (2 + 1 + 1) * DY }, traffic(train "fp8-delayed", "qkv-cast"))
@@ -169,7 +169,7 @@ describe("the kernels that quantise", function()
     assert.is_nil(op_of(train "fp8-current", "qkv-weight"))
   end)
 
-  it("read 16 bits twice for a copy by columns with a scale a column", function()
+  it("read 16 bits twice for a column-wise copy with a scale per column", function()
     local c, weights = train "fp8-rowwise", 3 * H * H
     assert.same({ (2 + 1) * X, (2 + 1) * DY + (2 + 2 + 1) * DY + (2 + 2 + 1) * X }, traffic(c, "qkv-cast"))
     assert.same({ (2 + 1) * weights, (2 + 2 + 1) * weights }, traffic(c, "qkv-weight"))
@@ -186,7 +186,7 @@ describe("the kernels that quantise", function()
     assert.equal(2 * X, op_of(train("fp8-rowwise", { tp = 2 }), "qkv").forward.comms[1].bytes)
   end)
 
-  it("leave the products to read and write what is left", function()
+  it("leave less for the products to read and write", function()
     local op, weights = op_of(train "fp8-current", "qkv"), 3 * H * H
     assert.equal(X + 2 * DY + weights, op.forward.bytes)
     assert.equal(DY + weights + 2 * X + X + DY + 2 * weights, op.backward.bytes)
@@ -194,7 +194,7 @@ describe("the kernels that quantise", function()
 end)
 
 describe("layers", function()
-  it("at the ends stay in 16 bits where asked to", function()
+  it("at the ends stay in 16 bits if asked to", function()
     local c = train { recipe = "fp8-current", first_layers = 1, last_layers = 2 }
     local all, none = train "fp8-current", train "bf16"
     assert.near((3 * none.memory.activations + all.memory.activations) / 4, c.memory.activations,
@@ -208,7 +208,7 @@ describe("layers", function()
     assert.equal(2, #c.kinds)
   end)
 
-  it("of experts run in it alone where asked to, and their tokens travel in 8 bits", function()
+  it("of experts quantise only the experts if asked to, and send their tokens in 8 bits", function()
     local function moe(precision)
       return tperf.train {
         model = "qwen3-30b-a3b", system = "h100-sxm", gpus = 8, ep = 8, global_batch = 8, precision = precision,
@@ -252,7 +252,7 @@ describe("attention in 8 bits", function()
     return op.forward.time + op.backward.time, c
   end
 
-  it("has the kernels of 8 bits, which keep what they kept", function()
+  it("uses 8-bit kernels, and saves the same activations", function()
     for _, system in ipairs { "h100-sxm", "b200-sxm" } do
       local wide, kept = attention(system, "fp8-delayed")
       local narrow, c = attention(system, { recipe = "fp8-delayed", attention = "fp8" })
@@ -262,7 +262,7 @@ describe("attention in 8 bits", function()
     end
   end)
 
-  it("is said by name", function()
+  it("is named in the result", function()
     local _, c = attention("h100-sxm", { recipe = "fp8-delayed", attention = "fp8" })
     assert.equal("fp8-delayed (attention fp8)", c.precision)
   end)
@@ -293,7 +293,7 @@ describe("a narrower precision", function()
 end)
 
 describe("a configuration", function()
-  it("is trained again in the precision that it was found in", function()
+  it("keeps the precision that it was found in", function()
     local question = { model = MODEL, system = "h100-sxm", gpus = 8, global_batch = 8 }
     question.precision = "fp8-current"
     local found = tperf.search(question)[1]
@@ -311,7 +311,7 @@ describe("an impossible precision", function()
     assert.truthy(message:find(pattern), message)
   end
 
-  it("is refused by the systems that have it", function()
+  it("is refused with the systems that have it", function()
     refuses("fp8-current", { system = "a100-sxm-80gb" }, "'fp8%-current' needs matrix units for fp8, which system "
       .. "'a100%-sxm%-80gb' does not have; these have them: [^\n]*h100%-sxm")
     refuses("mxfp8", nil, "scales of blocks, which system 'h100%-sxm'[^\n]* b200%-sxm")
@@ -328,7 +328,7 @@ describe("an impossible precision", function()
       "rules 'subramanian2024' only know GPT%-3's")
   end)
 
-  it("is refused where searches would need two kinds of copies", function()
+  it("is refused if a search would need two kinds of copies", function()
     local function search(more)
       local question = { model = MODEL, system = "h100-sxm", gpus = 8, global_batch = 8, precision = "fp8-current" }
       for name, value in pairs(more) do question[name] = value end

@@ -38,7 +38,7 @@ describe("the number of threads", function()
     expect(allowed, { ["proc/self/cgroup"] = "0::/\n", ["sys/fs/cgroup/cpu.max"] = "max 100000\n" })
   end)
 
-  it("takes the least quota of the groups around its own", function()
+  it("takes the lowest quota of the groups around its own", function()
     expect(1, {
       ["proc/self/cgroup"] = "0::/jobs/one\n", ["sys/fs/cgroup/jobs/one/cpu.max"] = "max 100000\n",
       ["sys/fs/cgroup/jobs/cpu.max"] = "100000 100000\n", ["sys/fs/cgroup/cpu.max"] = "800000 100000\n",
@@ -64,11 +64,11 @@ describe("a machine without usable quotas", function()
   for what, files in pairs {
     ["lines without a group"] = { ["proc/self/cgroup"] = "0\n0:\n\n" },
     ["a quota without a period"] = { ["proc/self/cgroup"] = "0::/\n", ["sys/fs/cgroup/cpu.max"] = "100000\n" },
-    ["a period of nothing"] = { ["proc/self/cgroup"] = "0::/\n", ["sys/fs/cgroup/cpu.max"] = "100000 0\n" },
+    ["a zero period"] = { ["proc/self/cgroup"] = "0::/\n", ["sys/fs/cgroup/cpu.max"] = "100000 0\n" },
     ["a negative quota"] = { ["proc/self/cgroup"] = "0::/\n", ["sys/fs/cgroup/cpu.max"] = "-5 100000\n" },
     ["the first version without a period"] = { ["proc/self/cgroup"] = "4:cpu:/\n",
       ["sys/fs/cgroup/cpu/cpu.cfs_quota_us"] = "100000\n" },
-    ["the first version with a period of nothing"] = { ["proc/self/cgroup"] = "4:cpu:/\n",
+    ["the first version with a zero period"] = { ["proc/self/cgroup"] = "4:cpu:/\n",
       ["sys/fs/cgroup/cpu/cpu.cfs_quota_us"] = "100000\n", ["sys/fs/cgroup/cpu/cpu.cfs_period_us"] = "0\n" },
     ["a group whose name is longer than a path"] = { ["proc/self/cgroup"] = "0::/" .. ("x"):rep(4080) .. "\n" },
     ["a group of the first version with such a name"] = { ["proc/self/cgroup"] = "4:cpu:/" .. ("x"):rep(4080) .. "\n" },
@@ -81,7 +81,7 @@ describe("a machine without usable quotas", function()
     end)
   end
 
-  it("may have several groups, of which the least quota counts", function()
+  it("may have several groups, of which the lowest quota counts", function()
     for _, order in ipairs { "4:cpu:/\n0::/\n", "0::/\n4:cpu:/\n" } do
       local root = machine {
         ["proc/self/cgroup"] = order, ["sys/fs/cgroup/cpu.max"] = "100000 100000\n",
@@ -92,7 +92,7 @@ describe("a machine without usable quotas", function()
     end
   end)
 
-  it("may have a group that leaves no room for the name of its quota's file", function()
+  it("may have a group whose path leaves no room for the name of its quota's file", function()
     for _, kind in ipairs { { "0::", "" }, { "4:cpu:", "/cpu" } } do
       for room = 1, 24, 4 do
         local root = machine {}
@@ -105,5 +105,5 @@ describe("a machine without usable quotas", function()
     end
   end)
 
-  it("may lie deeper than a path is long", function() assert.equal(allowed, threads(("/x"):rep(2045))) end)
+  it("may lie deeper than the longest path", function() assert.equal(allowed, threads(("/x"):rep(2045))) end)
 end)

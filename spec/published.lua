@@ -18,7 +18,7 @@ function published.system(name, domain, nics)
   }
 end
 
--- Shapes that are no shipped model.
+-- Shapes of no shipped model.
 local odd = {
   odd1 = { name = "odd1", layers = 30, hidden = 7680, ffn = 30720, heads = 60, seq = 3000 },
   odd2 = { name = "odd2", layers = 40, hidden = 5120, ffn = 13824, heads = 40, seq = 4095 },

@@ -59,7 +59,7 @@ describe("the rules of the published model", function()
     end
   end)
 
-  it("name all of it for the models that are shipped", function()
+  it("name all such features of the shipped models", function()
     local expected = {
       ["mixtral-8x7b"] = "experts, kv_heads = 8 of 32 heads, a gated MLP (gated);",
       ["mamba2-2.7b"] = "Mamba layers (mamba);",

@@ -40,7 +40,7 @@ describe("scripts/deepseek_v3.lua", function()
     assert.is_true(hours(FP8, "zb1p") < hours(FP8, "1f1b"))
   end)
 
-  it("keeps less than in 16 bits, and fits with the paper's recomputation alone", function()
+  it("keeps less than in 16 bits, and fits only with the paper's recomputation", function()
     assert.is_true(memory(FP8, "parts") < memory("bf16", "parts"))
     assert.is_true(memory(FP8, "none") > 80)
     assert.is_true(memory(FP8, "parts") < 80)

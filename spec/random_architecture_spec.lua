@@ -73,7 +73,7 @@ local function random_model()
   return tperf.model(m)
 end
 
--- What one GPU holds and does for a micro-batch.
+-- Parameters, FLOPs and saved bytes of one GPU for a micro-batch.
 local function totals(model, strategy, sizes, options)
   local s, rules = tperf.strategy.of(strategy), tperf.rules()
   local made, sum = tperf.architecture.of(model), { weights = 0, mtp = 0, flops = 0, saved = 0 }
@@ -99,7 +99,7 @@ end
 describe("any architecture", function()
   for case = 1, CASES do
     local model = random_model()
-    it(("holds what it counts, case %d of seed %d"):format(case, SEED), function()
+    it(("holds the parameters that it counts, case %d of seed %d"):format(case, SEED), function()
       local count = model:parameters()
       local one = totals(model, "tensor", { 1, 1 }, {})
       assert.equal(count.total, one.weights)

@@ -36,7 +36,7 @@ describe("an option with a dimension", function()
     refuses("'tpot': a unit is needed, got '20'; write '20ms' or '20s'", tperf.search_inference, asked)
     asked.tpot = "20 ms"
     local found = tperf.search_inference(asked)
-    asked.tpot = 0.02 -- a number is in seconds, as all are
+    asked.tpot = 0.02 -- a number is in seconds, as everywhere
     assert.equal(#found, #tperf.search_inference(asked))
     assert.truthy(#found > 0)
   end)
@@ -80,7 +80,7 @@ describe("a sweep", function()
     end
   end)
 
-  it("does so for custom functions, for searches, and for a model's fields", function()
+  it("shows them for custom functions, searches and a model's fields, too", function()
     local function seconds(asked) return { seconds = tperf.train(asked).time } end
     local own = sweep { tp = tperf.vary { 1, 3 }, run = seconds }
     assert.truthy(own[1].seconds > 0)
@@ -100,7 +100,7 @@ describe("a sweep", function()
     assert.truthy(sizes[2].time > 0)
   end)
 
-  it("is an error if all are refused, and if an argument is invalid", function()
+  it("fails if all are refused, or if an argument is invalid", function()
     refuses("tperf.sweep: none of 2 points is possible; the first: tp = 3 does not", sweep,
       { run = tperf.train, tp = tperf.vary { 3, 5 } })
     refuses("tperf.train: unknown field 'globl_batch'", sweep, { run = tperf.train, globl_batch = tperf.vary { 1, 2 } })
@@ -108,7 +108,7 @@ describe("a sweep", function()
     refuses("mine", sweep, { tp = tperf.vary { 1, 2 }, run = function() error "mine" end })
   end)
 
-  it("keeps none of them in a cache", function()
+  it("keeps no refused point in a cache", function()
     local folder = program.folder()
     program.write(folder .. "/s.lua", [[
       local tperf = require "tperf"
@@ -283,6 +283,6 @@ describe("a search", function()
       end
     end
     assert.truthy(grids > 0)
-    assert.equal(1, search { strategy = "summa", tp2 = 1 }[1].tp2) -- asked for, it is there
+    assert.equal(1, search { strategy = "summa", tp2 = 1 }[1].tp2) -- found if asked for
   end)
 end)

@@ -23,7 +23,7 @@ describe("words at the prompt", function()
 end)
 
 describe("the prompt at a terminal", function()
-  -- What is shown once these keys are typed; nil where there is no terminal or no libedit to try it with.
+  -- The screen after these keys are typed; nil without a terminal or libedit.
   local function shown(keys)
     local there = program.shell "script -qec 'test -t 2' /dev/null && ldconfig -p | grep -q 'libedit[.]so[.]2'"
     if there.code ~= 0 then return nil end
@@ -36,7 +36,7 @@ describe("the prompt at a terminal", function()
     return (result.out:match "> .*":gsub("\r", ""))
   end
 
-  it("completes, brings back and edits lines", function()
+  it("completes, recalls and edits lines", function()
     local text = shown "tperf.units.par\t(\"1 KB\", \"bytes\")\n1+1\n\27[A\n\nnosuch.x\t\n2+\b+5\nos.exit(0)\n"
     if not text then pending "there is no terminal or no libedit here" end
     assert.truthy(text:find "\n1000%.?0?\n", text) -- of tperf.units.parse

@@ -127,7 +127,7 @@ describe("number.text", function()
     end
   end)
 
-  it("writes well-known numbers as people would", function()
+  it("writes well-known numbers in their usual form", function()
     assert.equal("0.1", number.text(0.1))
     assert.equal("5e-324", number.text(5e-324))
     assert.equal("1.7976931348623157e+308", number.text(1.7976931348623157e308))
@@ -212,7 +212,7 @@ describe("report.text", function()
     assert.truthy(text:find "nan" and text:find "inf" and text:find "yes")
   end)
 
-  it("says so when there are no rows", function()
+  it("says so if there are no rows", function()
     assert.truthy(report.text({}, { "name" }):find "(no rows)")
     assert.truthy(report.text({}):find "(no rows)")
   end)
@@ -269,7 +269,7 @@ describe("report.json", function()
     assert.equal('[1,null,null]', json.encode({ 1, 0 / 0, -1 / 0 }, { indent = 0, nonfinite = "null" }))
   end)
 
-  it("refuses cycles, functions, odd keys and bottomless nesting", function()
+  it("refuses cycles, functions, odd keys and nesting that is too deep", function()
     local cycle = { a = { b = {} } }
     cycle.a.b.c = cycle.a
     local deep = {}

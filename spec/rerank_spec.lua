@@ -81,7 +81,7 @@ describe("tperf.search with simulate", function()
     end
   end)
 
-  it("finds nothing better than the closed form does where the chunks are left open", function()
+  it("finds nothing better than the closed form does if the chunks are left open", function()
     for _, one in ipairs { { "llama-3.1-70b", 256 }, { "llama-3.1-405b", 1024 }, { "gpt3-175b", 512 },
       { "deepseek-v3", 1024 }, { "mixtral-8x7b", 128 } } do
       local question = { model = one[1], system = "h100-sxm", gpus = one[2], global_batch = 4 * one[2], top = 8 }
@@ -97,7 +97,7 @@ describe("tperf.search with simulate", function()
     end
   end)
 
-  it("changes the order where stages differ", function()
+  it("changes the order if stages differ", function()
     local question = { model = "llama-3.1-70b", system = "h100-sxm", gpus = 256, global_batch = 512, top = 3, tp = 4,
       software = "none", virtual_stages = { 2, 3, 4, 6, 8 } }
     local closed = tperf.search(question)

@@ -52,7 +52,7 @@ describe("a script", function()
     ]], nil, "echo 'local m = {} function m.answer() return 42 end return m' > m.lua")
   end)
 
-  it("sees tables in a fixed order", function()
+  it("traverses tables in a fixed order", function()
     prints("1=a 2=b 3.5=c a=1 b=2 c=3 d=4\n", [[
       local t, out = { d = 4, [3.5] = "c", c = 3, b = 2, a = 1, "a", "b" }, {}
       for k, v in pairs(t) do out[#out + 1] = k .. "=" .. v end
@@ -156,7 +156,7 @@ describe("the sandbox refuses", function()
     prints("false\tfalse\n", "print(getmetatable '', getmetatable(io.stdout))")
     prints("AB\n", "string.upper = function() return 'mine' end print(('ab'):upper())")
     prints("true\n", "print(require 'string' == string and package.loaded.string == string)")
-    -- what a script does to its libraries does not reach the library's
+    -- a script's changes to its libraries do not reach the library's
     fails("unknown system \"no-such\"", [[
       table.concat, string.format, math.type, io.open = nil, nil, nil, nil
       require "tperf".system "no-such"
@@ -214,7 +214,7 @@ describe("files", function()
     end)
   end
 
-  it("are not written through links, nor to things that are no files", function()
+  it("are not written through links, nor to anything but regular files", function()
     local target = program.folder()
     local prepare = ("ln -s %s out; ln -s %s/x file; mkfifo pipe; ln %s/y hard"):format(target, target, target)
     program.write(target .. "/y", "keep")
@@ -248,7 +248,7 @@ describe("next", function()
       .. "key = next(t, key) end print()")
   end)
 
-  it("lets fields be removed and changed on the way", function()
+  it("lets fields be removed and changed during a traversal", function()
     prints("9\tnil\n", TABLE .. "local n = 0 for key in next, t do n, t[key] = n + 1, nil end print(n, (next(t)))")
     prints("-1 1 2.5 \n", TABLE .. [[for key in next, t do
       io.write(tostring(key), " ")
@@ -257,7 +257,7 @@ describe("next", function()
     prints("81\n", TABLE .. "local n = 0 for _ in next, t do for _ in next, t do n = n + 1 end end print(n)")
   end)
 
-  it("sees what was added before a walk", function()
+  it("sees fields added before a traversal", function()
     prints("0\tx\t1\n", "local t = { x = 1 } next(t, 'x') t[0] = 1 print(next(t), next(t, 0))")
   end)
 
@@ -316,7 +316,7 @@ describe("limits", function()
       "table.concat(setmetatable({}, { __len = function() return 1 << 60 end, __index = function() return '' end }))")
   end)
 
-  it("charge for what one call of C does", function()
+  it("charge for the work of one call in C", function()
     for _, call in ipairs { "s:upper()", "s:lower()", "s:reverse()", "s:find('b', 1, true)", "s:gsub('b', '')",
       "s:match '.-b'", "s:byte(1, 1e5)", "('%s'):format(s)", "string.pack('z', s)", "string.unpack(fmt, bytes)",
       "utf8.len(s)",
@@ -339,7 +339,7 @@ describe("limits", function()
       while true do pcall(following, s, 1) end]], "--max-instructions 20000000")
   end)
 
-  it("charge little for little", function()
+  it("charge little for little work", function()
     prints("300000\t0\n", [[
       local t, text = {}, ("x"):rep(1e6)
       for i = 1, 300000 do table.insert(t, i) end
@@ -438,7 +438,7 @@ describe("string patterns", function()
     ]==]
   end)
 
-  it("refuse what is malformed", function()
+  it("refuse malformed patterns", function()
     local cases = {
       ["%"] = "malformed pattern (ends with '%')",
       ["[a"] = "malformed pattern (missing ']')",

@@ -1,5 +1,5 @@
--- The sandbox's replacements of standard functions behave like these, in corner cases too: each line of a script prints
--- the same inside and outside the sandbox.
+-- The sandbox's replacements of standard functions behave like the originals, in corner cases too: each line of a
+-- script prints the same inside and outside the sandbox.
 local program = require "program"
 
 local CALLS <const> = [==[
@@ -89,14 +89,14 @@ local function script()
   return table.concat(lines, "\n")
 end
 
--- Without where an error was raised, and without what names the function: they differ as the functions do.
+-- The output without the places of errors and the names of functions, which differ.
 local function said(text)
   return (text:gsub("false\tscript%.lua:%d+: ", "false\t"):gsub("bad argument #(%d+) to '[^']*'", "bad argument #%1")
     :gsub("invalid capture index[^\n]*", "invalid capture index"))
 end
 
 describe("a script's functions of strings, texts and lists", function()
-  it("answer as the standard ones", function()
+  it("return what the standard ones return", function()
     local inside, outside = program.script(script()), program.script(script(), "--trust")
     assert.equal(0, outside.code, outside.err)
     assert.equal(0, inside.code, inside.err)

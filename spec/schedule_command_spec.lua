@@ -50,7 +50,7 @@ svg: x.svg
       .. "--rules pp-visualization"
     assert.same(rows_of("interleaved_1f1b 1f1b " .. options), rows_of("--config s.yaml", folder))
     assert.truthy(program.slurp(folder .. "/x-1f1b.svg"):find "^<svg")
-    -- Without --group-size, which means nothing to 1f1b: of a file's options for its own schedules that is no slip.
+    -- Without --group-size, which means nothing to 1f1b: a file may hold options for its other schedules.
     assert.same(rows_of("1f1b -m 8 " .. options:gsub("%-m 16", ""):gsub("%-%-group%-size 4", "")),
       rows_of("-c s.yaml 1f1b -m 8", folder))
     assert.equal(2, program.shell("tperf schedule -c s.yaml 1f1b -m 8 --group-size 4", folder).code)

@@ -107,7 +107,7 @@ describe("rules zero-bubble", function()
   end
 
   for _, row in ipairs(csv.rows "spec/data/schedules/zero_bubble.csv") do
-    it(("%s %s as the program orders it, or refuses it"):format(row.scheduler, row.row_id), function()
+    it(("orders %s %s as the program does, or refuses it"):format(row.scheduler, row.row_id), function()
       local ok, t = pcall(tperf.schedule, {
         schedule = row.scheduler, rules = "zero-bubble",
         devices = tonumber(row.stages), microbatches = tonumber(row.micro), p2p = tonumber(row.cost_comm),

@@ -117,7 +117,7 @@ describe("the simulator", function()
     assert.equal(3.0, t.makespan)
   end)
 
-  it("looks at both stages of an overlapped pair", function()
+  it("times an overlapped pair by both its stages", function()
     local queues = { {
       { "forward", 1, 1 }, { "forward", 2, 1 }, { "overlapped", 1, 2, 2, 1 }, { "forward", 2, 2 },
       { "backward", 1, 1 }, { "backward", 2, 2 }, { "backward", 1, 2 },
@@ -156,7 +156,7 @@ describe("the simulator", function()
     end
   end)
 
-  it("refuses times that are not given, or whose sum is no number", function()
+  it("refuses missing times, and times whose sum is not finite", function()
     local queues = { { { "forward", 1, 1 }, { "backward", 1, 1 } } }
     local function simulated(forward, backward)
       local s = require "tperf.core".schedule(1, 1, 1)
@@ -226,7 +226,7 @@ end)
 describe("an order", function()
   local F, B, D, W = { "forward", 1, 1 }, { "backward", 1, 1 }, { "backward_input", 1, 1 }, { "backward_weight", 1, 1 }
 
-  it("has every pass once, after what it needs, on one device", function()
+  it("has every pass once, after its dependencies, on one device", function()
     refuses("there is no forward of micro-batch 1 at stage 1 on any device", simulate, { {} })
     refuses("forward of micro-batch 1 at stage 1 has no backward after it on device 1", simulate, { { F } })
     refuses("forward of micro-batch 1 at stage 1 is there a second time, on device 1", simulate, { { F, F, B } })
@@ -240,7 +240,7 @@ describe("an order", function()
     refuses("is overlapped with its own forward", simulate, { { { "overlapped", 1, 1, 1, 1 } } })
   end)
 
-  it("stays where its stages are and within its numbers", function()
+  it("keeps passes on the devices of their stages, and numbers in range", function()
     refuses("stage must be from 1 to 1, not 2", simulate, { { { "forward", 2, 1 } } })
     refuses("microbatch must be from 1 to 1, not 0", simulate, { { { "forward", 1, 0 } } })
     refuses("microbatch must be from 1 to 1, not -9223372036854775807", simulate,
@@ -375,7 +375,7 @@ describe("zero-bubble schedules", function()
     end
   end)
 
-  it("keep to limits that differ, where later devices have more room than those before them", function()
+  it("keep to limits that differ from device to device", function()
     local held = 0
     for P = 2, 6 do
       for M = 2, 8 do
@@ -445,7 +445,7 @@ describe("closed forms", function()
 
   for _, name in ipairs { "gpipe", "1f1b", "1f1b_overlap", "interleaved_1f1b", "interleaved_1f1b_overlap", "zb1p",
     "dualpipe", "dualpipe_v" } do
-    it("of " .. name .. " are what simulation gives", function()
+    it("of " .. name .. " match simulation", function()
       local counts, each = { form = 0, held = 0 }, tperf.schedule.get(name).stages_per_device
       for P = 1, 6 do
         for v = each or 1, each or 3 do
@@ -458,7 +458,7 @@ describe("closed forms", function()
 end)
 
 describe("a device that is not ready at 0", function()
-  it("begins then, and those that wait for it later", function()
+  it("begins then, and delays those that wait for it", function()
     local function first(ready)
       local t = tperf.schedule {
         schedule = "1f1b", devices = 2, microbatches = 2, times = { forward = 1, backward = 2 }, ready = ready,

@@ -14,7 +14,7 @@ local function token(r, position)
   return (1000000 + r.id) .. "." .. at
 end
 
--- What the k-th block of a request holds, with all before it.
+-- The content of a request's k-th block, with all blocks before it.
 local function content(e, r, k)
   r.contents = r.contents or { [0] = "" }
   if not r.contents[k] then
@@ -50,7 +50,7 @@ function pool:give_back(r)
   end
 end
 
--- The block with that content that was registered first.
+-- The first registered block with that content.
 function pool:find(text)
   local best
   for id, held in pairs(self.holds) do
@@ -168,7 +168,7 @@ local function run_waiting(s, step)
   end
 end
 
--- Answers grow; returns what stays running.
+-- Appends output tokens; returns the requests that keep running.
 local function outputs(s, step)
   local e, left = s.e, {}
   for _, r in ipairs(s.running) do
@@ -231,14 +231,14 @@ local function run_step(s, step_time)
   outputs(s, step)
 end
 
--- Whether the request could run alone.
+-- Whether the request fits by itself.
 local function fits(e, r)
   local s = e.speculation
   local most = r.prompt + r.output - 1 + (s and 2 * s.tokens or 0)
   return r.prompt < e.max_model_len and blocks_for(e, most) <= e.num_blocks - 1
 end
 
---- The requests with what became of them, and the steps; nil when more than `most` steps go by.
+--- Returns the requests with their outcomes, and the steps; nil if they take more than `most` steps.
 ---@param q table  as tperf.serve takes it, every setting of the engine given
 ---@param most integer
 function rules.run(q, most)

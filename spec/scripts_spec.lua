@@ -37,7 +37,7 @@ describe("scripts/sweep_nvlink.lua", function()
     program.remove(result.folder)
   end)
 
-  it("draws what a larger domain buys on machines that people rent, with every GPU of it in use", function()
+  it("draws the gain from a larger domain on rented machines, with all of its GPUs in use", function()
     local tperf = require "tperf"
     local result = run("sweep_nvlink", "--model llama-3.1-70b --gpus 144,288 --domains 8,36,72 --systems gb200-nvl72")
     local function best(software, gpus, domain)
@@ -66,7 +66,7 @@ describe("scripts/sweep_nvlink.lua", function()
     program.remove(result.folder)
   end)
 
-  it("says which options there are", function()
+  it("lists its options", function()
     local result = program.shell("tperf run scripts/sweep_nvlink.lua --modle x")
     assert.equal(2, result.code)
     assert.truthy(result.err:find("unknown option '--modle' (did you mean '--model'?)", 1, true))
@@ -80,7 +80,7 @@ end)
 
 describe("scripts/strong_scaling.lua", function()
   -- The published results of the original solver, nine systems, three strategies, two models.
-  it("gives the published throughputs, and fits where they do", function()
+  it("finds the published throughputs, and fits where they fit", function()
     local result = run("strong_scaling", "--no-figures --rules subramanian2024")
     local found = {}
     for _, row in ipairs(csv.rows(result.folder .. "/strong_scaling.csv")) do
@@ -144,7 +144,7 @@ describe("the other scripts", function()
     end
   end)
 
-  it("collectives.lua: every measurement of the groups asked for, and how far the model is", function()
+  it("collectives.lua: every measurement of the groups asked for, and the model's error", function()
     local measured = here .. "/spec/data/measured/collectives.csv"
     local rows = outputs("collectives", "--systems a100-sxm-80gb --gpus 16 --file " .. measured, "collectives.csv",
       "collectives.svg")
@@ -240,7 +240,7 @@ describe("the other scripts", function()
     assert.truthy(out:find "\nforward %d")
   end)
 
-  it("bottlenecks.lua: nothing that gets better harms, and cutting anew helps no less", function()
+  it("bottlenecks.lua: no improvement does harm, and a new search helps no less", function()
     local rows = outputs("bottlenecks", SMALL .. "--gpus 256 --factor 2", "bottlenecks.csv", "bottlenecks.svg")
     assert.equal(10, #rows)
     for _, row in ipairs(rows) do
@@ -292,7 +292,7 @@ describe("the other scripts", function()
 end)
 
 describe("scripts/inference_pareto.lua", function()
-  it("draws the front that tperf.search_inference finds, and says what is best within the limit", function()
+  it("draws the front that tperf.search_inference finds, and prints the best within the limit", function()
     local tperf = require "tperf"
     local result = run("inference_pareto", "--model llama-3.1-8b --systems h100-sxm --gpus 2 --tpot 8ms")
     local found = tperf.search_inference {
@@ -331,7 +331,7 @@ describe("scripts/serving_fleet.lua", function()
 end)
 
 describe("scripts/llama3_goodput.lua", function()
-  it("finds about nine tenths effective, as published, with nothing fitted to it", function()
+  it("predicts about nine tenths effective time, as published, without a fit to it", function()
     local result = run "llama3_goodput"
     assert.truthy(result.out:find("419 interruptions in 54 days: one every 3.093 h", 1, true), result.out)
     local predicted = tonumber(result.out:match "predicted: ([%d.]+) %% effective")
@@ -340,7 +340,7 @@ describe("scripts/llama3_goodput.lua", function()
     assert.equal(5, #rows)
     for i, row in ipairs(rows) do
       assert.near(419, tonumber(row.failures), 1)
-      -- Down after each of the failures, and nothing else, would leave this much.
+      -- The goodput if only the time down after each failure were lost.
       local least = 1 - 419 * tonumber(row.down) / (54 * 86400)
       assert.is_true(tonumber(row.goodput) < least + 0.01)
       assert.is_true(i == 1 or tonumber(row.goodput) < tonumber(rows[i - 1].goodput))
@@ -350,7 +350,7 @@ describe("scripts/llama3_goodput.lua", function()
 end)
 
 describe("scripts/vision_language.lua", function()
-  it("has the parameters of the published weights in its ops, and a tower that matters less with more text", function()
+  it("has the parameters of the published weights in its ops, and a tower whose share falls with more text", function()
     local result = run("vision_language", "--texts 64,1472")
     assert.truthy(result.out:find("^7063427072 parameters, 7063427072 published; 576 tokens an image"), result.out)
     local rows = csv.rows(result.folder .. "/vision_language.csv")

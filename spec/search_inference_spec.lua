@@ -59,7 +59,7 @@ describe("search_inference", function()
     end
   end)
 
-  it("keeps limits, and has the front that brute force has", function()
+  it("keeps limits, and finds the front that brute force finds", function()
     for _, limits in ipairs { {}, { tpot = 0.012 }, { ttft = "30 ms" }, { ttft = 0.05, tpot = "15 ms" } } do
       local ttft, tpot = tperf.units.parse(limits.ttft or 1e9, "s"), tperf.units.parse(limits.tpot or 1e9, "s")
       local within, front = {}, {}
@@ -83,7 +83,7 @@ describe("search_inference", function()
     end
   end)
 
-  it("takes a batch up to the limit when batches are its own to choose", function()
+  it("takes a batch up to the limit if batches are left open", function()
     local limit = 0.02
     for _, tp in ipairs { 2, 8 } do
       local found = tperf.search_inference {
@@ -99,7 +99,7 @@ describe("search_inference", function()
     assert.equal(all[1].max_batch, all[1].batch)
   end)
 
-  it("gives the reason if there is none, and refuses invalid arguments", function()
+  it("gives the reason if there is no result, and refuses invalid arguments", function()
     local none = tperf.search_inference(question { tpot = 1e-6 })
     assert.equal(0, #none)
     assert.matches("nothing keeps within the limits: of what fits, the least ttft is .* the least tpot", none.reason)

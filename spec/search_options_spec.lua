@@ -44,7 +44,7 @@ describe("tperf.search", function()
     end
   end)
 
-  it("keeps candidates in one order: throughput, memory, strategy as asked, sizes", function()
+  it("orders candidates by throughput, memory, strategy as asked, and sizes", function()
     local function key(c) -- after throughput and memory
       local number = { tensor = 1, summa = 2, context = 3 }
       return {
@@ -81,7 +81,7 @@ describe("tperf.search", function()
     assert.equal(of "tensor".candidates + of "context".candidates, both.candidates)
   end)
 
-  it("tries what two strategies share once by the default rules", function()
+  it("tries candidates that two strategies share once under the default rules", function()
     local both, shared = search { strategy = { "tensor", "context" }, keep = "all" }, 0
     for _, c in ipairs(both) do assert.is_true(c.strategy == "tensor" or c.cp > 1) end
     local tensor, context = search { strategy = "tensor" }, search { strategy = "context", keep = "all" }
@@ -91,7 +91,7 @@ describe("tperf.search", function()
   end)
 
   describe("where", function()
-    it("returns what the filtered list of all candidates begins with", function()
+    it("returns the first of the filtered list of all candidates", function()
       local function wanted(c) return c.pp > 1 and c.fast.dp > 1 and c.memory.total < 100e9 end
       local list = {}
       for _, c in ipairs(search { keep = "all" }) do
@@ -100,7 +100,7 @@ describe("tperf.search", function()
       local found = search { where = wanted, top = 7 }
       assert.equal(7, #found)
       for i, c in ipairs(found) do assert.equal(exact(list[i]), exact(c)) end
-      assert.equal(search().candidates, found.candidates) -- counted before it
+      assert.equal(search().candidates, found.candidates) -- counted before the filter
     end)
 
     it("is given whole configurations", function()
@@ -120,7 +120,7 @@ describe("tperf.search", function()
       assert.is_true(#search() > 0) -- nothing is left behind
     end)
 
-    it("may search itself", function()
+    it("may itself search", function()
       local inner
       search {
         strategy = "tensor", top = 1,
@@ -129,7 +129,7 @@ describe("tperf.search", function()
       assert.equal(exact(search { strategy = "context", gpus = 8 }), exact(inner))
     end)
 
-    it("that accepts nothing returns nothing, with the reason", function()
+    it("that accepts nothing gives no result, and the reason", function()
       local found = search { where = function() return false end }
       assert.equal(0, #found)
       assert.is_true(found.candidates > 0 and found.feasible > 0)
@@ -157,7 +157,7 @@ describe("tperf.search", function()
       return set
     end
 
-    it("searches those alone", function()
+    it("searches only those", function()
       local some = 0
       some = some + check({ pp = 4 }, function(c) return c.pp == 4 end)
       some = some + check({ pp = { 1, 3, 8 } }, function(c) return one_of(1, 3, 8)[c.pp] end)
@@ -169,7 +169,7 @@ describe("tperf.search", function()
       assert.is_true(some > 500)
     end)
 
-    it("takes a placement that is asked for, whether a larger one would fit or not", function()
+    it("takes the given placement, even if a larger one would fit", function()
       for _, fast in ipairs { { dp = 2 }, { dp = 2, pp = 2 }, { dp = 1, pp = 1 } } do
         local function fits(c)
           for axis, size in pairs(fast) do
@@ -201,7 +201,7 @@ describe("tperf.search", function()
       end
     end)
 
-    it("that no candidate has, says why there is none", function()
+    it("gives the reason if no candidate has them", function()
       for _, change in ipairs {
         { pp = 7 }, { dp = 3 }, { micro_batch = 5 }, { fast = { dp = 3 } }, { tp = 5, strategy = "tensor" },
       } do
@@ -258,7 +258,7 @@ describe("odd sizes", function()
 
   local MOST_STEPS = 100000000 -- far fewer than GPUs
 
-  -- Answers or says why not, in few steps, with numbers that make sense.
+  -- Asserts that a search answers or gives a reason, in few steps, with plausible numbers.
   local function sound(change, some)
     local _, found = steps.count(function() return search(change) end, MOST_STEPS)
     assert.equal(some, found.candidates > 0)
@@ -309,7 +309,7 @@ describe("odd sizes", function()
     })
   end)
 
-  it("that do not exist are explained, with the nearest numbers of GPUs that have some", function()
+  it("without candidates are explained, with the nearest numbers of GPUs that have some", function()
     local question = { model = "llama-3.1-70b", system = "h100-sxm", global_batch = 1024 }
     local function reason(gpus, change)
       question.gpus = gpus
@@ -325,7 +325,7 @@ describe("odd sizes", function()
     assert.truthy(reason(256, { tp = 3 }):find(": tp = 3 does not divide the 64 heads; try 2 or 4", 1, true))
   end)
 
-  it("that do not fill the fast domain have every placement that none could make larger, by rule", function()
+  it("that do not fill the fast domain keep every placement that cannot grow, by rule", function()
     local found, seen = search { strategy = "tensor", gpus = 12, global_batch = 12, keep = "all" }, {}
     each(found, function(c)
       local used = c.fast.tp * c.fast.dp * c.fast.pp

@@ -16,7 +16,7 @@ end
 
 describe("tperf.search with software", function()
   for _, software in ipairs { "megatron-core-2024", "torchtitan-2024", "bigscience-2022" } do
-    it("tells what tperf.train tells, in the stack's order: " .. software, function()
+    it("gives tperf.train's figures, in the stack's order: " .. software, function()
       local found = ask { software = software }
       assert.equal(5, #found)
       for i, c in ipairs(found) do
@@ -61,7 +61,7 @@ describe("tperf.search with software", function()
     assert.is_true(list[1][1].time > list[2][1].time)
   end)
 
-  it("takes attention as the stack has it", function()
+  it("uses the stack's attention", function()
     local unfused = ask { software = "bigscience-2022", top = 1 }[1]
     local flash = ask { software = "bigscience-2022", top = 1, attention = "flash" }[1]
     assert.is_true(unfused.time > flash.time)

@@ -117,7 +117,7 @@ describe("tperf.search under the published rules", function()
   end)
 end)
 
--- Small searches at random: every strategy, rules of any mixture, machines and models of any shape.
+-- Random small searches: every strategy, rules of any mixture, machines and models of any shape.
 local random = { seed = tonumber(os.getenv "TPERF_SPEC_SEED") or 20241002 }
 
 local function pick(list) return list[math.random(#list)] end
@@ -189,13 +189,13 @@ describe("pruning", function()
       none = none + (#pruned == 0 and 1 or 0)
       skipped = skipped + all.candidates - pruned.feasible
     end
-    -- the cases must be of every sort for the comparison to mean something
+    -- the comparison means something only if cases of every sort occur
     assert.is_true(kept > 500 and none > 10 and none < 200 and skipped > 1000, ("%d %d %d"):format(kept, none, skipped))
   end)
 end)
 
 describe("tp x cp GPUs for fewer tokens", function()
-  -- The published model divides them by integer division, and prices what is left, nothing.
+  -- The published model uses integer division, and prices the zero tokens that are left.
   it("are candidates of the published model", function()
     local found = tperf.search { model = { name = "wide", layers = 8, hidden = 61440, heads = 480, ffn = 245760,
       seq = 256 }, system = "subramanian2024/A100", gpus = 960, global_batch = 960, strategy = "context", tp = 480,

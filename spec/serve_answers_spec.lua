@@ -25,7 +25,7 @@ local function raised(f, q)
   return message
 end
 
--- The chance to wait at most t services in M/D/1 (Erlang, 1909).
+-- The probability of waiting at most t services in M/D/1 (Erlang, 1909).
 local function md1(load, t)
   local sum, factorial = 0, 1
   for j = 0, math.floor(t) do
@@ -67,7 +67,7 @@ describe("tperf.saturation", function()
       found.reason)
   end)
 
-  it("wants no rate, and names what is wrong at the user's line", function()
+  it("refuses a rate, and names mistakes at the user's line", function()
     assert.matches("^spec/serve_answers_spec.lua:%d+: tperf.saturation: 'load.rate' does not go with it",
       raised(function(q) return tperf.saturation(q) end, single { load = { rate = 5 } }))
     assert.matches("tperf.serve: unknown .*'promt'", raised(tperf.saturation, single { promt = 5 }))
@@ -83,7 +83,7 @@ describe("tperf.search_serving", function()
     return tperf.search_serving(q)
   end
 
-  -- Every number of replicas of every deployment, from one up.
+  -- Tries each deployment with one replica, with two, and so on.
   local function by_trying_all()
     local fewest = math.huge
     for _, tp in ipairs { 1, 2 } do
@@ -125,7 +125,7 @@ describe("tperf.search_serving", function()
     assert.equal(2 * found[1].replicas, found[1].gpus)
   end)
 
-  it("has the front of tokens per user and per GPU, from a lone request to a full engine", function()
+  it("finds the front of tokens per user and per GPU, from a lone request to a full engine", function()
     local front = tperf.search_serving(priced { pareto = true, tp = { 1, 4 }, max_num_seqs = 64 }).pareto
     for i = 2, #front do
       assert.is_true(front[i].per_user > front[i - 1].per_user)
@@ -136,7 +136,7 @@ describe("tperf.search_serving", function()
     assert.equal(64, front[1].concurrency)
   end)
 
-  it("gives the reason if there is none", function()
+  it("gives the reason if there is no deployment", function()
     assert.matches("of the requests keep the limits", search { slo = { tpot = "1 ms" } }.reason)
     assert.equal("1 GPU is not enough", search { gpus = 1, tp = 1 }.reason)
     assert.matches("tperf.search_serving: 'replicas' is no argument of it", raised(search, { replicas = 2 }))
@@ -147,7 +147,7 @@ describe("tperf.search_serving", function()
 end)
 
 describe("tperf.load_curve", function()
-  it("answers at rising rates up to what is served at all", function()
+  it("answers at rising rates up to saturation", function()
     local q = single { engine = { max_num_seqs = 1 }, points = 6, count = 20000 }
     local rows = tperf.load_curve(q)
     assert.equal(6, #rows)
@@ -159,7 +159,7 @@ describe("tperf.load_curve", function()
     assert.is_false(rows[6].served.saturated)
   end)
 
-  it("refuses a rate of its own, and plots refuse what they cannot draw", function()
+  it("refuses a rate, and plots refuse what they cannot draw", function()
     for message, f in pairs {
       ["tperf.load_curve: 'load.rate' does not go with it"] = function()
         tperf.load_curve(single { load = { rate = 3 } })
@@ -207,7 +207,7 @@ describe("plots of a run", function()
       raised(tperf.plot.requests, { result = run() }))
   end)
 
-  it("draw what engines hold", function()
+  it("draw an engine's occupancy", function()
     local result = run "steps"
     local rows = serving.held(result)
     -- requests of 10 tokens and more have 3 blocks of 4 each, of the 10 that can be used

@@ -37,7 +37,7 @@ end
 
 local function request(more) return with({ arrival = 0, prompt = 8, output = 4 }, more or {}) end
 
--- changes: of settings and of the engine, both.
+-- changes: fields of the settings or of the engine.
 local function served(changes, accepted, requests, load, steps)
   local settings, engine = {}, {}
   for name, value in pairs(changes) do (ENGINE[name] ~= nil and engine or settings)[name] = value end
@@ -117,8 +117,8 @@ describe("the core's simulation of serving", function()
     end)
   end
 
-  -- Ticks are whole seconds where all times are, nanoseconds otherwise: 1 + 8 x 0.5, 3 x (1 + 0.5).
-  it("keeps parts of a second of every time", function()
+  -- Ticks are seconds if all times are whole seconds, else nanoseconds: 1 + 8 x 0.5, 3 x (1 + 0.5).
+  it("keeps fractions of a second in every time", function()
     for _, more in ipairs { {}, { fixed = 1.25 }, { per_token = 0.5 }, { per_context_token = 0.25 },
       { per_prefill_pair = 0.125 }, { front_end_token = 0.25 }, { transfer = 0.5 }, { transfer_token = 0.5 },
       { think = 0.5 } } do
@@ -141,7 +141,7 @@ describe("the core's simulation of serving", function()
     end)
   end
 
-  it("refuses numbers of right drafts that are none", function()
+  it("refuses invalid numbers of accepted drafts", function()
     local drafts = { draft_method = 1, draft_tokens = 2 }
     for _, list in ipairs { { -1 }, { 1 << 31 }, { "x" }, { 0.5 } } do
       refused("'accepted' must be a list of integers from 0", drafts, list, { request() })
@@ -211,7 +211,7 @@ describe("the core's simulation of serving", function()
     ["lack their graphs"] = { "lacks 'graphs'", { graphs = "nil" } },
     ["lack a line"] = { "lacks 'rows'", { rows = "nil" } },
     ["lack a line's values"] = { "lacks 'y'", { rows = { x = { 1 } } } },
-    ["have more values than can be"] = { "has too many values", {}, long = true },
+    ["have too many values"] = { "has too many values", {}, long = true },
     ["have a value of text"] = { "'y' must be numbers from 0 on", { rows = line(nil, { "x", 1 }) } },
     ["have a value below 0"] = { "'y' must be numbers from 0 on", { rows = line(nil, { -1, 1 }) } },
     ["have a value without end"] = { "'y' must be numbers from 0 on", { rows = line(nil, { math.huge, 1 }) } },
@@ -237,7 +237,7 @@ describe("the core's simulation of serving", function()
     end)
   end
 
-  it("prices steps by tables of one place, and by those that a model without attention lacks", function()
+  it("prices steps by tables of one point, and without the tables of attention", function()
     local one = { x = { 1 }, y = { 2e-3 } }
     local steps = { graphs = {}, decode_tokens = one, prefill_tokens = one, rows = { x = { 1 }, y = { 0 } },
       more = STEPS.more }
@@ -247,7 +247,7 @@ describe("the core's simulation of serving", function()
     assert.near(8e-3 + 3 * 5e-3, served({}, nil, { request() }, nil, steps).duration, 1e-9)
   end)
 
-  it("ends with the clock", function()
+  it("refuses times beyond the end of the clock", function()
     refused("the clock ends at 2^63", { fixed = 6e18 }, nil, { request() })
     refused("the clock ends at 2^63", { fixed = 0.5, per_token = 1e300 }, nil, { request() })
     refused("a think time ends after the clock does", { concurrency = 1, think = 9e18 }, nil,
@@ -256,12 +256,12 @@ describe("the core's simulation of serving", function()
     refused("the clock ends at 2^63", {}, nil, { request() }, nil, slow)
   end)
 
-  it("lets a step take one tick at least", function()
+  it("lets no step take less than a tick", function()
     local r = served({ fixed = 0, per_token = 1e-12 }, nil, { request() })
     assert.near(4e-9, r.duration, 1e-12) -- a prefill and three decodes
   end)
 
-  it("draws lengths of one token where their mean is one", function()
+  it("draws lengths of one token if their mean is one", function()
     local r = served({}, nil, nil, drawn({ { kind = 3, a = 1 } }))
     assert.equal(2, r.prompt_tokens)
   end)

@@ -38,7 +38,7 @@ describe("tperf serve", function()
     end)
   end)
 
-  it("names options in what it refuses", function()
+  it("names options in its refusals", function()
     within(function(tperf)
       local run = "serve llama-3.1-8b -s h100-sxm --tp 1 --prompt 20 --output 5 --count 5 "
       for given, message in pairs {
@@ -61,7 +61,7 @@ describe("tperf serve", function()
     end)
   end)
 
-  it("says that requests can never fit, and of a trace what its columns lack", function()
+  it("reports requests that can never fit, and values that a trace lacks", function()
     within(function(tperf, folder)
       local never = tperf("serve --step-time fixed=5ms --rate 1 --count 3 --prompt 5000 --output 10 "
         .. "--num-gpu-blocks 20")
@@ -83,7 +83,7 @@ describe("tperf serve", function()
       assert.equal(0, front.code, front.err)
       assert.matches("^gpus,strategy,tp,etp,ep,pp,max_num_seqs,max_num_batched_tokens,concurrency,per_user,per_gpu",
         front.out)
-      assert.equal(6 + 1, #lines(front.out)) -- 1, 2 … 32 at a time: more for each is less for all
+      assert.equal(6 + 1, #lines(front.out)) -- 1, 2 … 32 at a time: more per user is less in all
     end)
   end)
 
@@ -101,7 +101,7 @@ describe("tperf serve", function()
     end)
   end)
 
-  it("says cost, energy, memory and intervals in all formats", function()
+  it("reports cost, energy, memory and intervals in all formats", function()
     within(function(tperf)
       local question = MODEL .. "--rate 20 --count 600 --gpu-hour 3"
       local text = tperf(question).out
@@ -142,7 +142,7 @@ describe("tperf serve", function()
     end)
   end)
 
-  it("writes a command that it reads again as the same deployment", function()
+  it("writes a command that it reads back as the same deployment", function()
     within(function(tperf)
       local settings = "--tp 2 --max-num-seqs 64 --max-num-batched-tokens 128 --max-model-len 4096 "
         .. "--no-enable-prefix-caching"

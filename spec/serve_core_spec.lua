@@ -4,11 +4,11 @@ local program = require "program"
 local SANITIZED = "-std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -O1 -g -Wall -Wextra -Werror "
   .. "-fsanitize=address,undefined -fno-sanitize-recover=all "
 
--- The coverage variant links its own objects, so that this spec counts.
+-- The coverage variant links its own objects, so that this spec counts towards coverage.
 local build = io.popen("readlink -f " .. program.quote(program.absolute())):read("l"):match "^(.*)/"
 local COUNTED = "-std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -O0 -g --coverage "
 
--- Builds src/tools/NAME.c with the sources and runs it: what it prints.
+-- Builds src/tools/NAME.c with the sources and runs it; returns what it prints.
 local function run(name, sources)
   local folder, flags = program.folder(), SANITIZED
   if build:find "/coverage$" then
@@ -23,7 +23,7 @@ local function run(name, sources)
 end
 
 describe("the event queue", function()
-  it("is in the order of time, kind and sequence, with removals, and without memory", function()
+  it("orders events by time, kind and sequence, with removals and failing allocations", function()
     assert.equal("events are in order\n", run("check_events", "src/event/event.c src/base/error.c src/base/heap.c"))
   end)
 end)

@@ -20,7 +20,7 @@ local function times(r, name)
 end
 
 describe("a pipeline", function()
-  it("has as many batches in flight as stages, and one request has one", function()
+  it("has as many batches in flight as stages, and a single request has one", function()
     -- 4 stages of a quarter of a second and a tick: a request alone gets a token a second
     local alone = ask { pp = 4, requests = { { arrival = 0, prompt = 5, output = 4 } } }
     near(4, alone.requests[1].last_token, 1e-8)
@@ -57,7 +57,7 @@ describe("a pipeline", function()
     end
     local tp4, pp4 = q(1, 4), q(4, 1)
     assert.equal(4, pp4.gpus)
-    assert.truthy(pp4.tpot.mean > 2 * tp4.tpot.mean) -- a token passes all layers of one GPU each
+    assert.truthy(pp4.tpot.mean > 2 * tp4.tpot.mean) -- a token passes all layers, each on one GPU
     assert.truthy(pp4.throughput > 0.4 * tp4.throughput and pp4.throughput < 1.6 * tp4.throughput)
     assert.truthy(pp4.num_blocks > 0.9 * tp4.num_blocks and pp4.num_blocks < 1.1 * tp4.num_blocks)
   end)
@@ -90,7 +90,7 @@ describe("attention data parallelism", function()
     assert.equal(2, ranks.gpus)
   end)
 
-  it("is the same as replicas where all ranks do the same", function()
+  it("is the same as replicas if all ranks do the same", function()
     local list = {}
     for i = 1, 20 do
       list[2 * i - 1] = { arrival = i, prompt = 50 + i, output = 9 }
@@ -122,7 +122,7 @@ describe("pools for prefill and decoding", function()
     return ask(q)
   end
 
-  it("give the first token, send keys and values over, and go on", function()
+  it("produce the first token, transfer keys and values, and decode", function()
     local q = split().requests[1]
     near(1, q.first_token)
     near(1 + 0.25 + 100 * 0.01 + 4, q.last_token)
@@ -131,7 +131,7 @@ describe("pools for prefill and decoding", function()
     assert.equal(5, q.steps)
   end)
 
-  it("never let a prompt disturb an answer", function()
+  it("never delay an answer by another request's prompt", function()
     local requests = { { arrival = 0, prompt = 100, output = 20 } }
     for i = 2, 10 do requests[i] = { arrival = 1 + i, prompt = 1000, output = 1 } end
     local time = { fixed = 1, per_token = 0.01 }
@@ -142,7 +142,7 @@ describe("pools for prefill and decoding", function()
     assert.equal(0, r.rejected)
   end)
 
-  it("say how busy each is, and at which ratio they match", function()
+  it("report the utilization of each, and the ratio at which they match", function()
     local r = split { requests = nil, load = { rate = 0.5 }, count = 200, prompt = 100, output = 20,
       prefill = { replicas = 2 }, decode = { replicas = 3 }, keep = "requests" }
     assert.equal(5, r.gpus)
@@ -151,7 +151,7 @@ describe("pools for prefill and decoding", function()
     near(r.pools.prefill.utilization / r.pools.decode.utilization, r.pools.matched)
   end)
 
-  it("recompute what the decoding pool preempts, and conserve everything", function()
+  it("recompute requests that the decoding pool preempts, and lose none", function()
     local requests = {}
     for i = 1, 40 do requests[i] = { arrival = 0, prompt = 60, output = 60 } end
     local r = split { requests = requests, decode = { engine = { num_blocks = 40 } }, keep = "requests" }
@@ -198,7 +198,7 @@ describe("SGLang's scheduler", function()
     near(5, vllm.requests[1].last_token)
   end)
 
-  it("takes a prompt whole where it may not cut it", function()
+  it("takes prompts whole without chunked prefill", function()
     local requests = {}
     for i = 1, 3 do requests[i] = { arrival = 0, prompt = 60, output = 2 } end
     local r = sglang({ requests = requests }, { chunked_prefill = false })
@@ -211,7 +211,7 @@ describe("SGLang's scheduler", function()
     assert.equal(100, sglang { requests = requests }.steps[1].prefill_tokens)
   end)
 
-  it("keeps room for a part of what answers may become", function()
+  it("reserves room for a part of each answer's maximum", function()
     -- 128 tokens of room; each request may become 10 + 100
     local requests = {}
     for i = 1, 6 do requests[i] = { arrival = 0, prompt = 10, output = 100 } end
@@ -225,7 +225,7 @@ describe("SGLang's scheduler", function()
     assert.truthy(vllm.preemptions > r.preemptions)
   end)
 
-  it("looks for requests every few steps", function()
+  it("polls for requests every few steps", function()
     local requests = { { arrival = 0, prompt = 5, output = 50 }, { arrival = 3.5, prompt = 5, output = 2 } }
     local function second(interval) -- when it is scheduled
       return sglang({ requests = requests }, { receive_interval = interval }).requests[2].first_scheduled
@@ -289,7 +289,7 @@ describe("TensorRT-LLM's scheduler", function()
   end)
 end)
 
-describe("steps taken all at once", function()
+describe("merged steps", function()
   -- If steps are kept, each is simulated; else consecutive steps without arrivals or departures are merged.
   local function both(more)
     local q = { keep = "steps", seed = more.seed }
@@ -304,7 +304,7 @@ describe("steps taken all at once", function()
 
   local LINE = { fixed = 5e-3, per_token = 20e-6, per_context_token = 40e-9, per_prefill_pair = 1e-9 }
 
-  it("are what they are one by one, whatever the scheduler", function()
+  it("equal steps simulated one by one, whatever the scheduler", function()
     for seed, scheduler in ipairs { "vllm", "sglang", "tensorrt-llm", "vllm", "sglang", "tensorrt-llm" } do
       for _, load in ipairs { { rate = 20 }, { concurrency = 12, think = 0.1 } } do
         for _, blocks in ipairs { 60, 3000 } do
@@ -318,7 +318,7 @@ describe("steps taken all at once", function()
     end
   end)
 
-  it("are so for priced steps, several replicas, and pools", function()
+  it("equal them for priced steps, several replicas, and pools, too", function()
     both { model = "llama-3.1-8b", system = "h100-sxm", replicas = 3, router = "least_loaded", load = { rate = 20 },
       count = 100, prompt = 200, output = { exponential = 100 } }
     both { model = "gpt-oss-20b", system = "h100-sxm", load = { concurrency = 7 }, count = 40, prompt = 200,

@@ -57,7 +57,7 @@ describe("a priced step", function()
   it("pads a batch to the size of a CUDA graph", function()
     local function tpot(n) return tperf.serve(question { requests = batch_of(n, 1, 2) }).tpot.mean end
     local nine, sixteen, seventeen = tpot(9), tpot(16), tpot(17)
-    assert.truthy(sixteen - nine < 0.01 * nine) -- attention and head alone see how many there are
+    assert.truthy(sixteen - nine < 0.01 * nine) -- only attention and the head depend on the actual number
     assert.truthy(seventeen > sixteen)
   end)
 
@@ -107,7 +107,7 @@ describe("a priced step", function()
     return profile
   end
 
-  it("takes what several GPUs add to a step from the engine's profile", function()
+  it("adds the time for several GPUs from the engine's profile", function()
     local function duration(tp, profile)
       local q = question { tp = tp, requests = batch_of(1, 512, 11), software = profile }
       q.host = nil
@@ -119,7 +119,7 @@ describe("a priced step", function()
   end)
 
   -- 32 layers of 10 kernels: launched one by one in 32 ms, which is more than a prompt's kernels take.
-  it("is no faster than its launches where no graph holds it", function()
+  it("is no faster than its launches without a graph", function()
     local function ttft(prompt, scheduler, host)
       return tperf.serve(question { requests = batch_of(1, prompt, 2), software = engine({ host = host },
         { scheduler = scheduler }) }).ttft.mean
@@ -135,7 +135,7 @@ describe("a priced step", function()
     near(tperf.serve(question { software = engine({}, { scheduler = "sglang" }) }).tpot.mean, decodes.tpot.mean, 1e-9)
   end)
 
-  it("takes an engine's own kernels where its profile names them", function()
+  it("uses an engine's own kernels if its profile names them", function()
     local function tpot(settings, more)
       local asked = { model = "llama-3.1-8b", system = "b200-sxm", kv_dtype = "fp8", requests = batch_of(64, 64, 64) }
       for name, value in pairs(more or {}) do asked[name] = value end
@@ -151,7 +151,7 @@ describe("a priced step", function()
     near(24 * 2 * 30e-6, tpot({ experts_setup = 50e-6 }, oss) - tpot({ experts_setup = 20e-6 }, oss), 0.02)
   end)
 
-  it("stores routed experts as the checkpoint does, and multiplies them in a dtype of their own", function()
+  it("stores routed experts as the checkpoint does, and multiplies them in a separate dtype", function()
     local function gpt_oss(more)
       more.model, more.system = "gpt-oss-20b", "h100-sxm"
       return tperf.serve(question(more))
@@ -170,7 +170,7 @@ describe("a priced step", function()
     assert.truthy(raised:find("accelerator.tensor.fp4", 1, true), raised)
   end)
 
-  it("has the interval of the engine's runs about its TPOT, as training has about a step", function()
+  it("gives TPOT the interval of the engine's runs, as training gives a step's time", function()
     local profile = engine { spread = { 0.9, 1.25 } }
     local r = tperf.serve(question { software = profile })
     near(0.9 * r.tpot.mean, r.interval.low, 1e-12)
@@ -178,7 +178,7 @@ describe("a priced step", function()
     assert.is_nil(tperf.serve(question {}).interval)
   end)
 
-  it("adds the front end to what clients see, and to nothing else", function()
+  it("adds the front end to the latencies that clients see, and to nothing else", function()
     local function ask(host, limit)
       return tperf.serve(question { requests = batch_of(40, 512, 50), host = host, keep = "steps",
         slo = { ttft = limit } })
@@ -198,7 +198,7 @@ describe("a priced step", function()
       1e-9)
   end)
 
-  it("lets a closed loop's clients wait for it", function()
+  it("makes the clients of a closed loop wait for the front end", function()
     local function ask(host)
       local requests = batch_of(40, 64, 50)
       for _, q in ipairs(requests) do q.arrival = nil end
@@ -238,7 +238,7 @@ describe("asynchronous scheduling", function()
     assert.equal(at + 1, (second(nil, 0.1)))
   end)
 
-  it("takes who has come by then", function()
+  it("includes requests that have arrived by then", function()
     local at, r = second(false, 0.1)
     assert.equal(at, (second(true, r.steps[at - 1].start)))
   end)
@@ -252,7 +252,7 @@ end)
 describe("the number of blocks", function()
   local function blocks(more) return tperf.serve(question(more)).num_blocks end
 
-  it("is the remaining memory", function()
+  it("fills the remaining memory", function()
     local capacity, block = 80e9, 16 * 2 * 8 * 128 * 2 * 32 -- of 16 tokens of Llama 3.1 8B
     near(0.1 * capacity / block, blocks { memory_utilization = 0.9 } - blocks { memory_utilization = 0.8 }, 0.08)
     near(2 * blocks(), blocks { kv_dtype = "fp8" }, 1e-4)
@@ -290,7 +290,7 @@ describe("a deployment that cannot be priced", function()
 end)
 
 describe("a bill", function()
-  it("is all GPUs over the whole run, and power while they are in a step", function()
+  it("counts all GPUs over the whole run, and power while they run a step", function()
     local q = { model = "llama-3.1-70b", system = "h100-sxm", tp = 4, replicas = 2, gpu_hour = 3,
       requests = { { arrival = 0, prompt = 100, output = 50 }, { arrival = 10, prompt = 100, output = 50 } } }
     local r = tperf.serve(q)
@@ -302,7 +302,7 @@ describe("a bill", function()
     assert.is_true(r.utilization < 0.1) -- nothing runs for most of the ten seconds
   end)
 
-  it("is no part of a run whose steps are given", function()
+  it("is absent if step times are given", function()
     local r = tperf.serve { step_time = { fixed = 1e-3 }, requests = batch_of(2, 10, 10) }
     assert.is_nil(r.cost)
     assert.is_nil(r.energy_per_token)

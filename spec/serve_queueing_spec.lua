@@ -10,7 +10,7 @@ local function single(load, seed, count)
     output = 1, seed = seed }
 end
 
--- The chance to wait in M/M/k (Erlang C).
+-- The probability of waiting in M/M/k (Erlang C).
 local function erlang_c(k, load)
   local sum, term, offered = 0, 1, k * load
   for n = 0, k - 1 do sum, term = sum + term, term * offered / (n + 1) end
@@ -30,7 +30,7 @@ end
 
 describe("a queue of one server", function()
   for _, load in ipairs { 0.3, 0.5, 0.7 } do
-    it("with constant service waits as Pollaczek and Khinchine say, at a load of " .. load, function()
+    it("with constant service matches Pollaczek and Khinchine's formula, at a load of " .. load, function()
       local wait = mean(6, function(seed)
         return tperf.serve(single({ rate = load / STEP }, seed, 200000)).ttft.mean - STEP
       end)
@@ -38,7 +38,7 @@ describe("a queue of one server", function()
     end)
   end
 
-  it("with geometric service waits as Pollaczek and Khinchine say", function()
+  it("with geometric service matches Pollaczek and Khinchine's formula", function()
     local load, a = 0.5, 20 -- a prompt of one token: as many steps as tokens
     local wait = mean(6, function(seed)
       local question = single({ rate = load / (a * STEP) }, seed, 100000)
@@ -49,7 +49,7 @@ describe("a queue of one server", function()
     near(load / a * (2 * a * a - a) / (2 * (1 - load)) * STEP, wait, 0.015)
   end)
 
-  it("starts and ends each request when Lindley's recursion says, to the nanosecond", function()
+  it("starts and ends each request as Lindley's recursion says, to the nanosecond", function()
     local question = single({ rate = 0.9 / STEP, process = "gamma", cv = 2 }, 3, 5000)
     question.keep, question.output = "requests", { uniform = { 1, 3 } }
     question.load.rate = 0.45 / STEP
@@ -67,8 +67,8 @@ describe("a queue of one server", function()
 end)
 
 describe("a queue of k servers", function()
-  -- Answers of many steps, all in step: service is exponential in the limit, and what an arrival waits for the end of
-  -- the step under way, less than one step of a hundred, is not in the formula.
+  -- Answers of many steps, in lockstep: service is exponential in the limit. The formula lacks an arrival's wait for
+  -- the end of the running step, less than one step of a hundred.
   it("matches Erlang's formula for long answers", function()
     local k, load, a = 4, 0.6, 100
     local e2e = mean(4, function(seed)
@@ -80,7 +80,7 @@ describe("a queue of k servers", function()
 end)
 
 describe("Little's law", function()
-  it("holds exactly: requests in the system are what passes through times how long it stays", function()
+  it("holds exactly: requests in the system are the throughput times their time in it", function()
     local r = tperf.serve { step_time = { fixed = 5e-3, per_token = 2e-5 }, load = { rate = 20 }, count = 2000,
       prompt = { uniform = { 10, 2000 } }, output = { exponential = 100 }, keep = "requests" }
     local changes, area, present, last = {}, 0, 0, 0
@@ -111,7 +111,7 @@ describe("a rate beyond saturation", function()
   end
 
   it("is reported, and served at full throughput", function()
-    local most = 8 / (20 * 10e-3) -- a second
+    local most = 8 / (20 * 10e-3) -- per second
     for _, count in ipairs { 300, 3000 } do
       assert.is_false(at(0.7 * most, count).saturated)
       local over = at(1.5 * most, count)
@@ -125,7 +125,7 @@ end)
 describe("the margin of a figure", function()
   local WAIT <const>, LOAD <const> = 0.5 * STEP / (2 * 0.5), 0.5 -- Pollaczek and Khinchine
 
-  it("covers the true mean in nineteen runs of twenty, give or take", function()
+  it("covers the true mean in about nineteen runs of twenty", function()
     local covered = 0
     for seed = 1, 60 do
       local t = tperf.serve(single({ rate = LOAD / STEP }, seed, 5000)).ttft
@@ -146,7 +146,7 @@ describe("the margin of a figure", function()
     end
   end)
 
-  it("is as wide as Student's t of the sections says, and absent where requests are too few", function()
+  it("follows Student's t over the sections, and is absent if requests are too few", function()
     -- ten sections of five answers that take their section's number of steps each, one after the other
     local requests = {}
     for i = 0, 49 do requests[i + 1] = { arrival = i, prompt = 1, output = i // 5 + 1 } end

@@ -72,7 +72,7 @@ describe("vLLM's scheduler", function()
     end
   end
 
-  it("has traces here", function() assert.equal(25, count) end)
+  it("has 25 traces", function() assert.equal(25, count) end)
 end)
 
 local function generator(seed)
@@ -148,10 +148,10 @@ describe("the rules, written twice,", function()
         drafted = drafted + (question.engine.speculation and run.finished or 0)
       end
     end
-    assert.truthy(preemptions > 300 and cached > 200 and drafted > 500 and rejected > 500) -- all of it happened
+    assert.truthy(preemptions > 300 and cached > 200 and drafted > 500 and rejected > 500) -- all cases occurred
   end)
 
-  it("let two prompts of one priority and arrival take each other's blocks for ever, which is an error and no loop",
+  it("let two prompts of equal priority and arrival preempt each other for ever, which is an error, not a loop",
     function()
       local question = random_question(generator(1))
       question.requests = { { arrival = 2, prompt = 6, output = 1 }, { arrival = 2, prompt = 7, output = 2 } }

@@ -68,7 +68,7 @@ describe("tperf.serve", function()
     assert.is_false(encode(tperf.serve(question)) == answers[1])
   end)
 
-  it("sends requests in turn alike, together and apart", function()
+  it("simulates replicas fed in turn alike, together and one by one", function()
     local apart = with { replicas = 5, count = 1000, load = { rate = 100 }, keep = "requests" }
     local together = with { replicas = 5, count = 1000, load = { rate = 100 }, keep = "steps" }
     local a, b = tperf.serve(apart), tperf.serve(together)
@@ -108,13 +108,13 @@ describe("tperf.serve", function()
     assert.equal(a.duration, b.duration)
   end)
 
-  it("accelerates with right drafts only", function()
+  it("speeds up only with accepted drafts", function()
     local function time(acceptance)
       return tperf.serve(with { engine = { speculation = { method = "ngram", tokens = 4, acceptance = acceptance } } })
     end
     local none, all, plain = time(0), time(1), tperf.serve(with())
     assert.equal(plain.output_tokens, none.output_tokens)
-    assert.truthy(none.tpot.mean > plain.tpot.mean) -- drafts cost and bring nothing
+    assert.truthy(none.tpot.mean > plain.tpot.mean) -- drafts cost time and gain nothing
     assert.truthy(all.tpot.mean < 0.4 * plain.tpot.mean)
     local third = time(0.5) -- 1 + 1/2 + 1/4 + 1/8 + 1/16 tokens a step
     assert.truthy(third.step_count < plain.step_count and third.step_count > all.step_count)
@@ -139,7 +139,7 @@ describe("loads of tperf.serve", function()
     return mean, math.sqrt(math.max(0, square / (#list - 1) - mean ^ 2)) / mean
   end
 
-  it("have the rate and the spread that they say", function()
+  it("have the given rate and spread", function()
     for _, case in ipairs { { {}, 1 }, { { process = "uniform" }, 0 }, { { cv = 0.5 }, 0.5 }, { { cv = 2 }, 2 } } do
       local load, want = case[1], case[2]
       load.rate = 50
@@ -155,7 +155,7 @@ describe("loads of tperf.serve", function()
     assert.truthy(math.abs(list[#list] * 50 / 10000 - 1) < 0.1)
   end)
 
-  it("come in stages, each of exactly as many as its rate and time say", function()
+  it("come in stages, each of exactly rate x duration requests", function()
     local list = arrivals { stages = { { rate = 10, duration = 20 }, { rate = 40, duration = "10 s" } } }
     assert.equal(600, #list)
     local first = 0
@@ -173,7 +173,7 @@ describe("loads of tperf.serve", function()
     for i = 4, 30 do assert.truthy(math.abs(q[i].arrival - ends[i - 3] - 0.5) < 1e-9) end
   end)
 
-  it("draw lengths as they say", function()
+  it("draw lengths from the given distributions", function()
     local function lengths(prompt)
       local r = tperf.serve(with { prompt = prompt, output = 1, count = 20000, load = { rate = 1e6 } })
       return r.prompt_tokens / 20000
@@ -194,7 +194,7 @@ describe("loads of tperf.serve", function()
     assert.equal(0, tperf.serve(with { prompt = 64, prefix = { tokens = 640, groups = 4 } }).cached_tokens)
   end)
 
-  it("go where the router says", function()
+  it("are spread by the given router", function()
     local hits, waits = {}, {}
     for _, router in ipairs { "round_robin", "least_loaded", "prefix" } do
       local r = tperf.serve(with { router = router, replicas = 4, prefix = { tokens = 2000, groups = 5 }, count = 1000,
@@ -218,7 +218,7 @@ describe("traces", function()
     return ok and r, not ok and r:gsub(folder .. "/", "")
   end
 
-  it("are CSV or JSON on lines, and mean the same", function()
+  it("are read as CSV or as JSON lines, with the same meaning", function()
     local a = read("a.csv", "arrival,prompt,output,priority,prefix,prefix_tokens\n0,100,5,1,7,64\n0.5,200,6,,,\n"
       .. "1,100,5,0,7,64\n")
     local b = read("b.jsonl", '{"arrival": 0, "prompt": 100, "output": 5, "priority": 1, '
@@ -276,7 +276,7 @@ describe("tperf.serve refuses", function()
     refused(listed { { arrival = 1e12, prompt = 1, output = 1 } }, "beyond the clock")
   end)
 
-  it("holes, emptiness and what is not a list", function()
+  it("holes, empty lists and values that are no lists", function()
     refused(listed { good, nil, good }, "'requests[2]' must be a table")
     refused(listed { [1] = good, x = good }, "must be a list without holes, but has the key \"x\"")
     refused(listed {}, "'requests' is empty")
@@ -284,7 +284,7 @@ describe("tperf.serve refuses", function()
     refused(listed { { prompt = 10, output = 1 } }, "'requests[1].arrival' is missing")
   end)
 
-  it("what contradicts itself", function()
+  it("contradictory arguments", function()
     refused(with { requests = { good } }, "'count' does not go with 'requests'")
     refused(listed({ good }, { load = { concurrency = 2 } }), "but 'load' says when requests arrive")
     refused(with { load = { concurrency = 2, rate = 3 } }, "'load.rate' does not go with concurrency")
@@ -407,7 +407,7 @@ describe("tperf serve", function()
       io.write "ready\n"
       require "tperf".serve { step_time = { fixed = 1e-3 }, load = { rate = 1 }, count = 1e6 // 1 | 0, prompt = 1,
         output = 1e7 // 1 | 0 }]])
-    -- the program itself, not a shell around it, is to get the signal
+    -- the signal must reach the program itself, not a shell around it
     local result = program.shell(([[
       : > log; %s run s.lua > log & job=$!
       for i in $(seq 200); do grep -q ready log && break; sleep 0.05; done

@@ -34,7 +34,7 @@ local function refused(more, message)
   assert.truthy(raised:find(message, 1, true), raised)
 end
 
--- Defines the strategy of scripts/custom_strategy.lua, without running what follows.
+-- Defines the strategy of scripts/custom_strategy.lua, without running the rest of the script.
 local function define_ulysses()
   local text = program.slurp "scripts/custom_strategy.lua"
   local from = assert(text:find("local context = ", 1, true))
@@ -54,7 +54,7 @@ describe("a request alone", function()
     { "experts whole on its GPUs", { model = "mixtral-8x7b", tp = 4, ep = 4, etp = 1 } },
     { "Ulysses of scripts/custom_strategy.lua", { strategy = "ulysses", tp = 2, cp = 4 } },
   } do
-    it("takes what tperf.infer says of it: " .. case[1], function()
+    it("takes the time of tperf.infer: " .. case[1], function()
       local want, got = static(case[2]), served(case[2])
       near(want.ttft, got.ttft.mean, 0.03)
       near(want.tpot, got.tpot.mean, 0.003)
@@ -69,7 +69,7 @@ describe("the GPUs of a strategy's axes", function()
     local one, four = served {}, served { tp1 = 2, tp2 = 2 }
     near(one.memory.weights / 4, four.memory.weights, 0.002) -- all but the norms' vectors are cut over both
     assert.equal(4, four.gpus)
-    -- A cache token is kept by cp GPUs together, and its weights by each of them.
+    -- The cp GPUs share a cache token, and each of them holds the weights.
     local alone, together = served { tp = 2, engine = { block_size = 16 } }, served { tp = 2, cp = 2 }
     near(alone.memory.weights, together.memory.weights, 1e-9)
     near(alone.memory.cache / alone.num_blocks / 2, together.memory.cache / together.num_blocks, 1e-9)
@@ -110,7 +110,7 @@ describe("wide expert parallelism", function()
     near(EXPERTS / 32 - EXPERTS / 64, narrow.memory.weights - wide.memory.weights, 1e-6)
   end)
 
-  it("is one thing, said by ranks, by replicas, or by both", function()
+  it("is the same given as ranks, as replicas, or as both", function()
     local function same(a, b)
       assert.equal(a.gpus, b.gpus)
       near(a.throughput, b.throughput, 1e-12)
@@ -122,18 +122,18 @@ describe("wide expert parallelism", function()
     same(deepseek { tp = 4, attention_dp = 8 }, deepseek { tp = 4, etp = 4, ep = 8, replicas = 8 })
   end)
 
-  it("keeps experts on the GPUs of one engine where there are enough", function()
+  it("keeps experts on the GPUs of one engine if they suffice", function()
     local r = served({ model = "mixtral-8x7b", tp = 4, ep = 4, etp = 1, replicas = 3 }, 8)
     assert.equal(12, r.gpus) -- three engines apart
   end)
 
-  it("takes the dispatcher that a node-limited all-to-all needs", function()
+  it("takes a moe_dispatcher", function()
     local plain = deepseek { tp = 1, attention_dp = 64, system = "h800-sxm" }
     local deepep = deepseek { tp = 1, attention_dp = 64, system = "h800-sxm", moe_dispatcher = "deepep" }
     assert.truthy(deepep.tpot.mean < plain.tpot.mean)
   end)
 
-  it("counts GPUs where steps' times are given, too", function()
+  it("counts GPUs if step times are given, too", function()
     local function of(more)
       local q = { step_time = { fixed = 1 }, requests = { { arrival = 0, prompt = 1, output = 2 } } }
       for name, value in pairs(more) do q[name] = value end
@@ -146,7 +146,7 @@ describe("wide expert parallelism", function()
 end)
 
 describe("pools", function()
-  it("have strategies of their own", function()
+  it("have separate strategies", function()
     local r = served({ prefill = { tp = 1, cp = 4 }, decode = { tp1 = 2, tp2 = 1 } }, 4)
     assert.equal(4, r.pools.prefill.gpus)
     assert.equal(2, r.pools.decode.gpus)
@@ -154,8 +154,8 @@ describe("pools", function()
   end)
 end)
 
-describe("an axis of one's own that cuts the batch", function()
-  it("is as many engines more", function()
+describe("a custom axis that cuts the batch", function()
+  it("multiplies the engines", function()
     local tensor = tperf.strategy.of "tensor"
     tperf.strategy.define { name = "racks-serve", extends = "tensor",
       axes = { { name = "rack", cuts = { "batch" }, admits = function() return true end }, table.unpack(tensor.axes) } }
@@ -208,7 +208,7 @@ describe("tperf.search_serving", function()
     assert.equal(2, found({ tp = 1, cp = { 2, 4 } }).candidates)
   end)
 
-  it("finds ranks by their number", function()
+  it("searches the given numbers of ranks", function()
     local list = found { model = "mixtral-8x7b", gpus = 8, attention_dp = { 2, 4 }, tp = 2 }
     assert.equal(2, list.candidates)
     for _, d in ipairs(list) do

@@ -65,7 +65,7 @@ describe("--set", function()
     ["model.a=2,model.a.b=1"] = "another --set gives a part of it",
   }
   for text, message in pairs(WRONG) do
-    it("says what is wrong with " .. text, function()
+    it("names the mistake in " .. text, function()
       local one = shell("tperf train llama-2-7b -s h100-sxm -b 64 --set " .. program.quote(text))
       assert.are_not.equal(0, one.code)
       assert.truthy(one.err:find(message, 1, true), one.err)
@@ -103,7 +103,7 @@ describe("tables", function()
     end)
   end
 
-  it("keep the parts of a memory that add up", function()
+  it("keep all parts of the memory's sum", function()
     local out = shell("tperf memory llama-3.1-70b -s h100-sxm -b 512 --tp 8 --pp 4 --dp 8").out
     for _, part in ipairs(require "tperf.cli.answer.stages".parts) do assert.truthy(out:find(part, 1, true), part) end
   end)

@@ -1,5 +1,5 @@
 local core = require "tperf.core"
-local reference = require "sha256" -- in Lua, of its own
+local reference = require "sha256" -- a separate one, in Lua
 
 describe("core.file.sha256", function()
   -- The examples of FIPS 180-4's companion document and the empty message.

@@ -16,7 +16,7 @@ local function refuses(text, f, ...)
 end
 
 describe("tperf.train with simulate", function()
-  it("gives the closed form, whose passes take a hop longer for their message", function()
+  it("gives the closed form's time, with a hop added to each pass for its message", function()
     for _, pp in ipairs { 1, 2, 8 } do
       for _, name in ipairs { "1f1b", "gpipe" } do
         local c, t = tperf.train(configuration { pp = pp, simulate = name })
@@ -36,7 +36,7 @@ describe("tperf.train with simulate", function()
     assert.near(c.memory.activations, c.simulated.activations, 1e-9 * c.memory.activations)
   end)
 
-  it("splits a backward into what the matrices' gradients cost and the rest", function()
+  it("splits a backward pass into the time of the weight gradients and the rest", function()
     local c, t = tperf.train(configuration { simulate = "zb_h1" })
     local backward, products = 0, 0
     for _, op in ipairs(c.layers) do
@@ -54,7 +54,7 @@ describe("tperf.train with simulate", function()
     assert.near(12 * backward + hop, time "backward_weight" + time "backward_input", 1e-12)
   end)
 
-  it("hides communication in overlapped passes, never more than all of it", function()
+  it("hides communication in overlapped passes, never more than there is", function()
     local c, t = tperf.train(configuration { simulate = "1f1b_overlap" })
     local work, comm = 0, 0
     for _, op in ipairs(c.layers) do
@@ -66,7 +66,7 @@ describe("tperf.train with simulate", function()
     assert.near(12 * (work - comm) + 2 * hop, op.stop - op.start, 1e-12)
   end)
 
-  it("takes schedules apart from the model's stages", function()
+  it("simulates a schedule with other stages than the configuration's", function()
     local c, t = tperf.train(configuration { simulate = { schedule = "interleaved_1f1b", stages = 40 } })
     assert.equal(40, t.stages)
     local function time(stage)
@@ -117,7 +117,7 @@ describe("tperf.schedule with a model", function()
     local t = tperf.schedule(configuration { schedule = "zbv", rules = "zero-bubble" })
     local default = tperf.schedule(configuration { schedule = "zbv", rules = "default" })
     assert.equal(default.makespan, t.makespan) -- the default rules charge latency alike …
-    assert.is_true(t.bubble_rate ~= default.bubble_rate) -- … but measure the bubble otherwise
+    assert.is_true(t.bubble_rate ~= default.bubble_rate) -- … but measure the bubble differently
     refuses("rules", tperf.schedule, configuration { schedule = "zbv", rules = "zero" })
     refuses("unknown field 'tpp'", tperf.schedule, configuration { schedule = "zbv", tpp = 2 })
   end)

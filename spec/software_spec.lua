@@ -22,7 +22,7 @@ end
 local function train(changes) return tperf.train(with(changes)) end
 
 describe("the software of a question", function()
-  it("is typical where none is named", function()
+  it("is typical by default", function()
     for _, ask in ipairs { train, search } do
       local usual, typical, none = ask(), ask { software = "typical" }, ask { software = "none" }
       assert.equal("typical", usual.software)
@@ -35,7 +35,7 @@ describe("the software of a question", function()
     assert.same({ "typical", train { seq = 2048 }.time }, { row.software, row.time })
   end)
 
-  it("is none under the published rules, and under one's own without typical_software", function()
+  it("is none under the published rules, and under custom rules without typical_software", function()
     local published = { model = "subramanian2024/gpt3", system = "subramanian2024/B200", rules = "subramanian2024",
       dp = 2, tp = 8, recompute = "none" }
     local own = { rules = { base = "default", typical_software = false } }
@@ -46,14 +46,14 @@ describe("the software of a question", function()
       assert.equal(c.time, c.time_without_waste)
     end
     assert.equal(train { software = "none" }.time, train(own).time)
-    published.software = "typical" -- asked for, it is taken under any rules
+    published.software = "typical" -- if named, it is used under any rules
     assert.equal("typical", train(published).software)
   end)
 
   it("also reports the time without waste, for the same configuration", function()
     for _, software in ipairs { "typical", "tuned", "torchtitan-2024" } do
       local c = train { software = software }
-      -- what a profile says of gradients and attention stands in both
+      -- a profile's gradients and attention apply to both
       local p = tperf.software(software)
       local bare = train { software = "none", attention = p.kernel, gradients = p.gradients }
       assert.equal(bare.time, c.time_without_waste)
@@ -75,7 +75,7 @@ describe("the software of a question", function()
     assert.truthy(tostring(message):find("'spread' must be a lower and a higher number", 1, true))
   end)
 
-  it("may be a file's or a table's, by whatever name", function()
+  it("may be a file or a table, of any name", function()
     local mine = tperf.software "typical":with { name = "mine", compute = 2 }
     local c = train { software = mine }
     assert.equal("mine", c.software)
@@ -98,7 +98,7 @@ describe("the software of a question", function()
     assert.truthy(tostring(message):find("software profiles describe training", 1, true))
   end)
 
-  it("is in the key of a sweep's cache, where it is not named either", function()
+  it("is part of the key of a sweep's cache, even by default", function()
     local folder = program.folder()
     local script = [[
       local tperf = require "tperf"
@@ -119,7 +119,7 @@ end)
 describe("runs that a profile was not fitted to", function()
   local function warnings(changes) return table.concat(search(changes).warnings, "\n") end
 
-  it("are told by the generation of the GPU and the scale", function()
+  it("are warned of by the GPU's generation and the scale", function()
     assert.equal("", warnings())
     assert.truthy(warnings({ system = "h100-pcie" }):find("but on others of its generation, Hopper", 1, true))
     assert.truthy(warnings({ system = "v100-sxm" }):find("nor on any of its generation, Volta", 1, true))
@@ -131,7 +131,7 @@ describe("runs that a profile was not fitted to", function()
     assert.truthy(warnings({ software = dense, model = "mixtral-8x7b", gpus = 64 }):find("(experts)", 1, true))
   end)
 
-  it("are told by attention of several kernels, whose interval covers the reach", function()
+  it("are warned of for unfused attention, whose interval covers the reach", function()
     local fused, unfused = search(), search { attention = "unfused" }
     assert.equal("no run of typical with unfused attention was compared", table.concat(unfused.warnings, "\n"))
     local typical = tperf.software "typical"
@@ -143,7 +143,7 @@ describe("runs that a profile was not fitted to", function()
     assert.truthy(table.concat(other.warnings, "\n"):find("with fused attention was compared", 1, true))
   end)
 
-  it("are told on the command line with the profile whose runs are nearest", function()
+  it("are warned of on the command line, with the profile whose runs are nearest", function()
     local function nearest(options)
       return shell("tperf search llama-3.1-8b -b 16384 -k 1 " .. options).err
         :match "software profile whose runs are nearest is ([%w.-]+)"
@@ -157,7 +157,7 @@ describe("runs that a profile was not fitted to", function()
     error("no profile with runs on V100s was named")
   end)
 
-  it("have their generations in every profile's file, as the systems' own", function()
+  it("have generations in every profile's file that match the systems'", function()
     for _, name in ipairs(require "tperf.base.catalogue".list "software") do
       local p, seen = tperf.software(name), {}
       for _, system in ipairs(p.systems) do seen[tperf.system(system).generation] = true end
@@ -171,7 +171,7 @@ describe("runs that a profile was not fitted to", function()
 end)
 
 describe("the names of profiles", function()
-  it("say a stack and a release, all but typical and tuned", function()
+  it("give a stack and a release, except typical and tuned", function()
     for _, name in ipairs(require "tperf.base.catalogue".list "software") do
       assert.truthy(name == "typical" or name == "tuned" or name:find "%-%d", name)
     end
@@ -187,7 +187,7 @@ describe("the names of profiles", function()
 end)
 
 describe("every table of training", function()
-  it("says which software it is about", function()
+  it("names its software", function()
     local question = " llama-3.1-8b -s h100-sxm -b 64"
     for _, command in ipairs { "search -g 8", "train --dp 8", "memory --dp 8" } do
       local name, rest = command:match "^(%w+) (.*)$"
@@ -199,7 +199,7 @@ describe("every table of training", function()
     assert.truthy(infer.out:find("\nsoftware none: kernels as timed on their own", 1, true))
   end)
 
-  it("carries it, the interval and the time without waste as CSV and JSON", function()
+  it("has the software, the interval and the time without waste in CSV and JSON", function()
     local head = shell("tperf search llama-3.1-8b -s h100-sxm -b 64 -g 8 -k 1 --csv").out:match "^[^\n]+"
     for _, name in ipairs { "software", "interval.low", "interval.high", "time_without_waste" } do
       assert.truthy(("," .. head .. ","):find("," .. name .. ",", 1, true), name)

@@ -51,7 +51,7 @@ describe("a systems file of the published solver", function()
     assert.equal(0.5, tperf.system(fields_of("B200", { nic_factor = 0.5 })).network.slow.nics_per_gpu)
   end)
 
-  it("is refused by field, with its place, where it says what no system can", function()
+  it("is refused by field and position if no system can have its values", function()
     local folder = program.folder()
     local path = folder .. "/config-mine.json"
     local function refusal(changes, message)

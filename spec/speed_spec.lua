@@ -48,7 +48,7 @@ describe("the Lua of a question", function()
     costs(4500, training { tp = 1, dp = 256, recompute = "none" })
   end)
 
-  it("is bounded where its remedies are looked for", function()
+  it("is bounded while remedies are searched for", function()
     local ask = training { tp = 1, dp = 256, recompute = "none" }
     costs(115000, function() return ask().reason end)
   end)
@@ -59,7 +59,7 @@ describe("the Lua of a question", function()
     end)
   end)
 
-  it("is bounded in a search whose shapes are known: asked before, or of other prices", function()
+  it("is bounded in a search with known shapes: repeated, or with other prices", function()
     local bandwidth = 100e9
     costs(13000, function()
       tperf.search { model = "llama-3.1-70b", system = "h100-sxm", gpus = 1024, global_batch = 1024, threads = 1 }
@@ -82,7 +82,7 @@ describe("the Lua of a question", function()
     costs(20000, training { simulate = "zbv", pp = 8, dp = 16, global_batch = 16384 }) -- 24,576 passes
   end)
 
-  it("is a few instructions a pass in an order of one's own", function()
+  it("is a few instructions per pass in a custom order", function()
     tperf.schedule.define("own_order", function(s)
       for d = 1, s.devices do
         for m = 1, s.microbatches do
@@ -96,7 +96,7 @@ describe("the Lua of a question", function()
     end)
   end)
 
-  it("does not lay out again what experts do not change", function()
+  it("does not lay out again the ops that experts do not change", function()
     local batch = 1024 -- other micro-batches each time, so that no shape is known
     costs(4400000, function()
       batch = batch * 3 // 2

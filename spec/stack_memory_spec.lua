@@ -50,7 +50,7 @@ describe("weights that ZeRO 3 gathered", function()
     assert.is_true(c.simulated.time > 0)
   end)
 
-  it("are an option, said in JSON", function()
+  it("are an option, and appear in JSON", function()
     local json = program.shell("tperf train llama-3.1-8b -s h100-sxm -b 64 --dp 8 --zero 3 --no-reshard --json").out
     assert.truthy(json:find '"reshard_after_forward":%s*false', json)
   end)
@@ -61,7 +61,7 @@ describe("Muon", function()
   local function iteration(m, n) return 4 * m * m * n + 2 * m ^ 3 end
   local flops = 5 * L * (iteration(H, 3 * H) + iteration(H, H) + iteration(H, 2 * F) + iteration(H, F))
 
-  it("orthogonalises each matrix in five iterations, shared out as its state is", function()
+  it("orthogonalises each matrix in five iterations, sharded like its state", function()
     local peak = 0.8 * tperf.system("h100-sxm").accelerator.tensor.bf16
     for dp = 1, 8, 7 do
       local c = train { dp = dp, zero = dp > 1 and 1 or 0, optimizer = "muon" }
@@ -71,7 +71,7 @@ describe("Muon", function()
     assert.equal(0, train { dp = 8, optimizer = "adam" }.breakdown.optimizer)
   end)
 
-  it("gathers whole updates in bf16 where replicas share them", function()
+  it("gathers whole updates in bf16 if replicas share them", function()
     local adam, muon = train { dp = 8 }, train { dp = 8, optimizer = "muon" }
     local matrices = 4 * H * H + 3 * H * F + 2 * H -- of a layer, its norms with them
     local gather = tperf.collective {
@@ -82,7 +82,7 @@ describe("Muon", function()
       train { dp = 8, zero = 0, optimizer = "muon" }.breakdown.data_comm)
   end)
 
-  it("is in the sum and in the simulation", function()
+  it("appears in the sum and in the simulation", function()
     local c = train { dp = 8, pp = 2, optimizer = "muon", simulate = true, explain = true, software = bare }
     near(c.time, c.sum[#c.sum].seconds, "sum")
     local found = {}
@@ -95,7 +95,7 @@ describe("the last stage", function()
   local logits = S * V
   local function of(loss) return train { loss = loss, optimizer = "sgd_without_momentum" } end
 
-  it("keeps what its loss keeps", function()
+  it("keeps the buffers of its loss kernel", function()
     local own = of "in-place"
     assert.equal(own.memory.total, of().memory.total)
     for loss, bytes in pairs { pytorch = { 4, 8 }, copied = { 4, 6 }, compiled = { 2, 2 } } do
@@ -107,7 +107,7 @@ describe("the last stage", function()
     end
   end)
 
-  it("has a master copy alone where SGD has no momentum", function()
+  it("has only a master copy if SGD has no momentum", function()
     near(4 * tperf.model(plain):parameters().total, of().memory.optimizer, "bytes")
   end)
 
@@ -118,7 +118,7 @@ describe("the last stage", function()
     assert.is_true(train { software = "torchtitan-2024", loss = "compiled" }.memory.total < titan.memory.total)
   end)
 
-  it("of a gated activation in two kernels keeps the first one's output, too", function()
+  it("keeps the first output of a gated activation in two kernels, too", function()
     local software = {}
     for name, value in pairs(bare) do software[name] = value end
     software.fused_activation = false

@@ -79,7 +79,7 @@ describe("a model of two stacks", function()
     assert.near(2 * 64 * send, nearby.breakdown.pipeline_comm, 1e-9 * send * 64)
   end)
 
-  it("is cut by what divides both sequences", function()
+  it("is cut only by sizes that divide both sequences", function()
     local ok, message = pcall(train, { model = model { groups = {
       { count = 24, key = "encoder", seq = 511, blocks = { mlp } }, { count = 24, key = "decoder", blocks = { mlp } },
     } }, tp = 2 })
@@ -136,7 +136,7 @@ describe("an architecture", function()
     assert.same({ c.time, 2, "wide 2", "wide 1" }, { same.time, #same.kinds, same.kinds[1].key, same.kinds[2].key })
   end)
 
-  it("refuses groups and statements that cannot be", function()
+  it("refuses invalid groups and statements", function()
     for changes, message in pairs {
       [{ groups = {} }] = "'groups' must be a list of 1 to 4096 groups",
       [{ groups = { { count = 24, key = "a", blocks = { mlp }, wide = 1 },

@@ -14,7 +14,7 @@ local AXES = {
   tensor = { { tp = 1 }, { tp = 2 }, { tp = 8 } }, context = { { tp = 2, cp = 4 }, { tp = 4, cp = 2 } },
   summa = { { tp1 = 4, tp2 = 2 }, { tp1 = 2, tp2 = 2 } },
 }
--- Their closed forms hold whatever the passes take, in proportion.
+-- Schedules whose closed forms are exact for any times of the passes.
 local EXACT = { "1f1b", "gpipe", "interleaved_1f1b", "1f1b_overlap", "interleaved_1f1b_overlap" }
 
 local function question(pick, schedules)
@@ -36,7 +36,7 @@ end
 local function shown(q) return ("%s %s pp %d zero %d %s"):format(q.strategy, q.schedule, q.pp, q.zero, q.recompute) end
 
 describe("an iteration", function()
-  it("takes as long in closed form as simulated, where stages are equal", function()
+  it("takes as long in closed form as in simulation if stages are equal", function()
     local pick, simulated = picker(SEED), 0
     for _ = 1, CASES do
       local q = question(pick, EXACT)
@@ -47,7 +47,7 @@ describe("an iteration", function()
     assert.is_true(simulated > CASES / 2)
   end)
 
-  it("takes no less simulated where a closed form assumes more of the passes", function()
+  it("takes no less time in simulation if a closed form assumes more about the passes", function()
     local pick, longer = picker(SEED + 1), 0
     for _ = 1, 300 do
       local q = question(pick, { "dualpipe", "zb1p" })

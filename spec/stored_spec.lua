@@ -23,7 +23,7 @@ local function infer(model, more)
   return tperf.infer(question)
 end
 
--- Numbers of weights: attention's, experts', and all others, of which router, norms and tables.
+-- Numbers of weights: attention's, experts', and all others (router, norms and tables).
 local ATTENTION <const> = 2 * 4 * 512 * 512
 local EXPERTS <const> = 2 * 16 * 3 * 512 * 256
 local OTHERS <const> = 2 * (16 * 512 + 2 * 512 + 2 * 64) + 512 + 2 * 4096 * 512
@@ -60,7 +60,7 @@ describe("a checkpoint's weights", function()
     end)
   end
 
-  it("that are stored in a way that is not known are refused by its name, where they are served", function()
+  it("in an unknown format are refused by its name when they are served", function()
     for _, case in ipairs {
       { '{"quant_method": "hqq"}', "stores its weights by 'hqq'" },
       { '{"quant_method": "fp8", "weight_block_size": [64, 64]}', "by 'fp8', which is not known" },
@@ -77,7 +77,7 @@ describe("a checkpoint's weights", function()
     end
   end)
 
-  it("multiply in the format's dtype where the system has it", function()
+  it("multiply in the format's dtype if the system has it", function()
     local model = config '{"quant_method": "fp8", "weight_block_size": [128, 128]}'
     local function ttft(system, dtype) return infer(model, { system = system, compute_dtype = dtype }).ttft end
     assert.equal(ttft("h100-sxm", "fp8"), ttft "h100-sxm")
@@ -89,7 +89,7 @@ end)
 describe("the precision of a server", function()
   local plain = config(nil)
 
-  it("says how the layers' weights lie, scales included, and leaves tables and routers", function()
+  it("applies to the layers' weights, scales included, not to tables and routers", function()
     assert.near(weights(BLOCK, BLOCK), infer(plain, { precision = "fp8-block" }).memory.weights, 1)
     assert.near(weights(1 + 1 / 32, 1 + 1 / 32), infer(plain, { precision = "mxfp8" }).memory.weights, 1)
     assert.near(weights(2, 0.5 + 1 / 16), infer(plain, { precision = { recipe = "nvfp4", products = "experts" } })
@@ -97,7 +97,7 @@ describe("the precision of a server", function()
     assert.equal(weights(2, 2), infer(plain, { precision = "bf16" }).memory.weights)
   end)
 
-  it("gives way to dtypes that are said", function()
+  it("yields to a given dtype, and overrides the checkpoint's", function()
     local asked = infer(plain, { precision = "fp8-block", weight_dtype = "int4" })
     local tables = 2 * 4096 * 512
     assert.equal((ATTENTION + EXPERTS + tables) / 2 + 2 * (OTHERS - tables), asked.memory.weights)
@@ -105,7 +105,7 @@ describe("the precision of a server", function()
     assert.near(weights(BLOCK, BLOCK), infer(stored, { precision = "fp8-block" }).memory.weights, 1)
   end)
 
-  it("is of tperf.serve and tperf.search_inference, too", function()
+  it("works in tperf.serve and tperf.search_inference, too", function()
     local best = tperf.search_inference { model = plain, system = "b200-sxm", gpus = 1, prompt = 128, generate = 16,
       precision = "fp8-block" }
     assert.near(weights(BLOCK, BLOCK), best[1].memory.weights, 1)
@@ -128,7 +128,7 @@ end)
 describe("--precision", function()
   local function json(command, field) return program.shell("tperf " .. command .. " --json").out:match(field) end
 
-  it("is an option of train, search, infer and serve, and told in their answers", function()
+  it("is an option of train, search, infer and serve, and appears in their answers", function()
     local train = "train llama-3-8b -s h100-sxm -b 64 -g 8 --tp 1 --precision fp8-current"
     assert.equal("fp8-current", json(train, '"precision": *"([^"]+)"'))
     assert.truthy(program.shell("tperf " .. train).out:find "precision +time")
@@ -140,11 +140,11 @@ describe("--precision", function()
       .. "--precision mxfp8").code)
   end)
 
-  it("is no column where all is in 16 bits", function()
+  it("is no column if all is in 16 bits", function()
     assert.is_nil(program.shell("tperf train llama-3-8b -s h100-sxm -b 64 -g 8 --tp 1").out:find "precision")
   end)
 
-  it("is written for Megatron-LM and read again, and refused where there are no arguments for it", function()
+  it("is written for Megatron-LM and read back, and refused for stacks without arguments for it", function()
     local path = program.folder() .. "/run.sh"
     for _, recipe in ipairs { "fp8-delayed", "fp8-block", "fp8-current (parameters narrow)" } do
       local narrow = recipe:find "narrow" and { recipe = "fp8-current", parameters = "narrow" }
@@ -194,7 +194,7 @@ describe("a model of models/ that was published in fewer bits", function()
   } do
     local name, bytes, within = table.unpack(case)
 
-    it("is served in them: " .. name, function()
+    it("is served in those bits: " .. name, function()
       local machine = tperf.system("b300-sxm"):with { accelerator = { hbm = { capacity = 1e12 } } }
       local memory = infer(name, { system = machine }).memory
       assert.near(1, memory.weights / bytes, within)

@@ -3,7 +3,7 @@ local tperf = require "tperf"
 local normal = require "tperf.question.goodput.normal"
 
 describe("the normal distribution", function()
-  it("is that of tables", function()
+  it("matches published tables", function()
     -- Abramowitz and Stegun, table 26.1.
     for z, below in pairs { [0] = 0.5, [1] = 0.841344746068543, [2] = 0.977249868051821, [3] = 0.998650101968370 } do
       assert.near(below, normal.below(z), 1e-14)
@@ -15,7 +15,7 @@ describe("the normal distribution", function()
     assert.same({ 1.0, 0.0 }, { normal.below(50), normal.below(-50) })
   end)
 
-  it("has a largest of n numbers as expected of it", function()
+  it("gives the expected largest of n numbers", function()
     -- In closed form for 2 and 3; Harter's table (Biometrika 48 (1961) 151) for others.
     assert.near(0, normal.expected_largest(1), 1e-12)
     assert.near(1 / math.sqrt(math.pi), normal.expected_largest(2), 1e-9)
@@ -23,9 +23,9 @@ describe("the normal distribution", function()
     for n, expected in pairs { [8] = 1.42360, [10] = 1.53875, [100] = 2.50759 } do
       assert.near(expected, normal.expected_largest(n), 5e-6)
     end
-    -- Blom's approximation, from a table of its own: Φ⁻¹((n - 0.375) / (n + 0.25)).
+    -- Blom's approximation: Φ⁻¹((n - 0.375) / (n + 0.25)).
     assert.near(normal.quantile((16384 - 0.375) / 16384.25), normal.expected_largest(16384), 0.02)
-    -- The median of the largest of n is where each is below with the n-th root of a half.
+    -- Each number is below the median of the largest of n with a probability of 0.5^(1/n).
     assert.near(normal.quantile(0.5 ^ (1 / 50)), normal.largest_quantile(50, 0.5), 1e-9)
   end)
 end)
@@ -59,7 +59,7 @@ describe("straggling", function()
     return tperf.train(given)
   end
 
-  it("is as that of steps drawn one by one", function()
+  it("matches steps drawn one by one", function()
     math.randomseed(7)
     for _, o in ipairs { { dp = 4, pp = 4, tp = 8 }, { dp = 32, pp = 1, tp = 1 }, { dp = 2, pp = 8, tp = 2,
       screened = 0.03 } } do
@@ -81,7 +81,7 @@ describe("straggling", function()
     end
   end)
 
-  it("is part of the time, and of all that is made of it", function()
+  it("is part of the time, and of all figures derived from it", function()
     local plain, c = train { dp = 8 }, train { dp = 8, straggling = 0.05, explain = true }
     assert.near(plain.time + c.straggling.seconds, c.time, 1e-12)
     assert.equal(c.straggling.seconds, c.breakdown.straggling)
@@ -97,7 +97,7 @@ describe("straggling", function()
     assert.is_nil(plain.straggling)
   end)
 
-  it("is asked for once: in the step or in the cost", function()
+  it("may be given once: for the step or for the cost", function()
     local plain, c = train { dp = 8 }, train { dp = 8, straggling = 0.05 }
     local question = { tokens = 1e12, straggling = 0.05 }
     local cost = tperf.cost(plain, question)

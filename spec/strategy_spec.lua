@@ -2,7 +2,7 @@
 local program = require "program"
 local tperf = require "tperf"
 
--- Defines the strategy of scripts/custom_strategy.lua, without running what follows.
+-- Defines the strategy of scripts/custom_strategy.lua, without running the rest of the script.
 local function define_ulysses()
   local text = program.slurp "scripts/custom_strategy.lua"
   local from = assert(text:find("local context = ", 1, true))
@@ -68,7 +68,7 @@ describe("scripts/custom_strategy.lua", function()
     return total
   end
 
-  -- Gradients of keys and values are sums over the queries; a sum in cp parts takes cp - 1 additions less on the GPUs:
+  -- Gradients of keys and values are sums over the queries; a sum in cp parts takes cp - 1 fewer additions on the GPUs:
   -- one of thousands.
   local function computes_the_same(own, context)
     assert.equal(sum(context, "weight_bytes"), sum(own, "weight_bytes"))
@@ -125,7 +125,7 @@ describe("scripts/custom_strategy.lua", function()
     assert.equal(2 * 2 * 2.0 * model.seq * 128 / 4 * (192 + 192 + 128 + 128), bytes(own, "all_to_all"))
   end)
 
-  it("is tensor parallelism where cp is 1", function()
+  it("is tensor parallelism if cp is 1", function()
     local model = tperf.model "llama-3.1-8b"
     assert.same(ops("tensor", { model = model, tp = 4 }), ops("ulysses", { model = model, tp = 4, cp = 1 }))
   end)

@@ -20,7 +20,7 @@ describe("the documentation of sweeps", function()
     assert.equal(4, count)
   end)
 
-  it("names scripts and pictures that are there, and every script that draws is in the gallery", function()
+  it("names scripts and pictures that exist, and the gallery has every script that draws", function()
     local gallery = program.slurp "docs/gallery.md"
     for _, page in ipairs { gallery, program.slurp "docs/features.md" } do
       for name in page:gmatch "scripts/[%w_]+%.lua" do assert.is_true(exists(name), name) end

@@ -26,11 +26,11 @@ local function values_of(rows, ...)
   return list
 end
 
--- Runs nothing: gives back what it is asked.
+-- Runs nothing: returns its arguments.
 local function echo(args) return { asked = args } end
 
 describe("sweeps", function()
-  it("go through a grid in the order in which it was written", function()
+  it("go through a grid in the order in which it is written", function()
     local rows = tperf.sweep { run = echo, b = tperf.vary { 1, 2 }, a = tperf.vary { "x", "y", "z" }, fixed = 7 }
     assert.same({ { 1, "x" }, { 1, "y" }, { 1, "z" }, { 2, "x" }, { 2, "y" }, { 2, "z" } }, values_of(rows, "b", "a"))
     assert.same({ a = "z", b = 2, fixed = 7 }, rows[6].asked)
@@ -42,7 +42,7 @@ describe("sweeps", function()
       tperf.grid { e = { true, false }, f = { 1 } },
     }
     assert.equal(12, #rows)
-    -- A plain list is outermost; it has no moment at which it was made.
+    -- A plain list is outermost: unlike a variation of tperf.vary, it has no order of creation.
     assert.same({ a = 3, t = { x = 1 }, c = 6, d = 1, e = false, f = 1 }, rows[12].asked)
     assert.same({ 5, 1, 0, true }, values_of(rows, "c", "a", "x", "e")[1])
     assert.same({ 5, 1, 0, false }, values_of(rows, "c", "a", "x", "e")[2])
@@ -57,7 +57,7 @@ describe("sweeps", function()
     assert.equal(1024, values[11])
   end)
 
-  it("name columns by the fewest last parts that tell paths apart, or as told", function()
+  it("name columns by the fewest last parts that tell paths apart, or by the given name", function()
     local rows = tperf.sweep {
       run = echo, ["s.fast.bandwidth"] = tperf.vary { 1 }, ["s.slow.bandwidth"] = tperf.vary { 2 },
       ["s.fast.domain"] = tperf.vary { 3 }, ["s.fast.latency"] = tperf.vary { 4, as = "delay" },
@@ -152,7 +152,7 @@ describe("sweeps", function()
   end)
 end)
 
-describe("a sweep whose rows are handed out", function()
+describe("a sweep that hands out its rows", function()
   local sweep, vary = tperf.sweep, tperf.vary
 
   it("gives them in the order of the points, and returns none", function()
@@ -163,7 +163,7 @@ describe("a sweep whose rows are handed out", function()
     assert.equal(0, #rows)
   end)
 
-  it("gives searches and refused points as a sweep without it has them", function()
+  it("hands out searches and refused points as a sweep without `each` returns them", function()
     local question = { model = "gpt2", system = "h100-sxm", global_batch = 16, gpus = vary { 4, 7, 8, 2 },
       tp = vary { 1, 2 } }
     local kept, handed = sweep(question), {}
@@ -197,7 +197,7 @@ describe("a sweep whose rows are handed out", function()
 end)
 
 describe("the codec", function()
-  it("gives back every value exactly", function()
+  it("restores every value exactly", function()
     local value = { 1, 1.0, -0.0, 1 / 0, 0x1p-1074, "a\0b", true, false, { x = { [2.5] = "y" } },
       [-1] = math.mininteger }
     local back = codec.decode(codec.encode(value))
@@ -227,7 +227,7 @@ describe("the codec", function()
     assert.is_true(#codec.encode { text, text, text } < 1020)
   end)
 
-  it("knows objects by the names of their metatables, and values by their own", function()
+  it("names objects by their metatables, and values by their own names", function()
     local class, shared = {}, { 1, 2 }
     local bytes = codec.encode({ o = setmetatable({ x = 1 }, class), f = print, s = shared },
       { [class] = "class", [print] = "print", [shared] = "shared" })
@@ -250,7 +250,7 @@ local rows = tperf.sweep {
 tperf.report.save("rows.csv", rows, { "capacity", "gpus", "strategy", "time", "memory.total", "candidates", "reason" })
 ]]
 
--- The points of a cache, by their keys: what is asked and answered, and the columns.
+-- The points of a cache, by their keys: question, answer and columns.
 local function contents_of(path)
   local database <close> = assert(core.store.open(path, "read"))
   local points = {}
@@ -328,7 +328,7 @@ describe("a sweep's cache", function()
     assert.equal(count, count_of(select(2, run(3, "threads = 1,")))) -- which decides nothing
   end)
 
-  it("looks into files, not at their names", function()
+  it("depends on the contents of files, not on their names", function()
     local yaml = program.slurp "systems/subramanian2024/B200.yaml"
     program.write(folder .. "/machine.yaml", yaml)
     local script = SCRIPT:gsub('"subramanian2024/B200"', '"machine.yaml"'):format("", 3)
@@ -341,7 +341,7 @@ describe("a sweep's cache", function()
     assert.equal(18, count_of(contents_of(folder .. "/points")))
   end)
 
-  it("looks into profiles of software, too, whose fields a sweep may vary", function()
+  it("depends on the contents of software profiles, too, whose fields a sweep may vary", function()
     local yaml = program.slurp "software/torchtitan-2024.yaml"
     program.write(folder .. "/mine.yaml", yaml)
     program.write(folder .. "/s.lua", [[
@@ -362,7 +362,7 @@ describe("a sweep's cache", function()
     assert.is_true(times() > low)
   end)
 
-  it("tells the formulas alone from what a stack makes of them", function()
+  it("distinguishes the formulas alone from a stack's times", function()
     program.write(folder .. "/s.lua", [[
       local tperf = require "tperf"
       for _, row in ipairs(tperf.sweep {
@@ -394,7 +394,7 @@ describe("a sweep's cache", function()
     assert.is_nil(io.open(folder .. ("/points.damaged-%d"):format(#places + 1)))
   end)
 
-  it("gives the same rows whatever byte has changed, or after whatever byte the file ends", function()
+  it("gives the same rows whatever byte has changed, or wherever the file was cut", function()
     local rows = run(4)
     local file = program.slurp(folder .. "/points")
     for i = 1, 12 do
@@ -426,7 +426,7 @@ describe("a sweep's cache", function()
     assert.equal("my notes", program.slurp(folder .. "/points-wal"))
   end)
 
-  it("waits for another writer, and says who it is when that takes too long", function()
+  it("waits for another writer, and names it if that takes too long", function()
     run(2)
     local database <close> = assert(core.store.open(folder .. "/points", "write"))
     database:run "PRAGMA journal_mode = WAL"
@@ -463,7 +463,7 @@ describe("a sweep's cache", function()
     assert.truthy(result.err:find("is outside the output folder", 1, true), result.err)
   end)
 
-  it("keeps rows small where only some fields are wanted", function()
+  it("keeps rows small if only some fields are wanted", function()
     local rows = tperf.sweep {
       model = GPT, system = B200, gpus = tperf.vary { 64, 512 }, global_batch = 256,
       fields = { "time", "memory.total" },
@@ -557,7 +557,7 @@ describe("report.query", function()
     assert.same({ { n = 1 } }, rows)
   end)
 
-  it("allows nothing except reading", function()
+  it("allows only reading", function()
     local before = program.slurp(folder .. "/db")
     for _, sql in ipairs { "DELETE FROM points", "INSERT INTO points VALUES (1, 2)", "DROP TABLE points",
       "PRAGMA user_version",
@@ -590,7 +590,7 @@ describe("report.query", function()
 
   local ENDLESS = [[WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT %s FROM c]]
 
-  it("counts as instructions and as memory of the script", function()
+  it("counts towards the script's instructions and memory", function()
     program.write(folder .. "/s.lua", ([[
       local tperf = require "tperf"
       print(pcall(tperf.report.query, "db", "%s"))]]):format(ENDLESS:format "count(*)"))

@@ -115,7 +115,7 @@ describe("tperf.system", function()
     assert.truthy(message:find("FILE:1:1: ", 1, true), message)
   end)
 
-  it("refuses names, paths and arguments that are none", function()
+  it("refuses invalid names, paths and arguments", function()
     assert.truthy(refusal(tperf.system, "h100"):find("unknown system \"h100\" (did you mean 'h100-", 1, true))
     assert.truthy(refusal(tperf.system, "nothing-like-it"):find("unknown system", 1, true))
     assert.truthy(refusal(tperf.system, "no/such.yaml"):find("cannot open", 1, true))
@@ -196,7 +196,7 @@ describe("shipped data", function()
     end)
   end
 
-  it("would notice a number without one", function()
+  it("fails this check for a number without a source", function()
     local bare = {}
     visit_numbers({ a = { source = "x", b = "3 GB" }, c = 4 }, "", false, function(where, _, has_source)
       if not has_source then bare[#bare + 1] = where end
@@ -214,7 +214,7 @@ describe("shipped data", function()
     assert.same({}, catalogue.list "no-such-kind")
   end)
 
-  it("is looked for along TPERF_PATH first, from any folder", function()
+  it("is found along TPERF_PATH first, from any folder", function()
     local folder = program.temporary()
     assert(os.execute("mkdir -p " .. folder .. "/systems"))
     local file = assert(io.open(folder .. "/systems/h100-sxm.yaml", "w"))
@@ -238,7 +238,7 @@ describe("a system that a script changes in place", function()
     return tperf.collective { system = system, kind = "all_gather", bytes = 1e9, gpus = 8 }
   end
 
-  it("is checked again, and answers for what it holds", function()
+  it("is checked again, and answers with its new values", function()
     local system = tperf.system { name = "mine", accelerator = tperf.system "subramanian2024/A100".accelerator,
       network = { fast = { name = "f", bandwidth = 100e9, efficiency = 0.5, latency = 0, domain = 8 },
         slow = { name = "s", bandwidth = 10e9, efficiency = 1, latency = 0, nics_per_gpu = 1 } } }

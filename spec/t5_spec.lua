@@ -49,7 +49,7 @@ describe("T5", function()
     assert.equal(product(128, 1024, 4096), op_of(decoder, "mlp", "fc1").forward.tensor_flops)
     assert.equal(product(128, 1024, 1024), op_of(decoder, "cross", "q").forward.tensor_flops)
     assert.equal(product(512, 1024, 2048), op_of(decoder, "cross", "kv").forward.tensor_flops)
-    -- All pairs of 128 queries and 512 keys; the encoder's 512 see each other; the decoder's see what came before.
+    -- All pairs of 128 queries and 512 keys; the encoder's 512 attend to each other; the decoder's to earlier ones.
     local function pairs_of(kind, block) return op_of(kind, block, "attention").forward.tensor_flops end
     assert.near(4, pairs_of(encoder, "attention") / pairs_of(decoder, "cross"), 0.02)
     assert.near(2 * 16, pairs_of(encoder, "attention") / pairs_of(decoder, "attention"), 1)
@@ -71,7 +71,7 @@ describe("T5", function()
     assert.near(c.mfu, 3 * per_token * c.tokens_per_second / (2 * 312e12), 0.01 * c.mfu)
   end)
 
-  it("holds the weights that it has, and the encoder's output once", function()
+  it("holds each weight and the encoder's output once", function()
     local m = file "t5-large"
     local c = train { model = m, dp = 2, zero = 0 }
     assert.equal(2 * m:parameters().total, c.memory.weights)
@@ -79,7 +79,7 @@ describe("T5", function()
     assert.same({ "source", 2 * 512 * 1024 }, { one.name, one.saved_bytes })
   end)
 
-  it("lies on pipelines, is cut by tp, and is searched", function()
+  it("runs in pipelines, is cut by tp, and is searched", function()
     local c = train { model = "t5-11b", tp = 4, pp = 2, dp = 2 }
     assert.same({ 24, 24 }, { c.stages[1].layers, c.stages[2].layers })
     local found = tperf.search { model = "t5-11b", system = "a100-sxm-80gb", gpus = 16, global_batch = 64,
@@ -113,7 +113,7 @@ describe("T5", function()
     assert.truthy(text:find("stacks of layers with sequences of their own, which are not served", 1, true), text)
   end)
 
-  it("refuses descriptions that do not hold together", function()
+  it("refuses inconsistent descriptions", function()
     for message, changes in pairs {
       ["'encoder_stack.layers' (48) must be less than 'layers' (48), the decoder's counted"] = {
         encoder_stack = { layers = 48 } },

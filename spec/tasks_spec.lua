@@ -41,8 +41,8 @@ local function near(expected, got, what)
     ("%s: %.17g, not %.17g"):format(what, got, expected))
 end
 
--- Tasks that wait for each other follow each other; a gap is filled by one that runs beside them or, before a pass's
--- message, by the host that holds it up.
+-- Tasks that wait for each other run one after the other; a gap is filled by one that runs beside them or, before a
+-- pass's message, by the host that delays it.
 local function check_row(list, length, what)
   local now, beside = 0, 0
   for _, task in ipairs(list) do
@@ -82,7 +82,7 @@ describe("the tasks of a step", function()
     assert.is_true(count > 500 * CASES)
   end)
 
-  it("add up to the parts of the reported time, where stages are equal", function()
+  it("add up to the parts of the reported time if stages are equal", function()
     local pick = picker(SEED + 1)
     for _ = 1, 100 do
       local q = question(pick, EQUAL)
@@ -104,7 +104,7 @@ describe("the tasks of a step", function()
     end
   end)
 
-  it("are those of a schedule of one's own, too", function()
+  it("follow a custom schedule, too", function()
     tperf.schedule.define("spec_own", function(s)
       for d = 1, s.devices do
         for m = 1, s.microbatches do s:forward(d, d, m) end
@@ -139,7 +139,7 @@ describe("the tasks of a step", function()
 end)
 
 describe("the peak of memory", function()
-  it("is what is reported, where a device's chunks are equal", function()
+  it("equals the reported one if a device's chunks are equal", function()
     local pick = picker(SEED + 2)
     for case = 1, 150 do
       local q = question(pick, case % 2 == 0 and EQUAL or nil)
@@ -162,7 +162,7 @@ describe("the peak of memory", function()
     end
   end)
 
-  it("of two directions counts the head's activations once or twice, not of all micro-batches", function()
+  it("of a bidirectional schedule counts the head's activations once or twice, not for all micro-batches", function()
     local c = tperf.train { model = { name = "spec", layers = 32, hidden = 2048, heads = 32, ffn = 11008, seq = 2048,
       vocab = 128256 }, system = "h100-sxm", pp = 4, global_batch = 32, schedule = "dualpipe", simulate = true }
     assert.is_true(c.memory.peak.total <= c.memory.total)
@@ -183,7 +183,7 @@ describe("a collective's record", function()
     return list
   end
 
-  it("has its time, and bytes that its links can pass in it", function()
+  it("has its time, and bytes that its links can carry in that time", function()
     local pick, seen, count = picker(SEED + 3), {}, 0
     for _ = 1, 120 do
       local q = question(pick)
@@ -284,7 +284,7 @@ describe("a timeline of tasks", function()
     program.remove(folder)
   end)
 
-  it("is none of bare times", function()
+  it("needs a model, not bare times", function()
     local t = tperf.schedule { schedule = "1f1b", devices = 2, microbatches = 2 }
     local ok, message = pcall(t.tasks, t, 1)
     assert.is_false(ok)

@@ -50,7 +50,7 @@ describe("timeline:svg", function()
     end
   end)
 
-  it("draws a pass where it is", function()
+  it("draws a pass at its time", function()
     local t = tperf.schedule { schedule = "1f1b", devices = 1, microbatches = 1 }
     local svg = t:svg { width = 460 } -- 300 pixels for 3 units, from 84
     assert.truthy(svg:find('device 1: forward of micro-batch 1, stage 1: 0 to 1</title><rect class="p F1" x="84" '
@@ -84,7 +84,7 @@ describe("timeline:svg", function()
     refuses("unknown field 'form' (did you mean 'from'?)", t.svg, t, { form = 1 })
   end)
 
-  it("refuses pictures that nothing can open", function()
+  it("refuses pictures that are too large to open", function()
     local t = tperf.schedule { schedule = "1f1b", devices = 64, microbatches = 1024 }
     refuses("a picture of 131072 passes is too large", t.svg, t)
     assert.truthy(t:svg { to = 50 })
@@ -120,7 +120,7 @@ describe("timeline:trace", function()
 end)
 
 describe("timeline:save", function()
-  it("writes what the name says", function()
+  it("writes the format of the name's ending", function()
     local t = simulate("1f1b", 2, 2)
     local folder = program.folder()
     for name, form in pairs { ["a.svg"] = "svg", ["b.html"] = "html", ["c.json"] = "trace", ["d.txt"] = "text" } do
@@ -134,7 +134,7 @@ describe("timeline:save", function()
 end)
 
 describe("timeline:html", function()
-  it("carries the data of all timelines, and asks for nothing else", function()
+  it("carries the data of all timelines, and loads nothing else", function()
     local t = simulate("1f1b", 4, 8)
     local html = t:html { with = { simulate("zb1p", 4, 8) }, title = "</title><script>" }
     assert.equal(0, count(html, "</title><script>"))
@@ -150,7 +150,7 @@ describe("timeline:html", function()
     refuses("'with' must be a list", t.html, t, { with = 1 })
   end)
 
-  -- What a browser makes of the page: see the results the probe leaves behind.
+  -- A script that runs in the page and leaves its results there.
   local PROBE = [[<script>
 const out = {}, chart = document.getElementById("chart1");
 const ticks = () => [...chart.querySelectorAll(".tick")].map(t => t.textContent).join(" ");

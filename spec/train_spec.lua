@@ -55,11 +55,11 @@ describe("tperf.train", function()
     end)
   end
 
-  it("says which part of the peak the FLOPs are that the model needs", function()
+  it("gives MFU as the fraction of the peak that the model's FLOPs take", function()
     local function flops(c, part) return c[part] * c.time * c.gpus * 989.4e12 / (c.global_batch * 8192) end
     local question = { model = "llama-3.1-70b", system = "h100-sxm", global_batch = 64, tp = 8, pp = 4 }
     local c = tperf.train(question)
-    local attention = 12 * 80 * 64 * 128 * 8192 -- of 8192 tokens with each other (arXiv 2204.02311, appendix B)
+    local attention = 12 * 80 * 64 * 128 * 8192 -- all pairs of 8192 tokens (arXiv 2204.02311, appendix B)
     near(6 * 70553706496 + attention / 2, flops(c, "mfu"), "with a causal mask", 1e-12)
     near(6 * 70553706496 + attention, flops(c, "mfu_all_pairs"), "without", 1e-12)
     question.software = "megatron-core-simumax-1.2"
@@ -90,7 +90,7 @@ describe("tperf.train", function()
 
   it("adds up: the breakdown to the time, the memory's parts to the total, the layers to the compute", function()
     for name in pairs(CANDIDATES) do
-      -- F: Q12; and the published layer, since only then there is nothing on the ends
+      -- F: Q12; and the published layer, since only then there is no embedding and no head
       local equal = { base = "default", shards_divide_sequence = false, layers_from_description = false }
       for _, rules in ipairs { equal, "subramanian2024" } do
         local c = train(name, { rules = rules })
@@ -148,7 +148,7 @@ describe("tperf.train", function()
     assert.equal(2, train("E", { fast = { cp = 2 } }).fast.cp)
   end)
 
-  it("takes the fastest number of panels when not told", function()
+  it("takes the fastest number of panels by default", function()
     for _, fast in ipairs { "none", CANDIDATES.C[6].fast } do
       local open, best = train("C", { panels = "none", fast = fast }), math.huge
       for _, panels in ipairs { 4, 8, 16, 32 } do
@@ -203,7 +203,7 @@ describe("tperf.train", function()
 end)
 
 describe("tperf.train of a configuration", function()
-  it("gives what the search found, and what is given instead", function()
+  it("repeats what the search found, with the given changes", function()
     local question = { model = "llama-3.1-8b", system = "h100-sxm", gpus = 64, global_batch = 256 }
     local found = tperf.search(question)
     for _, c in ipairs(found) do
@@ -215,7 +215,7 @@ describe("tperf.train of a configuration", function()
     assert.is_true(faster.time <= found[1].time)
   end)
 
-  it("refuses what is none", function()
+  it("refuses other values", function()
     local ok, message = pcall(tperf.train, { model = "llama-3.1-8b", system = "h100-sxm", configuration = 3 })
     assert.is_false(ok)
     assert.truthy(message:find("'configuration' must be a table, got 3", 1, true))
@@ -246,7 +246,7 @@ end)
 describe("a configuration that does not fit", function()
   local question = { model = "llama-3.1-70b", system = "h100-sxm", tp = 8, dp = 8, global_batch = 64 }
 
-  it("is told how it would fit by searches that wait until somebody reads it", function()
+  it("is advised how it would fit by searches that run when the reason is read", function()
     local shortage = require "tperf.question.search.advice"
     local advice, asked = shortage.advice, 0
     shortage.advice = function(...)

@@ -32,16 +32,16 @@ describe("adapters", function()
     assert.is_nil(train().trained_parameters)
   end)
 
-  it("alone have gradients and optimizer state, and the weights beside them two bytes each", function()
+  it("are all that has gradients and optimizer state; other weights take two bytes each", function()
     local m = train { peft = qv }.memory
     assert.equal(2 * (ALL + 4194304), m.weights)
     assert.equal(4 * 4194304, m.gradients)
     assert.equal(12 * 4194304, m.optimizer)
-    local kept = train { peft = qv, weights = "fp32" }.memory -- says how the trained ones are kept
+    local kept = train { peft = qv, weights = "fp32" }.memory -- sets the dtype of the trained weights
     assert.equal(2 * ALL + 4 * 4194304, kept.weights)
   end)
 
-  it("keep their own inputs, and frozen products none that nothing else needs", function()
+  it("keep their own inputs; frozen products keep none that nothing else needs", function()
     local c = train { peft = qv }
     local row = 2 * S * H
     local saved = { norm = row, qkv = 0, ["qkv-q-A"] = row, ["qkv-v-A"] = 0, ["qkv-q-B"] = 2 * S * R, fc1 = 0,
@@ -52,7 +52,7 @@ describe("adapters", function()
     assert.equal(row, op_of(train { peft = { targets = { "linear_proj" }, dropout = 0.1 } }, "proj").saved_bytes)
   end)
 
-  it("leave frozen products the gradient of their input alone", function()
+  it("leave frozen products only the gradient of their input", function()
     local fc1 = op_of(train { peft = qv }, "fc1")
     assert.equal(S * H * (2 * 2 * FFN - 1), fc1.backward.tensor_flops)
     assert.equal(2 * (S * H + S * 2 * FFN + H * 2 * FFN), fc1.backward.bytes)
@@ -60,7 +60,7 @@ describe("adapters", function()
     assert.equal(S * H * (2 * R - 1) + H * R * (2 * S - 1), a.backward.tensor_flops)
   end)
 
-  it("need no backward pass below the first of them", function()
+  it("need no backward pass below the first adapter", function()
     local c = train { peft = qv }
     assert.equal(1, c.kinds[1].count)
     local ops = c.kinds[1].ops
@@ -71,7 +71,7 @@ describe("adapters", function()
     assert.equal(0, ops[1].saved_bytes)
   end)
 
-  it("cut over tp as Megatron-Bridge's, with a quarter of the parameters on each of four GPUs", function()
+  it("are cut over tp as in Megatron-Bridge, with a quarter of the parameters on each of four GPUs", function()
     local c = train { peft = { rank = 16 }, tp = 4 }
     for _, name in ipairs { "qkv", "fc1" } do
       assert.equal(2 * H * 16 / 4, op_of(c, name .. "-A").weight_bytes)
@@ -90,7 +90,7 @@ describe("adapters", function()
     assert.is_true(a2a.time < c.time)
   end)
 
-  it("exchange nothing else among replicas, unless frozen weights are sharded, too", function()
+  it("are all that replicas exchange, unless frozen weights are sharded, too", function()
     local function sum(o, kind)
       local bytes = 0
       for _, exchange in ipairs(train(o).exchanges) do
@@ -106,7 +106,7 @@ describe("adapters", function()
     assert.equal(2 * (own + layer), sum({ peft = qv, dp = 8, zero = 3 }, "all_gather"))
   end)
 
-  it("are all that a weight gradient's pass of a zero-bubble schedule is for", function()
+  it("are all that the weight-gradient passes of a zero-bubble schedule compute", function()
     local function weight_passes(peft)
       local _, timeline = train { peft = peft, pp = 4, schedule = "zb_h1", global_batch = 8 }
       local seconds, all = 0, 0
@@ -120,7 +120,7 @@ describe("adapters", function()
     assert.is_true(weight_passes(qv) < 0.02)
   end)
 
-  it("of four bits hold what the paper says, and pay for making sixteen of them", function()
+  it("of QLoRA hold the paper's 4-bit weights, and pay for their conversion to 16 bits", function()
     local c = train { peft = { kind = "qlora", rank = 64, targets = "all-linear" }, recompute = "full", seq = 512,
       global_batch = 1 }
     local tables, norms = 2 * 32000 * H, 65 * H
@@ -149,7 +149,7 @@ describe("adapters", function()
     assert.equal(60 * 32 * (5120 + 1536 + 512 + 128 * 256), mla.trained_parameters)
   end)
 
-  it("are refused where they cannot be", function()
+  it("are refused if impossible", function()
     for message, o in pairs {
       ["are not in the published model of the rules 'subramanian2024'"] = { peft = {}, rules = "subramanian2024",
         model = "gpt3-175b" },
@@ -175,7 +175,7 @@ describe("frozen parts", function()
     assert.equal(12 * above.trained_parameters, above.memory.optimizer)
   end)
 
-  it("are blocks, too: of attention alone the MLP learns", function()
+  it("may be blocks: with attention frozen, only the MLP learns", function()
     local c = train { frozen = { "attention", "embedding", "head" } }
     assert.equal(32 * (3 * H * FFN + H), c.trained_parameters) -- and its norm
   end)
@@ -188,7 +188,7 @@ describe("frozen parts", function()
 end)
 
 describe("packed documents", function()
-  it("change what attention sees, and nothing else", function()
+  it("change the pairs of attention, and nothing else", function()
     local whole, packed = train(), train { packing = { mean = 1024 } }
     local n, heads, d = 4 * 1024 * 1025 / 2, 32, 128
     assert.equal(heads * (n * (2 * d - 1) + d * (2 * n - S)), op_of(packed, "attention").forward.tensor_flops)
@@ -199,7 +199,7 @@ describe("packed documents", function()
     assert.is_true(packed.time < whole.time)
   end)
 
-  it("of many lengths see the sum of l (l + 1) / 2, those beyond a sequence being cut", function()
+  it("of many lengths have the sum of l (l + 1) / 2 pairs, cut to the sequence", function()
     local function flops(packing) return op_of(train { packing = packing }, "attention").forward.vector_flops end
     local function by_hand(seen) return 32 * (3 * S * seen - S) end
     assert.near(by_hand((100 * 101 + 900 * 901) / 2 / 1000), flops { lengths = { 100, 900 } }, 1)
@@ -222,7 +222,7 @@ describe("packed documents", function()
       4 * op_of(cp, "attention").forward.vector_flops, 1)
   end)
 
-  it("are refused where they make no sense", function()
+  it("are refused if they make no sense", function()
     assert.error_matches(function() train { packing = {} } end, "'packing' wants 'mean' or 'lengths'")
     assert.error_matches(function() train { packing = { mean = 5, lengths = { 5 } } } end, "wants 'mean' or 'lengths'")
     assert.error_matches(function() train { packing = { mean = 5 }, model = "vit-large-16" } end, "causal mask")
@@ -232,7 +232,7 @@ end)
 describe("preferences (DPO)", function()
   local function forward(c, name, block) return op_of(c, name, block).forward.tensor_flops end
 
-  it("take two sequences a sample, which a frozen reference model sees, too", function()
+  it("take two sequences a sample, which a frozen reference model evaluates, too", function()
     local plain, dpo = train(), train { objective = "dpo" }
     assert.equal(2 * S * 3 * H * (2 * H - 1), forward(dpo, "qkv", "attention"))
     assert.equal(forward(dpo, "qkv", "attention"), forward(dpo, "qkv", "ref-attention"))
@@ -247,7 +247,7 @@ describe("preferences (DPO)", function()
     assert.is_true(math.abs(dpo.mfu / twice.mfu - 1) < 0.04)
   end)
 
-  it("need no reference where its log-probabilities are known, and none of its weights beside adapters", function()
+  it("need no reference if its log-probabilities are known, and no copy of its weights with adapters", function()
     local twice = train { micro_batch = 2, global_batch = 16 }
     assert.equal(twice.time, train { objective = "dpo", reference = "precomputed" }.time)
     local lora = train { objective = "dpo", peft = qv }
@@ -261,7 +261,7 @@ end)
 local TRAIN <const> = "tperf train llama-2-7b -s h100-sxm -b 8 "
 
 describe("the command line", function()
-  it("asks for all of it", function()
+  it("has options for all of it", function()
     local out = program.shell(TRAIN .. "--json --peft lora --lora-rank 8 --lora-targets q_proj,v_proj").out
     assert.equal("4194304", out:match '"trained_parameters": (%d+)')
     local text = program.shell(TRAIN .. "--lora-targets all-linear --lora-rank 16 --packing 512").out
@@ -280,7 +280,7 @@ describe("the command line", function()
 end)
 
 describe("launch files", function()
-  it("of MLPerf's LoRA train its adapters alone", function()
+  it("of MLPerf's LoRA train only its adapters", function()
     local folder = program.folder()
     program.write(folder .. "/config_llama2_70b_lora.sh", "export TP=4 PP=1 CP=1 DGXNNODES=1 DGXNGPU=8 MINIBS=4\n"
       .. "export MICRO_BATCH_SIZE=1 SP=1 LORA_A2A=1\n")
@@ -299,7 +299,7 @@ describe("launch files", function()
     assert.match("all else frozen", table.concat(left, "\n"))
   end)
 
-  it("that are written tell what they leave out", function()
+  it("that are written state what they leave out", function()
     local text = tperf.report.launch(train { peft = qv, dp = 8 }, "megatron", { model = "llama-2-7b" })
     assert.match("4194304 parameters are trained", text)
   end)

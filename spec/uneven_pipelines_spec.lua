@@ -1,5 +1,5 @@
 -- Stages with unequal numbers of layers: Megatron-LM's layouts, separate first and last stages, the embedding and the
--- head counted as layers. A stage's memory and time follow from its layers alone.
+-- head counted as layers. A stage's memory and time depend only on its layers.
 local tperf = require "tperf"
 
 local MODEL <const> = { name = "m", layers = 8, hidden = 256, heads = 8, ffn = 1024, vocab = 1000, seq = 128 }
@@ -30,7 +30,7 @@ local function interleaved(more)
 end
 
 describe("layers of a pipeline", function()
-  it("are those of a list, or of Megatron's string", function()
+  it("are given by a list, or by Megatron's layout string", function()
     assert.equal("5,1,1,1", dealt { pipeline_layout = { 5, 1, 1, 1 } })
     assert.equal("0,4,4,0", dealt { pipeline_layout = { 0, 4, 4, 0 } })
     assert.equal("0,4,4,0", dealt { pipeline_layout = "E|t*4|tttt|L" })
@@ -40,14 +40,14 @@ describe("layers of a pipeline", function()
     assert.equal("6,2", dealt(interleaved { pipeline_layout = { 5, 1, 1, 1 } }))
   end)
 
-  it("of the ends are given, and the rest is even", function()
+  it("may be given for the ends, with the rest even", function()
     assert.equal("1,3,3,1", dealt { first_stage_layers = 1, last_stage_layers = 1 })
     assert.equal("0,3,3,2", dealt { first_stage_layers = 0 })
     assert.equal("3,5", dealt { last_stage_layers = 5, pp = 2 })
     assert.equal("2,6", dealt(interleaved { first_stage_layers = 2 }))
   end)
 
-  it("leave room for the embedding and the head where these count as layers", function()
+  it("leave room for the embedding and the head if these count as layers", function()
     local ten = { name = "ten", layers = 10, hidden = 256, heads = 8, ffn = 1024, vocab = 1000, seq = 128 }
     assert.equal("2,3,3,2", dealt { model = ten, account_for_embedding = true, account_for_loss = true })
     local nine = { name = "nine", layers = 11, hidden = 256, heads = 8, ffn = 1024, vocab = 1000, seq = 128 }
@@ -56,7 +56,7 @@ describe("layers of a pipeline", function()
     assert.equal("8", dealt { pp = 1, account_for_loss = true })
   end)
 
-  it("of Llama 3 405B lie as its report says: 126 of them on 16 x 8 stages, none on the first and the last", function()
+  it("of Llama 3 405B lie as in its report: 126 of them on 16 x 8 stages, none on the first and the last", function()
     local question = { model = "llama-3.1-405b", global_batch = 2048, tp = 8, pp = 16, virtual_stages = 8, dp = 16,
       schedule = "interleaved_1f1b" }
     local wanted = "7," .. ("8,"):rep(14) .. "7"
@@ -70,7 +70,7 @@ describe("layers of a pipeline", function()
 end)
 
 describe("an uneven pipeline", function()
-  it("is the even one where the layout is", function()
+  it("equals the even one if its layout is even", function()
     local even = train {}
     for _, layout in ipairs { { 2, 2, 2, 2 }, "Ett|(tt|)*2ttL" } do
       local same = train { pipeline_layout = layout }
@@ -79,7 +79,7 @@ describe("an uneven pipeline", function()
     end
   end)
 
-  -- Of 1f1b's 16 micro-batches the slowest stage's set the pace: a stage of five layers takes more than twice as long
+  -- The slowest stage sets the pace of 1f1b's 16 micro-batches: a stage of five layers takes more than twice as long
   -- as one of two, with its head or without.
   it("goes at the pace of its fullest stage", function()
     local even, uneven = train {}, train { pipeline_layout = { 1, 5, 1, 1 } }
@@ -89,7 +89,7 @@ describe("an uneven pipeline", function()
     assert.near(uneven.time, mirrored.time, 1e-9 * uneven.time)
   end)
 
-  it("takes in the closed form what it takes in the simulation", function()
+  it("takes as long in closed form as in simulation", function()
     for _, layout in ipairs { { 7, 1 }, { 1, 7 }, { 4, 4 } } do
       local form = train { pp = 2, pipeline_layout = layout }
       local simulated = train { pp = 2, pipeline_layout = layout, simulate = true }
@@ -112,7 +112,7 @@ describe("an uneven pipeline", function()
   end)
 end)
 
-describe("layouts that cannot be", function()
+describe("impossible layouts", function()
   for what, case in pairs {
     ["an empty stage between others"] = { { pipeline_layout = { 2, 0, 4, 2 } }, "has no layer in stage 2 of 4" },
     ["an empty stage of a string"] = { { pipeline_layout = "Etttt||tt|ttL" }, "has nothing in stage 2 of 4" },
@@ -121,9 +121,9 @@ describe("layouts that cannot be", function()
     ["other stages"] = { { pipeline_layout = { 4, 4 } }, "give pp and virtual_stages that go with 'pipeline_layout'" },
     ["no head"] = { { pipeline_layout = "Ett|tt|tt|tt" }, "must have one L, in its last stage" },
     ["no embedding"] = { { pipeline_layout = "tt|tt|tt|ttL" }, "must have one E, in its first stage" },
-    ["modules that the model has not"] = { { pipeline_layout = "Ett|tt|tt|ttmL" }, "has 1 modules of multi%-token" },
+    ["modules that the model lacks"] = { { pipeline_layout = "Ett|tt|tt|ttmL" }, "has 1 modules of multi%-token" },
     ["another letter"] = { { pipeline_layout = "Ett|tx|tt|ttL" }, 'has "x" at letter 6' },
-    ["groups within groups"] = { { pipeline_layout = "E" .. ("("):rep(9) .. "t|" .. (")"):rep(9) .. "L" },
+    ["groups nested too deeply"] = { { pipeline_layout = "E" .. ("("):rep(9) .. "t|" .. (")"):rep(9) .. "L" },
       "more than 8 brackets in each other" },
     ["billions of letters"] = { { pipeline_layout = "E(t*1000|)*100000000L" }, "is longer than" },
     ["more ends than layers"] = { { first_stage_layers = 8 }, "go with 'first_stage_layers'" },

@@ -36,19 +36,19 @@ describe("units.parse", function()
     end)
   end
 
-  it("refuses an unknown unit to expect", function()
+  it("refuses an unknown expected unit", function()
     assert.error_matches(function() units.parse("1", "parsec") end,
       "^tperf.units.parse: the unit must be one of bytes, .*, got \"parsec\"")
   end)
 
-  it("refuses what is no text", function()
+  it("refuses values that are not text", function()
     assert.error_matches(function() units.parse({}, "s") end,
       "^tperf.units.parse: the text must be a string, got a table")
   end)
 end)
 
 describe("units.read", function()
-  it("knows the unit that a text has", function()
+  it("finds the unit of a text", function()
     assert.same({ 40e9, "bytes" }, { units.read "40 GB" })
     assert.same({ 2.5e-6, "s" }, { units.read "2.5us" })
     assert.same({ 312e12, "FLOP/s" }, { units.read "312 TFLOP/s" })
@@ -89,7 +89,7 @@ describe("units.format", function()
     end
   end)
 
-  it("prints what reads back to the same text", function()
+  it("prints text that reads back to the same text", function()
     local seed = 1
     for _ = 1, 2000 do
       seed = seed * 6364136223846793005 + 1442695040888963407 -- Knuth's MMIX generator

@@ -72,7 +72,7 @@ describe("tperf.validate", function()
     assert.is_true(matching(result, "llm%-foundry").median <= 0.10)
   end)
 
-  it("takes the network of the system that the question names for all rows, or else of each row", function()
+  it("uses the named system's network for all rows, or else each row's own", function()
     local folder = program.folder()
     local head = "collective,gpu,gpus,nodes,inter,size_bytes,time_us\n"
     program.write(folder .. "/table.csv", head .. "all_gather,A100,8,2,Slingshot,1048576,100\n"
@@ -108,7 +108,7 @@ describe("tperf.validate", function()
     assert.same({ "a", 2, "b", 3 }, { by[1].source, by[1].rows, by[2].source, by[2].rows })
   end)
 
-  it("says what it does not know", function()
+  it("refuses unknown files, tables and fields", function()
     local ok, message = pcall(run, "none.csv")
     assert.is_false(ok)
     assert.truthy(message:find("none.csv", 1, true))
@@ -125,7 +125,7 @@ describe("tperf.validate", function()
     assert.truthy(svg:find("^<svg"))
   end)
 
-  it("bears any text in any column", function()
+  it("survives any text in any column", function()
     local nasty = { "", "nan", "-1", "0", "1e999", "x", "1.5", "99999999999999999999", "inf", "999999999999999" }
     for _, name in ipairs { "steps.csv", "collectives.csv", "gemm.csv", "attention.csv", "memory.csv", "direct.csv",
       "moe.csv", "mla.csv" } do
@@ -152,7 +152,7 @@ describe("tperf.validate", function()
   end)
 end)
 
--- A row of a table of training runs, all that it needs.
+-- A row of a table of training runs, with all that it needs.
 local function row_of(fields)
   local row = {}
   for column in ([[source workload gpu gpus gpus_per_node intra inter model layers hidden ffn heads kv_heads head_dim
@@ -170,7 +170,7 @@ describe("a training run's row", function()
   local names = require "tperf.measured.run.names"
   local step_reader = measured.reader { "workload", "gpus", "layers", "hidden", "global_batch", "iter_s" }
 
-  it("may name its model as people do", function()
+  it("may name its model in common spellings", function()
     for text, name in pairs {
       ["LLAMA3.1_405B"] = "llama-3.1-405b", ["Llama3 70B 2-node"] = "llama-3-70b",
       ["DeepSeek V3 671B"] = "deepseek-v3",
@@ -186,7 +186,7 @@ describe("a training run's row", function()
     end
   end)
 
-  it("wins over the model of its name, and may have cut it short", function()
+  it("overrides the sizes of the model of its name, and may cut it short", function()
     local case = assert(step_reader.case(row_of {
       model = "deepseekv3-L4", layers = "4", hidden = "7168", experts = "64", topk = "8", moe_ffn = "2048", mla = "1",
       seq = "2048", iter_s = "1",
@@ -195,7 +195,7 @@ describe("a training run's row", function()
     assert.same({ 4, 64, 2048, 0, 1, 1536 },
       { m.layers, m.experts.count, m.seq, m.mtp, m.experts.dense_layers, m.mla.q_rank })
     assert.equal(129280, m.vocab)
-    -- Another model that has a known one's name at its beginning.
+    -- Another model, whose name begins with a known one's.
     local _, reason = step_reader.case(row_of { model = "GPT-2B", hidden = "2304", iter_s = "1" })
     assert.truthy(reason:find "not given")
   end)
@@ -219,7 +219,7 @@ describe("a training run's row", function()
     assert.equal("no step time is given", reason)
   end)
 
-  it("is left out when its FLOPs are those of adapters", function()
+  it("is left out if its FLOPs are those of adapters", function()
     -- Two thirds of what training all weights of Llama 3 8B takes, for the same time.
     local fields = { model = "Llama3 8B", seq = "4096", gpus = "1", global_batch = "32", micro_batch = "2",
       gpu = "H100", iter_s = "10.51", tflops_kind = "model", tflops_gpu = "402" }
@@ -234,7 +234,7 @@ describe("tables of training runs", function()
   local gpus = require "tperf.measured.gpus"
   local peak = require "tperf.measured.run.peak"
 
-  it("tell a GPU's power limit and memory by its name", function()
+  it("give a GPU's power limit and memory in its name", function()
     local h100 = tperf.system "h100-sxm"
     assert.is_nil(gpus.variant("H100-80GB", h100))
     assert.is_nil(gpus.variant("H100-80GB 700W", h100))
@@ -246,7 +246,7 @@ describe("tables of training runs", function()
     assert.near(2.4e12, slow.hbm.bandwidth, 1) -- six stacks; the H100 PCIe's five have 2 TB/s
   end)
 
-  it("has each row on a network of its own, whatever rows it stands between", function()
+  it("place each row on its own network, whatever its neighbours", function()
     local folder = program.folder()
     local function predicted(head, rows)
       program.write(folder .. "/table.csv", head .. "\n" .. table.concat(rows, "\n") .. "\n")
@@ -271,7 +271,7 @@ describe("tables of training runs", function()
     program.remove(folder)
   end)
 
-  it("may be of a system that the question names, network and all", function()
+  it("may be read for a named system, with its network", function()
     local folder = program.folder()
     local function predicted(inter, system)
       local head = "workload,gpus,layers,hidden,heads,seq,global_batch,iter_s,gpu,tp,pp,dtype,inter\n"
@@ -286,7 +286,7 @@ describe("tables of training runs", function()
     program.remove(folder)
   end)
 
-  it("may be of a stack that the question names, and need no more columns than they use", function()
+  it("may be read for a named stack, and need no more columns than they use", function()
     local path = program.temporary()
     local file = assert(io.open(path, "w"))
     file:write("workload,gpus,layers,hidden,heads,seq,global_batch,iter_s,gpu,tp,pp,dtype\n",
@@ -305,7 +305,7 @@ describe("tables of training runs", function()
     os.remove(path)
   end)
 
-  it("take the usual where kernels' tables have no such column, or nothing in it", function()
+  it("take defaults for missing columns and empty cells of kernels' tables", function()
     local path = program.temporary()
     local function predicted(text)
       local file = assert(io.open(path, "w"))
@@ -326,7 +326,7 @@ describe("tables of training runs", function()
     os.remove(path)
   end)
 
-  it("show peak memory as the tool at hand does", function()
+  it("show peak memory as the tool in the notes does", function()
     local function held(total) return { total = total, buffers = 256 * 2 ^ 20 + 32 * 2 ^ 20 } end -- two communicators
     local fullest, stages = held(40e9), { { memory = held(40e9) }, { memory = held(30e9) } }
     local nccl = 256 * 2 ^ 20
@@ -351,7 +351,7 @@ describe("software profiles", function()
     return list
   end
 
-  it("err little more on runs that they were not fitted to, whichever those are", function()
+  it("err little more on held-out runs, whichever those are", function()
     for _, stack in ipairs { "megatron-deepspeed-2022", "llm-foundry-2023" } do
       local errors = {}
       for salt = 1, 3 do
@@ -368,7 +368,7 @@ describe("software profiles", function()
     assert.is_true(#profile.parameters <= 6)
   end)
 
-  it("tell the interval in which like runs lie", function()
+  it("give the interval in which similar runs lie", function()
     local list, inside = of "llm-foundry-2023", 0
     local p = tperf.software "llm-foundry-2023"
     for _, case in ipairs(list) do
@@ -378,7 +378,7 @@ describe("software profiles", function()
     assert.is_true(inside >= 0.85 * #list and inside < #list)
   end)
 
-  it("turn a configuration into a step, and warn of what no run resembled", function()
+  it("turn a configuration into a step, and warn of settings that no run had", function()
     local question = {
       model = "gpt3-175b", system = "a100-sxm-80gb", global_batch = 1536, tp = 8, pp = 8, dp = 8, micro_batch = 4,
       recompute = "full", sequence_parallel = false, zero = 0, attention = "unfused",
@@ -421,7 +421,7 @@ describe("software profiles", function()
 end)
 
 describe("a run's stack", function()
-  it("follows from its source first, for tables are named after models and releases", function()
+  it("follows from its source first, since tables are named after models and releases", function()
     for _, one in ipairs {
       { "NVIDIA DGX Cloud benchmarking recipes", "Nemotron4 15b BF16", "nemo-24.11" },
       { "NVIDIA DGX Cloud benchmarking recipes", "MaxText Llama2-70B FP8", "maxtext-2024" },
@@ -447,7 +447,7 @@ describe("a run's stack", function()
     end
   end)
 
-  it("stands with what its profile was fitted to in the list of profiles", function()
+  it("is listed with the runs that its profile was fitted to", function()
     local out = program.shell("tperf list software --wide").out
     assert.truthy(out:find "^name +runs +GPUs +error +nine in ten +systems\n[^\n]+\ntypical ")
     local p = tperf.software "llm-foundry-2023"
@@ -457,7 +457,7 @@ describe("a run's stack", function()
     assert.truthy(out:find(line))
   end)
 
-  it("spares the host its launches where CUDA graphs hold the whole iteration", function()
+  it("spares the host its launches if CUDA graphs hold the whole iteration", function()
     local reader = measured.reader { "workload", "gpus", "layers", "hidden", "global_batch", "iter_s" }
     local function case(graph)
       return assert(reader.case(row_of { model = "Llama3 8B", seq = "4096", global_batch = "32", iter_s = "1",
@@ -474,8 +474,8 @@ describe("a run's stack", function()
   end)
 end)
 
--- Runs of stacks whose steps take `factor` times the compute, by what makes them: predictors are of compute alone, so
--- that the best fit is known.
+-- Runs of stacks whose steps take `factor` times the compute. Their predictors depend on compute only, so that the
+-- best fit is known.
 local function made(runs)
   local cases = {}
   for i, one in ipairs(runs) do
@@ -515,7 +515,7 @@ describe("held-out validation", function()
     assert.near((rows[1].median + rows[2].median) / 2, over.median, 1e-12)
   end)
 
-  it("claims of runs on a system that a stack had none on what other stacks were off there", function()
+  it("takes the interval of a system new to a stack from other stacks' errors there", function()
     local function both(stack, factor)
       return joined(repeated({ stack = stack, factor = 1 }, 30),
         repeated({ stack = stack, factor = factor, system = "b200-sxm" }, 30))
@@ -528,7 +528,7 @@ describe("held-out validation", function()
       "torchtitan-2024 h100-sxm 1.0" }, within)
   end)
 
-  it("leaves out models that nobody trains", function()
+  it("leaves out models that only tests train", function()
     local cases = made(joined(repeated({ stack = "megatron-core-ci-2025", factor = 1 }, 9),
       repeated({ stack = "megatron-core-ci-2025", factor = 1, system = "b200-sxm" }, 9)))
     local ok, message = pcall(holdout.run, cases, "system")
@@ -546,7 +546,7 @@ describe("held-out validation", function()
     assert.near(1 / 1.5 - 1, rows[1].bias, 2e-3)
   end)
 
-  it("tells families of models by the first word of their names", function()
+  it("recognises families of models by the first word of their names", function()
     local rows = holdout.run(made(joined(
       repeated({ stack = "torchtitan-2024", factor = 1, label = "LLAMA3.1_405B" }, 9),
       repeated({ stack = "torchtitan-2024", factor = 1, label = "DeepSeek V3 671B" }, 9),
@@ -554,7 +554,7 @@ describe("held-out validation", function()
     assert.same({ "deepseek", 18, "llama", 9 }, { rows[1].group, rows[1].runs, rows[2].group, rows[2].runs })
   end)
 
-  it("holds each third back, and finds runs that are alike in the interval", function()
+  it("holds each third back, and finds similar runs within the interval", function()
     local runs = {}
     for i = 1, 90 do runs[i] = { stack = "torchtitan-2024", factor = 1.2 + 0.01 * (i * 7 % 20) } end
     local rows, over = holdout.run(made(runs), "third")
@@ -564,7 +564,7 @@ describe("held-out validation", function()
   end)
 
   it("predicts a stack by those of its kind, each with the same weight, and an old one by typical", function()
-    -- Medians of 1, 1.2 and 1.4 pull alike, whatever the number of runs; a stack that was tuned has no say.
+    -- Medians of 1, 1.2 and 1.4 weigh the same, whatever the number of runs; stacks that were tuned do not count.
     local rows = holdout.run(made(joined(repeated({ stack = "torchtitan-2024", factor = 1.2 }, 3),
       repeated({ stack = "internevo-2024", factor = 1 }, 24), repeated({ stack = "fms-fsdp-2024", factor = 1.4 }, 24),
       repeated({ stack = "bigscience-2022", factor = 1.2 }, 9),
@@ -577,7 +577,7 @@ describe("held-out validation", function()
     assert.is_true(bias["internevo-2024"] > 0.19 and bias["fms-fsdp-2024"] < -0.14)
   end)
 
-  it("predicts an old stack by the kind that its publisher's others are of", function()
+  it("predicts an old stack by the kind of its publisher's other stacks", function()
     local runs = {}
     for stack, factor in pairs { ["nemo-24.11"] = 1.2, ["nemo-mlperf-3.1"] = 1.2, ["nemo-long-2025"] = 1.2,
       ["internevo-2024"] = 1, ["torchtitan-2024"] = 1, ["nanotron-2025"] = 1, ["megatron-lm-2022"] = 1.2,
@@ -670,7 +670,7 @@ describe("tperf.validate of serving", function()
     assert.equal("LLMServingSim 2.0", requests.others[1].simulator)
   end)
 
-  it("refuses what stands beside a table and is not what it should be", function()
+  it("refuses invalid files beside a table", function()
     local folder = program.folder()
     local table_of = program.slurp "spec/data/measured/serving/measured.csv"
     program.write(folder .. "/measured.csv", table_of)

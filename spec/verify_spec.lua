@@ -42,7 +42,7 @@ describe("tperf run --out and tperf verify", function()
     return program.slurp(path .. "/manifest.json")
   end
 
-  it("say what the run depended on and what it wrote", function()
+  it("list what the run depended on and what it wrote", function()
     local text = ran("", "--gpus 64")
     local core = require "tperf.core"
     local manifest = core.yaml(text, "manifest.json")
@@ -68,13 +68,13 @@ describe("tperf run --out and tperf verify", function()
     assert.truthy(ran("--stamp"):find '"date": "20%d%d%-%d%d%-%d%dT')
   end)
 
-  it("find nothing changed where nothing is", function()
+  it("find nothing changed if nothing has", function()
     ran()
     local result = shell "tperf verify out"
     assert.same({ "3 of 3 outputs are the same, to the byte\n", "", 0 }, { result.out, result.err, result.code })
   end)
 
-  it("tell what changed, to the figure", function()
+  it("report what changed, to the figure", function()
     ran()
     shell [[sed -i 's/2500 TFLOP/1250 TFLOP/' machine.yaml && grep -q 1250 machine.yaml]]
     local result = shell "tperf verify out"
@@ -85,7 +85,7 @@ describe("tperf run --out and tperf verify", function()
     assert.truthy(result.out:find("\n1 of 3 outputs are the same", 1, true))
   end)
 
-  it("tell when an output was changed, is gone, new or not written any more", function()
+  it("report outputs that were changed, are gone, are new or are not written any more", function()
     ran()
     shell [[echo x >> out/rows.csv && rm out/sub/notes.txt]]
     local result = shell "tperf verify out"
@@ -129,7 +129,7 @@ describe("tperf run --out and tperf verify", function()
     fails("tperf run --out out s.lua", "cannot write 'x/../stdout.txt': that is where what the script prints goes")
   end)
 
-  it("keep what the script prints, whatever way it does", function()
+  it("keep what the script prints, in whatever way", function()
     local lines = {
       'print("a", 1, 2.0, nil)', 'io.write("b ", 3, " ", 0.5, "\\n")', 'io.stdout:write("c\\n"):write "d\\n"',
       'io.output():write "e\\n"', 'local tperf = require "tperf"', 'tperf.report.print({ { f = 6 } }, { "f" })',
@@ -153,7 +153,7 @@ describe("tperf run --out and tperf verify", function()
     assert.truthy(shell("tperf verify out").out:find("there is nothing to compare", 1, true))
   end)
 
-  it("point at the line of the script that writes what cannot be written", function()
+  it("point at the script's line that writes an invalid value", function()
     for code, message in pairs {
       ["\nio.write(1, {})"] = "s.lua:2: bad argument #2 to 'write' (string expected, got table)",
       ["\nio.stdout:write(nil)"] = "s.lua:2: bad argument #1 to 'write' (string expected, got nil)",

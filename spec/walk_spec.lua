@@ -22,7 +22,7 @@ local QUESTIONS <const> = {
 
 describe("the walk of a search", function()
   for name, question in pairs(QUESTIONS) do
-    it("ranks by the times that configurations have: " .. name, function()
+    it("ranks by the times of tperf.train: " .. name, function()
       question.system, question.infeasible, question.prune, question.top = "h100-sxm", true, false, 400
       question.global_batch = question.global_batch or 64
       local found = tperf.search(question)

@@ -25,7 +25,7 @@ local function read(path)
   return text
 end
 
--- The spec files of files and folders, by name.
+-- The spec files among files and folders, sorted by path.
 local function files_of(paths)
   local quoted, seen, list = {}, {}, {}
   for i, path in ipairs(paths) do quoted[i] = quote(path) end
@@ -38,7 +38,7 @@ local function files_of(paths)
   return list
 end
 
--- How long each file took the last time; a file without a time comes by its size.
+-- The time of each file in the last run; a file without one is ranked by its size.
 local TIMES <const> = "build/spec-times"
 
 local function longest_first(files)
@@ -69,7 +69,7 @@ local function keep_times(files)
   os.rename(name, TIMES)
 end
 
--- Of a file's process: its temporary files in N/, what it printed in N.log, its tests in N.tests (see output.lua). It
+-- The process of a file: its temporary files in N/, its output in N.log, its tests in N.tests (see output.lua). It
 -- prints "N STATUS" when it has ended.
 local WORKER <const> = [[
 folder=$1; program=$2; i=$3; shift 3
@@ -89,7 +89,7 @@ local function write_list(folder, files, options)
   program.write(folder .. "/list", table.concat(text, "\0"))
 end
 
--- What became of a file's tests.
+-- Reads the outcome of a file's tests.
 local function judge(file, folder, i, status)
   local log, tests = read(("%s/%d.log"):format(folder, i)), read(("%s/%d.tests"):format(folder, i))
   local passed, failed, seconds = tests:match "\nend (%d+) (%d+) (%S+)\n$"
@@ -133,7 +133,7 @@ local function run_all(folder, files, jobs)
   end
 end
 
--- The whole of what a file said that did not pass, or that has something to say.
+-- Prints the whole output of a file, if there is any, and how it crashed.
 local function print_rest(file)
   local text = file.log:gsub("%d+ passed, %d+ failed\n$", "")
   if text:find "%S" then print("\n--- " .. file.path .. "\n" .. text:gsub("^\n+", ""):gsub("\n+$", "")) end
@@ -156,7 +156,7 @@ function workers.run(paths, options, jobs)
     passed, failed = passed + file.passed, failed + file.failed
   end
   if passed + failed == 0 then failed = 1 end -- nothing ran: a typo in a name must not pass
-  if #options == 0 and #files > 20 then keep_times(files) end -- not of a few
+  if #options == 0 and #files > 20 then keep_times(files) end -- not for a few files
   print(("\n%d passed, %d failed"):format(passed, failed))
   return failed == 0
 end

@@ -6,7 +6,7 @@ describe("spec/run.lua", function()
   before_each(function() folder = program.folder() end)
   after_each(function() program.remove(folder) end)
 
-  -- Runs spec files of these texts as `make test` does; SPEC_RECORD is this file's own process's.
+  -- Runs spec files of these texts as `make test` does; SPEC_RECORD belongs to this file's own process.
   local function run(texts, options)
     for name, text in pairs(texts) do program.write(("%s/%s_spec.lua"):format(folder, name), text) end
     return program.shell(("unset SPEC_RECORD; tperf run --trust spec/run.lua %s %s"):format(options or "",
@@ -18,8 +18,8 @@ describe("spec/run.lua", function()
     return PASSES .. ("\ndescribe('a group', function() it('falls', function() %s end) end)"):format(how)
   end
 
-  it("runs every file in a process and a folder of its own, at the same time, and prints by name", function()
-    -- Each waits for the other, which one process after the other never would.
+  it("runs every file in its own process and folder, in parallel, and prints in order of names", function()
+    -- Each waits for the other, which would never end if they ran in sequence.
     local function meets(own, other)
       return ([[
         it("meets", function()
@@ -37,7 +37,7 @@ describe("spec/run.lua", function()
     assert.is_nil(io.open(program.slurp(folder .. "/a"))) -- nothing stays behind
   end)
 
-  it("shows what failed, whole, after the lines of all files", function()
+  it("shows failures in full, after the lines of all files", function()
     local wrong = PASSES .. "\nit('is wrong', function() assert.equal('one\\ntwo', 'three') end)"
     local result = run { a = wrong, b = PASSES }
     assert.equal(1, result.code)

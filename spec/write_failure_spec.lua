@@ -30,7 +30,7 @@ file:close()
 os.rename("own.txt", "renamed.txt")
 ]]
 
--- A few calls of each kind that looks at a file.
+-- A few calls of each kind that look at a file.
 local SHORT = [[
 local system = require "tperf".system "linked.yaml"
 local file = assert(io.open("own.txt", "w"))
@@ -44,7 +44,7 @@ assert(io.open("sub/left_open.txt", "w")):write(system.name)
 print(system.name)
 ]]
 
--- What each command writes stands there before: as other text, or as an earlier run of the same script left it.
+-- Each command's outputs exist before: as other text, or as an earlier run of the same script left them.
 local commands = {
   { "calibrate", "tperf calibrate h100-sxm memory.csv --keep --out mine.yaml --plot fit",
     { "mine.yaml", "fit-hbm.stream.svg" } },
@@ -63,7 +63,7 @@ local commands = {
 local CACHES = { points = true, ["out/points"] = true }
 local BESIDE = { ["-wal"] = true, ["-shm"] = true, ["-journal"] = true } -- what a database has to recover from
 
--- The points of a cache, a line each. A copy is looked into, as looking recovers it.
+-- The points of a cache, a line each, read from a copy, since reading recovers a database.
 local function points_of(path)
   local copy = program.folder()
   program.shell(("cp %s* %s"):format(program.quote(path), program.quote(copy)))
@@ -98,7 +98,7 @@ end
 
 local JOURNALS = { [".tperf-written"] = true, ["sub/.tperf-written"] = true, ["out/.tperf-written"] = true }
 local ON_THE_WAY = { ["own.txt"] = "renamed.txt", ["out/own.txt"] = "out/renamed.txt" }
-local RUNS_OWN = { ["out/manifest.json"] = true, ["out/stdout.txt"] = true } -- taken away when a run starts
+local RUNS_OWN = { ["out/manifest.json"] = true, ["out/stdout.txt"] = true } -- removed when a run starts
 local REASONS = { "No space left on device", "Input/output error", "cannot write to standard output",
   "disk I/O error", "database or disk is full", "unable to open database file" }
 
@@ -140,7 +140,7 @@ local function run_failing(kind, command, folder, n)
   return result
 end
 
--- All that is wrong in the folder after a failure, as texts.
+-- All faults of the folder after a failure, as texts.
 local function faults(now, before, after)
   local wrong = {}
   for name, text in pairs(now) do
@@ -171,7 +171,7 @@ local function lies_beside(folder)
   return program.shell("find . -name 'points-*' | grep -q .", folder).code == 0
 end
 
--- What a run should have come to whose call has failed: nil, or what is wrong.
+-- Whether a run one of whose calls failed ended as it should.
 local VERDICTS = {}
 
 function VERDICTS.FAIL_WRITE(result) return result.code == 1 and is_told(result.err) end
@@ -203,7 +203,7 @@ local function let_fail(kind, command)
       local place = ("%s, call %d, %s: "):format(command[2], n, result.call)
       if result.call then
         for _, fault in ipairs(faults(contents(folder), before, after)) do wrong[#wrong + 1] = place .. fault end
-        -- What a database cannot move to its place it keeps beside it, and moves later.
+        -- A database keeps beside it what it cannot move into place, and moves it later.
         local kept = DATABASES[result.call] and result.code == 0 and result.out == printed
           and same(contents(folder), after)
         if not kept and not VERDICTS[kind](result, printed) then

@@ -66,7 +66,7 @@ local published = {
   { "qwen3.8-27b", 27781427952 - 460730096 - 424699392 },
 }
 
--- The same models as their config.json files say them (spec/data/hf).
+-- The same models as their config.json files describe them (spec/data/hf).
 local imported = { "mixtral-8x7b", "mixtral-8x22b", "deepseek-v2", "deepseek-v3", "kimi-k2", "qwen2.5-7b",
   "qwen2.5-72b", "qwen3-30b-a3b", "qwen3-32b", "gpt-oss-20b", "qwen3-235b-a22b",
   "llama-4-maverick", "gpt-oss-120b", "gemma-2-27b", "opt-175b", "gpt2", "t5-large", "t5-11b",
@@ -97,7 +97,7 @@ describe("zoo", function()
   end)
 
   for _, name in ipairs(imported) do
-    it("says of " .. name .. " what its config.json says", function()
+    it("describes " .. name .. " as its config.json does", function()
       local ours, theirs = tperf.model(name), tperf.model("spec/data/hf/" .. name .. ".json")
       assert.same(theirs:parameters(), ours:parameters())
       assert.same(theirs:groups(), ours:groups())

@@ -8,7 +8,7 @@ local cases = {}
 local MODEL <const> = { name = "small", layers = 4, hidden = 256, heads = 8, kv_heads = 4, ffn = 512, vocab = 1000,
   seq = 128 }
 
-local SYSTEM <const> = tperf.system "h100-sxm" -- read once: reading is a case of its own
+local SYSTEM <const> = tperf.system "h100-sxm" -- read once: reading is a separate case
 
 -- Small files, quick to read, for questions that read them each time.
 local SMALL <const> = { model = "spec/data/small/model.yaml", system = "spec/data/small/system.yaml" }

@@ -31,8 +31,8 @@ export function browser() {
     chromium.stdio[3].write(JSON.stringify({ id: last, method, params, sessionId }) + "\0");
   });
 
-  // A page in a profile of its own. options: width, height, dark. Its `log` has what went wrong, `requests` what it
-  // asked of the network.
+  // A page in a profile of its own. options: width, height, dark. Its `log` has errors, `requests` its network
+  // requests.
   async function page(url, { width = 1280, height = 900, dark = false } = {}) {
     const { browserContextId } = await send("Target.createBrowserContext");
     const { targetId } = await send("Target.createTarget", { url: "about:blank", browserContextId });
@@ -55,7 +55,7 @@ export function browser() {
       { features: [{ name: "prefers-color-scheme", value: dark ? "dark" : "light" }] });
     await call("Page.navigate", { url });
 
-    // The value of an expression, or of the promise that it is.
+    // The value of an expression, awaited if it is a promise.
     async function value(expression) {
       const { result, exceptionDetails } = await call("Runtime.evaluate",
         { expression, awaitPromise: true, returnByValue: true });

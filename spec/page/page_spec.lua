@@ -33,9 +33,9 @@ describe("tperf in a browser", function()
     program.remove(folder)
   end)
 
-  it("goes all the way", function() assert.equal(nil, seen.failure) end)
+  it("finishes the walk", function() assert.equal(nil, seen.failure) end)
 
-  it("is one file that asks nothing of the network, and complains of nothing", function()
+  it("is one file that makes no network requests and logs no errors", function()
     assert.same({}, seen.log)
     for _, url in ipairs(seen.requests) do assert.matches("^file:.*/tperf%.html$", url) end
     local page = program.slurp(PAGE)
@@ -79,12 +79,12 @@ describe("tperf in a browser", function()
     assert.equal(1, seen.chosen)
   end)
 
-  it("tells what is under the pointer", function()
+  it("shows a tip for what is under the pointer", function()
     assert.matches("%d", seen.figureTip)
     assert.matches("^device %d+: .* of micro%-batch %d+", seen.chartTip)
   end)
 
-  it("says what is wrong, where, and what would help", function()
+  it("shows an error, its field and the remedy", function()
     assert.equal("--batch: an integer is needed, got '10x'.", seen.wrong)
     assert.equal("plan-batch", seen.marked)
     assert.is_true(seen.mended)
@@ -92,7 +92,7 @@ describe("tperf in a browser", function()
     contains(seen.reason, "it would fit with gpus = ")
   end)
 
-  it("reads pasted configurations, right ones and wrong ones", function()
+  it("reads pasted configurations, valid and invalid ones", function()
     local path = program.temporary ".json"
     program.write(path, config)
     local rows = program.shell(("tperf search %s -s h100-sxm -g 64 -b 128 --wide"):format(path)).out
@@ -102,7 +102,7 @@ describe("tperf in a browser", function()
     contains(seen.pastedBroken, "config.json:")
   end)
 
-  it("gives the same from a link in a fresh profile", function()
+  it("gives the same results from a link in a fresh profile", function()
     assert.same(seen.pasted, seen.shared)
     assert.equal(config, seen.sharedText)
   end)
@@ -129,7 +129,7 @@ describe("tperf in a browser", function()
     assert.equal("x = = 1", seen.kept)
   end)
 
-  it("fits every width in both themes, and every reader", function()
+  it("fits every width in both themes, without accessibility violations", function()
     assert.is_true(#seen.views >= 18)
     for _, view in ipairs(seen.views) do
       local name = ("%s %d %s"):format(view.view, view.width, view.dark and "dark" or "light")

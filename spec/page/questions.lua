@@ -5,7 +5,7 @@ local catalogue = require "tperf.base.catalogue"
 local KINDS = { "plan", "plan", "plan", "plan", "plan", "front", "front", "compare", "serve", "schedules" }
 local SCHEDULES = { "1f1b", "zbv", "dualpipe,zb_h1", "interleaved_1f1b,v_min", "gpipe,1f1b_overlap" }
 
--- What Plan may say beside the model, the system, the GPUs and the batch.
+-- Values that Plan may have besides the model, the system, the GPUs and the batch.
 local MORE = {
   { "seq", { "1024", "4096", "32768" } }, { "attention", { "unfused" } }, { "recompute", { "full", "none,selective" } },
   { "zero", { "0", "3", "1,2" } }, { "optimizer", { "adafactor", "muon" } }, { "micro-batch", { "1", "2,4" } },

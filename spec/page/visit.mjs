@@ -1,4 +1,4 @@
-// Usage: node visit.mjs PAGE AXE INPUT OUTPUT [PICTURES]. Goes through the page as people do and writes what it saw as
+// Usage: node visit.mjs PAGE AXE INPUT OUTPUT [PICTURES]. Walks through the page as a user does and writes a record as
 // JSON, for spec/page/page_spec.lua. INPUT: { questions, config, link }. PICTURES: a folder for every view as PNG.
 import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
@@ -25,7 +25,7 @@ async function leave(page, expected = []) {
   seen.requests.push(...page.requests);
   await page.close();
 }
-// Writes into a field as a person does, and waits for the answer.
+// Writes into a field as a user does, and waits for the answer.
 async function put(page, id, text) {
   await page.value(`{ const e = document.getElementById(${JSON.stringify(id)}); e.value = ${JSON.stringify(text)};
     for (const name of ["input", "change"]) e.dispatchEvent(new Event(name, { bubbles: true })); }`);
