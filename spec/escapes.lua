@@ -4,6 +4,7 @@
 --   { what, code, prints = TEXT }      the run ends with 0 and prints TEXT: the object asked for does not exist
 -- More fields: options of `tperf run`; env, variables for the shell; before, a shell command; internal = true: an
 -- undocumented module.
+local UNASKED <const> = "other programs run a file of this name unasked"
 local THERE <const> = "it is there already, and no run of tperf wrote it"
 local DOT <const> = "it starts with a dot, or lies in a folder that does"
 local OUTSIDE <const> = "it is outside the output folder"
@@ -41,6 +42,12 @@ add {
   { "git's folder in capitals", writes ".GIT/config", DOT },
   { "the journal of runs", writes(".tperf-written", "a"), DOT },
   { "a journal further down", writes "sub/.tperf-written", DOT },
+  { "a new GNUmakefile, which make prefers to the Makefile", writes "GNUmakefile", UNASKED },
+  { "a new makefile further down", writes "sub/makefile", UNASKED },
+  { "a module that Lua finds in the current folder", writes "luassert.lua", UNASKED },
+  { "a module that Python finds in the current folder", writes "sub/json.py", UNASKED },
+  { "a module in capitals", writes "JSON.PY", UNASKED },
+  { "a module by renaming", [[io.open("a.txt", "w"):close() assert(os.rename("a.txt", "a.py"))]], UNASKED },
   { "append to a Makefile", writes("Makefile", "a"), THERE },
   { "replace a Makefile", writes "Makefile", THERE },
   { "update a Makefile", writes("Makefile", "r+"), THERE },

@@ -27,6 +27,7 @@ static char script[LONGEST_SCRIPT + 1];
 
 static const char outside[] = "it is outside the output folder";
 static const char dotted[] = "it starts with a dot, or lies in a folder that does";
+static const char unasked[] = "other programs run a file of this name unasked";
 static const char library[] = "it is in TPERF_LUA_DIR, whose files run as the library's";
 
 // In development the library's code comes from this tree, and runs without a sandbox.
@@ -106,6 +107,42 @@ static const char *check_part(const char *part, size_t length) {
     return NULL;
 }
 
+// Whether a build tool reads a file of this name in the current folder, or an interpreter finds it there as a module:
+// a new one would run the next time that somebody types `make` or runs a trusted script.
+static bool is_run_unasked(const char *name) {
+    static const char *const names[] = {"BSDmakefile",
+                                        "build.gradle",
+                                        "build.ninja",
+                                        "build.rs",
+                                        "Cargo.toml",
+                                        "CMakeLists.txt",
+                                        "CMakePresets.json",
+                                        "GNUmakefile",
+                                        "Jenkinsfile",
+                                        "justfile",
+                                        "Makefile",
+                                        "meson.build",
+                                        "package.json",
+                                        "pom.xml",
+                                        "pyproject.toml",
+                                        "pytest.ini",
+                                        "Rakefile",
+                                        "SConstruct",
+                                        "setup.cfg",
+                                        "tox.ini",
+                                        "Vagrantfile",
+                                        "wscript",
+                                        NULL};
+    static const char *const endings[] = {".dll", ".js", ".lua", ".mjs", ".mk", ".pl", ".pm",
+                                          ".pth", ".py", ".pyc", ".rb",  ".so", NULL};
+    for (const char *const *one = names; *one; one++)
+        if (strcasecmp(name, *one) == 0) return true;
+    const char *dot = strrchr(name, '.');
+    for (const char *const *one = endings; dot && *one; one++)
+        if (strcasecmp(dot, *one) == 0) return true;
+    return false;
+}
+
 static size_t without_last(const char *out, size_t used) {
     while (used > 0 && out[used - 1] != '/')
         used--;
@@ -178,8 +215,13 @@ const char *tperf_folder_resolve(const char *path, size_t length, tperf_folder_e
     const char *below = relative(path);
     const char *wrong = below ? plain_path(below, place->plain) : outside;
     if (wrong) return wrong;
-    const char *name = strrchr(place->plain, '/');
-    if (strcasecmp(name ? name + 1 : place->plain, TPERF_MANIFEST) == 0)
-        return "that is where the run's manifest goes";
-    return open_parent(place);
+    const char *slash = strrchr(place->plain, '/'), *name = slash ? slash + 1 : place->plain;
+    if (strcasecmp(name, TPERF_MANIFEST) == 0) return "that is where the run's manifest goes";
+    wrong = open_parent(place);
+    if (wrong || place->at < 0 || !is_run_unasked(name)) return wrong;
+    struct stat info;
+    if (fstatat(place->at, place->name, &info, AT_SYMLINK_NOFOLLOW) == 0) return NULL;
+    close(place->at);
+    place->at = -1;
+    return unasked;
 }
