@@ -16,7 +16,7 @@ local function matching(result, pattern)
   for _, case in ipairs(result.cases) do
     if case.source:find(pattern) then list[#list + 1] = case end
   end
-  return validate.statistics(list)
+  return validate.by(list, function() return "all" end)[1]
 end
 
 describe("tperf.validate", function()
@@ -100,12 +100,48 @@ describe("tperf.validate", function()
     for i, predicted in ipairs { 0.5, 0.9, 1, 1.2, 3 } do
       cases[i] = { predicted = predicted, measured = 1, source = i < 3 and "a" or "b" }
     end
-    local s = validate.statistics(cases)
+    local s = validate.by(cases, function() return "all" end)[1]
     assert.same({ 5, 0.2, 2 }, { s.rows, tonumber(("%.12g"):format(s.median)), s.max })
     assert.near((0.5 + 0.1 + 0 + 0.2 + 2) / 5, s.mean, 1e-12)
     assert.near(0, s.bias, 1e-12)
-    local by = validate.by(cases, "source")
+    local by = validate.by(cases, function(case) return case.source end)
     assert.same({ "a", 2, "b", 3 }, { by[1].source, by[1].rows, by[2].source, by[2].rows })
+  end)
+
+  it("hands each case to a callback in place of keeping it", function()
+    local seen, kept = {}, run "attention.csv"
+    local result = tperf.validate { file = "spec/data/measured/attention.csv", each = function(case)
+      seen[#seen + 1] = case.predicted
+    end }
+    assert.same({ kept.rows, kept.predicted, kept.sources }, { result.rows, result.predicted, result.sources })
+    assert.same({}, result.cases)
+    for i, case in ipairs(kept.cases) do assert.equal(case.predicted, seen[i]) end
+    assert.equal(result.predicted, #seen)
+    local ok, message = pcall(tperf.validate, { file = "spec/data/measured/steps.csv", hold_out = "third",
+      each = print })
+    assert.is_false(ok)
+    assert.truthy(message:find("'each' is for tables", 1, true))
+  end)
+
+  it("holds 16 bytes of a row, in an array that doubles, however long the table is", function()
+    local folder = program.folder()
+    local head, rows = program.slurp "spec/data/measured/attention.csv":match "^([^\n]*\n)(.*)$"
+    local function held(copies, last) -- bytes when the last row has been read
+      program.write(folder .. "/t.csv", head .. rows:rep(copies))
+      local bytes, count = nil, 0
+      tperf.validate { file = folder .. "/t.csv", each = function()
+        count = count + 1
+        if count ~= last then return end
+        collectgarbage()
+        bytes = collectgarbage "count" * 1024
+      end }
+      return bytes, count
+    end
+    local _, count = held(1) -- remembers systems and curves
+    assert.is_true(count > 100)
+    local few, many = held(8, 8 * count), held(64, 64 * count)
+    assert.is_true(many - few < 40 * 56 * count, (many - few) / (56 * count))
+    program.remove(folder)
   end)
 
   it("refuses unknown files, tables and fields", function()
@@ -648,12 +684,12 @@ describe("tperf.validate of serving", function()
   it("reads closed loops by engine, and says why it leaves rows out", function()
     local result = run "serving/closed_loop.csv"
     assert.equal(40, result.rows)
-    assert.equal(4 * 12, #result.cases)
+    assert.equal(4 * 18, #result.cases)
     assert.is_true(of(result.metrics, "throughput").median <= 0.15)
-    assert.equal(3, of(result.engine, "TPOT", "sglang").rows)
+    assert.equal(7, of(result.engine, "TPOT", "sglang").rows)
     local left = 0
     for _, reason in ipairs(result.left_out) do left = left + reason.rows end
-    assert.equal(28, left)
+    assert.equal(22, left)
   end)
 
   it("reads static batches and runs timed request by request", function()

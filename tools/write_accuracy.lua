@@ -34,7 +34,7 @@ local function section(out, path)
   local result = tperf.validate { file = path }
   out[#out + 1] = ("## %s"):format(TITLES[result.kind])
   out[#out + 1] = ""
-  out[#out + 1] = ("%d of %d rows predicted."):format(#result.cases, result.rows)
+  out[#out + 1] = ("%d of %d rows predicted."):format(result.predicted, result.rows)
   out[#out + 1] = ""
   statistics_table(out, result.sources)
   if result.memory then

@@ -4,7 +4,8 @@ local text_file = require "tperf.input.text"
 
 local csv = {}
 
-local MOST_VALUES <const> = 1 << 22 -- rows times columns; some 500 MB
+local MOST_VALUES <const> = 1 << 22 -- rows times columns held at once; some 500 MB
+local MOST_RECORD <const> = 16 << 20 -- bytes
 
 -- Parses the record at position `at`: its fields, and the line and position after it; or nil, the line and the error.
 local function record(text, at, line)
@@ -63,33 +64,79 @@ local function row_of(fields, columns, name, line)
   return row
 end
 
+-- Calls visit(row, columns) for each row of a text that comes in blocks, until it returns false; returns the columns.
+-- Holds no more than the block that it reads from and the record that it ends in.
+local function each(next_block, name, visit)
+  local columns, text, at, line, ended = nil, "", 1, 1, false
+  local function more()
+    if #text - at > MOST_RECORD then check.fail("%s:%d: a line of more than %d MiB", name, line, MOST_RECORD >> 20) end
+    local block = next_block()
+    ended = block == nil
+    text, at = text:sub(at) .. (block or ""), 1
+  end
+  repeat
+    local fields, after, stop
+    if at <= #text then fields, after, stop = record(text, at, line) end
+    if not ended and (not fields or stop > #text) then -- its end may be in the next block
+      more()
+    elseif fields then
+      if not columns then
+        columns = fields
+        check_columns(columns, name, line)
+      elseif #fields > 1 or fields[1] ~= "" then -- empty lines are skipped
+        if visit(row_of(fields, columns, name, line), columns) == false then return columns end
+      end
+      at, line = stop, after
+    elseif at <= #text then
+      check.fail("%s:%d: %s", name, after, stop)
+    end
+  until ended and at > #text
+  if not columns then check.fail("%s: no line that names the columns", name) end
+  return columns
+end
+
+-- All rows, if they are not too many to hold.
+local function all(next_block, name)
+  local rows = {}
+  local columns = each(next_block, name, function(row, columns)
+    if (#rows + 1) * #columns > MOST_VALUES then
+      check.fail("%s:%d: more than %d values (rows times columns)", name, row.line, MOST_VALUES)
+    end
+    rows[#rows + 1] = row
+  end)
+  return rows, columns
+end
+
 --- The rows of a text as tables by column, each with `line`, where it starts. Raises at the user's line.
 ---@param text string
 ---@param name string  for messages
 ---@return table[] rows
 ---@return string[] columns
 function csv.parse(text, name)
-  local rows, columns, at, line = {}, nil, 1, 1
-  while at <= #text do
-    local fields, after, stop = record(text, at, line)
-    if not fields then check.fail("%s:%d: %s", name, after, stop) end
-    if not columns then
-      columns = fields
-      check_columns(columns, name, line)
-    elseif #fields > 1 or fields[1] ~= "" then -- empty lines are skipped
-      if (#rows + 1) * #columns > MOST_VALUES then
-        check.fail("%s:%d: more than %d values (rows times columns)", name, line, MOST_VALUES)
-      end
-      rows[#rows + 1] = row_of(fields, columns, name, line)
-    end
-    at, line = stop, after
-  end
-  if not columns then check.fail("%s: no line that names the columns", name) end
-  return rows, columns
+  return all(function()
+    local whole = text
+    text = nil
+    return whole
+  end, name)
 end
 
 --- The rows of a file; see csv.parse.
 ---@param path string
-function csv.read(path) return csv.parse(text_file.read(path), path) end
+function csv.read(path)
+  return text_file.with_blocks(path, function(next_block) return all(next_block, path) end)
+end
+
+--- Calls visit(row) for each row of a file, however many, until it returns false.
+---@param path string
+---@param visit fun(row: table): boolean?
+---@return string[] columns
+function csv.each(path, visit)
+  return text_file.with_blocks(path, function(next_block) return each(next_block, path, visit) end)
+end
+
+--- The names in the first line of a file.
+---@param path string
+---@return string[]
+function csv.columns(path) return csv.each(path, function() return false end) end
 
 return csv

@@ -38,21 +38,28 @@ end
 
 local absent = { __index = function() return "" end } -- columns that the table does not have
 
+-- The reader of a file with these columns. Raises at the user's line.
+local function reader_of(columns, path)
+  local reader = measured.reader(columns)
+  if reader then return reader end
+  local known = {}
+  for i, one in ipairs(measured.readers) do
+    known[i] = ("%s (%s)"):format(one.name, table.concat(one.columns, ", "))
+  end
+  check.fail("%s: its columns (%s) are those of no known table of measurements: %s", path,
+    table.concat(columns, ", ", 1, math.min(#columns, 12)), table.concat(known, "; "))
+end
+
 --- The rows of a file, and their reader. Raises at the user's line.
 function measured.open(path)
   local rows, columns = csv.read(path)
-  local reader = measured.reader(columns)
-  if not reader then
-    local known = {}
-    for i, one in ipairs(measured.readers) do
-      known[i] = ("%s (%s)"):format(one.name, table.concat(one.columns, ", "))
-    end
-    check.fail("%s: its columns (%s) are those of no known table of measurements: %s", path,
-      table.concat(columns, ", ", 1, math.min(#columns, 12)), table.concat(known, "; "))
-  end
+  local reader = reader_of(columns, path)
   for _, row in ipairs(rows) do setmetatable(row, absent) end
   return rows, reader
 end
+
+--- The reader of a file.
+function measured.kind(path) return reader_of(csv.columns(path), path) end
 
 -- Results, or nil and the error message without its place: a table may hold sizes that no machine supports, and layouts
 -- that no model allows. Numbers are replaced, so that similar reasons are counted together.
@@ -94,6 +101,33 @@ local function machines(given)
   end
 end
 
+-- A function that predicts a row: its case with `predicted`, `system` and `row`, or nil; and a function that lists
+-- { reason =, rows = } of the rows that it left out.
+local function predictor(reader, options)
+  local machine_of, set, left = machines(options.system), rules(options.rules), {}
+  local function predict(row)
+    local case, reason = reader.case(row, options)
+    if case then
+      local on
+      on, reason = machine_of(reader, case)
+      if on then
+        case.predicted, reason = attempt(reader.predict, case, on.machine, on.system, set, options)
+        case.system = on.system.name
+      end
+    end
+    if case and case.predicted then
+      case.row = row
+      return case
+    end
+    left[reason] = (left[reason] or 0) + 1
+  end
+  return predict, function()
+    local list = {}
+    for reason, count in pairs(left) do list[#list + 1] = { reason = reason, rows = count } end
+    return measured.most_first(list)
+  end
+end
+
 --- Predicts the rows: a list of cases with `predicted`, `system` and `row`, and { reason =, rows = } of those left out.
 ---@param rows table[]
 ---@param reader table
@@ -107,28 +141,28 @@ function measured.predict(rows, reader, options)
     tell()
     return cases, measured.most_first(left)
   end
-  local machine_of, set = machines(options.system), rules(options.rules)
-  local cases, left = {}, {}
-  for _, row in ipairs(rows) do
-    local case, reason = reader.case(row, options)
-    if case then
-      local on
-      on, reason = machine_of(reader, case)
-      if on then
-        case.predicted, reason = attempt(reader.predict, case, on.machine, on.system, set, options)
-        case.system = on.system.name
-      end
-    end
-    if case and case.predicted then
-      case.row = row
-      cases[#cases + 1] = case
-    else
-      left[reason] = (left[reason] or 0) + 1
-    end
-  end
-  local list = {}
-  for reason, count in pairs(left) do list[#list + 1] = { reason = reason, rows = count } end
-  return cases, measured.most_first(list)
+  local predict, left_out = predictor(reader, options)
+  local cases = {}
+  for _, row in ipairs(rows) do cases[#cases + 1] = predict(row) end
+  return cases, left_out()
+end
+
+--- Predicts a file's rows one after the other and holds none of them: calls visit(case). For readers without `cases`.
+---@param path string
+---@param reader table
+---@param options table  as in measured.predict
+---@param visit fun(case: table)
+---@return integer rows
+---@return table[] left_out
+function measured.each(path, reader, options, visit)
+  local predict, left_out = predictor(reader, options)
+  local count = 0
+  csv.each(path, function(row)
+    local case = predict(setmetatable(row, absent))
+    count = count + 1
+    if case then visit(case) end
+  end)
+  return count, left_out()
 end
 
 --- Explains why none of the rows is predicted.

@@ -12,42 +12,37 @@ local validate = {}
 local schema = {
   file = check.string(), system = check.any { optional = true }, rules = check.any { optional = true },
   software = check.any { optional = true },
-  hold_out = check.choice { holdout.WAYS, optional = true },
+  hold_out = check.choice { holdout.WAYS, optional = true }, each = check.func { optional = true },
 }
 
---- Rows, median, mean, 90th percentile and maximum of the absolute error, and the bias (the median signed
---- error), each as a part of the measured value.
----@param cases table[]  with predicted and measured
-function validate.statistics(cases)
-  local ratios = {}
-  for i, case in ipairs(cases) do ratios[i] = case.predicted / case.measured end
-  return fit.errors(ratios)
-end
-
---- Statistics grouped by one of the cases' fields, or by the result of `key`, in sorted order.
----@param cases table[]
----@param key string|function
-function validate.by(cases, key)
-  local groups, names = fit.groups(cases, key)
-  table.sort(names)
-  local rows = {}
-  for i, name in ipairs(names) do
-    rows[i] = validate.statistics(groups[name])
-    rows[i].source = name
+-- Collects predicted / measured by the name of a group; rows() has the statistics of each: rows, median, mean, 90th
+-- percentile and maximum of the absolute error, and the bias (the median signed error), each as a part of the measured
+-- value, in sorted order.
+local function tally()
+  local ratios, names, self = {}, {}, {}
+  function self.add(name, ratio)
+    if not ratios[name] then ratios[name], names[#names + 1] = {}, name end
+    ratios[name][#ratios[name] + 1] = ratio
   end
-  return rows
-end
-
---- Statistics of the peak memory that training runs report, by source; nil if none reports it.
----@param cases table[]
-function validate.memory(cases)
-  local list = {}
-  for _, case in ipairs(cases) do
-    if case.memory and case.predicted_memory then
-      list[#list + 1] = { predicted = case.predicted_memory, measured = case.memory * 2 ^ 30, source = case.source }
+  function self.rows()
+    table.sort(names)
+    local rows = {}
+    for i, name in ipairs(names) do
+      rows[i] = fit.errors(ratios[name])
+      rows[i].source = name
     end
+    return rows
   end
-  return #list > 0 and validate.by(list, "source") or nil
+  return self
+end
+
+--- Statistics of cases, grouped by the result of `key`, in sorted order.
+---@param cases table[]  with predicted and measured
+---@param key fun(case: table): string
+function validate.by(cases, key)
+  local errors = tally()
+  for _, case in ipairs(cases) do errors.add(key(case), case.predicted / case.measured) end
+  return errors.rows()
 end
 
 -- Adds errors by serving metric, and by engine, model and GPU.
@@ -71,7 +66,9 @@ end
 ---             (`typical` or `tuned`) fitted to the other stacks, the other groups by the stack's own profile, fitted
 ---             to the rest of its runs: those on other systems; on the smaller half of the GPU counts; of other
 ---             families of models; two thirds
----@return table result { kind, rows, cases = { { predicted, measured, source, label, system, row } … },
+---   each      function(case): called with each case in place of keeping it in `cases`, so that a table of a million
+---             rows takes 16 bytes a row; not for serving, nor with hold_out
+---@return table result { kind, rows, predicted, cases = { { predicted, measured, source, label, system, row } … },
 ---   left_out = { { reason, rows } … }, memory = as sources, for peak memory,
 ---   sources = { { source, rows, median, mean, p90, max, bias } … } }; for serving, whose cases have a metric, an
 ---   engine, a model and a gpu, also metrics = { { metric, group, rows, median, mean, p90, max, bias } … } with group
@@ -84,16 +81,34 @@ function validate.run(given)
   local o = check.record("tperf.validate", given, schema)
   if o.software then o.software = software(o.software) end
   if o.system then system(o.system) end -- one that does not exist is wrong for all rows
-  local rows, reader = measured.open(o.file)
+  local reader = measured.kind(o.file)
   if o.hold_out and reader.name ~= "step" then
     check.fail("tperf.validate: 'hold_out' refits to training runs, and %s has none", tostring(o.file))
   end
-  local cases, left = measured.predict(rows, reader, o)
-  local result = {
-    kind = reader.name, rows = #rows, cases = cases, left_out = left, sources = validate.by(cases, "source"),
-    memory = validate.memory(cases),
-  }
-  if reader.cases then add_serving(result, reader, o.file) end
+  if o.each and (o.hold_out or reader.cases) then
+    check.fail("tperf.validate: 'each' is for tables whose rows are predicted one by one, without 'hold_out'")
+  end
+  local cases, predicted, errors, memory = {}, 0, tally(), tally()
+  local function visit(case)
+    predicted = predicted + 1
+    errors.add(case.source, case.predicted / case.measured)
+    if case.memory and case.predicted_memory then
+      memory.add(case.source, case.predicted_memory / (case.memory * 2 ^ 30))
+    end
+    if o.each then o.each(case) else cases[predicted] = case end
+  end
+  local result = { kind = reader.name, cases = cases }
+  if reader.cases then
+    local rows = measured.open(o.file)
+    result.rows, result.cases, result.left_out = #rows, measured.predict(rows, reader, o)
+    predicted = #result.cases
+    add_serving(result, reader, o.file)
+  else
+    result.rows, result.left_out = measured.each(o.file, reader, o, visit)
+    local used = memory.rows()
+    result.sources, result.memory = errors.rows(), used[1] and used or nil
+  end
+  result.predicted = predicted
   if o.hold_out then result.groups, result.over_groups = holdout.run(cases, o.hold_out) end
   return result
 end

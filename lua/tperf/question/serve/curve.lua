@@ -1,6 +1,6 @@
 --- tperf.load_curve: a deployment's latency at increasing rates, up to its capacity. docs/serving.md.
 local check = require "tperf.base.check"
-local load = require "tperf.question.serve.load"
+local drawn = require "tperf.question.serve.load"
 local progress = require "tperf.base.progress"
 local saturation = require "tperf.question.serve.saturation"
 local serve = require "tperf.question.serve"
@@ -10,7 +10,7 @@ local curve = {}
 local own = {
   rates = check.list(check.number { above = 0, max = 1e9 }, { min = 1, max = 1000, optional = true }),
   points = check.integer { min = 2, max = 1000, default = 12 },
-  count = check.integer { min = 100, max = 1 << 30, default = load.COUNT },
+  count = check.integer { min = 100, max = 1 << 30, default = drawn.COUNT },
 }
 local CAPACITY <const> = 0.02 -- relative precision of the largest rate
 

@@ -1,6 +1,6 @@
 --- tperf.saturation: the largest rate that a deployment serves within limits. docs/serving.md.
 local check = require "tperf.base.check"
-local load = require "tperf.question.serve.load"
+local drawn = require "tperf.question.serve.load"
 local progress = require "tperf.base.progress"
 local refusal = require "tperf.base.refusal"
 local serve = require "tperf.question.serve"
@@ -14,7 +14,7 @@ local DOUBLINGS <const>, HALVINGS <const> = 40, 7 -- of the rate of one request 
 
 local own = {
   tolerance = check.number { min = 1e-4, max = 0.5, default = 0.01 },
-  count = check.integer { min = 100, max = 1 << 30, default = load.COUNT },
+  count = check.integer { min = 100, max = 1 << 30, default = drawn.COUNT },
 }
 
 local function copy(t)

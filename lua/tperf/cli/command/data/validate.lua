@@ -91,11 +91,13 @@ its own profile fitted to the rest; and each third of the runs by the other two.
     if arguments[2] then return false, "validate takes one file" end
     local wrong = settings.apply(values, {})
     if wrong then return false, wrong end
+    local keeps = values.out or values.plot or values.hold_out
+      or require "tperf.measured".kind(arguments[1]).cases -- of serving
     local result = require "tperf".validate {
       file = arguments[1], system = values.system, rules = values.rules, software = values.software,
-      hold_out = values.hold_out,
+      hold_out = values.hold_out, each = not keeps and function() end or nil,
     }
-    if #result.cases == 0 then
+    if result.predicted == 0 then
       error(("%s: %s"):format(arguments[1], require "tperf.measured".none_predicted(result.rows, result.left_out)), 0)
     end
     local report = require "tperf.report"
@@ -103,7 +105,7 @@ its own profile fitted to the rest; and each third of the runs by the other two.
     if values.plot then require "tperf.measured.validate".plot(result):save(values.plot) end
     if values.json then
       io.stdout:write(require "tperf.output.json".encode {
-        kind = result.kind, rows = result.rows, predicted = #result.cases, sources = result.sources,
+        kind = result.kind, rows = result.rows, predicted = result.predicted, sources = result.sources,
         memory = result.memory, left_out = result.left_out, groups = result.groups, over_groups = result.over_groups,
         metrics = result.metrics, engine = result.engine, model = result.model, gpu = result.gpu,
         others = result.others,
@@ -121,7 +123,7 @@ its own profile fitted to the rest; and each third of the runs by the other two.
       print "\npeak memory:"
       require "tperf.cli.answer.table"(values, result.memory, COLUMNS)
     end
-    print((result.metrics and "\n%d figures of %d rows" or "\n%d of %d rows predicted"):format(#result.cases,
+    print((result.metrics and "\n%d figures of %d rows" or "\n%d of %d rows predicted"):format(result.predicted,
       result.rows))
     for _, left in ipairs(result.left_out) do print(("%6d left out: %s"):format(left.rows, left.reason)) end
   end,
