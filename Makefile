@@ -110,16 +110,18 @@ coverage: deps deps-test ## lines and branches of src that the specs reach, by g
 	$(Q)build/coverage/tperf run --trust spec/run.lua $(if $(JOBS),--jobs=$(JOBS)) spec; status=$$?; \
 	  build/coverage/tperf run --trust tools/coverage.lua && exit $$status
 
-accuracy: all ## write docs/accuracy.md from the tables of measurements in the folder MEASURED
+accuracy: all ## write docs/accuracy.md, and the figures of docs/limits.md, from the tables of measurements in the folder MEASURED
 	$(Q)$(B)/tperf run --trust tools/write_accuracy.lua $(MEASURED)/operators/gemm_visible.csv \
 	  $(MEASURED)/operators/attention_visible.csv $(MEASURED)/operators/moe_visible.csv \
 	  $(MEASURED)/operators/mla_visible.csv $(MEASURED)/operators/memory_ops_visible.csv \
 	  $(MEASURED)/nccl_visible.csv $(MEASURED)/operators/custom_allreduce_visible.csv $(MEASURED)/measured_visible.csv
+	$(Q)$(B)/tperf run --trust tools/write_limits.lua
 
 accuracy-serving: all ## write its part about serving from the tables in the folder SERVING
 	$(Q)$(B)/tperf run --trust tools/write_accuracy.lua $(SERVING)/vllm_runs/measured.csv \
 	  $(wildcard $(SERVING)/requests/*.requests.csv) $(SERVING)/endtoend/closed_loop.csv \
 	  $(SERVING)/endtoend/published_tables.csv
+	$(Q)$(B)/tperf run --trust tools/write_limits.lua
 
 docs: all ## write docs/api.md, meta/tperf.lua, the outputs of examples and docs/architecture.svg
 	$(Q)$(B)/tperf run --trust tools/write_docs.lua

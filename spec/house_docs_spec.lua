@@ -1,16 +1,6 @@
 -- Pages about the project itself are true: rooms, limits, templates, the changelog.
 local program = require "program"
 
-local function rows_of(page, heading)
-  local rows, section = {}, page:match("\n## " .. heading .. "\n(.-)\n## ") or page
-  for line in section:gmatch "[^\n]+" do
-    local cells = {}
-    for cell in line:gmatch "|%s*([^|]-)%s*%f[|]" do cells[#cells + 1] = cell end
-    if #cells > 2 and not line:find "^|%s*%-" then rows[#rows + 1] = cells end
-  end
-  return rows
-end
-
 local function lines(command)
   local list = {}
   for line in program.shell(command).out:gmatch "[^\n]+" do list[#list + 1] = line end
@@ -51,69 +41,32 @@ describe("docs/architecture.md", function()
 end)
 
 describe("docs/limits.md", function()
-  local page, accuracy = program.slurp "docs/limits.md", program.slurp "docs/accuracy.md"
-
-  it("has the figures of docs/accuracy.md for kernels and collectives", function()
-    local count = 0
-    for _, row in ipairs(rows_of(page, "Kernels and collectives")) do
-      if tonumber(row[2]) then
-        local label = row[4]:gsub("%p", "%%%0")
-        local median, p90 = accuracy:match("\n| " .. label .. " | %d+ | ([%d.]+) | [%d.]+ | ([%d.]+) |")
-        assert.same({ median, p90 }, { row[2], row[3] }, row[4])
-        count = count + 1
-      end
+  -- The page after tools/write_limits.lua; forget: whether its figures are lost before.
+  local function written(forget)
+    local folder, page = program.folder(), program.slurp "docs/limits.md"
+    local lost = 0
+    if forget then
+      page = page:gsub("| [%d.]+ %f[|]", function()
+        lost = lost + 1
+        return "| 0 "
+      end)
     end
-    assert.equal(13, count)
-  end)
+    program.shell("mkdir docs; cp " .. program.quote(lines "pwd"[1]) .. "/docs/accuracy.md docs; ln -s "
+      .. program.quote(lines "pwd"[1]) .. "/tools .", folder)
+    program.write(folder .. "/docs/limits.md", page)
+    local one = program.shell("tperf run --trust tools/write_limits.lua", folder)
+    assert.equal(0, one.code, one.err)
+    local result = program.slurp(folder .. "/docs/limits.md")
+    program.remove(folder)
+    return result, lost
+  end
 
-  it("has the figures of docs/accuracy.md for runs that no fit saw", function()
-    local count = 0
-    for _, row in ipairs(rows_of(page, "Training steps")) do
-      if tonumber(row[2]) then
-        local section = accuracy:match("\n### " .. row[1] .. "\n(.-)\n#")
-        local median, worst, inside = section:match "groups: median ([%d.]+) %%, worst ([%d.]+) %%.-; (%d+) %% of"
-        assert.same({ median, worst, inside }, { row[2], row[3], row[4] }, row[1])
-        count = count + 1
-      end
-    end
-    assert.equal(5, count)
-  end)
+  it("has the figures of docs/accuracy.md", function() assert.equal(program.slurp "docs/limits.md", (written())) end)
 
-  it("has the figures of docs/accuracy.md for memory", function()
-    local section, count = accuracy:match "\nPeak memory of a GPU.-\n\n(.-)\n\n", 0
-    for _, row in ipairs(rows_of(page, "Memory")) do
-      if tonumber(row[2]) then
-        local label = row[1]:gsub("%p", "%%%0")
-        local found = { section:match("| " .. label .. " | (%d+) | ([%d.]+) | [%d.]+ | ([%d.]+) |") }
-        assert.same(found, { row[2], row[3], row[4] }, row[1])
-        count = count + 1
-      end
-    end
-    assert.is_true(count > 5)
-  end)
-
-  it("has the figures of docs/accuracy.md for serving", function()
-    local heads = { open = "Open loops: each stage of a run: measured", closed = "Closed loops: closed_loop",
-      static = "Static batches, quality A: published_tables" }
-    local head, count = nil, 0
-    for _, row in ipairs(rows_of(page, "Serving")) do
-      if tonumber(row[3]) then
-        head = heads[row[1]:match "^%a*"] or head
-        local section = (accuracy .. "\n#"):match("\n### " .. head:gsub("%p", "%%%0") .. "\n(.-)\n#")
-        local names, all = section:match "\n(|  |[^\n]*)\n[^\n]*\n(| all [^\n]*)"
-        local columns = {}
-        for name in names:gmatch "| ([^|]+) %f[|]" do columns[#columns + 1] = name end
-        local at = 0
-        for cell in all:gmatch "| ([^|]+) %f[|]" do
-          at = at + 1
-          if columns[at - 1] == row[2]:gsub(", mean$", ""):gsub(",", "") then
-            assert.same({ cell:match "^([%d.]+), ([%d.]+)" }, { row[3], row[4] }, row[1] .. row[2])
-            count = count + 1
-          end
-        end
-      end
-    end
-    assert.equal(10, count)
+  it("gets each of them from there", function()
+    local page, lost = written(true)
+    assert.equal(program.slurp "docs/limits.md", page)
+    assert.is_true(lost >= 2 * 13 + 3 * 5 + 3 * 6 + 2 * 10, lost) -- kernels, training, memory, serving
   end)
 end)
 
