@@ -41,17 +41,33 @@ schemas.asked_of = schemas.once(function(schema, describe)
   return set
 end)
 
---- The same as a sorted list.
-schemas.asked_names_of = schemas.once(function(schema, describe)
-  local names, set = {}, schemas.asked_of(schema, describe)
-  for _, name in ipairs(schemas.names_of(schema)) do names[#names + 1] = set[name] and name or nil end
-  return names
+local SCALAR <const> = { number = true, string = true, boolean = true }
+
+-- What absent fields become: `values`, the checked defaults that are scalars and therefore the same every time, by
+-- name; `asked`, the other fields, whose checkers make a default or report that the field is missing.
+local absent_of = schemas.once(function(schema, describe)
+  local absent, set = { values = {}, asked = {} }, schemas.asked_of(schema, describe)
+  for _, name in ipairs(schemas.names_of(schema)) do
+    if set[name] then
+      local kind = describe(schema[name])
+      local value, message
+      if kind and kind.default ~= nil then value, message = schema[name](nil, name) end
+      if not message and SCALAR[type(value)] then
+        absent.values[name] = value
+      else
+        absent.asked[#absent.asked + 1] = name
+      end
+    end
+  end
+  absent.count = #schemas.names_of(schema)
+  return absent
 end)
 
 --- The checked copy of a table that nothing is wrong with, in no order; nil: something is.
 function schemas.sound(value, schema, describe)
-  local asked = schemas.asked_names_of(schema, describe)
-  local copy = sized(#asked + 16)
+  local absent = absent_of(schema, describe)
+  local copy = sized(absent.count)
+  for name, default in next, absent.values do copy[name] = default end
   for name, given in next, value do
     local one = schema[name]
     if not one then return nil end
@@ -59,6 +75,7 @@ function schemas.sound(value, schema, describe)
     if message then return nil end
     copy[name] = field
   end
+  local asked = absent.asked
   for i = 1, #asked do
     local name = asked[i]
     if rawget(value, name) == nil then

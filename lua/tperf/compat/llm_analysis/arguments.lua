@@ -128,11 +128,18 @@ end
 
 local schemas = { train = schemas_of(train, arguments.lists.train), infer = schemas_of(infer, arguments.lists.infer) }
 
+-- The arguments of only one revision.
+local apart = {}
+for question, list in pairs(arguments.lists) do
+  apart[question] = {}
+  for _, argument in ipairs(list) do table.insert(apart[question], argument[5] and argument or nil) end
+end
+
 -- An argument in the request that belongs to another revision.
 local function other_revision(request, question, revision)
-  for _, argument in ipairs(arguments.lists[question]) do
+  for _, argument in ipairs(apart[question]) do
     local name, own = argument[1], argument[5]
-    if own and own ~= revision and rawget(request, name) ~= nil and not schemas[question][revision][name] then
+    if own ~= revision and rawget(request, name) ~= nil and not schemas[question][revision][name] then
       return name, own
     end
   end

@@ -19,12 +19,12 @@ local questions = { train = train.summary, infer = infer.summary }
 
 -- Sizes and rates are bounded individually; their products may still overflow doubles.
 local function refuse_overflow(what, result)
-  for _, key in ipairs(summary.keys(result)) do
-    local value = result[key]
-    if type(value) == "number" and (value ~= value or math.abs(value) == math.huge) then
-      check.fail("%s: %s is out of range: some size is too large, or some rate too small", what, key)
-    end
+  local wrong
+  for key, value in next, result do
+    local finite = type(value) ~= "number" or value - value == 0
+    if not finite and (not wrong or key < wrong) then wrong = key end
   end
+  if wrong then check.fail("%s: %s is out of range: some size is too large, or some rate too small", what, wrong) end
 end
 
 local function answer(question, request)

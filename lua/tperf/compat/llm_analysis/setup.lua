@@ -79,6 +79,21 @@ function setup.read(what, kind, path)
   return content
 end
 
+local shipped = setmetatable({}, { __mode = "k" }) -- rules -> kind and name -> the checked configuration
+
+-- A copy of a shipped configuration, which is checked once for each set of rules.
+local function shipped_config(kind, name, rules)
+  shipped[rules] = shipped[rules] or {}
+  local of_rules, key, adapt = shipped[rules], kind .. " " .. name, rules["shipped_" .. kind]
+  if not of_rules[key] then
+    local value = kinds[kind].registry[name]
+    of_rules[key] = check.record(key, adapt and adapt(value) or value, fields_of(kind, rules))
+  end
+  local copy = {}
+  for field, value in next, of_rules[key] do copy[field] = value end
+  return copy
+end
+
 --- A checked configuration: from a table, a shipped name, or, for a model, the path of a JSON file.
 ---@param what string   prefix of messages
 ---@param kind string   "model", "gpu" or "dtype"
@@ -87,14 +102,12 @@ end
 ---@return table
 function setup.config(what, kind, value, rules)
   local spec = kinds[kind]
-  if type(value) == "string" and not spec.registry[value] then
+  if type(value) == "string" and spec.registry[value] then return shipped_config(kind, value, rules) end
+  if type(value) == "string" then
     if kind ~= "model" or not value:find(".json", 1, true) then
       check.fail("%s: " .. spec.unknown .. "%s", what, value, check.suggest(value, check.names(spec.registry)))
     end
     value = setup.read(what, kind, value)
-  elseif type(value) == "string" then
-    local shipped = rules["shipped_" .. kind]
-    value = shipped and shipped(spec.registry[value]) or spec.registry[value]
   end
   return check.record(what .. ": " .. kind, value, fields_of(kind, rules))
 end
