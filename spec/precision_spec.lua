@@ -282,7 +282,8 @@ describe("a narrower precision", function()
         local wide = of "bf16"
         for _, recipe in ipairs { "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "fp8-tensorwise" } do
           local c = of(recipe)
-          assert.is_true(c.memory.activations <= wide.memory.activations, model .. recipe)
+          local padded = tperf.model(model).experts and 1.03 or 1 -- rows of up to 256 experts on one GPU
+          assert.is_true(c.memory.activations <= padded * wide.memory.activations, model .. recipe)
           assert.equal(recipe, c.precision)
         end
         assert.is_true(of "fp8-delayed".time <= of "fp8-current".time)

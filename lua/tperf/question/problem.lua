@@ -190,6 +190,7 @@ local function variants_of(o, free, described, set, strategies)
       list[#list + 1] = {
         recompute = recompute, recompute_modules = recompute == "selective" and modules or nil,
         offload_modules = offloaded, loss = o.loss, fused_activation = o.fused_activation,
+        overlap_shared_experts = o.overlap_shared_experts or nil,
         sequence_parallel = sequence_parallel, again = sequence_parallel ~= parallel[1],
         other = {},
       }

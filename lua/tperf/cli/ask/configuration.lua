@@ -224,6 +224,7 @@ configuration.columns = options.join({ { key = "strategy", usual = USUAL } }, ax
   { key = "panels", usual = 1 }, { key = "precision", usual = "bf16" },
   { key = recomputation.words, title = "recompute", usual = "none" }, { key = offload.words, title = "offload" },
   { key = "overlap_moe_a2a", title = "a2a overlap" }, { key = "delay_wgrad", title = "delayed wgrad", wide = 1 },
+  { key = "overlap_shared_experts", title = "shared overlap", wide = 1 },
   { key = "sequence_parallel", title = "seq. parallel", usual = true, wide = 3 },
   { key = placement, title = "placement", wide = 4 }, { key = "time", unit = "s" },
   { key = "interval.low", title = "from", unit = "s", digits = 2 },

@@ -15,6 +15,7 @@ end
 local function megatron_core(o)
   return {
     overlap_moe_a2a = function(w) w.put(o.a2a, true) end, delay_wgrad = function(w) w.put(o.wgrad, true) end,
+    overlap_shared_experts = function(w) w.put(o.shared, true) end,
     shard = function(w, value, n)
       if n.zero == 0 or n.dp % value ~= 0 then w.cannot("shard", value, "repeats what it shards over dp") end
       w.put(o.replicas, n.dp // value)
@@ -50,6 +51,7 @@ end
 local WRITERS <const> = {
   megatron = megatron_core {
     a2a = "--overlap-moe-expert-parallel-comm", wgrad = "--delay-wgrad-compute",
+    shared = "--moe-shared-expert-overlap",
     replicas = "--num-distributed-optimizer-instances", tp = "--tp-comm-overlap", bucket = "--ddp-bucket-size",
     step = "--overlap-param-gather-with-optimizer-step", optimizer = "--optimizer",
     layout = "--pipeline-model-parallel-layout", first = "--decoder-first-pipeline-num-layers",
@@ -61,6 +63,7 @@ local WRITERS <const> = {
   },
   ["megatron-bridge"] = megatron_core {
     a2a = "comm_overlap.overlap_moe_expert_parallel_comm", wgrad = "comm_overlap.delay_wgrad_compute",
+    shared = "model.moe_shared_expert_overlap",
     replicas = "ddp.num_distributed_optimizer_instances", tp = "comm_overlap.tp_comm_overlap",
     bucket = "ddp.bucket_size", step = "comm_overlap.overlap_param_gather_with_optimizer_step",
     optimizer = "optimizer.optimizer", layout = "model.pipeline_model_parallel_layout",
@@ -128,6 +131,7 @@ end
 -- name -> the usual values, besides nil, that need no option.
 local USUAL <const> = {
   moe_dispatcher = { alltoall = true }, overlap_moe_a2a = { [false] = true }, delay_wgrad = { [false] = true },
+  overlap_shared_experts = { [false] = true },
   shard = {}, ulysses = { [1] = true }, overlap_tp = { bulk = true }, overlap_grad_reduce = { [true] = true },
   overlap_param_gather = { [true] = true }, overlap_param_gather_with_optimizer_step = { [false] = true },
   bucket_size = {}, gradient_shard = { [false] = true }, cp_kind = { all_gather = true },

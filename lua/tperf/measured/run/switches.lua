@@ -8,12 +8,15 @@ local DISPATCHERS <const> = { alltoall = "alltoall", allgather = "allgather", de
 
 ---@param row table     text by column
 ---@param sizes table   { tp, ep, dp, pp … }
+---@param model table|false  false: it is not valid
 ---@return table switches
-return function(row, sizes)
+return function(row, sizes, model)
   local s = {}
   if sizes.ep > 1 then
     s.moe_dispatcher = DISPATCHERS[read.text(row.moe_dispatcher)]
     s.overlap_moe_a2a = read.text(row.overlap_moe_a2a) == "1" or nil
+    local shares = model and model.experts and model.experts.shared > 0 and not s.overlap_moe_a2a
+    s.overlap_shared_experts = shares and read.text(row.moe_shared_expert_overlap) == "1" or nil
     s.delay_wgrad = s.overlap_moe_a2a and read.text(row.delay_wgrad) == "1" or nil
   end
   return s

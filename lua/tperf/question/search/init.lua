@@ -236,10 +236,10 @@ end
 ---                     "ring" (TransformerEngine's user buffers), "async" (PyTorch's), or a list
 ---  overlap_moe_a2a    true: passes overlap to hide each other's expert all-to-alls (false)
 ---  delay_wgrad        true: experts' weight gradients are delayed to hide the all-to-all (false)
+---  overlap_shared_experts   true: shared experts run beside their micro-batch's own all-to-alls (false)
 ---  overlap_grad_reduce  true: gradients are reduced in buckets during the backward pass; false: after it (the stack's)
 ---  overlap_param_gather   true: weights are gathered during the forward pass; false: no overlap (as the software does)
----  overlap_param_gather_with_optimizer_step   true: the first bucket's weights are gathered during the optimizer's
----                     step (false)
+---  overlap_param_gather_with_optimizer_step   true: the first bucket is gathered during the optimizer's step (false)
 ---  bucket_size        parameters of a bucket (the larger of 40 million and a million for each replica)
 ---  ulysses            GPUs of context parallelism by all-to-all inside cp, likewise (1)
 ---  virtual_stages     chunks of layers per device for schedules that interleave; by default those of { 2, 3, 4, 6, 8 }

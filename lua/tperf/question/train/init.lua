@@ -240,7 +240,7 @@ end
 ---  recompute_modules, recompute_method, recompute_num_layers, recompute_layers, offload_layers, offload_modules,
 ---  offload_optimizer, precision, optimizer, weights, gradients, master, moments, loss, reserve, data_overlap,
 ---  gradient_shard, reshard_after_forward, moe_dispatcher, overlap_tp, overlap_moe_a2a, delay_wgrad,
----  overlap_grad_reduce, overlap_param_gather, overlap_param_gather_with_optimizer_step, bucket_size, peft, frozen,
+---  overlap_shared_experts, overlap_grad_reduce, overlap_param_gather, overlap_param_gather_with_optimizer_step, bucket_size, peft, frozen,
 ---  packing, objective, reference
 ---  global_batch       sequences per iteration
 ---  tp, tp1, tp2, cp, ep, pp, micro_batch            1 by default; etp: as tp, shard: all replicas

@@ -4,6 +4,7 @@ local axes = {}
 
 local MEGATRON <const> = {
   a2a = { "--overlap-moe-expert-parallel-comm" }, wgrad = { "--delay-wgrad-compute" },
+  shared = { "--moe-shared-expert-overlap" },
   replicas = "--num-distributed-optimizer-instances", tp = { "--tp-comm-overlap" }, bucket = "--ddp-bucket-size",
   step = { "--overlap-param-gather-with-optimizer-step" }, optimizer = "--optimizer",
   first = "--decoder-first-pipeline-num-layers", last = "--decoder-last-pipeline-num-layers",
@@ -12,6 +13,7 @@ local MEGATRON <const> = {
 local BRIDGE <const> = {
   a2a = { "comm_overlap.overlap_moe_expert_parallel_comm", "model.overlap_moe_expert_parallel_comm" },
   wgrad = { "comm_overlap.delay_wgrad_compute", "model.delay_wgrad_compute" },
+  shared = { "model.moe_shared_expert_overlap" },
   replicas = "ddp.num_distributed_optimizer_instances", bucket = "ddp.bucket_size",
   tp = { "comm_overlap.tp_comm_overlap", "model.tp_comm_overlap" },
   step = { "comm_overlap.overlap_param_gather_with_optimizer_step" }, optimizer = "optimizer.optimizer",
@@ -40,6 +42,7 @@ local function core(s, r, o)
     overlap_param_gather_with_optimizer_step = any_set(s, o.step),
     shard = r.zero > 0 and replicas and replicas > 1 and r.dp % replicas == 0 and r.dp // replicas or nil,
   }
+  found.overlap_shared_experts = r.ep > 1 and any_set(s, o.shared) or nil
   found.delay_wgrad = found.overlap_moe_a2a and any_set(s, o.wgrad) or nil
   if r.pp > 1 then
     found.first_stage_layers, found.last_stage_layers = s:set(o.first), s:set(o.last)
