@@ -10,7 +10,7 @@ local models = { [DENSE] = tperf.model(DENSE), [MOE] = tperf.model(MOE) }
 
 local MANY <const> = { "shard", "overlap_tp", "overlap_grad_reduce", "overlap_param_gather", "bucket_size", "optimizer",
   "gradients", "peft", "overlap_param_gather_with_optimizer_step", "overlap_moe_a2a", "delay_wgrad", "moe_dispatcher",
-  "overlap_shared_experts",
+  "overlap_shared_experts", "cuda_graphs",
   "cp_kind", "first_stage_layers", "last_stage_layers", "account_for_embedding", "account_for_loss" }
 
 -- Two of the axes that are mostly at their usual value; those that only the question says go there.
@@ -27,6 +27,7 @@ local function random_axes(pick, c)
         "fp8-block (padding router, parameters narrow)" } },
       { "gradients", "bf16" }, { "peft", pick { { rank = 16 }, { rank = 8, targets = { "linear_qkv" } },
         { rank = 4, targets = "all-linear" } } },
+      { "cuda_graphs", pick { { "attn", "mlp" }, { "layer" }, { "full_iteration" }, { "attn", "moe_router" } } },
       { "overlap_param_gather_with_optimizer_step", true }, { "first_stage_layers", c.pp > 1 and 3 or nil },
       { "last_stage_layers", c.pp > 1 and 3 or nil }, { "account_for_embedding", c.pp > 1 or nil },
       { "account_for_loss", c.pp > 1 or nil },

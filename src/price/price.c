@@ -273,6 +273,7 @@ tperf_op_work tperf_op_work_of(const tperf_op *op, const tperf_platform *on, int
         work_of_pass(op, &op->backward, on, parts),
         op_flops(op, on),
     };
+    if (op->joined) return work;
     work.forward.launches = 1;
     // the gradients of the input and of the weights
     bool one = op->single || op->frozen || op->stopped;

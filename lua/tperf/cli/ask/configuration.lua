@@ -2,6 +2,7 @@
 local axes = require "tperf.describe.strategy.axes"
 local format = require "tperf.output.format"
 local from = require "tperf.cli.ask.from"
+local graphs = require "tperf.describe.arch.graphs"
 local offload = require "tperf.describe.arch.offload"
 local options = require "tperf.input.options"
 local precision = require "tperf.describe.precision"
@@ -42,6 +43,9 @@ local question = {
   { long = "recompute-layers", value = "K", kind = "integer", help = "layers recomputed as one (default 1)" },
   { long = "overlap-moe-a2a", help = "hide expert all-to-alls behind another micro-batch's pass" },
   { long = "delay-wgrad", help = "delay experts' weight gradients to hide more" },
+  { long = "overlap-shared-experts", help = "run shared experts beside their own expert all-to-alls" },
+  { long = "cuda-graphs", value = "LIST", kind = "list", from = graphs.modules,
+    help = "launched as graphs: attn, mlp, mamba, moe_router, layer ..." },
   { long = "overlap-grad-reduce", value = "Y/N", from = { "yes", "no" },
     help = "overlap gradient reduction with backward (default: as the software)" },
   { long = "overlap-param-gather", value = "Y/N", from = { "yes", "no" },

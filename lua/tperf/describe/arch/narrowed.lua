@@ -1,6 +1,6 @@
 --- The ops of a layer whose products with weights run in fewer bits (tperf.describe.precision names the formats). Extra
 -- kernels precede each such product:
---   NAME-amax     if the scale is computed from the tensor: reads it once
+--   NAME-amax     if the scale is computed from the tensor: reads it once; the call that casts also launches this
 --   NAME-cast     forward: reads X in 16 bits, writes it by rows and, if that copy is kept, by columns. Backward: the
 --                 same for Y's gradient, plus whatever X still needs: a transposition of the gathered copy, or a second
 --                 quantisation of an input kept in 16 bits
@@ -39,6 +39,7 @@ local function of(shape, name, o)
   o.name = (shape.name .. name):sub(1, 23)
   local made = op.custom(o):single()
   if shape.recomputed then made:recompute(0) end
+  if shape.joined then made:join() end
   return made
 end
 
@@ -46,7 +47,7 @@ local function amax(shape, n)
   return of(shape, "-amax", {
     forward = { vector_flops = FLOPS * n.input, bytes = WIDE * n.input },
     backward = { vector_flops = FLOPS * n.gradient, bytes = WIDE * n.gradient },
-  })
+  }):join()
 end
 
 -- elsewhere: attention keeps X in 12 bits, from which the backward pass makes the copy by columns.

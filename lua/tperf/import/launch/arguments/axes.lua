@@ -1,5 +1,7 @@
 --- The less common axes of a launch as arguments of tperf.train: the inverse of export/launch/axes.lua. Axes that the
 -- launch leaves at tperf's usual value are absent.
+local graphs = require "tperf.describe.arch.graphs"
+
 local axes = {}
 
 local MEGATRON <const> = {
@@ -26,6 +28,19 @@ local OPTIMIZERS <const> = { sgd = "sgd", muon = "muon", dist_muon = "muon", lio
   adafactor = "adafactor" }
 
 local function optimizer_of(name) return OPTIMIZERS[tostring(name):lower():gsub("_", "")] end
+
+local graphed = {}
+for _, name in ipairs(graphs.modules) do graphed[name] = true end
+
+-- What Megatron-Core captures: the modules named, else whole layers. impl: "none", "transformer_engine" or "local".
+local function graphs_of(impl, modules)
+  if (impl or "none") == "none" then return nil end
+  local list = {}
+  for _, name in ipairs(type(modules) == "table" and modules or { modules }) do
+    if graphed[name] then list[#list + 1] = name end
+  end
+  return list[1] and list or { "layer" }
+end
 
 local function any_set(s, names)
   for _, name in ipairs(names) do
@@ -58,6 +73,9 @@ function axes.megatron(s, r)
     if r.zero > 0 and s:set "--overlap-param-gather" == nil then found.overlap_param_gather = false end
   end
   if r.precision.grads == "bf16" then found.gradients = "bf16" end
+  local older = s:get "--external-cuda-graph" == true and "transformer_engine" or s:get "--enable-cuda-graph" and "local"
+  local impl = s:set "--cuda-graph-impl" or older or nil
+  found.cuda_graphs = graphs_of(impl, s:set "--cuda-graph-modules" or s:set "--cuda-graph-scope")
   return found
 end
 
@@ -66,6 +84,7 @@ function axes.bridge(s, r)
   if s:set "ddp.overlap_grad_reduce" == false then found.overlap_grad_reduce = false end
   if r.zero > 0 and s:set "ddp.overlap_param_gather" == false then found.overlap_param_gather = false end
   if s:set "ddp.grad_reduce_in_fp32" == false then found.gradients = "bf16" end
+  found.cuda_graphs = graphs_of(s:set "model.cuda_graph_impl", s:set "model.cuda_graph_modules")
   local rank = s:set "peft.dim"
   if rank then
     local targets = s:set "peft.target_modules"
