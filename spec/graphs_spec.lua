@@ -16,7 +16,7 @@ local function model_of(o, block)
   return tperf.model(o)
 end
 
-local ATTENTION <const>, MLP <const> = 1, 2
+local MLP <const> = 2 -- a layer's second block
 local EXPERTS <const> = { count = 8, top_k = 2, ffn = 512, dense_layers = 0 }
 
 local function with_shared()

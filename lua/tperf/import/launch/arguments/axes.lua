@@ -73,7 +73,7 @@ function axes.megatron(s, r)
     if r.zero > 0 and s:set "--overlap-param-gather" == nil then found.overlap_param_gather = false end
   end
   if r.precision.grads == "bf16" then found.gradients = "bf16" end
-  local older = s:get "--external-cuda-graph" == true and "transformer_engine" or s:get "--enable-cuda-graph" and "local"
+  local older = s:get "--external-cuda-graph" and "transformer_engine" or s:get "--enable-cuda-graph" and "local"
   local impl = s:set "--cuda-graph-impl" or older or nil
   found.cuda_graphs = graphs_of(impl, s:set "--cuda-graph-modules" or s:set "--cuda-graph-scope")
   return found
