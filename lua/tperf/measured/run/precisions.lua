@@ -55,7 +55,8 @@ function precisions.of(row)
     gather = recipe:find "float8 all%-gather" and "narrow" or nil,
     weight_grad = recipe:find "gw_hp" and "bf16" or nil,
     activation = recipe:find "activations stored" and "fp8" or nil,
-    attention = attends_narrow(row, recipe) and "fp8" or nil, padding = row.source:find "^torch" and "sort" or nil,
+    attention = attends_narrow(row, recipe) and "fp8" or nil,
+    padding = row.source:find "^torch" and (read.count(row.experts) or 0) > 1 and "sort" or nil,
   }
 end
 
