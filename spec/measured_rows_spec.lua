@@ -70,7 +70,7 @@ describe("a row of a training run", function()
     -- The largest of 64 standard normal numbers is 2.39 on average, of 8 1.424, of 128 2.62: experts deviate by
     -- 0.62 / 2.39 = 0.259, and a GPU's 16 experts together by a quarter of that.
     assert.near(1 + 0.259 / 4 * 1.424, imbalance {}, 3e-3)
-    assert.near(1 + 0.259 * 2.62, imbalance { ep = "128" }, 5e-3)
+    assert.near(1 + 0.259 * 2.62, imbalance { ep = "128" }, 1e-2)
     assert.near(imbalance {}, imbalance { moe_router_force_balance = "0",
       notes = "natural routing; pair of the force-balanced row" }, 1e-12)
   end)
