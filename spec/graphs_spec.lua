@@ -100,6 +100,7 @@ describe("a product in 8 bits", function()
   it("calls for its cast, which finds the largest number too", function()
     -- 5 calls and 2 casts; 10 and 2 backward
     assert.near(7 + 12, calls { model = model_of({}, MLP), precision = "fp8-current" }, 1e-9)
-    assert.near(7 + 12, calls { model = model_of({}, MLP), precision = "fp8-delayed" }, 1e-9)
+    -- the norm's kernel makes fc1's cast in the forward pass
+    assert.near(6 + 12, calls { model = model_of({}, MLP), precision = "fp8-delayed" }, 1e-9)
   end)
 end)

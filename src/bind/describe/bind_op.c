@@ -6,6 +6,7 @@
 //   op:hold(saved_bytes, passing_bytes)           sets its kept bytes, and the bytes live only during its passes
 //   op:single()                                   its backward pass is one kernel
 //   op:join()                                     a neighbour's call launches its kernels
+//   op:fuse()                                     its forward pass is part of a neighbour's kernel
 //   op:freeze(element, keeps_input)               its parameters are not trained, with this many bytes each
 //   op:stop()                                     nothing below it is trained
 //   op:again(bytes)                               this part of its kept bytes is recomputed instead
@@ -20,8 +21,8 @@
 //   op:keeping(bytes)                             a copy that keeps this much of its output; nil if no other op keeps
 //       the
 //                                                 output for it
-// and fields(), bytes() and routed_parts(), documented below. recompute, single, join, drop_input, repeat_part,
-// offload, hold, again, freeze, stop, belong and communicate change the op; the library calls them before anyone else has it.
+// and fields(), bytes() and routed_parts(), documented below. recompute, single, join, fuse, drop_input,
+// repeat_part, offload, hold, again, freeze, stop, belong and communicate change the op; the library calls them before anyone else has it.
 #include <math.h>
 #include <string.h>
 
@@ -158,6 +159,13 @@ static int single(lua_State *L) {
 static int join(lua_State *L) {
     tperf_op *op = luaL_checkudata(L, 1, type_name);
     op->joined = true;
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int fuse(lua_State *L) {
+    tperf_op *op = luaL_checkudata(L, 1, type_name);
+    op->fused = true;
     lua_settop(L, 1);
     return 1;
 }
@@ -401,6 +409,7 @@ static const luaL_Reg methods[] = {
     {"recompute", recompute},
     {"single", single},
     {"join", join},
+    {"fuse", fuse},
     {"freeze", freeze},
     {"stop", stop},
     {"input_bytes", input_bytes},

@@ -71,9 +71,8 @@ local function cast(shape, r, n, behind_norm, elsewhere)
   elseif narrow_dw then
     backward = backward + (WIDE + r.number + again) * n.input
   end
-  if behind_norm and r.norms_quantise and r.inputs == "narrow" then
-    forward = math.max(forward - 2 * WIDE * n.input, 0)
-  end
+  local with_norm = behind_norm and r.norms_quantise and r.inputs == "narrow"
+  if with_norm then forward = math.max(forward - 2 * WIDE * n.input, 0) end
   if narrow_dw then backward = backward + column_bytes(r, n.gradient, n.gradient_gathered) end
   local transform = narrow_dw and 2 * (r.hadamard or 0) or 0
   local made = of(shape, "-cast", {
@@ -81,6 +80,7 @@ local function cast(shape, r, n, behind_norm, elsewhere)
     backward = { tensor_flops = transform * n.gradient, vector_flops = FLOPS * n.gradient, bytes = backward },
     saved_bytes = saved,
   })
+  if with_norm then made:fuse() end
   if shape.frozen and shape.stopped then return made:stop() end
   if shape.offloaded > 0 then return made:offload(false) end
   local kept = shape.saved + shape.again -- of the 16-bit input, part of which may be recomputed for the backward pass
