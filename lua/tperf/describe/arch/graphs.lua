@@ -1,4 +1,4 @@
---- CUDA graphs in training: parts that the host replays with one call in each pass, in place of a call for every kernel.
+--- CUDA graphs in training: parts that the host replays with one call in each pass, in place of one for every kernel.
 -- In Megatron-Core's words (--cuda-graph-modules; its transformer_config.py says what each captures):
 --   attn             attention with its norm and residual sum, or what stands in its place
 --   mlp              a dense MLP, likewise
