@@ -829,21 +829,23 @@
 ---@field overlap_tp? "bulk"|"none"|"ring"|"async"|("bulk"|"none"|"ring"|"async")[] overlap of tensor parallelism's collectives with its products: "bulk" (default), "none", "ring" (TransformerEngine's user buffers), "async" (PyTorch's), or a list
 ---@field overlap_moe_a2a? boolean true: passes overlap to hide each other's expert all-to-alls (false)
 ---@field delay_wgrad? boolean true: experts' weight gradients are delayed to hide the all-to-all (false)
+---@field overlap_shared_experts? boolean true: shared experts run beside their micro-batch's own all-to-alls (false)
+---@field cuda_graphs? "attn"|"mlp"|"mamba"|"moe_router"|"moe"|"layer"|"full_iteration"|("attn"|"mlp"|"mamba"|"moe_router"|"moe"|"layer"|"full_iteration")[] what the host launches as graphs, one module or a list (docs/parallelism.md)
 ---@field overlap_grad_reduce? boolean true: gradients are reduced in buckets during the backward pass; false: after it (the stack's)
 ---@field overlap_param_gather? boolean true: weights are gathered during the forward pass; false: no overlap (as the software does)
----@field overlap_param_gather_with_optimizer_step? boolean true: the first bucket's weights are gathered during the optimizer's step (false)
+---@field overlap_param_gather_with_optimizer_step? boolean true: the first bucket is gathered during the optimizer's step (false)
 ---@field bucket_size? number parameters of a bucket (the larger of 40 million and a million for each replica)
 ---@field ulysses? integer|integer[] GPUs of context parallelism by all-to-all inside cp, likewise (1)
 ---@field virtual_stages? integer|integer[] chunks of layers per device for schedules that interleave; by default those of { 2, 3, 4, 6, 8 } that deal the layers out evenly, or all of them if a schedule is given
 ---@field zero? integer|integer[] ZeRO stage 0 to 3, or a list (1)
 ---@field recompute? "none"|"selective"|"full"|("none"|"selective"|"full")[] "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---@field sequence_parallel? boolean|boolean[] true (default), false, or a list
----@field recompute_modules? "core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op"|("core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op")[] modules that selective recomputation reruns, one or a list of "core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts" (docs/memory.md); by default the scores of unfused attention
+---@field recompute_modules? "core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op"|("core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op")[] modules that selective recomputation reruns, one or a list (docs/memory.md)
 ---@field recompute_method? "uniform"|"block"|"every" of full recomputation: "uniform" (default): each group of recompute_num_layers layers keeps one input; "block": the first so many layers of each chunk; "every" so many (docs/memory.md)
 ---@field recompute_num_layers? integer number of layers for recompute_method (1)
 ---@field recompute_layers? integer older name of recompute_num_layers, under "uniform"
 ---@field offload_layers? integer number of first layers of each chunk whose activations are offloaded to the host (0)
----@field offload_modules? "attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act"|("attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act")[] modules whose inputs are offloaded to the host, one or a list of "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
+---@field offload_modules? "attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act"|("attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act")[] modules whose inputs are offloaded to the host, one or a list (docs/memory.md)
 ---@field offload_optimizer? number part of the optimizer's states that the host holds and updates, 0 to 1 (0)
 ---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' products: "bf16" (default), "fp16", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "fp8-tensorwise", "fp8-rowwise", or a table (docs/model.md, section 1.10)
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd"|"sgd_without_momentum" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
@@ -988,7 +990,8 @@
 ---@field delay_wgrad? boolean switches of what it overlaps
 ---@field overlap_grad_reduce? boolean switches of what it overlaps
 ---@field overlap_param_gather? boolean switches of what it overlaps
----@field overlap_param_gather_with_optimizer_step? boolean another one
+---@field overlap_shared_experts? boolean two more
+---@field overlap_param_gather_with_optimizer_step? boolean two more
 ---@field engine? table of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm", async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token (seconds), sampler = "sort" or "fused", sampler_entry (seconds), fused_casts (generations of GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on which decode leaves caches whole), experts_setup (seconds), memory = "all", "static" or "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
 ---@field host number|string seconds that the host takes to launch a kernel: no pass is faster than its launches
 ---@field overlap number part of a pass during which data-parallel traffic is under way, and so hidden
@@ -1185,6 +1188,7 @@
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
 ---@field bucket_size? number parameters of a bucket (the larger of 40 million and a million for each replica)
 ---@field cp_kind? "all_gather"|"ring"|"all_to_all" how context parallelism exchanges keys: "all_gather" (default), "ring", "all_to_all", or a list
+---@field cuda_graphs? "attn"|"mlp"|"mamba"|"moe_router"|"moe"|"layer"|"full_iteration"|("attn"|"mlp"|"mamba"|"moe_router"|"moe"|"layer"|"full_iteration")[] what the host launches as graphs, one module or a list (docs/parallelism.md)
 ---@field data_overlap? boolean false: data-parallel traffic is not overlapped with compute (true)
 ---@field delay_wgrad? boolean true: experts' weight gradients are delayed to hide the all-to-all (false)
 ---@field etp? integer GPUs that shard each expert, likewise (as tp, or 1)
@@ -1200,13 +1204,14 @@
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; by default the optimizer's
 ---@field objective? "next_token"|"dpo" "next_token" (default) or "dpo": two sequences per sample, which a frozen reference model also runs
 ---@field offload_layers? integer number of first layers of each chunk whose activations are offloaded to the host (0)
----@field offload_modules? "attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act"|("attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act")[] modules whose inputs are offloaded to the host, one or a list of "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
+---@field offload_modules? "attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act"|("attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act")[] modules whose inputs are offloaded to the host, one or a list (docs/memory.md)
 ---@field offload_optimizer? number part of the optimizer's states that the host holds and updates, 0 to 1 (0)
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd"|"sgd_without_momentum" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
 ---@field overlap_grad_reduce? boolean true: gradients are reduced in buckets during the backward pass; false: after it (the stack's)
 ---@field overlap_moe_a2a? boolean true: passes overlap to hide each other's expert all-to-alls (false)
 ---@field overlap_param_gather? boolean true: weights are gathered during the forward pass; false: no overlap (as the software does)
----@field overlap_param_gather_with_optimizer_step? boolean true: the first bucket's weights are gathered during the optimizer's step (false)
+---@field overlap_param_gather_with_optimizer_step? boolean true: the first bucket is gathered during the optimizer's step (false)
+---@field overlap_shared_experts? boolean true: shared experts run beside their micro-batch's own all-to-alls (false)
 ---@field overlap_tp? "bulk"|"none"|"ring"|"async" overlap of tensor parallelism's collectives with its products: "bulk" (default), "none", "ring" (TransformerEngine's user buffers), "async" (PyTorch's), or a list
 ---@field packing? any documents in a sequence: { mean = tokens } or { lengths = { … } }
 ---@field peft? table adapters on frozen weights: { kind = "lora" or "qlora", rank … } (docs/finetuning.md)
@@ -1215,7 +1220,7 @@
 ---@field recompute? "none"|"selective"|"full" "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---@field recompute_layers? integer older name of recompute_num_layers, under "uniform"
 ---@field recompute_method? "uniform"|"block"|"every" of full recomputation: "uniform" (default): each group of recompute_num_layers layers keeps one input; "block": the first so many layers of each chunk; "every" so many (docs/memory.md)
----@field recompute_modules? "core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op"|("core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op")[] modules that selective recomputation reruns, one or a list of "core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts" (docs/memory.md); by default the scores of unfused attention
+---@field recompute_modules? "core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op"|("core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op")[] modules that selective recomputation reruns, one or a list (docs/memory.md)
 ---@field recompute_num_layers? integer number of layers for recompute_method (1)
 ---@field reference? "resident"|"precomputed" of "dpo": "resident" (default), or "precomputed" log-probabilities
 ---@field reserve? number part of the memory to keep free (0)
@@ -1352,6 +1357,8 @@ function tperf_Report:save(path) end
 ---@field overlap_tp? string which of tensor parallelism's collectives overlap with its products
 ---@field overlap_moe_a2a? boolean passes overlap to hide each other's expert all-to-alls
 ---@field delay_wgrad? boolean weight gradients of experts are delayed to hide them
+---@field overlap_shared_experts? boolean shared experts run beside their own micro-batch's exchanges
+---@field cuda_graphs? string[] what the host launches as graphs
 ---@field overlap_grad_reduce? boolean gradients are reduced during the backward pass, if given
 ---@field overlap_param_gather? boolean weights are gathered during the forward pass, if given
 ---@field overlap_param_gather_with_optimizer_step? boolean the first bucket is gathered during the optimizer's step

@@ -10,6 +10,7 @@ local models = { [DENSE] = tperf.model(DENSE), [MOE] = tperf.model(MOE) }
 
 local MANY <const> = { "shard", "overlap_tp", "overlap_grad_reduce", "overlap_param_gather", "bucket_size", "optimizer",
   "gradients", "peft", "overlap_param_gather_with_optimizer_step", "overlap_moe_a2a", "delay_wgrad", "moe_dispatcher",
+  "overlap_shared_experts", "cuda_graphs",
   "cp_kind", "first_stage_layers", "last_stage_layers", "account_for_embedding", "account_for_loss" }
 
 -- Sets up to two of the axes that mostly keep their default; those that only the question has go there.
@@ -22,15 +23,17 @@ local function random_axes(pick, c)
       { "overlap_param_gather", c.dp > 1 and c.zero > 0 and false or nil },
       { "optimizer", pick { "sgd", "muon", "lion" } },
       { "precision", pick { "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "fp8-tensorwise",
-        "fp8-rowwise", "fp8-delayed (parameters narrow)" } },
+        "fp8-rowwise", "fp8-delayed (parameters narrow)", "mxfp8 (padding router)", "nvfp4 (padding router)",
+        "fp8-block (padding router, parameters narrow)" } },
       { "gradients", "bf16" }, { "peft", pick { { rank = 16 }, { rank = 8, targets = { "linear_qkv" } },
         { rank = 4, targets = "all-linear" } } },
+      { "cuda_graphs", pick { { "attn", "mlp" }, { "layer" }, { "full_iteration" }, { "attn", "moe_router" } } },
       { "overlap_param_gather_with_optimizer_step", true }, { "first_stage_layers", c.pp > 1 and 3 or nil },
       { "last_stage_layers", c.pp > 1 and 3 or nil }, { "account_for_embedding", c.pp > 1 or nil },
       { "account_for_loss", c.pp > 1 or nil },
       { "cp_kind", c.cp > 1 and pick { "ring", "all_to_all", "all_gather" } or nil },
       { "moe_dispatcher", (c.ep or 1) > 1 and pick { "allgather", "deepep", "hybridep" } or nil },
-      { "overlap_moe_a2a", (c.ep or 1) > 1 or nil },
+      { "overlap_moe_a2a", (c.ep or 1) > 1 or nil }, { "overlap_shared_experts", (c.ep or 1) > 1 or nil },
     }
     c[what[1]] = what[2]
     if what[1] == "overlap_moe_a2a" and what[2] then c.delay_wgrad = pick { true, nil } end
@@ -108,7 +111,7 @@ local function precision_of(launch)
   local whole = setmetatable({ micro_batch = 1, global_batch = launch.dp, seq = 4096 }, { __index = launch })
   local p = tperf.import.arguments(whole, { model = models[launch.ep > 1 and MOE or DENSE] }).precision
   if not p then return nil end
-  return p.recipe .. (p.parameters == "narrow" and " (parameters narrow)" or "")
+  return require "tperf.describe.precision".of(p).name
 end
 
 local function same(c, got, seq, stack)

@@ -47,6 +47,7 @@ torchrun --nproc_per_node=8 --nnodes=${SLURM_NNODES} pretrain_gpt.py --num-layer
   --swiglu --normalization RMSNorm --num-experts 8 --moe-router-topk 2 --moe-ffn-hidden-size 14336 \
   --expert-model-parallel-size 8 --expert-tensor-parallel-size 1 --moe-token-dispatcher-type flex \
   --moe-flex-dispatcher-backend hybridep --overlap-moe-expert-parallel-comm --delay-wgrad-compute \
+  --moe-router-padding-for-fp8 \
   --tensor-model-parallel-size 2 --sequence-parallel --use-distributed-optimizer --overlap-grad-reduce \
   --untie-embeddings-and-output-weights \
   --num-distributed-optimizer-instances 2 --ddp-bucket-size 100000000 --grad-reduce-in-bf16 --optimizer muon \
@@ -55,7 +56,8 @@ torchrun --nproc_per_node=8 --nnodes=${SLURM_NNODES} pretrain_gpt.py --num-layer
       stack = "Megatron-LM", gpus = 32, tp = 2, dp = 16, ep = 8, etp = 1, edp = 4, microbatches = 8, zero = 1,
       ["precision.grads"] = "bf16", ["precision.fp8_recipe"] = "tensorwise", sequence_parallel = true,
     }, { overlap_moe_a2a = true, delay_wgrad = true, moe_dispatcher = "hybridep", shard = 8, bucket_size = 100000000,
-      gradients = "bf16", optimizer = "muon", precision = { recipe = "fp8-current" }, overlap_param_gather = false })
+      gradients = "bf16", optimizer = "muon", precision = { recipe = "fp8-current", padding = "router" },
+      overlap_param_gather = false })
   end)
 
   it("torchtitan of 2024", function()

@@ -57,9 +57,38 @@ describe("a row of a training run", function()
     assert.equal(54, select(2, h56.layer_pattern:gsub("M", "")))
   end)
 
+  it("that balances by force loads all GPUs alike, others by the number of each GPU's experts", function()
+    local function imbalance(fields)
+      local usual = { model = "qwen3-30b-a3b", layers = "48", hidden = "2048", experts = "128", topk = "8", ep = "8",
+        source = "a table", notes = "" }
+      for name, value in pairs(fields) do usual[name] = value end
+      return tperf.model(models.of(row(usual))).experts.imbalance
+    end
+    assert.equal(1, imbalance { moe_router_force_balance = "1" })
+    assert.equal(1, imbalance { notes = "force-balanced" })
+    assert.equal(1, imbalance { ep = "1" })
+    -- The largest of 64 standard normal numbers is 2.39 on average, of 8 1.424, of 128 2.62: experts deviate by
+    -- 0.62 / 2.39 = 0.259, and a GPU's 16 experts together by a quarter of that.
+    assert.near(1 + 0.259 / 4 * 1.424, imbalance {}, 3e-3)
+    assert.near(1 + 0.259 * 2.62, imbalance { ep = "128" }, 1e-2)
+    assert.near(imbalance {}, imbalance { moe_router_force_balance = "0",
+      notes = "natural routing; pair of the force-balanced row" }, 1e-12)
+  end)
+
+  it("names the parts of its layers that graphs launch", function()
+    local function captured(text)
+      return require "tperf.measured.run.switches"(row { cuda_graph = text }, { ep = 1 }).cuda_graphs
+    end
+    assert.same({ "attn", "moe_router" }, captured "transformer_engine:attn+moe_router+moe_preprocess")
+    assert.same({ "layer" }, captured "transformer_engine")
+    assert.same({ "layer" }, captured "transformer_engine:full")
+    assert.is_nil(captured "none")
+    assert.is_nil(captured "local:full_iteration") -- host 0, see step.lua
+  end)
+
   it("names the recipe of its products, or none", function()
     local function of(source, dtype, recipe)
-      return precisions.of { source = source, dtype = dtype, fp8_recipe = recipe }
+      return precisions.of { source = source, dtype = dtype, fp8_recipe = recipe, experts = "" }
     end
     assert.equal("bf16", of("MLPerf", "bf16", "none"))
     assert.is_nil(of("MLPerf", "fp8 or fp4 (config not matched)", ""))

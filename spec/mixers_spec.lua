@@ -173,6 +173,19 @@ describe("a diffusion transformer", function()
   end)
 end)
 
+describe("Mamba-2", function()
+  it("turns its kernels' inputs batch first where there are several sequences, and y back", function()
+    local model = tperf.model "nemotron-h-8b" -- 128 heads of 64, 8 groups of 128
+    local width = 8192 + (8192 + 2 * 8 * 128) + 128 -- z; x, B and C; dt
+    local one, two = ops_of(model, is_mamba, { seq = 4096 }), ops_of(model, is_mamba, { seq = 4096, micro_batch = 2 })
+    assert.is_nil(one["batch-first"])
+    assert.equal(4 * 2 * 4096 * width, two["batch-first"].forward.bytes)
+    assert.equal(4 * 2 * 4096 * width, two["batch-first"].backward.bytes)
+    assert.equal(4 * 2 * 4096 * 8192, two["batch-second"].forward.bytes)
+    assert.is_nil(ops_of(model, is_mamba, { seq = 4096, micro_batch = 2, mode = "prefill" })["batch-first"])
+  end)
+end)
+
 describe("a file with an unknown architecture", function()
   local function read(name, changes)
     local file <close> = assert(io.open("spec/data/hf/" .. name .. ".json"))

@@ -273,7 +273,8 @@ tperf_op_work tperf_op_work_of(const tperf_op *op, const tperf_platform *on, int
         work_of_pass(op, &op->backward, on, parts),
         op_flops(op, on),
     };
-    work.forward.launches = 1;
+    if (op->joined) return work;
+    work.forward.launches = op->fused ? 0 : 1;
     // the gradients of the input and of the weights
     bool one = op->single || op->frozen || op->stopped;
     work.backward.launches = op->backward.absent ? 0 : one ? 1 : 2;

@@ -3,6 +3,9 @@
 --                     (--overlap-moe-expert-parallel-comm). Schedules 1f1b and interleaved_1f1b pair passes for
 --                     it; schedules that already overlap then hide only these collectives
 --   delay_wgrad       weight gradients of experts wait until their exchange has started (--delay-wgrad-compute)
+--   overlap_shared_experts   the shared experts' products run beside the exchanges of their own micro-batch: the first
+--                     beside the dispatch, the last beside the combine (--moe-shared-expert-overlap). Refused where
+--                     Megatron-LM refuses it
 --   overlap_grad_reduce, overlap_param_gather   bucket by bucket, gradients are reduced during the backward pass,
 --                                               weights
 --                     gathered during the forward pass; false: no overlap
@@ -18,6 +21,7 @@ local LEAST_BUCKET <const>, BUCKET_EACH <const> = 40e6, 1e6
 
 overlap.schema = {
   overlap_moe_a2a = check.boolean { default = false }, delay_wgrad = check.boolean { default = false },
+  overlap_shared_experts = check.boolean { default = false },
   overlap_grad_reduce = check.boolean { optional = true }, overlap_param_gather = check.boolean { optional = true },
   overlap_param_gather_with_optimizer_step = check.boolean { default = false },
   bucket_size = check.number { above = 0, max = 1e15, optional = true },
@@ -29,6 +33,36 @@ local OVERLAPS <const> = {
   ["1f1b_overlap"] = true, interleaved_1f1b_overlap = true, dualpipe = true, dualpipe_v = true,
 }
 
+local function listed(value)
+  return type(value) == "table" and value or { value }
+end
+
+-- As Megatron-LM checks it (transformer_config.py, moe_layer.py).
+local function check_shared(o, model)
+  if not o.overlap_shared_experts then return end
+  local e = model.experts
+  if not e or e.shared == 0 then
+    refusal.raise("'overlap_shared_experts' runs shared experts beside exchanges, and model '%s' has none", model.name)
+  end
+  if e.latent then
+    refusal.raise("'overlap_shared_experts' is not for model '%s', whose routed experts work in a latent", model.name)
+  end
+  if o.overlap_moe_a2a then
+    refusal.raise("'overlap_shared_experts' hides the exchanges that 'overlap_moe_a2a' hides too: ask for one of them")
+  end
+  for _, name in ipairs(listed(o.recompute_modules)) do
+    if name == "shared_experts" then
+      refusal.raise("'overlap_shared_experts' runs what recompute_modules = \"shared_experts\" runs again: ask for one "
+        .. "of them")
+    end
+  end
+  for _, name in ipairs(listed(o.moe_dispatcher)) do
+    if name ~= "alltoall" then
+      refusal.raise("'overlap_shared_experts' goes with moe_dispatcher = \"alltoall\", not with '%s'", name)
+    end
+  end
+end
+
 --- Raises if switches contradict each other or the model.
 ---@param o table      checked arguments
 ---@param model table
@@ -39,6 +73,7 @@ function overlap.check(o, model)
   if o.delay_wgrad and not o.overlap_moe_a2a then
     refusal.raise("'delay_wgrad' delays weight gradients for 'overlap_moe_a2a', which is not on")
   end
+  check_shared(o, model)
   if o.overlap_param_gather_with_optimizer_step and o.overlap_param_gather == false then
     refusal.raise("'overlap_param_gather_with_optimizer_step' goes with 'overlap_param_gather', which is off")
   end
@@ -81,11 +116,11 @@ end
 
 --- The names of the switches.
 overlap.names = {
-  "overlap_moe_a2a", "delay_wgrad", "overlap_grad_reduce", "overlap_param_gather",
+  "overlap_moe_a2a", "delay_wgrad", "overlap_shared_experts", "overlap_grad_reduce", "overlap_param_gather",
   "overlap_param_gather_with_optimizer_step", "bucket_size",
 }
 local OFF_BY_DEFAULT <const> = { overlap_moe_a2a = true, delay_wgrad = true,
-  overlap_param_gather_with_optimizer_step = true }
+  overlap_shared_experts = true, overlap_param_gather_with_optimizer_step = true }
 
 --- The switches that differ from their defaults: name -> value.
 function overlap.said(o)

@@ -42,21 +42,24 @@ local SCALING <const> = { Blackwell = true, ["Blackwell Ultra"] = true, ["CDNA 4
 -- hadamard            size of the transform
 -- norms_quantise      a norm's kernel writes the quantised input of the next product (Transformer Engine's
 --                     LayerNormLinear)
+-- row_multiple        of rows of an expert that its products want (tperf/describe/arch/padding.lua)
 -- units               generations whose matrix units support it, if the dtype is not enough
 -- The other fields are defaults of precision.schema's fields.
 local RECIPES <const> = {
   bf16 = { dtype = "bf16" },
   fp16 = { dtype = "fp16" },
-  ["fp8-delayed"] = { dtype = "fp8", norms_quantise = true },
-  ["fp8-current"] = { dtype = "fp8", measured = true },
-  ["fp8-block"] = { dtype = "fp8", block = 128, weight_block = 128 * 128, scale = 4, own_columns = true },
-  mxfp8 = { dtype = "fp8", block = 32, weight_block = 32, scale = 1, own_columns = true, units = SCALING,
-    norms_quantise = true },
-  nvfp4 = { dtype = "fp4", block = 16, weight_block = 16, scale = 1, own_columns = true, measured = true,
-    hadamard = 16, units = SCALING },
-  ["fp8-tensorwise"] = { dtype = "fp8", measured = true, inputs = "bf16", cached = false },
-  ["fp8-rowwise"] = { dtype = "fp8", own_columns = true, column_scales = true, inputs = "bf16", cached = false,
-    tensor_gather = "bf16" },
+  ["fp8-delayed"] = { dtype = "fp8", row_multiple = 16, norms_quantise = true },
+  ["fp8-current"] = { dtype = "fp8", row_multiple = 16, measured = true },
+  ["fp8-block"] = { dtype = "fp8", row_multiple = 16, block = 128, weight_block = 128 * 128, scale = 4,
+    own_columns = true },
+  mxfp8 = { dtype = "fp8", row_multiple = 32, block = 32, weight_block = 32, scale = 1, own_columns = true,
+    units = SCALING, norms_quantise = true },
+  nvfp4 = { dtype = "fp4", row_multiple = 32, block = 16, weight_block = 16, scale = 1, own_columns = true,
+    measured = true, hadamard = 16, units = SCALING },
+  ["fp8-tensorwise"] = { dtype = "fp8", row_multiple = 16, padding = "sort", measured = true, inputs = "bf16",
+    cached = false },
+  ["fp8-rowwise"] = { dtype = "fp8", row_multiple = 16, padding = "sort", own_columns = true, column_scales = true,
+    inputs = "bf16", cached = false, tensor_gather = "bf16" },
 }
 
 --- The recipes, in display order.
@@ -83,6 +86,7 @@ precision.schema = {
   -- Attention's output is kept in 16 bits for its own backward pass, or once for both it and the next product.
   attention_output = check.choice { { "bf16", "e5m6" }, default = "bf16" },
   dispatch = check.choice { { "fp8", "bf16" }, default = "bf16" }, -- how tokens, and their gradients, go to experts
+  padding = check.choice { { "experts", "sort", "router" }, optional = true }, -- of experts' rows (arch/padding.lua)
   -- In which attention multiplies queries, keys and values (Transformer Engine's fp8_dpa); what it keeps stays.
   attention = check.choice { { "fp8", "bf16" }, default = "bf16" },
 }
@@ -137,7 +141,7 @@ local function record_of(value)
   r.eight = BYTES.fp8 + (recipe.block and recipe.scale / recipe.block or 0)
   r.inputs = r.weight_grad == "bf16" and "bf16" or r.inputs or "narrow"
   r.tensor_gather, r.weight_grad = r.tensor_gather or "narrow", r.weight_grad or "narrow"
-  r.gather = r.gather or r.parameters
+  r.gather, r.padding = r.gather or r.parameters, r.padding or "experts"
   if r.cached == nil then r.cached = true end
   return r
 end

@@ -23,8 +23,8 @@ function runtime.of(value, rules)
   return profile
 end
 
-local HABITS <const> = { "moe_dispatcher", "overlap_tp", "overlap_moe_a2a", "delay_wgrad", "overlap_grad_reduce",
-  "overlap_param_gather", "overlap_param_gather_with_optimizer_step" }
+local HABITS <const> = { "moe_dispatcher", "overlap_tp", "overlap_moe_a2a", "delay_wgrad",
+  "overlap_shared_experts", "overlap_grad_reduce", "overlap_param_gather", "overlap_param_gather_with_optimizer_step" }
 
 --- Sets the arguments that a profile decides unless the caller gives them.
 ---@param o table        checked arguments, changed in place

@@ -57,6 +57,7 @@ local schema = {
   moe_dispatcher = check.choice { { "alltoall", "allgather", "deepep", "hybridep" }, optional = true },
   overlap_tp = check.choice { { "bulk", "none", "ring", "async" }, optional = true },
   overlap_moe_a2a = check.boolean { optional = true }, delay_wgrad = check.boolean { optional = true },
+  overlap_shared_experts = check.boolean { optional = true },
   overlap_grad_reduce = check.boolean { optional = true }, overlap_param_gather = check.boolean { optional = true },
   overlap_param_gather_with_optimizer_step = check.boolean { optional = true },
   engine = check.record_of(engine, { optional = true }),
@@ -114,7 +115,7 @@ end
 ---  comm_sms       multiprocessors that a collective takes from kernels beside it (0)
 ---  moe_dispatcher, overlap_tp   what the stack does where a run does not say, as tperf.train has them; likewise
 ---  overlap_moe_a2a, delay_wgrad, overlap_grad_reduce, overlap_param_gather   switches of what it overlaps
----  overlap_param_gather_with_optimizer_step   another one
+---  overlap_shared_experts, overlap_param_gather_with_optimizer_step   two more
 ---  engine         of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm",
 ---                 async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token
 ---                 (seconds), sampler = "sort" or "fused", sampler_entry (seconds), fused_casts (generations of

@@ -16,6 +16,7 @@ local MOST_PASSES <const> = 60000 -- limit for a chart that is drawn while the u
 local SHARED <const> = {
   "model", "system", "seq", "rules", "software", "attention", "precision", "optimizer", "weights", "gradients",
   "master", "moments", "offload_layers", "offload_modules", "offload_optimizer", "recompute_modules",
+  "cuda_graphs",
   "recompute_method", "recompute_num_layers", "recompute_layers", "reserve", "peft",
   "frozen", "packing", "objective", "reference", "loss", "gradient_shard", "data_overlap", "pipeline_layout",
   "first_stage_layers", "last_stage_layers", "account_for_embedding", "account_for_loss",

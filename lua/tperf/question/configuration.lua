@@ -62,6 +62,8 @@ local configuration = {}
 ---@field overlap_tp? string which of tensor parallelism's collectives overlap with its products
 ---@field overlap_moe_a2a? boolean passes overlap to hide each other's expert all-to-alls
 ---@field delay_wgrad? boolean weight gradients of experts are delayed to hide them
+---@field overlap_shared_experts? boolean shared experts run beside their own micro-batch's exchanges
+---@field cuda_graphs? string[] what the host launches as graphs
 ---@field overlap_grad_reduce? boolean gradients are reduced during the backward pass, if given
 ---@field overlap_param_gather? boolean weights are gathered during the forward pass, if given
 ---@field overlap_param_gather_with_optimizer_step? boolean the first bucket is gathered during the optimizer's step

@@ -5,6 +5,7 @@ local check = require "tperf.base.check"
 local layer = require "tperf.question.layer"
 local workload = require "tperf.describe.workload"
 local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
+local graphs = require "tperf.describe.arch.graphs"
 local offload = require "tperf.describe.arch.offload"
 local overlap = require "tperf.describe.overlap"
 local pipeline_layout = require "tperf.describe.pipeline_layout"
@@ -94,6 +95,7 @@ function problem.schema(strategies)
   for name, checker in pairs(training.schema) do schema[name] = checker end
   for name, checker in pairs(overlap.schema) do schema[name] = checker end
   for name, checker in pairs(recomputation.schema) do schema[name] = checker end
+  for name, checker in pairs(graphs.schema) do schema[name] = checker end
   for name, checker in pairs(offload.schema) do schema[name] = checker end
   for name, checker in pairs(tuning.schema) do schema[name] = checker end
   for name, checker in pairs(pipeline_layout.schema) do schema[name] = checker end
@@ -183,13 +185,14 @@ end
 -- before only in sequence_parallel.
 local function variants_of(o, free, described, set, strategies)
   local list, modules = {}, recomputation.text(o.recompute_modules, described)
-  local offloaded = offload.text(o.offload_modules, described)
+  local offloaded, graphed = offload.text(o.offload_modules, described), graphs.text(o.cuda_graphs, described)
   local parallel = o.sequence_parallel == nil and { true } or as_list(o.sequence_parallel)
   for _, recompute in ipairs(recomputations_of(o, free, described, set)) do
     for _, sequence_parallel in ipairs(parallel) do
       list[#list + 1] = {
         recompute = recompute, recompute_modules = recompute == "selective" and modules or nil,
         offload_modules = offloaded, loss = o.loss, fused_activation = o.fused_activation,
+        cuda_graphs = graphed, overlap_shared_experts = o.overlap_shared_experts or nil,
         sequence_parallel = sequence_parallel, again = sequence_parallel ~= parallel[1],
         other = {},
       }
@@ -238,7 +241,8 @@ function problem.of(o, strategies)
   overlap.check(o, p.model)
   p.model = tuning.packed(o, p.model)
   p.training, p.variants = training.of(o, p.rules, p.model), variants_of(o, free, p.model, p.rules, strategies)
-  p.zero, p.profile, p.software = as_list(o.zero) or { 1 }, o.profile, profile.terms(o.profile)
+  p.zero, p.profile, p.software = as_list(o.zero) or { 1 }, o.profile,
+    graphs.software(o.cuda_graphs, profile.terms(o.profile))
   local systems, many = problem.systems(o.system)
   local narrow = precision.resolve(p, o.precision, systems)
   p.questions = {}

@@ -63,7 +63,8 @@ end
 
 -- The fields of configurations that follow the sizes of the axes.
 local KNOBS <const> = { "micro_batch", "microbatches", "panels", "schedule", "virtual_stages", "recompute",
-  "recompute_method", "recompute_num_layers", "overlap_moe_a2a", "delay_wgrad", "zero" }
+  "recompute_method", "recompute_num_layers", "overlap_moe_a2a", "delay_wgrad",
+  "overlap_shared_experts", "zero" }
 local FIGURES <const> = {
   "time", "interval.low", "interval.high", "time_without_waste", "throughput", "tokens_per_second", "mfu",
   "mfu_all_pairs", "flops_per_gpu", "memory.total", "memory.weights",

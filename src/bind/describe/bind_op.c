@@ -5,6 +5,8 @@
 //   op:offload(input_alone)                       offloads its kept activations to the host, see tperf/op.h
 //   op:hold(saved_bytes, passing_bytes)           sets its kept bytes, and the bytes live only during its passes
 //   op:single()                                   its backward pass is one kernel
+//   op:join()                                     a neighbour's call launches its kernels
+//   op:fuse()                                     its forward pass is part of a neighbour's kernel
 //   op:freeze(element, keeps_input)               its parameters are not trained, with this many bytes each
 //   op:stop()                                     nothing below it is trained
 //   op:again(bytes)                               this part of its kept bytes is recomputed instead
@@ -19,8 +21,8 @@
 //   op:keeping(bytes)                             a copy that keeps this much of its output; nil if no other op keeps
 //       the
 //                                                 output for it
-// and fields(), bytes() and routed_parts(), documented below. recompute, single, drop_input, repeat_part, offload,
-// hold, again, freeze, stop, belong and communicate change the op; the library calls them before anyone else has it.
+// and fields(), bytes() and routed_parts(), documented below. recompute, single, join, fuse, drop_input,
+// repeat_part, offload, hold, again, freeze, stop, belong and communicate change the op; the library calls them before anyone else has it.
 #include <math.h>
 #include <string.h>
 
@@ -150,6 +152,20 @@ static int stop(lua_State *L) {
 static int single(lua_State *L) {
     tperf_op *op = luaL_checkudata(L, 1, type_name);
     op->single = true;
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int join(lua_State *L) {
+    tperf_op *op = luaL_checkudata(L, 1, type_name);
+    op->joined = true;
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int fuse(lua_State *L) {
+    tperf_op *op = luaL_checkudata(L, 1, type_name);
+    op->fused = true;
     lua_settop(L, 1);
     return 1;
 }
@@ -316,6 +332,8 @@ static int product(lua_State *L) {
     lua_setfield(L, -2, "expert");
     lua_pushboolean(L, op->recomputed);
     lua_setfield(L, -2, "recomputed");
+    lua_pushboolean(L, op->joined);
+    lua_setfield(L, -2, "joined");
     tperf_fields_set(L, "saved", op->saved_bytes);
     tperf_fields_set(L, "again", op->again_bytes);
     tperf_fields_set(L, "offloaded", op->offload_bytes);
@@ -390,6 +408,8 @@ static int keeping(lua_State *L) {
 static const luaL_Reg methods[] = {
     {"recompute", recompute},
     {"single", single},
+    {"join", join},
+    {"fuse", fuse},
     {"freeze", freeze},
     {"stop", stop},
     {"input_bytes", input_bytes},

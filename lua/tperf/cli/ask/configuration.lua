@@ -2,6 +2,7 @@
 local axes = require "tperf.describe.strategy.axes"
 local format = require "tperf.output.format"
 local from = require "tperf.cli.ask.from"
+local graphs = require "tperf.describe.arch.graphs"
 local offload = require "tperf.describe.arch.offload"
 local options = require "tperf.input.options"
 local precision = require "tperf.describe.precision"
@@ -42,6 +43,9 @@ local question = {
   { long = "recompute-layers", value = "K", kind = "integer", help = "layers recomputed as one (default 1)" },
   { long = "overlap-moe-a2a", help = "hide expert all-to-alls behind another micro-batch's pass" },
   { long = "delay-wgrad", help = "delay experts' weight gradients to hide more" },
+  { long = "overlap-shared-experts", help = "run shared experts beside their own expert all-to-alls" },
+  { long = "cuda-graphs", value = "LIST", kind = "list", from = graphs.modules,
+    help = "launched as graphs: attn, mlp, mamba, moe_router, layer ..." },
   { long = "overlap-grad-reduce", value = "Y/N", from = { "yes", "no" },
     help = "overlap gradient reduction with backward (default: as the software)" },
   { long = "overlap-param-gather", value = "Y/N", from = { "yes", "no" },
@@ -224,6 +228,7 @@ configuration.columns = options.join({ { key = "strategy", usual = USUAL } }, ax
   { key = "panels", usual = 1 }, { key = "precision", usual = "bf16" },
   { key = recomputation.words, title = "recompute", usual = "none" }, { key = offload.words, title = "offload" },
   { key = "overlap_moe_a2a", title = "a2a overlap" }, { key = "delay_wgrad", title = "delayed wgrad", wide = 1 },
+  { key = "overlap_shared_experts", title = "shared overlap", wide = 1 },
   { key = "sequence_parallel", title = "seq. parallel", usual = true, wide = 3 },
   { key = placement, title = "placement", wide = 4 }, { key = "time", unit = "s" },
   { key = "interval.low", title = "from", unit = "s", digits = 2 },

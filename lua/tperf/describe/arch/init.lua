@@ -6,6 +6,7 @@
 -- that their description names (transformer.lua) or, if the rules say so, the published solver's layer (gpt.lua).
 local block = require "tperf.describe.block"
 local check = require "tperf.base.check"
+local graphs = require "tperf.describe.arch.graphs"
 local gpt = require "tperf.describe.arch.layer.gpt"
 local mtp = require "tperf.describe.arch.layer.mtp"
 local offload = require "tperf.describe.arch.offload"
@@ -61,6 +62,7 @@ local function recomputable(original, opens, before)
     if type(ops) ~= "table" then return ops end
     if p.tuning and not p.referring then ops = tuned.ops(ops, p, original.name, nil, before(m, p)) end
     if p.recompute ~= "none" then recompute.mark(m, p, ops, opens) end
+    if p.cuda_graphs then graphs.mark(p, ops, original.name) end
     return (p.offload or p.offload_modules) and offload.mark(p, ops) or ops
   end)
 end

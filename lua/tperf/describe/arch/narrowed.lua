@@ -1,13 +1,17 @@
 --- The ops of a layer whose products with weights run in fewer bits (tperf.describe.precision names the formats). Extra
 -- kernels precede each such product:
---   NAME-amax     if the scale is computed from the tensor: reads it once
+--   NAME-amax     if the scale is computed from the tensor: reads it once; the call that casts also launches this
 --   NAME-cast     forward: reads X in 16 bits, writes it by rows and, if that copy is kept, by columns. Backward: the
 --                 same for Y's gradient, plus whatever X still needs: a transposition of the gathered copy, or a second
 --                 quantisation of an input kept in 16 bits
 --   NAME-weight   if copies of weights do not live across micro-batches: W, for each pass
--- After a norm whose kernel quantises (some recipes), the norm writes no 16-bit output and the cast reads none. No
--- other fusion is assumed: an activation writes 16 bits, and the cast reads them. The cast keeps the input. Attention
--- keeps its own output, which otherwise the next product would keep.
+-- After a norm whose kernel quantises (some recipes), the norm writes no 16-bit output and the cast reads none; not if
+-- an adapter beside the product reads that output, which is then also gathered over tp in 16 bits, for both
+-- (Megatron-Bridge and NeMo set TransformerEngine's return_layernorm_output and return_layernorm_output_gathered).
+-- Adapters themselves are other classes' products, and stay in 16 bits. No other fusion is assumed: an activation
+-- writes 16 bits, and the cast reads them. The cast keeps the input. Attention keeps its own output, which otherwise
+-- the next product would keep.
+local adapters = require "tperf.describe.strategy.adapters"
 local op = require "tperf.describe.op"
 
 local narrowed = {}
@@ -18,12 +22,15 @@ local FLOPS <const> = 2     -- per number: scaled and rounded, or compared
 local MULTIPLE <const> = 16 -- of both features in 8-bit products (cuBLAS, Transformer Engine); others stay wide
 
 -- Numbers of X and of Y's gradient that this GPU quantises: before gathering, if gathers carry the narrow format.
-local function numbers(shape, r)
+-- shared: an adapter needs X gathered in 16 bits, which is quantised after that, as is the GPU's own shard of it.
+local function numbers(shape, r, shared)
   local narrow = r.tensor_gather == "narrow"
+  local input = narrow and shape.kept or shape.rows
+  if shared and narrow and shape.kept ~= shape.rows then input = shape.rows + shape.kept end
   return {
-    input = (narrow and shape.kept or shape.rows) * shape.n_in, kept = shape.kept * shape.n_in,
+    input = input * shape.n_in, kept = shape.kept * shape.n_in,
     gradient = (narrow and shape.scattered or shape.rows) * shape.n_out,
-    input_gathered = narrow and shape.kept ~= shape.rows and shape.rows * shape.n_in or 0,
+    input_gathered = narrow and not shared and shape.kept ~= shape.rows and shape.rows * shape.n_in or 0,
     gradient_gathered = narrow and shape.scattered ~= shape.rows and shape.rows * shape.n_out or 0,
   }
 end
@@ -39,6 +46,7 @@ local function of(shape, name, o)
   o.name = (shape.name .. name):sub(1, 23)
   local made = op.custom(o):single()
   if shape.recomputed then made:recompute(0) end
+  if shape.joined then made:join() end
   return made
 end
 
@@ -46,7 +54,7 @@ local function amax(shape, n)
   return of(shape, "-amax", {
     forward = { vector_flops = FLOPS * n.input, bytes = WIDE * n.input },
     backward = { vector_flops = FLOPS * n.gradient, bytes = WIDE * n.gradient },
-  })
+  }):join()
 end
 
 -- elsewhere: attention keeps X in 12 bits, from which the backward pass makes the copy by columns.
@@ -58,12 +66,13 @@ local function cast(shape, r, n, behind_norm, elsewhere)
   if r.inputs == "narrow" and not shape.frozen then
     local columns = column_bytes(r, n.input, n.input_gathered)
     forward, backward = forward + (turned and 0 or columns), backward + (turned and columns or 0)
-    if behind_norm and r.norms_quantise then forward = math.max(forward - 2 * WIDE * n.input, 0) end
     saved = not elsewhere and r.number * n.kept or 0
     if elsewhere then backward = backward + (TWELVE + r.number) * n.input end
   elseif narrow_dw then
     backward = backward + (WIDE + r.number + again) * n.input
   end
+  local with_norm = behind_norm and r.norms_quantise and r.inputs == "narrow"
+  if with_norm then forward = math.max(forward - 2 * WIDE * n.input, 0) end
   if narrow_dw then backward = backward + column_bytes(r, n.gradient, n.gradient_gathered) end
   local transform = narrow_dw and 2 * (r.hadamard or 0) or 0
   local made = of(shape, "-cast", {
@@ -71,6 +80,7 @@ local function cast(shape, r, n, behind_norm, elsewhere)
     backward = { tensor_flops = transform * n.gradient, vector_flops = FLOPS * n.gradient, bytes = backward },
     saved_bytes = saved,
   })
+  if with_norm then made:fuse() end
   if shape.frozen and shape.stopped then return made:stop() end
   if shape.offloaded > 0 then return made:offload(false) end
   local kept = shape.saved + shape.again -- of the 16-bit input, part of which may be recomputed for the backward pass
@@ -110,13 +120,13 @@ local function weights_of(r)
   return held, 0, r.weight, r.copies > 1 and 2 * r.weight or 0
 end
 
-local function product(one, r, frozen)
+local function product(one, r, frozen, shared)
   local held, copies, gathered, step = weights_of(r)
   local narrow = r.tensor_gather == "narrow"
   return one:narrowed {
     dtype = r.dtype, number = r.number, weight = r.weight, held = held, copies = copies, gathered = gathered,
     step = step,
-    gather = narrow and r.number / WIDE or 0,
+    gather = narrow and not shared and r.number / WIDE or 0,
     grad_gather = narrow and (r.columns == "own" and 2 or 1) * r.number / WIDE or 0,
     keeps = frozen or r.inputs == "bf16", made = true, wide_weight_grad = r.weight_grad == "bf16",
   }
@@ -147,13 +157,15 @@ function narrowed.block(ops, r)
   local list, attention = { name = ops.name }, nil
   for i, one in ipairs(ops) do
     local shape = one:product()
-    if runs_in(shape, r) then
+    if runs_in(shape, r) and not adapters.is(one) then
       local elsewhere = not shape.frozen and keep_output(list, attention, shape, r)
-      local n = numbers(shape, r)
+      local behind_norm = i > 1 and ops[i - 1]:is_norm()
+      local shared = behind_norm and ops[i + 1] ~= nil and adapters.is(ops[i + 1])
+      local n = numbers(shape, r, shared)
       if r.measured then list[#list + 1] = amax(shape, n) end
-      list[#list + 1] = cast(shape, r, n, i > 1 and ops[i - 1]:is_norm(), elsewhere)
+      list[#list + 1] = cast(shape, r, n, behind_norm and not shared, elsewhere)
       list[#list + 1] = weight_cast(shape, r)
-      list[#list + 1] = product(one, r, shape.frozen)
+      list[#list + 1] = product(one, r, shape.frozen, shared)
       attention = nil
     else
       list[#list + 1] = one

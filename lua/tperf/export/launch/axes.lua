@@ -1,10 +1,14 @@
 --- The less common axes of a configuration, and how each stack is told about them. An axis that a stack has no option
 -- for is refused by name: a launch without it would run something else.
 local check = require "tperf.base.check"
+local graphs = require "tperf.describe.arch.graphs"
 
 local axes = {}
 
 local RANK <const> = 32 -- of adapters, if the question leaves it out (tperf.describe.tuning)
+
+local graphed = {}
+for _, name in ipairs(graphs.modules) do graphed[name] = true end
 
 local function shown(value)
   if type(value) ~= "table" then return value end
@@ -15,6 +19,16 @@ end
 local function megatron_core(o)
   return {
     overlap_moe_a2a = function(w) w.put(o.a2a, true) end, delay_wgrad = function(w) w.put(o.wgrad, true) end,
+    cuda_graphs = function(w, value)
+      local modules = type(value) == "table" and value or { value }
+      for _, name in ipairs(modules) do
+        if not graphed[name] then w.cannot("cuda_graphs", shown(value), "captures modules, layers or iterations") end
+      end
+      local whole = modules[1] == "full_iteration"
+      w.put(o.graphs .. "impl", whole and "local" or "transformer_engine")
+      if modules[1] ~= "layer" then w.put(o.graphs .. "modules", modules) end
+    end,
+    overlap_shared_experts = function(w) w.put(o.shared, true) end,
     shard = function(w, value, n)
       if n.zero == 0 or n.dp % value ~= 0 then w.cannot("shard", value, "repeats what it shards over dp") end
       w.put(o.replicas, n.dp // value)
@@ -50,6 +64,7 @@ end
 local WRITERS <const> = {
   megatron = megatron_core {
     a2a = "--overlap-moe-expert-parallel-comm", wgrad = "--delay-wgrad-compute",
+    shared = "--moe-shared-expert-overlap", graphs = "--cuda-graph-",
     replicas = "--num-distributed-optimizer-instances", tp = "--tp-comm-overlap", bucket = "--ddp-bucket-size",
     step = "--overlap-param-gather-with-optimizer-step", optimizer = "--optimizer",
     layout = "--pipeline-model-parallel-layout", first = "--decoder-first-pipeline-num-layers",
@@ -61,6 +76,7 @@ local WRITERS <const> = {
   },
   ["megatron-bridge"] = megatron_core {
     a2a = "comm_overlap.overlap_moe_expert_parallel_comm", wgrad = "comm_overlap.delay_wgrad_compute",
+    shared = "model.moe_shared_expert_overlap", graphs = "model.cuda_graph_",
     replicas = "ddp.num_distributed_optimizer_instances", tp = "comm_overlap.tp_comm_overlap",
     bucket = "ddp.bucket_size", step = "comm_overlap.overlap_param_gather_with_optimizer_step",
     optimizer = "optimizer.optimizer", layout = "model.pipeline_model_parallel_layout",
@@ -128,6 +144,7 @@ end
 -- name -> the usual values, besides nil, that need no option.
 local USUAL <const> = {
   moe_dispatcher = { alltoall = true }, overlap_moe_a2a = { [false] = true }, delay_wgrad = { [false] = true },
+  overlap_shared_experts = { [false] = true }, cuda_graphs = {},
   shard = {}, ulysses = { [1] = true }, overlap_tp = { bulk = true }, overlap_grad_reduce = { [true] = true },
   overlap_param_gather = { [true] = true }, overlap_param_gather_with_optimizer_step = { [false] = true },
   bucket_size = {}, gradient_shard = { [false] = true }, cp_kind = { all_gather = true },

@@ -99,6 +99,20 @@ local function schedule_of(c)
   check.fail("tperf.report.launch: the configuration's 'schedule' must be a schedule's name, got %s", check.show(name))
 end
 
+local TOLD <const> = { ["parameters narrow"] = true, ["padding router"] = true } -- by options of their own
+
+-- The recipe of a precision's name, "fp8-current (padding router, parameters narrow)", and which fields it tells.
+local function precision_of(c)
+  local name = tostring(c.precision or "bf16")
+  local recipe, fields = name:match "^(%S+) %((.*)%)$"
+  local told = {}
+  for field in (fields or ""):gmatch "[^,]+" do told[field:match "^%s*(.*)$"] = true end
+  for field in pairs(told) do
+    if not TOLD[field] then return name end
+  end
+  return recipe or name, told["parameters narrow"], told["padding router"]
+end
+
 -- Megatron's names for the kinds of context parallelism.
 local CP_COMM_TYPES <const> = { ring = "p2p", all_gather = "all_gather", all_to_all = "a2a" }
 
@@ -123,7 +137,7 @@ local function training(c, model, options)
   n.microbatches = n.global_batch // n.dp // n.micro_batch
   n.seq = sequence(c, model, options)
   n.zero = choice(c, "zero", { 1, 0, 2, 3 })
-  n.precision, n.narrow_parameters = tostring(c.precision or "bf16"):gsub(" %(parameters narrow%)$", "")
+  n.precision, n.narrow_parameters, n.router_padding = precision_of(c)
   n.reshards = n.zero < 3 or c.reshard_after_forward ~= false
   n.sequence_parallel = n.tp > 1 and c.sequence_parallel ~= false
   expert_sizes(n, model)

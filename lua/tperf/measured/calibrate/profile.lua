@@ -199,8 +199,8 @@ local FITTED_TO <const> = {
 local FACTS <const> = {
   { "facts" }, { "kernel" }, { "gradient_shard", false }, { "gradients" }, { "weights" }, { "loss", "in-place" },
   { "fused_activation", true }, { "comm_setup", 0 }, { "comm_sms", 0 }, { "moe_dispatcher" }, { "overlap_tp" },
-  { "overlap_moe_a2a" }, { "delay_wgrad" }, { "overlap_grad_reduce" }, { "overlap_param_gather" },
-  { "overlap_param_gather_with_optimizer_step" },
+  { "overlap_moe_a2a" }, { "delay_wgrad" }, { "overlap_shared_experts" }, { "overlap_grad_reduce" },
+  { "overlap_param_gather" }, { "overlap_param_gather_with_optimizer_step" },
 }
 
 --- The text of a profile's file.

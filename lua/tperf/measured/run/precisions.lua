@@ -56,6 +56,7 @@ function precisions.of(row)
     weight_grad = recipe:find "gw_hp" and "bf16" or nil,
     activation = recipe:find "activations stored" and "fp8" or nil,
     attention = attends_narrow(row, recipe) and "fp8" or nil,
+    padding = row.source:find "^torch" and (read.count(row.experts) or 0) > 1 and "sort" or nil,
   }
 end
 

@@ -3,6 +3,7 @@ local axes = require "tperf.describe.strategy.axes"
 local core = require "tperf.core".search
 local check = require "tperf.base.check"
 local configuration = require "tperf.question.configuration"
+local graphs = require "tperf.describe.arch.graphs"
 local offload = require "tperf.describe.arch.offload"
 local problem = require "tperf.question.problem"
 local recomputation = require "tperf.describe.arch.recompute"
@@ -62,6 +63,7 @@ local function describe(p, o, question, found)
   local c = configuration.of(question, s, workload, found)
   recomputation.describe(c, variant, o)
   offload.describe(c, variant, o)
+  graphs.describe(c, o)
   if c.zero == 3 and not o.reshard_after_forward then c.reshard_after_forward = false end
   c.sequence_parallel = variant.sequence_parallel
   axes.tell_options(c, s, variant)
@@ -236,10 +238,11 @@ end
 ---                     "ring" (TransformerEngine's user buffers), "async" (PyTorch's), or a list
 ---  overlap_moe_a2a    true: passes overlap to hide each other's expert all-to-alls (false)
 ---  delay_wgrad        true: experts' weight gradients are delayed to hide the all-to-all (false)
+---  overlap_shared_experts   true: shared experts run beside their micro-batch's own all-to-alls (false)
+---  cuda_graphs        what the host launches as graphs, one module or a list (docs/parallelism.md)
 ---  overlap_grad_reduce  true: gradients are reduced in buckets during the backward pass; false: after it (the stack's)
 ---  overlap_param_gather   true: weights are gathered during the forward pass; false: no overlap (as the software does)
----  overlap_param_gather_with_optimizer_step   true: the first bucket's weights are gathered during the optimizer's
----                     step (false)
+---  overlap_param_gather_with_optimizer_step   true: the first bucket is gathered during the optimizer's step (false)
 ---  bucket_size        parameters of a bucket (the larger of 40 million and a million for each replica)
 ---  ulysses            GPUs of context parallelism by all-to-all inside cp, likewise (1)
 ---  virtual_stages     chunks of layers per device for schedules that interleave; by default those of { 2, 3, 4, 6, 8 }
@@ -247,16 +250,13 @@ end
 ---  zero               ZeRO stage 0 to 3, or a list (1)
 ---  recompute          "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---  sequence_parallel  true (default), false, or a list
----  recompute_modules  modules that selective recomputation reruns, one or a list of "core_attn", "moe_act",
----                     "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts" (docs/memory.md); by default the
----                     scores of unfused attention
+---  recompute_modules  modules that selective recomputation reruns, one or a list (docs/memory.md)
 ---  recompute_method   of full recomputation: "uniform" (default): each group of recompute_num_layers layers keeps one
 ---                     input; "block": the first so many layers of each chunk; "every" so many (docs/memory.md)
 ---  recompute_num_layers   number of layers for recompute_method (1)
 ---  recompute_layers   older name of recompute_num_layers, under "uniform"
 ---  offload_layers     number of first layers of each chunk whose activations are offloaded to the host (0)
----  offload_modules    modules whose inputs are offloaded to the host, one or a list of "attn_norm", "qkv_linear",
----                     "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
+---  offload_modules    modules whose inputs are offloaded to the host, one or a list (docs/memory.md)
 ---  offload_optimizer  part of the optimizer's states that the host holds and updates, 0 to 1 (0)
 ---  precision          of the layers' products: "bf16" (default), "fp16", "fp8-delayed", "fp8-current", "fp8-block",
 ---                     "mxfp8", "nvfp4", "fp8-tensorwise", "fp8-rowwise", or a table (docs/model.md, section 1.10)

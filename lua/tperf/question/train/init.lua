@@ -5,6 +5,7 @@ local configuration = require "tperf.question.configuration"
 local core = require "tperf.core"
 local lazy = require "tperf.base.lazy"
 local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
+local graphs = require "tperf.describe.arch.graphs"
 local offload = require "tperf.describe.arch.offload"
 local overlap = require "tperf.describe.overlap"
 local problem = require "tperf.question.problem"
@@ -153,6 +154,7 @@ local function explain(c, t)
   local p, o, s = t.problem, t.o, t.strategy
   recomputation.describe(c, p.variants[1], o)
   offload.describe(c, p.variants[1], o)
+  graphs.describe(c, o)
   if c.zero == 3 and not o.reshard_after_forward then c.reshard_after_forward = false end
   c.sequence_parallel = o.sequence_parallel
   axes.tell_options(c, s, o)
@@ -171,7 +173,7 @@ end
 local CHOSEN = {
   "strategy", "global_batch", "pp", "dp", "micro_batch", "panels", "fast", "zero", "schedule", "virtual_stages",
   "recompute", "recompute_modules", "recompute_method", "recompute_num_layers", "offload_layers",
-  "offload_modules", "offload_optimizer", "reshard_after_forward", "sequence_parallel", "precision",
+  "offload_modules", "offload_optimizer", "cuda_graphs", "reshard_after_forward", "sequence_parallel", "precision",
 }
 
 -- The arguments, completed from their `configuration`.
@@ -240,8 +242,8 @@ end
 ---  recompute_modules, recompute_method, recompute_num_layers, recompute_layers, offload_layers, offload_modules,
 ---  offload_optimizer, precision, optimizer, weights, gradients, master, moments, loss, reserve, data_overlap,
 ---  gradient_shard, reshard_after_forward, moe_dispatcher, overlap_tp, overlap_moe_a2a, delay_wgrad,
----  overlap_grad_reduce, overlap_param_gather, overlap_param_gather_with_optimizer_step, bucket_size, peft, frozen,
----  packing, objective, reference
+---  overlap_shared_experts, cuda_graphs, overlap_grad_reduce, overlap_param_gather,
+---  overlap_param_gather_with_optimizer_step, bucket_size, peft, frozen, packing, objective, reference
 ---  global_batch       sequences per iteration
 ---  tp, tp1, tp2, cp, ep, pp, micro_batch            1 by default; etp: as tp, shard: all replicas
 ---  dp, gpus           each follows from the other

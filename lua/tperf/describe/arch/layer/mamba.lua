@@ -58,19 +58,28 @@ local function gated_norm(m, p, cut)
   }
 end
 
+-- Megatron's stream has the sequence first, the scan's kernels have the batch first: with several sequences their inputs
+-- are copied there, and y back (mamba_mixer.py, rearrange … contiguous), in both passes.
+local function turned(p, name, width)
+  if p.mode ~= "train" or p.micro_batch == 1 then return {} end
+  local pass = { bytes = 2 * BYTES * 1.0 * p:inner_tokens() * width }
+  return { op.custom({ name = name, dtype = p.dtype, forward = pass, backward = pass }):single() }
+end
+
 local function inside(m, p)
   local s, cut = m.mamba, cut_of(m, p)
   local ops = {
     p:column {
       name = "in", n_in = m.hidden, local_out = cut.inner + cut.convolved + cut.heads, bias = s.bias,
     },
-    convolution(m, p, cut),
-    steps(p, cut),
   }
+  parts.append(ops, turned(p, "batch-first", cut.inner + cut.convolved + cut.heads))
+  parts.append(ops, { convolution(m, p, cut), steps(p, cut) })
   parts.append(ops, p:scan {
     name = "scan", heads = cut.heads, head_dim = s.head_dim, groups = cut.groups, state = s.state, chunk = s.chunk,
   })
   parts.append(ops, gated_norm(m, p, cut))
+  parts.append(ops, turned(p, "batch-second", cut.inner))
   ops[#ops + 1] = p:row { name = "out", n_in = s.heads * s.head_dim, n_out = m.hidden, bias = s.bias }
   return ops
 end

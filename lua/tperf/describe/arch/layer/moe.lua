@@ -24,6 +24,7 @@ local dispatch = require "tperf.describe.arch.dispatch"
 local divisors = require "tperf.base.divisors"
 local refusal = require "tperf.base.refusal"
 local op = require "tperf.describe.op"
+local padding = require "tperf.describe.arch.padding"
 local parts = require "tperf.describe.arch.layer.parts"
 local popularity = require "tperf.describe.arch.popularity"
 
@@ -55,7 +56,8 @@ end
 -- Rows for the experts of one GPU after dispatch, and the number of these experts that have any.
 local function load(m, p, lie)
   local e, mine = m.experts, 1.0 * p:outer_tokens() * lie.gathered
-  local rows = math.ceil(mine * e.top_k * (e.capacity_factor or e.imbalance) / lie.sharing)
+  local rows = math.ceil(mine * e.top_k * (e.capacity_factor or e.imbalance) / lie.sharing
+    + padding.sent(m, p, mine, lie))
   local tokens = mine * (p.sequence_parallel and lie.cut or 1) * lie.replicas -- that choose among all experts
   return rows, popularity.touched(e.count, e.top_k, e.skew, tokens) / dispatch.gpus(p)
 end
@@ -127,21 +129,29 @@ local function sent_element(p)
 end
 
 -- Copies every row to its places (or back, adding up) and exchanges the rows by the share's dispatcher
--- (tperf/describe/arch/dispatch.lua). routed: pairs of a token and an expert to sort; nil on the way back.
-local function exchange(m, p, name, rows, lie, routed)
+-- (tperf/describe/arch/dispatch.lua). routed: pairs of a token and an expert to sort; nil on the way back. beside: the
+-- op that the exchange runs beside; nil: everything waits for it.
+local function exchange(m, p, name, rows, lie, routed, beside)
   local function way(there) return dispatch.way(m, p, there, rows, lie, there and sent_element(p) or BYTES) end
+  local travels = lie.replicas > 1
   local function pass(w)
-    return { bytes = w.bytes, vector_flops = 1.0 * rows * m.hidden, comms = lie.replicas > 1 and { w.comm } or {} }
+    local comms = travels and not beside and { w.comm } or {}
+    return { bytes = w.bytes, vector_flops = 1.0 * rows * m.hidden, comms = comms }
   end
-  local forward = way(routed ~= nil)
+  local forward, backward = way(routed ~= nil), way(routed == nil)
+  for kind, w in pairs(travels and beside and { forward = forward, backward = backward } or {}) do
+    local c = w.comm
+    beside:communicate(kind, c.kind, c.axis, c.bytes, c.share, true, c.once, c.exchanges)
+  end
   return op.custom {
-    name = name, dtype = p.dtype, forward = pass(forward), backward = pass(way(routed == nil)), routed = routed,
+    name = name, dtype = p.dtype, forward = pass(forward), backward = pass(backward), routed = routed,
     repeated_bytes = forward.repeated_bytes,
   }
 end
 
-local function shared(m, p, ops)
-  local e = m.experts
+-- The ops of the shared experts.
+local function shared(m, p)
+  local e, ops = m.experts, {}
   local pieces = m.biases.mlp and e.shared or math.min(e.shared, 1) -- without biases, one wide MLP
   for i = 1, pieces do
     local width = (e.shared_ffn or e.ffn) * (e.shared // pieces)
@@ -151,6 +161,7 @@ local function shared(m, p, ops)
   if e.shared_gate then
     ops[#ops + 1] = p:replicated { name = "shared-gate", n_in = m.hidden, n_out = 1, input_kept_elsewhere = true }
   end
+  return ops
 end
 
 -- The same share with its products sharded over the experts' own axis.
@@ -163,11 +174,28 @@ local function narrowed(m)
   return m.experts.latent and setmetatable({ hidden = m.experts.latent }, { __index = m }) or m
 end
 
+-- The routed experts' products on the rows that were dispatched, padded for narrow products.
+local function routed(m, p, rows, active, lie)
+  local own, summed_later, padded = of_experts(p), not p.sequence_parallel, padding.rows(m, p, rows, active, lie)
+  local ops = parts.append(gather_rows(m, p, rows, lie), padding.copy(m, own, "pad", rows, padded))
+  local mlp = parts.mlp(m, own, m.experts.ffn, {
+    rows = padded, experts = m.experts.count // dispatch.gpus(p), active = active, gathered = summed_later,
+    partial = summed_later,
+  })
+  mlp[1]:belong "expert_fc1"
+  mlp[2]:belong "moe_act"
+  parts.append(ops, mlp)
+  parts.append(ops, padding.copy(m, own, "unpad", rows, padded))
+  return parts.append(ops, bias(m, own, rows))
+end
+
 -- If every GPU holds the whole stream, partial sums are all-reduced once, after the combine: by the shared experts'
--- last product or by a separate collective.
+-- last product or by a separate collective. With overlap_shared_experts the shared experts' first product runs beside
+-- the dispatch, and their last beside the combine (Megatron-LM, shared_experts.py).
 local function inside(m, p)
-  local e, summed_later, lie = m.experts, not p.sequence_parallel, spread(m, p)
+  local e, lie, beside = m.experts, spread(m, p), shared(m, p)
   local rows, active = load(m, p, lie)
+  local overlaps = p.overlap_shared_experts and true
   local ops, narrow = meet(m, p, lie, "gather-tokens", "all_gather"), narrowed(m)
   ops[#ops + 1] = p:router { name = "router", width = m.hidden, experts = e.count, top_k = e.top_k,
     bias = e.router_bias }
@@ -175,21 +203,15 @@ local function inside(m, p)
   if e.latent then
     ops[#ops + 1] = p:replicated { name = "latent-in", n_in = m.hidden, n_out = e.latent, input_kept_elsewhere = true }
   end
-  ops[#ops + 1] = exchange(narrow, p, "dispatch", rows, lie, rows)
-  parts.append(ops, gather_rows(narrow, p, rows, lie))
-  local mlp = parts.mlp(narrow, of_experts(p), e.ffn, {
-    rows = rows, experts = e.count // dispatch.gpus(p), active = active, gathered = summed_later,
-    partial = summed_later,
-  })
-  mlp[1]:belong "expert_fc1"
-  mlp[2]:belong "moe_act"
-  parts.append(ops, mlp)
-  parts.append(ops, bias(narrow, of_experts(p), rows))
-  ops[#ops + 1] = exchange(narrow, p, "combine", rows, lie)
+  ops[#ops + 1] = exchange(narrow, p, "dispatch", rows, lie, rows, overlaps and beside[1])
+  if overlaps then table.move(beside, 1, 2, #ops + 1, ops) end
+  parts.append(ops, routed(narrow, p, rows, active, lie))
+  if overlaps then table.move(beside, 3, #beside, #ops + 1, ops) end
+  ops[#ops + 1] = exchange(narrow, p, "combine", rows, lie, nil, overlaps and beside[3])
   if e.latent then ops[#ops + 1] = p:replicated { name = "latent-out", n_in = e.latent, n_out = m.hidden } end
   parts.append(ops, meet(m, p, lie, "scatter-sums", "reduce_scatter"))
-  shared(m, p, ops)
-  if summed_later and e.shared == 0 then
+  if not overlaps then parts.append(ops, beside) end
+  if not p.sequence_parallel and e.shared == 0 then
     ops[#ops + 1] = op.collective {
       name = "sum", kind = "all_reduce", axis = p.features, bytes = BYTES * p:outer(m.hidden),
     }

@@ -35,8 +35,9 @@ local function precision(n, w)
   elseif recipe then
     w.put("mixed_precision.fp8", recipe[2])
     w.put("mixed_precision.fp8_recipe", recipe[1])
-    if n.narrow_parameters > 0 then w.put("mixed_precision.fp8_param_gather", true) end
+    if n.narrow_parameters then w.put("mixed_precision.fp8_param_gather", true) end
   end
+  if n.router_padding then w.put("model.moe_router_padding_for_quantization", true) end
 end
 
 local function model(m, w)

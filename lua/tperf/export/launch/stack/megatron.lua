@@ -42,13 +42,14 @@ local function precision(n, w)
   w.put("--bf16", true)
   if n.precision == "nvfp4" then
     w.put("--fp4-format", "e2m1")
-    return w.put("--fp4-recipe", "nvfp4")
+    w.put("--fp4-recipe", "nvfp4")
   end
+  if n.router_padding then w.put("--moe-router-padding-for-quantization", true) end
   local recipe = fp8[n.precision]
   if not recipe then return end
   w.put("--fp8-format", recipe[2])
   w.put("--fp8-recipe", recipe[1])
-  if n.narrow_parameters > 0 then w.put("--fp8-param-gather", true) end
+  if n.narrow_parameters then w.put("--fp8-param-gather", true) end
 end
 
 return function(n, w)

@@ -1,9 +1,12 @@
 --- The less common axes of a launch as arguments of tperf.train: the inverse of export/launch/axes.lua. Axes that the
 -- launch leaves at tperf's usual value are absent.
+local graphs = require "tperf.describe.arch.graphs"
+
 local axes = {}
 
 local MEGATRON <const> = {
   a2a = { "--overlap-moe-expert-parallel-comm" }, wgrad = { "--delay-wgrad-compute" },
+  shared = { "--moe-shared-expert-overlap" },
   replicas = "--num-distributed-optimizer-instances", tp = { "--tp-comm-overlap" }, bucket = "--ddp-bucket-size",
   step = { "--overlap-param-gather-with-optimizer-step" }, optimizer = "--optimizer",
   first = "--decoder-first-pipeline-num-layers", last = "--decoder-last-pipeline-num-layers",
@@ -12,6 +15,7 @@ local MEGATRON <const> = {
 local BRIDGE <const> = {
   a2a = { "comm_overlap.overlap_moe_expert_parallel_comm", "model.overlap_moe_expert_parallel_comm" },
   wgrad = { "comm_overlap.delay_wgrad_compute", "model.delay_wgrad_compute" },
+  shared = { "model.moe_shared_expert_overlap" },
   replicas = "ddp.num_distributed_optimizer_instances", bucket = "ddp.bucket_size",
   tp = { "comm_overlap.tp_comm_overlap", "model.tp_comm_overlap" },
   step = { "comm_overlap.overlap_param_gather_with_optimizer_step" }, optimizer = "optimizer.optimizer",
@@ -24,6 +28,19 @@ local OPTIMIZERS <const> = { sgd = "sgd", muon = "muon", dist_muon = "muon", lio
   adafactor = "adafactor" }
 
 local function optimizer_of(name) return OPTIMIZERS[tostring(name):lower():gsub("_", "")] end
+
+local graphed = {}
+for _, name in ipairs(graphs.modules) do graphed[name] = true end
+
+-- What Megatron-Core captures: the modules named, else whole layers. impl: "none", "transformer_engine" or "local".
+local function graphs_of(impl, modules)
+  if (impl or "none") == "none" then return nil end
+  local list = {}
+  for _, name in ipairs(type(modules) == "table" and modules or { modules }) do
+    if graphed[name] then list[#list + 1] = name end
+  end
+  return list[1] and list or { "layer" }
+end
 
 local function any_set(s, names)
   for _, name in ipairs(names) do
@@ -40,6 +57,7 @@ local function core(s, r, o)
     overlap_param_gather_with_optimizer_step = any_set(s, o.step),
     shard = r.zero > 0 and replicas and replicas > 1 and r.dp % replicas == 0 and r.dp // replicas or nil,
   }
+  found.overlap_shared_experts = r.ep > 1 and any_set(s, o.shared) or nil
   found.delay_wgrad = found.overlap_moe_a2a and any_set(s, o.wgrad) or nil
   if r.pp > 1 then
     found.first_stage_layers, found.last_stage_layers = s:set(o.first), s:set(o.last)
@@ -55,6 +73,9 @@ function axes.megatron(s, r)
     if r.zero > 0 and s:set "--overlap-param-gather" == nil then found.overlap_param_gather = false end
   end
   if r.precision.grads == "bf16" then found.gradients = "bf16" end
+  local older = s:get "--external-cuda-graph" and "transformer_engine" or s:get "--enable-cuda-graph" and "local"
+  local impl = s:set "--cuda-graph-impl" or older or nil
+  found.cuda_graphs = graphs_of(impl, s:set "--cuda-graph-modules" or s:set "--cuda-graph-scope")
   return found
 end
 
@@ -63,6 +84,7 @@ function axes.bridge(s, r)
   if s:set "ddp.overlap_grad_reduce" == false then found.overlap_grad_reduce = false end
   if r.zero > 0 and s:set "ddp.overlap_param_gather" == false then found.overlap_param_gather = false end
   if s:set "ddp.grad_reduce_in_fp32" == false then found.gradients = "bf16" end
+  found.cuda_graphs = graphs_of(s:set "model.cuda_graph_impl", s:set "model.cuda_graph_modules")
   local rank = s:set "peft.dim"
   if rank then
     local targets = s:set "peft.target_modules"

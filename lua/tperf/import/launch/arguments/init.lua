@@ -95,10 +95,11 @@ local TORCHAO <const> = { tensorwise = "fp8-tensorwise", rowwise = "fp8-rowwise"
 
 -- The precision of the products; nil for 16 bits, or for an unknown recipe.
 local function precision_of(p)
-  if p.fp4_format then return { recipe = "nvfp4" } end
+  local padding = p.router_padding and "router" or nil
+  if p.fp4_format then return { recipe = "nvfp4", padding = padding } end
   if p.fp8_format then
     local recipe = MEGATRON[p.fp8_recipe or "delayed"]
-    return recipe and { recipe = recipe, parameters = p.fp8_params and "narrow" or nil }
+    return recipe and { recipe = recipe, parameters = p.fp8_params and "narrow" or nil, padding = padding }
   end
   local recipe = TORCHAO[p.fp8_recipe]
   return recipe and {
@@ -162,7 +163,9 @@ local function training(launch, model)
   end
   a.peft = launch.peft
   axes.add(launch, a)
-  if not models(model).experts then a.moe_dispatcher, a.overlap_moe_a2a, a.delay_wgrad = nil, nil, nil end
+  local experts = models(model).experts
+  if not experts then a.moe_dispatcher, a.overlap_moe_a2a, a.delay_wgrad = nil, nil, nil end
+  if not (experts and experts.shared > 0) then a.overlap_shared_experts = nil end
   recomputation.add(launch, a)
   offloading.add(launch, a)
   a.precision = launch.precision and precision_of(launch.precision) or nil

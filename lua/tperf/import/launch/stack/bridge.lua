@@ -30,6 +30,7 @@ local function precision(s)
     compute = s:set "mixed_precision.fp16" and "fp16" or "bf16", fp8_format = format, fp8_recipe = format and recipe,
     fp8_params = format and (s:set "mixed_precision.fp8_param_gather" or s:set "ddp.fp8_param_gather") == true,
     fp4_format = s:set "mixed_precision.fp4",
+    router_padding = s:get "model.moe_router_padding_for_quantization" == true or nil,
   }
 end
 

@@ -1,0 +1,106 @@
+-- CUDA graphs in training: what is captured costs the host one call in each pass.
+local tperf = require "tperf"
+
+-- A host so slow that a step is its launches: a second each.
+local HOST <const> = {
+  compute = 1, attention = 1, memory = 1, comm = 1, host = 1, overlap = 1, optimizer = 0, kernel = "flash",
+  name = "spec",
+}
+local LAYERS <const>, MICROBATCHES <const> = 3, 4
+
+local function model_of(o, block)
+  o.name, o.layers, o.hidden, o.heads, o.ffn, o.gated, o.seq = "spec", LAYERS, 1024, 8, 4096, true, 1024
+  local blocks = tperf.architecture.of(tperf.model(o)).groups[1].blocks
+  if block then blocks = { blocks[block] } end
+  o.architecture = tperf.architecture { name = "spec", layer = blocks, first = {}, last = {} }
+  return tperf.model(o)
+end
+
+local MLP <const> = 2 -- a layer's second block
+local EXPERTS <const> = { count = 8, top_k = 2, ffn = 512, dense_layers = 0 }
+
+local function with_shared()
+  local e = { shared = 1 }
+  for name, value in pairs(EXPERTS) do e[name] = value end
+  return e
+end
+
+local function trained(change)
+  local q = { system = "h100-sxm", gpus = 1, global_batch = MICROBATCHES, software = HOST }
+  for name, value in pairs(change) do q[name] = value end
+  return tperf.train(q)
+end
+
+-- Calls of the host for one layer and micro-batch.
+local function calls(change)
+  return trained(change).time / LAYERS / MICROBATCHES
+end
+
+describe("CUDA graphs", function()
+  it("take one call in each pass for the whole of what they capture", function()
+    local mlp = model_of({}, MLP) -- norm, fc1, silu, fc2, residual sum: 5 calls forward and 10 backward
+    assert.near(15, calls { model = mlp }, 1e-9)
+    assert.near(2, calls { model = mlp, cuda_graphs = "mlp" }, 1e-9)
+    assert.near(15, calls { model = mlp, cuda_graphs = "attn" }, 1e-9)
+    local both = model_of {}
+    local attention = calls { model = both } - 15
+    assert.near(2 + 15, calls { model = both, cuda_graphs = "attn" }, 1e-9)
+    assert.near(attention + 2, calls { model = both, cuda_graphs = "mlp" }, 1e-9)
+    assert.near(2 + 2, calls { model = both, cuda_graphs = { "attn", "mlp" } }, 1e-9)
+    assert.near(2 + 2, calls { model = both, cuda_graphs = "layer" }, 1e-9)
+  end)
+
+  it("of a router leave out the routed experts", function()
+    -- outside: dispatch, fc1, silu, fc2, bias, combine, residual sum
+    local plain = model_of({ experts = EXPERTS }, MLP)
+    assert.near(1 + 7 + 1 + 14, calls { model = plain, cuda_graphs = "moe_router" }, 1e-9)
+    local shared = model_of({ experts = with_shared() }, MLP)
+    assert.near(1 + 7 + 1 + 14, calls { model = shared, cuda_graphs = "moe_router" }, 1e-9)
+    local beside = { model = shared, cuda_graphs = "moe_router", overlap_shared_experts = true }
+    assert.near(1 + 10 + 1 + 20, calls(beside), 1e-9)
+    assert.near(2, calls { model = shared, cuda_graphs = "moe" }, 1e-9)
+  end)
+
+  it("hold what runs again and what quantises", function()
+    local mlp = model_of({}, MLP)
+    assert.near(3, calls { model = mlp, cuda_graphs = "mlp", recompute = "full" }, 1e-9)
+    assert.near(2, calls { model = mlp, cuda_graphs = "mlp", precision = "fp8-current" }, 1e-9)
+  end)
+
+  it("of an iteration leave the host nothing to do", function()
+    local free = {}
+    for name, value in pairs(HOST) do free[name] = value end
+    free.host = 0
+    local model = model_of {}
+    local c = trained { model = model, cuda_graphs = "full_iteration" }
+    assert.near(trained({ model = model, software = free }).time, c.time, 1e-12)
+    assert.same({ "full_iteration" }, c.cuda_graphs)
+    assert.near(c.time, trained({ model = model, configuration = c }).time, 1e-12)
+  end)
+
+  it("are searched and simulated alike", function()
+    local q = { model = "llama-3.1-8b", system = "h100-sxm", gpus = 8, global_batch = 32, cuda_graphs = { "attn" },
+      software = HOST }
+    local found = tperf.search(q)[1]
+    assert.same({ "attn" }, found.cuda_graphs)
+    q.configuration, q.simulate, q.gpus, q.global_batch, q.cuda_graphs = found, true, nil, nil, nil
+    local c = tperf.train(q)
+    assert.near(found.time, c.time, 1e-9 * c.time)
+    assert.near(c.time, c.simulated.time, 1e-2 * c.time)
+  end)
+
+  it("are refused for modules that a model lacks", function()
+    local ok, message = pcall(trained, { model = model_of {}, cuda_graphs = "moe_router" })
+    assert.is_false(ok)
+    assert.is_truthy(tostring(message):find "has no experts")
+  end)
+end)
+
+describe("a product in 8 bits", function()
+  it("calls for its cast, which finds the largest number too", function()
+    -- 5 calls and 2 casts; 10 and 2 backward
+    assert.near(7 + 12, calls { model = model_of({}, MLP), precision = "fp8-current" }, 1e-9)
+    -- the norm's kernel makes fc1's cast in the forward pass
+    assert.near(6 + 12, calls { model = model_of({}, MLP), precision = "fp8-delayed" }, 1e-9)
+  end)
+end)
