@@ -49,6 +49,13 @@ describe("make install-c", function()
     end)
   end)
 
+  it("compiles nothing again for another prefix", function()
+    with_folder(function(root)
+      run(("make VARIANT=release install-c PREFIX=%s/one"):format(root))
+      assert.is_nil(run(("make VARIANT=release install-c PREFIX=%s/two"):format(root)):find "  CC  ")
+    end)
+  end)
+
   it("gives headers that one program can include together", function()
     run [[for header in include/tperf/*.h; do echo "#include \"$header\""; done |
       ${CC:-cc} -std=c11 -I. -Iinclude -Wall -Wextra -Werror -fsyntax-only -x c -]]
