@@ -26,7 +26,7 @@ Q := $(if $(filter 1,$(V)),,@)
 
 # -ffp-contract=off: the same digits with every compiler and processor.
 REQUIRED := -std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -fPIC -fvisibility=hidden -ffp-contract=off \
-            -pthread -DTPERF_VERSION='"$(VERSION)"' -DTPERF_PREFIX='"$(PREFIX)"'
+            -pthread -DTPERF_VERSION='"$(VERSION)"'
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes
 VARIANT_release := -O2 -g -DNDEBUG
 VARIANT_debug   := -O0 -g3
@@ -195,6 +195,10 @@ $(B)/%.o: src/%.c $(B)/flags
 	@echo "  CC  $<"
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
+# Only this file knows PREFIX, so that installing elsewhere compiles no other again.
+$(B)/bind/base/bind_resource.o: $(B)/prefix
+$(B)/bind/base/bind_resource.o: REQUIRED += -DTPERF_PREFIX='"$(PREFIX)"'
+
 $(B)/embedded.o: $(B)/embedded.c $(B)/flags
 	$(Q)$(CC) $(ALL_CFLAGS) -Wno-overlength-strings -c -o $@ $<
 
@@ -225,6 +229,9 @@ $(B)/flags: FORCE
 	  { echo "tperf: Lua 5.4, libyaml or SQLite is missing here; 'make deps' installs them" >&2; exit 1; }
 	@mkdir -p $(B)
 	@echo '$(CC) $(HOSTCC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS)' > $@.$$$$; $(call replace-if-new,$@)
+$(B)/prefix: FORCE
+	@mkdir -p $(B)
+	@echo '$(PREFIX)' > $@.$$$$; $(call replace-if-new,$@)
 $(B)/lua-files: FORCE
 	@mkdir -p $(B)
 	@echo '$(LUA_FILES)' > $@.$$$$; $(call replace-if-new,$@)

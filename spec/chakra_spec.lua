@@ -33,12 +33,12 @@ local function decode(text, fields)
     local name, kind = field[1], field[2]
     value, at = varint(text, at)
     if kind == "varint" then
-      assert.equal(0, key & 7)
+      if key & 7 ~= 0 then error(name .. " is no varint") end
       message[name] = value
     else
-      assert.equal(2, key & 7)
+      if key & 7 ~= 2 then error(name .. " has no length") end
       local inner = text:sub(at, at + value - 1)
-      assert.equal(value, #inner)
+      if #inner ~= value then error(name .. " is cut off") end
       at = at + value
       if kind == "text" then
         message[name] = inner
@@ -99,9 +99,9 @@ describe("Chakra traces", function()
       assert.is_true((node.start or 0) >= last)
       last = node.start or 0
       for _, before in ipairs(node.deps or {}) do
-        assert.is_true(before < i)
-        local one = nodes[before]
-        assert.is_true((one.start or 0) + (one.duration or 0) <= (node.start or 0) + 2) -- microseconds, rounded
+        local one = before < i and nodes[before] or error "depends on a later node"
+        local late = (one.start or 0) + (one.duration or 0) - (node.start or 0) -- microseconds, rounded
+        if late > 2 then error(("node %d starts %d us before one that it depends on ends"):format(i, late)) end
       end
       if node.type == COMPUTE then busy = busy + node.duration_nanos end
     end

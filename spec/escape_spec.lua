@@ -1,5 +1,6 @@
 -- Runs the attempts in spec/escapes.lua. Each gets a folder: work, where the script runs and may create files, beside
--- other things that it must not touch. Afterwards everything else must be unchanged.
+-- other things that it must not touch. Afterwards everything else must be unchanged. A folder in which nothing has
+-- changed at all serves the next attempt.
 local escapes = require "escapes"
 local program = require "program"
 
@@ -16,14 +17,14 @@ ln -s loop loop; ln -s ../other/file link.csv; ln ../other/second hard; mkfifo p
 ln -s /proc/self/environ env_link; ln -s /dev/zero zero_link; ln -s /dev/zero zero.yaml; ln -s /proc proc_link
 ]]
 
--- One line for each file, with its contents. New files of the script in work are allowed.
-local LOOK = [[
-find . -mindepth 1 -printf '%p %y %m %l\n' | sort; find . -type f | sort | xargs -d '\n' sha256sum
-]]
+-- Writes one line for each file, with its contents. New files of the script in work are allowed.
+local LOOK = "{ find . -mindepth 1 -printf '%p %y %m %l\\n'; find . -type f -exec sha256sum {} +; } > ../seen"
 
-local function look(folder)
+local function seen_in(folder)
   local seen = {}
-  for line in program.shell(LOOK, folder).out:gmatch "[^\n]+" do seen[line] = true end
+  for line in program.slurp(folder .. "/../seen"):gmatch "[^\n]+" do
+    if not line:find "^%x+  %./work/script%.lua$" then seen[line] = true end -- attempt compares its text
+  end
   return seen
 end
 
@@ -42,16 +43,52 @@ local function changes(before, after)
   return table.concat(list, "\n")
 end
 
+local function is_same(before, after)
+  for line in pairs(before) do
+    if not after[line] then return false end
+  end
+  for line in pairs(after) do
+    if not before[line] then return false end
+  end
+  return true
+end
+
+local template, place, known -- place: "tree", the folder of the attempts, and the file "seen" beside it
+
+setup(function()
+  template = program.folder()
+  program.shell(SETUP, template)
+end)
+teardown(function()
+  program.remove(template)
+  if place then program.remove(place) end
+end)
+
+local function fresh_tree()
+  if place then return place .. "/tree" end
+  place, known = program.folder(), nil
+  program.shell(("cp -a %s tree && cd tree/work && pwd > here"):format(program.quote(template)), place)
+  return place .. "/tree"
+end
+
 local function attempt(case)
-  local folder = program.folder()
-  program.shell(SETUP, folder)
+  local folder = fresh_tree()
   program.write(folder .. "/work/script.lua", case[2])
   if case.before then assert.equal(0, program.shell("cd work && " .. case.before, folder).code) end
-  local before = look(folder)
-  local result = program.shell(("cd work && %s timeout 30 %s run %s script.lua"):format(case.env or "",
-    program.quote(program.absolute()), case.options or ""), folder)
-  local changed = changes(before, look(folder))
-  program.remove(folder)
+  local before = not case.before and known
+  if not before then
+    program.shell(LOOK, folder)
+    before = seen_in(folder)
+  end
+  local result = program.shell(("cd work; %s timeout 30 %s run %s script.lua; code=$?; cd ..; %s; exit $code"):format(
+    case.env or "", program.quote(program.absolute()), case.options or "", LOOK), folder)
+  known = seen_in(folder)
+  local changed = changes(before, known)
+  if program.slurp(folder .. "/work/script.lua") ~= case[2] then changed = changed .. "was: the script" end
+  if case.before or not is_same(before, known) then
+    program.remove(place)
+    place = nil
+  end
   return result, changed
 end
 

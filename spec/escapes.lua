@@ -568,7 +568,7 @@ add {
   { "a file that a journal without lines names", writes "own.txt", THERE,
     before = "echo 1 > own.txt && printf 'own.txt\n\n\town.txt\t' > .tperf-written" },
   { "a file that a huge journal names", writes "own.txt", THERE,
-    before = "echo 1 > own.txt && truncate -s 300M .tperf-written" },
+    before = "echo 1 > own.txt && truncate -s 17M .tperf-written" },
   { "an empty mode", "io.open('x', '')", "invalid mode" },
   { "an unknown mode", "io.open('x', 'x')", "invalid mode" },
   { "a table in a pipe", saves "pipe.csv", "Operation not permitted", before = "mkfifo pipe.csv" },

@@ -1,9 +1,11 @@
--- tperf.import.launch reads back what report.launch writes: the same configuration, for thousands of random ones.
+-- tperf.import.launch reads back what report.launch writes: the same configuration, for hundreds of random ones that
+-- have every value of every axis several times, or for all of thousands with TPERF_THOROUGH=1.
+local cases = require "cases"
 local picker = require "picker"
 local tperf = require "tperf"
 local tables = require "tperf.import.launch.tables"
 
-local CASES <const> = require "tperf.core".faults and 200 or 2000 -- sanitizers take ten times as long
+local CASES <const> = cases(300, 2000)
 
 local DENSE <const>, MOE <const> = "llama-3.1-8b", "mixtral-8x7b"
 local models = { [DENSE] = tperf.model(DENSE), [MOE] = tperf.model(MOE) }
@@ -77,6 +79,42 @@ local function random_training(pick)
   return c, models[name], pick { 2048, 4096, 8192 }, question
 end
 
+
+local function as_text(value)
+  if type(value) ~= "table" then return tostring(value) end
+  local list = {}
+  for key, one in pairs(value) do list[#list + 1] = key .. "=" .. as_text(one) end
+  table.sort(list)
+  return table.concat(list, " ")
+end
+
+local function values_of(c, question)
+  local list = {}
+  for _, axes in ipairs { c, question } do
+    for name, value in pairs(axes) do
+      if name == "global_batch" then value = value // (c.dp * c.micro_batch) end
+      list[#list + 1] = name .. "=" .. as_text(value)
+    end
+  end
+  return list
+end
+
+local TRIES <const> = cases(10, math.huge)
+
+-- Whether a case has a value that fewer than TRIES were written with.
+local function is_wanted(values, written)
+  for _, value in ipairs(values) do
+    if (written[value] or 0) < TRIES then return true end
+  end
+  return false
+end
+
+-- The random cases drawn for a stack, and the values of all axes that those have that it can be told.
+local STACKS <const> = {
+  { "megatron", 3200, 81 }, { "megatron-bridge", 3000, 83 }, { "torchtitan", 15200, 58 }, { "deepspeed", 9700, 45 },
+  { "nanotron", 8800, 40 },
+}
+
 local FILE <const> = { megatron = "run.sh", ["megatron-bridge"] = "recipe.py", torchtitan = "train.toml",
   deepspeed = "run.sh", nanotron = "config.yaml", vllm = "serve.sh", sglang = "serve.sh",
   ["tensorrt-llm"] = "config.yaml" }
@@ -132,17 +170,23 @@ local function same(c, got, seq, stack)
 end
 
 describe("a launch written and read back", function()
-  for seed, stack in ipairs { "megatron", "megatron-bridge", "torchtitan", "deepspeed", "nanotron" } do
+  for seed, entry in ipairs(STACKS) do
+    local stack, draws, kinds = table.unpack(entry)
     it("is the same configuration, under " .. stack, function()
-      local pick, written, refused = picker(seed), 0, 0
-      while written < CASES do
+      local pick, written, count = picker(seed), {}, 0
+      for _ = 1, draws do
         local c, model, seq, question = random_training(pick)
-        local ok, text = pcall(tperf.report.launch, c, stack, { model = model, seq = seq, question = question })
+        local values = values_of(c, question)
+        local ok, text
+        if not is_wanted(values, written) then goto continue end
+        ok, text = pcall(tperf.report.launch, c, stack, { model = model, seq = seq, question = question })
         if not ok then -- names the axis that the stack does not have
-          refused = refused + 1
           assert.matches("tperf.report.launch: [%w_]+ = [%w_. ()-]+: " .. stack:gsub("%-", "%%-"), text)
         else
-          written = written + 1
+          for _, value in ipairs(values) do
+            count = count + (written[value] and 0 or 1)
+            written[value] = (written[value] or 0) + 1
+          end
           local got = read_back(stack, text, { gpus = c.tp * c.pp * c.cp * c.dp, layers = model.layers })
           same(c, got, seq, stack)
           same_axes(c, question, got, stack)
@@ -156,14 +200,15 @@ describe("a launch written and read back", function()
             end
           end
         end
-        assert.is_true(refused < 60 * CASES)
+        ::continue::
       end
+      assert.is_true(count >= kinds, count)
     end)
   end
 
   it("asks tperf.train the same question", function()
     local pick, asked = picker(11), 0
-    while asked < 300 do
+    while asked < cases(100, 300) do
       local c, model, seq = random_training(pick)
       local ok, text = pcall(tperf.report.launch, c, "megatron", { model = model, seq = seq })
       if ok then

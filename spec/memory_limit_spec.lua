@@ -17,7 +17,7 @@ local SEARCH <const> = [[
   local tperf = require "tperf"
   local function search(o)
     o.model, o.system, o.global_batch, o.threads, o.zero = "llama-2-7b", "h100-sxm", 256, 2, { 0, 1, 2, 3 }
-    o.gpus = { 64, 128, 256 }
+    o.gpus = { 32, 64 }
     local all = {}
     for _, found in ipairs(tperf.search(o)) do table.move(found, 1, #found, #all + 1, all) end
     return all
@@ -101,7 +101,7 @@ describe("an answer that cannot fit", function()
       ['keep = "all"'] = rows,
       ["top = 1000000, infeasible = true"] = rows,
     } do
-      local result = run(SEARCH .. "search { " .. fields .. " }", "--max-memory 40MB")
+      local result = run(SEARCH .. "search { " .. fields .. " }", "--max-memory 24MB")
       assert.equal(1, result.code)
       local expected = ("script.lua:6: tperf.search: not enough memory: %s makes %d rows, at least %s, and "):format(
         (fields:gsub(", infeasible.*", "")), count, units.format(1400 * count, "bytes"))
@@ -110,15 +110,15 @@ describe("an answer that cannot fit", function()
   end)
 
   it("is not refused if it fits, or if only few rows are asked for", function()
-    assert.equal(rows .. "\n", run(SEARCH .. 'print(#search { keep = "all" })', "--max-memory 200MB").out)
-    local result = run(SEARCH .. "print(#search { top = 1 << 20, pp = 1, tp = 1 } > 0)", "--max-memory 40MB")
+    assert.equal(rows .. "\n", run(SEARCH .. 'print(#search { keep = "all" })', "--max-memory 80MB").out)
+    local result = run(SEARCH .. "print(#search { top = 1 << 20, pp = 1, tp = 1 } > 0)", "--max-memory 24MB")
     assert.equal("true\n", result.out, result.err)
   end)
 
   it("may be narrowed by a filter, whose effect is not known beforehand", function()
     local result = run(SEARCH .. [[
       local function one(c) return c.tp == 8 and c.pp == 1 end
-      print(#search { keep = "all", where = one } > 0)]], "--max-memory 60MB")
+      print(#search { keep = "all", where = one } > 0)]], "--max-memory 24MB")
     assert.equal("true\n", result.out, result.err)
   end)
 

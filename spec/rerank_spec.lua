@@ -1,9 +1,10 @@
 -- The lower bound on an iteration's time against simulations, and searches that simulate.
+local cases = require "cases"
 local picker = require "picker"
 local tperf = require "tperf"
 local program = require "program"
 
-local SEED <const>, CASES <const> = 9119, 2000
+local SEED <const>, CASES <const> = 9119, cases(700, 2000)
 local SCHEDULES = { "1f1b", "gpipe", "interleaved_1f1b", "1f1b_overlap", "interleaved_1f1b_overlap", "zb1p", "dualpipe",
   "dualpipe_v" }
 

@@ -323,20 +323,20 @@ describe("limits", function()
       "utf8.offset(s, 9e6)", "utf8.codepoint(s, 1, 1e5)", "table.concat(t)", "table.move(t, 1, #t, 2)", "table.sort(t)",
       "table.unpack(t, 1, 1e5)", "table.insert(t, 1, 1) t[#t] = nil", "tonumber(blank)", "load(s)", "collectgarbage()",
       "local _ = s .. 'b'", "('ab'):rep(5e6)", "s:find(s)", "table.remove(t, 1) t[#t + 1] = 1" } do
-      fails("more than 20000000 instructions", [[
+      fails("more than 6000000 instructions", [[
         local s, blank, t = ("a"):rep(1e7), (" "):rep(1e7), {}
         local fmt, bytes = ("b"):rep(100000), ("x"):rep(100000)
         for i = 1, 200000 do t[i] = i end
-        for _ = 1, 300000 do ]] .. call .. " end", "--max-instructions 20000000")
+        for _ = 1, 300000 do ]] .. call .. " end", "--max-instructions 6000000")
     end
-    fails("more than 20000000 instructions", [[
+    fails("more than 6000000 instructions", [[
       local s, t = ("a"):rep(1e7), {}
       for i = 1, 1000 do t[i] = s end
-      table.sort(t)]], "--max-instructions 20000000")
-    fails("more than 20000000 instructions", [[
+      table.sort(t)]], "--max-instructions 6000000")
+    fails("more than 6000000 instructions", [[
       local s = "a" .. ("\x80"):rep(1e7)
       local following = utf8.codes(s, true)
-      while true do pcall(following, s, 1) end]], "--max-instructions 20000000")
+      while true do pcall(following, s, 1) end]], "--max-instructions 6000000")
   end)
 
   it("charge little for little work", function()

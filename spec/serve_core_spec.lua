@@ -8,16 +8,34 @@ local SANITIZED = "-std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -O1 -g -Wa
 local build = io.popen("readlink -f " .. program.quote(program.absolute())):read("l"):match "^(.*)/"
 local COUNTED = "-std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -O0 -g --coverage "
 
+local folder
+setup(function() folder = program.folder() end)
+teardown(function() program.remove(folder) end)
+
+-- The sources as objects, compiled on their first use.
+local objects = {}
+
+local function compiled(sources)
+  if objects[sources] then return objects[sources] end
+  local out = ("%s/%d"):format(folder, #sources)
+  local built = program.shell(("sources=$(realpath %s) && mkdir %s && root=$PWD && cd %s && ${CC:-cc} %s -I$root/include "
+    .. "-I$root/src -c $sources"):format(sources, out, out, SANITIZED))
+  assert.equal(0, built.code, built.err .. built.out)
+  objects[sources] = out .. "/*.o"
+  return objects[sources]
+end
+
 -- Builds src/tools/NAME.c with the sources and runs it; returns what it prints.
 local function run(name, sources)
-  local folder, flags = program.folder(), SANITIZED
+  local flags = SANITIZED
   if build:find "/coverage$" then
     flags, sources = COUNTED, sources:gsub("src/(%S+)%.c", build .. "/%1.o")
     flags = flags .. "-dumpdir " .. folder .. "/"
+  else
+    sources = compiled(sources)
   end
-  local built = program.shell(("${CC:-cc} %s -o %s/check src/tools/%s.c %s -lm -pthread && "
-    .. "ASAN_OPTIONS=detect_leaks=0 %s/check"):format(flags, folder, name, sources, folder))
-  program.remove(folder)
+  local built = program.shell(("${CC:-cc} %s -o %s/%s src/tools/%s.c %s -lm -pthread && "
+    .. "ASAN_OPTIONS=detect_leaks=0 %s/%s"):format(flags, folder, name, name, sources, folder, name))
   assert.equal(0, built.code, built.err .. built.out)
   return built.out
 end

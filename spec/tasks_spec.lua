@@ -1,11 +1,12 @@
 -- The tasks of a step (include/tperf/step.h): they add up to the passes of the closed form, and their collectives and
 -- memory agree with the reported ones.
+local cases = require "cases"
 local picker = require "picker"
 local tperf = require "tperf"
 local yaml = require "tperf.core".yaml
 local program = require "program"
 
-local SEED <const>, CASES <const> = 70130, 120
+local SEED <const>, CASES <const> = 70130, cases(60, 120)
 local STACK = {
   compute = 1.2, attention = 1.4, memory = 1.5, comm = 1.3, host = 3e-5, overlap = 0.7, optimizer = 0.5,
   kernel = "flash", name = "spec",
@@ -37,8 +38,8 @@ local function shown(q)
 end
 
 local function near(expected, got, what)
-  assert.is_true(math.abs(expected - got) <= 1e-9 * math.max(math.abs(expected), 1e-6),
-    ("%s: %.17g, not %.17g"):format(what, got, expected))
+  if math.abs(expected - got) <= 1e-9 * math.max(math.abs(expected), 1e-6) then return end
+  error(("%s: %.17g, not %.17g"):format(what, got, expected))
 end
 
 -- Tasks that wait for each other run one after the other; a gap is filled by one that runs beside them or, before a
@@ -46,14 +47,14 @@ end
 local function check_row(list, length, what)
   local now, beside = 0, 0
   for _, task in ipairs(list) do
-    assert.is_true(task.stop >= task.start and task.start >= -1e-15, what)
-    assert.is_true(task.seconds <= (task.stop - task.start) * (1 + 1e-9), what .. ": " .. task.kind)
+    if not (task.stop >= task.start and task.start >= -1e-15) then error(what .. ": " .. task.kind) end
+    if not (task.seconds <= (task.stop - task.start) * (1 + 1e-9)) then error(what .. ": " .. task.kind) end
     if task.beside then
       beside = math.max(beside, task.stop)
     else
       local from = task.start > now and beside > now * (1 + 1e-9) and math.min(beside, task.start) or now
       if task.kind ~= "message" then near(from, task.start, what .. ": " .. task.kind) end
-      assert.is_true(task.start >= now * (1 - 1e-9), what)
+      if not (task.start >= now * (1 - 1e-9)) then error(what .. ": " .. task.kind) end
       now = task.stop
     end
   end
@@ -62,29 +63,33 @@ end
 
 describe("the tasks of a step", function()
   it("make up its passes, and end when the iteration does", function()
-    local pick, count = picker(SEED), 0
+    local pick, count, seen = picker(SEED), 0, {}
     for case = 1, CASES do
       local q = question(pick, case % 2 == 0 and EQUAL or nil)
+      local what = shown(q)
+      seen[q.strategy], seen[q.simulate] = true, true
       local c, t = tperf.train(q)
       local lists, last = require "tperf.timeline.tasks".lists(t), 0
       for d = 1, t.devices do
         for _, op in t:queue(d) do
           local list = lists[op.type][lists.chunks[op.stage].list]
-          if not op.overlapped then near(op.stop - op.start, list.length, shown(q) .. " " .. op.type) end
+          if not op.overlapped then near(op.stop - op.start, list.length, what) end
         end
         for task in t:tasks(d) do last, count = math.max(last, task.stop), count + 1 end
       end
       for _, pass in ipairs { "forward", "backward", "backward_input", "backward_weight" } do
-        for _, list in ipairs(lists[pass]) do check_row(list, list.length, shown(q) .. " " .. pass) end
+        for _, list in ipairs(lists[pass]) do check_row(list, list.length, what .. " " .. pass) end
       end
-      near(c.simulated.time, last, shown(q))
+      near(c.simulated.time, last, what)
     end
     assert.is_true(count > 500 * CASES)
+    for _, kind in ipairs(SCHEDULES) do assert.is_true(seen[kind], kind) end
+    for kind in pairs(AXES) do assert.is_true(seen[kind], kind) end
   end)
 
   it("add up to the parts of the reported time if stages are equal", function()
     local pick = picker(SEED + 1)
-    for _ = 1, 100 do
+    for _ = 1, cases(50, 100) do
       local q = question(pick, EQUAL)
       q.simulate = true
       q.schedule = q.pp > 1 and pick { "1f1b", "gpipe" } or "1f1b"

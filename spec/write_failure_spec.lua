@@ -63,36 +63,53 @@ local commands = {
 local CACHES = { points = true, ["out/points"] = true }
 local BESIDE = { ["-wal"] = true, ["-shm"] = true, ["-journal"] = true } -- what a database has to recover from
 
--- The points of a cache, a line each, read from a copy, since reading recovers a database.
-local function points_of(path)
-  local copy = program.folder()
-  program.shell(("cp %s* %s"):format(program.quote(path), program.quote(copy)))
-  local lines = {}
+-- The points of a cache, a line each, read from a copy, since reading recovers a database. files: what lies there.
+local function points_of(name, files)
+  local copy, copied, lines = program.temporary(), {}, {}
+  for beside, text in pairs(files) do
+    if beside:sub(1, #name) == name then
+      copied[#copied + 1] = copy .. beside:sub(#name + 1)
+      program.write(copied[#copied], text)
+    end
+  end
   do
-    local database <close> = assert(core.store.open(copy .. "/points", "write"))
+    local database <close> = assert(core.store.open(copy, "write"))
     for i, row in ipairs(assert(database:run "SELECT quote(key) || quote(record) AS line FROM records ORDER BY key")) do
       lines[i] = row.line
     end
   end
-  program.remove(copy)
+  for _, path in ipairs(copied) do os.remove(path) end
+  for ending in pairs(BESIDE) do os.remove(copy .. ending) end
   return table.concat(lines, "\n")
 end
 
 local function is_cache(name) return CACHES[name] or CACHES[name:gsub("%-%w+$", "")] and BESIDE[name:match "%-%w+$"] end
 
--- Name -> content of what lies in a folder and in its folder out; of caches, their points.
-local function contents(folder)
+-- Writes what lies in the folder to a file beside it.
+local LIST <const> = "find . ! -type d -printf '%y %p %l\\n' > ../list"
+
+-- Of a folder that LIST has listed: name -> content; and all of it as one text, with what links say.
+local function files_of(folder)
+  local files, lines = {}, {}
+  for line in program.slurp(folder .. "/../list"):gmatch "[^\n]+" do
+    local name = line:match "^f %./(.-) $"
+    if name then files[name] = program.slurp(folder .. "/" .. name) end
+    lines[#lines + 1] = name and ("%s %q"):format(line, files[name]) or line
+  end
+  table.sort(lines)
+  return files, table.concat(lines, "\n")
+end
+
+-- Name -> content of files; of caches, their points.
+local function contents(files)
   local found = {}
-  local pipe = io.popen(("cd %s && find . -type f | sort"):format(program.quote(folder)))
-  for name in pipe:lines() do
-    name = name:sub(3)
+  for name, text in pairs(files) do
     if CACHES[name] then
-      found[name] = points_of(folder .. "/" .. name)
+      found[name] = points_of(name, files)
     elseif not is_cache(name) then
-      found[name] = program.slurp(folder .. "/" .. name)
+      found[name] = text
     end
   end
-  pipe:close()
   return found
 end
 
@@ -109,30 +126,34 @@ local function is_told(err)
   return false
 end
 
-local function prepare(command)
-  local folder = program.folder()
+local function prepare(command, folder)
+  program.shell("mkdir -p " .. program.quote(folder .. "/sub"))
   program.write(folder .. "/s.lua", SCRIPT)
   program.write(folder .. "/library.lua", LIBRARY)
   program.write(folder .. "/short.lua", SHORT)
-  program.shell(("mkdir sub; cp %s/spec/data/small/system.yaml sub; ln -s sub/../sub/system.yaml linked.yaml"):format(
-    program.quote(here)), folder)
-  program.shell(("cd %s/spec/data/measured && cp gemm.csv memory.csv %s"):format(here, program.quote(folder)))
+  program.shell(("cp %s/spec/data/small/system.yaml sub; ln -s sub/../sub/system.yaml linked.yaml; "
+    .. "cd %s/spec/data/measured && cp gemm.csv memory.csv %s"):format(program.quote(here), program.quote(here),
+    program.quote(folder)), folder)
   for _, name in ipairs(command[3]) do program.write(folder .. "/" .. name, "old\n") end
   if command[4] then
     local result = program.shell(command[4], folder)
     assert.equal(0, result.code, result.err)
   end
-  return folder
 end
 
-local function run_failing(kind, command, folder, n)
-  local log = os.tmpname()
-  os.remove(log)
+-- Runs a command in the folder and lists what lies there then.
+local function run(command, folder)
+  return program.shell(command .. "; code=$?; " .. LIST .. "; exit $code", folder)
+end
+
+-- Runs it in a new copy, "run", of the folder "prepared" beside it; its n-th call of a kind fails.
+local function run_failing(kind, command, place, n)
+  local log = place .. "/log"
   local line = command[2]:gsub("^tperf", function()
     return ("ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 %s=%d FAIL_LOG=%s LD_PRELOAD=%s %s")
       :format(kind, n, log, shim, program.quote(program.absolute()))
   end)
-  local result = program.shell(line, folder)
+  local result = run(("rm -rf run; cp -R prepared run; cd run; %s"):format(line), place)
   local file = io.open(log)
   result.call = file and file:read "a"
   if file then file:close() end
@@ -167,8 +188,11 @@ local function same(now, after)
   return true
 end
 
-local function lies_beside(folder)
-  return program.shell("find . -name 'points-*' | grep -q .", folder).code == 0
+local function lies_beside(files)
+  for name in pairs(files) do
+    if name:find "points%-[^/]*$" then return true end
+  end
+  return false
 end
 
 -- Whether a run one of whose calls failed ended as it should.
@@ -188,38 +212,50 @@ local LOOKS = { ["a short script"] = true }
 
 local function let_fail(kind, command)
   it(("%s of %s may fail"):format(WORDS[kind], command[1]), function()
-    local folder, prepared = prepare(command), prepare(command)
-    local before = contents(folder)
-    local result = program.shell(command[2], folder)
+    local place = program.folder()
+    local folder = place .. "/run"
+    prepare(command, folder)
+    program.shell("mv run prepared", place)
+    prepare(command, folder)
+    program.shell(LIST, folder)
+    local before = contents(files_of(folder))
+    local result = run(command[2], folder)
     assert.equal(0, result.code, result.err)
-    local printed, after = result.out, contents(folder)
-    program.remove(folder)
-    local n, wrong = 0, {}
+    local printed, after = result.out, contents(files_of(folder))
+    local n, wrong, tried = 0, {}, {}
+
+    -- What is wrong with a run after a failed one; where the same lies there, it does the same.
+    local function next_run(state)
+      if tried[state] then return tried[state] end
+      local faulty, again = {}, run(command[2], folder)
+      local files = files_of(folder)
+      if lies_beside(files) then faulty[1] = "something lies beside the cache afterwards" end
+      local now = contents(files)
+      for name, text in pairs(after) do
+        if now[name] ~= text and not JOURNALS[name] then faulty[#faulty + 1] = name .. " is wrong afterwards" end
+      end
+      if again.code ~= 0 or again.out ~= printed then faulty[#faulty + 1] = "afterwards: " .. again.err end
+      tried[state] = faulty
+      return faulty
+    end
+
     repeat
       n = n + 1
-      folder = program.folder()
-      program.shell(("cp -R %s/. ."):format(program.quote(prepared)), folder)
-      result = run_failing(kind, command, folder, n)
-      local place = ("%s, call %d, %s: "):format(command[2], n, result.call)
+      result = run_failing(kind, command, place, n)
+      local where = ("%s, call %d, %s: "):format(command[2], n, result.call)
+      local files, state = files_of(folder)
       if result.call then
-        for _, fault in ipairs(faults(contents(folder), before, after)) do wrong[#wrong + 1] = place .. fault end
+        local now = contents(files)
+        for _, fault in ipairs(faults(now, before, after)) do wrong[#wrong + 1] = where .. fault end
         -- A database keeps beside it what it cannot move into place, and moves it later.
-        local kept = DATABASES[result.call] and result.code == 0 and result.out == printed
-          and same(contents(folder), after)
+        local kept = DATABASES[result.call] and result.code == 0 and result.out == printed and same(now, after)
         if not kept and not VERDICTS[kind](result, printed) then
-          wrong[#wrong + 1] = ("%sends with %d: %s"):format(place, result.code, result.err)
+          wrong[#wrong + 1] = ("%sends with %d: %s"):format(where, result.code, result.err)
         end
       end
-      local again = program.shell(command[2], folder)
-      if lies_beside(folder) then wrong[#wrong + 1] = place .. "something lies beside the cache afterwards" end
-      local now = contents(folder)
-      for name, text in pairs(after) do
-        if now[name] ~= text and not JOURNALS[name] then wrong[#wrong + 1] = place .. name .. " is wrong afterwards" end
-      end
-      if again.code ~= 0 or again.out ~= printed then wrong[#wrong + 1] = place .. "afterwards: " .. again.err end
-      program.remove(folder)
+      for _, fault in ipairs(next_run(state)) do wrong[#wrong + 1] = where .. fault end
     until not result.call or n == 500
-    program.remove(prepared)
+    program.remove(place)
     assert.equal("", table.concat(wrong, "\n"))
     assert.is_true(n > 1 and n < 500)
   end)

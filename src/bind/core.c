@@ -45,16 +45,26 @@ static int load_embedded(lua_State *L, const tperf_embedded *e) {
     return luaL_loadbufferx(L, e->text, e->size, e->chunk, "t");
 }
 
+// Upvalue: the index of each module, by name.
 static int search_embedded(lua_State *L) {
     const char *name = luaL_checkstring(L, 1);
-    for (const tperf_embedded *e = tperf_embedded_modules; e->module; e++) {
-        if (strcmp(e->module, name) != 0) continue;
-        if (load_embedded(L, e) != LUA_OK) return lua_error(L);
-        lua_pushstring(L, e->chunk + 1);
-        return 2;
+    if (lua_getfield(L, lua_upvalueindex(1), name) != LUA_TNUMBER) {
+        lua_pushfstring(L, "no embedded module '%s'", name);
+        return 1;
     }
-    lua_pushfstring(L, "no embedded module '%s'", name);
-    return 1;
+    const tperf_embedded *e = &tperf_embedded_modules[lua_tointeger(L, -1)];
+    if (load_embedded(L, e) != LUA_OK) return lua_error(L);
+    lua_pushstring(L, e->chunk + 1);
+    return 2;
+}
+
+static void push_embedded_searcher(lua_State *L) {
+    lua_newtable(L);
+    for (lua_Integer i = 0; tperf_embedded_modules[i].module; i++) {
+        lua_pushinteger(L, i);
+        lua_setfield(L, -2, tperf_embedded_modules[i].module);
+    }
+    lua_pushcclosure(L, search_embedded, 1);
 }
 
 // For development, TPERF_LUA_DIR puts the library's files of a source tree before the embedded text. Only those files
@@ -164,7 +174,7 @@ __attribute__((visibility("default"))) int luaopen_tperf_core(lua_State *L) {
 void tperf_bind_open(lua_State *L) {
     luaL_requiref(L, "tperf.core", luaopen_tperf_core, 0);
     lua_pop(L, 1);
-    lua_pushcfunction(L, search_embedded);
+    push_embedded_searcher(L);
     add_searcher(L);
     const char *dir = getenv("TPERF_LUA_DIR");
     if (!dir || !*dir) return;

@@ -51,15 +51,17 @@ local function join(path, key)
   return path == "" and key or path .. "." .. key
 end
 
-local described = setmetatable({}, { __mode = "k" }) -- checker -> its description
+local described = setmetatable({}, { __mode = "k" }) -- checker -> its description, or a function that makes it
 
 --- What a checker accepts, for documentation: { kind =, default, optional, unit …, element, schema, names, choices },
 --- or nil if unknown. With a description, registers it for a hand-written checker.
 ---@param one function
 ---@param description table?
 function check.describe(one, description)
-  described[one] = description or described[one]
-  return described[one]
+  local known = description or described[one]
+  if type(known) == "function" then known = known() end
+  described[one] = known
+  return known
 end
 
 -- Makes a checker with default= and optional= from test(value, path). kind, inner: see check.describe.
@@ -72,10 +74,12 @@ local function checker(options, test, kind, inner)
     end
     return test(value, path)
   end
-  local description = { kind = kind }
-  for name, value in next, options do description[name] = value end
-  for name, value in next, inner or {} do description[name] = value end
-  described[checked] = description
+  described[checked] = function()
+    local description = { kind = kind }
+    for name, value in next, options do description[name] = value end
+    for name, value in next, inner or {} do description[name] = value end
+    return description
+  end
   return checked
 end
 
@@ -100,10 +104,9 @@ end
 --- An integer, or a float with an integral value: min, max, default, optional.
 function check.integer(options)
   local o = options or {}
-  local expected = range("an integer", o)
   return checker(o, function(value, path)
     local integer = type(value) == "number" and math.tointeger(value)
-    if not integer or not inside(integer, o) then return wrong(path, expected, value) end
+    if not integer or not inside(integer, o) then return wrong(path, range("an integer", o), value) end
     return integer
   end, "integer")
 end
@@ -125,7 +128,6 @@ end
 --- A finite number: min, max, above (exclusive), default, optional. With unit, also a string such as "900 GB/s".
 function check.number(options)
   local o = options or {}
-  local expected = range(o.unit and "a quantity" or "a number", o)
   return checker(o, function(value, path)
     local number = value
     if o.unit and type(value) == "string" then
@@ -134,7 +136,7 @@ function check.number(options)
       if not number then return nil, string.format("'%s': %s", path, message), path end
     end
     if type(number) ~= "number" or number ~= number or math.abs(number) == math.huge or not inside(number, o) then
-      return wrong(path, expected, value)
+      return wrong(path, range(o.unit and "a quantity" or "a number", o), value)
     end
     return number
   end, "number")
@@ -203,7 +205,8 @@ function check.list(element, options)
 end
 
 local function takes_table(one)
-  local kind = described[one] and described[one].kind
+  local description = check.describe(one)
+  local kind = description and description.kind
   return kind == "list" or kind == "record"
 end
 

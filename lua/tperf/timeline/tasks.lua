@@ -3,6 +3,7 @@
 -- (include/tperf/step.h); the passes of the schedule determine when it runs.
 local check = require "tperf.base.check"
 local palette = require "tperf.timeline.picture.palette"
+local sized = require "tperf.core".resource.sized
 
 local tasks = {}
 
@@ -118,26 +119,51 @@ function tasks.placed(t, device, add)
   add(lists.optimizer, t.iteration_time - lists.optimizer.length, 1)
 end
 
+local function is_before(a, b)
+  if a.start ~= b.start then return a.start < b.start end
+  if a.stop ~= b.stop then return a.stop > b.stop end
+  return a.text < b.text
+end
+
+local function is_sorted(list)
+  for i = 2, #list do
+    if is_before(list[i], list[i - 1]) then return false end
+  end
+  return true
+end
+
+local FIELDS <const> = 24 -- more than a task has
+
+-- A list's tasks with their texts, sorted.
+local function with_texts(list)
+  local sorted = {}
+  for i, task in ipairs(list) do
+    local copy = sized(FIELDS)
+    for key, value in next, task do copy[key] = value end
+    copy.text = tasks.text(task)
+    sorted[i] = copy
+  end
+  table.sort(sorted, is_before)
+  return sorted
+end
+
 --- Iterates over the tasks of a device, sorted by start.
 function tasks.each(t, device)
-  local chunks, out = tasks.lists(t).chunks, {}
+  local chunks, prepared, out = tasks.lists(t).chunks, {}, {}
   tasks.placed(t, device, function(list, at, scale, op, first, last)
-    for _, task in ipairs(list) do
+    prepared[list] = prepared[list] or with_texts(list)
+    for _, task in ipairs(prepared[list]) do
       if tasks.runs(task, first, last) then
-        local copy = {}
-        for key, value in pairs(task) do copy[key] = value end
-        copy.start, copy.stop, copy.text = at + scale * task.start, at + scale * task.stop, tasks.text(task)
+        local copy = sized(FIELDS)
+        for key, value in next, task do copy[key] = value end
+        copy.start, copy.stop = at + scale * task.start, at + scale * task.stop
         copy.layer = op and task.layer and chunks[op.stage].layer + task.layer
         if op then copy.pass, copy.stage, copy.microbatch = op.type, op.stage, op.microbatch end
         out[#out + 1] = copy
       end
     end
   end)
-  table.sort(out, function(a, b)
-    if a.start ~= b.start then return a.start < b.start end
-    if a.stop ~= b.stop then return a.stop > b.stop end
-    return a.text < b.text
-  end)
+  if not is_sorted(out) then table.sort(out, is_before) end -- passes that overlap are beside each other
   local i = 0
   return function()
     i = i + 1

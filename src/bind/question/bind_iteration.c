@@ -279,6 +279,7 @@ static int workload_passes(lua_State *L) {
 typedef struct predictor {
     tperf_setting setting;
     const tperf_workload *workload;
+    tperf_layer_cost bytes[TPERF_SECTIONS_MAX];
     tperf_op_work works[];
 } predictor;
 
@@ -300,6 +301,7 @@ static int new_predictor(lua_State *L) {
     tperf_system_sustain(&p->setting.system);
     tperf_workload_work(workload, &p->setting.job.on, p->setting.candidate.placement.panels,
                         p->works);
+    tperf_workload_bytes(workload, p->bytes);
     luaL_setmetatable(L, predictor_name);
     return 1;
 }
@@ -310,7 +312,8 @@ static int predictor_seconds(lua_State *L) {
     luaL_checktype(L, 2, LUA_TTABLE);
     tperf_bind_check_software(L, 2, &s->software, &s->system);
     tperf_layer_cost costs[TPERF_SECTIONS_MAX];
-    tperf_workload_time(p->workload, &s->job.on, &s->candidate.placement, p->works, costs);
+    memcpy(costs, p->bytes, (size_t)(p->workload->n_kinds + 2) * sizeof *costs);
+    tperf_workload_add_times(p->workload, &s->job.on, &s->candidate.placement, p->works, costs);
     lua_pushnumber(L, tperf_iteration_of(&s->candidate, &s->job, p->workload, costs).time);
     return 1;
 }
