@@ -285,12 +285,27 @@ describe("the core's simulation of serving", function()
     assert.equal(4 + 5, first_token(waiting))
   end)
 
+  it("lets prompts wait for as many others as have seats", function()
+    local function first_token(tokens)
+      local requests = { request { arrival = 0, output = 30 } }
+      for i = 2, 6 do requests[i] = request { arrival = 3 } end
+      return served({ scheduler = 2, keep = 1, max_num_seqs = 3, batch_wait_steps = 5, batch_wait_tokens = tokens },
+        nil, requests).requests[2].first_token
+    end
+    assert.equal(4, first_token(9))      -- the first of them is enough
+    assert.equal(4, first_token(17))     -- a decode and two prompts of 8 tokens
+    assert.equal(4 + 5, first_token(18)) -- a third prompt would be enough, but has no seat
+  end)
+
   it("schedules decodes for as many tokens as a step has, and no prompt beside them", function()
     for scheduler = 0, 2 do
       local requests = {}
       for i = 1, 8 do requests[i] = request { output = 20 } end
       local r = served({ scheduler = scheduler, keep = 2, max_num_seqs = 8, max_num_batched_tokens = 5 }, nil, requests)
       assert.equal(8, r.finished)
+      local drafting = served({ scheduler = scheduler, max_num_seqs = 8, max_num_batched_tokens = 5, draft_method = 1,
+        draft_tokens = 2, acceptance = 0.5 }, nil, requests)
+      assert.equal(8, drafting.finished)
       for _, step in ipairs(r.steps) do
         -- SGLang's decodes do not count against the tokens of a step
         assert.is_true(step.prefill_tokens + (scheduler == 1 and 0 or step.decodes) <= 5)

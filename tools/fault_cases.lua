@@ -134,6 +134,21 @@ serving("tperf.serve behind a router", { step_time = STEP_TIME, engine = engine 
   prefix = { tokens = 8, groups = 2 }, load = { rate = 5000 } })
 serving("tperf.serve on two threads", { step_time = STEP_TIME, replicas = 2, threads = 2, prompt = 10,
   output = 3, load = { stages = { { rate = 5, duration = 1 }, { rate = 9, duration = 9 } } } })
+-- Lists that grow while requests run: their blocks, those waiting, those of a step.
+local DRAFTS <const> = { method = "eagle", tokens = 2, accepted = { 1, 0, 2 } }
+local function alike(n, first, prompt, output)
+  local list = {}
+  for i = 1, n do list[i] = { arrival = math.max(i - first, 0) * 2e-4, prompt = prompt, output = output } end
+  return list
+end
+for _, scheduler in ipairs { "vllm", "sglang", "tensorrt-llm" } do
+  serving("tperf.serve of long answers by " .. scheduler, { step_time = STEP_TIME, requests = alike(3, 3, 20, 300),
+    engine = engine { scheduler = scheduler, num_blocks = 400, speculation = scheduler ~= "vllm" and DRAFTS or nil } })
+end
+serving("tperf.serve of long prompts by sglang", { step_time = STEP_TIME, requests = alike(2, 2, 600, 3),
+  engine = engine { scheduler = "sglang", num_blocks = 400 } })
+serving("tperf.serve of more than its blocks hold", { step_time = STEP_TIME, requests = alike(74, 64, 8, 20),
+  engine = engine { max_num_seqs = 12, max_num_batched_tokens = 64, num_blocks = 41 } })
 add("tperf.serve of priced steps", function()
   return tperf.serve { model = MODEL, system = SYSTEM, threads = 1, requests = requests() }
 end, true)
