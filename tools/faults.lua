@@ -56,7 +56,7 @@ end
 --- Tries a case with all allocations of a kind, or an even sample. Raises on any wrong behaviour; else returns how many
 --- failures were tried, and how many of them the caller was told about.
 ---@param case table    of faults.cases
----@param kind string   "core", "site" or "lua": see src/bind/base/bind_faults.c
+---@param kind string   "core", "site", "lua" or "load": see src/bind/base/bind_faults.c
 ---@param most integer? the size of the sample
 ---@param part integer[]? { i, n }: the i-th of n parts, for n processes
 ---@return integer tried
@@ -86,9 +86,44 @@ function faults.try(case, kind, most, part)
   return #list, heard
 end
 
+-- --- loading ---
+
+-- A case that loads a module again, all that it requires being loaded.
+local function loading(name)
+  require(name)
+  return { name = "loading of " .. name, f = function()
+    local own = package.loaded[name]
+    package.loaded[name] = nil
+    local ok, loaded = pcall(require, name)
+    package.loaded[name] = own
+    if not ok then error(loaded, 0) end
+    return type(loaded)
+  end }
+end
+
+--- Like faults.try, for loading each module of the library. Whole runs (faults.try_program) need not try that: their
+--- kind "lua" leaves loading out.
+---@param _ nil
+---@param kind string       "load"
+---@param most integer?
+---@param part integer[]?   { i, n }: every n-th module from the i-th on
+---@return integer tried
+---@return integer heard
+function faults.try_modules(_, kind, most, part)
+  local modules, tried, heard = {}, 0, 0
+  for path in program.shell("find lua/tperf -name '*.lua' | sort").out:gmatch "lua/(%S+)%.lua" do
+    modules[#modules + 1] = path:gsub("/init$", ""):gsub("/", ".")
+  end
+  for i = part and part[1] or 1, #modules, part and part[2] or 1 do
+    local here, told = faults.try(loading(modules[i]), kind, most)
+    tried, heard = tried + here, heard + told
+  end
+  return tried, heard
+end
+
 -- --- whole runs of the program, in a separate folder ---
 
---- Command lines; their outputs go to out.
+--- Command lines; their outputs go to out. What a run does before it comes to its command is tried with the first.
 faults.programs = {
   "tperf version", "tperf collective all_gather -s system.yaml -n 1MiB -g 8",
   "tperf schedule 1f1b -d 2 -m 4 --svg out.svg", "tperf run --out out script.lua",

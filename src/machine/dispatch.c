@@ -80,8 +80,7 @@ static double low_latency_time(const tperf_system *system, const tperf_routing *
 
 double tperf_dispatch_time(const tperf_system *system, const tperf_rules *rules,
                            const tperf_routing *routing, double bytes, tperf_group group) {
-    if (routing->ports > 0 && bytes > 0)
-        return low_latency_time(system, routing, bytes, group);
+    if (routing->ports > 0 && bytes > 0) return low_latency_time(system, routing, bytes, group);
     tperf_route route = tperf_dispatch_route(routing, bytes, group);
     double q = (double)group.fast, ports = 0;
     if (route.fast_bytes > 0)
