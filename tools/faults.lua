@@ -161,6 +161,23 @@ local function run_all(place, line, kind, list)
   assert(done.code == 0, done.err)
 end
 
+-- The sizes of what a command line asks for, if they are told, and their number.
+local function requests(place, line, kind)
+  local sizes = {}
+  run_all(place, line, kind, { 0 })
+  for size in program.slurp(place.notes .. "/0.count"):gmatch "%d+" do sizes[#sizes + 1] = size end
+  return sizes, math.tointeger(tonumber(table.remove(sizes)))
+end
+
+-- How many of Lua's first requests are those of the first program, by their sizes: up to there both do the same, so
+-- each failure was tried with the first.
+local function shared(place, line, kind, sizes)
+  if line == faults.programs[1] then return 0 end
+  local first, same = requests(place, faults.programs[1], kind), 0
+  while same < #sizes and sizes[same + 1] == first[same + 1] do same = same + 1 end
+  return same
+end
+
 local function take_note(place, n, ending)
   local path = ("%s/%d.%s"):format(place.notes, n, ending)
   local text = program.slurp(path)
@@ -184,7 +201,8 @@ local function check_run(got, wanted, where)
   end
 end
 
---- Like faults.try, with runs of the program: status 1 and a message, or everything as usual; no partial file.
+--- Like faults.try, with runs of the program: status 1 and a message, or everything as usual; no partial file. Starts
+--- where the run parts from the first program's.
 ---@param line string
 ---@param kind string
 ---@param most integer?
@@ -193,9 +211,10 @@ end
 ---@return integer heard
 function faults.try_program(line, kind, most, part)
   local place, heard = workplace(), 0
-  run_all(place, line, kind, { 0 })
-  local total = math.tointeger(tonumber(program.slurp(place.notes .. "/0.count")))
-  local wanted, list = take_run(place, 0), numbers(total, most, part)
+  local sizes, total = requests(place, line, kind)
+  local wanted, before = take_run(place, 0), shared(place, line, kind, sizes)
+  local list = numbers(total - before, most, part)
+  for i, n in ipairs(list) do list[i] = before + n end
   for first = 1, #list, 100 do
     local some = table.move(list, first, math.min(first + 99, #list), 1, {})
     run_all(place, line, kind, some)

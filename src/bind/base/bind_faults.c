@@ -4,7 +4,8 @@
 // kind: "core" (malloc, calloc and realloc of our own C, of libyaml, and of the core's tperf_heap), "site" (of these,
 // the first at each allocating place of the program), "lua" (Lua's requests to its allocator, also for a tperf_heap),
 // or "load" (Lua's while one of the library's modules is loaded, which are not among the former). The environment does
-// the same for a whole run: TPERF_FAULT=core:12. Its count goes to the file TPERF_FAULT_COUNT.
+// the same for a whole run: TPERF_FAULT=core:12. Its count goes to the file TPERF_FAULT_COUNT, after the sizes, one a
+// line, of Lua's requests if these are counted and none fails.
 //
 // The linker (--wrap, see Makefile) redirects the calls of the program's own objects here, so the code is unaware of
 // it; libyaml calls its yaml_malloc and the like through the dynamic linker, which finds these first.
@@ -29,6 +30,7 @@ static const void *sites[MOST_SITES]; // [kinds[SITE].count]
 static bool retry_fails;              // after Lua's emergency collection
 static bool heap_retry_fails;         // likewise for users of its memory
 static int counted = KINDS;           // the kind that the environment named
+static FILE *counts;                  // TPERF_FAULT_COUNT
 
 static bool fails(int kind) {
     long long number = atomic_fetch_add(&kinds[kind].count, 1) + 1;
@@ -112,6 +114,8 @@ void *WRAP(tperf_limits_allocate)(void *unused, void *block, size_t old, size_t 
     if (new > (block ? old : 0)) {
         bool again = retry_fails;
         retry_fails = !again && fails(loading ? LOAD : LUA);
+        if (counts && !loading && counted == LUA && atomic_load(&kinds[LUA].failing) == 0)
+            fprintf(counts, "%zu\n", new);
         if (again || retry_fails) return NULL;
     }
     in_lua_allocator = true;
@@ -207,11 +211,10 @@ static int count(lua_State *L) {
 
 // Writes the count, and lets no allocation fail after main: gcov then writes its own counts.
 static void stop(void) {
-    const char *path = getenv("TPERF_FAULT_COUNT");
-    FILE *file = path && counted < KINDS ? fopen(path, "w") : NULL;
-    if (file) {
-        fprintf(file, "%lld\n", atomic_load(&kinds[counted].count));
-        fclose(file);
+    if (counts) {
+        fprintf(counts, "%lld\n", (long long)atomic_load(&kinds[counted].count));
+        fclose(counts);
+        counts = NULL;
     }
     set(CORE, 0);
     set(SITE, 0);
@@ -224,6 +227,8 @@ __attribute__((constructor)) static void read_environment(void) {
         size_t length = strlen(kind_names[kind]);
         if (strncmp(text, kind_names[kind], length) != 0 || text[length] != ':') continue;
         counted = kind;
+        const char *path = getenv("TPERF_FAULT_COUNT");
+        counts = path ? fopen(path, "w") : NULL;
         set(kind, strtoll(text + length + 1, NULL, 10));
     }
 }
