@@ -1,6 +1,7 @@
 -- A search whose shapes are walked in parts, as processes of a run under MPI walk them: the answers of all parts, added
 -- up, are the search's own; answers that no part can give are refused.
 local shapes = require "tperf.question.search.shapes"
+local search_walk = require "tperf.question.search.walk"
 local tperf = require "tperf"
 
 local SMALL <const> = { name = "small", layers = 4, hidden = 256, heads = 8, kv_heads = 4, ffn = 512, vocab = 1000, seq = 128 }
@@ -81,5 +82,50 @@ describe("a search in parts", function()
         return true
       end)
     assert.equal(12, tried)
+  end)
+
+  it("refuses shapes that no candidate has", function()
+    local shape
+    search({ model = SMALL, system = "h100-sxm", gpus = 8, global_batch = 16 }, function(p, o, core_search)
+      local listening = setmetatable({}, { __index = function(_, name)
+        return function(_, first, ...)
+          if name == "cannot_fit" then shape = first end
+          return core_search[name](core_search, first, ...)
+        end
+      end })
+      local done = search_walk.some(p, o, listening)
+      local function refuses(text_of, field, value)
+        local changed = {}
+        for key, item in pairs(shape) do changed[key] = item end
+        changed[field] = value
+        local ok, message = pcall(core_search.cannot_fit, core_search, changed)
+        assert.is_false(ok)
+        assert.truthy(tostring(message):find(text_of, 1, true), message)
+      end
+      refuses("a shape needs a micro-batch of at least 1", "micro_batch", 0)
+      refuses("a shape needs a number of panels", "panels", {})
+      refuses("number expected", "strategy", "x")
+      refuses("workload expected", "workload", {})
+      return done
+    end)
+    assert.is_table(shape)
+  end)
+
+  it("is left alone by a function that decides in it", function()
+    local inner, messages = nil, {}
+    local found = search({ model = SMALL, system = "h100-sxm", gpus = 8, global_batch = 16, where = function()
+      for _, name in ipairs { "answer", "close" } do
+        local f = name == "close" and getmetatable(inner).__close or inner[name]
+        messages[name] = select(2, pcall(f, inner, 1))
+      end
+      return true
+    end }, function(p, o, core_search)
+      inner = core_search
+      return (search_walk.some(p, o, core_search))
+    end)
+    assert.is_true(found.candidates > 0)
+    for _, name in ipairs { "answer", "close" } do
+      assert.truthy(tostring(messages[name]):find("the search is under way", 1, true), messages[name])
+    end
   end)
 end)
