@@ -265,8 +265,8 @@ describe("a machine with an efficiency and no curves", function()
 
   it("runs half of a backward pass at the peak of 16 bits where the weights' gradient has them", function()
     for recipe, peaks in pairs { bf16 = { 100e12, 100e12 }, fp8 = { 200e12, 200e12 }, [""] = { 200e12, 100e12 } } do
-      local precision = recipe ~= "bf16" and { recipe = "fp8-block", weight_grad = recipe == "" and "bf16" or nil } or nil
-      local op = ops_of { precision = precision }.fc2
+      local narrow = { recipe = "fp8-block", weight_grad = recipe == "" and "bf16" or nil }
+      local op = ops_of { precision = recipe ~= "bf16" and narrow or nil }.fc2
       local half = 0.5 * op.backward.tensor_flops / 0.8
       assert.near(5e-6 + half / peaks[1] + half / peaks[2], op.backward.compute_time, 1e-7)
     end

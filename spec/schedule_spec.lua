@@ -203,6 +203,15 @@ describe("the simulator", function()
       .. "at stage 2", 1, true), message)
     assert.truthy(message:find("device 2, at forward of micro-batch 2 at stage 2, waits for forward of micro-batch 2 "
       .. "at stage 1", 1, true), message)
+    -- The last stage, on the first device, is done; the others wait for one another.
+    message = message_of(simulate, {
+      { { "hold", 4 }, { "forward", 4, 1 }, { "backward", 4, 1 } },
+      { { "hold", 1 }, { "hold", 3 }, { "forward", 1, 1 }, { "forward", 3, 1 }, { "backward", 1, 1 },
+        { "backward", 3, 1 } },
+      { { "hold", 2 }, { "forward", 2, 1 }, { "backward", 2, 1 } },
+    }, { stages = 4 })
+    assert.truthy(message:find("deadlock: device 3, at backward of micro-batch 1 at stage 2, waits for backward of "
+      .. "micro-batch 1 at stage 3; device 2, at backward of micro-batch 1 at stage 1", 1, true), message)
     message = message_of(tperf.schedule, { schedule = "interleaved_1f1b", devices = 16, stages = 64,
       microbatches = 64, group_size = 3 })
     assert.truthy(message:find("; micro-batches in multiples of 16 and groups of 16 avoid it", 1, true), message)

@@ -4,7 +4,8 @@ local shapes = require "tperf.question.search.shapes"
 local search_walk = require "tperf.question.search.walk"
 local tperf = require "tperf"
 
-local SMALL <const> = { name = "small", layers = 4, hidden = 256, heads = 8, kv_heads = 4, ffn = 512, vocab = 1000, seq = 128 }
+local SMALL <const> = { name = "small", layers = 4, hidden = 256, heads = 8, kv_heads = 4, ffn = 512, vocab = 1000,
+  seq = 128 }
 local LARGE <const> = "llama-3-8b" -- does not fit on one GPU
 
 -- The answer to a question whose shapes walk(problem, options, core_search) walks.
