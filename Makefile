@@ -49,7 +49,7 @@ FAULTS := $(filter debug asan coverage,$(VARIANT))
 FAULTS_FILE := src/bind/base/bind_faults.c
 FAULTS_CFLAGS := $(if $(FAULTS),-DTPERF_FAULTS)
 FAULTS_LDFLAGS := $(if $(FAULTS),$(addprefix -Wl$(,)--wrap=,malloc calloc realloc tperf_heap_new tperf_heap_zeroed \
-                                tperf_heap_grow tperf_limits_allocate \
+                                tperf_heap_grow tperf_limits_allocate luaL_loadbufferx \
                                 $(if $(filter coverage,$(VARIANT)),_exit raise)))
 
 # Evaluated once, on first use: `make deps` may just have installed pkg-config itself.

@@ -485,6 +485,28 @@ describe("tperf repl", function()
   end)
 end)
 
+describe("tperf repl, interrupted", function()
+  it("goes on after a limit", function()
+    local result = shell("printf 'while true do end\\n1+1\\n' | tperf repl --max-instructions 5000000")
+    assert.equal("tperf: input:1: more than 5000000 instructions (--max-instructions N raises the limit)\n", result.err)
+    assert.same({ "2\n", 0 }, { result.out, result.code })
+  end)
+
+  it("goes on after Ctrl-C", function()
+    local folder = program.folder()
+    local result = shell(([[
+      mkfifo keys; : > log; %s repl < keys > out 2> log & job=$!
+      exec 3> keys
+      echo "io.stderr:write 'ready' while true do end" >&3
+      for i in $(seq 200); do grep -q ready log && break; sleep 0.05; done
+      kill -INT $job
+      echo "1+1" >&3; exec 3>&-
+      wait $job; code=$?; cat out; cat log >&2; exit $code]]):format(program.absolute()), folder)
+    program.remove(folder)
+    assert.same({ "2\n", "readytperf: input:1: interrupted\n", 0 }, { result.out, result.err, result.code })
+  end)
+end)
+
 describe("the manual page", function()
   it("has every command and every option, and no others", function()
     local page = shell("tperf help --man").out

@@ -228,3 +228,26 @@ describe("tperf.collective", function()
     refusal({ rules = "subramanian" }, "subramanian2024")
   end)
 end)
+
+describe("a scatter or gather in a layer", function()
+  -- From one GPU to 16, or back: 15/16 of the bytes leave its port, half of them through the NICs of its domain's 8.
+  it("sends through ports and NICs what other GPUs get", function()
+    for q, nics in pairs { [8] = 0.5e9, [1] = 7.5e9 } do
+      for kind, back in pairs { scatter = "gather", gather = "scatter" } do
+        local own = tperf.block("own", function()
+          return { tperf.op.linear { name = "l", tokens = 64, n_in = 64, n_out = 64 },
+            tperf.op.collective { name = "c", kind = kind, axis = "tp", bytes = 8e9 } }
+        end)
+        local c = tperf.train { system = "spec/data/small/system.yaml", tp = 16, global_batch = 1, fast = { tp = q },
+          software = "none", model = { name = "m", layers = 4, hidden = 4096, heads = 16, ffn = 16384, vocab = 1024,
+            seq = 128, architecture = tperf.architecture { name = "own", layer = { own } } } }
+        local ops = c.kinds[1].ops
+        for way, expected in pairs { forward = kind, backward = back } do
+          local comm = ops[#ops][way].comms[1]
+          assert.same({ expected, "ring", q > 1 and 7.5e9 or 0.0, nics },
+            { comm.kind, comm.algorithm, comm.fast_bytes, comm.nic_bytes })
+        end
+      end
+    end
+  end)
+end)

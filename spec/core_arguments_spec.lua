@@ -111,7 +111,7 @@ local function ask()
   core.file.sha256 "x"
 end
 
--- Calls the function with each argument, and each field down to that depth, replaced by values[from], then every
+-- Calls the function with each argument, and each field down to that depth, replaced by VALUES[from], then every
 -- step-th after it.
 local function try_places(called, arguments, table_at, depth, tried, from, step)
   local keys = {}
@@ -206,6 +206,31 @@ describe("the C side", function()
     for _, absent in ipairs { { 0, 1 }, { 2, 1 }, { 1, 0 }, { 1, 3 } } do
       assert.same({}, { s.at(table.unpack(absent)) })
     end
+  end)
+
+  it("plans only the shapes that a planner has", function()
+    local function costs(stages)
+      local list = {}
+      for i = 1, stages do list[i] = 1 end
+      return { forward = list, backward = list, backward_input = list, backward_weight = list }
+    end
+    local function plan(devices, stages, planner, limits)
+      local times = costs(stages)
+      local memory = { forward = times.forward, backward = {}, backward_input = {}, backward_weight = {} }
+      for i = 1, stages do memory.backward[i], memory.backward_input[i], memory.backward_weight[i] = -1, 0, -1 end
+      return core.schedule(devices, stages, 2).plan(times, memory, 0, planner, limits)
+    end
+    local function refuses(text, ...)
+      local ok, done, message = pcall(plan, ...)
+      assert.truthy(tostring(ok and not done and message or done):find(text, 1, true), ok and message or done)
+    end
+    assert.is_true(plan(2, 4, "zbv"))
+    assert.is_true(plan(2, 2, "zero_bubble", { 4, 4 }))
+    assert.is_true(plan(2, 4, "v_half"))
+    refuses("zbv needs two stages per device", 2, 2, "zbv")
+    refuses("a V needs two stages per device", 2, 2, "v_min")
+    refuses("zero bubble needs one stage per device", 2, 4, "zero_bubble", { 4, 4 })
+    refuses("a list expected", 2, 2, "zero_bubble")
   end)
 
   it("finds the library on disk where TPERF_LUA_DIR says", function()

@@ -96,6 +96,21 @@ describe("the codec", function()
     assert.not_equal(codec.identity { [a] = 1 }, codec.identity { [b] = 1, c = 2 })
   end)
 
+  it("refuses tables that lie too deep, or within themselves", function()
+    local function nested(depth)
+      local t = {}
+      for _ = 2, depth do t = { t } end
+      return t
+    end
+    assert.same(nested(32), codec.decode(codec.encode(nested(32))))
+    local ring = {}
+    ring.inner = { ring }
+    for _, value in ipairs { nested(33), ring } do
+      assert.truthy(message_of(codec.encode, value):find("a table that lies too deep, or within itself", 1, true))
+    end
+    assert.is_string(codec.identity(ring))
+  end)
+
   it("reads nil", function() assert.is_nil(codec.decode "N") end)
 
   local names = { [print] = "print" }
@@ -118,6 +133,79 @@ describe("the codec", function()
       assert.equal("not an encoded value", message_of(codec.decode, bytes, values))
     end)
   end
+end)
+
+describe("a snapshot of a table", function()
+  local snapshot, unchanged = core.resource.snapshot, core.resource.unchanged
+
+  it("tells whether any field has changed since, or those of one part", function()
+    local t = { a = 1, b = { c = true, d = { 0.5, "x" } }, e = {} }
+    local before = snapshot(t)
+    assert.is_true(unchanged(before, t))
+    assert.is_true(unchanged(before, t, "b"))
+    assert.is_false(unchanged(before, t, "a"))      -- no table
+    assert.is_false(unchanged(before, t, "nosuch"))
+    local changes = {
+      function(b) b.c = false end, function(b) b.d = 7 end, function(b) b.d[1] = 0.25 end, function(b) b.d[1] = 1 end,
+      function(b) b.d[2] = "y" end, function(b) b.d[3] = 1 end, function(b) b.d[2] = nil end,
+      function(b) b.c = nil end, function(b) b.d = { 0.5 } end,
+    }
+    for i, change in ipairs(changes) do
+      local u = { a = 1, b = { c = true, d = { 0.5, "x" } }, e = {} }
+      local was = snapshot(u)
+      change(u.b)
+      assert.is_false(unchanged(was, u), i)
+      assert.is_false(unchanged(was, u, "b"), i)
+      assert.is_true(unchanged(was, u, "e"), i)
+    end
+  end)
+
+  it("of one that contains itself, or lies too deep, never says so", function()
+    local ring, deep = {}, {}
+    ring.inner = { ring }
+    local t = deep
+    for _ = 1, 100 do
+      t.inner = {}
+      t = t.inner
+    end
+    assert.is_true(unchanged(snapshot(deep), deep))
+    assert.is_false(unchanged(snapshot(ring), ring))
+    assert.is_false(unchanged(snapshot(ring), ring, "inner"))
+    t.inner = {}
+    assert.is_false(unchanged(snapshot(deep), deep))
+  end)
+end)
+
+describe("fields as text", function()
+  local words, names = core.resource.words, { "a", "b", "c" }
+
+  it("differs for different values, of whatever kind and length", function()
+    local seen, count = {}, 0
+    local function try(text, flag, number)
+      local is = words({ a = text, b = flag, c = number }, names)
+      assert.equal(is, words({ a = text, b = flag, c = number }, names))
+      assert.is_nil(seen[is])
+      seen[is], count = true, count + 1
+    end
+    for length = 1005, 1025 do -- around the end of a buffer
+      for _, flag in ipairs { true, false } do
+        for _, number in ipairs { 1, 1.0, 1.5 } do try(("x"):rep(length), flag, number) end
+      end
+    end
+    try("1", nil, 1)
+    try(1, nil, "1")
+    assert.equal(128, count)
+  end)
+
+  it("are numbers, strings and booleans, of 200 names at most", function()
+    assert.is_nil(words({ a = {} }, names))
+    assert.is_nil(words({ c = print }, names))
+    local many = {}
+    for i = 1, 200 do many[i] = "a" end
+    assert.is_string(words({ a = 1 }, many))
+    many[201] = "a"
+    assert.truthy(message_of(words, { a = 1 }, many):find("too many names", 1, true))
+  end)
 end)
 
 describe("layers assigned to stages", function()

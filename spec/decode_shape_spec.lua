@@ -43,11 +43,23 @@ describe("a decode step", function()
     assert.is_true(r.last_step > r.first_step)
   end)
 
+  it("may send more, the longer the cache is", function()
+    local function sending(share)
+      return { linear(share), tperf.op.collective { name = "c", kind = "all_gather", axis = "tp",
+        bytes = 1e6 * share.context } }
+    end
+    local r = infer(sending, sending)
+    assert.is_true(r.last_step > 1.5 * r.first_step)
+  end)
+
   for what, case in pairs {
     ["more ops"] = { function(p) return { norm(p) } end, function(p) return { norm(p), norm(p) } end,
       "a decode step has %d+ ops with %d+ keys, but %d+ with %d+" },
     ["a product in place of a norm"] = { function(p) return { norm(p) } end, function(p) return { linear(p) } end,
       "op 'x' of a decode step has other collectives or kernels" },
+    ["attention in place of a product"] = { function(p) return { linear(p) } end, function()
+      return { tperf.op.attention { name = "x", batch = 1, heads = 1, queries = 1, keys = 64, head_dim = 64 } }
+    end, "op 'x' of a decode step has other collectives or kernels" },
     ["another collective"] = { gather "all_gather", gather "all_reduce", "op 'x' of a decode step has other" },
     ["a collective more"] = { function(p) return { linear(p) } end,
       function(p) return { linear(p, { all_reduce = "tp" }) } end, "op 'x' of a decode step has other" },

@@ -138,6 +138,21 @@ describe("moe_dispatcher", function()
     assert.is_true(hybridep.time < deepep.time)
   end)
 
+  it("takes an all-to-all's time of as many bytes where the NICs have an efficiency and no curve", function()
+    local plain = { moe_dispatcher = "deepep", system = "spec/data/small/system.yaml" }
+    local comm = dispatch_of(trained(plain))
+    -- 64 GPUs, 8 to a domain: the latency of 56 messages, and a NIC's 10 GB/s at 0.7
+    local alone = tperf.collective { system = plain.system, kind = "all_to_all", gpus = 64,
+      bytes = comm.nic_bytes * 64 / 56 }
+    assert.near(alone, comm.time, 1e-9)
+    assert.is_true(comm.time > comm.nic_bytes / 0.7e10)
+    plain.gpus, plain.ep, plain.moe_dispatcher = 8, 8, "hybridep"
+    comm = dispatch_of(trained(plain)) -- within a domain: no NICs, and no known rate of the kernels
+    assert.equal(0, comm.nic_bytes)
+    assert.near(tperf.collective { system = plain.system, kind = "all_to_all", gpus = 8,
+      bytes = comm.fast_bytes * 8 / 7 }, comm.time, 1e-9)
+  end)
+
   it("is searched over", function()
     local found = tperf.search {
       model = model(8, 4), system = "h800-sxm", gpus = 64, global_batch = 64, ep = 64, pp = 1, tp = 1,
@@ -171,11 +186,11 @@ describe("moe_dispatcher", function()
 end)
 
 -- The exchanges of a step with the given tokens per GPU, experts over all GPUs.
-local function serving_exchange(gpus, tokens, dispatcher)
+local function serving_exchange(gpus, tokens, dispatcher, system)
   local m = model()
   m.vocab = 1024
   local p = serving.problem("spec", {
-    model = m, system = "h100-sxm", attention = "flash", prompt = 1, generate = 1, weight_dtype = "bf16",
+    model = m, system = system or "h100-sxm", attention = "flash", prompt = 1, generate = 1, weight_dtype = "bf16",
     kv_dtype = "bf16", sequence_parallel = false, reserve = 0,
   })
   p.o.other_dtype, p.o.moe_dispatcher = p.o.other_dtype or "bf16", dispatcher
@@ -196,6 +211,14 @@ describe("moe_dispatcher of tperf.serve", function()
     for gpus, seconds in pairs { [8] = 72.4e-6, [16] = 186.2e-6, [32] = 263.3e-6 } do
       local time = serving_exchange(gpus, 128, "deepep").combine.time
       assert.is_true(math.abs(time / seconds - 1) < 0.12, ("%d GPUs: %g"):format(gpus, time / seconds))
+    end
+  end)
+
+  it("goes by efficiencies and latencies where there are no curves", function()
+    for gpus, nodes in pairs { [8] = 1, [32] = 4 } do
+      local comm = serving_exchange(gpus, 128, "deepep", "spec/data/small/system.yaml").combine
+      local far, near = comm.bytes * (nodes - 1) / nodes / 0.7e10, comm.bytes * 7 / gpus / (0.5 * 100e9)
+      assert.near(2e-6 + 5e-6 * math.log(nodes, 2) + math.max(far, near), comm.time, 1e-9)
     end
   end)
 

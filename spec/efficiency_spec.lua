@@ -242,3 +242,33 @@ describe("efficiency curves of collectives", function()
     assert.is_true(all_reduce(128, 2 ^ 26) > all_reduce(16, 2 ^ 26))
   end)
 end)
+
+-- Half of a model on a machine of 100 TFLOP/s in 16 bits, 200 in 8, that reaches 0.8 of either; 5 us a launch.
+describe("a machine with an efficiency and no curves", function()
+  local system = tperf.system "spec/data/small/system.yaml":with { accelerator = { tensor = { fp8 = "200 TFLOP/s" } } }
+  local function ops_of(more)
+    local question = { system = system, global_batch = 2, software = "none", model = { name = "m", layers = 4,
+      hidden = 4096, heads = 32, ffn = 16384, vocab = 32000, seq = 2048, gated = true, norm = "rmsnorm" } }
+    for name, value in pairs(more) do question[name] = value end
+    local ops = {}
+    for _, op in ipairs(tperf.train(question).kinds[1].ops) do ops[op.name] = op end
+    return ops
+  end
+
+  it("launches a product once for each of its chunks", function()
+    local whole, ring = ops_of { tp = 2 }, ops_of { tp = 2, overlap_tp = "ring" }
+    -- a ring of two GPUs, and a pipeline of four chunks
+    for name, launches in pairs { fc1 = 1, fc2 = 3 } do
+      assert.near(whole[name].forward.compute_time + launches * 5e-6, ring[name].forward.compute_time, 1e-12)
+    end
+  end)
+
+  it("runs half of a backward pass at the peak of 16 bits where the weights' gradient has them", function()
+    for recipe, peaks in pairs { bf16 = { 100e12, 100e12 }, fp8 = { 200e12, 200e12 }, [""] = { 200e12, 100e12 } } do
+      local narrow = { recipe = "fp8-block", weight_grad = recipe == "" and "bf16" or nil }
+      local op = ops_of { precision = recipe ~= "bf16" and narrow or nil }.fc2
+      local half = 0.5 * op.backward.tensor_flops / 0.8
+      assert.near(5e-6 + half / peaks[1] + half / peaks[2], op.backward.compute_time, 1e-7)
+    end
+  end)
+end)

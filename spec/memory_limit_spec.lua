@@ -93,6 +93,26 @@ describe("a simulation of serving", function()
   end)
 end)
 
+describe("a file", function()
+  -- Each reader has a limit of its own, of 4 MB to 2 GiB.
+  it("takes memory for what it holds, not for the most that it might", function()
+    local folder = program.folder()
+    program.shell(("cp spec/data/small/* spec/data/traces/two_layers.json %s"):format(folder))
+    program.write(folder .. "/run.sh", "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 256 "
+      .. "--num-attention-heads 8 --seq-length 128 --max-position-embeddings 128 --vocab-size 1000 "
+      .. "--micro-batch-size 1 --global-batch-size 16")
+    program.write(folder .. "/script.lua", [[
+      local tperf = require "tperf"
+      print(tperf.system "system.yaml", #tperf.validate { file = "collectives.csv", system = "system.yaml" }.cases,
+        tperf.import.launch { files = { "run.sh" }, given = {} }.model.layers,
+        require "tperf.import.kineto".read "two_layers.json".steps > 0)
+    ]])
+    local result = program.shell("tperf run --trust --max-memory 8MB script.lua", folder)
+    program.remove(folder)
+    assert.same({ "small\t8\t4\ttrue\n", 0 }, { result.out, result.code }, result.err)
+  end)
+end)
+
 describe("an answer that cannot fit", function()
   local rows = tonumber(run(SEARCH .. 'print(#search { keep = "all" })').out)
 

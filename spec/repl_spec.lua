@@ -24,12 +24,13 @@ end)
 
 describe("the prompt at a terminal", function()
   -- The screen after these keys are typed; nil without a terminal or libedit.
-  local function shown(keys)
+  local function shown(keys, libraries)
     local there = program.shell "script -qec 'test -t 2' /dev/null && ldconfig -p | grep -q 'libedit[.]so[.]2'"
     if there.code ~= 0 then return nil end
     local folder = program.folder()
     program.write(folder .. "/keys", keys)
-    local line = ("TERM=dumb script -qec '%s repl' /dev/null < keys"):format(program.absolute())
+    local line = ("%s; TERM=dumb LD_LIBRARY_PATH=$PWD/lib script -qec '%s repl' /dev/null < keys"):format(
+      libraries or ":", program.absolute())
     local result = program.shell(line, folder)
     program.remove(folder)
     assert.equal(0, result.code)
@@ -44,5 +45,14 @@ describe("the prompt at a terminal", function()
     assert.equal(2, twos, text) -- 1+1, and the same again
     assert.truthy(text:find("undeclared global 'nosuch'", 1, true), text)
     assert.truthy(text:find("\n7\n", 1, true), text)
+  end)
+
+  it("reads plain lines where libedit cannot be loaded, or is another library", function()
+    for _, library in ipairs { "mkdir lib && echo no > lib/libedit.so.2",
+      "mkdir lib && ln -s $(ldconfig -p | sed -n 's/.*libm[.]so[.]6 .*=> //p' | head -n 1) lib/libedit.so.2" } do
+      local text = shown("1+1\n2+3\nos.exit(0)\n", library)
+      if not text then pending "there is no terminal or no libedit here" end
+      assert.truthy(text:find("> 2\n> 5\n> ", 1, true), text)
+    end
   end)
 end)

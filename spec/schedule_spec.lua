@@ -203,6 +203,15 @@ describe("the simulator", function()
       .. "at stage 2", 1, true), message)
     assert.truthy(message:find("device 2, at forward of micro-batch 2 at stage 2, waits for forward of micro-batch 2 "
       .. "at stage 1", 1, true), message)
+    -- The last stage, on the first device, is done; the others wait for one another.
+    message = message_of(simulate, {
+      { { "hold", 4 }, { "forward", 4, 1 }, { "backward", 4, 1 } },
+      { { "hold", 1 }, { "hold", 3 }, { "forward", 1, 1 }, { "forward", 3, 1 }, { "backward", 1, 1 },
+        { "backward", 3, 1 } },
+      { { "hold", 2 }, { "forward", 2, 1 }, { "backward", 2, 1 } },
+    }, { stages = 4 })
+    assert.truthy(message:find("deadlock: device 3, at backward of micro-batch 1 at stage 2, waits for backward of "
+      .. "micro-batch 1 at stage 3; device 2, at backward of micro-batch 1 at stage 1", 1, true), message)
     message = message_of(tperf.schedule, { schedule = "interleaved_1f1b", devices = 16, stages = 64,
       microbatches = 64, group_size = 3 })
     assert.truthy(message:find("; micro-batches in multiples of 16 and groups of 16 avoid it", 1, true), message)
@@ -388,6 +397,60 @@ describe("zero-bubble schedules", function()
       end
     end
     assert.equal(35, held)
+  end)
+
+  it("need no more than the activations that they are limited to, whatever their last digits", function()
+    for _, name in ipairs { "zb_h1", "zb_h2", "zbv" } do
+      for i = 1, 10 do
+        local forward, backward = i / 7, -i / 11
+        for P = 1, 6 do
+          local t = tperf.schedule { schedule = name, devices = P, microbatches = 2 * P + 1,
+            memory = { forward = forward, backward_input = backward, backward_weight = -forward - backward } }
+          local most = (name == "zb_h1" and P or 2 * P) * forward
+          assert.is_true(math.max(table.unpack(t.peak_memory)) <= most * (1 + 1e-12))
+        end
+      end
+    end
+  end)
+
+  it("keep to any memory limit, or say why they cannot", function()
+    local why = { "^zbv does not fit 'memory_limit' of", "^zbv finds no order within 'memory_limit' of %S+: forward of",
+      "is too little for the schedule: it holds", "over its 'memory_limit' of" }
+    local kept, refused = 0, {}
+    local function try(name, P, M, limit, input, p2p)
+      local limits = type(limit) == "table" and limit or nil
+      local ok, t = pcall(tperf.schedule, { schedule = name, devices = P, microbatches = M, memory_limit = limit,
+        memory = { forward = 1, backward_input = -input, backward_weight = input - 1 }, p2p = p2p })
+      if ok then
+        for d, peak in ipairs(t.peak_memory) do assert.is_true(peak <= (limits and limits[d] or limit)) end
+        kept = kept + 1
+      end
+      local told = ok
+      for i, pattern in ipairs(why) do
+        if not ok and (t:match "tperf.schedule: (.*)" or ""):find(pattern) then
+          told, refused[i] = true, true
+        end
+      end
+      assert.is_true(told, t)
+    end
+    for _, name in ipairs { "zbv", "zb_auto" } do
+      for P = 1, 3, 2 do
+        for M = 1, 5, 4 do
+          for quarter = 1, 8 * P, 2 do
+            local lists = {}
+            for d = 1, P do lists[d] = 0.5 + quarter * d % 5 / 2 end
+            for _, input in ipairs { 0, 1 } do
+              for _, p2p in ipairs { 0, 3 } do
+                try(name, P, M, quarter / 4, input, p2p)
+                try(name, P, M, lists, input, p2p)
+              end
+            end
+          end
+        end
+      end
+    end
+    assert.is_true(kept > 100, kept)
+    for i, pattern in ipairs(why) do assert.is_true(refused[i], pattern) end
   end)
 
   it("reach the papers' bubbles and activations", function()

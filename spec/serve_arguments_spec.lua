@@ -37,12 +37,13 @@ end
 
 local function request(more) return with({ arrival = 0, prompt = 8, output = 4 }, more or {}) end
 
--- changes: fields of the settings or of the engine.
-local function served(changes, accepted, requests, load, steps)
+-- changes: fields of the settings or of the engine; prefill: of another engine that computes the prompts.
+local function served(changes, accepted, requests, load, steps, prefill)
   local settings, engine = {}, {}
   for name, value in pairs(changes) do (ENGINE[name] ~= nil and engine or settings)[name] = value end
   local pool = { engine = with(ENGINE, engine), accepted = accepted, steps = steps }
-  return core.serving(with(SETTINGS, settings), pool, nil, requests, load)
+  prefill = prefill and { engine = with(ENGINE, prefill) }
+  return core.serving(with(SETTINGS, settings), pool, prefill, requests, load)
 end
 
 local function refused(message, ...)
@@ -252,8 +253,64 @@ describe("the core's simulation of serving", function()
     refused("the clock ends at 2^63", { fixed = 0.5, per_token = 1e300 }, nil, { request() })
     refused("a think time ends after the clock does", { concurrency = 1, think = 9e18 }, nil,
       { request { arrival = "nil" }, request { arrival = "nil" }, request { arrival = "nil" } })
+    local late <const>, long <const> = 9.19e9, 50000000 -- seconds: 3.3e7 before the clock's end; tokens
+    local roomy = { max_model_len = 1 << 29, max_num_batched_tokens = 1 << 29, num_blocks = 0, prefix_caching = false }
+    local front = with(roomy, { front_end_token = 0.9 })
+    refused("the clock ends before request 1 comes", front, nil, { request { arrival = late, prompt = long } })
+    refused("the clock ends before request 2 comes", with(front, { concurrency = 1, think = late }), nil,
+      { request { arrival = "nil", prompt = 1 }, request { arrival = "nil", prompt = long } })
+    refused("a transfer ends after the clock does", with(roomy, { transfer_token = 999 }), nil,
+      { request { arrival = late, prompt = 50000 } }, nil, nil, roomy)
     local slow = with(STEPS, { more = with(STEPS.more, { step = 1e300 }) })
     refused("the clock ends at 2^63", {}, nil, { request() }, nil, slow)
+  end)
+
+  it("checks the engine that computes prompts like the other", function()
+    refused("'replicas' must be from 1", {}, nil, { request() }, nil, nil, { replicas = 0 })
+    refused("must take its prompt of 33 tokens whole", {}, nil, { request { prompt = 33 } }, nil, nil,
+      { chunked_prefill = false, prefix_caching = false })
+    local r = served({}, nil, { request { prompt = 12 }, request { prompt = 8 } }, nil, nil, { max_model_len = 12 })
+    assert.same({ 1, 8 }, { r.finished, r.prompt_tokens }) -- 12 tokens and the first of the answer do not fit
+  end)
+
+  it("lets no prompt wait for others where they come by priority", function()
+    local trt <const> = 2
+    local function first_token(changes)
+      local requests = { request { arrival = 0, output = 30, priority = 0 }, request { arrival = 3, priority = 0 } }
+      return served(with({ scheduler = trt, keep = 1 }, changes), nil, requests).requests[2].first_token
+    end
+    local waiting = { batch_wait_steps = 5, batch_wait_tokens = 20 }
+    assert.equal(4, first_token { priority = true })
+    assert.equal(4, first_token(with(waiting, { priority = true })))
+    assert.equal(4 + 5, first_token(waiting))
+  end)
+
+  it("lets prompts wait for as many others as have seats", function()
+    local function first_token(tokens)
+      local requests = { request { arrival = 0, output = 30 } }
+      for i = 2, 6 do requests[i] = request { arrival = 3 } end
+      return served({ scheduler = 2, keep = 1, max_num_seqs = 3, batch_wait_steps = 5, batch_wait_tokens = tokens },
+        nil, requests).requests[2].first_token
+    end
+    assert.equal(4, first_token(9))      -- the first of them is enough
+    assert.equal(4, first_token(17))     -- a decode and two prompts of 8 tokens
+    assert.equal(4 + 5, first_token(18)) -- a third prompt would be enough, but has no seat
+  end)
+
+  it("schedules decodes for as many tokens as a step has, and no prompt beside them", function()
+    for scheduler = 0, 2 do
+      local requests = {}
+      for i = 1, 8 do requests[i] = request { output = 20 } end
+      local r = served({ scheduler = scheduler, keep = 2, max_num_seqs = 8, max_num_batched_tokens = 5 }, nil, requests)
+      assert.equal(8, r.finished)
+      local drafting = served({ scheduler = scheduler, max_num_seqs = 8, max_num_batched_tokens = 5, draft_method = 1,
+        draft_tokens = 2, acceptance = 0.5 }, nil, requests)
+      assert.equal(8, drafting.finished)
+      for _, step in ipairs(r.steps) do
+        -- SGLang's decodes do not count against the tokens of a step
+        assert.is_true(step.prefill_tokens + (scheduler == 1 and 0 or step.decodes) <= 5)
+      end
+    end
   end)
 
   it("lets no step take less than a tick", function()

@@ -261,12 +261,33 @@ local function let_fail(kind, command)
   end)
 end
 
-describe("each", function()
-  setup(function()
-    local made = program.shell(("make -s -C %s VARIANT=%s %s"):format(here, build:match "[^/]*$",
-      build:match "build/[^/]*$" .. "/fail_write.so"))
-    assert.equal(0, made.code, made.err)
+local function build_shim()
+  local made = program.shell(("make -s -C %s VARIANT=%s %s"):format(here, build:match "[^/]*$",
+    build:match "build/[^/]*$" .. "/fail_write.so"))
+  assert.equal(0, made.code, made.err)
+end
+
+describe("a file system without links", function()
+  setup(build_shim)
+
+  it("gets new files whole, and keeps those that others make meanwhile", function()
+    for _, way in ipairs { { "1", 0, "mine", "" }, { "2", 1, "", "s.lua:1: .*File exists" } } do
+      local folder = program.folder()
+      program.write(folder .. "/s.lua", "local file = assert(io.open('own.txt', 'w')) file:write 'mine'; "
+        .. "assert(file:close())")
+      local result = program.shell(("ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 NO_LINKS=%s LD_PRELOAD=%s "
+        .. "%s run s.lua"):format(way[1], shim, program.quote(program.absolute())), folder)
+      assert.equal(way[2], result.code, result.err)
+      assert.matches(way[4], result.err)
+      assert.equal(way[3], program.slurp(folder .. "/own.txt"))
+      assert.equal("own.txt\ns.lua\n", (program.shell("ls -A | grep -v .tperf-written", folder).out))
+      program.remove(folder)
+    end
   end)
+end)
+
+describe("each", function()
+  setup(build_shim)
 
   for _, command in ipairs(commands) do
     let_fail("FAIL_WRITE", command)

@@ -1,6 +1,9 @@
 --- The cases for fault injection (tools/faults.lua): calls of the library and, in this process, commands.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
+local fit = require "tperf.measured.calibrate.fit"
+local program = require "program" -- spec/program.lua
+local roots = require "tperf.base.roots"
 local tperf = require "tperf"
 
 local cases = {}
@@ -134,6 +137,21 @@ serving("tperf.serve behind a router", { step_time = STEP_TIME, engine = engine 
   prefix = { tokens = 8, groups = 2 }, load = { rate = 5000 } })
 serving("tperf.serve on two threads", { step_time = STEP_TIME, replicas = 2, threads = 2, prompt = 10,
   output = 3, load = { stages = { { rate = 5, duration = 1 }, { rate = 9, duration = 9 } } } })
+-- Lists that grow while requests run: their blocks, those waiting, those of a step.
+local DRAFTS <const> = { method = "eagle", tokens = 2, accepted = { 1, 0, 2 } }
+local function alike(n, first, prompt, output)
+  local list = {}
+  for i = 1, n do list[i] = { arrival = math.max(i - first, 0) * 2e-4, prompt = prompt, output = output } end
+  return list
+end
+for _, scheduler in ipairs { "vllm", "sglang", "tensorrt-llm" } do
+  serving("tperf.serve of long answers by " .. scheduler, { step_time = STEP_TIME, requests = alike(3, 3, 20, 300),
+    engine = engine { scheduler = scheduler, num_blocks = 400, speculation = scheduler ~= "vllm" and DRAFTS or nil } })
+end
+serving("tperf.serve of long prompts by sglang", { step_time = STEP_TIME, requests = alike(2, 2, 600, 3),
+  engine = engine { scheduler = "sglang", num_blocks = 400 } })
+serving("tperf.serve of more than its blocks hold", { step_time = STEP_TIME, requests = alike(74, 64, 8, 20),
+  engine = engine { max_num_seqs = 12, max_num_batched_tokens = 64, num_blocks = 41 } })
 add("tperf.serve of priced steps", function()
   return tperf.serve { model = MODEL, system = SYSTEM, threads = 1, requests = requests() }
 end, true)
@@ -170,6 +188,47 @@ local function command(line)
   return require "tperf.cli"(host, arguments)
 end
 
+-- Puts f in place of a function of the library while a case runs.
+local function in_place(library, name, f, case)
+  return function()
+    local own = library[name]
+    library[name] = function(...) return f(own, ...) end
+    local ok, value = pcall(case)
+    library[name] = own
+    if not ok then error(value, 0) end
+    return value
+  end
+end
+
+-- Data of two files a kind in place of all that are shipped: every further one would be read just like them.
+do
+  local few = program.temporary()
+  program.shell(("mkdir -p %s/systems %s/models %s/software"):format(few, few, few))
+  for _, name in ipairs { "small", "same" } do
+    for kind, from in pairs { systems = SMALL.system, models = SMALL.model, software = "software/vllm-0.2.yaml" } do
+      program.write(("%s/%s/%s.yaml"):format(few, kind, name), program.slurp(from))
+    end
+  end
+  for _, kind in ipairs { "systems", "models", "software" } do
+    add("tperf list " .. kind .. " (two)", in_place(roots, "list", function() return { few } end,
+      function() return command("list " .. kind) end))
+  end
+end
+
+-- A fit of two steps in place of 240: every further one does the same.
+do
+  local table_of, bytes = { "op,dtype,elements,bytes_min,time_s" }, 1024
+  for i = 1, 6 do
+    table_of[i + 1] = ("scale_matrix,bf16,%d,%d,%g"):format(bytes // 4, bytes, 5e-6 + bytes / 0.7e12)
+    bytes = 16 * bytes
+  end
+  local path = program.temporary ".csv"
+  program.write(path, table.concat(table_of, "\n") .. "\n")
+  add("tperf calibrate (two steps)", in_place(fit, "minimise",
+    function(own, parameters, objective) return own(parameters, objective, 2) end,
+    function() return command(("calibrate %s %s --keep"):format(SMALL.system, path)) end))
+end
+
 for _, line in ipairs {
   "search MODEL -s SYSTEM -g 8 -b 16 -j 1", "train MODEL -s SYSTEM -b 16 --tp 2 --dp 4 --json",
   "memory MODEL -s SYSTEM -b 16 --tp 2", "infer MODEL -s SYSTEM -p 64 -n 16 --tp 2",
@@ -177,8 +236,7 @@ for _, line in ipairs {
   "validate spec/data/small/collectives.csv -s SYSTEM",
   "compat llm-analysis train --model_name facebook_opt-1.3b --json",
   "serve --step-time fixed=1ms,per_token=10us --rate 20 --process gamma --cv 2 --count 9 --prompt 4..12 --output 3",
-  "calibrate h100-sxm spec/data/measured/memory.csv --keep", "completion bash", "list systems", "show MODEL",
-  "help search", "version",
+  "completion bash", "list rules", "show MODEL", "help search", "version",
 } do
   line = line:gsub("MODEL", SMALL.model):gsub("SYSTEM", SMALL.system)
   add("tperf " .. line, function() return command(line) end)

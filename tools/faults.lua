@@ -56,7 +56,7 @@ end
 --- Tries a case with all allocations of a kind, or an even sample. Raises on any wrong behaviour; else returns how many
 --- failures were tried, and how many of them the caller was told about.
 ---@param case table    of faults.cases
----@param kind string   "core", "site" or "lua": see src/bind/base/bind_faults.c
+---@param kind string   "core", "site", "lua" or "load": see src/bind/base/bind_faults.c
 ---@param most integer? the size of the sample
 ---@param part integer[]? { i, n }: the i-th of n parts, for n processes
 ---@return integer tried
@@ -86,9 +86,44 @@ function faults.try(case, kind, most, part)
   return #list, heard
 end
 
+-- --- loading ---
+
+-- A case that loads a module again, all that it requires being loaded.
+local function loading(name)
+  require(name)
+  return { name = "loading of " .. name, f = function()
+    local own = package.loaded[name]
+    package.loaded[name] = nil
+    local ok, loaded = pcall(require, name)
+    package.loaded[name] = own
+    if not ok then error(loaded, 0) end
+    return type(loaded)
+  end }
+end
+
+--- Like faults.try, for loading each module of the library. Whole runs (faults.try_program) need not try that: their
+--- kind "lua" leaves loading out.
+---@param _ nil
+---@param kind string       "load"
+---@param most integer?
+---@param part integer[]?   { i, n }: every n-th module from the i-th on
+---@return integer tried
+---@return integer heard
+function faults.try_modules(_, kind, most, part)
+  local modules, tried, heard = {}, 0, 0
+  for path in program.shell("find lua/tperf -name '*.lua' | sort").out:gmatch "lua/(%S+)%.lua" do
+    modules[#modules + 1] = path:gsub("/init$", ""):gsub("/", ".")
+  end
+  for i = part and part[1] or 1, #modules, part and part[2] or 1 do
+    local here, told = faults.try(loading(modules[i]), kind, most)
+    tried, heard = tried + here, heard + told
+  end
+  return tried, heard
+end
+
 -- --- whole runs of the program, in a separate folder ---
 
---- Command lines; their outputs go to out.
+--- Command lines; their outputs go to out. What a run does before it comes to its command is tried with the first.
 faults.programs = {
   "tperf version", "tperf collective all_gather -s system.yaml -n 1MiB -g 8",
   "tperf schedule 1f1b -d 2 -m 4 --svg out.svg", "tperf run --out out script.lua",
@@ -126,6 +161,23 @@ local function run_all(place, line, kind, list)
   assert(done.code == 0, done.err)
 end
 
+-- The sizes of what a command line asks for, if they are told, and their number.
+local function requests(place, line, kind)
+  local sizes = {}
+  run_all(place, line, kind, { 0 })
+  for size in program.slurp(place.notes .. "/0.count"):gmatch "%d+" do sizes[#sizes + 1] = size end
+  return sizes, math.tointeger(tonumber(table.remove(sizes)))
+end
+
+-- How many of Lua's first requests are those of the first program, by their sizes: up to there both do the same, so
+-- each failure was tried with the first.
+local function shared(place, line, kind, sizes)
+  if line == faults.programs[1] then return 0 end
+  local first, same = requests(place, faults.programs[1], kind), 0
+  while same < #sizes and sizes[same + 1] == first[same + 1] do same = same + 1 end
+  return same
+end
+
 local function take_note(place, n, ending)
   local path = ("%s/%d.%s"):format(place.notes, n, ending)
   local text = program.slurp(path)
@@ -149,7 +201,8 @@ local function check_run(got, wanted, where)
   end
 end
 
---- Like faults.try, with runs of the program: status 1 and a message, or everything as usual; no partial file.
+--- Like faults.try, with runs of the program: status 1 and a message, or everything as usual; no partial file. Starts
+--- where the run parts from the first program's.
 ---@param line string
 ---@param kind string
 ---@param most integer?
@@ -158,9 +211,10 @@ end
 ---@return integer heard
 function faults.try_program(line, kind, most, part)
   local place, heard = workplace(), 0
-  run_all(place, line, kind, { 0 })
-  local total = math.tointeger(tonumber(program.slurp(place.notes .. "/0.count")))
-  local wanted, list = take_run(place, 0), numbers(total, most, part)
+  local sizes, total = requests(place, line, kind)
+  local wanted, before = take_run(place, 0), shared(place, line, kind, sizes)
+  local list = numbers(total - before, most, part)
+  for i, n in ipairs(list) do list[i] = before + n end
   for first = 1, #list, 100 do
     local some = table.move(list, first, math.min(first + 99, #list), 1, {})
     run_all(place, line, kind, some)

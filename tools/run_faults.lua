@@ -10,6 +10,7 @@ local PARTS <const> = 4
 
 local all = {}
 for _, case in ipairs(faults.cases) do all[#all + 1] = { name = case.name, try = faults.try, what = case } end
+all[#all + 1] = { name = "loading each module", try = faults.try_modules, kinds = { "load" } }
 for _, line in ipairs(faults.programs) do
   all[#all + 1] = { name = line .. " (a process)", try = faults.try_program, what = line }
 end
@@ -25,7 +26,7 @@ end
 
 local pattern, jobs, list = arg[1] or "", arg[2] or "2", {}
 for i, case in ipairs(all) do
-  for _, kind in ipairs(case.name:find(pattern) and { "core", "lua" } or {}) do
+  for _, kind in ipairs(case.name:find(pattern) and (case.kinds or { "core", "lua" }) or {}) do
     for part = 1, PARTS do list[#list + 1] = ("case %d %s %d %d"):format(i, kind, part, PARTS) end
   end
 end

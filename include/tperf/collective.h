@@ -106,7 +106,7 @@ double tperf_routing_parts(const tperf_routing *routing, double parts);
 
 // An expert dispatch that sends a token once, over the NICs, to each domain with any of its experts, and forwards it
 // there once to each GPU with any (DeepEP's normal kernels, github.com/deepseek-ai/DeepEP; HybridEP). The combine is
-// the reverse. bytes: all top_k copies of one GPU's tokens, as an all-to-all would send them. With t = bytes / top_k,
+// the reverse. group: of several GPUs. bytes: all top_k copies of one GPU's tokens, as an all-to-all would send them. With t = bytes / top_k,
 // both tiers work at the same time, each for as long as an all-to-all that moves as many bytes through it (without the
 // ramp of the NICs' curve: the kernels send from the first token on):
 //   NICs t parts(g) (g-1)/g, fast ports t parts(n) (q-1)/q

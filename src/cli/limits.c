@@ -162,16 +162,13 @@ bool tperf_limits_interactive(void) {
 
 // limits.memory(bytes): limits the memory of Lua, and of the core on its behalf.
 static int limit_memory(lua_State *L) {
-    lua_Integer bytes = luaL_checkinteger(L, 1);
-    luaL_argcheck(L, bytes > 0, 1, "must be positive");
-    limits.memory_limit = (size_t)bytes;
+    limits.memory_limit = (size_t)luaL_checkinteger(L, 1);
     limits.memory_hit = false;
     return 0;
 }
 
-// limits.memory_left(): bytes left; nothing without a limit.
+// limits.memory_left(): bytes left of the limit.
 static int memory_left(lua_State *L) {
-    if (!limits.memory_limit) return 0;
     size_t used = limits.memory < limits.memory_limit ? limits.memory : limits.memory_limit;
     lua_pushinteger(L, (lua_Integer)(limits.memory_limit - used));
     return 1;
@@ -179,10 +176,8 @@ static int memory_left(lua_State *L) {
 
 // limits.instructions([count]): counts instructions from now on; coroutines created later inherit the hook.
 static int limit_instructions(lua_State *L) {
-    lua_Integer count = luaL_optinteger(L, 1, 0);
-    luaL_argcheck(L, count >= 0, 1, "must not be negative");
     limits.steps = 0;
-    limits.step_limit = (uint64_t)count;
+    limits.step_limit = (uint64_t)luaL_optinteger(L, 1, 0);
     limits.counting = true;
     lua_sethook(L, on_count, LUA_MASKCOUNT, HOOK_EVERY);
     return 0;

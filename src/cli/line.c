@@ -15,7 +15,6 @@ static struct {
     char *(*readline)(const char *prompt);
     int (*add_history)(const char *line);
     lua_State *L; // while a line is read; the completion function is at stack index 2
-    bool ready;
 } editor;
 
 static void *symbol(void *library, const char *name, bool *all) {
@@ -33,7 +32,6 @@ static char *next_completion(const char *text, int state) {
         lua_pushstring(L, text);
         if (lua_pcall(L, 1, 1, 0) != LUA_OK || !lua_istable(L, 3)) return NULL;
     }
-    if (!lua_istable(L, 3)) return NULL;
     bool there = lua_rawgeti(L, 3, (lua_Integer)state + 1) == LUA_TSTRING;
     char *copy = there ? strdup(lua_tostring(L, -1)) : NULL;
     lua_pop(L, 1);
@@ -85,8 +83,7 @@ static int read_line(lua_State *L) {
 
 // line() -> read, or nil without libedit.
 static int line(lua_State *L) {
-    if (!editor.ready) editor.ready = load();
-    if (!editor.ready) return 0;
+    if (!load()) return 0;
     lua_pushcfunction(L, read_line);
     return 1;
 }

@@ -46,7 +46,7 @@ double tperf_routing_parts(const tperf_routing *r, double parts) {
 tperf_route tperf_dispatch_route(const tperf_routing *routing, double bytes, tperf_group group) {
     double token = bytes / routing->top_k, n = (double)group.size, q = (double)group.fast,
            g = n / q;
-    if (bytes == 0 || group.size <= 1) return (tperf_route){"none", 0, 0};
+    if (bytes == 0) return (tperf_route){"none", 0, 0};
     if (routing->ports > 0)
         return (tperf_route){"direct", bytes * (q - 1) / n, bytes * (g - 1) / g};
     return (tperf_route){"relayed", token * tperf_routing_parts(routing, n) * (q - 1) / q,
@@ -80,8 +80,7 @@ static double low_latency_time(const tperf_system *system, const tperf_routing *
 
 double tperf_dispatch_time(const tperf_system *system, const tperf_rules *rules,
                            const tperf_routing *routing, double bytes, tperf_group group) {
-    if (routing->ports > 0 && bytes > 0 && group.size > 1)
-        return low_latency_time(system, routing, bytes, group);
+    if (routing->ports > 0 && bytes > 0) return low_latency_time(system, routing, bytes, group);
     tperf_route route = tperf_dispatch_route(routing, bytes, group);
     double q = (double)group.fast, ports = 0;
     if (route.fast_bytes > 0)

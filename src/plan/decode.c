@@ -18,16 +18,16 @@ static bool alike(const tperf_pass *a, const tperf_pass *b) {
 }
 
 static bool differ(const tperf_pass *a, const tperf_pass *b) {
-    bool different = a->tensor_flops != b->tensor_flops || a->vector_flops != b->vector_flops ||
-                     a->bytes != b->bytes;
+    double distance = fabs(a->tensor_flops - b->tensor_flops) +
+                      fabs(a->vector_flops - b->vector_flops) + fabs(a->bytes - b->bytes);
     for (int i = 0; i < a->n_kernels; i++) {
         const tperf_kernel *k = &a->kernels[i], *l = &b->kernels[i];
-        different = different || k->batch != l->batch || k->m != l->m || k->n != l->n ||
-                    k->k != l->k || k->shared != l->shared;
+        distance += fabs(k->batch - l->batch) + fabs(k->m - l->m) + fabs(k->n - l->n) +
+                    fabs(k->k - l->k) + fabs(k->shared - l->shared);
     }
     for (int i = 0; i < a->n_comms; i++)
-        different = different || a->comms[i].bytes != b->comms[i].bytes;
-    return different;
+        distance += fabs(a->comms[i].bytes - b->comms[i].bytes);
+    return distance > 0;
 }
 
 tperf_status tperf_decode_compare(tperf_decode *decode, tperf_error *error) {

@@ -18,4 +18,10 @@ static inline void tperf_order_append(tperf_order *order, tperf_queue *queue, tp
     order->count++;
 }
 
+// Whether memory is within a limit, apart from rounding: what a limit is computed from adds up to other last digits in
+// another order. spec/schedule_spec.lua; lua/tperf/timeline/simulation.lua has the same.
+static inline bool tperf_within(double memory, double limit) {
+    return memory <= limit * (1 + 1e-9);
+}
+
 #endif

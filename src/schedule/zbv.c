@@ -47,8 +47,11 @@ static tperf_status no_room(const plan *p, const planned_device *d) {
                            (int)(d - p->devices) + 1);
 }
 
-static tperf_status put_at(plan *p, planned_device *d, int kind, double arrival) {
-    if (d->memory + p->memory_change[kind] > p->limit) return no_room(p, d);
+static bool has_room(const plan *p, const planned_device *d, int kind) {
+    return tperf_within(d->memory + p->memory_change[kind], p->limit);
+}
+
+static void put_at(plan *p, planned_device *d, int kind, double arrival) {
     double end = d->clock + p->cost[kind], fin = later(end, arrival);
     if (d->count[F1] > 0) d->bubble += fin - end;
     p->largest_bubble = later(p->largest_bubble, d->bubble); // bubbles only grow
@@ -56,36 +59,27 @@ static tperf_status put_at(plan *p, planned_device *d, int kind, double arrival)
     d->memory += p->memory_change[kind];
     d->order[d->passes++] = (uint8_t)kind;
     d->count[kind]++;
-    return TPERF_OK;
 }
 
 static tperf_status put(plan *p, planned_device *d, int kind) {
     int32_t mb = d->count[kind];
     const planned_device *from = source(p, d, kind);
-    bool missing =
-        (from && from->count[kind] <= mb) || (BEFORE[kind] >= 0 && d->count[BEFORE[kind]] <= mb);
-    if (missing && d->memory + p->memory_change[kind] <= p->limit)
+    if (!has_room(p, d, kind)) return no_room(p, d);
+    if ((from && from->count[kind] <= mb) || (BEFORE[kind] >= 0 && d->count[BEFORE[kind]] <= mb))
         return tperf_error_set(
             p->error, TPERF_INVALID,
             "zbv finds no order within 'memory_limit' of %.15g: %s of micro-batch "
             "%d on device %d would come before what it needs",
             p->limit, kind <= F2 ? "forward" : "backward", mb + 1, (int)(d - p->devices) + 1);
-    double arrival = from && !missing ? from->end[kind][mb] + p->p2p + p->cost[kind] : d->clock;
-    TPERF_TRY(put_at(p, d, kind, arrival));
+    put_at(p, d, kind, from ? from->end[kind][mb] + p->p2p + p->cost[kind] : d->clock);
     d->end[kind][mb] = d->clock;
     if (kind >= B1) d->due[d->count[B1] + d->count[B2] - 1] = kind == B1 ? W1 : W2;
     return TPERF_OK;
 }
 
-static tperf_status put_weight(plan *p, planned_device *d) {
-    if (pending(d) == 0) return no_room(p, d);
-    return put_at(p, d, d->due[d->taken++], d->clock);
-}
-
-static tperf_status fit(plan *p, planned_device *d, int kind) {
-    while (d->memory + p->memory_change[kind] > p->limit)
-        TPERF_TRY(put_weight(p, d));
-    return TPERF_OK;
+// Backwards and weight gradients only free memory.
+static void put_weight(plan *p, planned_device *d) {
+    put_at(p, d, d->due[d->taken++], d->clock);
 }
 
 static bool fills(plan *p, int kind) {
@@ -96,18 +90,18 @@ static bool fills(plan *p, int kind) {
 }
 
 // Fills the time until the pass can start with weight gradients.
-static tperf_status fill(plan *p, planned_device *d, int kind) {
+static void fill(plan *p, planned_device *d, int kind) {
     const planned_device *from = source(p, d, kind);
-    if (!from) return TPERF_OK;
+    if (!from) return;
     double end = d->count[kind] < from->count[kind] ? from->end[kind][d->count[kind]] : -1.0;
     double arrival = end + p->p2p;
     while (pending(d) > 0 && arrival >= d->clock + p->cost[W1])
-        TPERF_TRY(put_weight(p, d));
-    if (pending(d) == 0) return TPERF_OK;
+        put_weight(p, d);
+    if (pending(d) == 0) return;
     double allowed = later(p->largest_bubble, p->most_approved - d->approved);
-    if (!(arrival - d->clock > allowed - d->bubble) || !fills(p, kind)) return TPERF_OK;
+    if (!(arrival - d->clock > allowed - d->bubble) || !fills(p, kind)) return;
     p->refinable = true;
-    return put_weight(p, d);
+    put_weight(p, d);
 }
 
 // Forwards down to the last device and back up, and more of them while the first device has time and memory.
@@ -118,7 +112,7 @@ static tperf_status first_forwards(plan *p) {
     for (int32_t i = p->P - 1; i >= 0; i--) {
         planned_device *d = &devices[i];
         double room = p->memory_change[F1] * (2 + 2 * i);
-        while (i < p->P - 1 && d->memory + room <= p->limit &&
+        while (i < p->P - 1 && tperf_within(d->memory + room, p->limit) &&
                d->clock + p->cost[F1] <= d[1].end[F2][0] + p->p2p && d->count[F1] < p->M)
             for (int32_t j = 0; j <= i; j++)
                 TPERF_TRY(put(p, &devices[j], F1));
@@ -157,12 +151,12 @@ static tperf_status backwards(plan *p, bool *second) {
         second[i] = takes_second_backward(p, &p->devices[i]);
     for (int32_t i = p->P - 1; i >= 0; i--) {
         if (!second[i]) continue;
-        TPERF_TRY(fill(p, &p->devices[i], B2));
+        fill(p, &p->devices[i], B2);
         TPERF_TRY(put(p, &p->devices[i], B2));
     }
     for (int32_t i = 0; i < p->P; i++) {
         if (second[i]) continue;
-        TPERF_TRY(fill(p, &p->devices[i], B1));
+        fill(p, &p->devices[i], B1);
         TPERF_TRY(put(p, &p->devices[i], B1));
     }
     return TPERF_OK;
@@ -182,14 +176,13 @@ static tperf_status forward(plan *p, planned_device *d) {
         else if (d->count[F1] >= p->M || !has_input(p, d, F1))
             return TPERF_OK;
     }
-    TPERF_TRY(fit(p, d, kind));
-    TPERF_TRY(fill(p, d, kind));
+    while (!has_room(p, d, kind) && pending(d) > 0)
+        put_weight(p, d);
+    fill(p, d, kind);
     return put(p, d, kind);
 }
 
 static tperf_status round_of_passes(plan *p, bool *scratch) {
-    for (int32_t i = 0; i < p->P; i++)
-        TPERF_TRY(fit(p, &p->devices[i], B1));
     TPERF_TRY(backwards(p, scratch));
     for (int32_t i = 0; i < p->P; i++)
         TPERF_TRY(forward(p, &p->devices[i]));
@@ -212,7 +205,7 @@ static tperf_status run(plan *p, bool *scratch) {
         TPERF_TRY(round_of_passes(p, scratch));
     for (int32_t i = 0; i < p->P; i++)
         while (pending(&p->devices[i]) > 0)
-            TPERF_TRY(put_weight(p, &p->devices[i]));
+            put_weight(p, &p->devices[i]);
     return TPERF_OK;
 }
 

@@ -69,10 +69,10 @@ static void put(plan *p, planned_stage *s, int pass) {
     put_at(p, s, pass, arrival);
 }
 
-// Runs weight gradients until the pass fits into memory.
-static tperf_status fit(plan *p, planned_stage *s, int pass) {
-    double change = s->memory_change[pass];
-    while (s->memory + change > s->limit) {
+// Runs weight gradients until a forward fits into memory.
+static tperf_status fit(plan *p, planned_stage *s) {
+    double change = s->memory_change[F];
+    while (!tperf_within(s->memory + change, s->limit)) {
         if (pending(s) <= 0)
             return tperf_error_set(p->error, TPERF_INVALID,
                                    "'memory_limit' of %.15g on device %d is too little for the "
@@ -101,7 +101,7 @@ static int32_t forwards_ahead(plan *p, const planned_stage *s, double arrival, d
     double held = s->memory;
     *clock = s->clock;
     if (s == p->stages + p->P - 1) return 0;
-    while (s->count[F] + extra < p->M && held + s->memory_change[F] <= s->limit) {
+    while (s->count[F] + extra < p->M && tperf_within(held + s->memory_change[F], s->limit)) {
         bool ends_late = *clock + s->cost[F] > arrival, starts_late = *clock >= arrival;
         if (choose(p, NO_BUBBLE, ends_late, starts_late)) break;
         *clock += s->cost[F];
@@ -140,7 +140,7 @@ static bool forward_pays(const plan *p, const planned_stage *s) {
     double next_backward = after->clock + after->cost[F] + after->cost[B] + p->p2p;
     if (s->clock >= next_backward) return false;
     double weights = 0.0, held = s->memory + s->memory_change[F];
-    for (int32_t left = pending(s); held > s->limit && left > 0; left--) {
+    for (int32_t left = pending(s); !tperf_within(held, s->limit) && left > 0; left--) {
         weights += s->cost[W];
         held += s->memory_change[W];
     }
@@ -162,23 +162,22 @@ static tperf_status forwards(plan *p, int32_t *runs) {
         runs[j] = runs[j] && runs[j + 1];
     for (int32_t j = 0; j < p->P; j++) {
         if (!runs[j]) continue;
-        TPERF_TRY(fit(p, &p->stages[j], F));
+        TPERF_TRY(fit(p, &p->stages[j]));
         fill(p, &p->stages[j], F);
         put(p, &p->stages[j], F);
     }
     return TPERF_OK;
 }
 
-static tperf_status backwards(plan *p) {
+// Needs no room: it only frees memory, and what a stage holds has fitted before.
+static void backwards(plan *p) {
     for (int32_t j = p->P - 1; j >= 0; j--) {
         planned_stage *s = &p->stages[j];
-        TPERF_TRY(fit(p, s, B));
         fill(p, s, B);
         while (j == 0 && s->count[F] == p->M && pending(s) > 0)
             put_weight(p, s);
         put(p, s, B);
     }
-    return TPERF_OK;
 }
 
 static tperf_status run(plan *p, int32_t *scratch) {
@@ -192,7 +191,7 @@ static tperf_status run(plan *p, int32_t *scratch) {
     warm_up(p, scratch);
     for (int32_t i = 1; i < p->M; i++) {
         TPERF_TRY(forwards(p, scratch));
-        TPERF_TRY(backwards(p));
+        backwards(p);
     }
     for (int32_t j = 0; j < p->P; j++)
         while (p->stages[j].count[W] < p->M)

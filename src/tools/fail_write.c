@@ -2,7 +2,8 @@
 // among those that change a disk: creating a file, writing, flushing a stream, fsync, rename, link, truncate.
 // FAIL_READ=N: likewise among those that read: opening, fstat, pread, duplicating a descriptor and the like.
 // FAIL_EINTR=N: of write and fsync, interrupted by a signal before they begin. FAIL_LOG=FILE gets the name of the call
-// once it has failed. Standard error is not affected.
+// once it has failed. Standard error is not affected. NO_LINKS=1: files have no links and are never synced, as in some
+// file systems; NO_LINKS=2: and another process makes each file first.
 //
 // A write fails as on a full disk: half of it is written. The C library flushes streams without calling write(2) by
 // name, so a stream that is to fail temporarily gets /dev/full. Writes of gcov after the program has ended are not
@@ -86,6 +87,7 @@ SHOWN int fdatasync(int descriptor) {
 }
 
 SHOWN int fsync(int descriptor) {
+    if (getenv("NO_LINKS")) return fail(EINVAL);
     if (is_interrupted("fsync")) return fail(EINTR);
     return fails("fsync") ? fail(EIO) : REAL(fsync)(descriptor);
 }
@@ -103,6 +105,10 @@ SHOWN int renameat(int at, const char *from, int to_at, const char *to) {
 }
 
 SHOWN int linkat(int at, const char *from, int to_at, const char *to, int flags) {
+    const char *no_links = getenv("NO_LINKS");
+    if (no_links && atol(no_links) == 2)
+        syscall(SYS_close, syscall(SYS_openat, to_at, to, O_WRONLY | O_CREAT | O_EXCL, 0666));
+    if (no_links) return fail(EPERM);
     return fails("linkat") ? fail(ENOSPC) : REAL(linkat)(at, from, to_at, to, flags);
 }
 

@@ -96,10 +96,10 @@ end
 function catalogue.read(path)
   local file, message = io.open(path, "rb")
   if not file then return nil, message end
-  local text, problem = file:read(max_bytes + 1)
+  local text, problem = roots.rest(file, max_bytes)
   file:close()
-  if problem then return nil, string.format("%s: %s", path, problem) end
-  return core.yaml(text or "", path)
+  if not text then return nil, string.format("%s: %s", path, problem) end
+  return core.yaml(text, path)
 end
 
 --- "file:line:column: " of a value in the content, or of the nearest value around it.

@@ -1,5 +1,5 @@
 --- Where data files lie: in the folders of TPERF_PATH, the source tree, beside the installed library, in share/tperf.
-local io, os, debug = io, os, debug
+local io, os, debug, concat = io, os, debug, table.concat
 local core = require "tperf.core"
 
 local roots = {}
@@ -29,6 +29,26 @@ function roots.exists(path)
   local file = io.open(path, "rb")
   if file then file:close() end
   return file ~= nil
+end
+
+local PIECE <const> = 1 << 16
+
+--- What is left of an open file, or the first of it, more than `most` bytes; nil and a message if it cannot be read. It
+--- takes memory for what is there, whereas file:read(most) begins by taking memory for `most` bytes.
+---@param file file*
+---@param most integer
+---@return string?
+---@return string? message
+function roots.rest(file, most)
+  local pieces, length = {}, 0
+  repeat
+    local piece, problem = file:read(PIECE)
+    if problem then return nil, problem end
+    piece = piece or ""
+    pieces[#pieces + 1] = piece
+    length = length + #piece
+  until #piece < PIECE or length > most
+  return concat(pieces)
 end
 
 --- A path relative to the root that holds it, such as "systems/h100-sxm.yaml"; nil if no root does.

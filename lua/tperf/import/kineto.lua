@@ -3,6 +3,7 @@
 local check = require "tperf.base.check"
 local context = require "tperf.import.kineto_context"
 local json = require "tperf.input.json"
+local roots = require "tperf.base.roots"
 
 local kineto = {}
 
@@ -90,8 +91,9 @@ end
 function kineto.read(path)
   local file, message = io.open(path, "rb")
   if not file then check.fail("cannot open %s", message) end
-  local text = file:read(MOST_BYTES + 1) or ""
+  local text, problem = roots.rest(file, MOST_BYTES)
   file:close()
+  if not text then check.fail("%s: %s", path, problem) end
   if #text > MOST_BYTES then check.fail("%s: more than 2 GiB", path) end
   if text:sub(1, 2) == "\31\139" then check.fail("%s: compressed; unpack it first: gunzip %s", path, path) end
   local content = json.decode(text, path)

@@ -1,11 +1,12 @@
 --- Reads text files in UTF-8, with or without a byte order mark.
 local io = io -- scripts may lose it
 local check = require "tperf.base.check"
+local roots = require "tperf.base.roots"
 
 local text = {}
 
 local MOST_BYTES <const> = 256 << 20
-local BLOCK_BYTES <const> = 1 << 20
+local BLOCK_BYTES <const> = 1 << 16
 
 local function open(path)
   local file, message = io.open(path, "rb")
@@ -24,9 +25,8 @@ end
 ---@return string
 function text.read(path)
   local file <close> = open(path)
-  local content, problem = file:read(MOST_BYTES + 1)
-  if problem then check.fail("%s: %s", path, problem) end
-  content = content or ""
+  local content, problem = roots.rest(file, MOST_BYTES)
+  if not content then check.fail("%s: %s", path, problem) end
   if #content > MOST_BYTES then check.fail("%s: more than %d MiB", path, MOST_BYTES >> 20) end
   return unmarked(content, path)
 end

@@ -66,11 +66,13 @@ local function fill(s, definition, functions)
   if not done then check.fail("tperf.schedule: %s", message) end
 end
 
+local ROUNDING <const> = 1 + 1e-9 -- as the core's planners allow for, src/schedule/queue.h
+
 -- Refuses a schedule that exceeds the caller's memory limit.
 local function check_memory(s, summary)
   if not s.memory_limit or s.rules.unchecked_memory then return end
   for d, limit in ipairs(s.memory_limit) do
-    if summary.peak_memory[d] > limit then
+    if summary.peak_memory[d] > limit * ROUNDING then
       refuse("%s needs %.15g of memory on device %d, over its 'memory_limit' of %.15g", s.schedule,
         summary.peak_memory[d], d, limit)
     end

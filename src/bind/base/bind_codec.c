@@ -220,11 +220,10 @@ static int push_keys(lua_State *L, int table, bool *is_list) {
     if (*is_list) return (int)length;
     luaL_checkstack(L, count < 900000 ? (int)count + TAKES : 1 << 30, "too many fields");
     lua_pushnil(L);
-    for (lua_Integer i = 0; i < count && lua_next(L, table); i++) {
+    while (lua_next(L, table)) { // takes the last copy of a key, and leaves the other
         lua_pop(L, 1);
         lua_pushvalue(L, -1);
     }
-    if (count == 0) lua_pop(L, 1);
     return (int)count;
 }
 
@@ -432,7 +431,7 @@ static void get_value(reader *r, int depth) {
     lua_State *L = r->L;
     unsigned char letter = get_byte(r);
     uint64_t n;
-    if (depth > DEEPEST || (depth == DEEPEST && strchr("lto", letter))) spoilt(r);
+    if (depth == DEEPEST && strchr("lto", letter)) spoilt(r);
     luaL_checkstack(L, TAKES, "tables within tables");
     switch (letter) {
     case 'N':

@@ -2,9 +2,10 @@
 //   faults.fail(kind, n)   makes the n-th allocation of that kind from now on fail, once; 0: none
 //   faults.count(kind)     -> the number of allocations since
 // kind: "core" (malloc, calloc and realloc of our own C, of libyaml, and of the core's tperf_heap), "site" (of these,
-// the first at each allocating place of the program), or "lua" (Lua's requests to its allocator, also for a
-// tperf_heap). The environment does the same for a whole run: TPERF_FAULT=core:12. Its count goes to the file
-// TPERF_FAULT_COUNT.
+// the first at each allocating place of the program), "lua" (Lua's requests to its allocator, also for a tperf_heap),
+// or "load" (Lua's while one of the library's modules is loaded, which are not among the former). The environment does
+// the same for a whole run: TPERF_FAULT=core:12. Its count goes to the file TPERF_FAULT_COUNT, after the sizes, one a
+// line, of Lua's requests if these are counted and none fails.
 //
 // The linker (--wrap, see Makefile) redirects the calls of the program's own objects here, so the code is unaware of
 // it; libyaml calls its yaml_malloc and the like through the dynamic linker, which finds these first.
@@ -17,17 +18,19 @@
 
 #include "bind/bind.h"
 
-enum { CORE, SITE, LUA, KINDS, MOST_SITES = 256 };
-static const char *const kind_names[] = {"core", "site", "lua", NULL};
+enum { CORE, SITE, LUA, LOAD, KINDS, MOST_SITES = 256 };
+static const char *const kind_names[] = {"core", "site", "lua", "load", NULL};
 
 static struct {
     atomic_llong count, failing; // the number of the failing allocation; 0: none
 } kinds[KINDS];
 static _Thread_local bool in_lua_allocator;
+static _Thread_local int loading;     // nested modules of the library
 static const void *sites[MOST_SITES]; // [kinds[SITE].count]
 static bool retry_fails;              // after Lua's emergency collection
 static bool heap_retry_fails;         // likewise for users of its memory
 static int counted = KINDS;           // the kind that the environment named
+static FILE *counts;                  // TPERF_FAULT_COUNT
 
 static bool fails(int kind) {
     long long number = atomic_fetch_add(&kinds[kind].count, 1) + 1;
@@ -110,13 +113,39 @@ void *WRAP(tperf_limits_allocate)(void *unused, void *block, size_t old, size_t 
 void *WRAP(tperf_limits_allocate)(void *unused, void *block, size_t old, size_t new) {
     if (new > (block ? old : 0)) {
         bool again = retry_fails;
-        retry_fails = !again && fails(LUA);
+        retry_fails = !again && fails(loading ? LOAD : LUA);
+        if (counts && !loading && counted == LUA && atomic_load(&kinds[LUA].failing) == 0)
+            fprintf(counts, "%zu\n", new);
         if (again || retry_fails) return NULL;
     }
     in_lua_allocator = true;
     void *result = REAL(tperf_limits_allocate)(unused, block, old, new);
     in_lua_allocator = false;
     return result;
+}
+
+int REAL(luaL_loadbufferx)(lua_State *L, const char *text, size_t size, const char *name,
+                           const char *mode);
+int WRAP(luaL_loadbufferx)(lua_State *L, const char *text, size_t size, const char *name,
+                           const char *mode);
+
+// Runs a module's code, the upvalue. An error leaves `loading` as it is until the next failure is set.
+static int run_module(lua_State *L) {
+    loading++;
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+    loading--;
+    return lua_gettop(L);
+}
+
+int WRAP(luaL_loadbufferx)(lua_State *L, const char *text, size_t size, const char *name,
+                           const char *mode) {
+    loading++;
+    int status = REAL(luaL_loadbufferx)(L, text, size, name, mode);
+    if (status == LUA_OK) lua_pushcclosure(L, run_module, 1);
+    loading--;
+    return status;
 }
 
 // --- libyaml's ---
@@ -167,6 +196,7 @@ static void set(int kind, long long number) {
     atomic_store(&kinds[kind].failing, number);
     retry_fails = false;
     heap_retry_fails = false;
+    loading = 0;
 }
 
 static int fail(lua_State *L) {
@@ -181,11 +211,10 @@ static int count(lua_State *L) {
 
 // Writes the count, and lets no allocation fail after main: gcov then writes its own counts.
 static void stop(void) {
-    const char *path = getenv("TPERF_FAULT_COUNT");
-    FILE *file = path && counted < KINDS ? fopen(path, "w") : NULL;
-    if (file) {
-        fprintf(file, "%lld\n", atomic_load(&kinds[counted].count));
-        fclose(file);
+    if (counts) {
+        fprintf(counts, "%lld\n", (long long)atomic_load(&kinds[counted].count));
+        fclose(counts);
+        counts = NULL;
     }
     set(CORE, 0);
     set(SITE, 0);
@@ -198,6 +227,8 @@ __attribute__((constructor)) static void read_environment(void) {
         size_t length = strlen(kind_names[kind]);
         if (strncmp(text, kind_names[kind], length) != 0 || text[length] != ':') continue;
         counted = kind;
+        const char *path = getenv("TPERF_FAULT_COUNT");
+        counts = path ? fopen(path, "w") : NULL;
         set(kind, strtoll(text + length + 1, NULL, 10));
     }
 }

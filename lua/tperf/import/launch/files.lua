@@ -2,6 +2,7 @@
 local io = io -- scripts may remove the global
 local check = require "tperf.base.check"
 local core = require "tperf.core"
+local roots = require "tperf.base.roots"
 local toml = require "tperf.input.toml"
 
 local files = {}
@@ -14,10 +15,9 @@ local KINDS <const> = { sh = "shell", slurm = "shell", sbatch = "shell", bash = 
 local function read(path)
   local file, message = io.open(path, "rb")
   if not file then return nil, message end
-  local text, problem = file:read(MAX_BYTES + 1)
+  local text, problem = roots.rest(file, MAX_BYTES)
   file:close()
-  if not text and problem then return nil, ("%s: %s"):format(path, problem) end
-  text = text or ""
+  if not text then return nil, ("%s: %s"):format(path, problem) end
   if #text > MAX_BYTES then return nil, ("%s: larger than %d MiB"):format(path, MAX_BYTES >> 20) end
   return (text:gsub("[\1\2\3]", ""):gsub("\r\n", "\n"))
 end
