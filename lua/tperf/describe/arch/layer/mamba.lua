@@ -58,7 +58,7 @@ local function gated_norm(m, p, cut)
   }
 end
 
--- Megatron's stream has the sequence first, the scan's kernels have the batch first: with several sequences their inputs
+-- Megatron's stream has the sequence first, the scan's kernels have the batch first: of several sequences their inputs
 -- are copied there, and y back (mamba_mixer.py, rearrange … contiguous), in both passes.
 local function turned(p, name, width)
   if p.mode ~= "train" or p.micro_batch == 1 then return {} end
