@@ -35,7 +35,7 @@ typedef struct tperf_comm {
     tperf_collective kind;
     tperf_carried carries;
     char axis[TPERF_AXIS_NAME_MAX]; // "tp", "cp" …
-    int axis_index;                 // row in the grid, set by tperf_workload_join
+    int axis_index;                 // row in the grid, set by tperf_op_join
     bool share;   // bytes are one GPU's share of the vector, until the op joins a layer
     bool beside;  // overlaps the op's own work: only the excess takes time
     bool own;     // in a backward pass: serves the gradients of the op's parameters

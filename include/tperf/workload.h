@@ -19,17 +19,23 @@ typedef struct tperf_workload {
     int n_kinds;                   // of layers: sections 0 … n_kinds - 1; then first, then last
     size_t section_end
         [TPERF_SECTIONS_MAX]; // ops below this index belong to this or an earlier section
-    size_t n_ops, capacity;   // ops present, and room for ops
-    tperf_op ops[];
+    size_t n_ops;
+    const char *const *blocks; // [n_ops] names of the blocks that the ops are part of
+    const tperf_op *ops[];     // joined; workloads and their sections may share them
 } tperf_workload;
 
 static inline size_t tperf_section_begin(const tperf_workload *workload, int section) {
     return section ? workload->section_end[section - 1] : 0;
 }
 
-// Appends an op: looks up its axes among the workload's, and drops collectives among one GPU. Fails if the workload
-// lacks an axis or has no room.
-tperf_status tperf_workload_join(tperf_workload *workload, const tperf_op *op, tperf_error *error);
+// Makes an op part of a layer that is cut over these sizes: looks up the axes of its collectives, and drops those among
+// one GPU. Adds the axes that it looked up to *axes (bit i: axis i); the sizes of all others do not matter. Fails if the
+// grid lacks an axis.
+tperf_status tperf_op_join(tperf_op *op, const tperf_grid *grid, const int64_t *sizes,
+                           unsigned *axes, tperf_error *error);
+
+// The name of the block that an op of a section is part of; NULL: the section lacks the op.
+const char *tperf_workload_block(const tperf_workload *workload, int section, const tperf_op *op);
 
 // Parameters on one GPU.
 typedef struct tperf_weights {

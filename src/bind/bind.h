@@ -60,6 +60,7 @@ void tperf_bind_machine(lua_State *L);
 void tperf_bind_machine_methods(lua_State *L); // pushes the table of its methods
 void tperf_bind_decode(lua_State *L);
 void tperf_bind_grid(lua_State *L);
+void tperf_bind_block(lua_State *L);
 void tperf_bind_workload(lua_State *L);
 void tperf_bind_snapshot(
     lua_State *L); // adds functions to the table at the top of the stack instead

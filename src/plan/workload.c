@@ -6,18 +6,18 @@
 
 enum { FP32_BYTES = 4 };
 
-static tperf_status join_pass(const tperf_workload *workload, const tperf_op *op, tperf_pass *pass,
-                              tperf_error *error) {
+static tperf_status join_pass(tperf_pass *pass, const char *op, const tperf_grid *grid,
+                              const int64_t *sizes, unsigned *axes, tperf_error *error) {
     int kept = 0;
     for (int i = 0; i < pass->n_comms; i++) {
         tperf_comm comm = pass->comms[i];
-        comm.axis_index = tperf_grid_find(&workload->grid, comm.axis);
+        comm.axis_index = tperf_grid_find(grid, comm.axis);
         if (comm.axis_index < TPERF_AXIS_OWN)
             return tperf_error_set(
                 error, TPERF_INVALID,
-                "op '%s' communicates over the axis '%s', which the strategy lacks", op->name,
-                comm.axis);
-        int64_t size = workload->sizes[comm.axis_index];
+                "op '%s' communicates over the axis '%s', which the strategy lacks", op, comm.axis);
+        *axes |= 1U << comm.axis_index;
+        int64_t size = sizes[comm.axis_index];
         if (comm.share) comm.bytes *= (double)size;
         comm.share = false;
         if (size > 1) pass->comms[kept++] = comm;
@@ -30,17 +30,16 @@ static tperf_status join_pass(const tperf_workload *workload, const tperf_op *op
     return TPERF_OK;
 }
 
-tperf_status tperf_workload_join(tperf_workload *workload, const tperf_op *op, tperf_error *error) {
-    if (workload->n_ops >= workload->capacity)
-        return tperf_error_set(error, TPERF_INVALID,
-                               "op '%s' is one more than the %zu of the workload", op->name,
-                               workload->capacity);
-    tperf_op *joined = &workload->ops[workload->n_ops];
-    *joined = *op;
-    TPERF_TRY(join_pass(workload, op, &joined->forward, error));
-    TPERF_TRY(join_pass(workload, op, &joined->backward, error));
-    workload->n_ops++;
-    return TPERF_OK;
+tperf_status tperf_op_join(tperf_op *op, const tperf_grid *grid, const int64_t *sizes,
+                           unsigned *axes, tperf_error *error) {
+    TPERF_TRY(join_pass(&op->forward, op->name, grid, sizes, axes, error));
+    return join_pass(&op->backward, op->name, grid, sizes, axes, error);
+}
+
+const char *tperf_workload_block(const tperf_workload *workload, int section, const tperf_op *op) {
+    for (size_t i = tperf_section_begin(workload, section); i < workload->section_end[section]; i++)
+        if (workload->ops[i] == op) return workload->blocks[i];
+    return NULL;
 }
 
 // FLOPs of X <- a X + (b X X^T + c (X X^T)^2) X for each matrix of a product, m x n with m <= n (arXiv 2502.16982,
@@ -76,7 +75,7 @@ void tperf_workload_bytes(const tperf_workload *workload, tperf_layer_cost *cost
         bool whole = true; // all of it is recomputed
         for (size_t i = tperf_section_begin(workload, section); i < workload->section_end[section];
              i++) {
-            const tperf_op *op = &workload->ops[i];
+            const tperf_op *op = workload->ops[i];
             tperf_weights weights = weights_of(op);
             tperf_weights_add(op->expert ? &sum.experts : &sum.weights, &weights, 1);
             if (op->tied) tperf_weights_add(&sum.tied, &weights, 1);
@@ -99,7 +98,7 @@ void tperf_workload_bytes(const tperf_workload *workload, tperf_layer_cost *cost
 void tperf_workload_work(const tperf_workload *workload, const tperf_platform *on, int64_t panels,
                          tperf_op_work *works) {
     for (size_t i = 0; i < workload->n_ops; i++)
-        works[i] = tperf_op_work_of(&workload->ops[i], on, panels);
+        works[i] = tperf_op_work_of(workload->ops[i], on, panels);
 }
 
 // Seconds of a pass's expert exchanges, less the slowdown of kernels beside them.
@@ -159,7 +158,7 @@ void tperf_workload_add_times(const tperf_workload *workload, const tperf_platfo
         bool inside = false;
         for (size_t i = tperf_section_begin(workload, section); i < workload->section_end[section];
              i++) {
-            const tperf_op *op = &workload->ops[i];
+            const tperf_op *op = workload->ops[i];
             tperf_op_work work = works ? works[i] : tperf_op_work_of(op, on, placement->panels);
             tperf_op_cost cost = tperf_op_cost_of(op, &work, on, workload->sizes, placement);
             tperf_pass_cost_add(&sum->forward, &cost.forward, 1);
@@ -176,7 +175,7 @@ void tperf_workload_add_times(const tperf_workload *workload, const tperf_platfo
 tperf_status tperf_workload_check_system(const tperf_workload *workload, const tperf_system *system,
                                          tperf_error *error) {
     for (size_t i = 0; i < workload->n_ops; i++) {
-        const tperf_op *op = &workload->ops[i];
+        const tperf_op *op = workload->ops[i];
         if (op->offload_bytes > 0 && !(system->host.bandwidth > 0))
             return tperf_error_set(error, TPERF_INVALID,
                                    "op '%s' offloads to the host, whose bandwidth is not given",
