@@ -1,6 +1,6 @@
 -- Caching of blocks: the same ops as without it, for every share, without making them anew for each.
 local architecture = require "tperf.describe.arch"
-local memo = require "tperf.base.memo"
+local memo = require "tperf.describe.arch.memo"
 local program = require "program"
 local strategy = require "tperf.describe.strategy"
 local tperf = require "tperf"
@@ -45,7 +45,7 @@ end
 describe("what is remembered of a block", function()
   for _, name in ipairs { "deepseek-v3", "mixtral-8x7b", "llama-3.1-8b" } do
     it("equals a fresh one, for " .. name, function()
-      local model, memory, made, asked = tperf.model(name), memo.new(), {}, 0
+      local model, memory, made, asked = tperf.model(name), memo.new(s), {}, 0
       local distinct = 0
       for _, one in ipairs(blocks_of(model)) do
         each_share(function(share_of)

@@ -169,6 +169,8 @@ local custom = {
 ---   repeated_bytes      the part of forward bytes that is read again or freed meanwhile, and takes no memory
 ---   routed, expert      routed: pairs of token and expert that inference sorts, forward; expert: experts' weights
 function op.custom(o)
+  local given = core.given(o) -- checks all that the schema does
+  if given then return given end
   o = check.record("op.custom", o, custom)
   local forward, backward = o.forward, o.backward
   local one = core.custom {

@@ -162,6 +162,24 @@ local function options_of(s, index, own)
   return options
 end
 
+-- A share finds the cuts as methods, each made by `make` from its name.
+local function metatable_of(s, make)
+  local methods = {}
+  return {
+    __index = function(share, key)
+      local method = methods[key]
+      if method then return method end
+      local value = s[key]
+      if not is_cut[key] then return value end
+      if value == nil then
+        refusal.raise("strategy '%s' does not cover block '%s': it has no cut '%s'", s.name, share.block or "?", key)
+      end
+      methods[key] = make(key)
+      return methods[key]
+    end,
+  }
+end
+
 local function prepare(given)
   local s = check.record("tperf.strategy", extended(given), schema)
   local index = {}
@@ -181,18 +199,8 @@ local function prepare(given)
   s.options = options_of(s, index, type(given) == "table" and rawget(given, "options") ~= nil)
   s.option_names = check.names(s.options)
   checked.install(s)
-  local methods = {}
-  s.share_metatable = { -- a share finds the cuts as methods
-    __index = function(share, key)
-      local value = s[key]
-      if not is_cut[key] then return value end
-      if value == nil then
-        refusal.raise("strategy '%s' does not cover block '%s': it has no cut '%s'", s.name, share.block or "?", key)
-      end
-      methods[key] = methods[key] or checked.cut(s, key)
-      return methods[key]
-    end,
-  }
+  s.share_metatable = metatable_of(s, function(key) return checked.cut(s, key) end)
+  s.own_metatable = metatable_of(s, function(key) return s[key] end)
   return s
 end
 
@@ -264,7 +272,8 @@ end
 ---   seq                new tokens of each sequence (the model's seq), and context: tokens before them, in the cache
 ---   dtype              of activations ("bf16"); matrix_dtype: of products with weights (dtype)
 ---   weight_dtype, kv_dtype   weight_dtype: of weights, kv_dtype: of cached keys and values ("bf16")
-function strategy.share(s, model, micro_batch, sizes, rules, options)
+---@param own boolean?  true: for the library's blocks and strategies alone, which need not be checked
+function strategy.share(s, model, micro_batch, sizes, rules, options, own)
   local share = core.resource.sized(32)
   share.micro_batch, share.seq, share.rules = micro_batch, model.seq, rules
   share.attention, share.recompute, share.mode, share.context = "flash", "none", "train", 0
@@ -273,7 +282,7 @@ function strategy.share(s, model, micro_batch, sizes, rules, options)
   if share.sequence_parallel == nil then share.sequence_parallel = share.mode ~= "decode" end
   for i, name in ipairs(s.axis_names) do share[name] = sizes[i] or share[name] end
   for name, option in pairs(s.options) do share[name] = share[name] or option.choices[1] end
-  return setmetatable(share, s.share_metatable)
+  return setmetatable(share, own and s.own_metatable or s.share_metatable)
 end
 
 for _, name in ipairs { "tensor", "summa", "context", "stationary" } do
