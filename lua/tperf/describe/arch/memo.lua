@@ -19,92 +19,152 @@ end
 ---@return integer
 function memo.generation() return generation end
 
---- An empty memory of one strategy's blocks for one model.
+-- Fields of shares that are the same in all of one layout, and those that a variant of it fixes, besides the strategy's
+-- options: shares that agree in the latter are of one class.
+local LAYOUT <const> = { "rules", "attention", "tuning" }
+local VARIANT <const> = { "mode", "dtype", "weight_dtype", "kv_dtype", "matrix_dtype", "loss", "fused_activation",
+  "recompute_modules", "offload_modules" }
+
+--- An empty memory of one layout: a model in one strategy, by some rules, with one attention and one tuning.
 ---@param s table  the strategy
-function memo.new(s) return { strategy = s, generation = generation, trees = {} } end
+function memo.new(s)
+  local variant, fixed = table.move(VARIANT, 1, #VARIANT, 1, {}), {}
+  table.move(s.option_names, 1, #s.option_names, #variant + 1, variant)
+  for _, name in ipairs(variant) do fixed[name] = true end
+  for _, name in ipairs(LAYOUT) do fixed[name] = true end
+  return { strategy = s, variant = variant, fixed = fixed, generation = generation, classes = {}, joints = {} }
+end
 
--- The tree of fields of a block, or of another key.
-local function tree_of(memory, key)
-  if memory.generation ~= generation then memory.generation, memory.trees = generation, {} end
-  local tree = memory.trees[key]
-  if not tree then
-    tree = {}
-    memory.trees[key] = tree
+-- Forgets what an earlier generation made.
+local function renew(memory)
+  if memory.generation ~= generation then
+    memory.generation, memory.classes, memory.joints = generation, {}, {}
   end
-  return tree
 end
 
-local NONE <const> = {} -- stands for nil
-
--- A field's value as a key. Tables among them are a layer's group, the rules, a precision.
-local function key_of(value)
-  if value == nil then return NONE end
-  if type(value) == "table" then return value.key or value.name end
-  return value
+local function class_of(memory, share)
+  local name = rawget(share, "class")
+  if not name then
+    local words, variant = {}, memory.variant
+    for i = 1, #variant do words[i] = tostring(rawget(share, variant[i])) end
+    name = table.concat(words, " ")
+    share.class = name
+  end
+  local class = memory.classes[name]
+  if not class then
+    class = { trees = {} }
+    memory.classes[name] = class
+  end
+  return class
 end
+
+-- Keys of a tree's node, besides values of its field; and a value that stands for nil.
+local FIELD <const>, MADE <const>, NONE <const> = {}, {}, {}
 
 -- What was made for this share; nil: nothing yet.
 local function find(tree, share)
-  while tree and tree.field do tree = tree.by[key_of(rawget(share, tree.field))] end
-  return tree and tree.made
+  local field = tree[FIELD]
+  while field do
+    local value = rawget(share, field)
+    if value == nil then value = NONE end
+    tree = tree[value]
+    if not tree then return nil end
+    field = tree[FIELD]
+  end
+  return tree[MADE]
 end
 
--- A proxy of the share that records in `reads` the fields that are read and in `keys` their values. What the strategy
--- itself provides is the same for all shares.
-local function watched(share, reads, keys)
-  local absent = {}
+-- A proxy of the watch's share that lists the fields that are read, in `fields`, and their values. Those that are the
+-- same in the whole class are not listed, and stay in the proxy.
+local function proxy_of(memory, watch)
+  local absent, fixed = watch.absent, memory.fixed
   return setmetatable({}, {
-    __index = function(glass, field)
+    __index = function(proxy, field)
       if absent[field] then return nil end
-      local value, provided = rawget(share, field), nil
-      if value == nil then provided = share[field] end
-      if provided == nil then
-        reads[#reads + 1], keys[#keys + 1] = field, key_of(value)
-        absent[field] = value == nil
+      local share = watch.share
+      local value = rawget(share, field)
+      local same = fixed[field]
+      if value == nil and not same then
+        value = share[field] -- the strategy's
+        same = value ~= nil
       end
-      if value == nil then value = provided end
-      rawset(glass, field, value)
+      if not same then
+        local count = watch.count + 1
+        watch.count, watch.fields[count] = count, field
+        watch.values[count] = value == nil and NONE or value
+      end
+      if value == nil then absent[field] = true end
+      rawset(proxy, field, value)
       return value
     end,
-    __newindex = function(glass, field, value)
-      share[field] = value
-      rawset(glass, field, value)
+    __newindex = function(proxy, field, value)
+      watch.share[field] = value
+      watch.written[#watch.written + 1] = field
+      rawset(proxy, field, value)
     end,
   })
 end
 
--- Keeps what was made where the fields lead; drops it if they were read in another order than before.
-local function keep(tree, reads, keys, made)
-  for i = 1, #reads do
-    if tree.made then return end
-    if not tree.field then tree.field, tree.by = reads[i], {} end
-    if tree.field ~= reads[i] then return end
-    local next_tree = tree.by[keys[i]]
-    if not next_tree then
-      next_tree = {}
-      tree.by[keys[i]] = next_tree
-    end
-    tree = next_tree
+-- The class's watch, for this share. It is the caller's until `release`: after an error, another is made.
+local function acquire(memory, class, share)
+  local watch = class.watch
+  if not watch then
+    watch = { fields = {}, values = {}, written = {}, absent = {} }
+    watch.proxy = proxy_of(memory, watch)
   end
-  if tree.field then return end
-  tree.made = made
+  class.watch, watch.share, watch.count = nil, share, 0
+  return watch
+end
+
+local function release(class, watch)
+  local proxy, absent, fields, written = watch.proxy, watch.absent, watch.fields, watch.written
+  for i = 1, watch.count do
+    local field = fields[i]
+    absent[field] = nil
+    rawset(proxy, field, nil)
+  end
+  for i = #written, 1, -1 do
+    rawset(proxy, written[i], nil)
+    written[i] = nil
+  end
+  class.watch, watch.share = watch, nil
+end
+
+-- Keeps what was made where the watched fields lead; drops it if they were read in another order than before.
+local function keep(tree, watch, made)
+  for i = 1, watch.count do
+    local field, value = watch.fields[i], watch.values[i]
+    if tree[MADE] or tree[FIELD] and tree[FIELD] ~= field then return end
+    tree[FIELD] = field
+    local after = tree[value]
+    if not after then
+      after = {}
+      tree[value] = after
+    end
+    tree = after
+  end
+  if tree[FIELD] then return end
+  tree[MADE] = made
   hold(#made + 1)
 end
 
-local function build(block, model, share)
-  share.block = block.name -- for messages
-  local made = block.build(model, share)
-  made.name = block.name
-  return made
-end
-
 local function made_of(memory, block, model, share)
-  local tree = tree_of(memory, block)
+  renew(memory)
+  local class = class_of(memory, share)
+  local tree = class.trees[block]
+  if not tree then
+    tree = {}
+    class.trees[block] = tree
+  end
   local made = find(tree, share)
   if made then return made end
-  local reads, keys = {}, {}
-  made = build(block, model, watched(share, reads, keys))
-  keep(tree, reads, keys, made)
+  local watch = acquire(memory, class, share)
+  share.block = block.name -- for messages
+  rawset(watch.proxy, "block", block.name)
+  made = block.build(model, watch.proxy)
+  made.name = block.name
+  keep(tree, watch, made)
+  release(class, watch)
   return made
 end
 
@@ -142,17 +202,18 @@ end
 ---@param lists table[]
 ---@return table ops  the same table for the same lists
 function memo.joint(memory, name, lists)
-  local tree = tree_of(memory, name)
+  renew(memory)
+  local tree = memory.joints
   for _, list in ipairs(lists) do
     tree[list] = tree[list] or {}
     tree = tree[list]
   end
-  if not tree.made then
+  if not tree[MADE] then
     local all = { name = name }
     for _, list in ipairs(lists) do table.move(list, 1, #list, #all + 1, all) end
-    tree.made = all
+    tree[MADE] = all
   end
-  return tree.made
+  return tree[MADE]
 end
 
 -- The positions of the axes that have a bit in `axes`.
