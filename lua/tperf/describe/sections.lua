@@ -77,30 +77,17 @@ local function in_precision(lists, precision, blocks)
   return lists
 end
 
--- The ops of a block that consists of others, as a list for each.
-local function pieces_of(block, model, share, memory)
-  local lists, group = { name = block.name }, share.group
-  for i, piece in ipairs(block.pieces(model, share)) do
-    share.group = piece.group or group
-    lists[i] = memo.ops(memory, piece.block, model, share)
-  end
-  share.group = group
-  return lists
-end
-
 -- A block of the library as the core joins it, of remembered ops; a table of such where it consists of others.
 local function remembered(block, model, share, sizes, precision, memory)
-  local lists = block.pieces and pieces_of(block, model, share, memory)
-  if lists and not precision then
-    for i, list in ipairs(lists) do lists[i] = memo.block(memory, list, sizes) end
-    return lists
-  end
-  local ops = lists and memo.joint(memory, block.name, lists) or memo.ops(memory, block, model, share)
+  local lists = memo.lists(memory, block, model, share)
   if precision then
+    local ops = memo.joint(memory, lists)
     ops.narrowed = ops.narrowed or narrowed_by(ops, precision)
-    ops = ops.narrowed
+    return memo.block(memory, ops.narrowed, sizes)
   end
-  return memo.block(memory, ops, sizes)
+  if #lists == 1 then return memo.block(memory, lists[1], sizes) end
+  for i, list in ipairs(lists) do lists[i] = memo.block(memory, list, sizes) end
+  return lists
 end
 
 -- A group's block named attention, or all blocks if there is none.

@@ -2,6 +2,7 @@
 -- expert axis, so its ops for one size serve for the next. Which field a block reads next depends only on the values
 -- that it has read, so the fields form a tree. Ops that are remembered are never changed again; recomputed ones are
 -- copies. A layer's ops, joined to the sizes of its axes, are shared by all workloads that have them.
+local axes = require "tperf.describe.strategy.axes"
 local core = require "tperf.core"
 
 local memo = {}
@@ -19,17 +20,18 @@ end
 ---@return integer
 function memo.generation() return generation end
 
--- Fields of shares that are the same in all of one layout, and those that a variant of it fixes, besides the strategy's
--- options: shares that agree in the latter are of one class.
-local LAYOUT <const> = { "rules", "attention", "tuning" }
-local VARIANT <const> = { "mode", "dtype", "weight_dtype", "kv_dtype", "matrix_dtype", "loss", "fused_activation",
-  "recompute_modules", "offload_modules" }
+-- Fields of shares that are the same in all of one layout, besides the axes of other strategies; and those that a
+-- variant of it fixes, besides the strategy's options: shares that agree in the latter are of one class.
+local LAYOUT <const> = { "rules", "attention", "tuning", "exchange" }
+local VARIANT <const> = { "mode", "seq", "sequence_parallel", "dtype", "weight_dtype", "kv_dtype", "matrix_dtype",
+  "precision", "loss", "fused_activation", "recompute_modules", "offload_modules" }
 
 --- An empty memory of one layout: a model in one strategy, by some rules, with one attention and one tuning.
 ---@param s table  the strategy
 function memo.new(s)
   local variant, fixed = table.move(VARIANT, 1, #VARIANT, 1, {}), {}
   table.move(s.option_names, 1, #s.option_names, #variant + 1, variant)
+  for _, name in ipairs((axes.words())) do fixed[name] = not s.index[name] end
   for _, name in ipairs(variant) do fixed[name] = true end
   for _, name in ipairs(LAYOUT) do fixed[name] = true end
   return { strategy = s, variant = variant, fixed = fixed, generation = generation, classes = {}, joints = {} }
@@ -46,7 +48,10 @@ local function class_of(memory, share)
   local name = rawget(share, "class")
   if not name then
     local words, variant = {}, memory.variant
-    for i = 1, #variant do words[i] = tostring(rawget(share, variant[i])) end
+    for i = 1, #variant do
+      local value = rawget(share, variant[i])
+      words[i] = tostring(type(value) == "table" and value.key or value)
+    end
     name = table.concat(words, " ")
     share.class = name
   end
@@ -84,9 +89,9 @@ local function proxy_of(memory, watch)
       local share = watch.share
       local value = rawget(share, field)
       local same = fixed[field]
-      if value == nil and not same then
+      if value == nil then
         value = share[field] -- the strategy's
-        same = value ~= nil
+        same = same or value ~= nil
       end
       if not same then
         local count = watch.count + 1
@@ -168,16 +173,22 @@ local function made_of(memory, block, model, share)
   return made
 end
 
--- Copies of a block's ops, all of them recomputed. saved: bytes of the layer's input, which the first one keeps.
+-- A list for copies of a block's ops, all of them recomputed, which `filled` makes. saved: bytes of the layer's input,
+-- which the first one keeps.
 local function recomputed(plain, saved)
   plain.recomputed = plain.recomputed or {}
-  local made = plain.recomputed[saved]
-  if made then return made end
-  made = { name = plain.name }
-  for i, one in ipairs(plain) do made[i] = one:recomputed(i == 1 and saved or 0) end
-  plain.recomputed[saved] = made
-  hold(#made)
-  return made
+  local list = plain.recomputed[saved]
+  if not list then
+    list = { name = plain.name, plain = plain, saved = saved }
+    plain.recomputed[saved] = list
+  end
+  return list
+end
+
+local function filled(list)
+  local plain = list.plain
+  for i = #list + 1, plain and #plain or 0 do list[i] = plain[i]:recomputed(i == 1 and list.saved or 0) end
+  return list
 end
 
 -- Whether all that may change a block's ops is their full recomputation.
@@ -185,23 +196,39 @@ local function is_plain(share)
   return share.recompute ~= "selective" and not share.tuning and not share.offload and not share.offload_modules
 end
 
---- The ops of a block of the library, as block:ops returns them.
+-- Appends the lists of a block's ops. full: they are recomputed; opens: the layer's first op is still to come. Returns
+-- whether it still is.
+local function append(memory, block, model, share, lists, full, opens)
+  if block.unmarked and is_plain(share) then
+    block, full, opens = block.unmarked, share.recompute == "full", block.opens
+  end
+  local group = share.group
+  for _, piece in ipairs(block.pieces and block.pieces(model, share) or {}) do
+    share.group = piece.group or group
+    opens = append(memory, piece.block, model, share, lists, full, opens)
+  end
+  share.group = group
+  if block.pieces then return opens end
+  local made = made_of(memory, block, model, share)
+  lists[#lists + 1] = full and recomputed(made, opens and 2 * share:outer(model.hidden) or 0) or made
+  return opens and #made == 0
+end
+
+--- The ops of a block of the library, as block:ops returns them, in several lists.
 ---@param memory table  of memo.new
 ---@param share table   of strategy.share
----@return table ops  not to be changed
-function memo.ops(memory, block, model, share)
-  local inner = block.unmarked
-  if not inner or not is_plain(share) then return made_of(memory, block, model, share) end
-  local plain = made_of(memory, inner, model, share)
-  if share.recompute == "none" then return plain end
-  return recomputed(plain, block.opens and 2 * share:outer(model.hidden) or 0)
+---@return table[] lists  with the block's `name`, for memo.joint and memo.block alone
+function memo.lists(memory, block, model, share)
+  local lists = { name = block.name }
+  append(memory, block, model, share, lists)
+  return lists
 end
 
 --- Several lists of ops as one.
----@param name string
----@param lists table[]
----@return table ops  the same table for the same lists
-function memo.joint(memory, name, lists)
+---@param lists table  of memo.lists
+---@return table ops  the same table for the same lists; not to be changed
+function memo.joint(memory, lists)
+  if #lists == 1 then return filled(lists[1]) end
   renew(memory)
   local tree = memory.joints
   for _, list in ipairs(lists) do
@@ -209,42 +236,44 @@ function memo.joint(memory, name, lists)
     tree = tree[list]
   end
   if not tree[MADE] then
-    local all = { name = name }
-    for _, list in ipairs(lists) do table.move(list, 1, #list, #all + 1, all) end
+    local all = { name = lists.name }
+    for _, list in ipairs(lists) do table.move(filled(list), 1, #list, #all + 1, all) end
     tree[MADE] = all
   end
   return tree[MADE]
 end
 
--- The positions of the axes that have a bit in `axes`.
-local function positions(axes)
+-- The positions of the bits that are set.
+local function positions(bits)
   local list, i = {}, 1
-  while axes > 0 do
-    if axes & 1 == 1 then list[#list + 1] = i end
-    axes, i = axes >> 1, i + 1
+  while bits > 0 do
+    if bits & 1 == 1 then list[#list + 1] = i end
+    bits, i = bits >> 1, i + 1
   end
   return list
 end
 
 --- A list of ops as a block of layers of these sizes (src/bind/describe/bind_workload.c).
 ---@param memory table
----@param ops table       of memo.ops
+---@param ops table       of memo.lists or memo.joint, or made of these
 ---@param sizes integer[]
 ---@return userdata block
 function memo.block(memory, ops, sizes)
-  local tree = ops.joined
-  for _, position in ipairs(tree and tree.positions or {}) do tree = tree and tree[sizes[position]] end
+  local joined = ops.joined
+  local tree, at = joined, joined and joined.positions or {}
+  for i = 1, #at do tree = tree and tree[sizes[at[i]]] end
   if tree and tree.block then return tree.block end
-  local made, axes = core.block(memory.strategy.grid, sizes, ops)
-  ops.joined = ops.joined or { positions = positions(axes) }
-  tree = ops.joined
-  for _, position in ipairs(ops.joined.positions) do
+  local made, bits = core.block(memory.strategy.grid, sizes, filled(ops))
+  joined = joined or { positions = positions(bits) }
+  ops.joined, tree = joined, joined
+  for _, position in ipairs(joined.positions) do
     local size = sizes[position]
     tree[size] = tree[size] or {}
     tree = tree[size]
   end
   tree.block = made
   hold(#ops)
+  for i = #ops, ops.plain and 1 or #ops + 1, -1 do ops[i] = nil end -- the copies are made again where they are needed
   return made
 end
 
