@@ -43,7 +43,7 @@ local function blocks_of(model)
 end
 
 local function ops_of(memory, block, model, share)
-  return memo.joint(memory, memo.lists(memory, block, model, share))
+  return memo.joint(memory, memo.lists(memory, memo.jobs(memory, block, model, share), model, share))
 end
 
 describe("what is remembered of a block", function()

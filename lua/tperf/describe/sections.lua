@@ -57,37 +57,9 @@ local function with_twins(kinds, how)
   return all
 end
 
--- The lists of the blocks' ops.
-local function ops_of(blocks, model, share)
-  local list = {}
-  for i, block in ipairs(blocks) do list[i] = block:ops(model, share) end
-  return list
-end
-
 local function narrowed_by(list, precision)
   if precision.stored then return narrowed.stored(list, precision.stored, precision.products) end
   return narrowed.block(list, precision)
-end
-
--- The ops in a precision. blocks: those around the layers, of which only blocks with layers of their own are narrowed.
-local function in_precision(lists, precision, blocks)
-  for i, list in ipairs(precision and lists or {}) do
-    if not blocks or blocks[i].has_layers then lists[i] = narrowed_by(list, precision) end
-  end
-  return lists
-end
-
--- A block of the library as the core joins it, of remembered ops; a table of such where it consists of others.
-local function remembered(block, model, share, sizes, precision, memory)
-  local lists = memo.lists(memory, block, model, share)
-  if precision then
-    local ops = memo.joint(memory, lists)
-    ops.narrowed = ops.narrowed or narrowed_by(ops, precision)
-    return memo.block(memory, ops.narrowed, sizes)
-  end
-  if #lists == 1 then return memo.block(memory, lists[1], sizes) end
-  for i, list in ipairs(lists) do lists[i] = memo.block(memory, list, sizes) end
-  return lists
 end
 
 -- A group's block named attention, or all blocks if there is none.
@@ -115,59 +87,149 @@ function sections.new(model, s, attention, rules, o)
 end
 
 -- One GPU's share, with the group's own sequence length if it has one. own: blocks and strategy are the library's.
-local function share_of(all, group, sizes, micro_batch, variant, own)
-  local precision, tuning = all.precision, all.tuning
+local function share_of(all, group, sizes, variant, own)
+  local precision = all.precision
   local trains = precision and not precision.stored and not group.wide and precision or nil
   local options = { seq = group.seq, precision = trains }
   for name, value in pairs(variant) do options[name] = value end
-  local sequences = tuning and tuning.sequences or 1 -- per sample
-  local share = strategy.share(all.strategy, all.model, micro_batch * sequences, sizes, all.rules, options, own)
-  share.attention, share.tuning = all.attention, tuning
+  local share = strategy.share(all.strategy, all.model, 1, sizes, all.rules, options, own)
+  share.attention, share.tuning = all.attention, all.tuning
   return share
 end
 
--- Some blocks as a section. around: they are around the layers; memory: nil: makes lists of ops.
-local function section_of(all, blocks, share, sizes, precision, around, memory)
-  if not memory then return in_precision(ops_of(blocks, all.model, share), precision, around and blocks) end
-  local list = {}
-  for i, block in ipairs(blocks) do
-    local narrows = precision and (not around or block.has_layers) and precision
-    list[i] = remembered(block, all.model, share, sizes, narrows, memory)
+-- What a model's sections consist of, in order, for one variant: each with its blocks, the group and the recomputation
+-- that the share says, whether it is offloaded, and the precision of all its blocks, or of those with layers of their
+-- own (`around`).
+local function parts_of(all, variant)
+  local list, plan, part = {}, all.plan, variant.part
+  for i, group in ipairs(all.kinds) do
+    list[i] = {
+      blocks = part == "last" and {} or part and attention_blocks(group) or group.blocks, own = group,
+      group = group.group or group, precision = not group.wide and all.precision or nil,
+      recompute = i <= all.plain and variant.recompute == "full" and "none" or variant.recompute,
+      offload = all.twins == "offload" and i > all.plain or nil,
+    }
   end
+  local last = part == "attention" and {} or plan.last
+  list[#list + 1] = { blocks = part and {} or plan.first, recompute = variant.recompute, around = true }
+  list[#list + 1] = { blocks = last, recompute = variant.recompute, precision = all.precision, around = true }
   return list
 end
 
--- The sections for one shape, and the bytes that a micro-batch sends to the next stage.
-local function lay_out(all, sizes, micro_batch, variant, memory)
-  local model, kinds, plan, part, tuning = all.model, all.kinds, all.plan, variant.part, all.tuning
-  local share = share_of(all, {}, sizes, micro_batch, variant, memory ~= nil)
-  local list, widest = {}, share:boundary(model.hidden)
-  for i, group in ipairs(kinds) do
-    local own = (group.seq or group.wide) and share_of(all, group, sizes, micro_batch, variant, memory ~= nil) or share
-    own.group = group.group or group
-    own.recompute = i <= all.plain and variant.recompute == "full" and "none" or variant.recompute
-    own.offload = all.twins == "offload" and i > all.plain or nil
-    local blocks = part == "last" and {} or part and attention_blocks(group) or group.blocks
-    list[i] = section_of(all, blocks, own, sizes, not group.wide and all.precision, false, memory)
-    if group.seq then widest = math.max(widest, own:boundary(model.hidden)) end
+-- The parts for some sizes, each with its share; and the shares.
+local function series_of(all, sizes, variant, own)
+  local plain = share_of(all, {}, sizes, variant, own)
+  local list, shares = parts_of(all, variant), { plain }
+  for _, part in ipairs(list) do
+    local group = part.own
+    part.share = plain
+    if group and (group.seq or group.wide) then
+      part.share = share_of(all, group, sizes, variant, own)
+      part.reaches = group.seq ~= nil -- its boundary differs
+      shares[#shares + 1] = part.share
+    end
   end
-  share.group, share.recompute, share.offload = nil, variant.recompute, nil
-  list[#kinds + 1] = section_of(all, part and {} or plan.first, share, sizes, nil, true, memory)
-  local last = part == "attention" and {} or plan.last
-  list[#kinds + 2] = section_of(all, last, share, sizes, all.precision, true, memory)
-  -- A reference model's activations are sent forward, too: one message in three.
-  return list, ELEMENT_BYTES * widest * (tuning and tuning.reference and 1.5 or 1)
+  local copy = table.move(sizes, 1, #sizes, 1, {})
+  return { sizes = copy, variant = variant, parts = list, shares = shares, plain = plain }
 end
 
---- The sections as tperf.core.workload takes them, and the bytes that a micro-batch sends to the next stage.
+local function set_part(part)
+  local share = part.share
+  share.group, share.recompute, share.offload = part.group, part.recompute, part.offload
+  return share
+end
+
+local function set_micro_batch(all, series, micro_batch)
+  local sequences = all.tuning and all.tuning.sequences or 1 -- per sample
+  for _, share in ipairs(series.shares) do
+    share.micro_batch = micro_batch * sequences
+    share.tokens = share.micro_batch * share.seq
+  end
+end
+
+-- Bytes that a micro-batch sends to the next stage. A reference model's activations are sent forward, too: one message
+-- in three.
+local function boundary_of(all, series)
+  local widest = series.plain:boundary(all.model.hidden)
+  for _, part in ipairs(series.parts) do
+    if part.reaches then widest = math.max(widest, part.share:boundary(all.model.hidden)) end
+  end
+  return ELEMENT_BYTES * widest * (all.tuning and all.tuning.reference and 1.5 or 1)
+end
+
+-- Which precision narrows the block; nil: none.
+local function narrows(part, block) return (not part.around or block.has_layers) and part.precision or nil end
+
+--- The sections as lists of lists of ops, and the bytes that a micro-batch sends to the next stage.
 ---@param sizes integer[]
 ---@param micro_batch integer
 ---@param variant table
----@return table[] list, number bytes
-function sections:blocks(sizes, micro_batch, variant) return lay_out(self, sizes, micro_batch, variant, self.memory) end
+---@return table[][] list, number bytes
+function sections:ops(sizes, micro_batch, variant)
+  local series, list = series_of(self, sizes, variant, false), {}
+  set_micro_batch(self, series, micro_batch)
+  for i, part in ipairs(series.parts) do
+    local share, section = set_part(part), {}
+    for k, block in ipairs(part.blocks) do
+      local precision = narrows(part, block)
+      section[k] = block:ops(self.model, share)
+      if precision then section[k] = narrowed_by(section[k], precision) end
+    end
+    list[i] = section
+  end
+  return list, boundary_of(self, series)
+end
 
---- The sections as lists of lists of ops.
----@return table[][] list
-function sections:ops(sizes, micro_batch, variant) return (lay_out(self, sizes, micro_batch, variant)) end
+-- Whether a series is that of these sizes and this variant, and what it refers to is still remembered.
+local function is_series(series, sizes, variant)
+  if not series or series.variant ~= variant or series.generation ~= memo.generation() then return false end
+  for i = 1, #sizes do
+    if series.sizes[i] ~= sizes[i] then return false end
+  end
+  return true
+end
+
+-- The series of some sizes with the jobs of its blocks; shapes that differ in the micro-batch alone follow each other.
+local function remembered_series(all, sizes, variant)
+  if is_series(all.series, sizes, variant) then return all.series end
+  local series = series_of(all, sizes, variant, true)
+  series.generation = memo.generation()
+  for _, part in ipairs(series.parts) do
+    local share = set_part(part)
+    part.jobs = {}
+    for k, block in ipairs(part.blocks) do
+      part.jobs[k] = memo.jobs(all.memory, block, all.model, share)
+      part.jobs[k].precision = narrows(part, block)
+    end
+  end
+  all.series = series
+  return series
+end
+
+-- A block as the core joins it, of remembered ops; a table of such where it consists of others.
+local function remembered(all, jobs, share, sizes)
+  local memory, precision = all.memory, jobs.precision
+  local lists = memo.lists(memory, jobs, all.model, share)
+  if precision then
+    local ops = memo.joint(memory, lists)
+    ops.narrowed = ops.narrowed or narrowed_by(ops, precision)
+    return memo.block(memory, ops.narrowed, sizes)
+  end
+  for i = 1, #lists do lists[i] = memo.block(memory, lists[i], sizes) end
+  return #lists == 1 and lists[1] or lists
+end
+
+--- The sections as tperf.core.workload takes them, and the bytes that a micro-batch sends to the next stage.
+function sections:blocks(sizes, micro_batch, variant)
+  if not self.memory then return self:ops(sizes, micro_batch, variant) end
+  local series, list = remembered_series(self, sizes, variant), {}
+  set_micro_batch(self, series, micro_batch)
+  for i, part in ipairs(series.parts) do
+    local share, section, jobs = set_part(part), {}, part.jobs
+    for k = 1, #jobs do section[k] = remembered(self, jobs[k], share, sizes) end
+    list[i] = section
+  end
+  return list, boundary_of(self, series)
+end
 
 return sections

@@ -153,23 +153,17 @@ local function keep(tree, watch, made)
   hold(#made + 1)
 end
 
-local function made_of(memory, block, model, share)
-  renew(memory)
-  local class = class_of(memory, share)
-  local tree = class.trees[block]
-  if not tree then
-    tree = {}
-    class.trees[block] = tree
-  end
+local function made_of(memory, job, model, share)
+  local tree, block = job.tree, job.block
   local made = find(tree, share)
   if made then return made end
-  local watch = acquire(memory, class, share)
+  local watch = acquire(memory, job.class, share)
   share.block = block.name -- for messages
   rawset(watch.proxy, "block", block.name)
   made = block.build(model, watch.proxy)
   made.name = block.name
   keep(tree, watch, made)
-  release(class, watch)
+  release(job.class, watch)
   return made
 end
 
@@ -196,31 +190,50 @@ local function is_plain(share)
   return share.recompute ~= "selective" and not share.tuning and not share.offload and not share.offload_modules
 end
 
--- Appends the lists of a block's ops. full: they are recomputed; opens: the layer's first op is still to come. Returns
--- whether it still is.
-local function append(memory, block, model, share, lists, full, opens)
+-- Appends what it takes to make a block's ops. full: they are recomputed; opens: the layer's first op is among them.
+local function append(class, block, model, share, jobs, group, full, opens)
   if block.unmarked and is_plain(share) then
     block, full, opens = block.unmarked, share.recompute == "full", block.opens
   end
-  local group = share.group
-  for _, piece in ipairs(block.pieces and block.pieces(model, share) or {}) do
-    share.group = piece.group or group
-    opens = append(memory, piece.block, model, share, lists, full, opens)
+  if block.pieces then
+    for i, piece in ipairs(block.pieces(model, share)) do
+      append(class, piece.block, model, share, jobs, piece.group or group, full, opens and i == 1)
+    end
+    return
   end
-  share.group = group
-  if block.pieces then return opens end
-  local made = made_of(memory, block, model, share)
-  lists[#lists + 1] = full and recomputed(made, opens and 2 * share:outer(model.hidden) or 0) or made
-  return opens and #made == 0
+  local tree = class.trees[block]
+  if not tree then
+    tree = {}
+    class.trees[block] = tree
+  end
+  jobs[#jobs + 1] = { block = block, class = class, tree = tree, group = group, full = full, opens = opens }
 end
 
---- The ops of a block of the library, as block:ops returns them, in several lists.
+--- What it takes to make the ops of a block of the library for shares of one layer, variant and sizes, whatever the
+--- micro-batch; it is void in another generation.
 ---@param memory table  of memo.new
 ---@param share table   of strategy.share
+---@return table[] jobs  with the block's `name`
+function memo.jobs(memory, block, model, share)
+  renew(memory)
+  local jobs = { name = block.name }
+  append(class_of(memory, share), block, model, share, jobs, share.group)
+  return jobs
+end
+
+--- The ops of a block, as block:ops returns them, in a list for each job.
+---@param jobs table   of memo.jobs for such a share
+---@param share table
 ---@return table[] lists  with the block's `name`, for memo.joint and memo.block alone
-function memo.lists(memory, block, model, share)
-  local lists = { name = block.name }
-  append(memory, block, model, share, lists)
+function memo.lists(memory, jobs, model, share)
+  local lists, group = { name = jobs.name }, share.group
+  for i = 1, #jobs do
+    local job = jobs[i]
+    share.group = job.group
+    local made = made_of(memory, job, model, share)
+    lists[i] = job.full and recomputed(made, job.opens and 2 * share:outer(model.hidden) or 0) or made
+  end
+  share.group = group
   return lists
 end
 
@@ -229,7 +242,6 @@ end
 ---@return table ops  the same table for the same lists; not to be changed
 function memo.joint(memory, lists)
   if #lists == 1 then return filled(lists[1]) end
-  renew(memory)
   local tree = memory.joints
   for _, list in ipairs(lists) do
     tree[list] = tree[list] or {}
