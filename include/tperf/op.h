@@ -95,7 +95,7 @@ typedef struct tperf_own_gradients {
 } tperf_own_gradients;
 
 typedef struct tperf_op {
-    char name[TPERF_NAME_MAX], block[TPERF_NAME_MAX];
+    char name[TPERF_NAME_MAX];
     tperf_dtype dtype;        // of activations; selects the peaks of the vector units
     tperf_dtype matrix_dtype; // in which the matrix units multiply
     tperf_pass forward, backward;

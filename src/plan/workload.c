@@ -36,10 +36,11 @@ tperf_status tperf_op_join(tperf_op *op, const tperf_grid *grid, const int64_t *
     return join_pass(&op->backward, op->name, grid, sizes, axes, error);
 }
 
-const char *tperf_workload_block(const tperf_workload *workload, int section, const tperf_op *op) {
-    for (size_t i = tperf_section_begin(workload, section); i < workload->section_end[section]; i++)
-        if (workload->ops[i] == op) return workload->blocks[i];
-    return NULL;
+const char *tperf_workload_block(const tperf_workload *workload, size_t index) {
+    const tperf_block_part *part = workload->parts;
+    while (part->end <= index)
+        part++;
+    return part->name;
 }
 
 // FLOPs of X <- a X + (b X X^T + c (X X^T)^2) X for each matrix of a product, m x n with m <= n (arXiv 2502.16982,
@@ -116,22 +117,38 @@ static double kernels_of(const tperf_pass_cost *pass) {
     return pass->compute + pass->exposed_memory;
 }
 
+tperf_op_price tperf_op_price_of(const tperf_op *op, const tperf_op_work *work,
+                                 const tperf_platform *on, const int64_t *sizes,
+                                 const tperf_placement *placement) {
+    return (tperf_op_price){
+        .cost = tperf_op_cost_of(op, work, on, sizes, placement),
+        .flops = work->flops,
+        .exchanges = {exchanges_of(&op->forward, on, sizes, placement),
+                      exchanges_of(&op->backward, on, sizes, placement)},
+    };
+}
+
 // Adds an op to its layer's expert exchanges. *inside: preceding ops have dispatched tokens to experts and not yet
 // combined them.
-static void add_exchange(tperf_expert_cost *sum, const tperf_op *op, const tperf_op_cost *cost,
-                         const tperf_platform *on, const tperf_workload *workload,
-                         const tperf_placement *placement, bool *inside) {
-    double forward = exchanges_of(&op->forward, on, workload->sizes, placement);
-    double backward = exchanges_of(&op->backward, on, workload->sizes, placement);
-    bool exchange = forward > 0 || backward > 0;
+static void add_exchange(tperf_expert_cost *sum, const tperf_op_price *price, bool *inside) {
+    const tperf_op_cost *cost = &price->cost;
+    bool exchange = price->exchanges[0] > 0 || price->exchanges[1] > 0;
     double *seconds = *inside ? sum->combine : sum->dispatch;
     double *work = *inside && !exchange ? sum->inside : sum->outside;
-    seconds[0] += forward;
-    seconds[1] += backward;
+    seconds[0] += price->exchanges[0];
+    seconds[1] += price->exchanges[1];
     work[0] += kernels_of(&cost->forward);
     work[1] += kernels_of(&cost->backward);
     if (*inside && !exchange) sum->inside_grad += cost->weight_grad;
     if (exchange) *inside = !*inside;
+}
+
+static void add_price(tperf_layer_cost *sum, const tperf_op_price *price, bool *inside) {
+    tperf_pass_cost_add(&sum->forward, &price->cost.forward, 1);
+    tperf_pass_cost_add(&sum->backward, &price->cost.backward, 1);
+    sum->weight_grad += price->cost.weight_grad;
+    sum->flops += price->flops;
+    add_exchange(&sum->exchange, price, inside);
 }
 
 // A pass waits for the part of copies to or from the host that outlasts it.
@@ -150,25 +167,36 @@ void tperf_workload_time(const tperf_workload *workload, const tperf_platform *o
     tperf_workload_add_times(workload, on, placement, works, costs);
 }
 
+static void wait_for_hosts(tperf_layer_cost *sum, const tperf_platform *on) {
+    wait_for_host(&sum->forward, sum->offload_bytes, on->system);
+    wait_for_host(&sum->backward, sum->offload_bytes, on->system);
+}
+
 void tperf_workload_add_times(const tperf_workload *workload, const tperf_platform *on,
                               const tperf_placement *placement, const tperf_op_work *works,
                               tperf_layer_cost *costs) {
     for (int section = 0; section < workload->n_kinds + 2; section++) {
-        tperf_layer_cost *sum = &costs[section];
         bool inside = false;
         for (size_t i = tperf_section_begin(workload, section); i < workload->section_end[section];
              i++) {
             const tperf_op *op = workload->ops[i];
             tperf_op_work work = works ? works[i] : tperf_op_work_of(op, on, placement->panels);
-            tperf_op_cost cost = tperf_op_cost_of(op, &work, on, workload->sizes, placement);
-            tperf_pass_cost_add(&sum->forward, &cost.forward, 1);
-            tperf_pass_cost_add(&sum->backward, &cost.backward, 1);
-            sum->weight_grad += cost.weight_grad;
-            sum->flops += work.flops;
-            add_exchange(&sum->exchange, op, &cost, on, workload, placement, &inside);
+            tperf_op_price price = tperf_op_price_of(op, &work, on, workload->sizes, placement);
+            add_price(&costs[section], &price, &inside);
         }
-        wait_for_host(&sum->forward, sum->offload_bytes, on->system);
-        wait_for_host(&sum->backward, sum->offload_bytes, on->system);
+        wait_for_hosts(&costs[section], on);
+    }
+}
+
+void tperf_workload_add_prices(const tperf_workload *workload, const tperf_platform *on,
+                               const tperf_op_price *const *prices, tperf_layer_cost *costs) {
+    size_t part = 0, op = 0;
+    for (int section = 0; section < workload->n_kinds + 2; section++) {
+        bool inside = false;
+        for (; part < workload->part_end[section]; part++)
+            for (size_t i = 0; op < workload->parts[part].end; i++, op++)
+                add_price(&costs[section], &prices[part][i], &inside);
+        wait_for_hosts(&costs[section], on);
     }
 }
 

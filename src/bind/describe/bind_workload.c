@@ -24,16 +24,18 @@ const tperf_workload *tperf_bind_check_workload(lua_State *L, int index) {
 
 // A block's ops as layers of these sizes have them. Its user value keeps the grid alive.
 typedef struct block {
+    uint64_t id;
     const tperf_grid *grid;
     int64_t sizes[TPERF_AXES_MAX];
     unsigned axes; // bit i: an op looked up axis i
+    char name[TPERF_NAME_MAX];
     size_t n;
     tperf_op ops[];
 } block;
 
 static const char block_name[] = "tperf.block";
 
-static void join_ops(lua_State *L, int list, const char *name, block *joined) {
+static void join_ops(lua_State *L, int list, block *joined) {
     for (size_t i = 0; i < joined->n; i++) {
         tperf_op *op = &joined->ops[i];
         tperf_error error;
@@ -41,9 +43,19 @@ static void join_ops(lua_State *L, int list, const char *name, block *joined) {
         *op = *tperf_bind_check_op(L, -1);
         if (tperf_op_join(op, joined->grid, joined->sizes, &joined->axes, &error) != TPERF_OK)
             tperf_bind_raise(L, &error);
-        strcpy(op->block, name);
         lua_pop(L, 1);
     }
+}
+
+// A number that no other block of the state has.
+static uint64_t new_id(lua_State *L) {
+    static const char last_id;
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &last_id);
+    lua_Integer id = lua_tointeger(L, -1) + 1;
+    lua_pop(L, 1);
+    lua_pushinteger(L, id);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &last_id);
+    return (uint64_t)id;
 }
 
 // Pushes the ops of the list at `index` as a block, with the grid at 1 and the sizes at 2.
@@ -59,12 +71,13 @@ static block *push_block(lua_State *L, int index) {
     lua_Unsigned n = lua_rawlen(L, index);
     if (n > TPERF_LIST_MAX) tperf_bind_fail(L, "a block has more than %d ops", TPERF_LIST_MAX);
     block *joined = lua_newuserdatauv(L, sizeof *joined + n * sizeof joined->ops[0], 1);
-    *joined = (block){.grid = tperf_bind_check_grid(L, 1), .n = n};
+    *joined = (block){.id = new_id(L), .grid = tperf_bind_check_grid(L, 1), .n = n};
     luaL_setmetatable(L, block_name);
     lua_pushvalue(L, 1);
     lua_setiuservalue(L, -2, 1);
     tperf_bind_check_own_sizes(L, 2, joined->grid, joined->sizes);
-    join_ops(L, index, name, joined);
+    strcpy(joined->name, name);
+    join_ops(L, index, joined);
     return joined;
 }
 
@@ -87,7 +100,7 @@ static void check_block(lua_State *L, const block *joined, const tperf_grid *gri
 // What the sections hold: the length of a list of pairs of a block and its name, and the ops in them.
 typedef struct contents {
     lua_Integer length;
-    size_t n_ops, section_end[TPERF_SECTIONS_MAX];
+    size_t n_ops, section_end[TPERF_SECTIONS_MAX], part_end[TPERF_SECTIONS_MAX];
 } contents;
 
 // Appends the block at the top of the stack to the list at 5, under the name at `name` (0: its own).
@@ -144,23 +157,24 @@ static void list_blocks(lua_State *L, const tperf_grid *grid, const int64_t *siz
             lua_settop(L, 6);
         }
         c->section_end[s] = c->n_ops;
+        c->part_end[s] = (size_t)c->length / 2;
         lua_settop(L, 5);
     }
 }
 
-// Fills in the ops and their blocks' names, from the list at 5, which the workload keeps alive.
+// Fills in the ops and parts, from the list at 5, which the workload keeps alive.
 static void fill(lua_State *L, tperf_workload *workload, const contents *c) {
-    const char **names = (const char **)&workload->ops[c->n_ops];
-    workload->blocks = names;
+    tperf_block_part *parts = (tperf_block_part *)&workload->ops[c->n_ops];
+    workload->parts = parts;
     for (lua_Integer i = 1; i <= c->length; i += 2) {
         lua_rawgeti(L, 5, i);
         lua_rawgeti(L, 5, i + 1);
         const block *joined = lua_touserdata(L, -2);
         const char *name = lua_tostring(L, -1);
-        for (size_t k = 0; k < joined->n; k++) {
-            names[workload->n_ops] = name ? name : joined->ops[k].block;
+        for (size_t k = 0; k < joined->n; k++)
             workload->ops[workload->n_ops++] = &joined->ops[k];
-        }
+        parts[workload->n_parts++] =
+            (tperf_block_part){joined->id, joined->axes, workload->n_ops, name ? name : joined->name};
         lua_pop(L, 2);
     }
     lua_pushvalue(L, 5);
@@ -182,12 +196,14 @@ static int new_workload(lua_State *L) {
                         (int)n - 2);
     lua_newtable(L);
     list_blocks(L, grid, sizes, (int)n, &c);
-    tperf_workload *workload = lua_newuserdatauv(
-        L, sizeof *workload + c.n_ops * (sizeof workload->ops[0] + sizeof workload->blocks[0]), 2);
+    size_t parts = (size_t)c.length / 2 * sizeof(tperf_block_part);
+    tperf_workload *workload =
+        lua_newuserdatauv(L, sizeof *workload + c.n_ops * sizeof workload->ops[0] + parts, 2);
     *workload = (tperf_workload){
         .grid = *grid, .boundary_bytes = boundary_bytes, .n_kinds = (int)n - 2};
     memcpy(workload->sizes, sizes, sizeof sizes);
     memcpy(workload->section_end, c.section_end, sizeof c.section_end);
+    memcpy(workload->part_end, c.part_end, sizeof c.part_end);
     luaL_setmetatable(L, type_name);
     fill(L, workload, &c);
     return 1;
@@ -222,7 +238,7 @@ static void push_op(lua_State *L, const tperf_workload *workload, size_t index,
     lua_createtable(L, 0, 8);
     lua_pushstring(L, op->name);
     lua_setfield(L, -2, "name");
-    lua_pushstring(L, workload->blocks[index]);
+    lua_pushstring(L, tperf_workload_block(workload, index));
     lua_setfield(L, -2, "block");
     tperf_fields_set(L, "weight_bytes", op->weight_bytes + op->copy_bytes);
     bool narrow = op->product.read_bytes > 0; // gradients stay in the op's dtype

@@ -97,7 +97,7 @@ static int decode_ops(lua_State *L) {
         lua_createtable(L, 0, 10);
         lua_pushstring(L, workload->ops[o.op]->name);
         lua_setfield(L, -2, "name");
-        lua_pushstring(L, workload->blocks[o.op]);
+        lua_pushstring(L, tperf_workload_block(workload, o.op));
         lua_setfield(L, -2, "block");
         tperf_fields_set(L, "weight_bytes", workload->ops[o.op]->weight_bytes);
         for (int i = 0; i < TPERF_STEP_VALUES; i++)

@@ -51,6 +51,14 @@ static void push_resources(lua_State *L, unsigned resources) {
     }
 }
 
+// The name of the block of a task's op.
+static const char *block_of(const tperf_task *task, const tperf_workload *workload) {
+    size_t i = tperf_section_begin(workload, task->section);
+    while (workload->ops[i] != task->op)
+        i++;
+    return tperf_workload_block(workload, i);
+}
+
 static void push_task(lua_State *L, const tperf_task *task, const tperf_workload *workload) {
     lua_createtable(L, 0, 14);
     set_text(L, "kind", tperf_task_names[task->kind]);
@@ -70,7 +78,7 @@ static void push_task(lua_State *L, const tperf_task *task, const tperf_workload
     }
     if (task->op) {
         set_text(L, "op", task->op->name);
-        set_text(L, "block", tperf_workload_block(workload, task->section, task->op));
+        set_text(L, "block", block_of(task, workload));
     }
     if (task->comm) {
         set_text(L, "collective", tperf_collective_names[task->comm->kind]);
