@@ -31,10 +31,14 @@ local VARIANT <const> = { "mode", "seq", "sequence_parallel", "dtype", "weight_d
 function memo.new(s)
   local variant, fixed = table.move(VARIANT, 1, #VARIANT, 1, {}), {}
   table.move(s.option_names, 1, #s.option_names, #variant + 1, variant)
-  for _, name in ipairs((axes.words())) do fixed[name] = not s.index[name] end
+  local foreign = {}
+  for _, name in ipairs((axes.words())) do foreign[#foreign + 1] = not s.index[name] and name or nil end
   for _, name in ipairs(variant) do fixed[name] = true end
   for _, name in ipairs(LAYOUT) do fixed[name] = true end
-  return { strategy = s, variant = variant, fixed = fixed, generation = generation, classes = {}, joints = {} }
+  return {
+    strategy = s, variant = variant, fixed = fixed, foreign = foreign, generation = generation, classes = {},
+    joints = {},
+  }
 end
 
 -- Forgets what an earlier generation made.
@@ -80,10 +84,11 @@ local function find(tree, share)
 end
 
 -- A proxy of the watch's share that lists the fields that are read, in `fields`, and their values. Those that are the
--- same in the whole class are not listed, and stay in the proxy.
+-- same in the whole class are not listed, and stay in the proxy. Sizes of axes that the strategy lacks are false.
 local function proxy_of(memory, watch)
-  local absent, fixed = watch.absent, memory.fixed
-  return setmetatable({}, {
+  local absent, fixed, own = watch.absent, memory.fixed, {}
+  for _, name in ipairs(memory.foreign) do own[name] = false end
+  return setmetatable(own, {
     __index = function(proxy, field)
       if absent[field] then return nil end
       local share = watch.share
