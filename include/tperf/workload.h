@@ -14,9 +14,9 @@ enum { TPERF_KINDS_MAX = 8, TPERF_SECTIONS_MAX = TPERF_KINDS_MAX + 2 };
 
 // Consecutive ops of a section: those of a block, which other sections and workloads may share.
 typedef struct tperf_block_part {
-    uint64_t id;   // the same for the same ops, joined to the same sizes; never reused
-    unsigned axes; // bit i: their times may depend on the placement of axis i
-    size_t end;    // ops below this index belong to this or an earlier part
+    uint64_t id;      // the same for the same ops, joined to the same sizes; never reused
+    unsigned axes;    // bit i: their times may depend on the placement of axis i
+    size_t end;       // ops below this index belong to this or an earlier part
     const char *name; // of the block
 } tperf_block_part;
 
@@ -99,8 +99,9 @@ static inline void tperf_weights_add(tperf_weights *sum, const tperf_weights *pa
 // What an op adds to its layer's cost.
 typedef struct tperf_op_price {
     tperf_op_cost cost;
-    double flops;        // both passes
-    double exchanges[2]; // seconds of expert exchanges, less the slowdown of kernels beside them; [forward, backward]
+    double flops; // both passes
+    double exchanges
+        [2]; // seconds of expert exchanges, less the slowdown of kernels beside them; [forward, backward]
 } tperf_op_price;
 
 tperf_op_price tperf_op_price_of(const tperf_op *op, const tperf_op_work *work,

@@ -87,8 +87,8 @@ static void step_at(const void *context, double keys, double values[TPERF_STEP_V
         const tperf_varying *v = &s->decode->varying[i];
         tperf_pass pass;
         tperf_decode_pass(s->decode, v->op, keys, &pass);
-        tperf_pass_cost cost = tperf_pass_cost_of(workload->ops[v->op], &pass, &s->on,
-                                                  workload->sizes, &s->placement);
+        tperf_pass_cost cost =
+            tperf_pass_cost_of(workload->ops[v->op], &pass, &s->on, workload->sizes, &s->placement);
         tperf_pass_cost_add(&sections[v->section], &cost, 1);
     }
     trip t = trip_of(s->pipeline, workload->n_kinds, sections);

@@ -19,8 +19,8 @@ static const tperf_layer_cost *costs_of(tperf_walk *w, uint32_t placed) {
     for (size_t i = 0; i < w->shape->n_panels; i++) {
         size_t at = i * w->n_sections;
         placement.panels = w->shape->panels[i];
-        const tperf_op_price *const *prices = tperf_prices_of(
-            &s->prices, &w->search->heap.heap, w->workload, &w->job.on, &placement);
+        const tperf_op_price *const *prices =
+            tperf_prices_of(&s->prices, &w->search->heap.heap, w->workload, &w->job.on, &placement);
         if (!prices) return NULL;
         memcpy(&costs[at], w->bytes, w->n_sections * sizeof *costs);
         tperf_workload_add_prices(w->workload, &w->job.on, prices, &costs[at]);

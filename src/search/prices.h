@@ -7,7 +7,7 @@
 #include "tperf/workload.h"
 
 typedef struct tperf_price_key {
-    uint64_t block, system; // the part's id; the address of the system
+    uint64_t block, system;               // the part's id; the address of the system
     int64_t panels, fast[TPERF_AXES_MAX]; // 0 for axes that do not matter to the block
 } tperf_price_key;
 

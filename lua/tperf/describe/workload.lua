@@ -6,7 +6,7 @@ local check = require "tperf.base.check"
 local refusal = require "tperf.base.refusal"
 local memo = require "tperf.describe.arch.memo"
 local adapters = require "tperf.describe.strategy.adapters"
-local sections = require "tperf.describe.sections"
+local sections = require "tperf.describe.arch.sections"
 
 local layout = {}
 
@@ -22,11 +22,14 @@ local function check_attention(s, attention)
   refusal.raise("strategy '%s' has no attention '%s' (it has %s)", s.name, attention, table.concat(s.attention, ", "))
 end
 
-local cache, cached, generation = {}, 0, memo.generation()
+local cache, cached = {}, 0
+
+local function forget() cache, cached = {}, 0 end
+memo.when_forgotten(forget)
 
 -- The workloads of one strategy and `prefix` (a long string), by the rest of the key.
 local function shapes_of(s, prefix)
-  if cached >= CACHED or generation ~= memo.generation() then cache, cached, generation = {}, 0, memo.generation() end
+  if cached >= CACHED then forget() end
   cache[s] = cache[s] or {}
   cache[s][prefix] = cache[s][prefix] or {}
   return cache[s][prefix]

@@ -173,8 +173,8 @@ static void fill(lua_State *L, tperf_workload *workload, const contents *c) {
         const char *name = lua_tostring(L, -1);
         for (size_t k = 0; k < joined->n; k++)
             workload->ops[workload->n_ops++] = &joined->ops[k];
-        parts[workload->n_parts++] =
-            (tperf_block_part){joined->id, joined->axes, workload->n_ops, name ? name : joined->name};
+        parts[workload->n_parts++] = (tperf_block_part){joined->id, joined->axes, workload->n_ops,
+                                                        name ? name : joined->name};
         lua_pop(L, 2);
     }
     lua_pushvalue(L, 5);
@@ -199,8 +199,8 @@ static int new_workload(lua_State *L) {
     size_t parts = (size_t)c.length / 2 * sizeof(tperf_block_part);
     tperf_workload *workload =
         lua_newuserdatauv(L, sizeof *workload + c.n_ops * sizeof workload->ops[0] + parts, 2);
-    *workload = (tperf_workload){
-        .grid = *grid, .boundary_bytes = boundary_bytes, .n_kinds = (int)n - 2};
+    *workload =
+        (tperf_workload){.grid = *grid, .boundary_bytes = boundary_bytes, .n_kinds = (int)n - 2};
     memcpy(workload->sizes, sizes, sizeof sizes);
     memcpy(workload->section_end, c.section_end, sizeof c.section_end);
     memcpy(workload->part_end, c.part_end, sizeof c.part_end);

@@ -7,18 +7,24 @@ local core = require "tperf.core"
 
 local memo = {}
 
-local MOST_OPS <const> = 65536 -- in all; each takes two KiB
+local MOST_OPS <const> = 49152 -- in all; each takes two KiB
 
-local held, generation = 0, 0
+local held, memories, listeners = 0, setmetatable({}, { __mode = "k" }), {}
 
-local function hold(count)
-  if held > MOST_OPS then held, generation = 0, generation + 1 end
-  held = held + count
+--- Calls f whenever all that is remembered is forgotten: for whatever else keeps ops alive.
+---@param f function
+function memo.when_forgotten(f) listeners[#listeners + 1] = f end
+
+local function forget()
+  held = 0
+  for memory in pairs(memories) do memory.classes, memory.joints, memory.series = {}, {}, nil end
+  for _, f in ipairs(listeners) do f() end
 end
 
---- A number that changes when all that is remembered is forgotten: whatever keeps ops alive must go with it.
----@return integer
-function memo.generation() return generation end
+local function hold(count)
+  if held > MOST_OPS then forget() end
+  held = held + count
+end
 
 -- Fields of shares that are the same in all of one layout, besides the axes of other strategies; and those that a
 -- variant of it fixes, besides the strategy's options: shares that agree in the latter are of one class.
@@ -26,8 +32,10 @@ local LAYOUT <const> = { "rules", "attention", "tuning", "exchange" }
 local VARIANT <const> = { "mode", "seq", "sequence_parallel", "dtype", "weight_dtype", "kv_dtype", "matrix_dtype",
   "precision", "loss", "fused_activation", "recompute_modules", "offload_modules" }
 
---- An empty memory of one layout: a model in one strategy, by some rules, with one attention and one tuning.
+--- An empty memory of one layout: a model in one strategy, by some rules, with one attention and one tuning. Its
+--- `series` is its owner's, and forgotten with the rest.
 ---@param s table  the strategy
+---@return table memory
 function memo.new(s)
   local variant, fixed = table.move(VARIANT, 1, #VARIANT, 1, {}), {}
   table.move(s.option_names, 1, #s.option_names, #variant + 1, variant)
@@ -35,17 +43,11 @@ function memo.new(s)
   for _, name in ipairs((axes.words())) do foreign[#foreign + 1] = not s.index[name] and name or nil end
   for _, name in ipairs(variant) do fixed[name] = true end
   for _, name in ipairs(LAYOUT) do fixed[name] = true end
-  return {
-    strategy = s, variant = variant, fixed = fixed, foreign = foreign, generation = generation, classes = {},
-    joints = {},
+  local memory = {
+    strategy = s, variant = variant, fixed = fixed, foreign = foreign, classes = {}, joints = {},
   }
-end
-
--- Forgets what an earlier generation made.
-local function renew(memory)
-  if memory.generation ~= generation then
-    memory.generation, memory.classes, memory.joints = generation, {}, {}
-  end
+  memories[memory] = true
+  return memory
 end
 
 local function class_of(memory, share)
@@ -215,12 +217,11 @@ local function append(class, block, model, share, jobs, group, full, opens)
 end
 
 --- What it takes to make the ops of a block of the library for shares of one layer, variant and sizes, whatever the
---- micro-batch; it is void in another generation.
+--- micro-batch.
 ---@param memory table  of memo.new
 ---@param share table   of strategy.share
 ---@return table[] jobs  with the block's `name`
 function memo.jobs(memory, block, model, share)
-  renew(memory)
   local jobs = { name = block.name }
   append(class_of(memory, share), block, model, share, jobs, share.group)
   return jobs

@@ -180,9 +180,8 @@ function sections:ops(sizes, micro_batch, variant)
   return list, boundary_of(self, series)
 end
 
--- Whether a series is that of these sizes and this variant, and what it refers to is still remembered.
 local function is_series(series, sizes, variant)
-  if not series or series.variant ~= variant or series.generation ~= memo.generation() then return false end
+  if not series or series.variant ~= variant then return false end
   for i = 1, #sizes do
     if series.sizes[i] ~= sizes[i] then return false end
   end
@@ -191,9 +190,9 @@ end
 
 -- The series of some sizes with the jobs of its blocks; shapes that differ in the micro-batch alone follow each other.
 local function remembered_series(all, sizes, variant)
-  if is_series(all.series, sizes, variant) then return all.series end
+  local known = all.memory.series
+  if is_series(known, sizes, variant) then return known end
   local series = series_of(all, sizes, variant, true)
-  series.generation = memo.generation()
   for _, part in ipairs(series.parts) do
     local share = set_part(part)
     part.jobs = {}
@@ -202,7 +201,7 @@ local function remembered_series(all, sizes, variant)
       part.jobs[k].precision = narrows(part, block)
     end
   end
-  all.series = series
+  all.memory.series = series
   return series
 end
 
