@@ -82,7 +82,7 @@ describe("a workload of remembered blocks", function()
     precision.schema)
   local tensor, machine = strategy.of "tensor", tperf.system "h100-sxm"
 
-  local function ops_of(grid, sizes, list, boundary)
+  local function rows_of(grid, sizes, list, boundary)
     local workload, all = core.workload(grid, sizes, boundary, list), { boundary = boundary }
     for i = 1, #list do all[i] = workload:ops(i, machine, rules, { 1, 1, 1, 1, 1, 1 }, 1) end
     return all
@@ -98,8 +98,8 @@ describe("a workload of remembered blocks", function()
         for _, variant in ipairs(next(o) and { VARIANTS[1], VARIANTS[3], VARIANTS[4] } or VARIANTS) do
           for _, sizes in ipairs(SIZES) do
             for micro_batch = 1, 2 do
-              local anew = ops_of(tensor.grid, sizes, remembered:ops(sizes, micro_batch, variant))
-              local known = ops_of(tensor.grid, sizes, remembered:blocks(sizes, micro_batch, variant))
+              local anew = rows_of(tensor.grid, sizes, remembered:ops(sizes, micro_batch, variant))
+              local known = rows_of(tensor.grid, sizes, remembered:blocks(sizes, micro_batch, variant))
               if core.codec.encode(anew) ~= core.codec.encode(known) then assert.same(anew, known) end
             end
           end

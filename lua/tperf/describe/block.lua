@@ -18,23 +18,6 @@ local function new(name, build)
   return setmetatable({ name = name, build = build }, metatable)
 end
 
---- A block that consists of others.
----@param name string
----@param pieces fun(model: table, share: table): table[]  list of { block =, group = of a layer; nil: the share's }
-function block.of_pieces(name, pieces)
-  local one = new(name, function(model, share)
-    local ops = {}
-    for _, piece in ipairs(pieces(model, share)) do
-      local own = piece.group and setmetatable({ group = piece.group }, { __index = share }) or share
-      local more = piece.block:ops(model, own)
-      table.move(more, 1, #more, #ops + 1, ops)
-    end
-    return ops
-  end)
-  one.pieces = pieces
-  return one
-end
-
 --- The block's ops for a share, as a list with the block's `name`.
 function block:ops(model, share)
   share.block = self.name -- for messages
@@ -57,6 +40,4 @@ function block.is(value)
   return getmetatable(value) == metatable
 end
 
-local face = { is = block.is, of_pieces = block.of_pieces }
-
-return setmetatable(face, { __call = function(_, name, build) return new(name, build) end })
+return setmetatable({ is = block.is }, { __call = function(_, name, build) return new(name, build) end })

@@ -20,6 +20,7 @@
 -- the inputs of their activation and of their last product. The routing weights are applied before that product, so its
 -- output need not be kept (as Megatron-LM does since its Core 0.12).
 local block = require "tperf.describe.block"
+local composite = require "tperf.describe.arch.composite"
 local dispatch = require "tperf.describe.arch.dispatch"
 local divisors = require "tperf.base.divisors"
 local refusal = require "tperf.base.refusal"
@@ -226,7 +227,7 @@ function moe.block(i, n)
     experts,
     piece_of(function(m, p) return parts.append(parts.module("moe", finish(m, p)), parts.closing(m, p, i, n)) end),
   }
-  return block.of_pieces("moe", function() return pieces end)
+  return composite("moe", function() return pieces end)
 end
 
 return moe

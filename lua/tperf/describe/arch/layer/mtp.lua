@@ -2,6 +2,7 @@
 -- each with a projection of the joined state and embedding, another layer like the last, a norm and a loss. The tables
 -- are shared with the model: the embedding is copied from the first stage, the head is the one before the modules.
 local block = require "tperf.describe.block"
+local composite = require "tperf.describe.arch.composite"
 local ends = require "tperf.describe.arch.ends"
 local parts = require "tperf.describe.arch.layer.parts"
 
@@ -35,7 +36,7 @@ end
 --- All modules, as part of what follows the last layer. module: the groups of its layers, with their blocks.
 function mtp.block(m, module)
   local train, none = pieces_of(module, m.mtp), {}
-  local all = block.of_pieces("mtp", function(_, p) return p.mode == "train" and train or none end) -- not in inference
+  local all = composite("mtp", function(_, p) return p.mode == "train" and train or none end) -- not in inference
   all.has_layers = true -- its products run in the layers' precision
   return all
 end
@@ -43,7 +44,7 @@ end
 --- One module as a separate layer.
 function mtp.single(module)
   local pieces = pieces_of(module, 1)
-  return block.of_pieces("mtp", function() return pieces end)
+  return composite("mtp", function() return pieces end)
 end
 
 return mtp
