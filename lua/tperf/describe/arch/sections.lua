@@ -92,9 +92,9 @@ local function share_of(all, group, sizes, variant, own)
   local trains = precision and not precision.stored and not group.wide and precision or nil
   local options = { seq = group.seq, precision = trains }
   for name, value in pairs(variant) do options[name] = value end
-  local share = strategy.share(all.strategy, all.model, 1, sizes, all.rules, options, own)
+  local share = strategy.share(all.strategy, all.model, 1, sizes, all.rules, options)
   share.attention, share.tuning = all.attention, all.tuning
-  return share
+  return own and setmetatable(share, all.strategy.own_metatable) or share
 end
 
 -- What a model's sections consist of, in order, for one variant: each with its blocks, the group and the recomputation

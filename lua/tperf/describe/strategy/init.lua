@@ -200,7 +200,7 @@ local function prepare(given)
   s.option_names = check.names(s.options)
   checked.install(s)
   s.share_metatable = metatable_of(s, function(key) return checked.cut(s, key) end)
-  s.own_metatable = metatable_of(s, function(key) return s[key] end)
+  s.own_metatable = metatable_of(s, function(key) return s[key] end) -- for the library's own blocks, without checks
   return s
 end
 
@@ -272,8 +272,7 @@ end
 ---   seq                new tokens of each sequence (the model's seq), and context: tokens before them, in the cache
 ---   dtype              of activations ("bf16"); matrix_dtype: of products with weights (dtype)
 ---   weight_dtype, kv_dtype   weight_dtype: of weights, kv_dtype: of cached keys and values ("bf16")
----@param own boolean?  true: for the library's blocks and strategies alone, which need not be checked
-function strategy.share(s, model, micro_batch, sizes, rules, options, own)
+function strategy.share(s, model, micro_batch, sizes, rules, options)
   local share = core.resource.sized(32)
   share.micro_batch, share.seq, share.rules = micro_batch, model.seq, rules
   share.attention, share.recompute, share.mode, share.context = "flash", "none", "train", 0
@@ -282,7 +281,7 @@ function strategy.share(s, model, micro_batch, sizes, rules, options, own)
   if share.sequence_parallel == nil then share.sequence_parallel = share.mode ~= "decode" end
   for i, name in ipairs(s.axis_names) do share[name] = sizes[i] or share[name] end
   for name, option in pairs(s.options) do share[name] = share[name] or option.choices[1] end
-  return setmetatable(share, own and s.own_metatable or s.share_metatable)
+  return setmetatable(share, s.share_metatable)
 end
 
 for _, name in ipairs { "tensor", "summa", "context", "stationary" } do
