@@ -8,6 +8,7 @@ local sections = require "tperf.describe.arch.sections"
 local program = require "program"
 local strategy = require "tperf.describe.strategy"
 local tperf = require "tperf"
+local tuning = require "tperf.describe.tuning"
 
 local rules, s = tperf.rules "default", strategy.of "context"
 
@@ -82,6 +83,11 @@ describe("a workload of remembered blocks", function()
     precision.schema)
   local tensor, machine = strategy.of "tensor", tperf.system "h100-sxm"
 
+  local function tuning_of(model, objective)
+    local o = check.record("tuning", { objective = objective, peft = { rank = 16 } }, tuning.schema)
+    return tuning.of(o, model, rules, { tensor })
+  end
+
   local function rows_of(grid, sizes, list, boundary)
     local workload, all = core.workload(grid, sizes, boundary, list), { boundary = boundary }
     for i = 1, #list do all[i] = workload:ops(i, machine, rules, { 1, 1, 1, 1, 1, 1 }, 1) end
@@ -93,7 +99,8 @@ describe("a workload of remembered blocks", function()
       local model = tperf.model(name)
       local p = { model = model, rules = rules, strategies = { tensor }, zero = { 1 } }
       for _, o in ipairs { {}, { apart = true }, { twins = "recompute" },
-        { precision = precision.resolve(p, narrow, { machine }) } } do
+        { precision = precision.resolve(p, narrow, { machine }) }, { tuning = tuning_of(model, "dpo") },
+        { tuning = tuning_of(model, "next_token") } } do
         local remembered = sections.new(model, tensor, "flash", rules, o)
         for _, variant in ipairs(next(o) and { VARIANTS[1], VARIANTS[3], VARIANTS[4] } or VARIANTS) do
           for _, sizes in ipairs(SIZES) do

@@ -109,8 +109,7 @@ local function proxy_of(memory, watch)
       rawset(proxy, field, value)
       return value
     end,
-    __newindex = function(proxy, field, value)
-      watch.share[field] = value
+    __newindex = function(proxy, field, value) -- the share is for other blocks, too
       watch.written[#watch.written + 1] = field
       rawset(proxy, field, value)
     end,
