@@ -1,9 +1,14 @@
 -- Caching of blocks: the same ops as without it, for every share, without building them again for each.
 local architecture = require "tperf.describe.arch"
-local memo = require "tperf.base.memo"
+local check = require "tperf.base.check"
+local core = require "tperf.core"
+local memo = require "tperf.describe.arch.memo"
+local precision = require "tperf.describe.precision"
+local sections = require "tperf.describe.arch.sections"
 local program = require "program"
 local strategy = require "tperf.describe.strategy"
 local tperf = require "tperf"
+local tuning = require "tperf.describe.tuning"
 
 local rules, s = tperf.rules "default", strategy.of "context"
 
@@ -42,16 +47,20 @@ local function blocks_of(model)
   return list
 end
 
+local function ops_of(memory, block, model, share)
+  return memo.joint(memory, memo.lists(memory, memo.jobs(memory, block, model, share), model, share))
+end
+
 describe("a cached block", function()
   for _, name in ipairs { "deepseek-v3", "mixtral-8x7b", "llama-3.1-8b" } do
     it("equals a fresh one, for " .. name, function()
-      local model, memory, made, asked = tperf.model(name), memo.new(), {}, 0
+      local model, memory, made, asked = tperf.model(name), memo.new(s), {}, 0
       local distinct = 0
       for _, one in ipairs(blocks_of(model)) do
         each_share(function(share_of)
           local share, fresh = share_of(model), share_of(model)
           share.group, fresh.group = one.group, one.group
-          local ok, ops = pcall(memo.ops, memory, one.block, model, share)
+          local ok, ops = pcall(ops_of, memory, one.block, model, share)
           assert.same(counts(pcall(one.block.ops, one.block, model, fresh)), counts(ok, ops))
           asked = asked + 1
           if ok and not made[ops] then made[ops], distinct = true, distinct + 1 end
@@ -60,6 +69,60 @@ describe("a cached block", function()
       assert.truthy(distinct < asked * 2 / 3, distinct .. " of " .. asked)
     end)
   end
+end)
+
+describe("a workload of cached blocks", function()
+  local SIZES <const> = { { 8, 1, 8, 0 }, { 8, 8, 4, 0 }, { 4, 1, 8, 0 } }
+  local VARIANTS <const> = {
+    { recompute = "none" }, { recompute = "full" }, { recompute = "full", sequence_parallel = false },
+    { recompute = "selective", recompute_modules = "layernorm+moe" }, { recompute = "none", loss = "pytorch" },
+    { recompute = "none", overlap_shared_experts = true }, { recompute = "full", cuda_graphs = "attn+moe_router" },
+    { recompute = "none", cuda_graphs = "layer" }, { recompute = "none", offload_modules = "attn_norm" }, { recompute = "none", mode = "prefill", seq = 512 },
+    { recompute = "none", mode = "decode", seq = 1, context = 512 }, { recompute = "none", part = "attention" },
+  }
+  local narrow = check.record("precision", { recipe = "fp8-block", dispatch = "fp8", first_layers = 1 },
+    precision.schema)
+  local tensor, machine = strategy.of "tensor", tperf.system "h100-sxm"
+
+  local function tuning_of(model, objective)
+    local o = check.record("tuning", { objective = objective, peft = { rank = 16 } }, tuning.schema)
+    return tuning.of(o, model, rules, { tensor })
+  end
+
+  local function rows_of(grid, sizes, list, boundary)
+    local workload, all = core.workload(grid, sizes, boundary, list), { boundary = boundary }
+    for i = 1, #list do all[i] = workload:ops(i, machine, rules, { 1, 1, 1, 1, 1, 1 }, 1) end
+    return all
+  end
+
+  for _, name in ipairs { "deepseek-v3", "jamba-v0.1", "gpt-oss-20b" } do
+    it("has the ops that its blocks make anew, for " .. name, function()
+      local model = tperf.model(name)
+      local p = { model = model, rules = rules, strategies = { tensor }, zero = { 1 } }
+      for _, o in ipairs { {}, { apart = true }, { twins = "recompute" },
+        { precision = precision.resolve(p, narrow, { machine }) }, { tuning = tuning_of(model, "dpo") },
+        { tuning = tuning_of(model, "next_token") } } do
+        local remembered = sections.new(model, tensor, "flash", rules, o)
+        for _, variant in ipairs(next(o) and { VARIANTS[1], VARIANTS[3], VARIANTS[4] } or VARIANTS) do
+          for _, sizes in ipairs(SIZES) do
+            for micro_batch = 1, 2 do
+              local anew = rows_of(tensor.grid, sizes, remembered:ops(sizes, micro_batch, variant))
+              local known = rows_of(tensor.grid, sizes, remembered:blocks(sizes, micro_batch, variant))
+              if core.codec.encode(anew) ~= core.codec.encode(known) then assert.same(anew, known) end
+            end
+          end
+        end
+      end
+    end)
+  end
+
+  it("refuses a block that is joined to other sizes", function()
+    local model = tperf.model "mixtral-8x7b"
+    local all = sections.new(model, tensor, "flash", rules, {})
+    local list = all:blocks({ 8, 1, 1, 0 }, 1, { recompute = "none" })
+    assert.error_matches(function() core.workload(tensor.grid, { 4, 1, 1, 0 }, 1, list) end, "another size along 'tp'")
+    assert.error_matches(function() core.workload(s.grid, { 8, 1, 1, 1, 1, 0 }, 1, list) end, "another strategy")
+  end)
 end)
 
 describe("the cache of a search's shapes", function()

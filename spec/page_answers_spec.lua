@@ -105,6 +105,13 @@ describe("Plan", function()
   it("draws the timeline, unless it has too many passes", function()
     local t = answer { ask = "timeline", row = 1, values = values { pp = "4" } }
     contains(t.html, 'id="chart1"')
+    local slow = { ask = "timeline", row = 1, values = values { pp = "16", gpus = "16", batch = "1024",
+      ["micro-batch"] = "1" } }
+    t = answer(slow)
+    assert.is_true(t.waits)
+    contains(t.reason, "take a moment to draw")
+    slow.all = true
+    contains(answer(slow).html, 'id="chart1"')
     t = answer { ask = "timeline", row = 1, values = values { pp = "16", gpus = "16", batch = "8192",
       ["micro-batch"] = "1" } }
     contains(t.reason, "too many to draw")

@@ -35,7 +35,7 @@ typedef struct tperf_comm {
     tperf_collective kind;
     tperf_carried carries;
     char axis[TPERF_AXIS_NAME_MAX]; // "tp", "cp" …
-    int axis_index;                 // row in the grid, set by tperf_workload_join
+    int axis_index;                 // row in the grid, set by tperf_op_join
     bool share;   // bytes are one GPU's share of the vector, until the op joins a layer
     bool beside;  // overlaps the op's own work: only the excess takes time
     bool own;     // in a backward pass: serves the gradients of the op's parameters
@@ -95,7 +95,7 @@ typedef struct tperf_own_gradients {
 } tperf_own_gradients;
 
 typedef struct tperf_op {
-    char name[TPERF_NAME_MAX], block[TPERF_NAME_MAX];
+    char name[TPERF_NAME_MAX];
     tperf_dtype dtype;        // of activations; selects the peaks of the vector units
     tperf_dtype matrix_dtype; // in which the matrix units multiply
     tperf_pass forward, backward;

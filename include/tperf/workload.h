@@ -12,6 +12,14 @@
 
 enum { TPERF_KINDS_MAX = 8, TPERF_SECTIONS_MAX = TPERF_KINDS_MAX + 2 };
 
+// Consecutive ops of a section: those of a block, which other sections and workloads may share.
+typedef struct tperf_block_part {
+    uint64_t id;      // the same for the same ops, joined to the same sizes; never reused
+    unsigned axes;    // bit i: their times may depend on the placement of axis i
+    size_t end;       // ops below this index belong to this or an earlier part
+    const char *name; // of the block
+} tperf_block_part;
+
 typedef struct tperf_workload {
     tperf_grid grid;
     int64_t sizes[TPERF_AXES_MAX]; // GPUs along each of the grid's own axes; 1 along the others
@@ -19,17 +27,24 @@ typedef struct tperf_workload {
     int n_kinds;                   // of layers: sections 0 … n_kinds - 1; then first, then last
     size_t section_end
         [TPERF_SECTIONS_MAX]; // ops below this index belong to this or an earlier section
-    size_t n_ops, capacity;   // ops present, and room for ops
-    tperf_op ops[];
+    size_t n_parts, part_end[TPERF_SECTIONS_MAX]; // likewise
+    const tperf_block_part *parts;
+    size_t n_ops;
+    const tperf_op *ops[]; // joined
 } tperf_workload;
 
 static inline size_t tperf_section_begin(const tperf_workload *workload, int section) {
     return section ? workload->section_end[section - 1] : 0;
 }
 
-// Appends an op: looks up its axes among the workload's, and drops collectives among one GPU. Fails if the workload
-// lacks an axis or has no room.
-tperf_status tperf_workload_join(tperf_workload *workload, const tperf_op *op, tperf_error *error);
+// Makes an op part of a layer that is cut over these sizes: looks up the axes of its collectives, and drops those among
+// one GPU. Adds the axes that it looked up to *axes (bit i: axis i); the sizes of all others do not matter. Fails if the
+// grid lacks an axis.
+tperf_status tperf_op_join(tperf_op *op, const tperf_grid *grid, const int64_t *sizes,
+                           unsigned *axes, tperf_error *error);
+
+// The name of the block that the op of this index is part of.
+const char *tperf_workload_block(const tperf_workload *workload, size_t index);
 
 // Parameters on one GPU.
 typedef struct tperf_weights {
@@ -81,6 +96,18 @@ static inline void tperf_weights_add(tperf_weights *sum, const tperf_weights *pa
     sum->frozen += times * part->frozen;
 }
 
+// What an op adds to its layer's cost.
+typedef struct tperf_op_price {
+    tperf_op_cost cost;
+    double flops; // both passes
+    double exchanges
+        [2]; // seconds of expert exchanges, less the slowdown of kernels beside them; [forward, backward]
+} tperf_op_price;
+
+tperf_op_price tperf_op_price_of(const tperf_op *op, const tperf_op_work *work,
+                                 const tperf_platform *on, const int64_t *sizes,
+                                 const tperf_placement *placement);
+
 // Fills works[n_ops], for a number of panels.
 void tperf_workload_work(const tperf_workload *workload, const tperf_platform *on, int64_t panels,
                          tperf_op_work *works);
@@ -96,6 +123,10 @@ void tperf_workload_time(const tperf_workload *workload, const tperf_platform *o
 void tperf_workload_add_times(const tperf_workload *workload, const tperf_platform *on,
                               const tperf_placement *placement, const tperf_op_work *works,
                               tperf_layer_cost *costs);
+
+// The same from the prices of every part's ops: prices[n_parts].
+void tperf_workload_add_prices(const tperf_workload *workload, const tperf_platform *on,
+                               const tperf_op_price *const *prices, tperf_layer_cost *costs);
 
 // Fails if the system lacks a peak that an op needs: its dtype on the tensor or vector units.
 tperf_status tperf_workload_check_system(const tperf_workload *workload, const tperf_system *system,

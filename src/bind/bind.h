@@ -59,12 +59,15 @@ void tperf_bind_machine(lua_State *L);
 void tperf_bind_machine_methods(lua_State *L); // pushes the table of its methods
 void tperf_bind_decode(lua_State *L);
 void tperf_bind_grid(lua_State *L);
+void tperf_bind_block(lua_State *L);
 void tperf_bind_workload(lua_State *L);
 void tperf_bind_snapshot(
     lua_State *L); // adds functions to the table at the top of the stack instead
 void tperf_bind_iteration(
     lua_State *L); // adds methods to the table at the top of the stack instead
 void tperf_bind_op(lua_State *L);
+int tperf_bind_given_op(lua_State *L);    // op.given
+int tperf_bind_communicate(lua_State *L); // op:communicate
 void tperf_bind_pipelines(lua_State *L);
 void tperf_bind_ranks(lua_State *L);
 void tperf_bind_search(lua_State *L);

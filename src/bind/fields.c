@@ -8,7 +8,8 @@
 
 #include "bind/bind.h"
 
-static const char *const expected[] = {"an integer", "a finite number", "true or false", "a name"};
+static const char *const expected[] = {"an integer", "a finite number", "true or false", "a name",
+                                       "a value"};
 
 static _Noreturn void fail_value(lua_State *L, const char *what, const tperf_field *field,
                                  int index) {
@@ -39,6 +40,8 @@ static bool store(lua_State *L, int index, const tperf_field *field, void *recor
     case TPERF_FIELD_FLAG:
         if (!lua_isboolean(L, index)) return false;
         *(bool *)slot = lua_toboolean(L, index);
+        return true;
+    case TPERF_FIELD_ANY:
         return true;
     case TPERF_FIELD_TEXT:
         break;
@@ -98,6 +101,26 @@ void tperf_fields_read(lua_State *L, int index, const char *what, const tperf_fi
     for (const tperf_field *f = fields; f->name; f++)
         if (f->required && !(seen >> (f - fields) & 1))
             tperf_bind_fail(L, "%s: '%s' is missing", what, f->name);
+}
+
+bool tperf_fields_try(lua_State *L, int index, const tperf_field *fields, void *record) {
+    index = lua_absindex(L, index);
+    if (!lua_istable(L, index)) return false;
+    unsigned long missing = 0;
+    for (const tperf_field *f = fields; f->name; f++)
+        if (f->required) missing |= 1UL << (f - fields);
+    lua_pushnil(L);
+    while (lua_next(L, index)) {
+        const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "";
+        const tperf_field *field = fields;
+        while (field->name && strcmp(field->name, key) != 0)
+            field++;
+        bool stored = field->name && store(L, -1, field, record);
+        lua_pop(L, stored ? 1 : 2);
+        if (!stored) return false;
+        missing &= ~(1UL << (field - fields));
+    }
+    return missing == 0;
 }
 
 void tperf_fields_set(lua_State *L, const char *name, double value) {

@@ -11,6 +11,7 @@ typedef enum tperf_field_kind {
     TPERF_FIELD_NUMBER,  // double, finite
     TPERF_FIELD_FLAG,    // bool
     TPERF_FIELD_TEXT,    // const char *: valid as long as the table
+    TPERF_FIELD_ANY,     // not stored: the caller reads it
 } tperf_field_kind;
 
 typedef struct tperf_field {
@@ -24,6 +25,9 @@ typedef struct tperf_field {
 // if it is not a table, or for an unknown or missing field or a wrong type.
 void tperf_fields_read(lua_State *L, int index, const char *what, const tperf_field *fields,
                        void *record);
+
+// The same without raising: false if anything is wrong.
+bool tperf_fields_try(lua_State *L, int index, const tperf_field *fields, void *record);
 
 // Sets a field of the table on top of the stack.
 void tperf_fields_set(lua_State *L, const char *name, double value);

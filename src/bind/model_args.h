@@ -6,6 +6,8 @@
 
 #include "tperf/plan.h"
 
+// The type name of a tperf_op.
+#define TPERF_BIND_OP "tperf.op"
 const tperf_op *tperf_bind_check_op(lua_State *L, int index);
 const tperf_workload *tperf_bind_check_workload(lua_State *L, int index);
 // The pipelines made by tperf.core.pipelines.

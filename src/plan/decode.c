@@ -44,13 +44,13 @@ tperf_status tperf_decode_compare(tperf_decode *decode, tperf_error *error) {
             section++;
         bool varies = false;
         for (int k = 1; k < decode->n; k++) {
-            const tperf_pass *pass = &decode->workloads[k]->ops[i].forward;
-            if (!alike(&first->ops[i].forward, pass))
+            const tperf_pass *pass = &decode->workloads[k]->ops[i]->forward;
+            if (!alike(&first->ops[i]->forward, pass))
                 return tperf_error_set(error, TPERF_INVALID,
                                        "op '%s' of a decode step has other collectives or kernels "
                                        "with %g keys than with %g",
-                                       first->ops[i].name, decode->keys[k], decode->keys[0]);
-            varies = varies || differ(&first->ops[i].forward, pass);
+                                       first->ops[i]->name, decode->keys[k], decode->keys[0]);
+            varies = varies || differ(&first->ops[i]->forward, pass);
         }
         if (varies) decode->varying[decode->n_varying++] = (tperf_varying){section, i};
     }
@@ -65,9 +65,9 @@ void tperf_decode_pass(const tperf_decode *decode, size_t op, double keys, tperf
     int k = 0;
     while (k + 2 < decode->n && keys > decode->keys[k + 1])
         k++;
-    *pass = decode->workloads[k]->ops[op].forward;
+    *pass = decode->workloads[k]->ops[op]->forward;
     if (decode->n == 1) return;
-    const tperf_pass *end = &decode->workloads[k + 1]->ops[op].forward;
+    const tperf_pass *end = &decode->workloads[k + 1]->ops[op]->forward;
     double part = (keys - decode->keys[k]) / (decode->keys[k + 1] - decode->keys[k]);
     pass->tensor_flops = between(pass->tensor_flops, end->tensor_flops, part);
     pass->vector_flops = between(pass->vector_flops, end->vector_flops, part);

@@ -48,7 +48,7 @@ static void section_times(const tperf_serving *s, const tperf_workload *workload
                 varying++, n_varying--;
                 continue;
             }
-            const tperf_op *op = &workload->ops[i];
+            const tperf_op *op = workload->ops[i];
             tperf_pass_cost cost =
                 tperf_pass_cost_of(op, &op->forward, &s->on, workload->sizes, &s->placement);
             tperf_pass_cost_add(&sections[section], &cost, 1);
@@ -87,8 +87,8 @@ static void step_at(const void *context, double keys, double values[TPERF_STEP_V
         const tperf_varying *v = &s->decode->varying[i];
         tperf_pass pass;
         tperf_decode_pass(s->decode, v->op, keys, &pass);
-        tperf_pass_cost cost = tperf_pass_cost_of(&workload->ops[v->op], &pass, &s->on,
-                                                  workload->sizes, &s->placement);
+        tperf_pass_cost cost =
+            tperf_pass_cost_of(workload->ops[v->op], &pass, &s->on, workload->sizes, &s->placement);
         tperf_pass_cost_add(&sections[v->section], &cost, 1);
     }
     trip t = trip_of(s->pipeline, workload->n_kinds, sections);
@@ -125,8 +125,8 @@ static void serve_tokens(const tperf_serving *s, tperf_service *out) {
 static double widest(const tperf_workload *workload, int section) {
     double most = 0;
     for (size_t i = tperf_section_begin(workload, section); i < workload->section_end[section]; i++)
-        most = fmax(most, workload->ops[i].forward.bytes - workload->ops[i].repeated_bytes -
-                              workload->ops[i].weight_bytes);
+        most = fmax(most, workload->ops[i]->forward.bytes - workload->ops[i]->repeated_bytes -
+                              workload->ops[i]->weight_bytes);
     return most;
 }
 

@@ -6,18 +6,18 @@
 
 enum { FP32_BYTES = 4 };
 
-static tperf_status join_pass(const tperf_workload *workload, const tperf_op *op, tperf_pass *pass,
-                              tperf_error *error) {
+static tperf_status join_pass(tperf_pass *pass, const char *op, const tperf_grid *grid,
+                              const int64_t *sizes, unsigned *axes, tperf_error *error) {
     int kept = 0;
     for (int i = 0; i < pass->n_comms; i++) {
         tperf_comm comm = pass->comms[i];
-        comm.axis_index = tperf_grid_find(&workload->grid, comm.axis);
+        comm.axis_index = tperf_grid_find(grid, comm.axis);
         if (comm.axis_index < TPERF_AXIS_OWN)
             return tperf_error_set(
                 error, TPERF_INVALID,
-                "op '%s' communicates over the axis '%s', which the strategy lacks", op->name,
-                comm.axis);
-        int64_t size = workload->sizes[comm.axis_index];
+                "op '%s' communicates over the axis '%s', which the strategy lacks", op, comm.axis);
+        *axes |= 1U << comm.axis_index;
+        int64_t size = sizes[comm.axis_index];
         if (comm.share) comm.bytes *= (double)size;
         comm.share = false;
         if (size > 1) pass->comms[kept++] = comm;
@@ -30,17 +30,17 @@ static tperf_status join_pass(const tperf_workload *workload, const tperf_op *op
     return TPERF_OK;
 }
 
-tperf_status tperf_workload_join(tperf_workload *workload, const tperf_op *op, tperf_error *error) {
-    if (workload->n_ops >= workload->capacity)
-        return tperf_error_set(error, TPERF_INVALID,
-                               "op '%s' is one more than the %zu of the workload", op->name,
-                               workload->capacity);
-    tperf_op *joined = &workload->ops[workload->n_ops];
-    *joined = *op;
-    TPERF_TRY(join_pass(workload, op, &joined->forward, error));
-    TPERF_TRY(join_pass(workload, op, &joined->backward, error));
-    workload->n_ops++;
-    return TPERF_OK;
+tperf_status tperf_op_join(tperf_op *op, const tperf_grid *grid, const int64_t *sizes,
+                           unsigned *axes, tperf_error *error) {
+    TPERF_TRY(join_pass(&op->forward, op->name, grid, sizes, axes, error));
+    return join_pass(&op->backward, op->name, grid, sizes, axes, error);
+}
+
+const char *tperf_workload_block(const tperf_workload *workload, size_t index) {
+    const tperf_block_part *part = workload->parts;
+    while (part->end <= index)
+        part++;
+    return part->name;
 }
 
 // FLOPs of X <- a X + (b X X^T + c (X X^T)^2) X for each matrix of a product, m x n with m <= n (arXiv 2502.16982,
@@ -76,7 +76,7 @@ void tperf_workload_bytes(const tperf_workload *workload, tperf_layer_cost *cost
         bool whole = true; // all of it is recomputed
         for (size_t i = tperf_section_begin(workload, section); i < workload->section_end[section];
              i++) {
-            const tperf_op *op = &workload->ops[i];
+            const tperf_op *op = workload->ops[i];
             tperf_weights weights = weights_of(op);
             tperf_weights_add(op->expert ? &sum.experts : &sum.weights, &weights, 1);
             if (op->tied) tperf_weights_add(&sum.tied, &weights, 1);
@@ -99,7 +99,7 @@ void tperf_workload_bytes(const tperf_workload *workload, tperf_layer_cost *cost
 void tperf_workload_work(const tperf_workload *workload, const tperf_platform *on, int64_t panels,
                          tperf_op_work *works) {
     for (size_t i = 0; i < workload->n_ops; i++)
-        works[i] = tperf_op_work_of(&workload->ops[i], on, panels);
+        works[i] = tperf_op_work_of(workload->ops[i], on, panels);
 }
 
 // Seconds of a pass's expert exchanges, less the slowdown of kernels beside them.
@@ -117,22 +117,38 @@ static double kernels_of(const tperf_pass_cost *pass) {
     return pass->compute + pass->exposed_memory;
 }
 
+tperf_op_price tperf_op_price_of(const tperf_op *op, const tperf_op_work *work,
+                                 const tperf_platform *on, const int64_t *sizes,
+                                 const tperf_placement *placement) {
+    return (tperf_op_price){
+        .cost = tperf_op_cost_of(op, work, on, sizes, placement),
+        .flops = work->flops,
+        .exchanges = {exchanges_of(&op->forward, on, sizes, placement),
+                      exchanges_of(&op->backward, on, sizes, placement)},
+    };
+}
+
 // Adds an op to its layer's expert exchanges. *inside: preceding ops have dispatched tokens to experts and not yet
 // combined them.
-static void add_exchange(tperf_expert_cost *sum, const tperf_op *op, const tperf_op_cost *cost,
-                         const tperf_platform *on, const tperf_workload *workload,
-                         const tperf_placement *placement, bool *inside) {
-    double forward = exchanges_of(&op->forward, on, workload->sizes, placement);
-    double backward = exchanges_of(&op->backward, on, workload->sizes, placement);
-    bool exchange = forward > 0 || backward > 0;
+static void add_exchange(tperf_expert_cost *sum, const tperf_op_price *price, bool *inside) {
+    const tperf_op_cost *cost = &price->cost;
+    bool exchange = price->exchanges[0] > 0 || price->exchanges[1] > 0;
     double *seconds = *inside ? sum->combine : sum->dispatch;
     double *work = *inside && !exchange ? sum->inside : sum->outside;
-    seconds[0] += forward;
-    seconds[1] += backward;
+    seconds[0] += price->exchanges[0];
+    seconds[1] += price->exchanges[1];
     work[0] += kernels_of(&cost->forward);
     work[1] += kernels_of(&cost->backward);
     if (*inside && !exchange) sum->inside_grad += cost->weight_grad;
     if (exchange) *inside = !*inside;
+}
+
+static void add_price(tperf_layer_cost *sum, const tperf_op_price *price, bool *inside) {
+    tperf_pass_cost_add(&sum->forward, &price->cost.forward, 1);
+    tperf_pass_cost_add(&sum->backward, &price->cost.backward, 1);
+    sum->weight_grad += price->cost.weight_grad;
+    sum->flops += price->flops;
+    add_exchange(&sum->exchange, price, inside);
 }
 
 // A pass waits for the part of copies to or from the host that outlasts it.
@@ -151,32 +167,43 @@ void tperf_workload_time(const tperf_workload *workload, const tperf_platform *o
     tperf_workload_add_times(workload, on, placement, works, costs);
 }
 
+static void wait_for_hosts(tperf_layer_cost *sum, const tperf_platform *on) {
+    wait_for_host(&sum->forward, sum->offload_bytes, on->system);
+    wait_for_host(&sum->backward, sum->offload_bytes, on->system);
+}
+
 void tperf_workload_add_times(const tperf_workload *workload, const tperf_platform *on,
                               const tperf_placement *placement, const tperf_op_work *works,
                               tperf_layer_cost *costs) {
     for (int section = 0; section < workload->n_kinds + 2; section++) {
-        tperf_layer_cost *sum = &costs[section];
         bool inside = false;
         for (size_t i = tperf_section_begin(workload, section); i < workload->section_end[section];
              i++) {
-            const tperf_op *op = &workload->ops[i];
+            const tperf_op *op = workload->ops[i];
             tperf_op_work work = works ? works[i] : tperf_op_work_of(op, on, placement->panels);
-            tperf_op_cost cost = tperf_op_cost_of(op, &work, on, workload->sizes, placement);
-            tperf_pass_cost_add(&sum->forward, &cost.forward, 1);
-            tperf_pass_cost_add(&sum->backward, &cost.backward, 1);
-            sum->weight_grad += cost.weight_grad;
-            sum->flops += work.flops;
-            add_exchange(&sum->exchange, op, &cost, on, workload, placement, &inside);
+            tperf_op_price price = tperf_op_price_of(op, &work, on, workload->sizes, placement);
+            add_price(&costs[section], &price, &inside);
         }
-        wait_for_host(&sum->forward, sum->offload_bytes, on->system);
-        wait_for_host(&sum->backward, sum->offload_bytes, on->system);
+        wait_for_hosts(&costs[section], on);
+    }
+}
+
+void tperf_workload_add_prices(const tperf_workload *workload, const tperf_platform *on,
+                               const tperf_op_price *const *prices, tperf_layer_cost *costs) {
+    size_t part = 0, op = 0;
+    for (int section = 0; section < workload->n_kinds + 2; section++) {
+        bool inside = false;
+        for (; part < workload->part_end[section]; part++)
+            for (size_t i = 0; op < workload->parts[part].end; i++, op++)
+                add_price(&costs[section], &prices[part][i], &inside);
+        wait_for_hosts(&costs[section], on);
     }
 }
 
 tperf_status tperf_workload_check_system(const tperf_workload *workload, const tperf_system *system,
                                          tperf_error *error) {
     for (size_t i = 0; i < workload->n_ops; i++) {
-        const tperf_op *op = &workload->ops[i];
+        const tperf_op *op = workload->ops[i];
         if (op->offload_bytes > 0 && !(system->host.bandwidth > 0))
             return tperf_error_set(error, TPERF_INVALID,
                                    "op '%s' offloads to the host, whose bandwidth is not given",

@@ -3,33 +3,27 @@
 
 #include "search/walk.h"
 
-static void prepare_works(tperf_walk *w) {
-    for (size_t i = 0; !w->worked_out && i < w->shape->n_panels; i++)
-        tperf_workload_work(w->workload, &w->job.on, w->shape->panels[i],
-                            &w->scratch->works[i * w->workload->n_ops]);
-    w->worked_out = true;
-}
-
 static void cover_costs(const tperf_walk *w, const tperf_layer_cost *costs, tperf_cover *covers) {
     for (size_t i = 0; i < w->n_used; i++)
         covers[w->used[i]] = tperf_cover_of(&w->job, &costs[w->used[i]]);
 }
 
-// The workload's costs in a placement, for every number of panels.
+// The workload's costs in a placement, for every number of panels; NULL: out of memory.
 static const tperf_layer_cost *costs_of(tperf_walk *w, uint32_t placed) {
     tperf_scratch *s = w->scratch;
     size_t first = placed * w->shape->n_panels * w->n_sections;
     tperf_layer_cost *costs = &s->costs[first];
     if (s->timed[placed].timed_for == s->shape_stamp) return costs;
-    prepare_works(w);
     tperf_placement placement;
     memcpy(placement.fast, tperf_walk_layouts(w)->placed[placed].fast, sizeof placement.fast);
     for (size_t i = 0; i < w->shape->n_panels; i++) {
         size_t at = i * w->n_sections;
         placement.panels = w->shape->panels[i];
+        const tperf_op_price *const *prices =
+            tperf_prices_of(&s->prices, &w->search->heap.heap, w->workload, &w->job.on, &placement);
+        if (!prices) return NULL;
         memcpy(&costs[at], w->bytes, w->n_sections * sizeof *costs);
-        tperf_workload_add_times(w->workload, &w->job.on, &placement,
-                                 &s->works[i * w->workload->n_ops], &costs[at]);
+        tperf_workload_add_prices(w->workload, &w->job.on, prices, &costs[at]);
         cover_costs(w, &costs[at], &s->covers[first + at]);
     }
     s->timed[placed].timed_for = s->shape_stamp;
@@ -148,6 +142,7 @@ static bool try_placements(tperf_walk *w, const tperf_placement_entry *placement
 static bool walk_placed(tperf_walk *w, size_t from, size_t to) {
     uint32_t placed = w->placements[from].placed;
     const tperf_layer_cost *costs = costs_of(w, placed);
+    if (!costs) return false;
     memcpy(w->partial.placement.fast, tperf_walk_layouts(w)->placed[placed].fast,
            sizeof w->partial.placement.fast);
     for (size_t p = 0; p < w->shape->n_panels; p++, costs += w->n_sections) {

@@ -43,10 +43,8 @@ static tperf_placement_problem problem_of(tperf_walk *w) {
 static bool prepare_room(tperf_walk *w) {
     tperf_scratch *s = w->scratch;
     tperf_placement_problem problem = problem_of(w);
-    size_t n_works = w->shape->n_panels * w->workload->n_ops;
     return stamped_room_for(w, (void **)&s->hops, &s->hops_capacity, w->query->divisors->n,
                             sizeof *s->hops) &&
-           room_for(w, (void **)&s->works, &s->works_capacity, n_works, sizeof *s->works) &&
            tperf_layout_cache_make(tperf_walk_layouts(w), &problem, s->sizes_stamp);
 }
 

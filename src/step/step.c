@@ -63,7 +63,7 @@ tperf_status tperf_step_init(tperf_step *step, const tperf_heap *heap,
     if (!step->prices) return no_memory(error);
     const tperf_placement *placement = &candidate->placement;
     for (size_t i = 0; i < workload->n_ops; i++) {
-        const tperf_op *op = &workload->ops[i];
+        const tperf_op *op = workload->ops[i];
         tperf_op_work work = tperf_op_work_of(op, &job->on, placement->panels);
         tperf_op_cost *price = &step->prices[i];
         price->weight_grad =
@@ -139,7 +139,7 @@ static void write_exchange(tperf_writer *w, const tperf_chunk *chunk, bool forwa
 
 static const tperf_op *op_of(const tperf_step *s, size_t i, const tperf_op_cost **price) {
     *price = &s->prices[i];
-    return &s->workload->ops[i];
+    return s->workload->ops[i];
 }
 
 static void write_forward(tperf_writer *w, size_t begin, size_t end, bool again) {

@@ -13,6 +13,7 @@ local CALLED = { architecture = "define", args = "read", block = "new", rules = 
 -- Arguments that make functions show their schemas, where an empty table is not enough.
 local strategies = { { { strategy = "tensor" } }, { { strategy = "summa" } }, { { strategy = "context" } } }
 local ARGUMENTS = {
+  ["tperf.op.custom"] = { { { 0 } } }, -- what the core takes is not checked against the schema
   ["tperf.train"] = strategies, ["tperf.layer"] = strategies, ["tperf.search"] = { { { strategy = "all" } } },
   ["tperf.infer"] = { {}, { { strategy = "context" } } }, ["tperf.search_inference"] = { {},
     { { strategy = "context" } } },

@@ -169,6 +169,8 @@ local custom = {
 ---   repeated_bytes      the part of forward bytes that is read again or freed meanwhile, and takes no memory
 ---   routed, expert      routed: pairs of token and expert that inference sorts, forward; expert: experts' weights
 function op.custom(o)
+  local given = core.given(o) -- checks all that the schema does
+  if given then return given end
   o = check.record("op.custom", o, custom)
   local forward, backward = o.forward, o.backward
   local one = core.custom {
@@ -265,9 +267,7 @@ local bias_names = names "dtype tokens width parameter_grad"
 function op.bias(o)
   local bytes = element("bias", o, bias_names)
   for _, name in ipairs { "tokens", "width" } do
-    if math.type(o[name]) == nil then
-      check.fail("op.bias: '%s' must be an integer, got %s", name, check.show(o[name]))
-    end
+    if not math.type(o[name]) then check.fail("op.bias: '%s' must be an integer, got %s", name, check.show(o[name])) end
   end
   return core.elementwise {
     name = o.name or "bias", dtype = o.dtype, elements = 1.0 * o.tokens * o.width, parameters = o.width,

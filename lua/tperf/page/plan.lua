@@ -10,7 +10,8 @@ local view = require "tperf.timeline.picture.view"
 
 local plan = {}
 
-local MOST_PASSES <const> = 60000 -- limit for a chart that is drawn while the user waits
+-- Passes of a chart that is drawn unasked, and while the user waits.
+local FEW_PASSES <const>, MOST_PASSES <const> = 12000, 60000
 
 -- The arguments of a search that apply to every configuration it finds.
 local SHARED <const> = {
@@ -136,11 +137,15 @@ function plan.detail(question)
   }
 end
 
---- The row's simulated timeline: { html }, or { reason } if it cannot be drawn.
+--- The row's simulated timeline: { html }, or { reason } if it cannot be drawn, or, with `waits`, takes a moment. all:
+--- true: it is drawn nevertheless.
 function plan.timeline(question)
   local given, row = chosen(question)
   given.simulate = true
   local passes = 2 * row.microbatches * row.virtual_stages * row.pp
+  if passes > FEW_PASSES and passes <= MOST_PASSES and not question.all then
+    return { reason = ("%d passes take a moment to draw"):format(passes), waits = true }
+  end
   if passes > MOST_PASSES then
     return { reason = ("%d passes are too many to draw here; `tperf schedule` writes a page of them"):format(passes) }
   end

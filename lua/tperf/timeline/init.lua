@@ -157,18 +157,22 @@ function timeline:memory(device)
       series[#series + 1] = { time = time, memory = memory }
     end
   end
-  local passing, freed = 0.0, 0.0
-  for _, op in self:queue(device) do
-    local change, own = self.memory_change[op.type][op.stage], self:passing_of(op)
+  local at, passing, freed, i = self.at, 0.0, 0.0, 1
+  local pass, stage, _, start, stop, half = at(device, 1)
+  while pass do -- half of a pair: 1 forward, 2 backward
+    local name = timeline.PASSES[pass + 1]
+    local change, own = self.memory_change[name][stage], self.passing and self.passing[name][stage] or 0.0
     level, freed = level + math.max(change, 0.0), freed + math.min(change, 0.0)
-    passing = op.overlapped == "backward" and math.max(passing, own) or own
-    if op.overlapped ~= "forward" then
-      step(op.start, level + passing)
+    passing = half == 2 and math.max(passing, own) or own
+    if half ~= 1 then
+      step(start, level + passing)
       level, freed = level + freed, 0.0
-      step(op.stop, level)
+      step(stop, level)
     else
       passing = own
     end
+    i = i + 1
+    pass, stage, _, start, stop, half = at(device, i)
   end
   return series
 end

@@ -1,5 +1,6 @@
 // bind_op.c: tperf.core.op: a constructor for each kind of op, is(value), and the methods of an op:
 //   op:recompute(saved_bytes)                     full recomputation, see tperf/op.h
+//   op:recomputed(saved_bytes)                    a copy, fully recomputed
 //   op:input_bytes() -> number                    the part of its saved bytes that is its input
 //   op:drop_input(part), op:repeat_part(part, output_bytes)   its input's producer, or the op itself, is recomputed
 //   op:offload(input_alone)                       offloads its kept activations to the host, see tperf/op.h
@@ -21,8 +22,9 @@
 //   op:keeping(bytes)                             a copy that keeps this much of its output; nil if no other op keeps
 //       the
 //                                                 output for it
-// and fields(), bytes() and routed_parts(), documented below. recompute, single, join, fuse, drop_input,
-// repeat_part, offload, hold, again, freeze, stop, belong and communicate change the op; the library calls them before anyone else has it.
+// and fields(), bytes() and routed_parts(), documented below, and given(), in bind_given.c. recompute, single, join,
+// fuse, drop_input, repeat_part, offload, hold, again, freeze, stop, belong and communicate change the op; the library
+// calls them before anyone else has it.
 #include <math.h>
 #include <string.h>
 
@@ -31,7 +33,7 @@
 #include "bind/fields.h"
 #include "bind/model_args.h"
 
-static const char type_name[] = "tperf.op";
+static const char type_name[] = TPERF_BIND_OP;
 
 static tperf_dtype check_dtype(lua_State *L, const char *what, const char *name) {
     for (int i = 0; i < TPERF_DTYPE_COUNT; i++)
@@ -106,34 +108,6 @@ static int recompute(lua_State *L) {
     tperf_op_recompute(op, luaL_checknumber(L, 2));
     lua_settop(L, 1);
     return 1;
-}
-
-// Parameters of an all-to-all that sends a token once per domain, documented in lua/tperf/describe/op.lua.
-static const tperf_field routing_fields[] = {
-    {"experts", TPERF_FIELD_NUMBER, offsetof(tperf_comm, routing.experts), true},
-    {"top_k", TPERF_FIELD_NUMBER, offsetof(tperf_comm, routing.top_k), true},
-    {"groups", TPERF_FIELD_NUMBER, offsetof(tperf_comm, routing.groups), false},
-    {"top_groups", TPERF_FIELD_NUMBER, offsetof(tperf_comm, routing.top_groups), false},
-    {"relayed", TPERF_FIELD_NUMBER, offsetof(tperf_comm, routing.relayed), false},
-    {"passed", TPERF_FIELD_NUMBER, offsetof(tperf_comm, routing.passed), false},
-    {"ports", TPERF_FIELD_NUMBER, offsetof(tperf_comm, routing.ports), false},
-    {"doubling", TPERF_FIELD_NUMBER, offsetof(tperf_comm, routing.doubling_s), false},
-    {"units", TPERF_FIELD_NUMBER, offsetof(tperf_comm, units), false},
-    {0},
-};
-
-static void read_routing(lua_State *L, const tperf_op *op, tperf_comm *comm) {
-    if (lua_isnoneornil(L, 8)) return;
-    tperf_fields_read(L, 8, "once", routing_fields, comm);
-    const char *fault = tperf_routing_fault(&comm->routing);
-    const tperf_routing *routing = &comm->routing;
-    if (!fault && !(comm->units >= 0 && routing->relayed >= 0 && routing->passed >= 0 &&
-                    routing->doubling_s >= 0))
-        fault = "'units', 'relayed', 'passed' and 'doubling' must not be negative";
-    if (!fault && !(comm->routing.ports >= 0 && comm->routing.ports <= 1))
-        fault = "'ports' must be from 0 to 1";
-    if (!fault && comm->kind != TPERF_ALL_TO_ALL) fault = "only an all_to_all has it";
-    if (fault) tperf_bind_fail(L, "op '%s': once: %s", op->name, fault);
 }
 
 static int freeze(lua_State *L) {
@@ -242,31 +216,6 @@ static int belongs(lua_State *L) {
     return 1;
 }
 
-static int communicate(lua_State *L) {
-    static const char *const passes[] = {"forward", "backward", NULL};
-    tperf_op *op = luaL_checkudata(L, 1, type_name);
-    tperf_pass *pass = luaL_checkoption(L, 2, NULL, passes) ? &op->backward : &op->forward;
-    tperf_collective kind = (tperf_collective)luaL_checkoption(L, 3, NULL, tperf_collective_names);
-    const char *axis = luaL_checkstring(L, 4);
-    double bytes = luaL_checknumber(L, 5);
-    if (strlen(axis) == 0 || strlen(axis) >= TPERF_AXIS_NAME_MAX)
-        tperf_bind_fail(L, "op '%s': an axis has a name of 1 to %d bytes, not '%s'", op->name,
-                        TPERF_AXIS_NAME_MAX - 1, axis);
-    if (!isfinite(bytes) || bytes < 0)
-        tperf_bind_fail(L, "op '%s': a collective of %f bytes", op->name, bytes);
-    if (pass->n_comms == TPERF_COMMS_MAX)
-        tperf_bind_fail(L, "op '%s': more than %d collectives in a pass", op->name,
-                        TPERF_COMMS_MAX);
-    tperf_comm comm = {
-        .kind = kind, .bytes = bytes, .share = lua_toboolean(L, 6), .beside = lua_toboolean(L, 7)};
-    strcpy(comm.axis, axis);
-    read_routing(L, op, &comm);
-    comm.exchanges = lua_toboolean(L, 9);
-    pass->comms[pass->n_comms++] = comm;
-    lua_settop(L, 1);
-    return 1;
-}
-
 static void push_pass(lua_State *L, const tperf_pass *pass) {
     lua_createtable(L, 0, 4);
     tperf_fields_set(L, "tensor_flops", pass->tensor_flops);
@@ -353,6 +302,12 @@ static tperf_op *push_copy(lua_State *L) {
     return copy;
 }
 
+static int recomputed(lua_State *L) {
+    double saved_bytes = luaL_checknumber(L, 2);
+    tperf_op_recompute(push_copy(L), saved_bytes);
+    return 1;
+}
+
 typedef struct narrowing {
     const char *dtype;
     tperf_narrowing how;
@@ -406,6 +361,7 @@ static int keeping(lua_State *L) {
 
 static const luaL_Reg methods[] = {
     {"recompute", recompute},
+    {"recomputed", recomputed},
     {"single", single},
     {"join", join},
     {"fuse", fuse},
@@ -424,7 +380,7 @@ static const luaL_Reg methods[] = {
     {"is_norm", is_norm},
     {"keeps", keeps},
     {"keeping", keeping},
-    {"communicate", communicate},
+    {"communicate", tperf_bind_communicate},
     {"counts", counts},
     {NULL, NULL},
 };
@@ -482,6 +438,8 @@ void tperf_bind_op(lua_State *L) {
     lua_setfield(L, -2, "fields");
     lua_pushcfunction(L, bytes);
     lua_setfield(L, -2, "bytes");
+    lua_pushcfunction(L, tperf_bind_given_op);
+    lua_setfield(L, -2, "given");
     lua_pushcfunction(L, routed_parts);
     lua_setfield(L, -2, "routed_parts");
     for (int i = 0; tperf_op_kinds[i].what; i++) {

@@ -1,8 +1,10 @@
 // bind_workload.c: tperf.core.workload: the ops of a model for one shape.
+//   block(grid, sizes, ops) -> block, axes
+//     a list { name =, op, op … } as part of layers of these sizes; axes: bit i - 1 is set if the size of the grid's
+//     i-th own axis matters to it
 //   workload(grid, sizes, boundary_bytes, sections) -> workload
-//     sizes: list of integers, of the grid's own axes; sections: list of lists of blocks { name =, op, op … }: each
-//         kind
-//     of layer, then first, then last
+//     sizes: list of integers, of the grid's own axes; sections: each kind of layer, then first, then last: lists of
+//     blocks, of lists to make them of, and of lists { name =, block … } of several by one name
 //   workload:ops(section, system, rules, fast, panels, serves, software)   list of records, as tperf.layer documents
 //       them
 //   #workload   the number of its ops
@@ -20,84 +22,190 @@ const tperf_workload *tperf_bind_check_workload(lua_State *L, int index) {
     return luaL_checkudata(L, index, type_name);
 }
 
-// Pushes a copy of the block on top of the stack: its ops and its name; returns the number of ops.
-static size_t copy_block(lua_State *L) {
-    int block = lua_gettop(L);
-    size_t n = tperf_bind_push_list(L, block, "a block");
-    if (tperf_bind_raw_field(L, block, "name") != LUA_TSTRING)
-        tperf_bind_fail(L, "a block lacks its name");
-    lua_setfield(L, -2, "name");
-    return n;
-}
+// A block's ops as layers of these sizes have them. Its user value keeps the grid alive.
+typedef struct block {
+    uint64_t id;
+    const tperf_grid *grid;
+    int64_t sizes[TPERF_AXES_MAX];
+    unsigned axes; // bit i: an op looked up axis i
+    char name[TPERF_NAME_MAX];
+    size_t n;
+    tperf_op ops[];
+} block;
 
-// Pushes a deep copy of the list of sections, so that the ops counted are the ops joined; returns their number.
-static size_t copy_sections(lua_State *L, int index) {
-    size_t count = 0, n = tperf_bind_push_list(L, index, "the sections");
-    int sections = lua_gettop(L);
-    for (size_t s = 1; s <= n; s++) {
-        lua_rawgeti(L, sections, (lua_Integer)s);
-        size_t blocks = tperf_bind_push_list(L, -1, "a section");
-        for (size_t b = 1; b <= blocks; b++) {
-            lua_rawgeti(L, -1, (lua_Integer)b);
-            count += copy_block(L);
-            lua_rawseti(L, -3, (lua_Integer)b);
-            lua_pop(L, 1);
-        }
-        lua_rawseti(L, sections, (lua_Integer)s);
+static const char block_name[] = "tperf.block";
+
+static void join_ops(lua_State *L, int list, block *joined) {
+    for (size_t i = 0; i < joined->n; i++) {
+        tperf_op *op = &joined->ops[i];
+        tperf_error error;
+        lua_rawgeti(L, list, (lua_Integer)i + 1);
+        *op = *tperf_bind_check_op(L, -1);
+        if (tperf_op_join(op, joined->grid, joined->sizes, &joined->axes, &error) != TPERF_OK)
+            tperf_bind_raise(L, &error);
         lua_pop(L, 1);
     }
-    return count;
 }
 
-// Joins the ops of the copied block at the top of the stack.
-static void join_block(lua_State *L, tperf_workload *workload) {
-    int block = lua_gettop(L);
-    lua_getfield(L, block, "name");
+// A number that no other block of the state has.
+static uint64_t new_id(lua_State *L) {
+    static const char last_id;
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &last_id);
+    lua_Integer id = lua_tointeger(L, -1) + 1;
+    lua_pop(L, 1);
+    lua_pushinteger(L, id);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &last_id);
+    return (uint64_t)id;
+}
+
+// Pushes the ops of the list at `index` as a block, with the grid at 1 and the sizes at 2.
+static block *push_block(lua_State *L, int index) {
+    index = lua_absindex(L, index);
+    if (!lua_istable(L, index))
+        tperf_bind_fail(L, "a block must be a list, got %s", luaL_typename(L, index));
+    if (tperf_bind_raw_field(L, index, "name") != LUA_TSTRING)
+        tperf_bind_fail(L, "a block lacks its name");
     const char *name = lua_tostring(L, -1);
     if (strlen(name) >= TPERF_NAME_MAX)
         tperf_bind_fail(L, "the block name '%s' is longer than %d bytes", name, TPERF_NAME_MAX - 1);
-    for (size_t i = 1; i <= lua_rawlen(L, block); i++) {
-        lua_rawgeti(L, block, (lua_Integer)i);
-        tperf_error error;
-        if (tperf_workload_join(workload, tperf_bind_check_op(L, -1), &error) != TPERF_OK)
-            tperf_bind_raise(L, &error);
-        strcpy(workload->ops[workload->n_ops - 1].block, name);
-        lua_pop(L, 1);
-    }
-    lua_pop(L, 1);
+    lua_Unsigned n = lua_rawlen(L, index);
+    if (n > TPERF_LIST_MAX) tperf_bind_fail(L, "a block has more than %d ops", TPERF_LIST_MAX);
+    block *joined = lua_newuserdatauv(L, sizeof *joined + n * sizeof joined->ops[0], 1);
+    *joined = (block){.id = new_id(L), .grid = tperf_bind_check_grid(L, 1), .n = n};
+    luaL_setmetatable(L, block_name);
+    lua_pushvalue(L, 1);
+    lua_setiuservalue(L, -2, 1);
+    tperf_bind_check_own_sizes(L, 2, joined->grid, joined->sizes);
+    strcpy(joined->name, name);
+    join_ops(L, index, joined);
+    return joined;
 }
 
-static void join_sections(lua_State *L, int sections, tperf_workload *workload) {
-    size_t n = lua_rawlen(L, sections);
-    if (n < 3 || n > TPERF_SECTIONS_MAX)
-        tperf_bind_fail(L, "a model needs 1 to %d kinds of layers, got %d", TPERF_KINDS_MAX,
-                        (int)n - 2);
-    workload->n_kinds = (int)n - 2;
-    for (size_t s = 1; s <= n; s++) {
-        lua_rawgeti(L, sections, (lua_Integer)s);
-        for (size_t b = 1; b <= lua_rawlen(L, -1); b++) {
-            lua_rawgeti(L, -1, (lua_Integer)b);
-            join_block(L, workload);
-            lua_pop(L, 1);
-        }
-        workload->section_end[s - 1] = workload->n_ops;
-        lua_pop(L, 1);
+// block(grid, sizes, list) -> block, and the axes whose sizes matter to it: bit i: the (i + 1)th of the grid's own
+static int new_block(lua_State *L) {
+    const block *joined = push_block(L, 3);
+    lua_pushinteger(L, joined->axes >> TPERF_AXIS_OWN);
+    return 2;
+}
+
+static void check_block(lua_State *L, const block *joined, const tperf_grid *grid,
+                        const int64_t *sizes) {
+    if (joined->grid != grid) tperf_bind_fail(L, "a block is of another strategy's layers");
+    for (int i = TPERF_AXIS_OWN; i < grid->n; i++)
+        if (joined->axes >> i & 1 && joined->sizes[i] != sizes[i])
+            tperf_bind_fail(L, "a block is of layers of another size along '%s'",
+                            grid->axes[i].name);
+}
+
+// What the sections hold: the length of a list of pairs of a block and its name, and the ops in them.
+typedef struct contents {
+    lua_Integer length;
+    size_t n_ops, section_end[TPERF_SECTIONS_MAX], part_end[TPERF_SECTIONS_MAX];
+} contents;
+
+// Appends the block at the top of the stack to the list at 5, under the name at `name` (0: its own).
+static void add_block(lua_State *L, int name, const tperf_grid *grid, const int64_t *sizes,
+                      contents *c) {
+    const block *joined = luaL_testudata(L, -1, block_name);
+    if (!joined) joined = push_block(L, -1);
+    check_block(L, joined, grid, sizes);
+    lua_rawseti(L, 5, ++c->length);
+    if (name)
+        lua_pushvalue(L, name);
+    else
+        lua_pushboolean(L, false);
+    lua_rawseti(L, 5, ++c->length);
+    c->n_ops += joined->n;
+}
+
+// The table at the top of the stack: a list of ops, or a name's list of blocks.
+static bool has_blocks(lua_State *L) {
+    lua_rawgeti(L, -1, 1);
+    bool has = luaL_testudata(L, -1, block_name) != NULL;
+    lua_pop(L, 1);
+    return has;
+}
+
+// Appends the item of a section at the top of the stack.
+static void add_item(lua_State *L, const tperf_grid *grid, const int64_t *sizes, contents *c) {
+    int item = lua_gettop(L);
+    if (!lua_istable(L, item) || !has_blocks(L)) {
+        add_block(L, 0, grid, sizes, c);
+        return;
     }
+    lua_Integer n = (lua_Integer)lua_rawlen(L, item);
+    if (tperf_bind_raw_field(L, item, "name") != LUA_TSTRING)
+        tperf_bind_fail(L, "a list of blocks lacks its name");
+    for (lua_Integer i = 1; i <= n; i++) {
+        lua_rawgeti(L, item, i);
+        add_block(L, item + 1, grid, sizes, c);
+        lua_settop(L, item + 1);
+    }
+}
+
+// Fills the list at 5 with the blocks of the sections at 4, which are read once.
+static void list_blocks(lua_State *L, const tperf_grid *grid, const int64_t *sizes, int n_sections,
+                        contents *c) {
+    for (int s = 0; s < n_sections; s++) {
+        lua_rawgeti(L, 4, s + 1);
+        if (!lua_istable(L, 6))
+            tperf_bind_fail(L, "a section must be a list, got %s", luaL_typename(L, 6));
+        lua_Integer n = (lua_Integer)lua_rawlen(L, 6);
+        for (lua_Integer i = 1; i <= n; i++) {
+            lua_rawgeti(L, 6, i);
+            add_item(L, grid, sizes, c);
+            lua_settop(L, 6);
+        }
+        c->section_end[s] = c->n_ops;
+        c->part_end[s] = (size_t)c->length / 2;
+        lua_settop(L, 5);
+    }
+}
+
+// Fills in the ops and parts, from the list at 5, which the workload keeps alive.
+static void fill(lua_State *L, tperf_workload *workload, const contents *c) {
+    tperf_block_part *parts = (tperf_block_part *)&workload->ops[c->n_ops];
+    workload->parts = parts;
+    for (lua_Integer i = 1; i <= c->length; i += 2) {
+        lua_rawgeti(L, 5, i);
+        lua_rawgeti(L, 5, i + 1);
+        const block *joined = lua_touserdata(L, -2);
+        const char *name = lua_tostring(L, -1);
+        for (size_t k = 0; k < joined->n; k++)
+            workload->ops[workload->n_ops++] = &joined->ops[k];
+        parts[workload->n_parts++] = (tperf_block_part){joined->id, joined->axes, workload->n_ops,
+                                                        name ? name : joined->name};
+        lua_pop(L, 2);
+    }
+    lua_pushvalue(L, 5);
+    lua_setiuservalue(L, -2, 2);
 }
 
 static int new_workload(lua_State *L) {
     const tperf_grid *grid = tperf_bind_check_grid(L, 1);
+    int64_t sizes[TPERF_AXES_MAX] = {0};
+    contents c = {0};
     lua_settop(L, 4);
-    size_t n_ops = copy_sections(L, 4);
+    tperf_bind_check_own_sizes(L, 2, grid, sizes);
+    double boundary_bytes = luaL_checknumber(L, 3);
+    if (!lua_istable(L, 4))
+        tperf_bind_fail(L, "the sections must be a list, got %s", luaL_typename(L, 4));
+    lua_Unsigned n = lua_rawlen(L, 4);
+    if (n < 3 || n > TPERF_SECTIONS_MAX)
+        tperf_bind_fail(L, "a model needs 1 to %d kinds of layers, got %d", TPERF_KINDS_MAX,
+                        (int)n - 2);
+    lua_newtable(L);
+    list_blocks(L, grid, sizes, (int)n, &c);
+    size_t parts = (size_t)c.length / 2 * sizeof(tperf_block_part);
     tperf_workload *workload =
-        lua_newuserdatauv(L, sizeof *workload + n_ops * sizeof workload->ops[0], 1);
-    memset(workload, 0, sizeof *workload);
-    workload->capacity = n_ops;
+        lua_newuserdatauv(L, sizeof *workload + c.n_ops * sizeof workload->ops[0] + parts, 2);
+    *workload =
+        (tperf_workload){.grid = *grid, .boundary_bytes = boundary_bytes, .n_kinds = (int)n - 2};
+    memcpy(workload->sizes, sizes, sizeof sizes);
+    memcpy(workload->section_end, c.section_end, sizeof c.section_end);
+    memcpy(workload->part_end, c.part_end, sizeof c.part_end);
     luaL_setmetatable(L, type_name);
-    workload->grid = *grid;
-    tperf_bind_check_own_sizes(L, 2, grid, workload->sizes);
-    workload->boundary_bytes = luaL_checknumber(L, 3);
-    join_sections(L, 5, workload);
+    fill(L, workload, &c);
     return 1;
 }
 
@@ -123,13 +231,14 @@ static void push_pass(lua_State *L, const tperf_workload *workload, const tperf_
     lua_setfield(L, -2, "comms");
 }
 
-static void push_op(lua_State *L, const tperf_workload *workload, const tperf_op *op,
+static void push_op(lua_State *L, const tperf_workload *workload, size_t index,
                     const tperf_op_cost *cost, const tperf_placement *placement,
                     const tperf_platform *on) {
+    const tperf_op *op = workload->ops[index];
     lua_createtable(L, 0, 8);
     lua_pushstring(L, op->name);
     lua_setfield(L, -2, "name");
-    lua_pushstring(L, op->block);
+    lua_pushstring(L, tperf_workload_block(workload, index));
     lua_setfield(L, -2, "block");
     tperf_fields_set(L, "weight_bytes", op->weight_bytes + op->copy_bytes);
     bool narrow = op->product.read_bytes > 0; // gradients stay in the op's dtype
@@ -163,10 +272,10 @@ static int workload_ops(lua_State *L) {
     size_t begin = tperf_section_begin(workload, section);
     lua_newtable(L);
     for (size_t i = begin; i < workload->section_end[section]; i++) {
-        const tperf_op *op = &workload->ops[i];
+        const tperf_op *op = workload->ops[i];
         tperf_op_work work = tperf_op_work_of(op, &on, placement.panels);
         tperf_op_cost cost = tperf_op_cost_of(op, &work, &on, workload->sizes, &placement);
-        push_op(L, workload, op, &cost, &placement, &on);
+        push_op(L, workload, i, &cost, &placement, &on);
         lua_rawseti(L, -2, (lua_Integer)(i - begin) + 1);
     }
     return 1;
@@ -178,6 +287,12 @@ static int count_of_ops(lua_State *L) {
 }
 
 static const luaL_Reg methods[] = {{"ops", workload_ops}, {NULL, NULL}};
+
+void tperf_bind_block(lua_State *L) {
+    luaL_newmetatable(L, block_name);
+    lua_pop(L, 1);
+    lua_pushcfunction(L, new_block);
+}
 
 void tperf_bind_workload(lua_State *L) {
     luaL_newmetatable(L, type_name);

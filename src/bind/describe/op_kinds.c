@@ -269,7 +269,7 @@ static const tperf_field custom_fields[] = {
     OPTIONAL("expert", custom.expert),
     {0},
 };
-static tperf_status count_custom(tperf_op *op, const tperf_op_arguments *a, tperf_error *error) {
+tperf_status tperf_op_count_custom(tperf_op *op, const tperf_op_arguments *a, tperf_error *error) {
     (void)error; // tperf_op_validate checks it
     op->forward = a->custom.forward;
     op->repeated_bytes = a->custom.repeated_bytes;
@@ -307,6 +307,6 @@ const tperf_op_kind tperf_op_kinds[] = {
     {"op.cross_entropy", cross_entropy_fields, {.name = "cross-entropy"}, count_cross_entropy},
     {"op.router", router_fields, {.name = "router"}, count_router},
     {"op.scan", scan_fields, {.name = "scan", .scan.groups = 1, .scan.chunk = 256}, count_scan},
-    {"op.custom", custom_fields, {.name = "custom"}, count_custom},
+    {"op.custom", custom_fields, {.name = "custom"}, tperf_op_count_custom},
     {0},
 };

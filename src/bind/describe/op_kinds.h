@@ -32,6 +32,10 @@ typedef struct tperf_op_kind {
     tperf_status (*count)(tperf_op *op, const tperf_op_arguments *arguments, tperf_error *error);
 } tperf_op_kind;
 
+// Of an op whose counts are given.
+tperf_status tperf_op_count_custom(tperf_op *op, const tperf_op_arguments *arguments,
+                                   tperf_error *error);
+
 extern const tperf_op_kind tperf_op_kinds[]; // ends with an entry whose `what` is NULL
 
 #endif

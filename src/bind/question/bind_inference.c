@@ -60,7 +60,7 @@ static void op_step(const void *context, double keys, double values[TPERF_STEP_V
     tperf_pass pass;
     tperf_decode_pass(o->decode, o->op, keys, &pass);
     tperf_pass_cost cost =
-        tperf_pass_cost_of(&workload->ops[o->op], &pass, &o->on, workload->sizes, o->placement);
+        tperf_pass_cost_of(workload->ops[o->op], &pass, &o->on, workload->sizes, o->placement);
     values[0] = cost.time;
     values[1] = cost.compute;
     values[2] = cost.exposed_memory;
@@ -95,11 +95,11 @@ static int decode_ops(lua_State *L) {
         double sum[TPERF_STEP_VALUES];
         tperf_decode_sum(decode, first, last, op_step, &o, sum);
         lua_createtable(L, 0, 10);
-        lua_pushstring(L, workload->ops[o.op].name);
+        lua_pushstring(L, workload->ops[o.op]->name);
         lua_setfield(L, -2, "name");
-        lua_pushstring(L, workload->ops[o.op].block);
+        lua_pushstring(L, tperf_workload_block(workload, o.op));
         lua_setfield(L, -2, "block");
-        tperf_fields_set(L, "weight_bytes", workload->ops[o.op].weight_bytes);
+        tperf_fields_set(L, "weight_bytes", workload->ops[o.op]->weight_bytes);
         for (int i = 0; i < TPERF_STEP_VALUES; i++)
             if (op_values[i]) tperf_fields_set(L, op_values[i], sum[i] / (last - first + 1));
         lua_rawseti(L, -2, (lua_Integer)(o.op - begin) + 1);

@@ -51,7 +51,15 @@ static void push_resources(lua_State *L, unsigned resources) {
     }
 }
 
-static void push_task(lua_State *L, const tperf_task *task) {
+// The name of the block of a task's op.
+static const char *block_of(const tperf_task *task, const tperf_workload *workload) {
+    size_t i = tperf_section_begin(workload, task->section);
+    while (workload->ops[i] != task->op)
+        i++;
+    return tperf_workload_block(workload, i);
+}
+
+static void push_task(lua_State *L, const tperf_task *task, const tperf_workload *workload) {
     lua_createtable(L, 0, 14);
     set_text(L, "kind", tperf_task_names[task->kind]);
     push_resources(L, task->resources);
@@ -70,7 +78,7 @@ static void push_task(lua_State *L, const tperf_task *task) {
     }
     if (task->op) {
         set_text(L, "op", task->op->name);
-        set_text(L, "block", task->op->block);
+        set_text(L, "block", block_of(task, workload));
     }
     if (task->comm) {
         set_text(L, "collective", tperf_collective_names[task->comm->kind]);
@@ -88,7 +96,7 @@ static void push_task(lua_State *L, const tperf_task *task) {
 static void push_list(lua_State *L, box *b) {
     lua_createtable(L, 0, 1);
     for (size_t i = 0; i < b->list.n; i++) {
-        push_task(L, &b->list.tasks[i]);
+        push_task(L, &b->list.tasks[i], b->step.workload);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
     tperf_fields_set(L, "length", b->list.length);

@@ -100,12 +100,22 @@ const plan = {
           figure(d.times))),
       chart, recipe);
     this.recipe(ask, recipe, row, d.stacks);
-    const t = await ask({ ask: "timeline", row: row + 1 });
-    if (!t || this.detailed !== mine) return;
+    await this.timeline(ask, chart, row, () => this.detailed === mine, false);
+  },
+
+  // all: draws it even if that takes a moment.
+  async timeline(ask, into, row, wanted, all) {
+    const t = await ask({ ask: "timeline", row: row + 1, all });
+    if (!t || !wanted()) return;
     const heading = make("h3", {}, "Timeline of the pipeline");
-    if (!t.html) return chart.replaceChildren(heading, make("p", { class: "note" }, sentence(t.reason)));
+    if (!t.html) {
+      const draw = make("button", { type: "button", onclick: () => this.timeline(ask, into, row, wanted, true) },
+        "draw it");
+      return into.replaceChildren(heading, make("p", { class: "note" }, sentence(t.reason)),
+        ...(t.waits ? [make("p", { class: "actions" }, draw)] : []));
+    }
     const charts = timelines(t.html);
-    chart.replaceChildren(heading, charts);
+    into.replaceChildren(heading, charts);
     showTimelines(charts);
   },
 

@@ -57,7 +57,7 @@ end
 -- Under full recomputation a layer keeps only its input and runs again before its backward pass (arXiv 2205.05198,
 -- section 5; 2 s b h in table 2); under selective recomputation only its modules do (recompute.lua).
 local function recomputable(original, opens, before)
-  return block(original.name, function(m, p)
+  local one = block(original.name, function(m, p)
     local ops = original.build(m, p)
     if type(ops) ~= "table" then return ops end
     if p.tuning and not p.referring then ops = tuned.ops(ops, p, original.name, nil, before(m, p)) end
@@ -65,6 +65,8 @@ local function recomputable(original, opens, before)
     if p.cuda_graphs then graphs.mark(p, ops, original.name) end
     return (p.offload or p.offload_modules) and offload.mark(p, ops) or ops
   end)
+  one.unmarked, one.opens = original, opens
+  return one
 end
 
 local function layer_of(blocks)

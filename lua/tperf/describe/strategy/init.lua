@@ -162,6 +162,24 @@ local function options_of(s, index, own)
   return options
 end
 
+-- A share finds the cuts as methods, each made by `make` from its name.
+local function metatable_of(s, make)
+  local methods = {}
+  return {
+    __index = function(share, key)
+      local method = methods[key]
+      if method then return method end
+      local value = s[key]
+      if not is_cut[key] then return value end
+      if value == nil then
+        refusal.raise("strategy '%s' does not cover block '%s': it has no cut '%s'", s.name, share.block or "?", key)
+      end
+      methods[key] = make(key)
+      return methods[key]
+    end,
+  }
+end
+
 local function prepare(given)
   local s = check.record("tperf.strategy", extended(given), schema)
   local index = {}
@@ -181,18 +199,8 @@ local function prepare(given)
   s.options = options_of(s, index, type(given) == "table" and rawget(given, "options") ~= nil)
   s.option_names = check.names(s.options)
   checked.install(s)
-  local methods = {}
-  s.share_metatable = { -- a share finds the cuts as methods
-    __index = function(share, key)
-      local value = s[key]
-      if not is_cut[key] then return value end
-      if value == nil then
-        refusal.raise("strategy '%s' does not cover block '%s': it has no cut '%s'", s.name, share.block or "?", key)
-      end
-      methods[key] = methods[key] or checked.cut(s, key)
-      return methods[key]
-    end,
-  }
+  s.share_metatable = metatable_of(s, function(key) return checked.cut(s, key) end)
+  s.own_metatable = metatable_of(s, function(key) return s[key] end) -- for the library's own blocks, without checks
   return s
 end
 

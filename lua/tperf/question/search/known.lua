@@ -1,16 +1,21 @@
 --- Shapes of searches that were laid out before. Questions that differ in what machines cost and in software alone have
 --- the same ones: neither decides what there is to try, nor what can fit.
 local core = require "tperf.core"
+local memo = require "tperf.describe.arch.memo"
 
 local encode = core.codec.encode
 
 local known = {}
 
-local MOST_OPS <const> = 16384 -- of a model; each takes three quarters of a KiB
+local MOST_SHAPES <const> = 4096 -- of a model; each takes three KiB, besides blocks
 
--- Model -> { ops, lists = text -> { shapes = userdata, count, refused, objects } }. objects keeps those alive whose
--- addresses are in the text. The shapes of a model go with it.
-local of_models = setmetatable({}, { __mode = "k" })
+-- Model -> { count, lists = text -> { batches, refused, objects } }. objects keeps those alive whose
+-- addresses are in the text. The shapes of a model go with it, and with what is remembered of blocks.
+local of_models
+
+local function forget() of_models = setmetatable({}, { __mode = "k" }) end
+forget()
+memo.when_forgotten(forget)
 
 -- What each question adds to what may be tried, and to what may fit.
 local function asked(p)
@@ -39,27 +44,34 @@ function known.key(p, o)
     o.fast or {}, everything }, objects
 end
 
---- The shapes of a search: { shapes, count, refused }; nil where they are not known.
+--- The shapes of a search: { batches, refused }; nil where they are not known.
 function known.get(model, key)
   local of_model = of_models[model]
   return key and of_model and of_model.lists[key]
 end
 
+--- Adds to the batches of a search's shapes; nil: they are too many to be kept.
+---@param batches table?    as known.keep takes them
+---@param shapes userdata   of the core
+---@param count integer
+---@return table? batches
+function known.more(batches, shapes, count)
+  if not batches or batches.count + count > MOST_SHAPES then return nil end
+  batches[#batches + 1], batches.count = { shapes = shapes, count = count }, batches.count + count
+  return batches
+end
+
 --- Keeps the shapes of a search, all of them.
----@param list table[]      as core.search walks them
----@param shapes userdata   the same
+---@param batches table     list of { shapes, count }, with their whole `count`
 ---@param refused string[]  why sizes were not admitted
 ---@param from integer      the first of these that is of this search
-function known.keep(model, key, objects, list, shapes, refused, from)
-  local sum = 0
-  for _, shape in ipairs(list) do sum = sum + #shape.workload end
-  if sum > MOST_OPS then return end
+function known.keep(model, key, objects, batches, refused, from)
   local of_model = of_models[model]
-  if not of_model or of_model.ops + sum > MOST_OPS then of_model = { ops = 0, lists = {} } end
+  if not of_model or of_model.count + batches.count > MOST_SHAPES then of_model = { count = 0, lists = {} } end
   of_model.lists[key] = {
-    shapes = shapes, count = #list, refused = table.move(refused, from, #refused, 1, {}), objects = objects,
+    batches = batches, refused = table.move(refused, from, #refused, 1, {}), objects = objects,
   }
-  of_model.ops = of_model.ops + sum
+  of_model.count = of_model.count + batches.count
   of_models[model] = of_model
 end
 

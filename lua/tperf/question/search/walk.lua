@@ -113,6 +113,14 @@ local function lay_out(p, o, core_search, part, flush)
   if complete and #shapes > 0 then flush(shapes, true) end
 end
 
+-- Walks shapes that are known; false when interrupted.
+local function walk_known(found, refused, walk)
+  table.move(found.refused, 1, #found.refused, #refused + 1, refused)
+  for _, batch in ipairs(found.batches) do
+    if not walk(batch.shapes, batch.count) then return end
+  end
+end
+
 --- Lays out the shapes of all strategies, or of a part { index, of } of them, and walks them, some hundred at a time.
 ---@return boolean complete  false when interrupted
 ---@return integer done      shapes
@@ -125,15 +133,15 @@ function search_walk.some(p, o, core_search, part)
     if o.progress and not part then o.progress(done) end
     return complete
   end
-  local found = known.get(p.model, key)
+  local found, batches = known.get(p.model, key), { count = 0 }
   if found then
-    table.move(found.refused, 1, #found.refused, #p.refused + 1, p.refused)
-    walk(found.shapes, found.count)
+    walk_known(found, p.refused, walk)
     return complete, done
   end
   lay_out(p, o, core_search, part, function(list, last)
     local shapes = core_search:shapes(list)
-    if key and last and done == 0 then known.keep(p.model, key, objects, list, shapes, p.refused, first_refused) end
+    batches = key and known.more(batches, shapes, #list)
+    if batches and last then known.keep(p.model, key, objects, batches, p.refused, first_refused) end
     return walk(shapes, #list)
   end)
   return complete, done

@@ -45,8 +45,7 @@ return function(t, put)
         lists[#lists + 1], lengths[#lengths + 1] = flat(t, list, row, texts), number.text(list.length)
         known[list] = #lists - 1
       end
-      out[#out + 1] = ("%d,%s,%s,%d"):format(known[list], number.text(start), number.text(scale),
-        (first and 1 or 0) + (last and 2 or 0))
+      out[#out + 1] = ("%d,%.9g,%.9g,%d"):format(known[list], start, scale, (first and 1 or 0) + (last and 2 or 0))
     end)
     placed[d] = "[" .. table.concat(out, ",") .. "]"
   end

@@ -68,10 +68,14 @@ end
 function palette.legend(t)
   local seen, most = {}, 1
   for d = 1, t.devices do
-    for _, op in t:queue(d) do
-      local chunk = palette.chunk(t, d, op.stage)
-      seen[op.type .. palette.shade(op.type, chunk)] = true
+    local i = 1
+    local pass, stage = t.at(d, i)
+    while pass do
+      local chunk, name = palette.chunk(t, d, stage), PASSES[pass + 1]
+      seen[name .. palette.shade(name, chunk)] = true
       most = math.max(most, chunk)
+      i = i + 1
+      pass, stage = t.at(d, i)
     end
   end
   local entries = {}

@@ -12,33 +12,42 @@ local view = {}
 
 local MOST_PASSES = 500000 -- a page of about 10 MB
 
+local PASSES <const> = { "forward", "backward", "backward_input", "backward_weight" } -- in the order of their numbers
+
 local ENTITIES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }
 --- Escapes text for HTML.
 function view.escape(text) return (text:gsub('[&<>"]', ENTITIES):gsub("%c", " ")) end
 
-local CODE = {}
-for i, pass in ipairs { "forward", "backward", "backward_input", "backward_weight" } do CODE[pass] = i - 1 end
+-- The passes of a device: flat lists of pass, shade, stage, micro-batch, start, stop, half (0 no pair, 1 forward or 2
+-- backward of a pair). Nine digits are more than a screen shows however far it zooms.
+local function passes_of(t, device)
+  local row, at, i = {}, t.at, 1
+  local pass, stage, microbatch, start, stop, half = at(device, 1)
+  while pass do
+    local shade = palette.shade(PASSES[pass + 1], palette.chunk(t, device, stage))
+    row[i] = ("%d,%d,%d,%d,%.9g,%.9g,%d"):format(pass, shade, stage, microbatch, start, stop, half or 0)
+    i = i + 1
+    pass, stage, microbatch, start, stop, half = at(device, i)
+  end
+  return row
+end
 
--- Writes the data of one timeline: its fields and, per device, flat lists of pass, shade, stage, micro-batch, start,
--- stop, half (0 no pair, 1 forward or 2 backward of a pair), and of time, memory.
+local function memory_of(t, device)
+  local row = {}
+  for i, step in ipairs(t:memory(device)) do row[i] = ("%.9g,%.9g"):format(step.time, step.memory) end
+  return row
+end
+
+-- Writes the data of one timeline: its fields and, per device, flat lists of its passes, and of time, memory.
 local function data(t, put, with_tasks)
+  local function put_rows(row_of)
+    for d = 1, t.devices do put((d > 1 and ",\n[" or "[") .. table.concat(row_of(t, d), ",") .. "]") end
+  end
   put(('{"name":"%s","devices":%d,"stages":%d,"microbatches":%d,"makespan":%s,"passes":['):format(t.schedule, t.devices,
     t.stages, t.microbatches, number.text(t.makespan)))
-  for d = 1, t.devices do
-    local row = {}
-    for i, op in t:queue(d) do
-      row[i] = ("%d,%d,%d,%d,%s,%s,%d"):format(CODE[op.type], palette.shade(op.type, palette.chunk(t, d, op.stage)),
-        op.stage, op.microbatch, number.text(op.start), number.text(op.stop),
-        op.overlapped == "forward" and 1 or op.overlapped and 2 or 0)
-    end
-    put((d > 1 and ",\n[" or "[") .. table.concat(row, ",") .. "]")
-  end
+  put_rows(passes_of)
   put '],"memory":['
-  for d = 1, t.devices do
-    local row = {}
-    for i, step in ipairs(t:memory(d)) do row[i] = number.text(step.time) .. "," .. number.text(step.memory) end
-    put((d > 1 and ",\n[" or "[") .. table.concat(row, ",") .. "]")
-  end
+  put_rows(memory_of)
   local right, peaks = t:peaks()
   put(('],"right":%d,"unit":"%s","peaks":["%s"],"held":"%s","end":%s,"tasks":'):format(right,
     t.units.time and " " .. t.units.time or "", table.concat(peaks, '","'), t.kept and "memory" or "activations",

@@ -20,6 +20,7 @@
 -- the inputs of their activation and of their last product. The routing weights are applied before that product, so its
 -- output need not be kept (as Megatron-LM does since its Core 0.12).
 local block = require "tperf.describe.block"
+local composite = require "tperf.describe.arch.composite"
 local dispatch = require "tperf.describe.arch.dispatch"
 local divisors = require "tperf.base.divisors"
 local refusal = require "tperf.base.refusal"
@@ -36,7 +37,6 @@ local BYTES = 2
 --   cut       GPUs that shard each expert
 --   sharing   GPUs with the same tokens that divide the experts among them (if the stream is not sharded by tokens:
 --             those of tp beyond `cut`); each works only for its own experts
---   gathered  replicas whose tokens are gathered, for experts sharded over more GPUs than replicate the stream
 --   replicas  GPUs with different tokens that the experts are spread over
 local function spread(m, p)
   local tp, gpus = p[p.features] or 1, dispatch.gpus(p)
@@ -44,18 +44,25 @@ local function spread(m, p)
   if m.experts.count % gpus ~= 0 then
     refusal.raise("block 'moe': the %d experts are not divided by %s = %d", m.experts.count, p.spread, gpus)
   end
-  if p.sequence_parallel then return { cut = cut, sharing = 1, gathered = 1, replicas = gpus } end
+  if p.sequence_parallel then return { cut = cut, sharing = 1, replicas = gpus } end
   if math.max(tp, cut) % math.min(tp, cut) ~= 0 then
     refusal.raise("block 'moe': %s = %d neither divides %s = %d nor is divided by it, as where each GPU has the whole "
       .. "stream it must", p.expert_features, cut, p.features, tp)
   end
   local sharing = divisors.gcd(gpus, math.max(tp // cut, 1))
-  return { cut = cut, sharing = sharing, gathered = math.max(cut // tp, 1), replicas = gpus // sharing }
+  return { cut = cut, sharing = sharing, replicas = gpus // sharing }
+end
+
+-- Replicas whose tokens are gathered, for experts sharded over more GPUs than replicate the stream.
+local function gathered(p)
+  if p.sequence_parallel then return 1 end
+  local tp = p[p.features] or 1
+  return math.max((p[p.expert_features] or tp) // tp, 1)
 end
 
 -- Rows for the experts of one GPU after dispatch, and the number of these experts that have any.
 local function load(m, p, lie)
-  local e, mine = m.experts, 1.0 * p:outer_tokens() * lie.gathered
+  local e, mine = m.experts, 1.0 * p:outer_tokens() * gathered(p)
   local rows = math.ceil(mine * e.top_k * (e.capacity_factor or e.imbalance) / lie.sharing
     + padding.sent(m, p, mine, lie))
   local tokens = mine * (p.sequence_parallel and lie.cut or 1) * lie.replicas -- that choose among all experts
@@ -77,12 +84,13 @@ end
 
 -- Gathers the tokens of several replicas for experts sharded over all their GPUs; reduce-scatters the sums on the way
 -- back.
-local function meet(m, p, lie, name, kind)
-  if lie.gathered == 1 then return {} end
+local function meet(m, p, name, kind)
+  local replicas = gathered(p)
+  if replicas == 1 then return {} end
   return {
     op.collective {
       name = name, kind = kind, axis = p.expert_features,
-      bytes = BYTES * 1.0 * m.hidden * p:outer_tokens() * lie.gathered,
+      bytes = BYTES * 1.0 * m.hidden * p:outer_tokens() * replicas,
     },
   }
 end
@@ -174,6 +182,17 @@ local function narrowed(m)
   return m.experts.latent and setmetatable({ hidden = m.experts.latent }, { __index = m }) or m
 end
 
+local function route(m, p)
+  local e, ops = m.experts, meet(m, p, "gather-tokens", "all_gather")
+  ops[#ops + 1] = p:router { name = "router", width = m.hidden, experts = e.count, top_k = e.top_k,
+    bias = e.router_bias }
+  parts.append(ops, choice(m, p))
+  if e.latent then
+    ops[#ops + 1] = p:replicated { name = "latent-in", n_in = m.hidden, n_out = e.latent, input_kept_elsewhere = true }
+  end
+  return ops
+end
+
 -- The routed experts' products on the rows that were dispatched, padded for narrow products.
 local function routed(m, p, rows, active, lie)
   local own, summed_later, padded = of_experts(p), not p.sequence_parallel, padding.rows(m, p, rows, active, lie)
@@ -189,28 +208,27 @@ local function routed(m, p, rows, active, lie)
   return parts.append(ops, bias(m, own, rows))
 end
 
--- If every GPU holds the whole stream, partial sums are all-reduced once, after the combine: by the shared experts'
--- last product or by a separate collective. With overlap_shared_experts the shared experts' first product runs beside
--- the dispatch, and their last beside the combine (Megatron-LM, shared_experts.py).
-local function inside(m, p)
-  local e, lie, beside = m.experts, spread(m, p), shared(m, p)
+-- With overlap_shared_experts the shared experts' first product runs beside the dispatch, and their last beside the
+-- combine (Megatron-LM, shared_experts.py).
+local function work(m, p)
+  local lie, narrow, overlaps = spread(m, p), narrowed(m), p.overlap_shared_experts and true
   local rows, active = load(m, p, lie)
-  local overlaps = p.overlap_shared_experts and true
-  local ops, narrow = meet(m, p, lie, "gather-tokens", "all_gather"), narrowed(m)
-  ops[#ops + 1] = p:router { name = "router", width = m.hidden, experts = e.count, top_k = e.top_k,
-    bias = e.router_bias }
-  parts.append(ops, choice(m, p))
-  if e.latent then
-    ops[#ops + 1] = p:replicated { name = "latent-in", n_in = m.hidden, n_out = e.latent, input_kept_elsewhere = true }
-  end
-  ops[#ops + 1] = exchange(narrow, p, "dispatch", rows, lie, rows, overlaps and beside[1])
-  if overlaps then table.move(beside, 1, 2, #ops + 1, ops) end
+  local beside = overlaps and shared(m, p) or {}
+  local ops = { exchange(narrow, p, "dispatch", rows, lie, rows, overlaps and beside[1]) }
+  table.move(beside, 1, 2, #ops + 1, ops)
   parts.append(ops, routed(narrow, p, rows, active, lie))
-  if overlaps then table.move(beside, 3, #beside, #ops + 1, ops) end
+  table.move(beside, 3, #beside, #ops + 1, ops)
   ops[#ops + 1] = exchange(narrow, p, "combine", rows, lie, nil, overlaps and beside[3])
-  if e.latent then ops[#ops + 1] = p:replicated { name = "latent-out", n_in = e.latent, n_out = m.hidden } end
-  parts.append(ops, meet(m, p, lie, "scatter-sums", "reduce_scatter"))
-  if not overlaps then parts.append(ops, beside) end
+  return ops
+end
+
+-- If every GPU holds the whole stream, partial sums are all-reduced once, after the combine: by the shared experts'
+-- last product or by a separate collective.
+local function finish(m, p)
+  local e, ops = m.experts, {}
+  if e.latent then ops[1] = p:replicated { name = "latent-out", n_in = e.latent, n_out = m.hidden } end
+  parts.append(ops, meet(m, p, "scatter-sums", "reduce_scatter"))
+  if not p.overlap_shared_experts then parts.append(ops, shared(m, p)) end
   if not p.sequence_parallel and e.shared == 0 then
     ops[#ops + 1] = op.collective {
       name = "sum", kind = "all_reduce", axis = p.features, bytes = BYTES * p:outer(m.hidden),
@@ -219,11 +237,20 @@ local function inside(m, p)
   return ops
 end
 
---- The block of experts, i-th of the layer's n sublayers.
+local function piece_of(build) return { block = block("moe", build) } end
+
+local experts = piece_of(function(m, p) return parts.module("moe", work(m, p)) end)
+
+--- The block of experts, i-th of the layer's n sublayers. One piece of it alone depends on where the experts are.
 function moe.block(i, n)
-  return block("moe", function(m, p)
-    return parts.sublayer(m, p, i, n, parts.module("moe", inside(m, p)), "mlp_norm")
-  end)
+  local pieces = {
+    piece_of(function(m, p)
+      return parts.append(parts.opening(m, p, i, n, "mlp_norm"), parts.module("moe", route(m, p)))
+    end),
+    experts,
+    piece_of(function(m, p) return parts.append(parts.module("moe", finish(m, p)), parts.closing(m, p, i, n)) end),
+  }
+  return composite("moe", function() return pieces end)
 end
 
 return moe

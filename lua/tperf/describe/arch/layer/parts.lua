@@ -56,17 +56,28 @@ local function norms_of(p, i, n)
   return all // n + (i <= all % n and 1 or 0)
 end
 
+--- The norm before sublayer i of n, if it has one. name: module that it belongs to, besides "layernorm".
+function parts.opening(m, p, i, n, name)
+  if norms_of(p, i, n) == 0 then return {} end
+  local norm = parts.norm(m, p, "norm"):belong "layernorm"
+  return { name and norm:belong(name) or norm }
+end
+
+--- The norms after it, and the residual sum.
+function parts.closing(m, p, i, n)
+  local ops = {}
+  for k = 2, norms_of(p, i, n) do
+    ops[#ops + 1] = parts.norm(m, p, k == 2 and "post-norm" or "post-norm-" .. k - 1)
+  end
+  ops[#ops + 1] = parts.residual(m, p, "residual")
+  return ops
+end
+
 --- A sublayer: norm, the ops `inside`, further norms, residual sum.
 ---@param i integer  index of the sublayer in the layer's n
 ---@param name string?  module that its first norm belongs to, besides "layernorm"
 function parts.sublayer(m, p, i, n, inside, name)
-  local ops, norms = {}, norms_of(p, i, n)
-  if norms > 0 then ops[1] = parts.norm(m, p, "norm"):belong "layernorm" end
-  if ops[1] and name then ops[1]:belong(name) end
-  table.move(inside, 1, #inside, #ops + 1, ops)
-  for k = 2, norms do ops[#ops + 1] = parts.norm(m, p, k == 2 and "post-norm" or "post-norm-" .. k - 1) end
-  ops[#ops + 1] = parts.residual(m, p, "residual")
-  return ops
+  return parts.append(parts.append(parts.opening(m, p, i, n, name), inside), parts.closing(m, p, i, n))
 end
 
 -- Bytes per number of an activation's input kept in 8 bits; nil: 16 bits.

@@ -57,7 +57,7 @@ end
 --- The blocks after the last layer. groups: the model's, with their blocks.
 function transformer.last(m, groups)
   if m.mtp == 0 then return { ends.head } end
-  return { ends.head, mtp.block(transformer.module(m, groups)) }
+  return { ends.head, mtp.block(m, transformer.module(m, groups)) }
 end
 
 return transformer

@@ -1,0 +1,234 @@
+--- The sections of a model's workload: the blocks of each kind of layer, of what precedes the layers and of what
+--- follows them, with their ops for one shape.
+local architecture = require "tperf.describe.arch"
+local memo = require "tperf.describe.arch.memo"
+local narrowed = require "tperf.describe.arch.narrowed"
+local strategy = require "tperf.describe.strategy"
+
+local sections = {}
+
+local ELEMENT_BYTES <const> = 2 -- per activation sent between pipeline stages
+
+-- The part of a group within the model's layers from..to; at: the group's first layer; nil: empty. wide: stays in 16
+-- bits.
+local function part_of(group, at, from, to, wide)
+  local count = math.min(at + group.count - 1, to) - math.max(at, from) + 1
+  if count <= 0 then return nil end
+  return setmetatable({ count = count, wide = wide, key = wide and group.key .. " in 16 bits" or group.key },
+    { __index = group })
+end
+
+-- The groups, split so that the first and last layers that a precision leaves in 16 bits are separate.
+local function groups_of(plan, model, precision)
+  local first, last = precision and precision.first_layers or 0, precision and precision.last_layers or 0
+  if first + last == 0 then return plan.groups end
+  local list, at, from, to = {}, 1, first + 1, model.layers - last
+  for _, group in ipairs(plan.groups) do
+    list[#list + 1] = part_of(group, at, 1, math.min(first, model.layers), true)
+    list[#list + 1] = part_of(group, at, from, to, false)
+    list[#list + 1] = part_of(group, at, math.max(from, to + 1), model.layers, true)
+    if at > model.layers then list[#list + 1] = group end -- modules of multi-token prediction
+    at = at + group.count
+  end
+  return list
+end
+
+-- The distinct kinds of layers, and the model's layers as runs of { kind, layers }.
+local function kinds_of(all)
+  local kinds, runs, number = {}, {}, {}
+  for _, group in ipairs(all) do
+    if not number[group.key] then
+      kinds[#kinds + 1] = group
+      number[group.key] = #kinds
+    end
+    runs[#runs + 1] = { number[group.key], group.count }
+  end
+  return kinds, runs
+end
+
+-- Duplicates the kinds after all others, if some layers are recomputed, or offloaded, and others are not.
+local TWINS <const> = { recompute = ", recomputed", offload = ", offloaded" }
+
+local function with_twins(kinds, how)
+  local all = table.move(kinds, 1, #kinds, 1, {})
+  for i, kind in ipairs(kinds) do
+    all[#kinds + i] = setmetatable({ key = kind.key .. how, group = kind }, { __index = kind })
+  end
+  return all
+end
+
+local function narrowed_by(list, precision)
+  if precision.stored then return narrowed.stored(list, precision.stored, precision.products) end
+  return narrowed.block(list, precision)
+end
+
+-- A group's block named attention, or all blocks if there is none.
+local function attention_blocks(group)
+  for _, block in ipairs(group.blocks) do
+    if block.name == "attention" then return { block } end
+  end
+  return group.blocks
+end
+
+local metatable = { __index = sections }
+
+--- A model cut by one strategy. o: as layout.of takes them (tperf/describe/workload.lua).
+---@return table sections  with kinds, runs, has_ends, and the methods below
+function sections.new(model, s, attention, rules, o)
+  local plan = architecture.of(model, rules, o.apart, o.tuning)
+  local kinds, runs = kinds_of(groups_of(plan, model, o.precision))
+  local plain = o.twins and #kinds or 0 -- number of kinds without full recomputation
+  if o.twins then kinds = with_twins(kinds, TWINS[o.twins]) end
+  return setmetatable({
+    model = model, strategy = s, attention = attention, rules = rules, precision = o.precision, tuning = o.tuning,
+    twins = o.twins, plan = plan, kinds = kinds, runs = runs, plain = plain, has_ends = #plan.first + #plan.last > 0,
+    memory = s.built_in and not model.architecture and memo.new(s) or nil, -- others may have side effects
+  }, metatable)
+end
+
+-- One GPU's share, with the group's own sequence length if it has one. own: blocks and strategy are the library's.
+local function share_of(all, group, sizes, variant, own)
+  local precision = all.precision
+  local trains = precision and not precision.stored and not group.wide and precision or nil
+  local options = { seq = group.seq, precision = trains }
+  for name, value in pairs(variant) do options[name] = value end
+  local share = strategy.share(all.strategy, all.model, 1, sizes, all.rules, options)
+  share.attention, share.tuning = all.attention, all.tuning
+  return own and setmetatable(share, all.strategy.own_metatable) or share
+end
+
+-- What a model's sections consist of, in order, for one variant: each with its blocks, the group and the recomputation
+-- that the share says, whether it is offloaded, and the precision of all its blocks, or of those with layers of their
+-- own (`around`).
+local function parts_of(all, variant)
+  local list, plan, part = {}, all.plan, variant.part
+  for i, group in ipairs(all.kinds) do
+    list[i] = {
+      blocks = part == "last" and {} or part and attention_blocks(group) or group.blocks, own = group,
+      group = group.group or group, precision = not group.wide and all.precision or nil,
+      recompute = i <= all.plain and variant.recompute == "full" and "none" or variant.recompute,
+      offload = all.twins == "offload" and i > all.plain or nil,
+    }
+  end
+  local last = part == "attention" and {} or plan.last
+  list[#list + 1] = { blocks = part and {} or plan.first, recompute = variant.recompute, around = true }
+  list[#list + 1] = { blocks = last, recompute = variant.recompute, precision = all.precision, around = true }
+  return list
+end
+
+-- The parts for some sizes, each with its share; and the shares.
+local function series_of(all, sizes, variant, own)
+  local plain = share_of(all, {}, sizes, variant, own)
+  local list, shares = parts_of(all, variant), { plain }
+  for _, part in ipairs(list) do
+    local group = part.own
+    part.share = plain
+    if group and (group.seq or group.wide) then
+      part.share = share_of(all, group, sizes, variant, own)
+      part.reaches = group.seq ~= nil -- its boundary differs
+      shares[#shares + 1] = part.share
+    end
+  end
+  local copy = table.move(sizes, 1, #sizes, 1, {})
+  return { sizes = copy, variant = variant, parts = list, shares = shares, plain = plain }
+end
+
+local function set_part(part)
+  local share = part.share
+  share.group, share.recompute, share.offload = part.group, part.recompute, part.offload
+  return share
+end
+
+local function set_micro_batch(all, series, micro_batch)
+  local sequences = all.tuning and all.tuning.sequences or 1 -- per sample
+  for _, share in ipairs(series.shares) do
+    share.micro_batch = micro_batch * sequences
+    share.tokens = share.micro_batch * share.seq
+  end
+end
+
+-- Bytes that a micro-batch sends to the next stage. A reference model's activations are sent forward, too: one message
+-- in three.
+local function boundary_of(all, series)
+  local widest = series.plain:boundary(all.model.hidden)
+  for _, part in ipairs(series.parts) do
+    if part.reaches then widest = math.max(widest, part.share:boundary(all.model.hidden)) end
+  end
+  return ELEMENT_BYTES * widest * (all.tuning and all.tuning.reference and 1.5 or 1)
+end
+
+-- Which precision narrows the block; nil: none.
+local function narrows(part, block) return (not part.around or block.has_layers) and part.precision or nil end
+
+--- The sections as lists of lists of ops, and the bytes that a micro-batch sends to the next stage.
+---@param sizes integer[]
+---@param micro_batch integer
+---@param variant table
+---@return table[][] list, number bytes
+function sections:ops(sizes, micro_batch, variant)
+  local series, list = series_of(self, sizes, variant, false), {}
+  set_micro_batch(self, series, micro_batch)
+  for i, part in ipairs(series.parts) do
+    local share, section = set_part(part), {}
+    for k, block in ipairs(part.blocks) do
+      local precision = narrows(part, block)
+      section[k] = block:ops(self.model, share)
+      if precision then section[k] = narrowed_by(section[k], precision) end
+    end
+    list[i] = section
+  end
+  return list, boundary_of(self, series)
+end
+
+local function is_series(series, sizes, variant)
+  if not series or series.variant ~= variant then return false end
+  for i = 1, #sizes do
+    if series.sizes[i] ~= sizes[i] then return false end
+  end
+  return true
+end
+
+-- The series of some sizes with the jobs of its blocks; shapes that differ in the micro-batch alone follow each other.
+local function remembered_series(all, sizes, variant)
+  local known = all.memory.series
+  if is_series(known, sizes, variant) then return known end
+  local series = series_of(all, sizes, variant, true)
+  for _, part in ipairs(series.parts) do
+    local share = set_part(part)
+    part.jobs = {}
+    for k, block in ipairs(part.blocks) do
+      part.jobs[k] = memo.jobs(all.memory, block, all.model, share)
+      part.jobs[k].precision = narrows(part, block)
+    end
+  end
+  all.memory.series = series
+  return series
+end
+
+-- A block as the core joins it, of remembered ops; a table of such where it consists of others.
+local function remembered(all, jobs, share, sizes)
+  local memory, precision = all.memory, jobs.precision
+  local lists = memo.lists(memory, jobs, all.model, share)
+  if precision then
+    local ops = memo.joint(memory, lists)
+    ops.narrowed = ops.narrowed or narrowed_by(ops, precision)
+    return memo.block(memory, ops.narrowed, sizes)
+  end
+  for i = 1, #lists do lists[i] = memo.block(memory, lists[i], sizes) end
+  return #lists == 1 and lists[1] or lists
+end
+
+--- The sections as tperf.core.workload takes them, and the bytes that a micro-batch sends to the next stage.
+function sections:blocks(sizes, micro_batch, variant)
+  if not self.memory then return self:ops(sizes, micro_batch, variant) end
+  local series, list = remembered_series(self, sizes, variant), {}
+  set_micro_batch(self, series, micro_batch)
+  for i, part in ipairs(series.parts) do
+    local share, section, jobs = set_part(part), {}, part.jobs
+    for k = 1, #jobs do section[k] = remembered(self, jobs[k], share, sizes) end
+    list[i] = section
+  end
+  return list, boundary_of(self, series)
+end
+
+return sections

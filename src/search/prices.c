@@ -1,0 +1,109 @@
+// prices.c: see prices.h.
+#include "search/prices.h"
+
+#include <string.h>
+
+enum { SLOTS = 2048, OPS = 8192, FULL = SLOTS / 4 * 3 }; // 1.5 MiB
+
+static bool make_room(tperf_prices *p, const tperf_heap *heap, const tperf_workload *workload) {
+    if (!p->slots) p->slots = tperf_heap_zeroed(heap, SLOTS, sizeof *p->slots);
+    if (!p->ops) p->ops = tperf_heap_new(heap, OPS, sizeof *p->ops);
+    if (!p->slots || !p->ops) return false;
+    if (workload->n_parts > p->parts_capacity) {
+        const tperf_op_price **parts =
+            tperf_heap_grow(heap, p->parts, workload->n_parts, sizeof *parts);
+        if (!parts) return false;
+        p->parts = parts;
+        p->parts_capacity = workload->n_parts;
+    }
+    return true;
+}
+
+static void forget(tperf_prices *p) {
+    memset(p->slots, 0, SLOTS * sizeof *p->slots);
+    p->n_slots = p->n_ops = 0;
+}
+
+static uint64_t mixed(uint64_t hash, uint64_t value) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
+}
+
+// The slot of a key, or the free one for it.
+static tperf_price_slot *slot_of(tperf_prices *p, const tperf_price_key *key, uint64_t hash) {
+    for (size_t i = hash % SLOTS;; i = (i + 1) % SLOTS) {
+        tperf_price_slot *slot = &p->slots[i];
+        if (!slot->key.block || memcmp(&slot->key, key, sizeof *key) == 0) return slot;
+    }
+}
+
+static void price(tperf_op_price *prices, const tperf_op *const *ops, size_t n,
+                  const tperf_platform *on, const int64_t *sizes,
+                  const tperf_placement *placement) {
+    for (size_t i = 0; i < n; i++) {
+        tperf_op_work work = tperf_op_work_of(ops[i], on, placement->panels);
+        prices[i] = tperf_op_price_of(ops[i], &work, on, sizes, placement);
+    }
+}
+
+static const tperf_op_price *prices_of_part(tperf_prices *p, const tperf_workload *workload,
+                                            const tperf_block_part *part, size_t begin,
+                                            const tperf_platform *on,
+                                            const tperf_placement *placement) {
+    tperf_price_key key = {
+        .block = part->id, .system = (uintptr_t)on->system, .panels = placement->panels};
+    uint64_t hash = mixed(mixed(key.block, key.system), (uint64_t)key.panels);
+    for (int i = TPERF_AXIS_OWN; i < workload->grid.n; i++)
+        if (part->axes >> i & 1) {
+            key.fast[i] = placement->fast[i];
+            hash = mixed(hash, (uint64_t)placement->fast[i]);
+        }
+    tperf_price_slot *slot = slot_of(p, &key, hash);
+    if (slot->key.block) return slot->prices;
+    tperf_op_price *prices = &p->ops[p->n_ops];
+    size_t n = part->end - begin;
+    price(prices, &workload->ops[begin], n, on, workload->sizes, placement);
+    *slot = (tperf_price_slot){key, prices};
+    p->n_slots++;
+    p->n_ops += n;
+    return prices;
+}
+
+// Prices a workload that does not fit.
+static bool price_apart(tperf_prices *p, const tperf_heap *heap, const tperf_workload *workload,
+                        const tperf_platform *on, const tperf_placement *placement) {
+    if (workload->n_ops > p->rest_capacity) {
+        tperf_op_price *rest = tperf_heap_grow(heap, p->rest, workload->n_ops, sizeof *rest);
+        if (!rest) return false;
+        p->rest = rest;
+        p->rest_capacity = workload->n_ops;
+    }
+    price(p->rest, workload->ops, workload->n_ops, on, workload->sizes, placement);
+    size_t begin = 0;
+    for (size_t i = 0; i < workload->n_parts; begin = workload->parts[i++].end)
+        p->parts[i] = &p->rest[begin];
+    return true;
+}
+
+const tperf_op_price *const *tperf_prices_of(tperf_prices *prices, const tperf_heap *heap,
+                                             const tperf_workload *workload,
+                                             const tperf_platform *on,
+                                             const tperf_placement *placement) {
+    if (!make_room(prices, heap, workload)) return NULL;
+    if (workload->n_ops > OPS || workload->n_parts > FULL)
+        return price_apart(prices, heap, workload, on, placement) ? prices->parts : NULL;
+    if (prices->n_ops + workload->n_ops > OPS || prices->n_slots + workload->n_parts > FULL)
+        forget(prices);
+    size_t begin = 0;
+    for (size_t i = 0; i < workload->n_parts; begin = workload->parts[i++].end)
+        prices->parts[i] =
+            prices_of_part(prices, workload, &workload->parts[i], begin, on, placement);
+    return prices->parts;
+}
+
+void tperf_prices_release(tperf_prices *prices) {
+    tperf_heap_free(prices->slots);
+    tperf_heap_free(prices->ops);
+    tperf_heap_free(prices->parts);
+    tperf_heap_free(prices->rest);
+}

@@ -1,0 +1,38 @@
+// prices.h: what a worker remembers of the ops of blocks, which many shapes of a search share: shapes that differ in
+// where the experts are have the same attention. Private to src/search.
+#ifndef TPERF_SEARCH_PRICES_H
+#define TPERF_SEARCH_PRICES_H
+
+#include "tperf/heap.h"
+#include "tperf/workload.h"
+
+typedef struct tperf_price_key {
+    uint64_t block, system;               // the part's id; the address of the system
+    int64_t panels, fast[TPERF_AXES_MAX]; // 0 for axes that do not matter to the block
+} tperf_price_key;
+
+typedef struct tperf_price_slot {
+    tperf_price_key key; // block 0: free
+    const tperf_op_price *prices;
+} tperf_price_slot;
+
+// Both arrays are NULL until they are needed. All is forgotten when one is full.
+typedef struct tperf_prices {
+    tperf_price_slot *slots;
+    tperf_op_price *ops;
+    size_t n_slots, n_ops; // used
+    // Of the current workload's parts; ops that are too many to be remembered have their own room.
+    const tperf_op_price **parts;
+    tperf_op_price *rest;
+    size_t parts_capacity, rest_capacity;
+} tperf_prices;
+
+// The prices of the ops of each of the workload's parts, until the next call; NULL: out of memory.
+const tperf_op_price *const *tperf_prices_of(tperf_prices *prices, const tperf_heap *heap,
+                                             const tperf_workload *workload,
+                                             const tperf_platform *on,
+                                             const tperf_placement *placement);
+
+void tperf_prices_release(tperf_prices *prices);
+
+#endif
