@@ -30,6 +30,8 @@ local engine = {
   fused_casts = check.list(check.string(), { default = {} }),
   -- Generations or systems on which decode leaves caches whole (FlashAttention 2), which then fill whole waves.
   whole_caches = check.list(check.string(), { default = {} }),
+  -- Dtypes in which blocks of experts run in fused kernels, on systems with a curve for these (`fused_experts`).
+  fused_experts = check.list(check.choice { { "bf16", "fp8", "fp4" } }, { default = {} }),
   -- What a product of experts takes to start where 4-bit weights are widened to 16 bits; absent: what the system says.
   experts_setup = check.number { min = 0, max = 1, unit = "s", optional = true },
   -- Part of the memory that it uses; of that, what runtime and communicators take on a GPU alone and on one of several.
