@@ -153,8 +153,8 @@ describe("a priced step", function()
 
   it("runs experts in fused kernels where engine, system and question have them", function()
     local function tpot(fused, more)
-      local asked = { model = "qwen3-30b-a3b", system = "b200-sxm", weight_dtype = "fp8", requests = batch_of(16, 32, 32),
-        software = engine({}, { fused_experts = fused }) }
+      local asked = { model = "qwen3-30b-a3b", system = "b200-sxm", weight_dtype = "fp8", compute_dtype = "fp8",
+        requests = batch_of(16, 32, 32), software = engine({}, { fused_experts = fused }) }
       for name, value in pairs(more or {}) do asked[name] = value end
       return tperf.serve(question(asked)).tpot.mean
     end

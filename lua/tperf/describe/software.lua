@@ -121,7 +121,8 @@ end
 ---                 async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token
 ---                 (seconds), sampler = "sort" or "fused", sampler_entry (seconds), fused_casts (generations of
 ---                 GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on which decode leaves
----                 caches whole), experts_setup (seconds), memory = "all", "static" or
+---                 caches whole), fused_experts (dtypes in which blocks of experts run in
+---                 fused kernels), experts_setup (seconds), memory = "all", "static" or
 ---                 "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
 ---  host           seconds that the host takes to launch a kernel: no pass is faster than its launches
 ---  overlap        part of a pass during which data-parallel traffic is under way, and so hidden

@@ -25,8 +25,8 @@ local function sizes_of(row)
   return case
 end
 
--- Widths of Nemotron 3's experts, which have no gate: TensorRT-LLM's rows say so, SGLang's do not, and would read weights
--- faster than the HBM.
+-- Widths of Nemotron 3's experts, which have no gate: TensorRT-LLM's rows say so, SGLang's do not, and would read
+-- weights faster than the HBM.
 local UNGATED <const> = { ["1856"] = true, ["2688"] = true, ["5120"] = true }
 
 local function gates_of(row, sglang) return (row.gated == "0" or sglang and UNGATED[row.moe_inter]) and 1 or 2 end
@@ -44,7 +44,8 @@ end
 
 local function source_of(row, rows)
   local kernel = read.text(row.kernel_source)
-  local family = kernel:find "trtllm_moe" and ", fused" or kernel:find "triton" and ", portable kernel (Triton)" or kernel:find "^sglang" and ", SGLang" or ""
+  local family = kernel:find "trtllm_moe" and ", fused" or kernel:find "triton" and ", portable kernel (Triton)"
+    or kernel:find "^sglang" and ", SGLang" or ""
   return ("experts %s%s, %s 16 rows each"):format(row.dtype, family, rows >= 16 and "at least" or "fewer than")
 end
 
@@ -81,7 +82,7 @@ local known = setmetatable({}, { __mode = "k" }) -- machines by the curve of fus
 
 local function fused_machine(system, fused)
   if not known[fused] then
-    local experts, routing = engine_machine.fused(fused, { "bf16" })
+    local experts, routing = engine_machine.fused(fused, "bf16")
     known[fused] = core.machine(system:with { accelerator = {
       compute_efficiency = { experts = experts }, routing = routing,
     } })

@@ -71,7 +71,7 @@ function cases.subject(gpu, called, options, precision)
   about.stored, about.products, no_dtype = cases.dtypes(precision, machine)
   if not about.stored then return nil, no_dtype end
   about.recipe = about.stored == "fp4" and FOUR_BIT_EXPERTS[known] or nil
-  if about.recipe or is_published(about) then about.stored, about.products = nil, nil end -- as the checkpoint and the GPU say
+  if about.recipe or is_published(about) then about.stored, about.products = nil, nil end -- the checkpoint says
   return about
 end
 

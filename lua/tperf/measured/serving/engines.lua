@@ -59,9 +59,14 @@ end
 -- Per engine: its settings, the cache's dtype, the part of the memory that it uses.
 local SCRIPTS <const> = {}
 
+-- Llama's caches by the launch's flag, MiniMax's by the 4-bit checkpoint (recipe nvfp4_experts_only-fp8_kv).
+local function cached_in_8_bits(row)
+  return row.model:find "Llama" or row.model:find "MiniMax" and row.precision == "fp4"
+end
+
 function SCRIPTS.vllm(row, c)
   return { max_num_seqs = row.gpu:find "B200" and math.max(c, 512) or c, max_num_batched_tokens = 8192,
-    prefix_caching = false, async_scheduling = true }, (row.model:find "Llama" or row.model:find "MiniMax" and row.precision == "fp4") and "fp8"
+    prefix_caching = false, async_scheduling = true }, cached_in_8_bits(row) and "fp8"
 end
 
 -- Token budget of a step: room for a prompt and the others' decodes, in blocks of 64.
@@ -106,7 +111,8 @@ end
 -- SGLang's schedulers poll for requests every so many steps: 30, or 10 below 16 requests in flight.
 local function relaxed(c) return c >= 16 and 30 or 10 end
 
--- By model, on Blackwell and on Hopper: seats, token budget, steps between polls, the cache's dtype, part of the memory.
+-- By model, on Blackwell and on Hopper: seats, token budget, steps between polls, the cache's dtype, part of the
+-- memory.
 local SGLANG <const> = {
   { model = "Qwen3%.5", blackwell = function(row, c)
     local four = row.precision == "fp4"
