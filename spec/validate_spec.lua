@@ -48,11 +48,11 @@ describe("tperf.validate", function()
     assert.is_true(matching(latent, "layer of latent attention, decoding, bf16").median <= 0.16)
   end)
 
-  it("predicts experts in fused kernels by the system's curve for them, without a gate where Nemotron has none", function()
+  it("predicts experts in fused kernels by their curve, without a gate where Nemotron has none", function()
     local path = os.tmpname()
     local function predicted(kernel, width, gated)
-      program.write(path, "gpu,dtype,kernel_source,distribution,tokens,hidden,moe_inter,experts,topk,tp,ep,gated,time_s\n"
-        .. ("b200,bf16,%s,balanced,4,2688,%d,128,6,1,32,%d,1e-4\n"):format(kernel, width, gated))
+      program.write(path, "gpu,dtype,kernel_source,distribution,tokens,hidden,moe_inter,experts,topk,tp,ep,gated,"
+        .. "time_s\n" .. ("b200,bf16,%s,balanced,4,2688,%d,128,6,1,32,%d,1e-4\n"):format(kernel, width, gated))
       return tperf.validate { file = path }.cases[1].predicted
     end
     local fused = predicted("sglang_flashinfer_trtllm_moe", 1536, 1)
@@ -672,11 +672,11 @@ describe("tperf.validate of serving", function()
 
   it("spreads experts over GPUs, and stores them, as a closed loop's row and checkpoint have it", function()
     local path = os.tmpname()
-    local columns = "origin,engine,engine_version,date,gpu,model,precision,mode,mtp,quality,duplicate_of,tp,pp,attention_dp,"
-      .. "moe_tp,moe_ep,concurrency,isl,osl,osl_mean,ttft_s,tpot_s\n"
+    local columns = "origin,engine,engine_version,date,gpu,model,precision,mode,mtp,quality,duplicate_of,tp,pp,"
+      .. "attention_dp,moe_tp,moe_ep,concurrency,isl,osl,osl_mean,ttft_s,tpot_s\n"
     local function tpot(model, precision, moe_tp, moe_ep)
-      program.write(path, columns .. ("InferenceX,vllm,0.19.0,2026-04-22,NVIDIA B200 SXM 180GB,%s,%s,agg,no,clean,,4,1,1,"
-        .. "%d,%d,4,128,64,64,0.1,0.01\n"):format(model, precision, moe_tp, moe_ep))
+      program.write(path, columns .. ("InferenceX,vllm,0.19.0,2026-04-22,NVIDIA B200 SXM 180GB,%s,%s,agg,no,clean,,"
+        .. "4,1,1,%d,%d,4,128,64,64,0.1,0.01\n"):format(model, precision, moe_tp, moe_ep))
       for _, case in ipairs(tperf.validate { file = path }.cases) do
         if case.metric == "TPOT" then return case.predicted end
       end
@@ -685,7 +685,8 @@ describe("tperf.validate of serving", function()
     local function served(more)
       local q = { model = "minimax-m2", system = "b200-sxm", tp = 4, software = "vllm-0.15", load = { concurrency = 4 },
         count = 40, prompt = { uniform = { 103, 128 } }, output = { uniform = { 52, 64 } },
-        engine = { max_num_seqs = 512, max_num_batched_tokens = 8192, prefix_caching = false, async_scheduling = true } }
+        engine = { max_num_seqs = 512, max_num_batched_tokens = 8192, prefix_caching = false,
+          async_scheduling = true } }
       for name, value in pairs(more) do q[name] = value end
       return tperf.serve(q).tpot.mean
     end

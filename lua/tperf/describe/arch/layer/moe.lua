@@ -4,6 +4,9 @@
 -- over tp, cp and dp (arXiv 2504.14960). Shared experts (arXiv 2401.06066) process every token.
 --   load   every GPU works as hard as the busiest: imbalance times the mean; with a capacity factor, exactly its slots,
 --          filled or not (GShard, arXiv 2006.16668)
+--   chance in inference, the busiest of several GPUs has by chance more experts with a token than the mean, and all wait
+--          for it: of m normal numbers the largest is e(m) deviations above the mean; each of a GPU's experts has a token
+--          with the same probability, independently
 --   reads  an expert's weights are read if it has any token: of E experts, each taken with k / E by each of n tokens,
 --          E (1 - (1 - k / E)^n) on average; fewer where some are more popular (tperf/describe/arch/popularity.lua)
 --
@@ -52,12 +55,26 @@ local function spread(m, p)
   return { cut = cut, sharing = sharing, gathered = math.max(cut // tp, 1), replicas = gpus // sharing }
 end
 
+-- Expected largest of 1, 2, 4, 8 … standard normal numbers (Harter, Biometrika 48, 1961, table 1; from 512 on: Blom's
+-- approximation).
+local LARGEST <const> = { 0, 0.5642, 1.0294, 1.4236, 1.7660, 2.0697, 2.3437, 2.5946, 2.8269, 3.04, 3.24 }
+
+-- The experts that have a token on the busiest of `gpus`, from the mean; each holds `held`.
+local function busiest(mean, held, gpus)
+  local doublings = math.log(gpus, 2)
+  local low = math.min(doublings // 1 + 1, #LARGEST - 1)
+  local largest = LARGEST[low] + (LARGEST[low + 1] - LARGEST[low]) * math.min(doublings - (low - 1), 1)
+  return math.min(mean + largest * math.sqrt(math.max(mean * (1 - mean / held), 0)), held)
+end
+
 -- Rows for the experts of one GPU after dispatch, and the number of these experts that have any.
 local function load(m, p, lie)
   local e, mine = m.experts, 1.0 * p:outer_tokens() * lie.gathered
   local rows = math.ceil(mine * e.top_k * (e.capacity_factor or e.imbalance) / lie.sharing)
   local tokens = mine * (p.sequence_parallel and lie.cut or 1) * lie.replicas -- that choose among all experts
-  return rows, popularity.touched(e.count, e.top_k, e.skew, tokens) / dispatch.gpus(p)
+  local gpus = dispatch.gpus(p)
+  local active = popularity.touched(e.count, e.top_k, e.skew, tokens) / gpus
+  return rows, p.mode == "train" and active or busiest(active, e.count / gpus, gpus)
 end
 
 -- Gathers, before an expert's first product, the rows of all GPUs that shard the expert: Megatron-Core's dispatcher
