@@ -4,9 +4,9 @@
 -- over tp, cp and dp (arXiv 2504.14960). Shared experts (arXiv 2401.06066) process every token.
 --   load   every GPU works as hard as the busiest: imbalance times the mean; with a capacity factor, exactly its slots,
 --          filled or not (GShard, arXiv 2006.16668)
---   chance in inference, the busiest of several GPUs has by chance more experts with a token than the mean, and all wait
---          for it: of m normal numbers the largest is e(m) deviations above the mean; each of a GPU's experts has a token
---          with the same probability, independently
+--   chance in inference, the busiest of several GPUs has by chance more experts with a token than the mean, and all
+--          wait for it: of m normal numbers the largest is e(m) deviations above the mean, and each of a GPU's experts
+--          has a token with the same probability, independently
 --   reads  an expert's weights are read if it has any token: of E experts, each taken with k / E by each of n tokens,
 --          E (1 - (1 - k / E)^n) on average; fewer where some are more popular (tperf/describe/arch/popularity.lua)
 --
