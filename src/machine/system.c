@@ -88,8 +88,9 @@ static tperf_status check_kernels(const tperf_system *system, tperf_error *error
             TPERF_TRY(check_curve(decode, tperf_decode_numbers,
                                   "accelerator.compute_efficiency.decode.", tperf_dtype_names[i],
                                   error));
-        bool curves = gemm->efficiency != 0 || narrow->efficiency != 0 || experts->efficiency != 0 ||
-                      attention->n_sizes != 0 || decode->efficiency != 0;
+        bool curves = gemm->efficiency != 0 || narrow->efficiency != 0 ||
+                      experts->efficiency != 0 || attention->n_sizes != 0 ||
+                      decode->efficiency != 0;
         if (system->accelerator.units == 0 && curves)
             return tperf_error_set(error, TPERF_INVALID, "curves need accelerator.units");
     }
@@ -163,8 +164,8 @@ static const tperf_gemm_curve *gemm_curve(const tperf_system *system, tperf_dtyp
                                           const tperf_kernel *kernel) {
     const tperf_gemm_curve *gemm = &system->accelerator.gemm[dtype];
     if (!kernel->grouped) return gemm;
-    bool narrow = kernel->second > 0 && kernel->second < 1 &&
-                  tperf_dtype_bytes(dtype) > kernel->second;
+    bool narrow =
+        kernel->second > 0 && kernel->second < 1 && tperf_dtype_bytes(dtype) > kernel->second;
     const tperf_gemm_curve *experts =
         narrow ? &system->accelerator.experts4[dtype] : &system->accelerator.experts[dtype];
     return experts->efficiency != 0 ? experts : gemm;
