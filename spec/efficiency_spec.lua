@@ -63,6 +63,26 @@ describe("efficiency curves of products", function()
     assert.equal(seconds(2), seconds(2, true))
   end)
 
+  it("of experts have an engine's own curve, which plain products and weights of fewer bits do not take", function()
+    local curve = { efficiency = 0.5, tile_loss = 0, depth = 0, quantisation = 0, sustained = 1, sustained_after = 1e-3,
+      split = 1, rows = 16 }
+    local function machine_with(experts)
+      return core.machine(h100:with {
+        accelerator = { compute_efficiency = { experts = experts }, launch = 0, hbm = { efficiency = 1 } },
+      })
+    end
+    local own, shared = machine_with { bf16 = curve }, machine_with()
+    local function seconds(second, grouped, machine)
+      local compute, memory = (machine or own):kernel("gemm", "bf16", 32, 1, 2880, 2880, nil, nil, second, nil, grouped)
+      return compute + memory
+    end
+    local bytes, work = 32 * (2880 * 2880 * 2 + 2 * 2 * 2880), 32 * 16 * 2 * 2880 * 2880 / (0.5 * peak)
+    assert.near(bytes / bandwidth + work ^ 2 / (4 * bytes / bandwidth), seconds(nil, true), 1e-9)
+    assert.is_true(math.abs(seconds(nil, true) - seconds()) > 1e-6)
+    assert.equal(seconds(nil, nil, shared), seconds())
+    assert.equal(seconds(0.5, true, shared), seconds(0.5, true))
+  end)
+
   it("round up to whole waves of whole tiles", function()
     local machine = ideal { quantisation = 1 }
     local _, full = time(machine, 256 * 12, 128 * 11, 8192) -- 132 tiles: one wave

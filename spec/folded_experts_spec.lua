@@ -208,3 +208,46 @@ describe("ranks of folded axes", function()
     assert.same({ 25, 27, 29, 31 }, grid:group(27, "ep"))
   end)
 end)
+
+describe("experts on several GPUs of an engine", function()
+  -- The experts with a token on the busiest GPU: the mean over batches drawn at random.
+  local function drawn(count, top_k, tokens, gpus)
+    local random, sum, batches = math.random, 0, 500
+    for _ = 1, batches do
+      local hit, most = {}, 0
+      for _ = 1, tokens do
+        local chosen, n = {}, 0
+        while n < top_k do
+          local expert = random(0, count - 1)
+          if not chosen[expert] then chosen[expert], n = true, n + 1 end
+        end
+        for expert in pairs(chosen) do
+          local gpu = expert // (count // gpus)
+          hit[gpu] = hit[gpu] or {}
+          hit[gpu][expert] = true
+        end
+      end
+      for _, experts in pairs(hit) do
+        local n = 0
+        for _ in pairs(experts) do n = n + 1 end
+        most = math.max(most, n)
+      end
+      sum = sum + most
+    end
+    return sum / batches
+  end
+
+  it("wait for the one on which most are chosen", function()
+    for _, case in ipairs { { 4, 2 }, { 4, 4 }, { 16, 4 }, { 4, 8 }, { 64, 8 } } do
+      local tokens, gpus = table.unpack(case)
+      local r = tperf.infer { model = MODEL, system = "h100-sxm", tp = gpus, ep = gpus, etp = 1, batch = tokens,
+        prompt = 1, generate = 2, ops = true }
+      local read
+      for _, op in ipairs(r.ops) do
+        if op.phase == "decode" and op.name == "fc1" then read = op.bytes end
+      end
+      local expert, rows = 2 * 2048 * 1536, tokens * 8 / gpus * 2 * (2048 + 1536)
+      assert.near(1, (read - rows) / expert / drawn(128, 8, tokens, gpus), 0.05)
+    end
+  end)
+end)

@@ -114,6 +114,18 @@ describe("Mamba-1", function()
   end)
 end)
 
+describe("norms over all heads at once", function()
+  it("sum both statistics in one all-reduce in engines, in two in training", function()
+    local function comms(mode)
+      local found = ops_of(tperf.model "minimax-m2", any, { seq = 64, mode = mode, context = 0, tp = 4,
+        sequence_parallel = mode == "train" })
+      return #(found["q-norm"].forward.comms or {}), #(found["k-norm"].forward.comms or {})
+    end
+    assert.same({ 1, 0 }, { comms "decode" })
+    assert.same({ 1, 1 }, { comms "train" })
+  end)
+end)
+
 describe("sparse attention", function()
   local sparse, dense = tperf.model "deepseek-v3.2", tperf.model "deepseek-v3"
 
@@ -121,6 +133,20 @@ describe("sparse attention", function()
     local ops = ops_of(sparse, any, { seq = 1, mode = "decode", context = 65535, sequence_parallel = false })
     assert.equal(2 * 64 * 128 * 65536, ops["index-scores"].forward.tensor_flops)
     assert.near(1, ops.attention.forward.tensor_flops / (2 * 128 * (576 + 512) * 2048), 0.01)
+  end)
+
+  -- FlashMLA's kernels for chosen tokens: SGLang's pull request 13646
+  it("fills tiles of 64 heads in engines, except for prompts that choose all their tokens", function()
+    local function per_head(mode, seq, context, tp)
+      local found = ops_of(tperf.model "glm-5", any, { seq = seq, mode = mode, context = context, tp = tp,
+        sequence_parallel = false })
+      return found.attention.forward.tensor_flops / 64
+    end
+    for _, case in ipairs { { "decode", 1, 65535 }, { "prefill", 4096, 0 }, { "prefill", 1024, 4096 } } do
+      local mode, seq, context = table.unpack(case)
+      assert.equal(per_head(mode, seq, context, 1), per_head(mode, seq, context, 8))
+    end
+    assert.near(per_head("prefill", 2048, 0, 1) / 8, per_head("prefill", 2048, 0, 8), 1)
   end)
 
   it("does less work than full attention for a long context, and no less for a short one", function()

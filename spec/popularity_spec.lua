@@ -1,5 +1,5 @@
 -- How many experts a batch touches.
-local popularity = require "tperf.describe.arch.popularity"
+local popularity = require "tperf.describe.arch.experts.popularity"
 local tperf = require "tperf"
 
 describe("experts that a batch touches", function()

@@ -151,6 +151,27 @@ describe("a priced step", function()
     near(24 * 2 * 30e-6, tpot({ experts_setup = 50e-6 }, oss) - tpot({ experts_setup = 20e-6 }, oss), 0.02)
   end)
 
+  it("runs experts in fused kernels where engine, system and question have them", function()
+    local function tpot(fused, more)
+      local asked = { model = "qwen3-30b-a3b", system = "b200-sxm", weight_dtype = "fp8", compute_dtype = "fp8",
+        requests = batch_of(16, 32, 32), software = engine({}, { fused_experts = fused }) }
+      for name, value in pairs(more or {}) do asked[name] = value end
+      return tperf.serve(question(asked)).tpot.mean
+    end
+    local grouped, fused = tpot {}, tpot { "fp8" }
+    assert.truthy(fused < 0.97 * grouped, fused / grouped)
+    assert.equal(grouped, tpot { "bf16" }) -- another dtype
+    assert.equal(grouped, tpot({ "fp8" }, { experts = "grouped" }))
+    assert.equal(fused, tpot({}, { experts = "fused" }))
+    local hopper = { system = "h100-sxm" } -- without a curve of fused kernels
+    assert.equal(tpot({}, hopper), tpot({ "fp8" }, hopper))
+    local function oss(experts) -- whose 4-bit weights have kernels of their own
+      return tperf.serve(question { model = "gpt-oss-20b", system = "b200-sxm", requests = batch_of(16, 32, 32),
+        experts = experts }).tpot.mean
+    end
+    assert.equal(oss "grouped", oss "fused")
+  end)
+
   it("stores routed experts as the checkpoint does, and multiplies them in a separate dtype", function()
     local function gpt_oss(more)
       more.model, more.system = "gpt-oss-20b", "h100-sxm"

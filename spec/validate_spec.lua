@@ -50,6 +50,20 @@ describe("tperf.validate", function()
     assert.is_true(matching(latent, "layer of latent attention, decoding, bf16").median <= 0.16)
   end)
 
+  it("predicts experts in fused kernels by their curve, without a gate where Nemotron has none", function()
+    local path = os.tmpname()
+    local function predicted(kernel, width, gated)
+      program.write(path, "gpu,dtype,kernel_source,distribution,tokens,hidden,moe_inter,experts,topk,tp,ep,gated,"
+        .. "time_s\n" .. ("b200,bf16,%s,balanced,4,2688,%d,128,6,1,32,%d,1e-4\n"):format(kernel, width, gated))
+      return tperf.validate { file = path }.cases[1].predicted
+    end
+    local fused = predicted("sglang_flashinfer_trtllm_moe", 1536, 1)
+    assert.is_true(fused < 0.9 * predicted("moe_torch_flow_cutlass", 1536, 1))
+    assert.equal(predicted("sglang_flashinfer_trtllm_moe", 1856, 0), predicted("sglang_flashinfer_trtllm_moe", 1856, 1))
+    assert.is_true(predicted("moe_torch_flow_nongated", 1856, 0) < predicted("moe_torch_flow_cutlass", 1856, 1))
+    os.remove(path)
+  end)
+
   it("spreads tokens over experts as unevenly as a table says", function()
     local function rows(exponent, ep)
       local case = { tokens = 4096, experts = 128, topk = 8, ep = ep }
@@ -702,6 +716,35 @@ describe("tperf.validate of serving", function()
     local left = 0
     for _, reason in ipairs(result.left_out) do left = left + reason.rows end
     assert.equal(22, left)
+  end)
+
+  it("spreads experts over GPUs, and stores them, as a closed loop's row and checkpoint have it", function()
+    local path = os.tmpname()
+    local columns = "origin,engine,engine_version,date,gpu,model,precision,mode,mtp,quality,duplicate_of,tp,pp,"
+      .. "attention_dp,moe_tp,moe_ep,concurrency,isl,osl,osl_mean,ttft_s,tpot_s\n"
+    local function tpot(model, precision, moe_tp, moe_ep)
+      program.write(path, columns .. ("InferenceX,vllm,0.19.0,2026-04-22,NVIDIA B200 SXM 180GB,%s,%s,agg,no,clean,,"
+        .. "4,1,1,%d,%d,4,128,64,64,0.1,0.01\n"):format(model, precision, moe_tp, moe_ep))
+      for _, case in ipairs(tperf.validate { file = path }.cases) do
+        if case.metric == "TPOT" then return case.predicted end
+      end
+    end
+    local minimax = "MiniMaxAI/MiniMax-M2.5"
+    local function served(more)
+      local q = { model = "minimax-m2", system = "b200-sxm", tp = 4, software = "vllm-0.15", load = { concurrency = 4 },
+        count = 40, prompt = { uniform = { 103, 128 } }, output = { uniform = { 52, 64 } },
+        engine = { max_num_seqs = 512, max_num_batched_tokens = 8192, prefix_caching = false,
+          async_scheduling = true } }
+      for name, value in pairs(more) do q[name] = value end
+      return tperf.serve(q).tpot.mean
+    end
+    local narrow = { precision = { recipe = "nvfp4", products = "experts" }, kv_dtype = "fp8" }
+    assert.equal(served(narrow), tpot(minimax, "fp4", 4, 1))
+    narrow.ep, narrow.etp = 4, 1
+    assert.equal(served(narrow), tpot(minimax, "fp4", 1, 4))
+    local wide = { weight_dtype = "fp8", compute_dtype = "fp8", kv_dtype = "bf16" }
+    assert.equal(served(wide), tpot(minimax, "fp8", 4, 1))
+    os.remove(path)
   end)
 
   it("reads static batches and runs timed request by request", function()

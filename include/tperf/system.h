@@ -39,6 +39,7 @@ typedef struct tperf_system {
             gemm[TPERF_DTYPE_COUNT]; // these replace compute_efficiency where they exist
         tperf_gemm_curve experts4
             [TPERF_DTYPE_COUNT]; // experts' products with weights of 4 bits, by what activations have
+        tperf_gemm_curve experts[TPERF_DTYPE_COUNT]; // an engine's other products of experts
         tperf_attention_curve attention[TPERF_DTYPE_COUNT];
         tperf_decode_curve decode[TPERF_DTYPE_COUNT]; // by the dtype of the cache
         double launch_s;                              // fixed latency in seconds, per op and pass

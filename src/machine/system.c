@@ -67,15 +67,20 @@ static tperf_status check_attention(const tperf_attention_curve *curve, const ch
 static tperf_status check_kernels(const tperf_system *system, tperf_error *error) {
     for (int i = 0; i < TPERF_DTYPE_COUNT; i++) {
         const tperf_gemm_curve *gemm = &system->accelerator.gemm[i];
-        const tperf_gemm_curve *experts = &system->accelerator.experts4[i];
+        const tperf_gemm_curve *narrow = &system->accelerator.experts4[i];
+        const tperf_gemm_curve *experts = &system->accelerator.experts[i];
         const tperf_attention_curve *attention = &system->accelerator.attention[i];
         const tperf_decode_curve *decode = &system->accelerator.decode[i];
         if (gemm->efficiency != 0)
             TPERF_TRY(check_curve(gemm, tperf_gemm_numbers, "accelerator.compute_efficiency.gemm.",
                                   tperf_dtype_names[i], error));
+        if (narrow->efficiency != 0)
+            TPERF_TRY(check_curve(narrow, tperf_gemm_numbers,
+                                  "accelerator.compute_efficiency.experts4.", tperf_dtype_names[i],
+                                  error));
         if (experts->efficiency != 0)
             TPERF_TRY(check_curve(experts, tperf_gemm_numbers,
-                                  "accelerator.compute_efficiency.experts4.", tperf_dtype_names[i],
+                                  "accelerator.compute_efficiency.experts.", tperf_dtype_names[i],
                                   error));
         if (attention->n_sizes != 0)
             TPERF_TRY(check_attention(attention, tperf_dtype_names[i], error));
@@ -83,8 +88,9 @@ static tperf_status check_kernels(const tperf_system *system, tperf_error *error
             TPERF_TRY(check_curve(decode, tperf_decode_numbers,
                                   "accelerator.compute_efficiency.decode.", tperf_dtype_names[i],
                                   error));
-        bool curves = gemm->efficiency != 0 || experts->efficiency != 0 ||
-                      attention->n_sizes != 0 || decode->efficiency != 0;
+        bool curves = gemm->efficiency != 0 || narrow->efficiency != 0 ||
+                      experts->efficiency != 0 || attention->n_sizes != 0 ||
+                      decode->efficiency != 0;
         if (system->accelerator.units == 0 && curves)
             return tperf_error_set(error, TPERF_INVALID, "curves need accelerator.units");
     }
@@ -138,6 +144,7 @@ void tperf_system_sustain(tperf_system *system) {
     for (int i = 0; i < TPERF_DTYPE_COUNT; i++) {
         system->accelerator.gemm[i].sustained_after_s = TPERF_MIN_WAIT;
         system->accelerator.experts4[i].sustained_after_s = TPERF_MIN_WAIT;
+        system->accelerator.experts[i].sustained_after_s = TPERF_MIN_WAIT;
         system->accelerator.attention[i].sustained_after_s = TPERF_MIN_WAIT;
     }
 }
@@ -155,10 +162,13 @@ static const tperf_decode_curve *decode_curve(const tperf_system *system, tperf_
 // Weights of 4 bits under wider activations have kernels of their own; the curve of plain products stands in for them.
 static const tperf_gemm_curve *gemm_curve(const tperf_system *system, tperf_dtype dtype,
                                           const tperf_kernel *kernel) {
-    const tperf_gemm_curve *experts = &system->accelerator.experts4[dtype];
-    bool narrow = kernel->grouped && kernel->second > 0 && kernel->second < 1 &&
-                  tperf_dtype_bytes(dtype) > kernel->second;
-    return narrow && experts->efficiency != 0 ? experts : &system->accelerator.gemm[dtype];
+    const tperf_gemm_curve *gemm = &system->accelerator.gemm[dtype];
+    if (!kernel->grouped) return gemm;
+    bool narrow =
+        kernel->second > 0 && kernel->second < 1 && tperf_dtype_bytes(dtype) > kernel->second;
+    const tperf_gemm_curve *experts =
+        narrow ? &system->accelerator.experts4[dtype] : &system->accelerator.experts[dtype];
+    return experts->efficiency != 0 ? experts : gemm;
 }
 
 static double bandwidth_of(const tperf_system *system, bool warm) {

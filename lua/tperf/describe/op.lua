@@ -164,7 +164,7 @@ local custom = {
 ---@param o table
 ---   forward, backward   { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside, once } … }
 ---                       } (share: bytes are one GPU's; beside: overlaps with the op; once, exchanges:
----                       arch/dispatch.lua)
+---                       arch/experts/dispatch.lua)
 ---   weight_bytes, saved_bytes   weight_bytes: of weights, in the op's dtype; saved_bytes: of kept activations
 ---   repeated_bytes      the part of forward bytes that is read again or freed meanwhile, and takes no memory
 ---   routed, expert      routed: pairs of token and expert that inference sorts, forward; expert: experts' weights

@@ -30,6 +30,8 @@ local engine = {
   fused_casts = check.list(check.string(), { default = {} }),
   -- Generations or systems on which decode leaves caches whole (FlashAttention 2), which then fill whole waves.
   whole_caches = check.list(check.string(), { default = {} }),
+  -- Dtypes in which blocks of experts run in fused kernels, on systems with a curve for these (`fused_experts`).
+  fused_experts = check.list(check.choice { { "bf16", "fp8", "fp4" } }, { default = {} }),
   -- What a product of experts takes to start where 4-bit weights are widened to 16 bits; absent: what the system says.
   experts_setup = check.number { min = 0, max = 1, unit = "s", optional = true },
   -- Part of the memory that it uses; of that, what runtime and communicators take on a GPU alone and on one of several.
@@ -120,7 +122,8 @@ end
 ---                 async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token
 ---                 (seconds), sampler = "sort" or "fused", sampler_entry (seconds), fused_casts (generations of
 ---                 GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on which decode leaves
----                 caches whole), experts_setup (seconds), memory = "all", "static" or
+---                 caches whole), fused_experts (dtypes in which blocks of experts run in
+---                 fused kernels), experts_setup (seconds), memory = "all", "static" or
 ---                 "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
 ---  host           seconds that the host takes to launch a kernel: no pass is faster than its launches
 ---  overlap        part of a pass during which data-parallel traffic is under way, and so hidden

@@ -43,6 +43,14 @@ end
 
 local function gemm_curve() return curve(numbers "gemm") end
 
+-- The curve of products in fused kernels for blocks of experts, as parts of each dtype's peak; and `routing`, the
+-- seconds that these take to choose experts, and `pair`, for each pair of a token and an expert.
+local function fused_experts()
+  local fields = numbers "gemm"
+  fields.routing, fields.pair = wait, wait
+  return curve(fields)
+end
+
 local function attention_curve()
   local fields = numbers "attention"
   local reached = check.number { min = 1e-6, max = 10 } -- clocks may boost beyond the figure, and losses add up
@@ -77,6 +85,7 @@ local compute_curves = check.record_of {
   source = source, other = efficiency(), gemm = by_dtype(gemm_curve), attention = by_dtype(attention_curve),
   decode = by_dtype(decode_curve), -- by the dtype of the cache
   experts4 = by_dtype(gemm_curve), -- experts' products with weights of 4 bits, by the dtype of the activations
+  experts = by_dtype(gemm_curve), -- an engine's other products of experts, by dtype
 }
 local fast_curves = check.record_of {
   source = source, send = efficiency(), all_reduce = link_curve(), all_gather = link_curve(),
@@ -134,6 +143,7 @@ local schema = {
         points = check.integer { min = 1, max = 1 << 31, optional = true }, -- measurements of the fit
       }, { optional = true }),
     },
+    fused_experts = fused_experts(), -- kernels that serving engines may run blocks of experts in
     routing = check.record_of({ -- kernels of serving engines that choose experts and sort tokens by expert
       source = source,
       setup = wait, -- seconds of fixed latency

@@ -91,6 +91,10 @@ static void read_kernels(lua_State *L, tperf_system *out) {
             read_numbers(L, tperf_gemm_numbers, &out->accelerator.experts4[i]);
             lua_pop(L, 2);
         }
+        if (enter_curve(L, "experts", i)) {
+            read_numbers(L, tperf_gemm_numbers, &out->accelerator.experts[i]);
+            lua_pop(L, 2);
+        }
         if (enter_curve(L, "decode", i)) {
             read_numbers(L, tperf_decode_numbers, &out->accelerator.decode[i]);
             lua_pop(L, 2);

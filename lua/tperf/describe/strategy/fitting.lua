@@ -131,7 +131,7 @@ function fitting.experts(over)
   }
 end
 
---- The dispatcher that brings tokens to their experts (tperf/describe/arch/dispatch.lua), and which of tensor
+--- The dispatcher that brings tokens to their experts (tperf/describe/arch/experts/dispatch.lua), and which of tensor
 --- parallelism's collectives overlap with products (tensor.lua).
 fitting.options = {
   moe_dispatcher = { axis = "ep", choices = { "alltoall", "allgather", "deepep", "hybridep" }, quiet = true },

@@ -43,4 +43,23 @@ function experts.narrow(dtype, cases)
   }
 end
 
+-- Blocks of experts in fused kernels: their products, and routing.
+function experts.fused(cases)
+  return {
+    name = "accelerator.fused_experts", cases = cases,
+    parameters = {
+      { name = "efficiency", start = 0.6, low = 0.02, high = 1.5 },
+      { name = "routing", start = 1e-6, low = 1e-8, high = 1e-3 },
+      { name = "pair", start = 5e-10, low = 1e-12, high = 1e-7 },
+    },
+    scope = many_rows, needs = NEEDS,
+    install = function(system, v)
+      system.accelerator.fused_experts = {
+        efficiency = v.efficiency, tile_loss = 0, quantisation = 0, routing = v.routing,
+        pair = v.pair, rows = 16, depth = 0, split = 1, sustained = 1, sustained_after = 1e-3,
+      }
+    end,
+  }
+end
+
 return experts

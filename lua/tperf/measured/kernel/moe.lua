@@ -1,5 +1,7 @@
 --- Timed blocks of experts on one GPU, from routing to the sum, without communication: columns gpu, dtype,
 --- distribution, tokens, hidden, moe_inter, experts, topk, tp, ep, gated, time_s (seconds).
+local core = require "tperf.core"
+local engine_machine = require "tperf.question.serve.machine"
 local loads = require "tperf.measured.kernel.loads"
 local read = require "tperf.measured.read"
 
@@ -23,6 +25,12 @@ local function sizes_of(row)
   return case
 end
 
+-- Widths of Nemotron 3's experts, which have no gate: TensorRT-LLM's rows say so, SGLang's do not, and would read
+-- weights faster than the HBM.
+local UNGATED <const> = { ["1856"] = true, ["2688"] = true, ["5120"] = true }
+
+local function gates_of(row, sglang) return (row.gated == "0" or sglang and UNGATED[row.moe_inter]) and 1 or 2 end
+
 -- Rows of the busiest GPU, and the number of its experts that have any.
 local function load_of(case, distribution)
   local pairs_of = case.tokens * case.topk
@@ -36,7 +44,8 @@ end
 
 local function source_of(row, rows)
   local kernel = read.text(row.kernel_source)
-  local family = kernel:find "triton" and ", portable kernel (Triton)" or kernel:find "^sglang" and ", SGLang" or ""
+  local family = kernel:find "trtllm_moe" and ", fused" or kernel:find "triton" and ", portable kernel (Triton)"
+    or kernel:find "^sglang" and ", SGLang" or ""
   return ("experts %s%s, %s 16 rows each"):format(row.dtype, family, rows >= 16 and "at least" or "fewer than")
 end
 
@@ -53,7 +62,7 @@ function moe.case(row)
   local kernel = read.text(row.kernel_source)
   case.format, case.portable, case.sglang = row.dtype, kernel:find "triton" ~= nil, kernel:find "^sglang" ~= nil
   case.width = case.moe_inter / case.tp
-  case.gates = row.gated == "0" and 1 or 2
+  case.gates, case.fused = gates_of(row, case.sglang), kernel:find "trtllm_moe" ~= nil
   case.source = source_of(row, case.rows / case.hit)
   case.label = ("%d tokens, %d of %d experts %dx%d, tp %d, ep %d"):format(case.tokens, case.topk, case.experts,
     case.hidden, case.moe_inter, case.tp, case.ep)
@@ -69,9 +78,23 @@ local function streams(case)
   }
 end
 
+local known = setmetatable({}, { __mode = "k" }) -- machines by the curve of fused kernels
+
+local function fused_machine(system, fused)
+  if not known[fused] then
+    local experts, routing = engine_machine.fused(fused, "bf16")
+    known[fused] = core.machine(system:with { accelerator = {
+      compute_efficiency = { experts = experts }, routing = routing,
+    } })
+  end
+  return known[fused]
+end
+
 --- Seconds predicted; nil and a reason if the system lacks a curve.
 function moe.predict(case, machine, system)
   if not system.accelerator.routing then return nil, "the system has no curve for routing" end
+  local fused = case.fused and system.accelerator.fused_experts
+  if fused then machine = fused_machine(system, fused) end
   local each, seconds = case.rows / case.hit, machine:routing(case.tokens * case.topk)
   for _, product in ipairs { { case.gates * case.width, case.hidden }, { case.hidden, case.width } } do
     local compute, memory = machine:kernel("gemm", case.dtype, case.hit, each, product[1], product[2],

@@ -52,9 +52,13 @@ local function is_published(about)
   return stored and about.stored == "fp4" and stored.experts == "mxfp4" and not stored.layers
 end
 
+-- Checkpoints whose 4 bits are only of experts: nvidia/MiniMax-M2.5-NVFP4 (its config.json).
+local FOUR_BIT_EXPERTS <const> = { ["minimax-m2"] = { recipe = "nvfp4", products = "experts" } }
+
 --- The subject of a row: its system and model and, if a precision is given, the dtypes of weights and products. nil and
 --- a reason if one of them is not known.
----@return table? about  { system, model, stored, products }; stored: nil: as in the model's checkpoint
+---@return table? about  { system, model, stored, products, recipe }; stored: nil: as in the model's checkpoint, or by
+---   the recipe
 ---@return string? reason
 function cases.subject(gpu, called, options, precision)
   local machine, no_machine = cases.system(gpu, options)
@@ -66,7 +70,8 @@ function cases.subject(gpu, called, options, precision)
   local no_dtype
   about.stored, about.products, no_dtype = cases.dtypes(precision, machine)
   if not about.stored then return nil, no_dtype end
-  if is_published(about) then about.stored, about.products = nil, nil end -- as the checkpoint and the GPU say
+  about.recipe = about.stored == "fp4" and FOUR_BIT_EXPERTS[known] or nil
+  if about.recipe or is_published(about) then about.stored, about.products = nil, nil end -- the checkpoint says
   return about
 end
 

@@ -34,11 +34,12 @@ local function question_of(row, options)
   local c, tp, pp = read.count(row.concurrency), read.count(row.tp), read.count(row.pp)
   local prompt, output = length(row, row.isl), length(row, row.osl)
   if not (c and tp and pp and prompt and output) then return nil, "lengths, concurrency, tp or pp are missing" end
-  local engine, kv, part = engines.launched(row, c)
-  return { model = about.model, system = about.system, tp = tp, pp = pp, weight_dtype = about.stored,
+  local engine, kv, part, experts = engines.launched(row, c)
+  return { model = about.model, system = about.system, tp = tp, pp = pp, ep = read.count(row.moe_ep),
+    etp = read.count(row.moe_tp), weight_dtype = about.stored, precision = about.recipe,
     compute_dtype = about.products, kv_dtype = kv or "bf16",
     load = { concurrency = c }, count = 10 * c, prompt = prompt, output = output,
-    engine = engine, memory_utilization = part,
+    engine = engine, memory_utilization = part, experts = experts,
     software = options.software or engines.profile(row), rules = options.rules }
 end
 

@@ -59,9 +59,14 @@ end
 -- Per engine: its settings, the cache's dtype, the part of the memory that it uses.
 local SCRIPTS <const> = {}
 
+-- Llama's caches by the launch's flag, MiniMax's by the 4-bit checkpoint (recipe nvfp4_experts_only-fp8_kv).
+local function cached_in_8_bits(row)
+  return row.model:find "Llama" or row.model:find "MiniMax" and row.precision == "fp4"
+end
+
 function SCRIPTS.vllm(row, c)
   return { max_num_seqs = row.gpu:find "B200" and math.max(c, 512) or c, max_num_batched_tokens = 8192,
-    prefix_caching = false, async_scheduling = true }, row.model:find "Llama" and "fp8"
+    prefix_caching = false, async_scheduling = true }, cached_in_8_bits(row) and "fp8"
 end
 
 -- Token budget of a step: room for a prompt and the others' decodes, in blocks of 64.
@@ -85,22 +90,52 @@ local TENSORRT <const> = {
   end },
 }
 
+-- DeepGEMM's kernels of experts until release 1.1.
+local function grouped(row)
+  local release = release_of(row.engine_version)
+  return row.precision == "fp8" and (release and release < 1.0002 or not release and row.date < "2026") and "grouped"
+    or nil
+end
+
 function SCRIPTS.trtllm(row, c)
   local isl, osl = read.count(row.isl), read.count(row.osl)
   for _, script in ipairs(TENSORRT) do
     if row.model:find(script.model) then
       local settings, part = script.settings(row, c, isl, osl)
       settings.prefix_caching = false
-      return settings, not (row.model:find "gpt%-oss" and row.gpu:find "H[12]00") and "fp8", part
+      return settings, not (row.model:find "gpt%-oss" and row.gpu:find "H[12]00") and "fp8", part, grouped(row)
     end
   end
 end
 
+-- SGLang's schedulers poll for requests every so many steps: 30, or 10 below 16 requests in flight.
+local function relaxed(c) return c >= 16 and 30 or 10 end
+
+-- By model, on Blackwell and on Hopper: seats, token budget, steps between polls, the cache's dtype, part of the
+-- memory.
+local SGLANG <const> = {
+  { model = "Qwen3%.5", blackwell = function(row, c)
+    local four = row.precision == "fp4"
+    return four and math.max(c, 128) or 128, 32768, four and 30 or relaxed(c), row.precision ~= "bf16" and "fp8",
+      four and 0.85 or 0.82
+  end, hopper = function() return 128, 16384, 1, "fp8", 0.8 end },
+  { model = "GLM%-5", blackwell = function(row, c)
+    if row.precision == "fp4" then return 2048, 32768, 10, "fp8", 0.9 end
+    return c, 32768, 1, "fp8", 0.85
+  end, hopper = function() return 2048, 8192, 1, nil, 0.85 end },
+  { model = "", blackwell = function(_, c) return 256, 16384, relaxed(c), "fp8", 0.82 end,
+    hopper = function() return 512, 32768, 1, nil, 0.82 end },
+}
+
 function SCRIPTS.sglang(row, c)
-  local blackwell = row.gpu:find "B200"
-  return { max_num_seqs = blackwell and 256 or 512, max_num_batched_tokens = blackwell and 16384 or 32768,
-    prefix_caching = false, receive_interval = blackwell and (c >= 16 and 30 or 10) or 1 },
-    blackwell and "fp8", 0.82
+  for _, script in ipairs(SGLANG) do
+    if row.model:find(script.model) then
+      local settings_of = row.gpu:find "B200" and script.blackwell or script.hopper
+      local seats, budget, interval, kv, part = settings_of(row, c)
+      return { max_num_seqs = seats, max_num_batched_tokens = budget, prefix_caching = false,
+        receive_interval = interval }, kv, part
+    end
+  end
 end
 
 -- --- NVIDIA: what its aiconfigurator writes (src/aiconfigurator/generator/rule_plugin/benchmark/*.rule) ---
@@ -118,6 +153,7 @@ end
 ---@return table settings
 ---@return string|false? kv_dtype
 ---@return number? memory_utilization
+---@return string? experts  the kernels of experts
 function engines.launched(row, c)
   if row.origin == "NVIDIA" and read.count(row.isl) then return by_rule(row, c) end
   local script = row.origin == "InferenceX" and SCRIPTS[row.engine]

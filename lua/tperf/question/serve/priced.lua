@@ -27,6 +27,7 @@ priced.schema = {
   weight_dtype = serving.schema.weight_dtype, kv_dtype = serving.schema.kv_dtype,
   compute_dtype = serving.schema.compute_dtype, precision = serving.schema.precision,
   memory_utilization = check.number { above = 0, max = 1, optional = true },
+  experts = check.choice { { "fused", "grouped" }, optional = true },
   software = check.any(optional), host = engines.host_checker, gpu_hour = serving.schema.gpu_hour,
   sampling = check.choice { sampling.KINDS, default = "greedy" },
 }
@@ -51,6 +52,12 @@ local function sends(p, o)
   return math.max(one - per_token, 0), per_token
 end
 
+-- Experts with 4-bit weights under wider activations have kernels of their own, with routing as timed beside them.
+local function kernels_of(p, o)
+  local narrow = p.weights and (p.weights.experts or ELEMENT_BYTES) < 1 and o.compute_dtype ~= "fp4"
+  return { dtype = o.compute_dtype, kernels = narrow and "grouped" or o.experts }
+end
+
 --- The problem of tperf.question.infer.deployment, with the engine's `profile` and its terms. Sets the dtypes that
 --- the arguments leave open.
 ---@param o table  checked arguments of tperf.serve
@@ -65,7 +72,7 @@ function priced.problem(o, s)
   for _, name in ipairs(s.option_names) do given[name] = o[name] end
   local profile, p = engines.of(o.software), serving.problem(WHAT, given)
   o.weight_dtype, o.compute_dtype, o.other_dtype = p.o.weight_dtype, p.o.compute_dtype, p.o.other_dtype
-  p.software, p.profile, p.system = runtime.terms(profile), profile, machines.of(p.system, profile)
+  p.software, p.profile, p.system = runtime.terms(profile), profile, machines.of(p.system, profile, kernels_of(p, o))
   return p
 end
 

@@ -139,9 +139,10 @@ local function query_key_norms(m, p, made)
     }
   end
   local over = p[p.features] > 1 and p.features or nil
+  local together = p.mode ~= "train" -- engines sum both statistics in one all-reduce (vLLM, pull request 31493)
   return {
     parts.wide_norm(m, p, "q-norm", rows, made.heads * d, over),
-    parts.wide_norm(m, p, "k-norm", rows, made.kv_heads * d, over),
+    parts.wide_norm(m, p, "k-norm", rows, made.kv_heads * d, not together and over or nil),
   }
 end
 

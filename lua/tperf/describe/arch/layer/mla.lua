@@ -8,6 +8,10 @@
 -- With an indexer (`sparse`: DeepSeek-V3.2, arXiv 2512.02556, section 2.1) training and prefill use the absorbed form,
 -- too, and each query sees the top_k preceding tokens that the indexer scores highest.
 --
+-- In serving engines the kernel for chosen tokens has one query token and its heads in a tile, of at least 64 heads:
+-- FlashMLA's on Hopper (128 on Blackwell; SGLang, pull request 13646) and TensorRT-LLM's on Blackwell (vLLM, pull
+-- request 48047). Fewer are padded. Prompts of up to top_k tokens choose all of them, and need no such kernel.
+--
 -- Saved: the inputs of all projections and norms; queries, keys and values of every head.
 local attention = require "tperf.describe.arch.layer.attention"
 local block = require "tperf.describe.block"
@@ -57,6 +61,14 @@ local function keys_and_values(m, p, made, ops)
   end
 end
 
+local TILE_HEADS <const> = 64
+
+-- The cut as the kernel for chosen tokens computes it.
+local function padded(m, p, cut)
+  local chooses = m.sparse and (p.mode == "decode" or p.mode == "prefill" and p.context + p.seq > m.sparse.top_k)
+  return chooses and setmetatable({ heads = math.max(cut.heads, TILE_HEADS) }, { __index = cut }) or cut
+end
+
 local function inside(m, p)
   local a, ops, cut = m.mla, {}, p:heads(m.heads)
   local made = cut.projected or cut
@@ -67,7 +79,7 @@ local function inside(m, p)
   if p.mode == "decode" or m.sparse then
     shape = { kv_heads = 1, head_dim = a.kv_rank + a.rope_dim, value_dim = a.kv_rank, values_in_keys = true }
   end
-  parts.append(ops, attention.kernels(m, p, cut, shape))
+  parts.append(ops, attention.kernels(m, p, padded(m, p, cut), shape))
   ops[#ops + 1] = p:row { name = "proj", n_in = m.heads * a.v_dim, n_out = m.hidden, bias = m.biases.attention_out }
   ops[#ops]:belong "attn_proj"
   return ops

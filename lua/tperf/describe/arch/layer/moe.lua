@@ -4,8 +4,11 @@
 -- over tp, cp and dp (arXiv 2504.14960). Shared experts (arXiv 2401.06066) process every token.
 --   load   every GPU works as hard as the busiest: imbalance times the mean; with a capacity factor, exactly its slots,
 --          filled or not (GShard, arXiv 2006.16668)
+--   chance in inference, the busiest of several GPUs has by chance more experts with a token than the mean, and all
+--          wait for it: of m normal numbers the largest is e(m) deviations above the mean, and each of a GPU's experts
+--          has a token with the same probability, independently
 --   reads  an expert's weights are read if it has any token: of E experts, each taken with k / E by each of n tokens,
---          E (1 - (1 - k / E)^n) on average; fewer where some are more popular (tperf/describe/arch/popularity.lua)
+--          E (1 - (1 - k / E)^n) on average; fewer where some are more popular (tperf/describe/arch/experts/popularity.lua)
 --
 -- In training, unfused kernels run between the products, as in Megatron-LM (moe_utils.py, token_dispatcher.py and
 -- experts.py of its Core 0.14, dispatcher alltoall, without moe_router_fusion) and torchtitan (models/moe):
@@ -21,13 +24,13 @@
 -- output need not be kept (as Megatron-LM does since its Core 0.12).
 local block = require "tperf.describe.block"
 local composite = require "tperf.describe.arch.composite"
-local dispatch = require "tperf.describe.arch.dispatch"
+local dispatch = require "tperf.describe.arch.experts.dispatch"
 local divisors = require "tperf.base.divisors"
 local refusal = require "tperf.base.refusal"
 local op = require "tperf.describe.op"
-local padding = require "tperf.describe.arch.padding"
+local padding = require "tperf.describe.arch.experts.padding"
 local parts = require "tperf.describe.arch.layer.parts"
-local popularity = require "tperf.describe.arch.popularity"
+local popularity = require "tperf.describe.arch.experts.popularity"
 
 local moe = {}
 
@@ -60,13 +63,27 @@ local function gathered(p)
   return math.max((p[p.expert_features] or tp) // tp, 1)
 end
 
+-- Expected largest of 1, 2, 4, 8 … standard normal numbers (Harter, Biometrika 48, 1961, table 1; from 512 on: Blom's
+-- approximation).
+local LARGEST <const> = { 0, 0.5642, 1.0294, 1.4236, 1.7660, 2.0697, 2.3437, 2.5946, 2.8269, 3.04, 3.24 }
+
+-- The experts that have a token on the busiest of `gpus`, from the mean; each holds `held`.
+local function busiest(mean, held, gpus)
+  local doublings = math.log(gpus, 2)
+  local low = math.min(doublings // 1 + 1, #LARGEST - 1)
+  local largest = LARGEST[low] + (LARGEST[low + 1] - LARGEST[low]) * math.min(doublings - (low - 1), 1)
+  return math.min(mean + largest * math.sqrt(math.max(mean * (1 - mean / held), 0)), held)
+end
+
 -- Rows for the experts of one GPU after dispatch, and the number of these experts that have any.
 local function load(m, p, lie)
   local e, mine = m.experts, 1.0 * p:outer_tokens() * gathered(p)
   local rows = math.ceil(mine * e.top_k * (e.capacity_factor or e.imbalance) / lie.sharing
     + padding.sent(m, p, mine, lie))
   local tokens = mine * (p.sequence_parallel and lie.cut or 1) * lie.replicas -- that choose among all experts
-  return rows, popularity.touched(e.count, e.top_k, e.skew, tokens) / dispatch.gpus(p)
+  local gpus = dispatch.gpus(p)
+  local active = popularity.touched(e.count, e.top_k, e.skew, tokens) / gpus
+  return rows, p.mode == "train" and active or busiest(active, e.count / gpus, gpus)
 end
 
 -- Gathers, before an expert's first product, the rows of all GPUs that shard the expert: Megatron-Core's dispatcher
@@ -137,7 +154,7 @@ local function sent_element(p)
 end
 
 -- Copies every row to its places (or back, adding up) and exchanges the rows by the share's dispatcher
--- (tperf/describe/arch/dispatch.lua). routed: pairs of a token and an expert to sort; nil on the way back. beside: the
+-- (tperf/describe/arch/experts/dispatch.lua). routed: pairs of a token and an expert to sort; nil on the way back. beside: the
 -- op that the exchange runs beside; nil: everything waits for it.
 local function exchange(m, p, name, rows, lie, routed, beside)
   local function way(there) return dispatch.way(m, p, there, rows, lie, there and sent_element(p) or BYTES) end

@@ -9,7 +9,7 @@
 --             times more as GPUs send
 -- With a capacity factor, an expert's slots are rounded up.
 local op = require "tperf.describe.op"
-local popularity = require "tperf.describe.arch.popularity"
+local popularity = require "tperf.describe.arch.experts.popularity"
 
 local padding = {}
 
