@@ -8,6 +8,29 @@ static void cover_costs(const tperf_walk *w, const tperf_layer_cost *costs, tper
         covers[w->used[i]] = tperf_cover_of(&w->job, &costs[w->used[i]]);
 }
 
+static void prepare_works(tperf_walk *w) {
+    for (size_t i = 0; !w->worked_out && i < w->shape->n_panels; i++)
+        tperf_workload_work(w->workload, &w->job.on, w->shape->panels[i],
+                            &w->scratch->works[i * w->workload->n_ops]);
+    w->worked_out = true;
+}
+
+// Adds the times in a placement, for the i-th number of panels, to the costs; false: out of memory.
+static bool add_times(tperf_walk *w, const tperf_placement *placement, size_t i,
+                      tperf_layer_cost *costs) {
+    tperf_scratch *s = w->scratch;
+    if (!w->shares_prices) {
+        prepare_works(w);
+        tperf_workload_add_times(w->workload, &w->job.on, placement,
+                                 &s->works[i * w->workload->n_ops], costs);
+        return true;
+    }
+    const tperf_op_price *const *prices =
+        tperf_prices_of(&s->prices, &w->search->heap.heap, w->workload, &w->job.on, placement);
+    if (prices) tperf_workload_add_prices(w->workload, &w->job.on, prices, costs);
+    return prices != NULL;
+}
+
 // The workload's costs in a placement, for every number of panels; NULL: out of memory.
 static const tperf_layer_cost *costs_of(tperf_walk *w, uint32_t placed) {
     tperf_scratch *s = w->scratch;
@@ -19,11 +42,8 @@ static const tperf_layer_cost *costs_of(tperf_walk *w, uint32_t placed) {
     for (size_t i = 0; i < w->shape->n_panels; i++) {
         size_t at = i * w->n_sections;
         placement.panels = w->shape->panels[i];
-        const tperf_op_price *const *prices =
-            tperf_prices_of(&s->prices, &w->search->heap.heap, w->workload, &w->job.on, &placement);
-        if (!prices) return NULL;
         memcpy(&costs[at], w->bytes, w->n_sections * sizeof *costs);
-        tperf_workload_add_prices(w->workload, &w->job.on, prices, &costs[at]);
+        if (!add_times(w, &placement, i, &costs[at])) return NULL;
         cover_costs(w, &costs[at], &s->covers[first + at]);
     }
     s->timed[placed].timed_for = s->shape_stamp;

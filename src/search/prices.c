@@ -5,17 +5,15 @@
 
 enum { SLOTS = 2048, OPS = 8192, FULL = SLOTS / 4 * 3 }; // 1.5 MiB
 
-static bool make_room(tperf_prices *p, const tperf_heap *heap, const tperf_workload *workload) {
+static bool make_room(tperf_prices *p, const tperf_heap *heap, size_t n_parts) {
     if (!p->slots) p->slots = tperf_heap_zeroed(heap, SLOTS, sizeof *p->slots);
     if (!p->ops) p->ops = tperf_heap_new(heap, OPS, sizeof *p->ops);
     if (!p->slots || !p->ops) return false;
-    if (workload->n_parts > p->parts_capacity) {
-        const tperf_op_price **parts =
-            tperf_heap_grow(heap, p->parts, workload->n_parts, sizeof *parts);
-        if (!parts) return false;
-        p->parts = parts;
-        p->parts_capacity = workload->n_parts;
-    }
+    if (n_parts <= p->parts_capacity) return true;
+    const tperf_op_price **parts = tperf_heap_grow(heap, p->parts, n_parts, sizeof *parts);
+    if (!parts) return false;
+    p->parts = parts;
+    p->parts_capacity = n_parts;
     return true;
 }
 
@@ -69,29 +67,15 @@ static const tperf_op_price *prices_of_part(tperf_prices *p, const tperf_workloa
     return prices;
 }
 
-// Prices a workload that does not fit.
-static bool price_apart(tperf_prices *p, const tperf_heap *heap, const tperf_workload *workload,
-                        const tperf_platform *on, const tperf_placement *placement) {
-    if (workload->n_ops > p->rest_capacity) {
-        tperf_op_price *rest = tperf_heap_grow(heap, p->rest, workload->n_ops, sizeof *rest);
-        if (!rest) return false;
-        p->rest = rest;
-        p->rest_capacity = workload->n_ops;
-    }
-    price(p->rest, workload->ops, workload->n_ops, on, workload->sizes, placement);
-    size_t begin = 0;
-    for (size_t i = 0; i < workload->n_parts; begin = workload->parts[i++].end)
-        p->parts[i] = &p->rest[begin];
-    return true;
+bool tperf_prices_hold(const tperf_workload *workload) {
+    return workload->n_ops <= OPS && workload->n_parts <= FULL;
 }
 
 const tperf_op_price *const *tperf_prices_of(tperf_prices *prices, const tperf_heap *heap,
                                              const tperf_workload *workload,
                                              const tperf_platform *on,
                                              const tperf_placement *placement) {
-    if (!make_room(prices, heap, workload)) return NULL;
-    if (workload->n_ops > OPS || workload->n_parts > FULL)
-        return price_apart(prices, heap, workload, on, placement) ? prices->parts : NULL;
+    if (!make_room(prices, heap, workload->n_parts)) return NULL;
     if (prices->n_ops + workload->n_ops > OPS || prices->n_slots + workload->n_parts > FULL)
         forget(prices);
     size_t begin = 0;
@@ -105,5 +89,4 @@ void tperf_prices_release(tperf_prices *prices) {
     tperf_heap_free(prices->slots);
     tperf_heap_free(prices->ops);
     tperf_heap_free(prices->parts);
-    tperf_heap_free(prices->rest);
 }

@@ -20,12 +20,13 @@ typedef struct tperf_price_slot {
 typedef struct tperf_prices {
     tperf_price_slot *slots;
     tperf_op_price *ops;
-    size_t n_slots, n_ops; // used
-    // Of the current workload's parts; ops that are too many to be remembered have their own room.
-    const tperf_op_price **parts;
-    tperf_op_price *rest;
-    size_t parts_capacity, rest_capacity;
+    size_t n_slots, n_ops;        // used
+    const tperf_op_price **parts; // of the current workload
+    size_t parts_capacity;
 } tperf_prices;
+
+// Whether there is room for a workload's prices.
+bool tperf_prices_hold(const tperf_workload *workload);
 
 // The prices of the ops of each of the workload's parts, until the next call; NULL: out of memory.
 const tperf_op_price *const *tperf_prices_of(tperf_prices *prices, const tperf_heap *heap,

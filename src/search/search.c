@@ -139,6 +139,7 @@ static void release_scratch(tperf_scratch *s, size_t n_queries) {
     tperf_heap_free(s->paced);
     tperf_heap_free(s->exchanged);
     tperf_heap_free(s->costs);
+    tperf_heap_free(s->works);
     tperf_prices_release(&s->prices);
     tperf_heap_free(s->hops);
 }

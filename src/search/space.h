@@ -62,12 +62,14 @@ typedef struct tperf_holdings {
 
 // One worker's buffers while it walks one shape for one group of queries; they grow, and are reused.
 typedef struct tperf_scratch {
-    size_t timed_capacity, costs_capacity, covers_capacity, hops_capacity, paced_capacity;
-    tperf_costs *timed;      // one per placement in the layout cache
-    tperf_layer_cost *costs; // placements x n_panels x sections
-    tperf_cover *covers;     // likewise
-    tperf_paced *paced;      // placements x n_panels
-    tperf_prices prices;
+    size_t timed_capacity, costs_capacity, covers_capacity, works_capacity, hops_capacity,
+        paced_capacity;
+    tperf_costs *timed;                      // one per placement in the layout cache
+    tperf_layer_cost *costs;                 // placements x n_panels x sections
+    tperf_cover *covers;                     // likewise
+    tperf_paced *paced;                      // placements x n_panels
+    tperf_op_work *works;                    // n_panels x ops, once a placement has been timed
+    tperf_prices prices;                     // instead, where shapes share blocks
     tperf_cached_hop *hops;                  // one per divisor of all GPUs
     tperf_exchanges *exchanged;              // one per query
     tperf_layout_cache *layout_caches;       // one per seat

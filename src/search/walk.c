@@ -43,8 +43,10 @@ static tperf_placement_problem problem_of(tperf_walk *w) {
 static bool prepare_room(tperf_walk *w) {
     tperf_scratch *s = w->scratch;
     tperf_placement_problem problem = problem_of(w);
+    size_t n_works = w->shares_prices ? 0 : w->shape->n_panels * w->workload->n_ops;
     return stamped_room_for(w, (void **)&s->hops, &s->hops_capacity, w->query->divisors->n,
                             sizeof *s->hops) &&
+           room_for(w, (void **)&s->works, &s->works_capacity, n_works, sizeof *s->works) &&
            tperf_layout_cache_make(tperf_walk_layouts(w), &problem, s->sizes_stamp);
 }
 
@@ -283,6 +285,8 @@ static void note_holdings(tperf_walk *w) {
     }
 }
 
+enum { FEW = 8 }; // shapes that have too little in common
+
 bool tperf_walk_shape(tperf_search *search, const tperf_query_group *group,
                       const tperf_shape *shape, int worker) {
     const tperf_workload *workload = shape->workload;
@@ -292,6 +296,7 @@ bool tperf_walk_shape(tperf_search *search, const tperf_query_group *group,
         .shape = shape,
         .workload = workload,
         .n_sections = (size_t)workload->n_kinds + 2,
+        .shares_prices = search->n_shapes > FEW && tperf_prices_hold(workload),
         .job = {.on = {&search->queries[group->first].question.system, &search->options.rules,
                        &search->options.software},
                 .training = &search->options.training},

@@ -24,7 +24,8 @@ typedef struct tperf_walk {
     tperf_pace pace;
     const tperf_placement_entry *placements; // of the current sizes
     size_t n_placements;
-    bool feasible;
+    bool feasible, worked_out;
+    bool shares_prices; // remembers the prices of blocks, for other shapes
     tperf_hop hop;
     int64_t hops_of;                         // stages of the previous pipeline
     unsigned sections;                       // bit i: section i has ops

@@ -10,7 +10,7 @@ local sections = require "tperf.describe.arch.sections"
 
 local layout = {}
 
-local CACHED = 4096 -- workloads in all; each takes two KiB, besides its blocks
+local CACHED <const> = 16384 -- in all: workloads, and ops that are one workload's alone; each takes two KiB
 
 local VARIANTS = { "flash", "unfused", "recompute", "summa" }
 layout.attention_checker = check.choice { VARIANTS, default = "flash" }
@@ -35,9 +35,9 @@ local function shapes_of(s, prefix)
   return cache[s][prefix]
 end
 
-local function remember(s, prefix, key, workload)
+local function remember(s, prefix, key, workload, ops)
   shapes_of(s, prefix)[key] = workload
-  cached = cached + 1
+  cached = cached + 1 + ops
   return workload
 end
 
@@ -142,7 +142,9 @@ local function lay_out(model, s, attention, rules, o)
   local function workload(sizes, micro_batch, variant)
     local key = key_of(s, sizes, micro_batch, variant)
     local known = shapes_of(s, prefix)[key]
-    return known or remember(s, prefix, key, build(sizes, micro_batch, variant))
+    if known then return known end
+    local made = build(sizes, micro_batch, variant)
+    return remember(s, prefix, key, made, all:remembers(variant) and 0 or #made)
   end
   return { kinds = all.kinds, runs = all.runs, has_ends = all.has_ends, workload = workload, totals = totals }
 end

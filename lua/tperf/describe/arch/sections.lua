@@ -218,9 +218,16 @@ local function remembered(all, jobs, share, sizes)
   return #lists == 1 and lists[1] or lists
 end
 
+--- Whether a variant's blocks are remembered. In serving, shapes without experts share too few ops to be worth it.
+---@return boolean
+function sections:remembers(variant)
+  if not self.memory then return false end
+  return self.model.experts ~= nil or variant.mode == nil or variant.mode == "train"
+end
+
 --- The sections as tperf.core.workload takes them, and the bytes that a micro-batch sends to the next stage.
 function sections:blocks(sizes, micro_batch, variant)
-  if not self.memory then return self:ops(sizes, micro_batch, variant) end
+  if not self:remembers(variant) then return self:ops(sizes, micro_batch, variant) end
   local series, list = remembered_series(self, sizes, variant), {}
   set_micro_batch(self, series, micro_batch)
   for i, part in ipairs(series.parts) do
