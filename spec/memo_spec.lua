@@ -77,7 +77,8 @@ describe("a workload of cached blocks", function()
     { recompute = "none" }, { recompute = "full" }, { recompute = "full", sequence_parallel = false },
     { recompute = "selective", recompute_modules = "layernorm+moe" }, { recompute = "none", loss = "pytorch" },
     { recompute = "none", overlap_shared_experts = true }, { recompute = "full", cuda_graphs = "attn+moe_router" },
-    { recompute = "none", cuda_graphs = "layer" }, { recompute = "none", offload_modules = "attn_norm" }, { recompute = "none", mode = "prefill", seq = 512 },
+    { recompute = "none", cuda_graphs = "layer" }, { recompute = "none", offload_modules = "attn_norm" },
+    { recompute = "none", mode = "prefill", seq = 512 },
     { recompute = "none", mode = "decode", seq = 1, context = 512 }, { recompute = "none", part = "attention" },
   }
   local narrow = check.record("precision", { recipe = "fp8-block", dispatch = "fp8", first_layers = 1 },

@@ -49,7 +49,8 @@ describe("tperf serve", function()
         ["--rate 1 --max-num-seqs 0"] = "tperf: --max-num-seqs must be",
         ["--rate 1 --gpu-memory-utilization 2"] = "tperf: --gpu-memory-utilization must be",
         ["--rate 1 --host step=-1ms"] = "tperf: --host step must be",
-        ["--rate 1 --slo ttft=-1s"] = "tperf: --slo ttft must be", [""] = "tperf: --trace or --rate or --concurrency is",
+        ["--rate 1 --slo ttft=-1s"] = "tperf: --slo ttft must be",
+        [""] = "tperf: --trace or --rate or --concurrency is",
       } do
         local r = tperf(run .. given)
         assert.truthy(r.code > 0 and r.err:find(message, 1, true) == 1, given .. ": " .. r.err)

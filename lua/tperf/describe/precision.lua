@@ -86,7 +86,7 @@ precision.schema = {
   -- Attention's output is kept in 16 bits for its own backward pass, or once for both it and the next product.
   attention_output = check.choice { { "bf16", "e5m6" }, default = "bf16" },
   dispatch = check.choice { { "fp8", "bf16" }, default = "bf16" }, -- how tokens, and their gradients, go to experts
-  padding = check.choice { { "experts", "sort", "router" }, optional = true }, -- of experts' rows (arch/experts/padding.lua)
+  padding = check.choice { { "experts", "sort", "router" }, optional = true }, -- of rows (arch/experts/padding.lua)
   -- In which attention multiplies queries, keys and values (Transformer Engine's fp8_dpa); what it keeps stays.
   attention = check.choice { { "fp8", "bf16" }, default = "bf16" },
 }

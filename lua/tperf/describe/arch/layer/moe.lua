@@ -8,7 +8,7 @@
 --          wait for it: of m normal numbers the largest is e(m) deviations above the mean, and each of a GPU's experts
 --          has a token with the same probability, independently
 --   reads  an expert's weights are read if it has any token: of E experts, each taken with k / E by each of n tokens,
---          E (1 - (1 - k / E)^n) on average; fewer where some are more popular (tperf/describe/arch/experts/popularity.lua)
+--          E (1 - (1 - k / E)^n) on average; fewer where some are more popular (experts/popularity.lua)
 --
 -- In training, unfused kernels run between the products, as in Megatron-LM (moe_utils.py, token_dispatcher.py and
 -- experts.py of its Core 0.14, dispatcher alltoall, without moe_router_fusion) and torchtitan (models/moe):
