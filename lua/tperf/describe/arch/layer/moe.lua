@@ -154,8 +154,8 @@ local function sent_element(p)
 end
 
 -- Copies every row to its places (or back, adding up) and exchanges the rows by the share's dispatcher
--- (tperf/describe/arch/experts/dispatch.lua). routed: pairs of a token and an expert to sort; nil on the way back. beside: the
--- op that the exchange runs beside; nil: everything waits for it.
+-- (tperf/describe/arch/experts/dispatch.lua). routed: pairs of a token and an expert to sort; nil on the way back.
+-- beside: the op that the exchange runs beside; nil: everything waits for it.
 local function exchange(m, p, name, rows, lie, routed, beside)
   local function way(there) return dispatch.way(m, p, there, rows, lie, there and sent_element(p) or BYTES) end
   local travels = lie.replicas > 1
