@@ -1,9 +1,10 @@
 -- Invalid arguments: each function must quickly answer with finite numbers or raise a message that points at the line
 -- of the call. HOSTILE=N tries N of each (seeded: always the same), HOSTILE_SEED selects others.
+local cases = require "cases"
 local steps = require "steps"
 local tperf = require "tperf"
 
-local TRIES = math.tointeger(tonumber(os.getenv "HOSTILE" or 250))
+local TRIES = math.tointeger(tonumber(os.getenv "HOSTILE" or cases(100, 250)))
 local SEED = math.tointeger(tonumber(os.getenv "HOSTILE_SEED" or 1))
 local MOST_STEPS = 200000000 -- of Lua, for one call
 

@@ -3,6 +3,7 @@
 -- shows where a process crashed, and at the end "end PASSED FAILED SECONDS".
 return function(options)
   local busted = require "busted"
+  require "asserts" -- here, as busted has made its failures of luassert's errors by now
   local handler = require "busted.outputHandlers.base"()
   local MARKS = { success = ".", pending = "p", failure = "F", error = "E" }
   local WIDTH = 100

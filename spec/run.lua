@@ -6,7 +6,6 @@ local found, runner = pcall(require, "busted.runner")
 if not found then error("busted is not installed for Lua 5.4; `make deps-test` installs it\n" .. runner, 0) end
 
 package.path = "./spec/?.lua;" .. package.path
-
 -- Fewer collections take a tenth off the time; sanitizers, which see what one frees too early, get them all.
 if not require "tperf.core".faults then collectgarbage("setpause", 400) end
 

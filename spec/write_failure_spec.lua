@@ -56,7 +56,7 @@ local commands = {
   { "a script", "tperf run s.lua 4", {}, "tperf run s.lua 3" },
   { "a script with a manifest", "tperf run --out out s.lua 4", {}, "tperf run --out out s.lua 3" },
   { "a short script", "tperf run short.lua", {}, "tperf run short.lua" },
-  { "a table", "tperf list models", {} },
+  { "a table", "tperf list schedules", {} },
   { "a long table", "tperf search llama-3.1-70b -s h100-sxm -g 64 -b 64 --json", {} },
 }
 
