@@ -145,10 +145,10 @@ local function alike(n, first, prompt, output)
   return list
 end
 for _, scheduler in ipairs { "vllm", "sglang", "tensorrt-llm" } do
-  serving("tperf.serve of long answers by " .. scheduler, { step_time = STEP_TIME, requests = alike(3, 3, 20, 300),
+  serving("tperf.serve of long answers by " .. scheduler, { step_time = STEP_TIME, requests = alike(3, 3, 20, 70),
     engine = engine { scheduler = scheduler, num_blocks = 400, speculation = scheduler ~= "vllm" and DRAFTS or nil } })
 end
-serving("tperf.serve of long prompts by sglang", { step_time = STEP_TIME, requests = alike(2, 2, 600, 3),
+serving("tperf.serve of long prompts by sglang", { step_time = STEP_TIME, requests = alike(2, 2, 120, 3),
   engine = engine { scheduler = "sglang", num_blocks = 400 } })
 serving("tperf.serve of more than its blocks hold", { step_time = STEP_TIME, requests = alike(74, 64, 8, 20),
   engine = engine { max_num_seqs = 12, max_num_batched_tokens = 64, num_blocks = 41 } })
