@@ -208,6 +208,46 @@ describe("the C side", function()
     end
   end)
 
+  it("refuses machines that lack what an op needs, whoever asks", function()
+    local calls, order = record(function()
+      local q = { model = MODEL, system = "h100-sxm", global_batch = 16, tp = 2, pp = 2, dp = 2, software = "none",
+        offload_layers = 1 }
+      local c = tperf.train(q)
+      assert.is_true(#c.layers > 0 and #c.kinds > 0)
+      q.simulate = true
+      local _, timeline = tperf.train(q)
+      assert.is_table(timeline:tasks(1)())
+      q.explain = true
+      tperf.train(q)
+    end)
+    local machine = core.machine(tperf.system "h100-sxm")
+    local told = { ["'s accelerator.tensor.bf16, which is not given"] = {},
+      ["offloads to the host, whose bandwidth is not given"] = {} }
+    for _, called in ipairs(order) do
+      for _, arguments in ipairs(calls[called]) do
+        for i = 1, arguments.n do
+          local system = arguments[i]
+          local made = debug.getmetatable(system) == debug.getmetatable(machine)
+          if made or type(system) == "table" and rawget(system, "accelerator") and rawget(system, "network") then
+            for text, callers in pairs(told) do
+              local poorer = copy(made and tperf.system "h100-sxm" or system)
+              if text:find "tensor" then poorer.accelerator.tensor = {} else poorer.host = nil end
+              arguments[i] = made and core.machine(poorer) or poorer
+              local ok, message = pcall(called, table.unpack(arguments, 1, arguments.n))
+              if not ok and message:find(text, 1, true) then callers[called] = true end
+              arguments[i] = system
+            end
+          end
+        end
+      end
+    end
+    for text, callers in pairs(told) do
+      local count = 0
+      for _ in pairs(callers) do count = count + 1 end
+      assert.is_true(count >= 3, text .. ": " .. count)
+    end
+  end)
+
   it("plans only the shapes that a planner has", function()
     local function costs(stages)
       local list = {}

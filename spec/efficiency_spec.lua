@@ -107,7 +107,12 @@ describe("efficiency curves of products", function()
       local small, large = time(machine, size, size, size), time(machine, 2 * size, 2 * size, 2 * size)
       assert.is_true(large > small)
     end
-    assert.equal(h100.accelerator.launch, (time(machine, 0, 1, 1)))
+    for _, sizes in ipairs { { 1, 0, 64, 64 }, { 1, 64, 0, 64 }, { 1, 64, 64, 0 }, { 0, 64, 64, 64 } } do
+      for _, kind in ipairs { "gemm", "attention", "causal_attention" } do
+        local compute, memory = machine:kernel(kind, "bf16", table.unpack(sizes))
+        assert.same({ h100.accelerator.launch, 0.0 }, { compute, memory }, kind)
+      end
+    end
   end)
 
   it("are not used with a constant efficiency", function()
@@ -281,6 +286,10 @@ describe("a machine with an efficiency and no curves", function()
     for name, launches in pairs { fc1 = 1, fc2 = 3 } do
       assert.near(whole[name].forward.compute_time + launches * 5e-6, ring[name].forward.compute_time, 1e-12)
     end
+  end)
+
+  it("streams at the HBM's efficiency, after a launch", function()
+    assert.near(5e-6 + 1e9 / 0.9e12, core.machine(system):stream(1e9), 1e-12)
   end)
 
   it("runs half of a backward pass at the peak of 16 bits where the weights' gradient has them", function()

@@ -240,3 +240,31 @@ describe("a trusted script's files", function()
     refuses("No space left on device", saves "full.csv", nil, "ln -s /dev/full full.csv; tperf run --trust s.lua")
   end)
 end)
+describe("a temporary folder", function()
+  each("is where TMPDIR says, or in /tmp, and refused if it cannot be made", function()
+    runs("print(1)", "--out out")
+    for value, message in pairs { ["TMPDIR="] = false, ["-u TMPDIR"] = false,
+      ["TMPDIR=/nosuch"] = "No such file or directory",
+      ["TMPDIR=$(printf '/%05000d' 0)"] = "cannot make a temporary folder" } do
+      local result = program.shell(("env %s %s verify out"):format(value, program.quote(program.absolute())), folder)
+      assert.equal(message and 1 or 0, result.code, result.err)
+      if message then assert.truthy(result.err:find(message, 1, true), result.err) end
+    end
+  end)
+end)
+
+describe("a script's file", function()
+  each("is opened in the modes that C has, and no others", function()
+    local text = [[
+      for mode in ("w wb w+ w+b a ab a+ a+b r+ r+b"):gmatch "%S+" do
+        assert(io.open("own.txt", mode)):close()
+      end
+      local refused = {}
+      for mode in ("wx w+x w+bx wbb w++ z +w bw r+x"):gmatch "%S+" do
+        local ok, message = pcall(io.open, "own.txt", mode)
+        if not ok and message:find "invalid mode" then refused[#refused + 1] = mode end
+      end
+      print(table.concat(refused, " "), (pcall(io.open, "own.txt", "w\0")), (pcall(io.open, "own.txt", "")))]]
+    assert.equal("wx w+x w+bx wbb w++ z +w bw r+x\tfalse\tfalse\n", runs(text))
+  end)
+end)

@@ -36,6 +36,7 @@ describe("the number of threads", function()
     expect(1, { ["proc/self/cgroup"] = "0::/\n", ["sys/fs/cgroup/cpu.max"] = "100000 100000\n" })
     expect(2, { ["proc/self/cgroup"] = "0::/\n", ["sys/fs/cgroup/cpu.max"] = "150000 100000\n" })
     expect(allowed, { ["proc/self/cgroup"] = "0::/\n", ["sys/fs/cgroup/cpu.max"] = "max 100000\n" })
+    expect(allowed, { ["proc/self/cgroup"] = "0::/\n", ["sys/fs/cgroup/cpu.max"] = "200000000 100000\n" })
   end)
 
   it("takes the lowest quota of the groups around its own", function()

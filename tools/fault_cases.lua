@@ -22,8 +22,8 @@ local function add(name, f, small) table.insert(cases, { name = name, f = f, sma
 add("tperf.model", function() return tperf.model "spec/data/hf/mixtral-8x7b.json":parameters() end)
 add("tperf.system", function() return tperf.system("systems/h100-sxm.yaml").network end)
 add("tperf.search", function()
-  local found = tperf.search { model = MODEL, system = SYSTEM, gpus = 16, global_batch = 16, threads = 1,
-    keep = "all", strategy = { "tensor", "summa" } }
+  local found = tperf.search { model = MODEL, system = SYSTEM, gpus = 4, global_batch = 4, threads = 1,
+    keep = "all", strategy = { "tensor", "summa" }, pp = { 1, 2 } }
   return { found.candidates, table.unpack(found) }
 end, true)
 add("tperf.search with two threads and a function", function()
@@ -41,7 +41,7 @@ add("tperf.train", function()
     simulate = "1f1b" }
 end, true)
 add("a layout of layers, and the tasks of a step", function()
-  local c, timeline = tperf.train { model = MODEL, system = SYSTEM, global_batch = 16, pp = 2, dp = 2,
+  local c, timeline = tperf.train { model = MODEL, system = SYSTEM, global_batch = 2, pp = 2,
     pipeline_layout = { 3, 1 }, simulate = true }
   local list = {}
   for task in timeline:tasks(1) do list[#list + 1] = task.stop end
@@ -145,10 +145,10 @@ local function alike(n, first, prompt, output)
   return list
 end
 for _, scheduler in ipairs { "vllm", "sglang", "tensorrt-llm" } do
-  serving("tperf.serve of long answers by " .. scheduler, { step_time = STEP_TIME, requests = alike(3, 3, 20, 300),
+  serving("tperf.serve of long answers by " .. scheduler, { step_time = STEP_TIME, requests = alike(3, 3, 20, 70),
     engine = engine { scheduler = scheduler, num_blocks = 400, speculation = scheduler ~= "vllm" and DRAFTS or nil } })
 end
-serving("tperf.serve of long prompts by sglang", { step_time = STEP_TIME, requests = alike(2, 2, 600, 3),
+serving("tperf.serve of long prompts by sglang", { step_time = STEP_TIME, requests = alike(2, 2, 120, 3),
   engine = engine { scheduler = "sglang", num_blocks = 400 } })
 serving("tperf.serve of more than its blocks hold", { step_time = STEP_TIME, requests = alike(74, 64, 8, 20),
   engine = engine { max_num_seqs = 12, max_num_batched_tokens = 64, num_blocks = 41 } })
@@ -230,7 +230,7 @@ do
 end
 
 for _, line in ipairs {
-  "search MODEL -s SYSTEM -g 8 -b 16 -j 1", "train MODEL -s SYSTEM -b 16 --tp 2 --dp 4 --json",
+  "search MODEL -s SYSTEM -g 2 -b 2 -j 1", "train MODEL -s SYSTEM -b 2 --tp 2 --json",
   "memory MODEL -s SYSTEM -b 16 --tp 2", "infer MODEL -s SYSTEM -p 64 -n 16 --tp 2",
   "collective all_reduce -s SYSTEM -n 1MiB -g 8", "schedule 1f1b zbv -d 2 -m 4 --text", "params MODEL --csv",
   "validate spec/data/small/collectives.csv -s SYSTEM",

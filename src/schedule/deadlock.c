@@ -30,7 +30,7 @@ tperf_status tperf_deadlock_error(const tperf_deadlock_wait *waits, int32_t devi
         write_op(producer, sizeof producer, waits[d].producer);
         int written = snprintf(text + used, sizeof text - used, "%sdevice %d, at %s, waits for %s",
                                i == 0 ? "" : "; ", d + 1, entry, producer);
-        if (written < 0 || (size_t)written >= sizeof text - used) break;
+        if ((size_t)written >= sizeof text - used) break;
         used += (size_t)written;
     }
     text[used] = '\0';
