@@ -167,6 +167,30 @@ describe("under MPI", function()
     assert.is_true(#report[1] < #report[4] / 20)
   end)
 
+  it("sends of long lists what each process needs", function()
+    program.write(folder .. "/s.lua", [[
+      local tperf = require "tperf"
+      local sizes, counts, points = {}, {}, {}
+      for i = 1, 1201 do sizes[i], counts[i], points[i] = 1000 * i, 8 * i, { bytes = 1e6 + i, gpus = 8 * i } end
+      points[7] = { bytes = 5, gpus = 16, ["system.network.slow.latency"] = "9us" }
+      local function sweep(name, q)
+        q.run, q.system, q.fields, q.kind = tperf.collective, "h100-sxm", { "time" }, q.kind or "all_reduce"
+        tperf.report.save(name, tperf.sweep(q))
+      end
+      sweep("zip.json", { kind = tperf.vary { "all_reduce", "all_gather" }, tperf.zip { bytes = sizes, gpus = counts } })
+      sweep("inner.json", { kind = tperf.vary { "all_reduce", "all_gather" }, points })
+      sweep("outer.json", { bytes = tperf.vary(sizes), gpus = tperf.vary { 8, 100000 } })]])
+    local plain = program.shell("tperf run s.lua && mkdir plain && mv *.json plain", folder)
+    assert.same({ "", 0 }, { plain.err, plain.code })
+    for _, n in ipairs { 2, 5 } do
+      local result = mpirun(n, "run s.lua")
+      assert.same({ "", 0 }, { result.err, result.code })
+      for _, name in ipairs { "zip", "inner", "outer" } do
+        assert.equal("", program.shell(("cmp %s.json plain/%s.json"):format(name, name), folder).out)
+      end
+    end
+  end)
+
   it("fits the stacks of a table on all processes", function()
     local rows = {}
     for line in io.lines "spec/data/measured/steps.csv" do

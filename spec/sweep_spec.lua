@@ -238,6 +238,35 @@ describe("the codec", function()
     assert.equal(shared, back.s)
     assert.equal("'o' is a table", message_of(codec.encode, { o = setmetatable({}, {}) }, {}))
   end)
+
+  it("packs rows by columns, and gives back every value exactly", function()
+    local rows = {
+      { time = 1.5, n = 1, zero = 0.0, whole = 1, name = "a", same = "s", feasible = true, memory = { total = 2.0 } },
+      { time = 0 / 0, n = 2, zero = -0.0, whole = 1.0, name = "b", same = "s", reason = "none" },
+      { time = -1 / 0, n = math.mininteger, zero = 0.0, whole = 1, name = "a", same = "s", feasible = false },
+    }
+    local into = { "kept", [6] = "kept" }
+    assert.equal(3, codec.unpack(codec.pack(rows), into, 3))
+    assert.same({ "kept", "kept" }, { into[1], into[6] })
+    for i, row in ipairs(rows) do assert.equal(codec.encode(row), codec.encode(into[2 + i])) end
+    assert.equal(0, codec.unpack(codec.pack {}, {}, 1))
+    assert.equal(2, codec.unpack(codec.pack { {}, {} }, into, 1))
+    assert.same({ {}, {} }, { into[1], into[2] })
+  end)
+
+  it("refuses rows that it cannot pack, and foreign bytes", function()
+    assert.truthy(message_of(codec.pack, { 1 }):find "not a list of rows")
+    assert.truthy(message_of(codec.pack, { { 1 } }):find "a field without a name")
+    assert.equal("'' is a function", message_of(codec.pack, { { f = print } }))
+    local bytes = codec.pack { { a = 1.5, b = "x", c = 1 }, { a = 2.5, b = "x", c = 2 } }
+    for i = 0, #bytes - 1 do
+      assert.equal("not an encoded value", message_of(codec.unpack, bytes:sub(1, i), {}, 1), i)
+    end
+    -- left-over bytes, too many rows, too many columns, a key that is no text, an unknown letter
+    for _, text in ipairs { bytes .. "N", "\255\255\127\0", "\1\9", "\1\1i\2=T", "\1\1s\1az" } do
+      assert.equal("not an encoded value", message_of(codec.unpack, text, {}, 1), text)
+    end
+  end)
 end)
 
 local SCRIPT = [[

@@ -51,16 +51,22 @@ local function answer_points(unit, answers)
   return answers
 end
 
+-- Rows that keep few fields are packed.
+local function answer_job(unit, answers)
+  local complete, refused, reason = jobs.answer(unit, questions.of(unit.job.question), answers)
+  if not complete then return nil end
+  return { rows = unit.job.fields and core.codec.pack(answers), list = not unit.job.fields and answers or nil,
+    refused = refused, reason = reason }
+end
+
 --- Answers a unit of work. Returns nil if interrupted.
 ---@param message table  see questions.decode
----@return table? reply  { answers, rules }, or { error, at: the point's index in the unit }
+---@return table? reply  { answers, rules, seconds }, or { error, at: the point's index in the unit }
 return function(message)
-  local answers = {}
+  local answers, start = {}, core.clock()
   local ok, result = pcall(function()
     local unit = questions.decode(message)
-    if unit.job then
-      return jobs.answer(unit, questions.of(unit.job.question), answers) and answers or nil
-    end
+    if unit.job then return answer_job(unit, answers) end
     if unit.call then
       answers[1] = require(unit.call.module)[unit.call.name](unit.args, table.unpack(unit.more, 1, unit.more.n))
       return not core.search.interrupted() and answers or nil
@@ -74,5 +80,5 @@ return function(message)
     if text:find("not enough memory", 1, true) then text = text .. "; --max-memory SIZE raises every rank's limit" end
     return { error = text, at = #answers + 1 }
   end
-  return ok and result and { answers = result, rules = rules.used() } or nil
+  return ok and result and { answers = result, rules = rules.used(), seconds = core.clock() - start } or nil
 end

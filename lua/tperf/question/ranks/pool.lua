@@ -9,6 +9,10 @@ local ranks, codec = core.ranks, core.codec
 local pool = {}
 
 local AHEAD <const> = 2 -- units queued at a process: the one that it works on, and the next
+local PARTS <const> = 4 -- units for each process that what is left is divided into
+local FIRST <const> = 16 -- points of a unit before it is known how long a point takes
+local SERVING <const> = 20e-6 -- s: in which this process serves a unit
+local LONGEST_UNIT <const> = 0.25 -- s: for which a process answers a unit of several points
 local HELPS_BELOW <const> = 16 -- processes: with more, the first is busy enough serving the others
 local SHORTEST <const>, LONGEST <const> = 20e-6, 1e-3 -- s, between polls for messages
 
@@ -51,11 +55,38 @@ end
 local Run = {}
 Run.__index = Run
 
+-- The number of points that a process answers in so many seconds; nil if nothing is known about that.
+function Run:points_in(seconds)
+  if self.answered > 0 then return math.max(1, math.floor(seconds * self.answered / math.max(self.seconds, 1e-9))) end
+end
+
+-- The number of points to send at once of units that can be cut: a part of what is left, so that all processes end at
+-- about the same time, but not so few that this process could not serve all of them, nor so many that it waits long.
+function Run:points_at_once()
+  local part = math.max(1, self.points // (PARTS * ranks.count))
+  local least = self:points_in(ranks.count * SERVING)
+  return least and math.min(math.max(part, least), self:points_in(LONGEST_UNIT)) or math.min(part, FIRST)
+end
+
+-- Takes a unit that can be cut from `units`, or a part of it: so many points.
+function Run:cut(unit, size)
+  local part = unit.size > size and unit.cut(size) or unit
+  self.points = self.points - part.size
+  return part
+end
+
+-- The next unit to send, which may have none of the points up to a failure.
+function Run:largest()
+  local unit = self.units[self.first]
+  local part = unit.cut and self:cut(unit, #self.own > 0 and unit.size or self:points_at_once()) or unit
+  if part == unit then self.first = self.first + 1 end
+  return part
+end
+
 -- Encodes and returns the next unit to send; units that cannot be encoded are kept for this process.
 function Run:next_to_send()
   while self.first <= self.last do
-    local unit = self.units[self.first]
-    self.first = self.first + 1
+    local unit = self:largest()
     if not self.failed or unit.index < self.failed.index then
       unit.bytes, unit.ids = self.definitions:encode(unit.describe())
       if unit.bytes then return unit end
@@ -66,21 +97,22 @@ end
 
 -- The next unit for this process: first those that cannot be sent, then the smallest, while the others are busy.
 function Run:next_to_answer()
-  local unit = table.remove(self.own)
-  if unit or ranks.count > HELPS_BELOW or self.first > self.last then return unit end
-  self.last = self.last - 1
-  return self.units[self.last + 1]
+  local own = table.remove(self.own)
+  if own or ranks.count > HELPS_BELOW or self.first > self.last then return own end
+  local unit = self.units[self.last]
+  local part = unit.cut and self:cut(unit, self:points_in(LONGEST) or 1) or unit
+  if part == unit then self.last = self.last - 1 end
+  return part
 end
 
+-- Sends units to the processes that have too few, in the order in which they had.
 function Run:feed()
-  for i = 1, AHEAD do
-    for _, worker in ipairs(workers) do
-      local unit = worker.waiting < i and self:next_to_send()
-      if unit then
-        self.sent[send(worker, unit, self.definitions)] = unit
-        self.left, unit.bytes = self.left + 1, nil
-      end
-    end
+  while self.fed < #self.hungry do
+    local unit = self:next_to_send()
+    if not unit then return end
+    self.fed = self.fed + 1
+    self.sent[send(self.hungry[self.fed], unit, self.definitions)] = unit
+    self.left, unit.bytes = self.left + 1, nil
   end
 end
 
@@ -95,7 +127,8 @@ function Run:take(bytes, from)
   if bytes == "" then check.fail("rank %d has ended before the run did", from) end
   local reply = codec.decode(bytes)
   if reply.stop then check.fail("%s (rank %d)", reply.stop, from) end
-  workers[from].waiting = workers[from].waiting - 1
+  local worker = workers[from]
+  worker.waiting, self.hungry[#self.hungry + 1] = worker.waiting - 1, worker
   local unit = self.sent[reply.number]
   if not unit then return end -- of a run that has failed
   self.sent[reply.number], self.left = nil, self.left - 1
@@ -104,6 +137,7 @@ function Run:take(bytes, from)
   elseif reply.answers then
     for _, name in ipairs(reply.rules) do core.rules_used[name] = true end
     unit.take(reply.answers)
+    self.answered, self.seconds = self.answered + (unit.size or 1), self.seconds + reply.seconds
   else
     self.interrupted = true -- by the launcher's signal, which this process will also get
   end
@@ -148,10 +182,23 @@ function Run:loop()
   end
 end
 
+local function begin(units)
+  local hungry, points = {}, 0
+  for i = 1, AHEAD do
+    for _, worker in ipairs(workers) do
+      if worker.waiting < i then hungry[#hungry + 1] = worker end -- others still answer units of a run that has failed
+    end
+  end
+  for _, unit in ipairs(units) do points = points + (unit.cut and unit.size or 0) end
+  return setmetatable({ units = units, first = 1, last = #units, own = {}, sent = {}, left = 0, hungry = hungry, fed = 0,
+    points = points, answered = 0, seconds = 0, definitions = questions.begin() }, Run)
+end
+
 --- Answers units of work on all processes. Returns false if interrupted, which it leaves for the caller to handle;
 --- raises the error of the first unit that has one.
----@param units table[]  { index, weight, describe(): unit of questions, take(answers), ask(): boolean, place(i): text }
----  ask answers the unit in this process; place names its i-th point in messages
+---@param units table[]  { index, weight, describe(): unit of questions, take(answers), ask(): boolean, place(i): text,
+---  size, cut }: ask answers the unit in this process; place names its i-th point in messages; a unit of `size` points
+---  that can be cut has cut(n), which returns a unit of its first n points and keeps the others
 ---@return boolean
 function pool.run(units)
   start()
@@ -159,8 +206,7 @@ function pool.run(units)
     if a.weight ~= b.weight then return a.weight > b.weight end
     return a.index < b.index
   end)
-  local run = setmetatable({ units = units, first = 1, last = #units, own = {}, sent = {}, left = 0,
-    definitions = questions.begin() }, Run)
+  local run = begin(units)
   is_running = true
   local ok, complete = pcall(run.loop, run)
   is_running = false

@@ -90,7 +90,7 @@ end
 --- Encodes a unit of work for another process, with the ids of the definitions that it needs; nil if it contains
 --- something that cannot be encoded, such as a function.
 ---@param unit table  { question, points: arguments[] }, { question = "search", rest, systems, gpus },
----  { job: of ranks/jobs, first, last, points: the varied values } or { walk: options, args, part }
+---  { job, first, last, parts } of jobs.unit, or { walk: options, args, part }
 ---@return string? bytes
 ---@return table<string, true>? ids
 function definitions:encode(unit)
@@ -98,7 +98,7 @@ function definitions:encode(unit)
   local ok, bytes = pcall(function()
     local copy = { question = unit.question }
     if unit.job then
-      copy.job, copy.points = self:share(unit.job, ids), unit.points
+      copy.job, copy.parts = self:share(unit.job, ids), unit.parts
       copy.first, copy.last = unit.first, unit.last
     elseif unit.call then
       copy.call, copy.args, copy.more = unit.call, self:resolve("serve", unit.args, ids), unit.more

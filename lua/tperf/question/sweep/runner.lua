@@ -135,7 +135,8 @@ end
 
 local function new_sweep(job, run, cache)
   local sweep = {
-    job = job, run = run, cache = cache, searched = run == search.run, total = #job.points, rows = {}, finished = 0,
+    job = job, run = run, cache = cache, searched = run == search.run, total = #job.points,
+    rows = core.codec.list(job.each and 0 or #job.points), finished = 0,
     found = 0, refused = 0, next = 1, point = point, keep = keep,
   }
   local show = job.quiet and function() end or progress.start(WHAT)
@@ -151,11 +152,12 @@ local function new_sweep(job, run, cache)
     end
     show(sweep.finished - sweep.found, sweep.total - sweep.found)
   end
-  -- Takes rows of consecutive points from another process; `refused` of them are of refused points.
-  function sweep.take(first, made, refused, reason)
-    table.move(made, 1, #made, first, sweep.rows)
-    sweep.finished, sweep.refused = sweep.finished + #made, sweep.refused + refused
-    if first == 1 then sweep.reason = reason or sweep.reason end
+  -- Takes rows of consecutive points from another process: { rows: packed, refused: number of refused points, reason:
+  -- the first point's, if that is refused }.
+  function sweep.take(first, packed)
+    local made = core.codec.unpack(packed.rows, sweep.rows, first)
+    sweep.finished, sweep.refused = sweep.finished + made, sweep.refused + packed.refused
+    if first == 1 then sweep.reason = packed.reason or sweep.reason end
     if job.each then hand_out(sweep) end
     show(sweep.finished, sweep.total)
   end

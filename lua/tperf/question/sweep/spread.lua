@@ -83,32 +83,34 @@ end
 local MOST_AT_ONCE <const> = 256 -- points in one message that has no arguments
 
 local function job_unit(sweep, job, first, last, one)
-  local all = sweep.job.points
-  return {
-    index = first, weight = (last - first + 1) * weight_of(all[first]),
-    describe = function()
-      return { job = job, first = first, last = last,
-        points = not job.lists and table.move(all, first, last, 1, {}) or nil }
-    end,
-    ask = function()
-      for i = first, last do
-        local p = sweep:point(i)
-        if not p.known and not one(p) or core.search.interrupted() then return false end
-      end
-      return true
-    end,
-    take = function(answers)
-      if job.fields then return sweep.take(first, answers, answers.refused, answers.reason) end
-      for i, answer in ipairs(answers) do take_answer(sweep, { index = first + i - 1 }, answer) end
-    end,
-    place = function(i) return ("point %d"):format(math.min(first + i - 1, last)) end,
-  }
+  local unit = { index = first, size = last - first + 1 }
+  function unit.describe() return jobs.unit(job, sweep.job.points, first, last) end
+  function unit.ask()
+    for i = first, last do
+      local p = sweep:point(i)
+      if not p.known and not one(p) or core.search.interrupted() then return false end
+    end
+    return true
+  end
+  function unit.take(answers)
+    if answers.rows then return sweep.take(first, answers) end
+    for i, answer in ipairs(answers.list) do take_answer(sweep, { index = first + i - 1 }, answer) end
+  end
+  function unit.place(i) return ("point %d"):format(math.min(first + i - 1, last)) end
+  function unit.cut(size)
+    local part = job_unit(sweep, job, first, first + size - 1, one)
+    first = first + size
+    unit.index, unit.size = first, last - first + 1
+    return part
+  end
+  return unit
 end
 
 local function each_of_job(sweep, job, one)
-  local units, size = {}, size_of(sweep.total, MOST_AT_ONCE)
-  for first = 1, sweep.total, size do
-    units[#units + 1] = job_unit(sweep, job, first, math.min(first + size - 1, sweep.total), one)
+  local units, all = {}, sweep.job.points
+  for first = 1, sweep.total, MOST_AT_ONCE do
+    local unit = job_unit(sweep, job, first, math.min(first + MOST_AT_ONCE - 1, sweep.total), one)
+    unit.weight, units[#units + 1] = unit.size * weight_of(all[first]), unit
   end
   return run(units)
 end
