@@ -190,8 +190,8 @@ local function begin(units)
     end
   end
   for _, unit in ipairs(units) do points = points + (unit.cut and unit.size or 0) end
-  return setmetatable({ units = units, first = 1, last = #units, own = {}, sent = {}, left = 0, hungry = hungry, fed = 0,
-    points = points, answered = 0, seconds = 0, definitions = questions.begin() }, Run)
+  return setmetatable({ units = units, first = 1, last = #units, own = {}, sent = {}, left = 0, hungry = hungry,
+    fed = 0, points = points, answered = 0, seconds = 0, definitions = questions.begin() }, Run)
 end
 
 --- Answers units of work on all processes. Returns false if interrupted, which it leaves for the caller to handle;

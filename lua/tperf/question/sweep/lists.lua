@@ -1,6 +1,7 @@
---- Lists of a sweep's points, and their combinations: plain data, from which any process makes the points that it needs.
--- A list is a plain list of points, { path = value … } each; or of arguments that vary together, { n, columns = { path =
--- values } }; or a part of one, which begins after its first `from` points, and goes on with its first after its last.
+--- Lists of a sweep's points, and their combinations: plain data, from which any process makes the points that it
+-- needs. A list is a plain list of points, { path = value … } each; or of arguments that vary together, { n, columns =
+-- { path = values } }; or a part of one, { n, from, columns } or { n, from, part }: it begins after the list's first
+-- `from` points, and goes on with the list's first after its last.
 local check = require "tperf.base.check"
 
 local lists = {}
