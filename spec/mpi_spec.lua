@@ -168,6 +168,35 @@ describe("under MPI", function()
     assert.is_true(#report[1] < #report[4] / 20)
   end)
 
+  it("finds the fields of whole answers when they are read, as they were at the sweep", function()
+    program.write(folder .. "/s.lua", [[
+      local tperf = require "tperf"
+      local mine, batches = { base = "default" }, { 60, 64 }
+      local hbm = { accelerator = { hbm = { capacity = 50e9 } } }
+      local q = { run = tperf.train, model = "gpt3-175b", tp = 8, dp = 8, rules = mine, pp = tperf.vary { 4, 8 },
+        system = tperf.system("h100-sxm"):with(hbm), global_batch = tperf.vary(batches), micro_batch = 2 }
+      local rows = tperf.sweep(q)
+      mine.base, batches[2], q.system, q.tp = "subramanian2024", 128, nil, 1
+      table.sort(rows, function(a, b) return (a.time or 0) < (b.time or 0) end)
+      for _, row in ipairs(rows) do
+        print(row.pp, row.feasible, row.time, row.reason, row.nothing, #(row.stages or {}), row.kinds and #row.kinds)
+        row.own, row.mfu, row.throughput = 1, nil, 2
+        local names = {}
+        for name, value in pairs(row) do names[#names + 1] = name .. "=" .. tostring(value):gsub("table.*", "") end
+        print(table.concat(names, " "))
+        if row.result then print(row.result.exchanges[1].section, row.result.mfu, row.result.throughput) end
+        if row.time then print(tperf.cost(row, { tokens = 1e12 }).days) end
+        tperf.report.save(("row%d.json"):format(_), { row })
+      end]])
+    local plain = program.shell("tperf run s.lua && mkdir plain && mv *.json plain", folder)
+    assert.same({ "", 0 }, { plain.err, plain.code })
+    assert.truthy(plain.out:find "divide" and plain.out:find "does not fit" and plain.out:find "feasible=true", plain.out)
+    for _, n in ipairs { 2, 5 } do
+      assert.equal(plain.out, mpirun(n, "run s.lua").out)
+      assert.equal("", program.shell("for f in *.json; do cmp $f plain/$f; done", folder).out)
+    end
+  end)
+
   it("sends of long lists what each process needs", function()
     program.write(folder .. "/s.lua", [[
       local tperf = require "tperf"

@@ -5,12 +5,6 @@ local lazy = {}
 -- Record -> what finds its fields: { { names = set, find = function() -> fields } … }.
 local waiting = setmetatable({}, { __mode = "k" })
 
-local function fill(record, one)
-  for name, value in pairs(one.find()) do
-    if one.names[name] and rawget(record, name) == nil then rawset(record, name, value) end
-  end
-end
-
 -- Takes one of those that wait, if they are all still there.
 local function take(record, list, i)
   table.remove(list, i)
@@ -20,29 +14,56 @@ local function take(record, list, i)
   end
 end
 
+-- The fields that are there.
+local function each(record)
+  if waiting[record] then return next, record, nil end
+  return pairs(record)
+end
+
+local add
+
+-- Finds fields of a record, some of which may then have to wait, too.
+local function fill(record, one)
+  local found = one.find()
+  for name, value in each(found) do
+    if one.names[name] and rawget(record, name) == nil then rawset(record, name, value) end
+  end
+  for _, more in ipairs(waiting[found] or {}) do add(record, more.names, function() return lazy.settle(found) end) end
+end
+
 --- Finds all fields of a record now; anything else is returned as it is.
 ---@param record any
 ---@return any record
 function lazy.settle(record)
-  local list = waiting[record]
-  while list and #list > 0 do
-    local one = list[1]
-    take(record, list, 1)
+  while waiting[record] do
+    local one = waiting[record][1]
+    take(record, waiting[record], 1)
     fill(record, one)
   end
   return record
 end
 
+-- Finds the field with this name, and those that come with it, if it waits.
+local function find(record, name)
+  for i, one in ipairs(waiting[record] or {}) do
+    if one.names[name] then
+      take(record, waiting[record], i)
+      fill(record, one)
+      return true
+    end
+  end
+end
+
 local READER <const> = {
   __index = function(record, name)
-    local list = waiting[record]
-    for i, one in ipairs(list or {}) do
-      if one.names[name] then
-        take(record, list, i)
-        fill(record, one)
-        return rawget(record, name)
-      end
+    while find(record, name) do
+      local value = rawget(record, name)
+      if value ~= nil then return value end
     end
+  end,
+  __newindex = function(record, name, value)
+    while find(record, name) do end -- or it would come back
+    rawset(record, name, value)
   end,
   __pairs = function(record) return next, lazy.settle(record), nil end,
 }
@@ -50,15 +71,37 @@ local READER <const> = {
 --- Lets fields of a record be found when they are read.
 ---@param record table  without a metatable of its own
 ---@param names table<string, true>  of fields that it may have; the same table for all such records
----@param find fun(): table  what they are
-function lazy.add(record, names, find)
+---@param how fun(): table  finds them
+function lazy.add(record, names, how)
   local list = waiting[record]
   if not list then
     list = {}
     waiting[record] = list
     setmetatable(record, READER)
   end
-  list[#list + 1] = { names = names, find = find }
+  list[#list + 1] = { names = names, find = how }
+end
+
+add = lazy.add
+
+local ANY <const> = setmetatable({}, { __index = function() return true end })
+
+--- A record all of whose fields are found when somebody reads one.
+---@param how fun(): table  finds them; some may wait on
+---@return table record
+function lazy.record(how)
+  local record = {}
+  add(record, ANY, how)
+  return record
+end
+
+--- The names of the fields that wait.
+---@param record any
+---@param names table<string, true>  to which they are added
+function lazy.waiting(record, names)
+  for _, one in ipairs(waiting[record] or {}) do
+    for name in pairs(one.names) do names[name] = true end
+  end
 end
 
 --- Whether nobody has read this field yet; then it is not found any more, and others that come with it are not either.
@@ -73,12 +116,6 @@ function lazy.forget(record, name)
     end
   end
   return false
-end
-
--- The fields that are there.
-local function each(record)
-  if waiting[record] then return next, record, nil end
-  return pairs(record)
 end
 
 --- Copies a record's fields that have names into another; those that were not read are found when somebody reads them

@@ -53,10 +53,10 @@ end
 
 -- Rows that keep few fields are packed.
 local function answer_job(unit, answers)
-  local complete, refused, reason = jobs.answer(unit, questions.of(unit.job.question), answers)
-  if not complete then return nil end
-  return { rows = unit.job.fields and core.codec.pack(answers), list = not unit.job.fields and answers or nil,
-    refused = refused, reason = reason }
+  local summary = jobs.answer(unit, questions.of(unit.job.question), answers)
+  if not summary then return nil end
+  summary[unit.job.fields and "rows" or "list"] = unit.job.fields and core.codec.pack(answers) or answers
+  return summary
 end
 
 --- Answers a unit of work. Returns nil if interrupted.

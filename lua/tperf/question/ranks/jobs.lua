@@ -8,6 +8,7 @@ local point = require "tperf.question.sweep.point"
 local refusal = require "tperf.base.refusal"
 local row = require "tperf.question.sweep.row"
 local profile = require "tperf.describe.profile"
+local questions = require "tperf.question.ranks.questions"
 local train = require "tperf.question.train"
 
 local jobs = {}
@@ -94,30 +95,51 @@ local function ask(job, run, values)
   return (train.brief(run(lay_out(job, values))))
 end
 
-local function answer(job, values, result, reason)
+-- What is known of a point: its row if rows keep few fields, or the answer without the fields that nobody has read yet.
+local function answer(job, values, result, reason, waiting)
   if job.fields then return row.of(job, values, reason and row.refusal(reason) or result, false) end
-  return reason and { reason = reason } or { bytes = core.codec.encode(lazy.settle(result)) }
+  lazy.waiting(result, waiting)
+  return not reason and core.codec.encode(result)
 end
 
 --- Answers points.
 ---@param unit table       of jobs.unit
 ---@param run function     its question
----@param answers table    receives an answer for each point: its row or, if rows keep all fields, { bytes } or
----  { reason }
----@return boolean complete  false when interrupted
----@return integer refused   points
----@return string? reason    why the first point is refused
+---@param answers table    receives an answer for each point: its row or, if rows keep all fields, the result as bytes
+---@return table? summary  { refused = number of refused points, reasons = of refused points, by their number in the
+---  unit (of the first point only, unless rows keep all fields), waiting = names of fields that jobs.again finds };
+---  nil when interrupted
 function jobs.answer(unit, run, answers)
   local job, points = unit.job, points_of(unit)
-  local refused, first = 0, nil
-  for i = unit.first, unit.last do
-    local values = points[i]
+  local summary = { refused = 0, reasons = {}, waiting = {} }
+  for i = 1, unit.last - unit.first + 1 do
+    local values = points[unit.first + i - 1]
     local result, reason = refusal.attempt(ask, job, run, values)
-    if core.search.interrupted() then return false, refused end
-    if reason then refused, first = refused + 1, i == unit.first and reason or first end
-    answers[#answers + 1] = answer(job, values, result, reason)
+    if core.search.interrupted() then return nil end
+    if reason then summary.refused = summary.refused + 1 end
+    if i == 1 or not job.fields then summary.reasons[i] = reason end
+    answers[i] = answer(job, values, result, reason, summary.waiting)
   end
-  return true, refused, first
+  return summary
+end
+
+--- Asks a job's question again: for fields of an answer that nobody has read so far. What the script has changed in the
+--- meantime does not count.
+---@param job table     of jobs.of
+---@param points table  of the sweep
+---@param run function  its question
+---@return (fun(i: integer): table)?  the answer at a point, with all fields; nil if other processes cannot ask, either
+function jobs.again(job, points, run)
+  local ok, bytes = pcall(questions.freeze, { job = job, lists = lists.of(points) })
+  if not ok then return nil end
+  local frozen, all
+  return function(i)
+    if not frozen then
+      local thawed = questions.thaw(bytes)
+      frozen, all = thawed.job, lists.combinations(thawed.lists)
+    end
+    return lazy.settle(ask(frozen, run, all[i]))
+  end
 end
 
 return jobs

@@ -32,6 +32,16 @@ local function classes()
   return of
 end
 
+--- A copy of a value for later, with systems, models and profiles, as bytes.
+---@param value any
+---@return string
+function questions.freeze(value) return core.codec.encode(value, classes()) end
+
+--- The value in these bytes.
+---@param bytes string
+---@return any
+function questions.thaw(bytes) return core.codec.decode(bytes, catalogue.metatables) end
+
 -- Objects that the arguments of many points share: each is sent to each process once.
 local definitions = {}
 definitions.__index = definitions
@@ -129,7 +139,7 @@ function questions.decode(message)
     for name, metatable in pairs(catalogue.metatables) do values.known[name] = metatable end
   end
   for id, bytes in pairs(message.definitions) do
-    values.known[id] = core.codec.decode(bytes, catalogue.metatables)
+    values.known[id] = questions.thaw(bytes)
   end
   return core.codec.decode(message.unit, values.known)
 end

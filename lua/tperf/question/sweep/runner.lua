@@ -3,6 +3,7 @@ local batches = require "tperf.question.sweep.batches"
 local check = require "tperf.base.check"
 local collective = require "tperf.question.collective"
 local core = require "tperf.core"
+local lazy = require "tperf.base.lazy"
 local layer = require "tperf.question.layer"
 local pool = require "tperf.question.ranks.pool"
 local progress = require "tperf.base.progress"
@@ -133,6 +134,20 @@ local function keep(self, i, result)
   return full
 end
 
+-- Makes rows that are found when somebody reads them, of results as bytes; returns their number.
+local function take_list(self, first, answers, again)
+  local job, waiting = self.job, answers.waiting
+  for k, bytes in ipairs(answers.list) do
+    local i, reason = first + k - 1, answers.reasons[k]
+    self.rows[i] = lazy.record(function()
+      local result = reason and rows.refusal(reason) or core.codec.decode(bytes)
+      if not reason and next(waiting) then lazy.add(result, waiting, function() return again(i) end) end
+      return (rows.of(job, job.points[i], result, false))
+    end)
+  end
+  return #answers.list
+end
+
 local function new_sweep(job, run, cache)
   local sweep = {
     job = job, run = run, cache = cache, searched = run == search.run, total = #job.points,
@@ -152,12 +167,12 @@ local function new_sweep(job, run, cache)
     end
     show(sweep.finished - sweep.found, sweep.total - sweep.found)
   end
-  -- Takes rows of consecutive points from another process: { rows: packed, refused: number of refused points, reason:
-  -- the first point's, if that is refused }.
-  function sweep.take(first, packed)
-    local made = core.codec.unpack(packed.rows, sweep.rows, first)
-    sweep.finished, sweep.refused = sweep.finished + made, sweep.refused + packed.refused
-    if first == 1 then sweep.reason = packed.reason or sweep.reason end
+  -- Takes the answers at consecutive points from another process: ranks/answers. again(i): the whole answer at a point.
+  function sweep.take(first, answers, again)
+    local made = answers.rows and core.codec.unpack(answers.rows, sweep.rows, first)
+      or take_list(sweep, first, answers, again)
+    sweep.finished, sweep.refused = sweep.finished + made, sweep.refused + answers.refused
+    if first == 1 then sweep.reason = answers.reasons[1] or sweep.reason end
     if job.each then hand_out(sweep) end
     show(sweep.finished, sweep.total)
   end

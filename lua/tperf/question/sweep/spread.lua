@@ -82,7 +82,8 @@ end
 
 local MOST_AT_ONCE <const> = 256 -- points in one message that has no arguments
 
-local function job_unit(sweep, job, first, last, one)
+-- again(i): the whole answer at a point, for fields that were not sent.
+local function job_unit(sweep, job, first, last, one, again)
   local unit = { index = first, size = last - first + 1 }
   function unit.describe() return jobs.unit(job, sweep.job.points, first, last) end
   function unit.ask()
@@ -93,12 +94,11 @@ local function job_unit(sweep, job, first, last, one)
     return true
   end
   function unit.take(answers)
-    if answers.rows then return sweep.take(first, answers) end
-    for i, answer in ipairs(answers.list) do take_answer(sweep, { index = first + i - 1 }, answer) end
+    sweep.take(first, answers, again)
   end
   function unit.place(i) return ("point %d"):format(math.min(first + i - 1, last)) end
   function unit.cut(size)
-    local part = job_unit(sweep, job, first, first + size - 1, one)
+    local part = job_unit(sweep, job, first, first + size - 1, one, again)
     first = first + size
     unit.index, unit.size = first, last - first + 1
     return part
@@ -108,8 +108,9 @@ end
 
 local function each_of_job(sweep, job, one)
   local units, all = {}, sweep.job.points
+  local again = not job.fields and jobs.again(job, all, sweep.run) or nil
   for first = 1, sweep.total, MOST_AT_ONCE do
-    local unit = job_unit(sweep, job, first, math.min(first + MOST_AT_ONCE - 1, sweep.total), one)
+    local unit = job_unit(sweep, job, first, math.min(first + MOST_AT_ONCE - 1, sweep.total), one, again)
     unit.weight, units[#units + 1] = unit.size * weight_of(all[first]), unit
   end
   return run(units)
