@@ -197,6 +197,26 @@ describe("under MPI", function()
     end
   end)
 
+  it("hands out rows with all their fields, however a script looks at them", function()
+    program.write(folder .. "/s.lua", [[
+      local tperf = require "tperf"
+      for _, fields in ipairs { { "time", "memory.total" }, false } do
+        local rows = tperf.sweep { run = tperf.train, model = "gpt3-175b", system = "h100-sxm", tp = 8, dp = 8,
+          fields = fields or nil, pp = 8, global_batch = tperf.vary { 60, 64, 128, 256, 512, 1024, 2048, 4096 } }
+        table.sort(rows, function(a, b) return rawget(a, "global_batch") > b.global_batch end)
+        print(getmetatable(rows[1]) == nil, next(rows[2]), rows[7].time, rows[8].reason)
+        local own = setmetatable(rows[3], { __index = { own = 1 } })
+        rawset(rows[4], "time", 0)
+        print(own.own, own.time, rawget(own, "time"), rows[4].time, rawequal(own, rows[3]), rawlen(rows))
+        rows[5].time, rows[6].mine = nil, true
+        print(rows[5].time, rows[6].mine, rows[6].time)
+        for _, row in ipairs(rows) do print(row.time, row["memory.total"] or row.memory and row.memory.total, row.mine, row.reason) end
+      end]])
+    local plain = program.shell("tperf run s.lua", folder)
+    assert.same({ "", 0 }, { plain.err, plain.code })
+    for _, n in ipairs { 2, 3 } do assert.equal(plain.out, mpirun(n, "run s.lua").out) end
+  end)
+
   it("sends of long lists what each process needs", function()
     program.write(folder .. "/s.lua", [[
       local tperf = require "tperf"

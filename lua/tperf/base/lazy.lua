@@ -1,9 +1,15 @@
---- Records some of whose fields are found when somebody reads them: by name, with pairs, or in a report. `next` of
---- stock Lua sees only those that were found.
+--- Records some of whose fields are found when somebody reads them: by name, with pairs, or in a report. Stock Lua's
+--- `next`, `rawget` and `setmetatable` see only those that were found; scripts' own call __settle first.
+local core = require "tperf.core"
+
 local lazy = {}
 
 -- Record -> what finds its fields: { { names = set, find = function() -> fields } … }.
+local getmetatable = debug.getmetatable -- ignores __metatable
+
 local waiting = setmetatable({}, { __mode = "k" })
+
+local UNPACK <const> = {} -- a field of the metatables of packed records
 
 -- Takes one of those that wait, if they are all still there.
 local function take(record, list, i)
@@ -35,6 +41,9 @@ end
 ---@param record any
 ---@return any record
 function lazy.settle(record)
+  local meta = getmetatable(record)
+  local unpack = meta and rawget(meta, UNPACK)
+  if unpack then unpack() end
   while waiting[record] do
     local one = waiting[record][1]
     take(record, waiting[record], 1)
@@ -66,6 +75,7 @@ local READER <const> = {
     rawset(record, name, value)
   end,
   __pairs = function(record) return next, lazy.settle(record), nil end,
+  __settle = lazy.settle,
 }
 
 --- Lets fields of a record be found when they are read.
@@ -93,6 +103,33 @@ function lazy.record(how)
   local record = {}
   add(record, ANY, how)
   return record
+end
+
+--- Records whose fields are unpacked, all at once, when somebody reads one.
+---@param bytes string  of core.codec.pack
+---@return table[] records
+function lazy.packed(bytes)
+  local records
+  local function unpack()
+    if records then core.codec.fill(records, bytes) end
+    records = nil
+  end
+  records = core.codec.rows(bytes, {
+    [UNPACK] = unpack, __settle = unpack,
+    __index = function(record, name)
+      unpack()
+      return rawget(record, name)
+    end,
+    __newindex = function(record, name, value)
+      unpack()
+      rawset(record, name, value)
+    end,
+    __pairs = function(record)
+      unpack()
+      return next, record, nil
+    end,
+  })
+  return records
 end
 
 --- The names of the fields that wait.

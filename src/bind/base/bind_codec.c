@@ -19,7 +19,8 @@
 #include "bind/base/codec.h"
 #include "bind/bind.h"
 
-enum { DEEPEST = TPERF_CODEC_DEEPEST, TAKES = 8 }; // nesting of tables; stack slots per level
+// Nesting of tables; stack slots per level; strings for which there is room at first.
+enum { DEEPEST = TPERF_CODEC_DEEPEST, TAKES = 8, FEW = 8 };
 
 typedef tperf_codec_text text;
 typedef tperf_codec_writer writer;
@@ -305,7 +306,7 @@ void tperf_codec_begin(lua_State *L, writer *w, tperf_codec_mode mode, int names
     *w = (writer){.L = L, .mode = mode, .names = names};
     w->out = tperf_bind_new(L, sizeof(text), text_type, free_text);
     w->text = lua_gettop(L);
-    lua_newtable(L);
+    lua_createtable(L, 0, FEW);
     w->strings = w->text + 1;
 }
 
@@ -473,7 +474,7 @@ void tperf_codec_get_value(reader *r) {
 void tperf_codec_open(lua_State *L, reader *r, int bytes, int values) {
     size_t size;
     const char *at = luaL_checklstring(L, bytes, &size);
-    lua_newtable(L);
+    lua_createtable(L, FEW, 1);
     *r = (reader){
         .L = L, .at = (const unsigned char *)at, .values = values, .strings = lua_gettop(L)};
     r->end = r->at + size;

@@ -1,7 +1,8 @@
-// bind_rows.c: codec.pack and codec.unpack: rows by columns, so that many of them cost little to send and to read.
+// bind_rows.c: rows by columns, so that many of them cost little to send and to read.
 //   codec.pack(rows) -> bytes; rows: a list of tables with strings as keys, whose values codec.encode takes
-//   codec.unpack(bytes, into, first) -> their number; sets into[first], into[first + 1] … to the rows; raises for
-//     malformed bytes
+//   codec.rows(bytes, metatable) -> a list of so many empty tables, with room for the rows' fields
+//   codec.fill(rows, bytes): sets the fields of such tables, and then takes their metatables off; raises for malformed
+//     bytes
 //   codec.list(n) -> an empty table with room for a list of n values
 //
 // The bytes: the numbers of rows and of columns; for each column its key, a letter, and its values. d: a float each;
@@ -10,7 +11,7 @@
 #include "bind/base/codec.h"
 #include "bind/bind.h"
 
-enum { ROWS = 1, BYTES = 1, INTO = 2, MOST = 100000 }; // arguments; rows of one text
+enum { ROWS = 1, MOST = 100000 }; // an argument; rows of one text
 
 // --- packing ---
 
@@ -143,23 +144,56 @@ static void get_column(tperf_codec_reader *r, int row, int rows) {
     lua_settop(L, key - 1);
 }
 
-static int unpack(lua_State *L) {
+// Reads the numbers of rows and columns.
+static int get_size(tperf_codec_reader *r, int *columns) {
+    int rows = get_number(r, MOST);
+    *columns = get_number(r, r->end - r->at);
+    return rows;
+}
+
+static int blank_rows(lua_State *L) {
     tperf_codec_reader r;
-    luaL_checktype(L, INTO, LUA_TTABLE);
-    lua_Integer first = luaL_checkinteger(L, 3);
-    tperf_codec_open(L, &r, BYTES, 0);
-    int rows = get_number(&r, MOST), columns = get_number(&r, r.end - r.at), top = lua_gettop(L);
-    luaL_checkstack(L, rows + LUA_MINSTACK, "too many rows");
-    for (int i = 0; i < rows; i++) {
+    int columns;
+    luaL_checktype(L, 2, LUA_TTABLE);
+    lua_settop(L, 2);
+    tperf_codec_open(L, &r, 1, 0);
+    int rows = get_size(&r, &columns);
+    lua_createtable(L, rows, 0);
+    for (int i = 1; i <= rows; i++) {
         lua_createtable(L, 0, columns);
-        lua_pushvalue(L, -1);
-        lua_rawseti(L, INTO, first + i);
+        lua_pushvalue(L, 2);
+        lua_setmetatable(L, -2);
+        lua_rawseti(L, -2, i);
     }
-    for (int i = 0; i < columns; i++)
-        get_column(&r, top + 1, rows);
-    tperf_codec_close(&r);
-    lua_pushinteger(L, rows);
     return 1;
+}
+
+// Pushes the rows.
+static void push_rows(lua_State *L, int rows) {
+    luaL_argcheck(L, lua_rawlen(L, ROWS) == (size_t)rows, ROWS, "not as many rows");
+    luaL_checkstack(L, rows + LUA_MINSTACK, "too many rows");
+    for (int i = 1; i <= rows; i++) {
+        lua_rawgeti(L, ROWS, i);
+        luaL_argcheck(L, lua_istable(L, -1), ROWS, "not a list of rows");
+    }
+}
+
+static int fill(lua_State *L) {
+    tperf_codec_reader r;
+    int columns;
+    luaL_checktype(L, ROWS, LUA_TTABLE);
+    lua_settop(L, 2);
+    tperf_codec_open(L, &r, 2, 0);
+    int rows = get_size(&r, &columns), first = lua_gettop(L) + 1;
+    push_rows(L, rows);
+    for (int i = 0; i < columns; i++)
+        get_column(&r, first, rows);
+    tperf_codec_close(&r);
+    for (int i = 0; i < rows; i++) { // only now, so that none looks complete if memory runs out
+        lua_pushnil(L);
+        lua_setmetatable(L, first + i);
+    }
+    return 0;
 }
 
 static int list(lua_State *L) {
@@ -171,6 +205,6 @@ static int list(lua_State *L) {
 
 void tperf_bind_rows(lua_State *L) {
     static const luaL_Reg functions[] = {
-        {"pack", pack}, {"unpack", unpack}, {"list", list}, {NULL, NULL}};
+        {"pack", pack}, {"rows", blank_rows}, {"fill", fill}, {"list", list}, {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
 }

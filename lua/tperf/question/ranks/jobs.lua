@@ -33,11 +33,14 @@ local function read_names(kind, all)
   return objects
 end
 
--- The lists that are sent whole; false in place of others.
+-- The lists that are sent whole, false in place of others; and whether there are others.
 local function short_ones(all)
-  local short = {}
-  for k, list in ipairs(all) do short[k] = (list.n or #list) <= LONGEST and list end
-  return short
+  local short, some_long = {}, false
+  for k, list in ipairs(all) do
+    short[k] = (list.n or #list) <= LONGEST and list
+    some_long = some_long or not short[k]
+  end
+  return short, some_long
 end
 
 local function describe(job, question)
@@ -47,8 +50,9 @@ local function describe(job, question)
     if type(fixed[kind]) == "string" then fixed[kind] = read(kind, fixed[kind]) end
     objects[kind] = job.names[kind] and read_names(kind, all) or nil
   end
+  local short, some_long = short_ones(all)
   return { question = question, fixed = fixed, objects = objects, paths = job.paths, names = job.names,
-    fields = job.fields, lists = short_ones(all) }
+    fields = job.fields, lists = short, some_long = some_long }
 end
 
 --- What other processes need to build the points of a sweep; nil if they cannot, because the script's own code or a
@@ -69,7 +73,8 @@ end
 ---@param last integer
 ---@return table unit
 function jobs.unit(job, points, first, last)
-  return { job = job, first = first, last = last, parts = lists.parts(points, first, last, LONGEST) }
+  local parts = job.some_long and lists.parts(points, first, last, LONGEST) or nil
+  return { job = job, first = first, last = last, parts = parts }
 end
 
 -- --- the receiving side ---
@@ -106,9 +111,9 @@ end
 ---@param unit table       of jobs.unit
 ---@param run function     its question
 ---@param answers table    receives an answer for each point: its row or, if rows keep all fields, the result as bytes
----@return table? summary  { refused = number of refused points, reasons = of refused points, by their number in the
----  unit (of the first point only, unless rows keep all fields), waiting = names of fields that jobs.again finds };
----  nil when interrupted
+---@return table? summary  each field only if there is something: { refused = number of refused points, reasons = of
+---  refused points, by their number in the unit (of the first point only, unless rows keep all fields), waiting = names
+---  of fields that jobs.again finds }; nil when interrupted
 function jobs.answer(unit, run, answers)
   local job, points = unit.job, points_of(unit)
   local summary = { refused = 0, reasons = {}, waiting = {} }
@@ -119,6 +124,10 @@ function jobs.answer(unit, run, answers)
     if reason then summary.refused = summary.refused + 1 end
     if i == 1 or not job.fields then summary.reasons[i] = reason end
     answers[i] = answer(job, values, result, reason, summary.waiting)
+  end
+  if summary.refused == 0 then summary.refused = nil end
+  for _, name in ipairs { "reasons", "waiting" } do
+    if next(summary[name]) == nil then summary[name] = nil end
   end
   return summary
 end

@@ -11,7 +11,7 @@ local pool = {}
 local AHEAD <const> = 2 -- units queued at a process: the one that it works on, and the next
 local PARTS <const> = 4 -- units for each process that what is left is divided into
 local FIRST <const> = 16 -- points of a unit before it is known how long a point takes
-local SERVING <const> = 20e-6 -- s: in which this process serves a unit
+local SERVING <const> = 50e-6 -- s: in which this process serves a unit, and then some
 local LONGEST_UNIT <const> = 0.25 -- s: for which a process answers a unit of several points
 local HELPS_BELOW <const> = 16 -- processes: with more, the first is busy enough serving the others
 local SHORTEST <const>, LONGEST <const> = 20e-6, 1e-3 -- s, between polls for messages
@@ -41,12 +41,15 @@ end
 
 local function send(worker, unit, definitions)
   if worker.run ~= definitions.run then worker.run, worker.known = definitions.run, {} end
-  local new = {}
-  for id in pairs(unit.ids) do
-    if not worker.known[id] then worker.known[id], new[id] = true, definitions.bytes[id] end
+  local new
+  for id in next, unit.ids do
+    if not worker.known[id] then
+      new = new or {}
+      worker.known[id], new[id] = true, definitions.bytes[id]
+    end
   end
   number = number + 1
-  ranks.send(worker.rank, codec.encode { number = number, run = definitions.run, definitions = new, unit = unit.bytes })
+  ranks.send(worker.rank, codec.encode { number = number, run = definitions.run, definitions = new, unit = unit.sent })
   worker.waiting = worker.waiting + 1
   return number
 end
@@ -70,7 +73,7 @@ end
 
 -- Takes a unit that can be cut from `units`, or a part of it: so many points.
 function Run:cut(unit, size)
-  local part = unit.size > size and unit.cut(size) or unit
+  local part = unit.size > size and unit:cut(size) or unit
   self.points = self.points - part.size
   return part
 end
@@ -88,8 +91,8 @@ function Run:next_to_send()
   while self.first <= self.last do
     local unit = self:largest()
     if not self.failed or unit.index < self.failed.index then
-      unit.bytes, unit.ids = self.definitions:encode(unit.describe())
-      if unit.bytes then return unit end
+      unit.sent, unit.ids = self.definitions:encode(unit:describe())
+      if unit.sent then return unit end
       self.own[#self.own + 1] = unit
     end
   end
@@ -112,7 +115,7 @@ function Run:feed()
     if not unit then return end
     self.fed = self.fed + 1
     self.sent[send(self.hungry[self.fed], unit, self.definitions)] = unit
-    self.left, unit.bytes = self.left + 1, nil
+    self.left, unit.sent, unit.ids = self.left + 1, nil, nil
   end
 end
 
@@ -133,10 +136,10 @@ function Run:take(bytes, from)
   if not unit then return end -- of a run that has failed
   self.sent[reply.number], self.left = nil, self.left - 1
   if reply.error then
-    self:fail(unit, ("%s%s (rank %d, %s)"):format(check.where(), reply.error, from, unit.place(reply.at)))
+    self:fail(unit, ("%s%s (rank %d, %s)"):format(check.where(), reply.error, from, unit:place(reply.at)))
   elseif reply.answers then
     for _, name in ipairs(reply.rules) do core.rules_used[name] = true end
-    unit.take(reply.answers)
+    unit:take(reply.answers)
     self.answered, self.seconds = self.answered + (unit.size or 1), self.seconds + reply.seconds
   else
     self.interrupted = true -- by the launcher's signal, which this process will also get
@@ -157,7 +160,7 @@ end
 -- Answers a unit here; returns false if interrupted.
 function Run:answer(unit)
   if self.failed and unit.index > self.failed.index then return true end
-  local ok, result = pcall(unit.ask)
+  local ok, result = pcall(unit.ask, unit)
   if ok then return result end
   self:fail(unit, result)
   return true
@@ -196,9 +199,9 @@ end
 
 --- Answers units of work on all processes. Returns false if interrupted, which it leaves for the caller to handle;
 --- raises the error of the first unit that has one.
----@param units table[]  { index, weight, describe(): unit of questions, take(answers), ask(): boolean, place(i): text,
----  size, cut }: ask answers the unit in this process; place names its i-th point in messages; a unit of `size` points
----  that can be cut has cut(n), which returns a unit of its first n points and keeps the others
+---@param units table[]  { index, weight } with methods: describe(): unit of questions; take(answers); ask(): boolean,
+---  answers the unit in this process; place(i): names its i-th point in messages; and if it can be cut, `size`, its
+---  points, and cut(n): a unit of its first n points, while it keeps the others
 ---@return boolean
 function pool.run(units)
   start()
@@ -232,7 +235,7 @@ local function call_unit(module, name, arguments, results, index, tell)
       finish(require(module)[name](table.unpack(arguments)))
       return not core.search.pending()
     end,
-    take = function(answers) finish(answers[1]) end,
+    take = function(_, answers) finish(answers[1]) end,
     place = function() return ("run %d"):format(index) end,
   }
 end
@@ -254,7 +257,7 @@ function pool.map(module, name, list, tell)
   if pool.is_shared() and #list > 1 then
     if not pool.run(units) then check.fail "interrupted" end
   else
-    for _, unit in ipairs(units) do unit.ask() end
+    for _, unit in ipairs(units) do unit:ask() end
   end
   return results
 end

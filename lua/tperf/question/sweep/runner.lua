@@ -134,18 +134,18 @@ local function keep(self, i, result)
   return full
 end
 
--- Makes rows that are found when somebody reads them, of results as bytes; returns their number.
-local function take_list(self, first, answers, again)
-  local job, waiting = self.job, answers.waiting
+-- Rows that are found when somebody reads them, of results as bytes.
+local function rows_of(job, first, answers, again)
+  local made, waiting, reasons = {}, answers.waiting, answers.reasons or {}
   for k, bytes in ipairs(answers.list) do
-    local i, reason = first + k - 1, answers.reasons[k]
-    self.rows[i] = lazy.record(function()
+    local i, reason = first + k - 1, reasons[k]
+    made[k] = lazy.record(function()
       local result = reason and rows.refusal(reason) or core.codec.decode(bytes)
-      if not reason and next(waiting) then lazy.add(result, waiting, function() return again(i) end) end
+      if not reason and waiting then lazy.add(result, waiting, function() return again(i) end) end
       return (rows.of(job, job.points[i], result, false))
     end)
   end
-  return #answers.list
+  return made
 end
 
 local function new_sweep(job, run, cache)
@@ -169,10 +169,10 @@ local function new_sweep(job, run, cache)
   end
   -- Takes the answers at consecutive points from another process: ranks/answers. again(i): the whole answer at a point.
   function sweep.take(first, answers, again)
-    local made = answers.rows and core.codec.unpack(answers.rows, sweep.rows, first)
-      or take_list(sweep, first, answers, again)
-    sweep.finished, sweep.refused = sweep.finished + made, sweep.refused + answers.refused
-    if first == 1 then sweep.reason = answers.reasons[1] or sweep.reason end
+    local made = answers.rows and lazy.packed(answers.rows) or rows_of(job, first, answers, again)
+    table.move(made, 1, #made, first, sweep.rows)
+    sweep.finished, sweep.refused = sweep.finished + #made, sweep.refused + (answers.refused or 0)
+    if first == 1 and answers.reasons then sweep.reason = answers.reasons[1] end
     if job.each then hand_out(sweep) end
     show(sweep.finished, sweep.total)
   end

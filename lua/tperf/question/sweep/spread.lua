@@ -46,10 +46,10 @@ local function search_unit(sweep, batch, index, one)
       return { question = "search", rest = batch.rest, systems = systems, gpus = gpus }
     end,
     ask = function() return batches.ask(batch, sweep.done, one) end,
-    take = function(answers)
+    take = function(_, answers)
       for i, p in ipairs(points) do take_answer(sweep, p, answers[i]) end
     end,
-    place = function(i) return ("point %d"):format(points[math.min(i, #points)].index) end,
+    place = function(_, i) return ("point %d"):format(points[math.min(i, #points)].index) end,
   }
 end
 
@@ -82,35 +82,41 @@ end
 
 local MOST_AT_ONCE <const> = 256 -- points in one message that has no arguments
 
--- again(i): the whole answer at a point, for fields that were not sent.
-local function job_unit(sweep, job, first, last, one, again)
-  local unit = { index = first, size = last - first + 1 }
-  function unit.describe() return jobs.unit(job, sweep.job.points, first, last) end
-  function unit.ask()
-    for i = first, last do
-      local p = sweep:point(i)
-      if not p.known and not one(p) or core.search.interrupted() then return false end
-    end
-    return true
+-- Consecutive points. Of: { sweep, job, one, again }; one(p) asks for a point in this process; again(i): the whole
+-- answer at a point, for fields that were not sent.
+local JobUnit = {}
+JobUnit.__index = JobUnit
+
+local function job_unit(of, first, size) return setmetatable({ of = of, index = first, size = size }, JobUnit) end
+
+function JobUnit:describe()
+  return jobs.unit(self.of.job, self.of.sweep.job.points, self.index, self.index + self.size - 1)
+end
+
+function JobUnit:ask()
+  local of = self.of
+  for i = self.index, self.index + self.size - 1 do
+    local p = of.sweep:point(i)
+    if not p.known and not of.one(p) or core.search.interrupted() then return false end
   end
-  function unit.take(answers)
-    sweep.take(first, answers, again)
-  end
-  function unit.place(i) return ("point %d"):format(math.min(first + i - 1, last)) end
-  function unit.cut(size)
-    local part = job_unit(sweep, job, first, first + size - 1, one, again)
-    first = first + size
-    unit.index, unit.size = first, last - first + 1
-    return part
-  end
-  return unit
+  return true
+end
+
+function JobUnit:take(answers) self.of.sweep.take(self.index, answers, self.of.again) end
+
+function JobUnit:place(i) return ("point %d"):format(self.index + math.min(i, self.size) - 1) end
+
+function JobUnit:cut(size)
+  local part = job_unit(self.of, self.index, size)
+  self.index, self.size = self.index + size, self.size - size
+  return part
 end
 
 local function each_of_job(sweep, job, one)
   local units, all = {}, sweep.job.points
-  local again = not job.fields and jobs.again(job, all, sweep.run) or nil
+  local of = { sweep = sweep, job = job, one = one, again = not job.fields and jobs.again(job, all, sweep.run) or nil }
   for first = 1, sweep.total, MOST_AT_ONCE do
-    local unit = job_unit(sweep, job, first, math.min(first + MOST_AT_ONCE - 1, sweep.total), one, again)
+    local unit = job_unit(of, first, math.min(MOST_AT_ONCE, sweep.total - first + 1))
     unit.weight, units[#units + 1] = unit.size * weight_of(all[first]), unit
   end
   return run(units)
@@ -137,13 +143,13 @@ local function point_unit(sweep, points, index, one)
       end
       return true
     end,
-    take = function(answers)
+    take = function(_, answers)
       for i, p in ipairs(points) do
         take_answer(sweep, p, answers[i])
         p.args = nil
       end
     end,
-    place = function(i) return ("point %d"):format(points[math.min(i, #points)].index) end,
+    place = function(_, i) return ("point %d"):format(points[math.min(i, #points)].index) end,
   }
 end
 
