@@ -2,8 +2,7 @@
 // bit, and tables have one order, so that equal values give equal bytes.
 //   codec.encode(value, names?) -> bytes; raises for a value without an encoding, naming its place
 //   codec.identity(value) -> bytes that tell values apart within one run: tables with a metatable, functions and the
-//       like
-//     are encoded by identity
+//       like are encoded by identity
 //   codec.decode(bytes, values?) -> the value; raises for malformed bytes
 // Without names, metatables are ignored. names: the names of values such as functions, and of objects' metatables;
 // values maps them back.
