@@ -177,7 +177,7 @@ function Run:loop()
       if not self:answer(unit) then return false end
     elseif self.left == 0 and self.first > self.last then
       return true
-    elseif not any then
+    elseif not any and not (self.idle and self.idle()) then
       ranks.rest(pause)
       pause = math.min(2 * pause, LONGEST)
     end
@@ -202,14 +202,16 @@ end
 ---@param units table[]  { index, weight } with methods: describe(): unit of questions; take(answers); ask(): boolean,
 ---  answers the unit in this process; place(i): names its i-th point in messages; and if it can be cut, `size`, its
 ---  points, and cut(n): a unit of its first n points, while it keeps the others
+---@param idle? fun(): boolean  something short that this process may do while it waits; false: there is nothing now
 ---@return boolean
-function pool.run(units)
+function pool.run(units, idle)
   start()
   table.sort(units, function(a, b)
     if a.weight ~= b.weight then return a.weight > b.weight end
     return a.index < b.index
   end)
   local run = begin(units)
+  run.idle = idle
   is_running = true
   local ok, complete = pcall(run.loop, run)
   is_running = false

@@ -154,6 +154,7 @@ local function new_sweep(job, run, cache)
     rows = core.codec.list(job.each and 0 or #job.points), finished = 0,
     found = 0, refused = 0, next = 1, point = point, keep = keep,
   }
+  local packed = {} -- a row of each message whose rows are packed
   local show = job.quiet and function() end or progress.start(WHAT)
   -- Takes the result of a point; bytes: the result as encoded by core.codec, if it is.
   function sweep.done(p, result, bytes)
@@ -170,11 +171,18 @@ local function new_sweep(job, run, cache)
   -- Takes the answers at consecutive points from another process: ranks/answers. again(i): the whole answer at a point.
   function sweep.take(first, answers, again)
     local made = answers.rows and lazy.packed(answers.rows) or rows_of(job, first, answers, again)
+    if answers.rows and not job.each then packed[#packed + 1] = made[1] end
     table.move(made, 1, #made, first, sweep.rows)
     sweep.finished, sweep.refused = sweep.finished + #made, sweep.refused + (answers.refused or 0)
     if first == 1 and answers.reasons then sweep.reason = answers.reasons[1] end
     if job.each then hand_out(sweep) end
     show(sweep.finished, sweep.total)
+  end
+  -- Unpacks rows before the script reads them; returns whether there were any.
+  function sweep.unpack_some()
+    local row = table.remove(packed)
+    lazy.settle(row)
+    return row ~= nil
   end
   function sweep.stop_showing() show() end
   return sweep

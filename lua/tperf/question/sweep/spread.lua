@@ -13,7 +13,7 @@ local MOST_SEARCHES <const>, MOST_POINTS <const> = 208, 16 -- in one message
 local ROUNDS <const> = 8 -- messages to each process, at least, if there are enough points
 
 -- Like pool.run. Ctrl-C ends a sweep, and the sweep itself reports it.
-local function run(units) return pool.run(units) or core.search.interrupted() and false end
+local function run(units, idle) return pool.run(units, idle) or core.search.interrupted() and false end
 
 -- The number of points in a unit.
 local function size_of(count, most) return math.max(1, math.min(most, count // (ROUNDS * pool.size()))) end
@@ -80,7 +80,7 @@ end
 
 -- --- other questions, for points that the other processes build themselves ---
 
-local MOST_AT_ONCE <const> = 256 -- points in one message that has no arguments
+local MOST_AT_ONCE <const> = 512 -- points in one message that has no arguments
 
 -- Consecutive points. Of: { sweep, job, one, again }; one(p) asks for a point in this process; again(i): the whole
 -- answer at a point, for fields that were not sent.
@@ -119,7 +119,7 @@ local function each_of_job(sweep, job, one)
     local unit = job_unit(of, first, math.min(MOST_AT_ONCE, sweep.total - first + 1))
     unit.weight, units[#units + 1] = unit.size * weight_of(all[first]), unit
   end
-  return run(units)
+  return run(units, sweep.unpack_some)
 end
 
 -- --- other questions ---
