@@ -46,6 +46,8 @@ local function answer_points(unit, answers)
   for i, args in ipairs(unit.points) do
     local one = answer(unit.question, args)
     if core.search.interrupted() or not one then return nil end
+    local key = unit.keys and one.bytes and unit.keys[i]
+    one.checksum = key and core.file.sha256(key .. one.bytes) or nil
     answers[i] = one
   end
   return answers

@@ -156,13 +156,13 @@ local function new_sweep(job, run, cache)
   }
   local packed = {} -- a row of each message whose rows are packed
   local show = job.quiet and function() end or progress.start(WHAT)
-  -- Takes the result of a point; bytes: the result as encoded by core.codec, if it is.
-  function sweep.done(p, result, bytes)
+  -- Takes the result of a point; bytes: the result as encoded by core.codec, if it is; checksum: of these, if known.
+  function sweep.done(p, result, bytes, checksum)
     local refused = rows.is_refusal(result)
     if sweep.searched and not refused then result = rows.answer(result) end
     local full = sweep:keep(p.index, result)
     if cache and bytes then
-      if result ~= nil then cache:add_bytes(p.key, bytes, full, p.args) end
+      if result ~= nil then cache:add_bytes(p.key, bytes, full, p.args, checksum) end
     elseif cache and not refused then
       cache:add(p.key, result, full, p.args)
     end

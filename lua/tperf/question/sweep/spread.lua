@@ -21,7 +21,7 @@ local function size_of(count, most) return math.max(1, math.min(most, count // (
 -- Passes another process's result to the runner.
 local function take_answer(sweep, p, answer)
   if answer.reason then return sweep.done(p, rows.refusal(answer.reason)) end
-  sweep.done(p, core.codec.decode(answer.bytes), answer.bytes)
+  sweep.done(p, core.codec.decode(answer.bytes), answer.bytes, answer.checksum)
 end
 
 local function weight_of(args) return math.type(args.gpus) and args.gpus or 1 end
@@ -132,9 +132,12 @@ local function point_unit(sweep, points, index, one)
   return {
     index = index, weight = points[1].weight,
     describe = function()
-      local list = {}
-      for i, p in ipairs(points) do list[i] = laid_out(p) end
-      return { question = questions.name(sweep.run), points = list }
+      local list, keys = {}, sweep.cache and {}
+      for i, p in ipairs(points) do
+        list[i] = laid_out(p)
+        if keys then keys[i] = p.key end
+      end
+      return { question = questions.name(sweep.run), points = list, keys = keys }
     end,
     ask = function()
       for _, p in ipairs(points) do

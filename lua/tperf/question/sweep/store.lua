@@ -33,17 +33,17 @@ local TYPES = { integer = " INTEGER", float = " REAL", boolean = " BOOLEAN", str
 
 local function type_of(value) return TYPES[math.type(value) or type(value)] end
 
-local columns, known = {}, 0 -- name of a field -> { name, lower, quoted }; false: it gets no column
+local column_at, worked_out = {}, 0 -- name of a field -> { name, lower, quoted }; false: it gets no column
 
 -- The column of a field; worked out once, as every point has the same fields.
 local function column_of(name)
-  if columns[name] ~= nil then return columns[name] end
-  if known >= MOST_COLUMNS then columns, known = {}, 0 end
+  if column_at[name] ~= nil then return column_at[name] end
+  if worked_out >= MOST_COLUMNS then column_at, worked_out = {}, 0 end
   local own = name:lower() == "id" and "id_" or name
-  columns[name] = #name <= LONGEST_NAME and not name:find "%c"
+  column_at[name] = #name <= LONGEST_NAME and not name:find "%c"
     and { name = own, lower = own:lower(), quoted = quote(own) }
-  known = known + 1
-  return columns[name]
+  worked_out = worked_out + 1
+  return column_at[name]
 end
 
 -- SQLite treats "Time" and "time" as one column: the first one wins.
@@ -249,7 +249,7 @@ local function add(self, point)
   end
   return run(self, "INSERT OR IGNORE INTO records (key, question, tperf, record, checksum) "
       .. "VALUES (?, ?, ?, CAST(? AS BLOB), ?)",
-      point.key, point.question, core.version, point.record, checksum(point.key, point.record))
+      point.key, point.question, core.version, point.record, point.checksum or checksum(point.key, point.record))
     and insert_point(self, point) and run(self, "COMMIT")
 end
 
@@ -262,7 +262,7 @@ local function try_to_add(self, point)
 end
 
 --- Stores a point.
----@param point { key: string, question: string, record: string, fields: table[] }
+---@param point { key: string, question: string, record: string, checksum: string?, fields: table[] }
 function store:add(point)
   if try_to_add(self, point) then return end
   replace(self)
