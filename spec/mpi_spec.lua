@@ -1,6 +1,7 @@
 -- Runs under MPI: the same bytes for any number of processes, and finished work survives however a run ends. The
 -- program that runs this was built by `make mpi`; TPERF_MPIRUN names the launcher of its MPI.
 local core = require "tperf.core"
+local csv = require "tperf.input.csv"
 local program = require "program"
 
 if not core.ranks.built then
@@ -167,17 +168,123 @@ describe("under MPI", function()
     assert.is_true(#report[1] < #report[4] / 20)
   end)
 
-  it("fits the stacks of a table on all processes", function()
+  it("finds the fields of whole answers when they are read, as they were at the sweep", function()
+    program.write(folder .. "/s.lua", [[
+      local tperf = require "tperf"
+      local mine, batches = { base = "default" }, { 60, 64 }
+      local hbm = { accelerator = { hbm = { capacity = 50e9 } } }
+      local q = { run = tperf.train, model = "gpt3-175b", tp = 8, dp = 8, rules = mine, pp = tperf.vary { 4, 8 },
+        system = tperf.system("h100-sxm"):with(hbm), global_batch = tperf.vary(batches), micro_batch = 2 }
+      local rows = tperf.sweep(q)
+      mine.base, batches[2], q.system, q.tp = "subramanian2024", 128, nil, 1
+      table.sort(rows, function(a, b) return (a.time or 0) < (b.time or 0) end)
+      for _, row in ipairs(rows) do
+        print(row.pp, row.feasible, row.time, row.reason, row.nothing, #(row.stages or {}), row.kinds and #row.kinds)
+        row.own, row.mfu, row.throughput = 1, nil, 2
+        local names = {}
+        for name, value in pairs(row) do names[#names + 1] = name .. "=" .. tostring(value):gsub("table.*", "") end
+        print(table.concat(names, " "))
+        if row.result then print(row.result.exchanges[1].section, row.result.mfu, row.result.throughput) end
+        if row.time then print(tperf.cost(row, { tokens = 1e12 }).days) end
+        tperf.report.save(("row%d.json"):format(_), { row })
+      end]])
+    local plain = program.shell("tperf run s.lua && mkdir plain && mv *.json plain", folder)
+    assert.same({ "", 0 }, { plain.err, plain.code })
+    for _, text in ipairs { "divide", "does not fit", "feasible=true" } do assert.truthy(plain.out:find(text), text) end
+    for _, n in ipairs { 2, 5 } do
+      assert.equal(plain.out, mpirun(n, "run s.lua").out)
+      assert.equal("", program.shell("for f in *.json; do cmp $f plain/$f; done", folder).out)
+    end
+  end)
+
+  it("hands out rows with all their fields, however a script looks at them", function()
+    program.write(folder .. "/s.lua", [[
+      local tperf = require "tperf"
+      for _, fields in ipairs { { "time", "memory.total" }, false } do
+        local rows = tperf.sweep { run = tperf.train, model = "gpt3-175b", system = "h100-sxm", tp = 8, dp = 8,
+          fields = fields or nil, pp = 8, global_batch = tperf.vary { 60, 64, 128, 256, 512, 1024, 2048, 4096 } }
+        table.sort(rows, function(a, b) return rawget(a, "global_batch") > b.global_batch end)
+        print(getmetatable(rows[1]) == nil, next(rows[2]), rows[7].time, rows[8].reason)
+        local own = setmetatable(rows[3], { __index = { own = 1 } })
+        rawset(rows[4], "time", 0)
+        print(own.own, own.time, rawget(own, "time"), rows[4].time, rawequal(own, rows[3]), rawlen(rows))
+        rows[5].time, rows[6].mine = nil, true
+        print(rows[5].time, rows[6].mine, rows[6].time)
+        for _, row in ipairs(rows) do
+          print(row.time, row["memory.total"] or row.memory and row.memory.total, row.mine, row.reason)
+        end
+      end]])
+    local plain = program.shell("tperf run s.lua", folder)
+    assert.same({ "", 0 }, { plain.err, plain.code })
+    for _, n in ipairs { 2, 3 } do assert.equal(plain.out, mpirun(n, "run s.lua").out) end
+  end)
+
+  it("sends of long lists what each process needs", function()
+    program.write(folder .. "/s.lua", [[
+      local tperf = require "tperf"
+      local sizes, counts, points = {}, {}, {}
+      for i = 1, 1201 do sizes[i], counts[i], points[i] = 1000 * i, 8 * i, { bytes = 1e6 + i, gpus = 8 * i } end
+      points[7] = { bytes = 5, gpus = 16, ["system.network.slow.latency"] = "9us" }
+      local function sweep(name, q)
+        q.run, q.system, q.fields, q.kind = tperf.collective, "h100-sxm", { "time" }, q.kind or "all_reduce"
+        tperf.report.save(name, tperf.sweep(q))
+      end
+      local kinds = { "all_reduce", "all_gather" }
+      sweep("zip.json", { kind = tperf.vary(kinds), tperf.zip { bytes = sizes, gpus = counts } })
+      sweep("inner.json", { kind = tperf.vary(kinds), points })
+      sweep("outer.json", { bytes = tperf.vary(sizes), gpus = tperf.vary { 8, 100000 } })]])
+    local plain = program.shell("tperf run s.lua && mkdir plain && mv *.json plain", folder)
+    assert.same({ "", 0 }, { plain.err, plain.code })
+    for _, n in ipairs { 2, 5 } do
+      local result = mpirun(n, "run s.lua")
+      assert.same({ "", 0 }, { result.err, result.code })
+      for _, name in ipairs { "zip", "inner", "outer" } do
+        assert.equal("", program.shell(("cmp %s.json plain/%s.json"):format(name, name), folder).out)
+      end
+    end
+  end)
+
+  -- The runs of two stacks, without some columns that tables may lack.
+  local function write_runs(path)
     local rows = {}
     for line in io.lines "spec/data/measured/steps.csv" do
       if #rows == 0 or line:find "SimuMax" or line:find "torchtitan" then rows[#rows + 1] = line end
     end
-    program.write(folder .. "/runs.csv", table.concat(rows, "\n") .. "\n")
+    program.write(path .. ".all", table.concat(rows, "\n") .. "\n")
+    local list, names = csv.read(path .. ".all")
+    local kept, lacks = {}, { sp = true, notes = true, tflops_kind = true, mem_note = true }
+    for _, name in ipairs(names) do
+      if not lacks[name] then kept[#kept + 1] = name end
+    end
+    for i, row in ipairs(list) do
+      local fields = {}
+      for k, name in ipairs(kept) do fields[k] = '"' .. row[name]:gsub('"', '""') .. '"' end
+      list[i] = table.concat(fields, ",")
+    end
+    program.write(path, table.concat(kept, ",") .. "\n" .. table.concat(list, "\n") .. "\n")
+  end
+
+  it("fits the stacks of a table on all processes", function()
+    write_runs(folder .. "/runs.csv")
     local plain = program.shell("tperf calibrate --csv --software plain runs.csv", folder)
     assert.same({ "", 0 }, { plain.err, plain.code })
     local spread = mpirun(3, "calibrate --csv --software spread runs.csv")
     assert.same({ plain.out, 0 }, { spread.out, spread.code })
     assert.equal("", program.shell("diff -r plain spread", folder).out)
+    program.write(folder .. "/s.lua", [[
+      local profile, ranks = require "tperf.measured.calibrate.profile", require "tperf.core".ranks
+      local send, sent = ranks.send, 0
+      function ranks.send(...)
+        sent = sent + 1
+        return send(...)
+      end
+      local stacks, names = profile.stacks { "runs.csv" }
+      profile.fit_all(stacks, names)
+      print(#names, sent)]])
+    local result = mpirun(3, "run --trust s.lua")
+    local stacks, sent = result.out:match "^(%d+)\t(%d+)"
+    assert.is_true(tonumber(stacks) >= 2, result.out .. result.err)
+    assert.is_true(tonumber(sent) > 2, result.out) -- more than the two processes' settings
   end)
 
   it("ends with one error, that of the first failing point", function()

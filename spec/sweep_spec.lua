@@ -238,6 +238,40 @@ describe("the codec", function()
     assert.equal(shared, back.s)
     assert.equal("'o' is a table", message_of(codec.encode, { o = setmetatable({}, {}) }, {}))
   end)
+
+  it("packs rows by columns, and gives back every value exactly", function()
+    local rows = {
+      { time = 1.5, n = 1, zero = 0.0, whole = 1, name = "a", same = "s", feasible = true, memory = { total = 2.0 } },
+      { time = 0 / 0, n = 2, zero = -0.0, whole = 1.0, name = "b", same = "s", reason = "none" },
+      { time = -1 / 0, n = math.mininteger, zero = 0.0, whole = 1, name = "a", same = "s", feasible = false },
+    }
+    local bytes, waits = codec.pack(rows), {}
+    local back = codec.rows(bytes, waits)
+    assert.same({ 3, nil, waits }, { #back, next(back[2]), getmetatable(back[2]) })
+    codec.fill(back, bytes)
+    for i, row in ipairs(rows) do assert.equal(codec.encode(row), codec.encode(back[i])) end
+    assert.is_nil(getmetatable(back[2]))
+    for _, few in ipairs { {}, { {}, {} } } do
+      back = codec.rows(codec.pack(few), waits)
+      codec.fill(back, codec.pack(few))
+      assert.same(few, back)
+    end
+  end)
+
+  it("refuses rows that it cannot pack, and foreign bytes", function()
+    assert.truthy(message_of(codec.pack, { 1 }):find "not a list of rows")
+    assert.truthy(message_of(codec.pack, { { 1 } }):find "a field without a name")
+    assert.equal("'' is a function", message_of(codec.pack, { { f = print } }))
+    local bytes = codec.pack { { a = 1.5, b = "x", c = 1 }, { a = 2.5, b = "x", c = 2 } }
+    local function read(text) codec.fill(codec.rows(text, {}), text) end
+    for i = 0, #bytes - 1 do assert.equal("not an encoded value", message_of(read, bytes:sub(1, i)), i) end
+    -- left-over bytes, too many rows, too many columns, a key that is no text, an unknown letter
+    for _, text in ipairs { bytes .. "N", "\255\255\127\0", "\1\9", "\1\1i\2=T", "\1\1s\1az" } do
+      assert.equal("not an encoded value", message_of(read, text), text)
+    end
+    assert.truthy(message_of(codec.fill, { {} }, bytes):find "not as many rows")
+    assert.truthy(message_of(codec.fill, { {}, 1 }, bytes):find "not a list of rows")
+  end)
 end)
 
 local SCRIPT = [[

@@ -173,10 +173,23 @@ static int safe_rep(lua_State *L) {
     return 1;
 }
 
+// Finds the fields of the first argument that wait (lua/tperf/base/lazy), so that no function sees it without them.
+static void settle(lua_State *L) {
+    if (!lua_istable(L, 1) || luaL_getmetafield(L, 1, "__settle") == LUA_TNIL) return;
+    lua_pushvalue(L, 1);
+    lua_call(L, 1, 0);
+}
+
+static int safe_raw(lua_State *L) {
+    settle(L);
+    return standard(L);
+}
+
 static const char own_metatables; // registry key of a weak table: the metatables set by scripts
 
 // The metatables of the library's objects are private: scripts see false.
 static int safe_getmetatable(lua_State *L) {
+    settle(L);
     if (luaL_getmetafield(L, 1, "__metatable") != LUA_TNIL) return 1;
     standard(L);
     if (!lua_istable(L, -1)) return 1;
@@ -191,6 +204,7 @@ static int safe_getmetatable(lua_State *L) {
 
 // Finalizers run without hooks: one that loops could not be stopped.
 static int safe_setmetatable(lua_State *L) {
+    settle(L);
     if (lua_istable(L, 2)) {
         lua_pushliteral(L, "__gc");
         if (lua_rawget(L, 2) != LUA_TNIL)
@@ -214,6 +228,8 @@ typedef struct replacement {
 
 static const replacement replacements[] = {
     {LUA_GNAME, "getmetatable", safe_getmetatable, false},
+    {LUA_GNAME, "rawget", safe_raw, false},
+    {LUA_GNAME, "rawset", safe_raw, false},
     {LUA_GNAME, "setmetatable", safe_setmetatable, false},
     {LUA_GNAME, "tonumber", safe_texts, false},
     {LUA_STRLIBNAME, "byte", safe_results, false},

@@ -1,15 +1,15 @@
---- Records some of whose fields are found when somebody reads them: by name, with pairs, or in a report. `next` of
---- stock Lua sees only those that were found.
+--- Records some of whose fields are found when somebody reads them: by name, with pairs, or in a report. Stock Lua's
+--- `next`, `rawget` and `setmetatable` see only those that were found; scripts' own call __settle first.
+local core = require "tperf.core"
+
 local lazy = {}
 
 -- Record -> what finds its fields: { { names = set, find = function() -> fields } … }.
+local getmetatable = debug.getmetatable -- ignores __metatable
+
 local waiting = setmetatable({}, { __mode = "k" })
 
-local function fill(record, one)
-  for name, value in pairs(one.find()) do
-    if one.names[name] and rawget(record, name) == nil then rawset(record, name, value) end
-  end
-end
+local UNPACK <const> = {} -- a field of the metatables of packed records
 
 -- Takes one of those that wait, if they are all still there.
 local function take(record, list, i)
@@ -20,45 +20,125 @@ local function take(record, list, i)
   end
 end
 
+-- The fields that are there.
+local function each(record)
+  if waiting[record] then return next, record, nil end
+  return pairs(record)
+end
+
+local add
+
+-- Finds fields of a record, some of which may then have to wait, too.
+local function fill(record, one)
+  local found = one.find()
+  for name, value in each(found) do
+    if one.names[name] and rawget(record, name) == nil then rawset(record, name, value) end
+  end
+  for _, more in ipairs(waiting[found] or {}) do add(record, more.names, function() return lazy.settle(found) end) end
+end
+
 --- Finds all fields of a record now; anything else is returned as it is.
 ---@param record any
 ---@return any record
 function lazy.settle(record)
-  local list = waiting[record]
-  while list and #list > 0 do
-    local one = list[1]
-    take(record, list, 1)
+  local meta = getmetatable(record)
+  local unpack = meta and rawget(meta, UNPACK)
+  if unpack then unpack() end
+  while waiting[record] do
+    local one = waiting[record][1]
+    take(record, waiting[record], 1)
     fill(record, one)
   end
   return record
 end
 
+-- Finds the field with this name, and those that come with it, if it waits.
+local function find(record, name)
+  for i, one in ipairs(waiting[record] or {}) do
+    if one.names[name] then
+      take(record, waiting[record], i)
+      fill(record, one)
+      return true
+    end
+  end
+end
+
 local READER <const> = {
   __index = function(record, name)
-    local list = waiting[record]
-    for i, one in ipairs(list or {}) do
-      if one.names[name] then
-        take(record, list, i)
-        fill(record, one)
-        return rawget(record, name)
-      end
+    while find(record, name) do
+      local value = rawget(record, name)
+      if value ~= nil then return value end
     end
   end,
+  __newindex = function(record, name, value)
+    while find(record, name) do end -- or it would come back
+    rawset(record, name, value)
+  end,
   __pairs = function(record) return next, lazy.settle(record), nil end,
+  __settle = lazy.settle,
 }
 
 --- Lets fields of a record be found when they are read.
 ---@param record table  without a metatable of its own
 ---@param names table<string, true>  of fields that it may have; the same table for all such records
----@param find fun(): table  what they are
-function lazy.add(record, names, find)
+---@param how fun(): table  finds them
+function lazy.add(record, names, how)
   local list = waiting[record]
   if not list then
     list = {}
     waiting[record] = list
     setmetatable(record, READER)
   end
-  list[#list + 1] = { names = names, find = find }
+  list[#list + 1] = { names = names, find = how }
+end
+
+add = lazy.add
+
+local ANY <const> = setmetatable({}, { __index = function() return true end })
+
+--- A record all of whose fields are found when somebody reads one.
+---@param how fun(): table  finds them; some may wait on
+---@return table record
+function lazy.record(how)
+  local record = {}
+  add(record, ANY, how)
+  return record
+end
+
+--- Records whose fields are unpacked, all at once, when somebody reads one.
+---@param bytes string  of core.codec.pack
+---@return table[] records
+function lazy.packed(bytes)
+  local records
+  local function unpack()
+    if records then core.codec.fill(records, bytes) end
+    records = nil
+  end
+  records = core.codec.rows(bytes, {
+    [UNPACK] = unpack, __settle = unpack,
+    __index = function(record, name)
+      unpack()
+      return rawget(record, name)
+    end,
+    __newindex = function(record, name, value)
+      unpack()
+      rawset(record, name, value)
+    end,
+    __pairs = function(record)
+      unpack()
+      return next, record, nil
+    end,
+  })
+  return records
+end
+
+--- The names of the fields that wait.
+---@param record any
+---@param names table<string, true>  to which they are added
+function lazy.waiting(record, names)
+  for _, one in ipairs(waiting[record] or {}) do
+    for name in pairs(one.names) do names[name] = true end
+  end
 end
 
 --- Whether nobody has read this field yet; then it is not found any more, and others that come with it are not either.
@@ -73,12 +153,6 @@ function lazy.forget(record, name)
     end
   end
   return false
-end
-
--- The fields that are there.
-local function each(record)
-  if waiting[record] then return next, record, nil end
-  return pairs(record)
 end
 
 --- Copies a record's fields that have names into another; those that were not read are found when somebody reads them

@@ -8,6 +8,7 @@
 -- or, for serving, where one simulation answers several rows (tperf.measured.serving.cases):
 --   cases(rows, path, options, tell) -> cases with metric, engine, model and gpu, and those left out
 --   others(cases, path) -> other simulators' predictions for the same rows (optional)
+local catalogue = require "tperf.base.catalogue"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local csv = require "tperf.input.csv"
@@ -37,6 +38,7 @@ function measured.reader(columns)
 end
 
 local absent = { __index = function() return "" end } -- columns that the table does not have
+catalogue.metatables["tperf.measured row"] = absent -- so that other processes read them in the same way
 
 -- The reader of a file with these columns. Raises at the user's line.
 local function reader_of(columns, path)

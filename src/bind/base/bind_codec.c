@@ -2,8 +2,7 @@
 // bit, and tables have one order, so that equal values give equal bytes.
 //   codec.encode(value, names?) -> bytes; raises for a value without an encoding, naming its place
 //   codec.identity(value) -> bytes that tell values apart within one run: tables with a metatable, functions and the
-//       like
-//     are encoded by identity
+//       like are encoded by identity
 //   codec.decode(bytes, values?) -> the value; raises for malformed bytes
 // Without names, metatables are ignored. names: the names of values such as functions, and of objects' metatables;
 // values maps them back.
@@ -16,29 +15,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bind/base/codec.h"
 #include "bind/bind.h"
 
-enum { DEEPEST = 32, TAKES = 8 }; // nesting of tables; stack slots per level
+// Nesting of tables; stack slots per level; strings for which there is room at first.
+enum { DEEPEST = TPERF_CODEC_DEEPEST, TAKES = 8, FEW = 8 };
 
-typedef enum mode { PLAIN, NAMED, IDENTITY } mode;
+typedef tperf_codec_text text;
+typedef tperf_codec_writer writer;
+typedef tperf_codec_reader reader;
 
 // --- writing ---
-
-typedef struct text {
-    char *bytes;
-    size_t used, room;
-} text;
-
-typedef struct writer {
-    lua_State *L;
-    text *out;
-    mode mode;
-    int names, strings; // stack indices: the names; the strings so far
-    lua_Integer n_strings;
-    const void *above[DEEPEST]; // the enclosing tables
-    int depth;
-    int keys[DEEPEST]; // stack indices of the keys that lead to the value
-} writer;
 
 static const char text_type[] = "tperf.text";
 
@@ -51,7 +38,7 @@ static int free_text(lua_State *L) {
     return 0;
 }
 
-static char *make_room(writer *w, size_t size) {
+char *tperf_codec_room(writer *w, size_t size) {
     text *t = w->out;
     if (t->room - t->used < size) {
         void *owner;
@@ -66,13 +53,21 @@ static char *make_room(writer *w, size_t size) {
     return t->bytes + t->used - size;
 }
 
-static void put_letter(writer *w, char letter) {
-    *make_room(w, 1) = letter;
+void tperf_codec_put_letter(writer *w, char letter) {
+    *tperf_codec_room(w, 1) = letter;
 }
-static void put_count(writer *w, uint64_t n) {
+void tperf_codec_put_count(writer *w, uint64_t n) {
     for (; n >= 0x80; n >>= 7)
-        put_letter(w, (char)(n | 0x80));
-    put_letter(w, (char)n);
+        tperf_codec_put_letter(w, (char)(n | 0x80));
+    tperf_codec_put_letter(w, (char)n);
+}
+
+void tperf_codec_put_float(writer *w, lua_Number number) {
+    uint64_t bits;
+    char *to = tperf_codec_room(w, sizeof bits);
+    memcpy(&bits, &number, sizeof bits);
+    for (int i = 0; i < 8; i++)
+        to[i] = (char)(bits >> 8 * i);
 }
 
 static void put_string(writer *w, int index) {
@@ -81,12 +76,12 @@ static void put_string(writer *w, int index) {
     const char *bytes = lua_tolstring(L, index, &size);
     lua_pushvalue(L, index);
     if (lua_rawget(L, w->strings) == LUA_TNUMBER) {
-        put_letter(w, 'r');
-        put_count(w, (uint64_t)lua_tointeger(L, -1));
+        tperf_codec_put_letter(w, 'r');
+        tperf_codec_put_count(w, (uint64_t)lua_tointeger(L, -1));
     } else {
-        put_letter(w, 's');
-        put_count(w, size);
-        memcpy(make_room(w, size), bytes, size);
+        tperf_codec_put_letter(w, 's');
+        tperf_codec_put_count(w, size);
+        memcpy(tperf_codec_room(w, size), bytes, size);
         lua_pushvalue(L, index);
         lua_pushinteger(L, w->n_strings++);
         lua_rawset(L, w->strings);
@@ -97,16 +92,12 @@ static void put_string(writer *w, int index) {
 static void put_number(writer *w, int index) {
     if (lua_isinteger(w->L, index)) {
         uint64_t n = (uint64_t)lua_tointeger(w->L, index);
-        put_letter(w, 'i');
-        put_count(w, n << 1 ^ (0 - (n >> 63)));
+        tperf_codec_put_letter(w, 'i');
+        tperf_codec_put_count(w, n << 1 ^ (0 - (n >> 63)));
         return;
     }
-    lua_Number number = lua_tonumber(w->L, index);
-    uint64_t bits;
-    memcpy(&bits, &number, sizeof bits);
-    put_letter(w, 'd');
-    for (int i = 0; i < 64; i += 8)
-        put_letter(w, (char)(bits >> i));
+    tperf_codec_put_letter(w, 'd');
+    tperf_codec_put_float(w, lua_tonumber(w->L, index));
 }
 
 // Raises: a value of this kind has no encoding.
@@ -135,14 +126,14 @@ static bool push_name(writer *w) {
 // Encodes the value on top of the stack, which has no plain encoding.
 static void put_odd(writer *w) {
     lua_State *L = w->L;
-    if (w->mode == IDENTITY) {
+    if (w->mode == TPERF_IDENTITY) {
         const void *pointer = lua_topointer(L, -1);
-        put_letter(w, 'k');
-        put_count(w, (uintptr_t)pointer);
+        tperf_codec_put_letter(w, 'k');
+        tperf_codec_put_count(w, (uintptr_t)pointer);
         return;
     }
-    if (w->mode == NAMED && push_name(w)) {
-        put_letter(w, 'k');
+    if (w->mode == TPERF_NAMED && push_name(w)) {
+        tperf_codec_put_letter(w, 'k');
         put_string(w, lua_gettop(L));
         lua_pop(L, 1);
         return;
@@ -187,21 +178,19 @@ static key key_at(lua_State *L, int index) {
     return k;
 }
 
-static void put_value(writer *w);
-
 // Encodes the value for the key at `index` of the table at `table`.
 static void put_field(writer *w, int table, int index) {
     w->keys[w->depth++] = index;
     lua_pushvalue(w->L, index);
     lua_rawget(w->L, table);
-    put_value(w);
+    tperf_codec_put_value(w);
     lua_pop(w->L, 1);
     w->depth--;
 }
 
 static void put_list(writer *w, int table, lua_Integer length) {
-    put_letter(w, 'l');
-    put_count(w, (uint64_t)length);
+    tperf_codec_put_letter(w, 'l');
+    tperf_codec_put_count(w, (uint64_t)length);
     for (lua_Integer i = 1; i <= length; i++) {
         lua_pushinteger(w->L, i);
         put_field(w, table, lua_gettop(w->L));
@@ -240,11 +229,11 @@ static void put_table(writer *w, int table) {
     for (int i = 0; i < count; i++)
         keys[i] = key_at(L, first + i);
     qsort(keys, (size_t)count, sizeof *keys, compare_keys);
-    put_letter(w, 't');
-    put_count(w, (uint64_t)count);
+    tperf_codec_put_letter(w, 't');
+    tperf_codec_put_count(w, (uint64_t)count);
     for (int i = 0; i < count; i++) {
         lua_pushvalue(L, keys[i].index);
-        put_value(w);
+        tperf_codec_put_value(w);
         lua_pop(L, 1);
         put_field(w, table, keys[i].index);
     }
@@ -261,12 +250,12 @@ static bool is_above(const writer *w, const void *table) {
 // Whether to encode the fields of the table on top; writes its metatable's name first.
 static bool begin_table(writer *w) {
     lua_State *L = w->L;
-    if (w->mode == PLAIN) return true;
-    if (w->mode == NAMED && push_name(w)) return false;
+    if (w->mode == TPERF_PLAIN) return true;
+    if (w->mode == TPERF_NAMED && push_name(w)) return false;
     if (!lua_getmetatable(L, -1)) return true;
-    if (w->mode == IDENTITY) return w->depth == 0;
+    if (w->mode == TPERF_IDENTITY) return w->depth == 0;
     if (!push_name(w)) return false;
-    put_letter(w, 'o');
+    tperf_codec_put_letter(w, 'o');
     put_string(w, lua_gettop(L));
     return true;
 }
@@ -276,7 +265,7 @@ static void put_value_of_table(writer *w) {
     const void *self = lua_topointer(L, -1);
     int table = lua_gettop(L);
     bool too_deep = w->depth >= DEEPEST || is_above(w, self);
-    if (too_deep && w->mode != IDENTITY)
+    if (too_deep && w->mode != TPERF_IDENTITY)
         refuse(w, "table", " that lies too deep, or within itself");
     bool by_fields = !too_deep && begin_table(w);
     lua_settop(L, table);
@@ -289,13 +278,13 @@ static void put_value_of_table(writer *w) {
     lua_settop(L, table);
 }
 
-static void put_value(writer *w) {
+void tperf_codec_put_value(writer *w) {
     lua_State *L = w->L;
     luaL_checkstack(L, TAKES + 4, "tables within tables");
     switch (lua_type(L, -1)) {
     case LUA_TNIL:
     case LUA_TBOOLEAN:
-        put_letter(w, lua_isnil(L, -1) ? 'N' : lua_toboolean(L, -1) ? 'T' : 'F');
+        tperf_codec_put_letter(w, lua_isnil(L, -1) ? 'N' : lua_toboolean(L, -1) ? 'T' : 'F');
         break;
     case LUA_TNUMBER:
         put_number(w, lua_gettop(L));
@@ -311,72 +300,76 @@ static void put_value(writer *w) {
     }
 }
 
-static int write_as(lua_State *L, mode how) {
+void tperf_codec_begin(lua_State *L, writer *w, tperf_codec_mode mode, int names) {
+    *w = (writer){.L = L, .mode = mode, .names = names};
+    w->out = tperf_bind_new(L, sizeof(text), text_type, free_text);
+    w->text = lua_gettop(L);
+    lua_createtable(L, 0, FEW);
+    w->strings = w->text + 1;
+}
+
+void tperf_codec_finish(writer *w) {
+    lua_pushlstring(w->L, w->out->bytes, w->out->used);
+    lua_pushcfunction(w->L, free_text);
+    lua_pushvalue(w->L, w->text);
+    lua_call(w->L, 1, 0);
+}
+
+static int write_as(lua_State *L, tperf_codec_mode mode) {
+    writer w;
     lua_settop(L, 2);
-    writer w = {.L = L,
-                .mode = how,
-                .names = 2,
-                .strings = 4,
-                .out = tperf_bind_new(L, sizeof(text), text_type, free_text)};
-    lua_newtable(L);
+    tperf_codec_begin(L, &w, mode, 2);
     lua_pushvalue(L, 1);
-    put_value(&w);
-    lua_pushlstring(L, w.out->bytes, w.out->used);
-    lua_pushcfunction(L, free_text);
-    lua_pushvalue(L, 3);
-    lua_call(L, 1, 0);
+    tperf_codec_put_value(&w);
+    tperf_codec_finish(&w);
     return 1;
 }
 
 static int encode(lua_State *L) {
-    return write_as(L, lua_istable(L, 2) ? NAMED : PLAIN);
+    return write_as(L, lua_istable(L, 2) ? TPERF_NAMED : TPERF_PLAIN);
 }
 static int identity(lua_State *L) {
-    return write_as(L, IDENTITY);
+    return write_as(L, TPERF_IDENTITY);
 }
 
 // --- reading ---
 
-typedef struct reader {
-    lua_State *L;
-    const unsigned char *at, *end;
-    int values, strings; // stack indices
-    lua_Integer n_strings;
-} reader;
-
-static int spoilt(const reader *r) {
+int tperf_codec_spoilt(const reader *r) {
     lua_pushliteral(r->L, "not an encoded value");
     return lua_error(r->L);
 }
 
-static unsigned char get_byte(reader *r) {
-    return r->at == r->end ? (unsigned char)spoilt(r) : *r->at++;
+unsigned char tperf_codec_get_letter(reader *r) {
+    return r->at == r->end ? (unsigned char)tperf_codec_spoilt(r) : *r->at++;
 }
 
-static uint64_t get_count(reader *r) {
+uint64_t tperf_codec_get_count(reader *r) {
     uint64_t n = 0;
     for (int shift = 0; shift < 64; shift += 7) {
-        unsigned char byte = get_byte(r);
+        unsigned char byte = tperf_codec_get_letter(r);
         n |= (uint64_t)(byte & 0x7f) << shift;
         if (!(byte & 0x80)) return n;
     }
-    return (uint64_t)spoilt(r);
+    return (uint64_t)tperf_codec_spoilt(r);
 }
 
 // Reads a count of items of at least one byte each.
 static int get_length(reader *r) {
-    uint64_t n = get_count(r);
-    if (n > (uint64_t)(r->end - r->at) || n > INT32_MAX) spoilt(r);
+    uint64_t n = tperf_codec_get_count(r);
+    if (n > (uint64_t)(r->end - r->at) || n > INT32_MAX) tperf_codec_spoilt(r);
     return (int)n;
 }
 
-static void get_float(reader *r) {
-    uint64_t bits = 0;
+lua_Number tperf_codec_get_float(reader *r) {
+    const unsigned char *p = r->at;
     lua_Number number;
-    for (int i = 0; i < 64; i += 8)
-        bits |= (uint64_t)get_byte(r) << i;
+    if (r->end - p < (ptrdiff_t)sizeof number) tperf_codec_spoilt(r);
+    r->at += sizeof number;
+    uint64_t bits = (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 |
+                    (uint64_t)p[3] << 24 | (uint64_t)p[4] << 32 | (uint64_t)p[5] << 40 |
+                    (uint64_t)p[6] << 48 | (uint64_t)p[7] << 56; // which compilers make a load
     memcpy(&number, &bits, sizeof number);
-    lua_pushnumber(r->L, number);
+    return number;
 }
 
 static void get_string(reader *r) {
@@ -392,8 +385,8 @@ static void get_value(reader *r, int depth);
 // Reads a named value, or an object's metatable.
 static void get_named(reader *r) {
     get_value(r, DEEPEST);
-    if (!r->values || lua_type(r->L, -1) != LUA_TSTRING) spoilt(r);
-    if (lua_rawget(r->L, r->values) == LUA_TNIL) spoilt(r);
+    if (!r->values || lua_type(r->L, -1) != LUA_TSTRING) tperf_codec_spoilt(r);
+    if (lua_rawget(r->L, r->values) == LUA_TNIL) tperf_codec_spoilt(r);
 }
 
 static void get_list(reader *r, int depth) {
@@ -412,7 +405,7 @@ static void get_table(reader *r, int depth) {
         get_value(r, depth + 1);
         if (lua_isnil(r->L, -1) ||
             (lua_type(r->L, -1) == LUA_TNUMBER && lua_tonumber(r->L, -1) != lua_tonumber(r->L, -1)))
-            spoilt(r);
+            tperf_codec_spoilt(r);
         get_value(r, depth + 1);
         lua_rawset(r->L, -3);
     }
@@ -420,18 +413,18 @@ static void get_table(reader *r, int depth) {
 
 static void get_object(reader *r, int depth) {
     get_named(r);
-    if (!lua_istable(r->L, -1)) spoilt(r);
+    if (!lua_istable(r->L, -1)) tperf_codec_spoilt(r);
     get_value(r, depth);
-    if (!lua_istable(r->L, -1)) spoilt(r);
+    if (!lua_istable(r->L, -1)) tperf_codec_spoilt(r);
     lua_insert(r->L, -2);
     lua_setmetatable(r->L, -2);
 }
 
 static void get_value(reader *r, int depth) {
     lua_State *L = r->L;
-    unsigned char letter = get_byte(r);
+    unsigned char letter = tperf_codec_get_letter(r);
     uint64_t n;
-    if (depth == DEEPEST && strchr("lto", letter)) spoilt(r);
+    if (depth == DEEPEST && strchr("lto", letter)) tperf_codec_spoilt(r);
     luaL_checkstack(L, TAKES, "tables within tables");
     switch (letter) {
     case 'N':
@@ -442,17 +435,18 @@ static void get_value(reader *r, int depth) {
         lua_pushboolean(L, letter == 'T');
         break;
     case 'i':
-        n = get_count(r);
+        n = tperf_codec_get_count(r);
         lua_pushinteger(L, (lua_Integer)(n >> 1 ^ (0 - (n & 1))));
         break;
     case 'd':
-        get_float(r);
+        lua_pushnumber(L, tperf_codec_get_float(r));
         break;
     case 's':
         get_string(r);
         break;
     case 'r':
-        if (lua_rawgeti(L, r->strings, (lua_Integer)get_count(r)) != LUA_TSTRING) spoilt(r);
+        if (lua_rawgeti(L, r->strings, (lua_Integer)tperf_codec_get_count(r)) != LUA_TSTRING)
+            tperf_codec_spoilt(r);
         break;
     case 'l':
         get_list(r, depth);
@@ -467,22 +461,33 @@ static void get_value(reader *r, int depth) {
         get_object(r, depth);
         break;
     default:
-        spoilt(r);
+        tperf_codec_spoilt(r);
     }
 }
 
-static int decode(lua_State *L) {
+void tperf_codec_get_value(reader *r) {
+    get_value(r, 0);
+}
+
+void tperf_codec_open(lua_State *L, reader *r, int bytes, int values) {
     size_t size;
-    const char *bytes = luaL_checklstring(L, 1, &size);
+    const char *at = luaL_checklstring(L, bytes, &size);
+    lua_createtable(L, FEW, 1);
+    *r = (reader){
+        .L = L, .at = (const unsigned char *)at, .values = values, .strings = lua_gettop(L)};
+    r->end = r->at + size;
+}
+
+void tperf_codec_close(const reader *r) {
+    if (r->at != r->end) tperf_codec_spoilt(r);
+}
+
+static int decode(lua_State *L) {
+    reader r;
     lua_settop(L, 2);
-    lua_newtable(L);
-    reader r = {.L = L,
-                .at = (const unsigned char *)bytes,
-                .values = lua_istable(L, 2) ? 2 : 0,
-                .strings = 3};
-    r.end = r.at + size;
+    tperf_codec_open(L, &r, 1, lua_istable(L, 2) ? 2 : 0);
     get_value(&r, 0);
-    if (r.at != r.end) spoilt(&r);
+    tperf_codec_close(&r);
     return 1;
 }
 
@@ -490,4 +495,5 @@ void tperf_bind_codec(lua_State *L) {
     static const luaL_Reg functions[] = {
         {"encode", encode}, {"identity", identity}, {"decode", decode}, {NULL, NULL}};
     luaL_newlib(L, functions);
+    tperf_bind_rows(L);
 }

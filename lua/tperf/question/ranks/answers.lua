@@ -46,21 +46,29 @@ local function answer_points(unit, answers)
   for i, args in ipairs(unit.points) do
     local one = answer(unit.question, args)
     if core.search.interrupted() or not one then return nil end
+    local key = unit.keys and one.bytes and unit.keys[i]
+    one.checksum = key and core.file.sha256(key .. one.bytes) or nil
     answers[i] = one
   end
   return answers
 end
 
+-- Rows that keep few fields are packed.
+local function answer_job(unit, answers)
+  local summary = jobs.answer(unit, questions.of(unit.job.question), answers)
+  if not summary then return nil end
+  summary[unit.job.fields and "rows" or "list"] = unit.job.fields and core.codec.pack(answers) or answers
+  return summary
+end
+
 --- Answers a unit of work. Returns nil if interrupted.
 ---@param message table  see questions.decode
----@return table? reply  { answers, rules }, or { error, at: the point's index in the unit }
+---@return table? reply  { answers, rules, seconds }, or { error, at: the point's index in the unit }
 return function(message)
-  local answers = {}
+  local answers, start = {}, core.clock()
   local ok, result = pcall(function()
     local unit = questions.decode(message)
-    if unit.job then
-      return jobs.answer(unit, questions.of(unit.job.question), answers) and answers or nil
-    end
+    if unit.job then return answer_job(unit, answers) end
     if unit.call then
       answers[1] = require(unit.call.module)[unit.call.name](unit.args, table.unpack(unit.more, 1, unit.more.n))
       return not core.search.interrupted() and answers or nil
@@ -74,5 +82,5 @@ return function(message)
     if text:find("not enough memory", 1, true) then text = text .. "; --max-memory SIZE raises every rank's limit" end
     return { error = text, at = #answers + 1 }
   end
-  return ok and result and { answers = result, rules = rules.used() } or nil
+  return ok and result and { answers = result, rules = rules.used(), seconds = core.clock() - start } or nil
 end

@@ -32,6 +32,16 @@ local function classes()
   return of
 end
 
+--- A copy of a value for later, with systems, models and profiles, as bytes.
+---@param value any
+---@return string
+function questions.freeze(value) return core.codec.encode(value, classes()) end
+
+--- The value in these bytes.
+---@param bytes string
+---@return any
+function questions.thaw(bytes) return core.codec.decode(bytes, catalogue.metatables) end
+
 -- Objects that the arguments of many points share: each is sent to each process once.
 local definitions = {}
 definitions.__index = definitions
@@ -42,8 +52,8 @@ local runs = 0
 ---@return table definitions
 function questions.begin()
   runs = runs + 1
-  return setmetatable({ run = runs, names = classes(), classes = classes(), bytes = {}, count = 0, read = {} },
-    definitions)
+  return setmetatable({ run = runs, names = classes(), classes = classes(), bytes = {}, count = 0, read = {},
+    of_job = {} }, definitions)
 end
 
 -- The object that an argument names, or those of a list; adds their ids to `ids`. Raises if an object cannot be
@@ -87,19 +97,22 @@ function definitions:resolve(question, args, ids)
   return copy
 end
 
---- Encodes a unit of work for another process, with the ids of the definitions that it needs; nil if it contains
+--- A unit of work as it is sent to another process, with the ids of the definitions that it needs; nil if it contains
 --- something that cannot be encoded, such as a function.
----@param unit table  { question, points: arguments[] }, { question = "search", rest, systems, gpus },
----  { job: of ranks/jobs, first, last, points: the varied values } or { walk: options, args, part }
----@return string? bytes
+---@param unit table  { question, points: arguments[], keys: of the cache }, { question = "search", rest, systems,
+---  gpus }, { job, first, last, parts } of jobs.unit, or { walk: options, args, part }
+---@return string|table|nil sent  bytes; or plain data, of a job that was sent before
 ---@return table<string, true>? ids
 function definitions:encode(unit)
-  local ids = {}
+  local ids = self.of_job[unit.job]
+  if ids then return { job = self.names[unit.job], first = unit.first, last = unit.last }, ids end
+  ids = {}
   local ok, bytes = pcall(function()
     local copy = { question = unit.question }
     if unit.job then
-      copy.job, copy.points = self:share(unit.job, ids), unit.points
+      copy.job, copy.parts = self:share(unit.job, ids), unit.parts
       copy.first, copy.last = unit.first, unit.last
+      if not unit.parts then self.of_job[unit.job] = ids end
     elseif unit.call then
       copy.call, copy.args, copy.more = unit.call, self:resolve("serve", unit.args, ids), unit.more
     elseif unit.walk then
@@ -108,7 +121,7 @@ function definitions:encode(unit)
       copy.rest, copy.gpus, copy.systems = self:resolve("search", unit.rest, ids), unit.gpus, {}
       for i, system in ipairs(unit.systems) do copy.systems[i] = self:define("system", system, ids) end
     else
-      copy.points = {}
+      copy.points, copy.keys = {}, unit.keys
       for i, args in ipairs(unit.points) do copy.points[i] = self:resolve(unit.question, args, ids) end
     end
     return core.codec.encode(copy, self.names)
@@ -121,17 +134,20 @@ end
 local values = { run = 0 }
 
 --- Decodes the unit of work in a message.
----@param message table  { run, definitions: table<string, string>, unit: string }
+---@param message table  { run, definitions: table<string, string>?, unit: as sent }
 ---@return table
 function questions.decode(message)
   if values.run ~= message.run then
     values = { run = message.run, known = {} }
     for name, metatable in pairs(catalogue.metatables) do values.known[name] = metatable end
   end
-  for id, bytes in pairs(message.definitions) do
-    values.known[id] = core.codec.decode(bytes, catalogue.metatables)
+  for id, bytes in pairs(message.definitions or {}) do
+    values.known[id] = questions.thaw(bytes)
   end
-  return core.codec.decode(message.unit, values.known)
+  local unit = message.unit
+  if type(unit) == "string" then return core.codec.decode(unit, values.known) end
+  unit.job = values.known[unit.job]
+  return unit
 end
 
 return questions

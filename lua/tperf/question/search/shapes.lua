@@ -53,7 +53,7 @@ function shapes.walk(p, o, core_search, parts)
         tell(count)
         return complete
       end,
-      take = function(answers)
+      take = function(_, answers)
         for question, answer in ipairs(answers) do core_search:add(question, answer) end
         tell(answers.shapes)
       end,

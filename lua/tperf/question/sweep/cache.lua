@@ -121,11 +121,11 @@ function cache:add(key, answer, row, args)
   self:add_bytes(key, bytes, row, args)
 end
 
---- Stores a result that codec.encode has encoded already.
-function cache:add_bytes(key, bytes, row, args)
+--- Stores a result that codec.encode has encoded already; checksum: of key and bytes, if another process knows it.
+function cache:add_bytes(key, bytes, row, args, checksum)
   if #bytes > LARGEST then check.fail("%s: the cache '%s': an answer is too large", WHAT, self.path) end
   self.store:add { key = key, question = self.question or "own: " .. self.key, record = bytes,
-    fields = store.fields(row, args) }
+    checksum = checksum, fields = store.fields(row, args) }
 end
 
 --- Opens a cache for one sweep; it is closed as a to-be-closed variable.

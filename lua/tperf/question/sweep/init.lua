@@ -1,5 +1,6 @@
 --- tperf.sweep: asks one question at many points and returns rows for reports and plots.
 local check = require "tperf.base.check"
+local lists = require "tperf.question.sweep.lists"
 local point = require "tperf.question.sweep.point"
 local runner = require "tperf.question.sweep.runner"
 local vary = require "tperf.question.sweep.vary"
@@ -38,8 +39,8 @@ local function paths_of(sets)
   local paths, names, seen = {}, {}, {}
   for _, one in ipairs(sets) do
     local of_set = {}
-    for _, p in ipairs(one.points) do
-      for path in pairs(p) do
+    for _, list in ipairs(lists.of(one.points) or { one.points }) do
+      for _, path in ipairs(lists.paths(list)) do
         if not seen[path] then
           seen[path] = true
           of_set[#of_set + 1] = path
@@ -106,7 +107,7 @@ local function sweep(given)
     build = point.builder(o.fixed, paths),
     cache = o.cache, key = o.key, fields = o.fields, each = o.each, quiet = o.progress == false,
   }
-  rows.units = point.units(paths, names, vary.lists_of(points))
+  rows.units = point.units(paths, names, lists.of(points))
   return rows
 end
 

@@ -1,6 +1,7 @@
 --- Turns the paths of a point ("system.network.fast.domain") into arguments, and into short names for its row.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
+local lists = require "tperf.question.sweep.lists"
 local model = require "tperf.describe.model"
 local catalogue = require "tperf.base.catalogue"
 local profile = require "tperf.describe.profile"
@@ -51,17 +52,18 @@ end
 --- The units of varied arguments, by name: the unit of a system's field, or that of text values ("40 GB").
 ---@param paths string[]
 ---@param names table<string, string>
----@param lists table[][]  lists of points that the sweep combines
+---@param all table[]  the lists that the sweep combines
 ---@return table<string, string>
-function point.units(paths, names, lists)
+function point.units(paths, names, all)
   local found = {}
   for _, path in ipairs(paths) do
     local below = path:match "^system%.(.+)$"
     local unit = below and catalogue.unit_at("systems", below)
-    for _, points in ipairs(lists) do
-      for _, values in ipairs(points) do
+    for _, list in ipairs(all) do
+      local values, count = lists.column(list, path)
+      for i = 1, unit and 0 or count do
+        if type(values[i]) == "string" then unit = select(2, units.read(values[i])) end
         if unit then break end
-        if type(values[path]) == "string" then unit = select(2, units.read(values[path])) end
       end
     end
     found[names[path]] = unit

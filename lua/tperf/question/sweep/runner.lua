@@ -3,6 +3,7 @@ local batches = require "tperf.question.sweep.batches"
 local check = require "tperf.base.check"
 local collective = require "tperf.question.collective"
 local core = require "tperf.core"
+local lazy = require "tperf.base.lazy"
 local layer = require "tperf.question.layer"
 local pool = require "tperf.question.ranks.pool"
 local progress = require "tperf.base.progress"
@@ -133,31 +134,55 @@ local function keep(self, i, result)
   return full
 end
 
+-- Rows that are found when somebody reads them, of results as bytes.
+local function rows_of(job, first, answers, again)
+  local made, waiting, reasons = {}, answers.waiting, answers.reasons or {}
+  for k, bytes in ipairs(answers.list) do
+    local i, reason = first + k - 1, reasons[k]
+    made[k] = lazy.record(function()
+      local result = reason and rows.refusal(reason) or core.codec.decode(bytes)
+      if not reason and waiting then lazy.add(result, waiting, function() return again(i) end) end
+      return (rows.of(job, job.points[i], result, false))
+    end)
+  end
+  return made
+end
+
 local function new_sweep(job, run, cache)
   local sweep = {
-    job = job, run = run, cache = cache, searched = run == search.run, total = #job.points, rows = {}, finished = 0,
+    job = job, run = run, cache = cache, searched = run == search.run, total = #job.points,
+    rows = core.codec.list(job.each and 0 or #job.points), finished = 0,
     found = 0, refused = 0, next = 1, point = point, keep = keep,
   }
+  local packed = {} -- a row of each message whose rows are packed
   local show = job.quiet and function() end or progress.start(WHAT)
-  -- Takes the result of a point; bytes: the result as encoded by core.codec, if it is.
-  function sweep.done(p, result, bytes)
+  -- Takes the result of a point; bytes: the result as encoded by core.codec, if it is; checksum: of these, if known.
+  function sweep.done(p, result, bytes, checksum)
     local refused = rows.is_refusal(result)
     if sweep.searched and not refused then result = rows.answer(result) end
     local full = sweep:keep(p.index, result)
     if cache and bytes then
-      if result ~= nil then cache:add_bytes(p.key, bytes, full, p.args) end
+      if result ~= nil then cache:add_bytes(p.key, bytes, full, p.args, checksum) end
     elseif cache and not refused then
       cache:add(p.key, result, full, p.args)
     end
     show(sweep.finished - sweep.found, sweep.total - sweep.found)
   end
-  -- Takes rows of consecutive points from another process; `refused` of them are of refused points.
-  function sweep.take(first, made, refused, reason)
+  -- Takes the answers at consecutive points from another process: ranks/answers. again(i): the whole answer at a point.
+  function sweep.take(first, answers, again)
+    local made = answers.rows and lazy.packed(answers.rows) or rows_of(job, first, answers, again)
+    if answers.rows and not job.each then packed[#packed + 1] = made[1] end
     table.move(made, 1, #made, first, sweep.rows)
-    sweep.finished, sweep.refused = sweep.finished + #made, sweep.refused + refused
-    if first == 1 then sweep.reason = reason or sweep.reason end
+    sweep.finished, sweep.refused = sweep.finished + #made, sweep.refused + (answers.refused or 0)
+    if first == 1 and answers.reasons then sweep.reason = answers.reasons[1] end
     if job.each then hand_out(sweep) end
     show(sweep.finished, sweep.total)
+  end
+  -- Unpacks rows before the script reads them; returns whether there were any.
+  function sweep.unpack_some()
+    local row = table.remove(packed)
+    lazy.settle(row)
+    return row ~= nil
   end
   function sweep.stop_showing() show() end
   return sweep

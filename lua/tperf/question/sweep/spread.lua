@@ -13,7 +13,7 @@ local MOST_SEARCHES <const>, MOST_POINTS <const> = 208, 16 -- in one message
 local ROUNDS <const> = 8 -- messages to each process, at least, if there are enough points
 
 -- Like pool.run. Ctrl-C ends a sweep, and the sweep itself reports it.
-local function run(units) return pool.run(units) or core.search.interrupted() and false end
+local function run(units, idle) return pool.run(units, idle) or core.search.interrupted() and false end
 
 -- The number of points in a unit.
 local function size_of(count, most) return math.max(1, math.min(most, count // (ROUNDS * pool.size()))) end
@@ -21,7 +21,7 @@ local function size_of(count, most) return math.max(1, math.min(most, count // (
 -- Passes another process's result to the runner.
 local function take_answer(sweep, p, answer)
   if answer.reason then return sweep.done(p, rows.refusal(answer.reason)) end
-  sweep.done(p, core.codec.decode(answer.bytes), answer.bytes)
+  sweep.done(p, core.codec.decode(answer.bytes), answer.bytes, answer.checksum)
 end
 
 local function weight_of(args) return math.type(args.gpus) and args.gpus or 1 end
@@ -46,10 +46,10 @@ local function search_unit(sweep, batch, index, one)
       return { question = "search", rest = batch.rest, systems = systems, gpus = gpus }
     end,
     ask = function() return batches.ask(batch, sweep.done, one) end,
-    take = function(answers)
+    take = function(_, answers)
       for i, p in ipairs(points) do take_answer(sweep, p, answers[i]) end
     end,
-    place = function(i) return ("point %d"):format(points[math.min(i, #points)].index) end,
+    place = function(_, i) return ("point %d"):format(points[math.min(i, #points)].index) end,
   }
 end
 
@@ -80,37 +80,46 @@ end
 
 -- --- other questions, for points that the other processes build themselves ---
 
-local MOST_AT_ONCE <const> = 256 -- points in one message that has no arguments
+local MOST_AT_ONCE <const> = 512 -- points in one message that has no arguments
 
-local function job_unit(sweep, job, first, last, one)
-  local all = sweep.job.points
-  return {
-    index = first, weight = (last - first + 1) * weight_of(all[first]),
-    describe = function()
-      return { job = job, first = first, last = last,
-        points = not job.lists and table.move(all, first, last, 1, {}) or nil }
-    end,
-    ask = function()
-      for i = first, last do
-        local p = sweep:point(i)
-        if not p.known and not one(p) or core.search.interrupted() then return false end
-      end
-      return true
-    end,
-    take = function(answers)
-      if job.fields then return sweep.take(first, answers, answers.refused, answers.reason) end
-      for i, answer in ipairs(answers) do take_answer(sweep, { index = first + i - 1 }, answer) end
-    end,
-    place = function(i) return ("point %d"):format(math.min(first + i - 1, last)) end,
-  }
+-- Consecutive points. Of: { sweep, job, one, again }; one(p) asks for a point in this process; again(i): the whole
+-- answer at a point, for fields that were not sent.
+local JobUnit = {}
+JobUnit.__index = JobUnit
+
+local function job_unit(of, first, size) return setmetatable({ of = of, index = first, size = size }, JobUnit) end
+
+function JobUnit:describe()
+  return jobs.unit(self.of.job, self.of.sweep.job.points, self.index, self.index + self.size - 1)
+end
+
+function JobUnit:ask()
+  local of = self.of
+  for i = self.index, self.index + self.size - 1 do
+    local p = of.sweep:point(i)
+    if not p.known and not of.one(p) or core.search.interrupted() then return false end
+  end
+  return true
+end
+
+function JobUnit:take(answers) self.of.sweep.take(self.index, answers, self.of.again) end
+
+function JobUnit:place(i) return ("point %d"):format(self.index + math.min(i, self.size) - 1) end
+
+function JobUnit:cut(size)
+  local part = job_unit(self.of, self.index, size)
+  self.index, self.size = self.index + size, self.size - size
+  return part
 end
 
 local function each_of_job(sweep, job, one)
-  local units, size = {}, size_of(sweep.total, MOST_AT_ONCE)
-  for first = 1, sweep.total, size do
-    units[#units + 1] = job_unit(sweep, job, first, math.min(first + size - 1, sweep.total), one)
+  local units, all = {}, sweep.job.points
+  local of = { sweep = sweep, job = job, one = one, again = not job.fields and jobs.again(job, all, sweep.run) or nil }
+  for first = 1, sweep.total, MOST_AT_ONCE do
+    local unit = job_unit(of, first, math.min(MOST_AT_ONCE, sweep.total - first + 1))
+    unit.weight, units[#units + 1] = unit.size * weight_of(all[first]), unit
   end
-  return run(units)
+  return run(units, sweep.unpack_some)
 end
 
 -- --- other questions ---
@@ -123,9 +132,12 @@ local function point_unit(sweep, points, index, one)
   return {
     index = index, weight = points[1].weight,
     describe = function()
-      local list = {}
-      for i, p in ipairs(points) do list[i] = laid_out(p) end
-      return { question = questions.name(sweep.run), points = list }
+      local list, keys = {}, sweep.cache and {}
+      for i, p in ipairs(points) do
+        list[i] = laid_out(p)
+        if keys then keys[i] = p.key end
+      end
+      return { question = questions.name(sweep.run), points = list, keys = keys }
     end,
     ask = function()
       for _, p in ipairs(points) do
@@ -134,13 +146,13 @@ local function point_unit(sweep, points, index, one)
       end
       return true
     end,
-    take = function(answers)
+    take = function(_, answers)
       for i, p in ipairs(points) do
         take_answer(sweep, p, answers[i])
         p.args = nil
       end
     end,
-    place = function(i) return ("point %d"):format(points[math.min(i, #points)].index) end,
+    place = function(_, i) return ("point %d"):format(points[math.min(i, #points)].index) end,
   }
 end
 

@@ -33,12 +33,24 @@ local TYPES = { integer = " INTEGER", float = " REAL", boolean = " BOOLEAN", str
 
 local function type_of(value) return TYPES[math.type(value) or type(value)] end
 
+local column_at, worked_out = {}, 0 -- name of a field -> { name, lower, quoted }; false: it gets no column
+
+-- The column of a field; worked out once, as every point has the same fields.
+local function column_of(name)
+  if column_at[name] ~= nil then return column_at[name] end
+  if worked_out >= MOST_COLUMNS then column_at, worked_out = {}, 0 end
+  local own = name:lower() == "id" and "id_" or name
+  column_at[name] = #name <= LONGEST_NAME and not name:find "%c"
+    and { name = own, lower = own:lower(), quoted = quote(own) }
+  worked_out = worked_out + 1
+  return column_at[name]
+end
+
 -- SQLite treats "Time" and "time" as one column: the first one wins.
 local function put(fields, seen, name, value)
-  local lower = name:lower()
-  if lower == "id" then name, lower = "id_", "id_" end
-  if seen[lower] or #name > LONGEST_NAME or name:find "%c" or value ~= value then return end
-  seen[lower], fields[#fields + 1] = true, { name = name, value = value }
+  local column = column_of(name)
+  if not column or seen[column.lower] or value ~= value then return end
+  seen[column.lower], fields[#fields + 1] = true, { column = column, value = value }
 end
 
 local function flatten(fields, seen, t, prefix, depth)
@@ -62,7 +74,7 @@ end
 --- The columns of a point: its row's fields, and the arguments that are not in the row.
 ---@param row table
 ---@param args table
----@return { name: string, value: any }[]
+---@return { column: table, value: any }[]
 function store.fields(row, args)
   local fields, seen, plain = {}, {}, {}
   flatten(fields, seen, named(row), "", 1)
@@ -197,9 +209,9 @@ end
 local function make_columns(self, fields)
   local kept, before = {}, self.count
   for _, field in ipairs(fields) do
-    local lower = field.name:lower()
+    local lower = field.column.lower
     if not self.columns[lower] and self.count < MOST_COLUMNS then
-      local sql = ("ALTER TABLE points ADD COLUMN %s%s"):format(quote(field.name), type_of(field.value))
+      local sql = ("ALTER TABLE points ADD COLUMN %s%s"):format(field.column.quoted, type_of(field.value))
       if not run(self, sql) then return nil end
       self.columns[lower], self.count = true, self.count + 1
     end
@@ -217,7 +229,7 @@ local function insert_point(self, point)
   if not fields then return nil end
   local names, marks, values = { "id" }, { "id" }, {}
   for i, field in ipairs(fields) do
-    names[i + 1], marks[i + 1], values[i] = quote(field.name), "?", field.value
+    names[i + 1], marks[i + 1], values[i] = field.column.quoted, "?", field.value
   end
   local sql = ("INSERT OR IGNORE INTO points (%s) SELECT %s FROM records WHERE key = ?"):format(
     table.concat(names, ", "), table.concat(marks, ", "))
@@ -237,7 +249,7 @@ local function add(self, point)
   end
   return run(self, "INSERT OR IGNORE INTO records (key, question, tperf, record, checksum) "
       .. "VALUES (?, ?, ?, CAST(? AS BLOB), ?)",
-      point.key, point.question, core.version, point.record, checksum(point.key, point.record))
+      point.key, point.question, core.version, point.record, point.checksum or checksum(point.key, point.record))
     and insert_point(self, point) and run(self, "COMMIT")
 end
 
@@ -250,7 +262,7 @@ local function try_to_add(self, point)
 end
 
 --- Stores a point.
----@param point { key: string, question: string, record: string, fields: table[] }
+---@param point { key: string, question: string, record: string, checksum: string?, fields: table[] }
 function store:add(point)
   if try_to_add(self, point) then return end
   replace(self)

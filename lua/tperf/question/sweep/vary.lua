@@ -1,6 +1,7 @@
 --- The variations of a sweep: values of one argument, and sets of points over several arguments.
 -- A set is { points = { { path = value … } … }, id }; ids count up, so that rows follow the order of the script.
 local check = require "tperf.base.check"
+local lists = require "tperf.question.sweep.lists"
 
 local vary = {}
 
@@ -97,85 +98,53 @@ local function names_of(axes)
   return names
 end
 
+-- A copy: the script can change the values of what tperf.vary returned.
+local function values_of(made_by_script)
+  return table.move(made_by_script.values, 1, #made_by_script.values, 1, {})
+end
+
 --- Arguments that vary together: first the first values of all, then the second values, and so on.
 ---@param given table<string, any[]>
 function vary.zip(given)
-  local axes, points = axes_of("tperf.zip", given), {}
+  local axes, columns = axes_of("tperf.zip", given), {}
+  local n = #axes[1].values.values
   for _, axis in ipairs(axes) do
-    if #axis.values.values ~= #axes[1].values.values then
-      check.fail("tperf.zip: '%s' has %d values, '%s' %d", axes[1].path, #axes[1].values.values, axis.path,
-        #axis.values.values)
+    if #axis.values.values ~= n then
+      check.fail("tperf.zip: '%s' has %d values, '%s' %d", axes[1].path, n, axis.path, #axis.values.values)
     end
-    for i, value in ipairs(axis.values.values) do
-      points[i] = points[i] or {}
-      points[i][axis.path] = value
-    end
+    columns[axis.path] = values_of(axis.values)
   end
-  return tag({ points = points, names = names_of(axes) }, set)
+  return tag({ points = lists.combinations { { n = n, columns = columns } }, names = names_of(axes) }, set)
 end
 
 -- Copies of sets for a product: a function that runs at the points may change the lists that it was given.
-local sets_of = setmetatable({}, { __mode = "k" }) -- product -> its lists of points
-
-local function own_sets(sets)
-  local list = {}
+local function own_lists(sets)
+  local all = {}
   for _, one in ipairs(sets) do
-    local of_product = sets_of[one.points]
-    if of_product then
-      table.move(of_product, 1, #of_product, #list + 1, list)
+    local combined = lists.of(one.points)
+    if combined then
+      table.move(combined, 1, #combined, #all + 1, all)
     else
       local points = {}
       for i, point in ipairs(one.points) do
         points[i] = {}
         for path, value in pairs(point) do points[i][path] = value end
       end
-      list[#list + 1] = points
+      all[#all + 1] = points
     end
   end
-  return list
-end
-
-local function check_apart(what, sets)
-  local seen = {}
-  for number, points in ipairs(sets) do
-    for _, point in ipairs(points) do
-      for path in pairs(point) do
-        if seen[path] and seen[path] ~= number then check.fail("%s: '%s' is varied twice", what, path) end
-        seen[path] = number
-      end
-    end
-  end
-end
-
--- The i-th point of the combinations.
-local function combine(sets, i)
-  local point, left = {}, i - 1
-  for k = #sets, 1, -1 do
-    local points = sets[k]
-    for path, value in pairs(points[left % #points + 1]) do point[path] = value end
-    left = left // #points
-  end
-  return point
-end
-
---- All combinations of lists of points; the first list varies slowest. Each point is made when it is indexed.
----@param lists table[][]
----@return table[] points
-function vary.combinations(lists)
-  local count = 1
-  for _, points in ipairs(lists) do count = count * #points end
-  local function at(_, i)
-    if math.type(i) == "integer" and i >= 1 and i <= count then return combine(lists, i) end
-  end
-  local all = setmetatable({}, { __len = function() return count end, __index = at })
-  sets_of[all] = lists
   return all
 end
 
---- The lists that vary.combinations combined into `points`.
----@param points table[]
----@return table[][]
-function vary.lists_of(points) return sets_of[points] end
+local function check_apart(what, all)
+  local seen = {}
+  for _, list in ipairs(all) do
+    for _, path in ipairs(lists.paths(list)) do
+      if seen[path] then check.fail("%s: '%s' is varied twice", what, path) end
+      seen[path] = true
+    end
+  end
+end
 
 --- All combinations of sets; the first set varies slowest.
 ---@param sets table[]
@@ -186,16 +155,15 @@ function vary.product(what, sets)
     if count > MOST // #one.points then check.fail("%s: more than %d points", what, MOST) end
     count = count * #one.points
   end
-  local lists = own_sets(sets)
-  check_apart(what, lists)
-  return vary.combinations(lists)
+  local all = own_lists(sets)
+  check_apart(what, all)
+  return lists.combinations(all)
 end
 
 --- The set of points for one argument's values.
 function vary.set_of(path, values)
-  local points = {}
-  for i, value in ipairs(values.values) do points[i] = { [path] = value } end
-  return { points = points, names = { [path] = values.as }, id = values.id }
+  local list = { n = #values.values, columns = { [path] = values_of(values) } }
+  return { points = lists.combinations { list }, names = { [path] = values.as }, id = values.id }
 end
 
 --- Every combination of the values of several arguments.
