@@ -88,9 +88,21 @@ local function points_of(unit)
   return lists.combinations(all)
 end
 
+-- Checks the objects of a job once; otherwise every point would, as they were not made here.
+local function adopt(job)
+  for _, kind in ipairs(OF_FILES) do
+    local function own(object) return debug.getmetatable(object) and read(kind, object) or object end
+    if type(job.fixed[kind]) == "table" then job.fixed[kind] = own(job.fixed[kind]) end
+    for name, object in pairs(job.objects[kind] or {}) do
+      if type(object) == "table" then job.objects[kind][name] = own(object) end
+    end
+  end
+  return point.builder(job.fixed, job.paths)
+end
+
 -- The arguments of a point.
 local function lay_out(job, values)
-  builders[job] = builders[job] or point.builder(job.fixed, job.paths)
+  builders[job] = builders[job] or adopt(job)
   local args = builders[job](values)
   for kind, objects in pairs(job.objects) do args[kind] = objects[args[kind]] or args[kind] end
   return args
