@@ -174,6 +174,7 @@ static void walk_job(void *context, size_t index, int worker) {
 tperf_status tperf_search_walk(tperf_search *search, const tperf_shape *shapes, size_t n_shapes,
                                tperf_error *error) {
     search->shapes = shapes;
+    search->n_shapes = n_shapes;
     size_t jobs = n_shapes * search->n_query_groups;
     if (search->options.accept) { // calls back, so stays on the caller's thread
         for (size_t i = 0; i < jobs; i++)
