@@ -18,8 +18,8 @@ local objects = {}
 local function compiled(sources)
   if objects[sources] then return objects[sources] end
   local out = ("%s/%d"):format(folder, #sources)
-  local built = program.shell(("sources=$(realpath %s) && mkdir %s && root=$PWD && cd %s && ${CC:-cc} %s -I$root/include "
-    .. "-I$root/src -c $sources"):format(sources, out, out, SANITIZED))
+  local built = program.shell(("sources=$(realpath %s) && mkdir %s && root=$PWD && cd %s && ${CC:-cc} %s "
+    .. "-I$root/include -I$root/src -c $sources"):format(sources, out, out, SANITIZED))
   assert.equal(0, built.code, built.err .. built.out)
   objects[sources] = out .. "/*.o"
   return objects[sources]
