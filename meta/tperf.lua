@@ -304,8 +304,8 @@
 ---@field vocab integer logits per row on this GPU
 
 ---@class tperf.op.custom.request
----@field forward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside, once } … } } (share: bytes are one GPU's; beside: overlaps with the op; once, exchanges: arch/dispatch.lua)
----@field backward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside, once } … } } (share: bytes are one GPU's; beside: overlaps with the op; once, exchanges: arch/dispatch.lua)
+---@field forward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside, once } … } } (share: bytes are one GPU's; beside: overlaps with the op; once, exchanges: arch/experts/dispatch.lua)
+---@field backward? table { tensor_flops, vector_flops, bytes, comms = { { kind, axis, bytes, share, beside, once } … } } (share: bytes are one GPU's; beside: overlaps with the op; once, exchanges: arch/experts/dispatch.lua)
 ---@field weight_bytes? number weight_bytes: of weights, in the op's dtype; saved_bytes: of kept activations
 ---@field saved_bytes? number weight_bytes: of weights, in the op's dtype; saved_bytes: of kept activations
 ---@field repeated_bytes? number the part of forward bytes that is read again or freed meanwhile, and takes no memory
@@ -944,6 +944,7 @@
 ---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as for tperf.infer
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as for tperf.infer
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as for tperf.infer
+---@field experts? "fused"|"grouped" kernels of blocks of experts: "fused" (FlashInfer's TensorRT-LLM kernels on Blackwell, where the system has a curve for them) or "grouped" (CUTLASS, DeepGEMM, Triton); the engine's default
 ---@field rules? string|table "default"
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field memory_utilization? number part of the memory that the engine may use; num_blocks follows from it (the engine's)
@@ -959,7 +960,7 @@
 ---@field prompt? integer|table without requests: tokens, or { uniform = { 100, 200 } }, { lognormal = { median =, sigma = } } (or mean and cv), { exponential = mean }, { values = { … } }, each with min and max
 ---@field output? integer|table tokens of outputs, in the same forms
 ---@field prefix? table { tokens =, groups = }: shared prefix before each prompt, the same within a group (1)
----@field count? integer number of requests to draw
+---@field count? integer number of requests to draw (1000)
 ---@field seed? integer seed of the random numbers
 ---@field replicas? integer engines behind a router
 ---@field router? "round_robin"|"least_loaded"|"prefix" "round_robin", "least_loaded" or "prefix": the longest cached prefix
@@ -992,7 +993,7 @@
 ---@field overlap_param_gather? boolean switches of what it overlaps
 ---@field overlap_shared_experts? boolean two more
 ---@field overlap_param_gather_with_optimizer_step? boolean two more
----@field engine? table of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm", async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token (seconds), sampler = "sort" or "fused", sampler_entry (seconds), fused_casts (generations of GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on which decode leaves caches whole), experts_setup (seconds), memory = "all", "static" or "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
+---@field engine? table of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm", async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token (seconds), sampler = "sort" or "fused", sampler_entry (seconds), fused_casts (generations of GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on which decode leaves caches whole), fused_experts (dtypes in which blocks of experts run in fused kernels), experts_setup (seconds), memory = "all", "static" or "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
 ---@field host number|string seconds that the host takes to launch a kernel: no pass is faster than its launches
 ---@field overlap number part of a pass during which data-parallel traffic is under way, and so hidden
 ---@field optimizer? number part of the HBM's bandwidth that the optimizer's step reaches (0.7)
@@ -1074,6 +1075,7 @@
 ---@class tperf.system.accelerator
 ---@field cache? tperf.system.accelerator.cache last-level cache, from which repeated measurements read
 ---@field compute_efficiency? any the part of a peak that kernels reach, or curves
+---@field fused_experts? tperf.system.accelerator.fused_experts kernels that serving engines may run blocks of experts in
 ---@field hbm tperf.system.accelerator.hbm its memory
 ---@field launch? number|string fixed latency of an op and pass
 ---@field name? string of the GPU
@@ -1088,6 +1090,24 @@
 ---@field bandwidth number|string replaces the HBM's; the same efficiencies apply
 ---@field capacity number|string of all units together
 ---@field source? string where the numbers come from
+
+---@class tperf.system.accelerator.fused_experts
+---@field depth number
+---@field efficiency number
+---@field error? number
+---@field memory? number
+---@field pair number|string
+---@field points? integer
+---@field quantisation number
+---@field ramp? number|string
+---@field routing number|string
+---@field rows? number
+---@field setup? number|string
+---@field source? string where the numbers come from
+---@field split? number
+---@field sustained number
+---@field sustained_after number|string
+---@field tile_loss number
 
 ---@class tperf.system.accelerator.hbm
 ---@field bandwidth number|string the vendor's
@@ -1242,6 +1262,7 @@
 ---@field rules? string|table "default"
 ---@field software? string|table the software profile of all rows; default: the one that the row names
 ---@field hold_out? "stack"|"system"|"scale"|"model"|"third" "stack", "system", "scale", "model" or "third": for training runs, refits software profiles without each of these groups in turn and predicts it. A stack is predicted by the shared profile of its kind (`typical` or `tuned`) fitted to the other stacks, the other groups by the stack's own profile, fitted to the rest of its runs: those on other systems; on the smaller half of the GPU counts; of other families of models; two thirds
+---@field each? function function(case): called with each case in place of keeping it in `cases`, so that a table of a million rows takes 16 bytes a row; not for serving, nor with hold_out
 
 ---A column of a table.
 ---@class tperf.Column
@@ -2279,7 +2300,7 @@ function tperf.units.read(text) end
 
 ---Predicts every row of a table of measurements that gives enough information.
 ---@param given tperf.validate.request
----@return table result { kind, rows, cases = { { predicted, measured, source, label, system, row } … }, left_out = { { reason, rows } … }, memory = as sources, for peak memory, sources = { { source, rows, median, mean, p90, max, bias } … } }; for serving, whose cases have a metric, an engine, a model and a gpu, also metrics = { { metric, group, rows, median, mean, p90, max, bias } … } with group "all", engine, model and gpu (the same, grouped by each), and others = { { simulator, metric, rows, median, p90, bias, ours } … }, other simulators' errors on the same rows, with tperf's in ours; with hold_out also groups = { { stack, group, runs, median, p90, bias, within } … }, within: the part of the runs inside the interval that the fit without them claims for nine tenths, and over_groups = { groups, runs, median, worst, worst_group, within }
+---@return table result { kind, rows, predicted, cases = { { predicted, measured, source, label, system, row } … }, left_out = { { reason, rows } … }, memory = as sources, for peak memory, sources = { { source, rows, median, mean, p90, max, bias } … } }; for serving, whose cases have a metric, an engine, a model and a gpu, also metrics = { { metric, group, rows, median, mean, p90, max, bias } … } with group "all", engine, model and gpu (the same, grouped by each), and others = { { simulator, metric, rows, median, p90, bias, ours } … }, other simulators' errors on the same rows, with tperf's in ours; with hold_out also groups = { { stack, group, runs, median, p90, bias, within } … }, within: the part of the runs inside the interval that the fit without them claims for nine tenths, and over_groups = { groups, runs, median, worst, worst_group, within }
 function tperf.validate(given) end
 
 ---The values over which tperf.sweep varies an argument.
