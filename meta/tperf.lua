@@ -1075,7 +1075,7 @@
 ---@class tperf.system.accelerator
 ---@field cache? tperf.system.accelerator.cache last-level cache, from which repeated measurements read
 ---@field compute_efficiency? any the part of a peak that kernels reach, or curves
----@field fused_experts? tperf.system.accelerator.fused_experts kernels that serving engines may run blocks of experts in
+---@field fused_experts? any kernels that serving engines may run blocks of experts in
 ---@field hbm tperf.system.accelerator.hbm its memory
 ---@field launch? number|string fixed latency of an op and pass
 ---@field name? string of the GPU
@@ -1090,24 +1090,6 @@
 ---@field bandwidth number|string replaces the HBM's; the same efficiencies apply
 ---@field capacity number|string of all units together
 ---@field source? string where the numbers come from
-
----@class tperf.system.accelerator.fused_experts
----@field depth number
----@field efficiency number
----@field error? number
----@field memory? number
----@field pair number|string
----@field points? integer
----@field quantisation number
----@field ramp? number|string
----@field routing number|string
----@field rows? number
----@field setup? number|string
----@field source? string where the numbers come from
----@field split? number
----@field sustained number
----@field sustained_after number|string
----@field tile_loss number
 
 ---@class tperf.system.accelerator.hbm
 ---@field bandwidth number|string the vendor's

@@ -25,7 +25,9 @@ local function curve(fields)
   fields.error = check.number { min = 0, max = 10, optional = true }
   fields.points = check.integer { min = 1, max = 1 << 31, optional = true }
   fields.source = source
-  return check.record_of(fields, { optional = true })
+  local one = check.record_of(fields, { optional = true })
+  check.describe(one, { kind = "any", optional = true, schema = fields }) -- the reference names no curve's numbers
+  return one
 end
 
 local wait = quantity("s", { min = 0, max = 1e3 })
