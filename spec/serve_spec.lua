@@ -389,9 +389,9 @@ describe("tperf serve", function()
       ["llama-3.1-8b --rate 3"] = "--system is missing",
       ["--step-time 5ms"] = "--step-time: NAME=TIME is needed, got '5ms'",
       ["--step-time fixed=5mb"] = "--step-time: fixed: ",
-      ["--step-time fixed=1 --prompt 3.."] = "--prompt: tokens such as 512",
-      ["--step-time fixed=1 --requests --steps"] = "--requests does not go with --steps",
-      ["llama --step-time fixed=1"] = "--step-time does not go with a model",
+      ["--step-time fixed=1s --prompt 3.."] = "--prompt: tokens such as 512",
+      ["--step-time fixed=1s --requests --steps"] = "--requests does not go with --steps",
+      ["llama --step-time fixed=1s"] = "--step-time does not go with a model",
       ["llama 3.1 -s h100-sxm"] = "one model is needed, got '3.1' too",
     } do
       local result = program.shell("tperf serve " .. arguments)
