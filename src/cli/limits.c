@@ -167,8 +167,9 @@ static int limit_memory(lua_State *L) {
     return 0;
 }
 
-// limits.memory_left(): bytes left of the limit.
+// limits.memory_left(): bytes left of the limit; nothing without one, as in the page.
 static int memory_left(lua_State *L) {
+    if (!limits.memory_limit) return 0;
     size_t used = limits.memory < limits.memory_limit ? limits.memory : limits.memory_limit;
     lua_pushinteger(L, (lua_Integer)(limits.memory_limit - used));
     return 1;
