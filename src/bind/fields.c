@@ -81,6 +81,14 @@ static _Noreturn void fail_unknown(lua_State *L, int index, const char *what,
                     lua_tostring(L, -1));
 }
 
+// The field that the key at an index names, or the end of the list.
+static const tperf_field *field_of_key(lua_State *L, int index, const tperf_field *fields) {
+    const char *key = lua_type(L, index) == LUA_TSTRING ? lua_tostring(L, index) : "";
+    while (fields->name && strcmp(fields->name, key) != 0)
+        fields++;
+    return fields;
+}
+
 void tperf_fields_read(lua_State *L, int index, const char *what, const tperf_field *fields,
                        void *record) {
     index = lua_absindex(L, index);
@@ -89,10 +97,7 @@ void tperf_fields_read(lua_State *L, int index, const char *what, const tperf_fi
     unsigned long seen = 0; // bit i: fields[i] was given
     lua_pushnil(L);
     while (lua_next(L, index)) {
-        const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "";
-        const tperf_field *field = fields;
-        while (field->name && strcmp(field->name, key) != 0)
-            field++;
+        const tperf_field *field = field_of_key(L, -2, fields);
         if (!field->name) fail_unknown(L, lua_gettop(L) - 1, what, fields);
         if (!store(L, -1, field, record)) fail_value(L, what, field, -1);
         seen |= 1UL << (field - fields);
@@ -111,10 +116,7 @@ bool tperf_fields_try(lua_State *L, int index, const tperf_field *fields, void *
         if (f->required) missing |= 1UL << (f - fields);
     lua_pushnil(L);
     while (lua_next(L, index)) {
-        const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "";
-        const tperf_field *field = fields;
-        while (field->name && strcmp(field->name, key) != 0)
-            field++;
+        const tperf_field *field = field_of_key(L, -2, fields);
         bool stored = field->name && store(L, -1, field, record);
         lua_pop(L, stored ? 1 : 2);
         if (!stored) return false;
