@@ -1,23 +1,16 @@
 -- Rows of experts that are padded for narrow products, and shared experts beside the exchanges.
+local experts_only = require "experts_only"
 local picker = require "picker"
 local tperf = require "tperf"
 
 local SEED <const>, CASES <const> = 167, 100
-local STACK = {
-  compute = 1.2, attention = 1.4, memory = 1.5, comm = 1.3, host = 2e-6, overlap = 0.7, comm_sms = 20, kernel = "flash",
-  name = "spec",
-}
+local STACK <const> = experts_only.STACK
 
--- Layers of experts alone: 64, of which a token takes 4, and a shared one, without ends.
+-- Layers with a shared expert, too.
 local function experts_model(change)
-  local m = {
-    name = "spec", layers = 4, hidden = 4096, heads = 32, ffn = 2048, gated = true, seq = 4096,
-    experts = { count = 64, top_k = 4, ffn = 2048, dense_layers = 0, shared = 1 },
-  }
-  for name, value in pairs(change or {}) do m.experts[name] = value end
-  local plan = tperf.architecture.of(tperf.model(m))
-  m.architecture = tperf.architecture { name = "spec", layer = plan.groups[1].blocks, first = {}, last = {} }
-  return tperf.model(m)
+  local experts = { shared = 1 }
+  for name, value in pairs(change or {}) do experts[name] = value end
+  return experts_only.model(4, experts)
 end
 
 local function trained(change)

@@ -1,25 +1,10 @@
 -- Overlap: expert exchanges with the other micro-batch, products in chunks, buckets of gradients.
+local experts_only = require "experts_only"
 local picker = require "picker"
 local tperf = require "tperf"
 
 local SEED <const>, CASES <const> = 163, 400
-local STACK = {
-  compute = 1.2, attention = 1.4, memory = 1.5, comm = 1.3, host = 2e-6, overlap = 0.7, comm_sms = 20, kernel = "flash",
-  name = "spec",
-}
-
--- Layers of experts only, without embedding and head, so that all stages are equal.
-local function experts_model()
-  local m = {
-    name = "spec", layers = 16, hidden = 4096, heads = 32, ffn = 2048, gated = true, seq = 4096,
-    experts = { count = 64, top_k = 4, ffn = 2048, dense_layers = 0 },
-  }
-  local plan = tperf.architecture.of(tperf.model(m))
-  m.architecture = tperf.architecture { name = "spec", layer = plan.groups[1].blocks, first = {}, last = {} }
-  return tperf.model(m)
-end
-
-local MODEL <const> = experts_model()
+local STACK <const>, MODEL <const> = experts_only.STACK, experts_only.model(16)
 
 local function trained(change)
   local q = {
