@@ -4,9 +4,9 @@ local core = require "tperf.core"
 
 local lazy = {}
 
--- Record -> what finds its fields: { { names = set, find = function() -> fields } … }.
 local getmetatable = debug.getmetatable -- ignores __metatable
 
+-- Record -> what finds its fields: { { names = set, find = function() -> fields } … }.
 local waiting = setmetatable({}, { __mode = "k" })
 
 local UNPACK <const> = {} -- a field of the metatables of packed records
