@@ -20,8 +20,9 @@ local function take(record, list, i)
   end
 end
 
--- The fields that are there.
-local function each(record)
+--- Like pairs, but only over the fields that have been found.
+---@param record table
+function lazy.present(record)
   if waiting[record] then return next, record, nil end
   return pairs(record)
 end
@@ -31,7 +32,7 @@ local add
 -- Finds fields of a record, some of which may then have to wait, too.
 local function fill(record, one)
   local found = one.find()
-  for name, value in each(found) do
+  for name, value in lazy.present(found) do
     if one.names[name] and rawget(record, name) == nil then rawset(record, name, value) end
   end
   for _, more in ipairs(waiting[found] or {}) do add(record, more.names, function() return lazy.settle(found) end) end
@@ -161,7 +162,7 @@ end
 ---@param record table
 function lazy.copy(into, record)
   local list = waiting[record] or {}
-  for name, value in each(record) do
+  for name, value in lazy.present(record) do
     if type(name) == "string" then into[name] = value end
   end
   for _, one in ipairs(list) do

@@ -3,23 +3,20 @@ local batches = require "tperf.question.sweep.batches"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local jobs = require "tperf.question.ranks.jobs"
-local lazy = require "tperf.base.lazy"
 local questions = require "tperf.question.ranks.questions"
+local record = require "tperf.question.sweep.record"
 local refusal = require "tperf.base.refusal"
 local row = require "tperf.question.sweep.row"
 local rules = require "tperf.describe.rules"
 local search = require "tperf.question.search"
-local train = require "tperf.question.train"
 
-local function bytes_of(result) return { bytes = core.codec.encode(lazy.settle(result)) } end
-
--- The answer to a single point; nil if interrupted.
-local function answer(question, args)
+-- The answer to a single point; nil if interrupted. again: whether the question can be asked again.
+local function answer(question, args, again)
   local result, reason = refusal.attempt(questions.of(question), args)
   if reason then return { reason = reason } end
-  if question ~= "search" then return bytes_of(train.brief(result)) end
+  if question ~= "search" then return { bytes = record.encode(result, again) } end
   if result.candidates == nil then check.fail "tperf.sweep: gpus and system are one each, at every point" end
-  return result.complete and bytes_of(row.answer(result)) or nil
+  return result.complete and { bytes = record.encode(row.answer(result), false) } or nil
 end
 
 -- The answers to searches that share work, by system, then by number of GPUs.
@@ -34,7 +31,7 @@ local function answer_batch(unit)
     end
     machines[i] = { system = system, points = points }
   end
-  local function done(p, result) answers[p.index] = bytes_of(row.answer(result)) end
+  local function done(p, result) answers[p.index] = { bytes = record.encode(row.answer(result), false) } end
   local function one(p)
     answers[p.index] = answer("search", p.args)
     return answers[p.index] ~= nil
@@ -44,7 +41,7 @@ end
 
 local function answer_points(unit, answers)
   for i, args in ipairs(unit.points) do
-    local one = answer(unit.question, args)
+    local one = answer(unit.question, args, unit.again)
     if core.search.interrupted() or not one then return nil end
     local key = unit.keys and one.bytes and unit.keys[i]
     one.checksum = key and core.file.sha256(key .. one.bytes) or nil

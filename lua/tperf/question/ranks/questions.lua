@@ -99,8 +99,8 @@ end
 
 --- A unit of work as it is sent to another process, with the ids of the definitions that it needs; nil if it contains
 --- something that cannot be encoded, such as a function.
----@param unit table  { question, points: arguments[], keys: of the cache }, { question = "search", rest, systems,
----  gpus }, { job, first, last, parts } of jobs.unit, or { walk: options, args, part }
+---@param unit table  { question, points: arguments[], keys: of the cache, again }, { question = "search", rest,
+---  systems, gpus }, { job, first, last, parts } of jobs.unit, or { walk: options, args, part }
 ---@return string|table|nil sent  bytes; or plain data, of a job that was sent before
 ---@return table<string, true>? ids
 function definitions:encode(unit)
@@ -121,7 +121,7 @@ function definitions:encode(unit)
       copy.rest, copy.gpus, copy.systems = self:resolve("search", unit.rest, ids), unit.gpus, {}
       for i, system in ipairs(unit.systems) do copy.systems[i] = self:define("system", system, ids) end
     else
-      copy.points, copy.keys = {}, unit.keys
+      copy.points, copy.keys, copy.again = {}, unit.keys, unit.again
       for i, args in ipairs(unit.points) do copy.points[i] = self:resolve(unit.question, args, ids) end
     end
     return core.codec.encode(copy, self.names)

@@ -3,17 +3,17 @@
 --- A record is only used if its checksum matches; a damaged database is set aside, and a new one is started.
 local io, os = io, os
 local check = require "tperf.base.check"
+local columns = require "tperf.question.sweep.columns"
 local core = require "tperf.core"
-local lazy = require "tperf.base.lazy"
 local model = require "tperf.describe.model"
 local own_code = require "tperf.question.sweep.own_code"
 local catalogue = require "tperf.base.catalogue"
+local record = require "tperf.question.sweep.record"
 local rules = require "tperf.describe.rules"
 local profile = require "tperf.describe.profile"
 local software = require "tperf.describe.software"
 local store = require "tperf.question.sweep.store"
 local system = require "tperf.describe.system"
-local train = require "tperf.question.train"
 
 local WHAT <const> = "tperf.sweep"
 local LARGEST <const> = 1 << 30 -- bytes of a record, within SQLite's limit
@@ -84,9 +84,10 @@ end
 
 --- The key of a point, and its result if the cache has it.
 ---@param args table
+---@param again (fun(): table)?  asks the question again, for the fields that records lack
 ---@return string key
 ---@return any answer
-function cache:find(args)
+function cache:find(args, again)
   if self.question and self.question ~= "collective" and not self.key then
     local what, name = own_code(args)
     if what then
@@ -96,36 +97,29 @@ function cache:find(args)
   end
   local key = sha256(self.prefix .. question_bytes(self, args))
   local bytes = self.store:find(key)
-  if bytes then return key, codec.decode(bytes) end
+  if bytes then return key, record.decode(bytes, again) end
   return key
-end
-
--- Fills in all lazy fields of the configurations in a result.
-local function settle(value, seen)
-  if type(value) ~= "table" or seen[value] then return end
-  seen[value] = true
-  lazy.settle(train.brief(value))
-  for _, part in next, value do settle(part, seen) end
 end
 
 --- Stores a result.
 ---@param key string
 ---@param answer any
----@param row table  the sweep's row, whose fields become columns
+---@param again boolean  as for record.encode
+---@param row table      the sweep's row, whose fields become columns
 ---@param args table
-function cache:add(key, answer, row, args)
+function cache:add(key, answer, again, row, args)
   if answer == nil then return end
-  settle(answer, {})
-  local ok, bytes = pcall(codec.encode, answer)
+  local ok, bytes = pcall(record.encode, answer, again)
   if not ok then check.fail("%s: the cache cannot keep what 'run' returned: %s", WHAT, bytes) end
   self:add_bytes(key, bytes, row, args)
 end
 
---- Stores a result that codec.encode has encoded already; checksum: of key and bytes, if another process knows it.
+--- Stores a record that was made already; checksum: of key and bytes, if another process knows it.
 function cache:add_bytes(key, bytes, row, args, checksum)
   if #bytes > LARGEST then check.fail("%s: the cache '%s': an answer is too large", WHAT, self.path) end
-  self.store:add { key = key, question = self.question or "own: " .. self.key, record = bytes,
-    checksum = checksum, fields = store.fields(row, args) }
+  local list, values = columns.of(row, args)
+  self.store:add { key = key, question = self.question or "own: " .. self.key, record = bytes, checksum = checksum,
+    columns = list, values = values }
 end
 
 --- Opens a cache for one sweep; it is closed as a to-be-closed variable.

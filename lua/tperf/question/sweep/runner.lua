@@ -4,6 +4,7 @@ local check = require "tperf.base.check"
 local collective = require "tperf.question.collective"
 local core = require "tperf.core"
 local lazy = require "tperf.base.lazy"
+local jobs = require "tperf.question.ranks.jobs"
 local layer = require "tperf.question.layer"
 local pool = require "tperf.question.ranks.pool"
 local progress = require "tperf.base.progress"
@@ -94,6 +95,11 @@ local function check_job(job)
   return run
 end
 
+-- A function that asks the question of the i-th point again; nil if nobody can.
+local function asks_again(self, i)
+  return self.again and function() return self.again(i) end
+end
+
 -- The i-th point: { index, args, key, known }; known: it already has a row, because it was refused or cached.
 local function point(self, i)
   local p, found = { index = i }, nil
@@ -102,7 +108,7 @@ local function point(self, i)
   if reason then
     found = rows.refusal(reason)
   elseif self.cache then
-    p.key, found = self.cache:find(args)
+    p.key, found = self.cache:find(args, self:asks_again(i))
   end
   if found ~= nil then
     p.known = true
@@ -148,11 +154,18 @@ local function rows_of(job, first, answers, again)
   return made
 end
 
+-- How to ask a question again, for fields that records of answers lack; nil if nobody can.
+local function repeater(job, run)
+  local described = run == train.run and jobs.of(job, "train")
+  return described and jobs.again(described, job.points, run) or nil
+end
+
 local function new_sweep(job, run, cache)
   local sweep = {
     job = job, run = run, cache = cache, searched = run == search.run, total = #job.points,
     rows = core.codec.list(job.each and 0 or #job.points), finished = 0,
-    found = 0, refused = 0, next = 1, point = point, keep = keep,
+    found = 0, refused = 0, next = 1, point = point, keep = keep, asks_again = asks_again,
+    again = cache and repeater(job, run),
   }
   local packed = {} -- a row of each message whose rows are packed
   local show = job.quiet and function() end or progress.start(WHAT)
@@ -164,7 +177,7 @@ local function new_sweep(job, run, cache)
     if cache and bytes then
       if result ~= nil then cache:add_bytes(p.key, bytes, full, p.args, checksum) end
     elseif cache and not refused then
-      cache:add(p.key, result, full, p.args)
+      cache:add(p.key, result, sweep.again ~= nil, full, p.args)
     end
     show(sweep.finished - sweep.found, sweep.total - sweep.found)
   end

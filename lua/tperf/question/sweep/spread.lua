@@ -4,6 +4,7 @@ local core = require "tperf.core"
 local jobs = require "tperf.question.ranks.jobs"
 local pool = require "tperf.question.ranks.pool"
 local questions = require "tperf.question.ranks.questions"
+local record = require "tperf.question.sweep.record"
 local refusal = require "tperf.base.refusal"
 local rows = require "tperf.question.sweep.row"
 
@@ -21,7 +22,7 @@ local function size_of(count, most) return math.max(1, math.min(most, count // (
 -- Passes another process's result to the runner.
 local function take_answer(sweep, p, answer)
   if answer.reason then return sweep.done(p, rows.refusal(answer.reason)) end
-  sweep.done(p, core.codec.decode(answer.bytes), answer.bytes, answer.checksum)
+  sweep.done(p, record.decode(answer.bytes, sweep:asks_again(p.index)), answer.bytes, answer.checksum)
 end
 
 local function weight_of(args) return math.type(args.gpus) and args.gpus or 1 end
@@ -137,7 +138,7 @@ local function point_unit(sweep, points, index, one)
         list[i] = laid_out(p)
         if keys then keys[i] = p.key end
       end
-      return { question = questions.name(sweep.run), points = list, keys = keys }
+      return { question = questions.name(sweep.run), points = list, keys = keys, again = sweep.again ~= nil }
     end,
     ask = function()
       for _, p in ipairs(points) do

@@ -1,9 +1,10 @@
 --- The database of a sweep's finished points: one SQLite file that other programs can read while it is written.
--- Table records: key, question, version of tperf, the record (the whole result, encoded by core.codec) and its
--- checksum. Table points: the record's id and the fields of the sweep's row, one column for each number, text or
--- boolean (nested fields as "memory.total"), and the arguments. Nothing is read back from points.
+-- Table records: key, question, version of tperf, the record (tperf.question.sweep.record) and its checksum. Table
+-- points: the record's id and the figures of the sweep's row and arguments (tperf.question.sweep.columns). Nothing is
+-- read back from points.
 local io = io
 local check = require "tperf.base.check"
+local columns = require "tperf.question.sweep.columns"
 local core = require "tperf.core"
 
 local WHAT <const> = "tperf.sweep"
@@ -15,8 +16,6 @@ local POINTS <const> = "CREATE TABLE points (id INTEGER PRIMARY KEY REFERENCES r
 local SCHEMA <const> = ("PRAGMA application_id = %d; PRAGMA user_version = %d; %s; %s)"):format(APPLICATION, VERSION,
   RECORDS, POINTS)
 local MOST_COLUMNS <const> = 1000 -- SQLite's own limit is 2000
-local LONGEST_NAME <const> = 100 -- bytes
-local DEEPEST <const> = 3 -- "memory.total" has 2 parts
 
 local sha256 = core.file.sha256
 
@@ -24,67 +23,6 @@ local store = {}
 store.__index = store
 
 local empty
-
-local function quote(name) return '"' .. name:gsub('"', '""') .. '"' end
-
--- --- rows as columns ---
-
-local TYPES = { integer = " INTEGER", float = " REAL", boolean = " BOOLEAN", string = "" } -- "": stored unconverted
-
-local function type_of(value) return TYPES[math.type(value) or type(value)] end
-
-local column_at, worked_out = {}, 0 -- name of a field -> { name, lower, quoted }; false: it gets no column
-
--- The column of a field; worked out once, as every point has the same fields.
-local function column_of(name)
-  if column_at[name] ~= nil then return column_at[name] end
-  if worked_out >= MOST_COLUMNS then column_at, worked_out = {}, 0 end
-  local own = name:lower() == "id" and "id_" or name
-  column_at[name] = #name <= LONGEST_NAME and not name:find "%c"
-    and { name = own, lower = own:lower(), quoted = quote(own) }
-  worked_out = worked_out + 1
-  return column_at[name]
-end
-
--- SQLite treats "Time" and "time" as one column: the first one wins.
-local function put(fields, seen, name, value)
-  local column = column_of(name)
-  if not column or seen[column.lower] or value ~= value then return end
-  seen[column.lower], fields[#fields + 1] = true, { column = column, value = value }
-end
-
-local function flatten(fields, seen, t, prefix, depth)
-  for _, name in ipairs(check.names(t)) do
-    local value = t[name]
-    if type_of(value) then
-      put(fields, seen, prefix .. name, value)
-    elseif type(value) == "table" and depth < DEEPEST and value[1] == nil and name ~= "result" then
-      flatten(fields, seen, value, prefix .. name .. ".", depth + 1)
-    end
-  end
-end
-
-local function named(t)
-  local copy = {}
-  for name, value in pairs(t) do copy[type(name) == "string" and name or nil or false] = value end
-  copy[false] = nil
-  return copy
-end
-
---- The columns of a point: its row's fields, and the arguments that are not in the row.
----@param row table
----@param args table
----@return { column: table, value: any }[]
-function store.fields(row, args)
-  local fields, seen, plain = {}, {}, {}
-  flatten(fields, seen, named(row), "", 1)
-  for name, value in pairs(named(args)) do
-    if type(value) == "table" and type(value.name) == "string" then value = value.name end
-    if type_of(value) and name ~= "threads" and name ~= "progress" then plain[name] = value end
-  end
-  flatten(fields, seen, plain, "", DEEPEST)
-  return fields
-end
 
 -- --- the file ---
 
@@ -159,7 +97,7 @@ function open_file(self)
   local good = self.database and is_good(self)
   if good == nil and was_ours(file) then return replace(self) end
   if not good then refuse_foreign(self) end
-  self.columns, self.writes = nil, false
+  self.columns, self.insertion, self.writes = nil, nil, false
 end
 
 -- From here on other programs can read while this one writes. On file systems without shared memory the journal stays.
@@ -198,43 +136,54 @@ end
 -- --- adding ---
 
 local function read_columns(self)
-  local columns, count = {}, 0
+  local present, count = {}, 0
   local rows = run(self, "SELECT name FROM pragma_table_info('points')")
-  for _, row in ipairs(rows or {}) do columns[row.name:lower()], count = true, count + 1 end
-  self.columns, self.count = columns, count
+  for _, row in ipairs(rows or {}) do present[row.name:lower()], count = true, count + 1 end
+  self.columns, self.count = present, count
   return rows
 end
 
--- Adds a column for each field without one, up to the limit; returns the fields that have a column.
-local function make_columns(self, fields)
-  local kept, before = {}, self.count
-  for _, field in ipairs(fields) do
-    local lower = field.column.lower
-    if not self.columns[lower] and self.count < MOST_COLUMNS then
-      local sql = ("ALTER TABLE points ADD COLUMN %s%s"):format(field.column.quoted, type_of(field.value))
-      if not run(self, sql) then return nil end
-      self.columns[lower], self.count = true, self.count + 1
+-- Adds a column to the table for each of a point's without one, up to the limit; nil if the database is damaged.
+local function make_columns(self, point)
+  local before = self.count
+  for i, column in ipairs(point.columns) do
+    if not self.columns[column.lower] and self.count < MOST_COLUMNS then
+      if not run(self, "ALTER TABLE points ADD COLUMN " .. columns.declare(column, point.values[i])) then return nil end
+      self.columns[column.lower], self.count = true, self.count + 1
     end
-    if self.columns[lower] then kept[#kept + 1] = field end
   end
   if self.count > before then
     local version = run(self, "PRAGMA schema_version")
     self.schema = version and version[1].schema_version
   end
-  return kept
+  return true
+end
+
+-- The statement that inserts a point with these columns, and which of its values it takes; nil if the database is
+-- damaged.
+local function insertion(self, point)
+  local known = self.insertion
+  if known and known.columns == point.columns and known.schema == self.schema then return known end
+  if not make_columns(self, point) then return nil end
+  local names, marks, taken = { "id" }, { "id" }, {}
+  for i, column in ipairs(point.columns) do
+    if self.columns[column.lower] then
+      names[#names + 1], marks[#marks + 1], taken[#taken + 1] = column.quoted, "?", i
+    end
+  end
+  self.insertion = { columns = point.columns, schema = self.schema, taken = taken,
+    sql = ("INSERT OR IGNORE INTO points (%s) SELECT %s FROM records WHERE key = ?"):format(
+      table.concat(names, ", "), table.concat(marks, ", ")) }
+  return self.insertion
 end
 
 local function insert_point(self, point)
-  local fields = make_columns(self, point.fields)
-  if not fields then return nil end
-  local names, marks, values = { "id" }, { "id" }, {}
-  for i, field in ipairs(fields) do
-    names[i + 1], marks[i + 1], values[i] = field.column.quoted, "?", field.value
-  end
-  local sql = ("INSERT OR IGNORE INTO points (%s) SELECT %s FROM records WHERE key = ?"):format(
-    table.concat(names, ", "), table.concat(marks, ", "))
+  local into = insertion(self, point)
+  if not into then return nil end
+  local values = {}
+  for k, i in ipairs(into.taken) do values[k] = point.values[i] end
   values[#values + 1] = point.key
-  return run(self, sql, table.unpack(values))
+  return run(self, into.sql, table.unpack(values))
 end
 
 -- Returns nil if the database is damaged.
@@ -256,13 +205,14 @@ end
 local function try_to_add(self, point)
   local ok, done = pcall(add, self, point)
   if ok then return done end
-  self.columns = nil -- columns added in this transaction are rolled back
+  self.columns, self.insertion = nil, nil -- columns added in this transaction are rolled back
   self.database:run "ROLLBACK"
   error(done, 0)
 end
 
 --- Stores a point.
----@param point { key: string, question: string, record: string, checksum: string?, fields: table[] }
+---@param point { key: string, question: string, record: string, checksum: string?, columns: table, values: any[] }
+---  the last two of columns.of
 function store:add(point)
   if try_to_add(self, point) then return end
   replace(self)
