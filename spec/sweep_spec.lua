@@ -411,6 +411,63 @@ describe("a sweep's cache", function()
     assert.equal(first.out, program.shell("tperf run s.lua", folder).out)
   end)
 
+  it("keeps no ops and stages, but finds them again", function()
+    program.write(folder .. "/s.lua", [[
+      local tperf = require "tperf"
+      local function show(value, name, lines)
+        if type(value) ~= "table" then lines[#lines + 1] = name .. " " .. tostring(value) return lines end
+        local names = {}
+        for key in pairs(value) do names[#names + 1] = tostring(key) end
+        table.sort(names)
+        for _, key in ipairs(names) do
+          local part = value[key]
+          if part == nil then part = value[math.tointeger(key)] end
+          show(part, name .. "." .. key, lines)
+        end
+        return lines
+      end
+      for _, row in ipairs(tperf.sweep {
+        run = tperf.train, model = "gpt2", system = "h100-sxm", global_batch = 64, dp = 4, cache = arg[1],
+        tp = tperf.vary { 1, 2, 5 },
+      }) do print(table.concat(show(row, "row", {}), "\n")) end
+    ]])
+    local function out(arguments) return program.shell("tperf run s.lua " .. arguments, folder).out end
+    local plain = out ""
+    assert.truthy(plain:find("row.result.kinds.1.ops.1.name ", 1, true))
+    assert.truthy(plain:find("row.reason ", 1, true))
+    assert.is_true(plain == out "points")
+    local points = contents_of(folder .. "/points")
+    assert.equal(2, count_of(points))
+    assert.is_true(plain == out "points")
+    for _, point in pairs(points) do assert.is_true(#point.record < 2000 and #plain > 20 * #point.record) end
+  end)
+
+  it("keeps answers of serving by the contents of the requests' file, and of the engine's profile", function()
+    local function served(requests, step)
+      program.write(folder .. "/requests.csv", "arrival,prompt,output\n" .. requests)
+      local yaml = program.slurp "software/vllm-0.11.yaml"
+      program.write(folder .. "/mine.yaml", (yaml:gsub("\n  step: [^\n]*", "\n  step: " .. step)))
+      program.write(folder .. "/s.lua", [[
+        local tperf = require "tperf"
+        for _, row in ipairs(tperf.sweep {
+          run = tperf.serve, model = "llama-2-7b", system = "h100-sxm", requests = "requests.csv", cache = "points",
+          software = "mine.yaml", replicas = tperf.vary { 1, 2 },
+        }) do print(row.replicas, row.e2e.mean) end
+      ]])
+      local result = program.shell("tperf run s.lua", folder)
+      return result.out, count_of(contents_of(folder .. "/points"))
+    end
+    local first, count = served("0,100,10\n0,100,10\n", "1 ms")
+    assert.equal(2, count)
+    assert.equal(first, (served("0,100,10\n0,100,10\n", "1 ms")))
+    local slower, more = served("0,100,10\n0,900,10\n", "1 ms")
+    assert.not_equal(first, slower)
+    assert.equal(4, more)
+    local other, most = served("0,100,10\n0,100,10\n", "5 ms")
+    assert.not_equal(first, other)
+    assert.equal(6, most)
+  end)
+
   it("sets a damaged file aside, says so, and computes again", function()
     local rows, points = run(4)
     local file = program.slurp(folder .. "/points")

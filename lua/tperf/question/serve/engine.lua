@@ -3,10 +3,9 @@ local check = require "tperf.base.check"
 local catalogue = require "tperf.base.catalogue"
 local software = require "tperf.describe.software"
 
-local engine = {}
+local engine = { USUAL = "vllm" }
 
 local WHAT <const> = "tperf.serve"
-local USUAL <const> = "vllm"
 
 local seconds = check.number { min = 0, max = 1, unit = "s", default = 0 }
 local HOST <const> = { "front_end", "front_end_token", "step", "request", "token" }
@@ -32,7 +31,7 @@ end
 
 --- The profile of an engine given by name (with or without a release), by file or as a table.
 function engine.of(value)
-  value = value or USUAL
+  value = value or engine.USUAL
   if type(value) == "string" and value:find "^[%a-]+$" then value = newest(value) or value end
   local profile = software(value)
   if not profile.engine then

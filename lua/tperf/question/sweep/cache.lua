@@ -5,6 +5,7 @@ local io, os = io, os
 local check = require "tperf.base.check"
 local columns = require "tperf.question.sweep.columns"
 local core = require "tperf.core"
+local engine = require "tperf.question.serve.engine"
 local model = require "tperf.describe.model"
 local own_code = require "tperf.question.sweep.own_code"
 local catalogue = require "tperf.base.catalogue"
@@ -14,6 +15,7 @@ local profile = require "tperf.describe.profile"
 local software = require "tperf.describe.software"
 local store = require "tperf.question.sweep.store"
 local system = require "tperf.describe.system"
+local text_file = require "tperf.input.text"
 
 local WHAT <const> = "tperf.sweep"
 local LARGEST <const> = 1 << 30 -- bytes of a record, within SQLite's limit
@@ -47,6 +49,15 @@ local by_name = {
 local function meant(self, name, value)
   if name == "rules" then return rules(value) end
   if name == "software" and value == profile.NONE then return value end
+  if self.question == "serve" then
+    if name == "software" then return engine.of(value) end
+    if name == "requests" and type(value) == "string" then return text_file.read(value) end
+    if (name == "prefill" or name == "decode") and type(value) == "table" and value.system then
+      local pool = { system = system(value.system) }
+      for field, setting in pairs(value) do pool[field] = pool[field] or setting end
+      return pool
+    end
+  end
   local kind = type(value) == "string" and by_name[name]
   if kind and (self.question or catalogue.find(kind[1], value)) then return kind[2](value) end
   return value
@@ -70,13 +81,13 @@ local function part_of(self, name, value)
   return known[value]
 end
 
-local OF_TRAINING <const> = { search = true, train = true } -- questions that have a default software profile
+local USUAL_SOFTWARE <const> = { search = profile.USUAL, train = profile.USUAL, serve = engine.USUAL }
 
 local function question_bytes(self, args)
   local parts = {
     rules = args.rules == nil and part_of(self, "rules", "default") or nil,
-    software = args.software == nil and OF_TRAINING[self.question] and part_of(self, "software", profile.USUAL)
-      or nil,
+    software = args.software == nil and USUAL_SOFTWARE[self.question]
+      and part_of(self, "software", USUAL_SOFTWARE[self.question]) or nil,
   }
   for name, value in pairs(args) do parts[name] = part_of(self, name, value) end
   return codec.encode(parts)

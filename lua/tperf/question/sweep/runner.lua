@@ -1,11 +1,9 @@
 --- Runs the points of a sweep: searches many at a time, other questions one by one; stores results in the cache.
 local batches = require "tperf.question.sweep.batches"
 local check = require "tperf.base.check"
-local collective = require "tperf.question.collective"
 local core = require "tperf.core"
 local lazy = require "tperf.base.lazy"
 local jobs = require "tperf.question.ranks.jobs"
-local layer = require "tperf.question.layer"
 local pool = require "tperf.question.ranks.pool"
 local progress = require "tperf.base.progress"
 local questions = require "tperf.question.ranks.questions"
@@ -71,13 +69,9 @@ end
 
 -- --- the whole sweep ---
 
-local cacheable = {
-  [search.run] = "search", [train.run] = "train", [collective.time] = "collective", [layer.ops] = "layer",
-}
-
 local function open_cache(job, run)
   if job.cache == nil then return nil end
-  return require "tperf.question.sweep.cache".open(job.cache, cacheable[run], job.key)
+  return require "tperf.question.sweep.cache".open(job.cache, questions.name(run), job.key)
 end
 
 local function check_job(job)
