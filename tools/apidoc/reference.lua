@@ -26,7 +26,7 @@ local INHERITED = { ["tperf.train"] = "tperf.search", ["tperf.layer"] = "tperf.s
 local SHARED = {
   ["tperf.plot."] = { { "lua/tperf/plot/figure.lua", "figure.common" }, { "lua/tperf/plot/xy.lua", "xy.schema" },
     { "lua/tperf/plot/map.lua", "map.schema" } },
-  ["tperf.op."] = { { "lua/tperf/describe/op.lua", 1 } },
+  ["tperf.op."] = { { "lua/tperf/describe/op/init.lua", 1 } },
   ["tperf.strategy.define"] = { { "lua/tperf/describe/strategy/init.lua", 1 } },
   ["tperf.report.print"] = { { "lua/tperf/output/text.lua", "text.table", "options?" } },
 }

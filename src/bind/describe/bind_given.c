@@ -9,7 +9,7 @@
 #include "bind/fields.h"
 #include "bind/model_args.h"
 
-// Parameters of an all-to-all that sends a token once per domain, documented in lua/tperf/describe/op.lua.
+// Parameters of an all-to-all that sends a token once per domain, documented in lua/tperf/describe/op/init.lua.
 static const tperf_field routing_fields[] = {
     {"experts", TPERF_FIELD_NUMBER, offsetof(tperf_comm, routing.experts), true},
     {"top_k", TPERF_FIELD_NUMBER, offsetof(tperf_comm, routing.top_k), true},

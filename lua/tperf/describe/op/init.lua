@@ -51,27 +51,10 @@
 --  groups, state, chunk, step   of a scan; groups: of B and C, state: its size, chunk: tokens, step: true for one token
 local check = require "tperf.base.check"
 local core = require "tperf.core".op
-
-local MASK_BYTES = 1 -- per entry of a dropout mask
+local fields = require "tperf.describe.op.fields"
+local pointwise = require "tperf.describe.op.pointwise"
 
 local op = {}
-
--- Raises for fields that a constructor does not have; the core checks their values.
-local function check_names(what, o, names)
-  if type(o) ~= "table" then check.fail("%s needs a table of fields, got %s", what, check.show(o)) end
-  for key in next, o do
-    if not names[key] then
-      check.fail("%s: unknown field %s%s; it has %s", what, check.show(key), check.suggest(key, check.names(names)),
-        table.concat(check.names(names), ", "))
-    end
-  end
-end
-
-local function names(list)
-  local set = { name = true }
-  for name in list:gmatch "%S+" do set[name] = true end
-  return set
-end
 
 --- Y = X W + bias: tokens, n_in, n_out, bias, input_kept_elsewhere, tied (W is the embedding), weights_elsewhere,
 --- weight_dtype, matrix_dtype, chunks, pipelined. Axes: gather (X is sharded, `shard` tokens per GPU), reduce_scatter
@@ -191,11 +174,11 @@ local back = {
   reduce = "broadcast", scatter = "gather", gather = "scatter", all_to_all = "all_to_all", send = "send",
 }
 
-local collective_names = names "kind axis bytes share"
+local collective_names = fields.set "kind axis bytes share"
 
 --- A collective, with its counterpart in the backward pass: kind, axis, bytes (see tperf.collective), share.
 function op.collective(o)
-  check_names("op.collective", o, collective_names)
+  fields.check("op.collective", o, collective_names)
   if not back[o.kind] then
     local kinds = check.names(back)
     check.fail("op.collective: unknown kind %s%s; there are: %s", check.show(o.kind), check.suggest(o.kind, kinds),
@@ -205,96 +188,6 @@ function op.collective(o)
   return op.custom { name = o.name or o.kind, forward = one(o.kind), backward = one(back[o.kind]) }
 end
 
--- Bytes per element of the dtype in o; raises for fields that are not allowed.
-local function element(what, o, allowed)
-  check_names("op." .. what, o, allowed)
-  local dtype = o.dtype or "bf16"
-  if type(dtype) ~= "string" then check.fail("op.%s: 'dtype' must be a name, got %s", what, check.show(dtype)) end
-  return core.bytes("op." .. what, dtype)
-end
-
--- FLOPs per element, forward and backward. GELU as published (arXiv 2410.00273); SiLU x s(x) costs an exponential, a
--- sum, a quotient and a product, its gradient s (1 + x (1 - s)) dy those and four more; the others follow from their
--- formulas.
-local activations = {
-  gelu = { 8, 13 }, quick_gelu = { 5, 9 }, silu = { 4, 8 }, tanh = { 1, 3 }, relu = { 1, 1 }, relu2 = { 2, 3 },
-}
-
-local activation_names = names "kind dtype elements gated kept_element"
---- An activation with `elements` results: kind ("gelu", "silu", "relu", "relu2", "quick_gelu", "tanh"); gated: times a
---- second input, as in SwiGLU (arXiv 2002.05202), in one kernel. Saved: the inputs; kept_element: bytes per input if
---- they are kept in fewer, in an extra copy that the kernel writes and the backward pass reads.
-function op.activation(o)
-  local bytes = element("activation", o, activation_names)
-  local flops, inputs, kept = activations[o.kind], o.gated and 2 or 1, o.kept_element or bytes
-  if not flops then
-    check.fail("op.activation: unknown kind %s%s; there are: %s", check.show(o.kind),
-      check.suggest(o.kind, check.names(activations)), table.concat(check.names(activations), ", "))
-  end
-  return core.elementwise {
-    name = o.name or o.kind, dtype = o.dtype, elements = o.elements,
-    forward_flops = flops[1] + inputs - 1, backward_flops = flops[2] + 3 * (inputs - 1),
-    forward_bytes = (inputs + 1) * bytes + (o.kept_element and inputs * kept or 0),
-    backward_bytes = (inputs + 1) * bytes + inputs * kept, saved_bytes = inputs * kept, input_bytes = inputs * kept,
-  }
-end
-
-local residual_names, rotary_names = names "dtype elements dropout fused", names "dtype elements"
---- Adds a branch to the stream; dropout: of the branch, in the same kernel, with its mask kept; fused: in the norm's
---- kernel.
-function op.residual(o)
-  local bytes = element("residual", o, residual_names)
-  local mask = o.dropout and MASK_BYTES or 0
-  return core.elementwise {
-    name = o.name or "residual", dtype = o.dtype, elements = o.elements, forward_flops = o.dropout and 2 or 1,
-    backward_flops = o.dropout and 2 or 1, forward_bytes = (o.fused and 2 or 3) * bytes + mask,
-    backward_bytes = 3 * bytes + mask, saved_bytes = mask, fused = o.fused,
-  }
-end
-
---- Rotates pairs of features by position (arXiv 2104.09864): two products and a sum per element; nothing saved.
-function op.rotary(o)
-  local bytes = element("rotary", o, rotary_names)
-  return core.elementwise {
-    name = o.name or "rotary", dtype = o.dtype, elements = o.elements, forward_flops = 3, backward_flops = 3,
-    forward_bytes = 2 * bytes, backward_bytes = 2 * bytes,
-  }
-end
-
-local bias_names = names "dtype tokens width parameter_grad"
-
---- Adds a vector of `width` to `tokens` rows.
-function op.bias(o)
-  local bytes = element("bias", o, bias_names)
-  for _, name in ipairs { "tokens", "width" } do
-    if not math.type(o[name]) then check.fail("op.bias: '%s' must be an integer, got %s", name, check.show(o[name])) end
-  end
-  return core.elementwise {
-    name = o.name or "bias", dtype = o.dtype, elements = 1.0 * o.tokens * o.width, parameters = o.width,
-    forward_flops = 1, backward_flops = 1, forward_bytes = bytes, backward_bytes = bytes,
-    parameter_grad = o.parameter_grad,
-  }
-end
-
-local gelu_names, dropout_names = names "dtype elements", names "dtype elements keep_mask recomputed"
-
---- GELU of `elements`: 8 FLOP forward and 13 backward per element.
-function op.gelu(o)
-  local bytes = element("gelu", o, gelu_names)
-  return core.elementwise {
-    name = o.name or "gelu", dtype = o.dtype, elements = o.elements, forward_flops = 8, backward_flops = 13,
-    forward_bytes = 2 * bytes, backward_bytes = 3 * bytes, saved_bytes = bytes,
-  }
-end
-
---- Dropout of `elements`; keep_mask = false draws the mask again in the backward pass.
-function op.dropout(o)
-  local bytes = 2 * element("dropout", o, dropout_names) + MASK_BYTES
-  return core.elementwise {
-    name = o.name or "dropout", dtype = o.dtype, elements = o.elements, forward_flops = 1, backward_flops = 1,
-    forward_bytes = bytes, backward_bytes = bytes, saved_bytes = o.keep_mask == false and 0 or MASK_BYTES,
-    recomputed = o.recomputed,
-  }
-end
+for name, constructor in pairs(pointwise) do op[name] = constructor end
 
 return op
