@@ -67,7 +67,7 @@ static void place_at(tperf_walk *w, const tperf_placement_entry *entry) {
 
 static bool keep(tperf_walk *w, const tperf_placement_entry *entry, double throughput) {
     place_at(w, entry);
-    tperf_found found = {throughput, w->memory.total, w->feasible, w->partial};
+    tperf_found found = {throughput, w->memory, w->feasible, w->partial};
     const tperf_search_options *options = &w->search->options;
     if (!tperf_best_wants(&w->result->best, &found)) return true;
     if (options->accept && !options->accept(options->accept_context, w->query_index, &found))
@@ -175,11 +175,21 @@ static bool walk_placed(tperf_walk *w, size_t from, size_t to) {
     return true;
 }
 
+// Like tperf_optimizer_time.
+static double optimizer_time(tperf_walk *w) {
+    const tperf_training *t = w->job.training;
+    if (t->offloaded > 0 || t->iterations > 0)
+        return tperf_optimizer_time(&w->partial, &w->job, w->workload, w->bytes);
+    if (w->job.on.software->optimizer == 0) return 0;
+    return tperf_update_time(&w->job,
+                             tperf_stock_updated(&w->scratch->stock, tperf_walk_contents(w),
+                                                 &w->partial, &w->sharing, t, w->workload));
+}
+
 bool tperf_walk_placements(tperf_walk *w) {
     const tperf_search *search = w->search;
     size_t pipeline = (size_t)(w->partial.pipeline - search->options.pipelines);
-    w->pace = tperf_pace_of(&w->partial, w->job.training, w->workload,
-                            tperf_optimizer_time(&w->partial, &w->job, w->workload, w->bytes));
+    w->pace = tperf_pace_of(&w->partial, w->job.training, w->workload, optimizer_time(w));
     w->pace.stages = &w->scratch->holdings.of[search->first_stage[pipeline]];
     for (size_t from = 0, to; from < w->n_placements; from = to) {
         for (to = from + 1;

@@ -79,7 +79,8 @@ static bool prepare_scratch(const tperf_search *search, tperf_scratch *s) {
     s->layout_caches = tperf_heap_zeroed(heap, search->n_queries, sizeof *s->layout_caches);
     s->exchanged = tperf_heap_zeroed(heap, search->n_queries, sizeof *s->exchanged);
     s->holdings.of = tperf_heap_zeroed(heap, search->n_stages + 1, sizeof *s->holdings.of);
-    return s->placement_caches && s->layout_caches && s->exchanged && s->holdings.of;
+    return s->placement_caches && s->layout_caches && s->exchanged && s->holdings.of &&
+           tperf_stock_init(&s->stock, heap, &search->contents);
 }
 
 static bool prepare(tperf_search *search, const tperf_question *questions) {
@@ -96,7 +97,10 @@ static bool prepare(tperf_search *search, const tperf_question *questions) {
     for (size_t i = 0; i < workers * search->n_queries; i++)
         search->results[i].best = (tperf_best){
             .heap = heap, .limit = search->options.keep_all ? SIZE_MAX : search->options.top};
-    if (!count_stages(search)) return false;
+    const tperf_search_options *o = &search->options;
+    if (!count_stages(search) || !tperf_contents_init(&search->contents, heap, o->pipelines,
+                                                      o->n_pipelines, search->n_stages))
+        return false;
     for (size_t i = 0; i < workers; i++)
         if (!prepare_scratch(search, &search->scratch[i])) return false;
     for (size_t i = 0; i < search->n_queries; i++)
@@ -132,6 +136,7 @@ static void release_scratch(tperf_scratch *s, size_t n_queries) {
     for (size_t i = 0; s->exchanged && i < n_queries; i++)
         tperf_heap_free(s->exchanged[i].of);
     tperf_heap_free(s->holdings.of);
+    tperf_stock_release(&s->stock);
     tperf_heap_free(s->covers);
     tperf_heap_free(s->placement_caches);
     tperf_heap_free(s->layout_caches);
@@ -156,6 +161,7 @@ void tperf_search_free(tperf_search *search) {
     tperf_heap_free(search->query_groups);
     tperf_heap_free(search->divisors);
     tperf_heap_free(search->first_stage);
+    tperf_contents_release(&search->contents);
     tperf_heap_free(search->results);
     tperf_heap_free(search->scratch);
     tperf_shared_heap_release(&search->heap);

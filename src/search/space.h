@@ -8,6 +8,7 @@
 #include "plan/exposure.h"
 #include "search/best.h"
 #include "search/prices.h"
+#include "search/stock.h"
 
 // A question and values derived from it.
 typedef struct tperf_query {
@@ -75,6 +76,7 @@ typedef struct tperf_scratch {
     tperf_layout_cache *layout_caches;       // one per seat
     tperf_placement_cache *placement_caches; // one per number of GPUs and domain size
     tperf_holdings holdings;
+    tperf_stock stock;
     int64_t hop_stamp;     // changes with the shape, the group, the query and the number of stages
     int64_t shape_stamp;   // changes with the shape and the group
     int64_t pace_stamp;    // changes with these and the pipeline
@@ -82,7 +84,7 @@ typedef struct tperf_scratch {
     int64_t weights_stamp; // changes with these and the weights
     int strategy;          // of the previous shape
     int64_t sizes[TPERF_AXES_MAX], demanded[TPERF_AXES_MAX]; // its sizes and placements
-    tperf_weights weights[TPERF_SECTIONS_MAX], experts[TPERF_SECTIONS_MAX]; // its layers'
+    int64_t weights;                                         // the stock's stamp of its weights
 } tperf_scratch;
 
 // One worker's results for one question.
@@ -102,6 +104,7 @@ struct tperf_search {
     tperf_query_group *query_groups; // partition of the queries, in order
     tperf_divisors *divisors;        // one per number of GPUs and domain size
     size_t *first_stage;             // [n_pipelines] index into the stages of all pipelines
+    tperf_contents contents;         // of all pipelines' stages
     tperf_scratch *scratch;          // one per worker
     tperf_worker_result *results;    // workers x queries
     const tperf_shape *shapes;       // of the current walk
@@ -112,6 +115,11 @@ struct tperf_search {
 static inline tperf_worker_result *tperf_search_result(tperf_search *search, int worker,
                                                        size_t query) {
     return &search->results[(size_t)worker * search->n_queries + query];
+}
+
+static inline const struct tperf_content *tperf_search_contents(const tperf_search *search,
+                                                                const tperf_pipeline *pipeline) {
+    return &search->contents.of[search->first_stage[pipeline - search->options.pipelines]];
 }
 
 static inline bool tperf_search_stopped(const tperf_search *search) {

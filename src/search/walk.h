@@ -19,8 +19,9 @@ typedef struct tperf_walk {
     int64_t demanded[TPERF_AXES_MAX];
     bool folds;              // the grid has axes that fold over others
     tperf_candidate partial; // set by the loops so far
-    tperf_memory memory;
-    size_t zero; // index of the candidate's ZeRO stage
+    tperf_sharing sharing;
+    double memory; // of the fullest stage, bytes
+    size_t zero;   // index of the candidate's ZeRO stage
     tperf_pace pace;
     const tperf_placement_entry *placements; // of the current sizes
     size_t n_placements;
@@ -43,6 +44,10 @@ static inline tperf_layout_cache *tperf_walk_layouts(const tperf_walk *w) {
 
 static inline tperf_placement_cache *tperf_walk_cached_placements(const tperf_walk *w) {
     return &w->scratch->placement_caches[w->query->divisors - w->search->divisors];
+}
+
+static inline const struct tperf_content *tperf_walk_contents(const tperf_walk *w) {
+    return tperf_search_contents(w->search, w->partial.pipeline);
 }
 
 // Evaluates every placement of the current sizes, pipeline and ZeRO stage. False if out of memory.
