@@ -172,8 +172,9 @@ static bool add_placement(tperf_placement_cache *found, tperf_layout_cache *cach
     tperf_placement_entry entry = {
         find_placed(cache, s, layout, fast),
         find_exchange(found, s, &cache->layouts[layout], fast, first_exchange),
-        replicas,
-        stages,
+        stages->index,
+        replicas->gpus,
+        stages->gpus,
     };
     if (entry.placed == UINT32_MAX || entry.exchange == UINT32_MAX ||
         !grow(s->heap, (void **)&found->placements, &found->placements_capacity,
@@ -239,30 +240,56 @@ static bool demands_folded(const tperf_placement_problem *s) {
     return false;
 }
 
+static int by_placed(const void *a, const void *b) {
+    const tperf_placement_entry *x = a, *y = b;
+    if (x->placed != y->placed) return x->placed < y->placed ? -1 : 1;
+    if (x->stages != y->stages) return x->stages < y->stages ? -1 : 1;
+    return (x->replicas < y->replicas) - (x->replicas > y->replicas);
+}
+
+// Groups the placements from `begin` on into runs.
+static bool add_runs(tperf_placement_cache *found, const tperf_placement_problem *s, size_t begin) {
+    tperf_placement_entry *p = found->placements;
+    if (s->folds && found->n_placements > begin)
+        qsort(p + begin, found->n_placements - begin, sizeof *p, by_placed);
+    for (size_t i = begin; i < found->n_placements; i++) {
+        if (i > begin && p[i].placed == p[i - 1].placed) {
+            found->runs[found->n_runs - 1].end++;
+            continue;
+        }
+        if (!grow(s->heap, (void **)&found->runs, &found->runs_capacity, found->n_runs + 1,
+                  sizeof *found->runs))
+            return false;
+        found->runs[found->n_runs++] = (tperf_placement_run){p[i].placed, i + 1};
+    }
+    return true;
+}
+
 static const tperf_placement_list *add_placements(tperf_placement_cache *found,
                                                   tperf_layout_cache *cache,
                                                   const tperf_placement_problem *s) {
     beside b = {parts_of(s, TPERF_AXIS_REPLICAS), parts_of(s, TPERF_AXIS_STAGES), demands_folded(s),
                 found->n_exchanges};
-    size_t begin = found->n_placements;
+    size_t begin = found->n_placements, first_run = found->n_runs;
     for (uint32_t i = 0; i < cache->n_layouts; i++) {
         const tperf_part *end = b.replicas.end;
         for (const tperf_part *p = b.stages.begin;
              p < b.stages.end && p->gpus <= cache->layouts[i].room; p++)
             if (!add_placements_for(found, cache, s, i, &b, p, &end)) return NULL;
     }
-    if (!grow(s->heap, (void **)&found->lists, &found->lists_capacity, found->n_lists + 1,
-              sizeof *found->lists))
+    if (!add_runs(found, s, begin) || !grow(s->heap, (void **)&found->lists, &found->lists_capacity,
+                                            found->n_lists + 1, sizeof *found->lists))
         return NULL;
-    found->lists[found->n_lists] =
-        (tperf_placement_list){s->sizes[TPERF_AXIS_STAGES], begin, found->n_placements};
+    found->lists[found->n_lists] = (tperf_placement_list){
+        s->sizes[TPERF_AXIS_STAGES], begin, found->n_placements, first_run, found->n_runs};
     return &found->lists[found->n_lists++];
 }
 
 const tperf_placement_list *tperf_placement_cache_find(tperf_placement_cache *found,
                                                        tperf_layout_cache *cache,
                                                        const tperf_placement_problem *problem) {
-    if (found->stamp != cache->stamp) found->n_lists = found->n_placements = found->n_exchanges = 0;
+    if (found->stamp != cache->stamp)
+        found->n_lists = found->n_placements = found->n_runs = found->n_exchanges = 0;
     found->stamp = cache->stamp;
     for (size_t i = 0; i < found->n_lists; i++)
         if (found->lists[i].stages == problem->sizes[TPERF_AXIS_STAGES]) return &found->lists[i];
@@ -278,6 +305,7 @@ void tperf_layout_cache_release(tperf_layout_cache *cache) {
 void tperf_placement_cache_release(tperf_placement_cache *found) {
     tperf_heap_free(found->lists);
     tperf_heap_free(found->placements);
+    tperf_heap_free(found->runs);
     tperf_heap_free(found->exchanges);
     *found = (tperf_placement_cache){0};
 }
@@ -301,8 +329,8 @@ static bool copy_placements(const tperf_placement_cache *found, const tperf_layo
         const tperf_placement_entry *entry = &found->placements[i];
         int64_t *fast = placements->fast[i];
         memcpy(fast, cache->placed[entry->placed].fast, sizeof placements->fast[i]);
-        fast[TPERF_AXIS_REPLICAS] = entry->replicas->gpus;
-        fast[TPERF_AXIS_STAGES] = entry->stages->gpus;
+        fast[TPERF_AXIS_REPLICAS] = entry->replicas;
+        fast[TPERF_AXIS_STAGES] = entry->stages;
     }
     qsort(placements->fast, placements->n, sizeof *placements->fast, neighbours_first);
     return true;

@@ -60,25 +60,53 @@ TPERF_INLINED tperf_exposure tperf_exposure_of(const tperf_exchange *x, const tp
     return e;
 }
 
+// Candidates timed at once, one per lane: the loops over lanes become vector instructions.
+enum { TPERF_LANES = 2 };
+
+// Their exposures, of one section or of a stage.
+typedef struct tperf_exposures {
+    double gather[TPERF_LANES], reduce[TPERF_LANES];
+    double hidden_gather[TPERF_LANES], hidden_reduce[TPERF_LANES];
+    double first_gather[TPERF_LANES], first_reduce[TPERF_LANES], update[TPERF_LANES];
+} tperf_exposures;
+
+TPERF_INLINED void tperf_exposures_set(tperf_exposures *all, int lane, const tperf_exposure *e) {
+    all->gather[lane] = e->gather;
+    all->reduce[lane] = e->reduce;
+    all->hidden_gather[lane] = e->hidden_gather;
+    all->hidden_reduce[lane] = e->hidden_reduce;
+    all->first_gather[lane] = e->first_gather;
+    all->first_reduce[lane] = e->first_reduce;
+    all->update[lane] = e->update;
+}
+
 // simple: no bucket of a section that leads a stage exceeds one layer, and nothing is gathered for the optimizer
 // step; the leading part is then at most what the stage hides.
-TPERF_INLINED tperf_exposure tperf_holding_exposure(const tperf_holding *holding,
-                                                    const tperf_exposure *sections, bool simple) {
-    const tperf_exposure *first = &sections[holding->leading];
-    tperf_exposure sum = {.first_gather = first->first_gather, .first_reduce = first->first_reduce};
+TPERF_INLINED tperf_exposures tperf_holding_exposures(const tperf_holding *holding,
+                                                      const tperf_exposures *sections,
+                                                      bool simple) {
+    const tperf_exposures *first = &sections[holding->leading];
+    tperf_exposures sum = {{0}, {0}, {0}, {0}, {0}, {0}, {0}};
     for (int i = 0; i < holding->n; i++) {
-        const tperf_exposure *e = &sections[holding->parts[i].section];
+        const tperf_exposures *e = &sections[holding->parts[i].section];
         double layers = holding->parts[i].layers;
-        sum.gather += layers * e->gather;
-        sum.reduce += layers * e->reduce;
-        if (simple) continue;
-        sum.hidden_gather += layers * e->hidden_gather;
-        sum.hidden_reduce += layers * e->hidden_reduce;
-        sum.update += layers * e->update;
+        for (int l = 0; l < TPERF_LANES; l++) {
+            sum.gather[l] += layers * e->gather[l];
+            sum.reduce[l] += layers * e->reduce[l];
+        }
+        for (int l = 0; !simple && l < TPERF_LANES; l++) {
+            sum.hidden_gather[l] += layers * e->hidden_gather[l];
+            sum.hidden_reduce[l] += layers * e->hidden_reduce[l];
+            sum.update[l] += layers * e->update[l];
+        }
     }
-    if (simple) return sum;
-    if (!(sum.first_gather < sum.hidden_gather)) sum.first_gather = sum.hidden_gather;
-    if (!(sum.first_reduce < sum.hidden_reduce)) sum.first_reduce = sum.hidden_reduce;
+    for (int l = 0; l < TPERF_LANES; l++) {
+        double gather = first->first_gather[l], reduce = first->first_reduce[l];
+        bool all_gather = !simple && !(gather < sum.hidden_gather[l]);
+        bool all_reduce = !simple && !(reduce < sum.hidden_reduce[l]);
+        sum.first_gather[l] = all_gather ? sum.hidden_gather[l] : gather;
+        sum.first_reduce[l] = all_reduce ? sum.hidden_reduce[l] : reduce;
+    }
     return sum;
 }
 
@@ -104,24 +132,43 @@ typedef struct tperf_waiting {
     const tperf_stage *stage;
 } tperf_waiting;
 
+typedef struct tperf_waitings {
+    double time[TPERF_LANES], each_forward[TPERF_LANES], each_backward[TPERF_LANES];
+    const tperf_stage *stage[TPERF_LANES]; // NULL: no stage waits
+} tperf_waitings;
+
+TPERF_INLINED tperf_waiting tperf_waiting_at(const tperf_waitings *w, int lane) {
+    return (tperf_waiting){w->time[lane], w->each_forward[lane], w->each_backward[lane],
+                           w->stage[lane]};
+}
+
 // Weights are gathered once, or for every micro-batch if they are sharded (ZeRO 3); likewise gradients (ZeRO 2). Only a
 // device's first chunk waits for a single exchange: the other chunks' weights travel while it works, and their
 // gradients are complete before its own.
-TPERF_INLINED tperf_waiting tperf_waiting_of(const tperf_pace *pace, const tperf_exposure *sections,
-                                             bool simple) {
-    tperf_waiting worst = {0};
+TPERF_INLINED tperf_waitings tperf_waitings_of(const tperf_pace *pace,
+                                               const tperf_exposures *sections, bool simple) {
+    tperf_waitings worst = {{0}, {0}, {0}, {0}};
     for (size_t i = 0; i < pace->pipeline->n_stages; i++) {
         tperf_holding own;
         const tperf_holding *holding =
             tperf_holding_at(pace->stages, pace->pipeline, i, pace->workload, &own);
         if (holding->covered) continue;
-        tperf_exposure e = tperf_holding_exposure(holding, sections, simple);
-        double gather = pace->gathers * e.gather + e.first_gather;
-        double reduce = pace->reduces * e.reduce + e.first_reduce + e.update;
-        if (gather + reduce > worst.time)
-            worst = (tperf_waiting){gather + reduce, pace->gathers_each ? e.gather : 0,
-                                    pace->reduces_each ? e.reduce : 0, &pace->pipeline->stages[i]};
+        tperf_exposures e = tperf_holding_exposures(holding, sections, simple);
+        for (int l = 0; l < TPERF_LANES; l++) {
+            double gather = pace->gathers * e.gather[l] + e.first_gather[l];
+            double reduce = pace->reduces * e.reduce[l] + e.first_reduce[l] + e.update[l];
+            double time = gather + reduce;
+            bool longer = time > worst.time[l];
+            worst.each_forward[l] = longer ? e.gather[l] : worst.each_forward[l];
+            worst.each_backward[l] = longer ? e.reduce[l] : worst.each_backward[l];
+            worst.stage[l] = longer ? &pace->pipeline->stages[i] : worst.stage[l];
+            worst.time[l] = longer ? time : worst.time[l];
+        }
     }
+    for (int l = 0; !pace->gathers_each && l < TPERF_LANES; l++)
+        worst.each_forward[l] = 0;
+    for (int l = 0; !pace->reduces_each && l < TPERF_LANES; l++)
+        worst.each_backward[l] = 0;
     return worst;
 }
 
@@ -151,10 +198,10 @@ static inline double tperf_hidden_of(const tperf_pace *pace, const tperf_stage_t
     return pairs * (busy->forward + busy->backward - busy->pair) / pace->chunks;
 }
 
-// If waiting is NULL, without messages between stages and exchanges with replicas: a lower bound for every placement,
+// hidden: tperf_hidden_of. If waiting is NULL, without messages between stages and exchanges with replicas: a lower bound for every placement,
 // to the last bit, since terms are added in the same order and rounding is monotonic.
 TPERF_INLINED tperf_parts tperf_parts_of(const tperf_pace *pace, const tperf_pipeline_time *time,
-                                         const tperf_waiting *waiting, double hop) {
+                                         double hidden, const tperf_waiting *waiting, double hop) {
     const tperf_stage_time *busy = &time->busy, *others = &time->others;
     hop *= pace->chunks;
     return (tperf_parts){
@@ -165,7 +212,7 @@ TPERF_INLINED tperf_parts tperf_parts_of(const tperf_pace *pace, const tperf_pip
             pace->pipeline, others->forward + (waiting ? waiting->each_forward : 0),
             others->backward + (waiting ? waiting->each_backward : 0), others->weight_grad, hop),
         .optimizer = pace->optimizer,
-        .hidden = tperf_hidden_of(pace, busy),
+        .hidden = hidden,
         .hop = hop,
     };
 }
@@ -185,10 +232,29 @@ void tperf_exchange_times_among(const tperf_replicas *dense, const tperf_replica
                                 int zero, const tperf_job *job, const tperf_workload *workload,
                                 const tperf_layer_cost *costs, tperf_exchange *exchanges);
 
-// Seconds of a pipeline's stages for these layer costs; stages: as in tperf_pace.
+// What a pipeline's time depends on, of a layer's cost: of its passes, and of both together.
+typedef struct tperf_layer_time {
+    double forward, backward, weight_grad; // seconds
+    double forward_launches, backward_launches;
+    double comm, slowing; // seconds
+    double hidden;        // seconds saved if overlapped passes hide each other's expert exchanges
+} tperf_layer_time;
+
+tperf_layer_time tperf_layer_time_of(const tperf_job *job, const tperf_layer_cost *cost);
+
+// Seconds of a pipeline's stages for these layer times; stages: as in tperf_pace.
 tperf_pipeline_time tperf_pipeline_time_of(const tperf_pipeline *pipeline,
                                            const tperf_holding *stages,
                                            const tperf_workload *workload,
-                                           const tperf_layer_cost *costs, const tperf_job *job);
+                                           const tperf_layer_time *times, const tperf_job *job);
+
+// Seconds of a hop on average over pp stages, of which `fast` share a domain; tperf_hop_time.
+static inline double tperf_hop_among(double pp, double fast, tperf_hop hop, bool slow_links_cost) {
+    if (pp == 1) return 0;
+    if (fast == 1) return hop.slow;
+    double links = pp - 1, slow_links = (double)(int64_t)(pp / fast - 1);
+    double slow = slow_links_cost ? hop.slow : 0;
+    return ((links - slow_links) * hop.fast + slow_links * slow) / links;
+}
 
 #endif

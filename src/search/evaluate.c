@@ -1,12 +1,9 @@
 // evaluate.c: evaluates the placements of one pipeline, data-parallel size and ZeRO stage. See walk.h.
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "search/walk.h"
-
-static void cover_costs(const tperf_walk *w, const tperf_layer_cost *costs, tperf_cover *covers) {
-    for (size_t i = 0; i < w->n_used; i++)
-        covers[w->used[i]] = tperf_cover_of(&w->job, &costs[w->used[i]]);
-}
 
 static void prepare_works(tperf_walk *w) {
     for (size_t i = 0; !w->worked_out && i < w->shape->n_panels; i++)
@@ -31,54 +28,95 @@ static bool add_times(tperf_walk *w, const tperf_placement *placement, size_t i,
     return prices != NULL;
 }
 
-// The workload's costs in a placement, for every number of panels; NULL: out of memory.
-static const tperf_layer_cost *costs_of(tperf_walk *w, uint32_t placed) {
+static void add_cost(const tperf_walk *w, const tperf_layer_cost *costs, size_t at) {
     tperf_scratch *s = w->scratch;
-    size_t first = placed * w->shape->n_panels * w->n_sections;
-    tperf_layer_cost *costs = &s->costs[first];
-    if (s->timed[placed].timed_for == s->shape_stamp) return costs;
+    for (size_t u = 0; u < w->n_used; u++) {
+        const tperf_layer_cost *cost = &costs[w->used[u]];
+        s->layers[at + w->used[u]] = tperf_layer_time_of(&w->job, cost);
+        s->covers[at + w->used[u]] = tperf_cover_of(&w->job, cost);
+    }
+}
+
+// Computes what the layers cost in a placement, for every number of panels. False if out of memory.
+static bool price(tperf_walk *w, uint32_t placed) {
+    tperf_scratch *s = w->scratch;
+    if (s->timed[placed].timed_for == s->shape_stamp) return true;
     tperf_placement placement;
     memcpy(placement.fast, tperf_walk_layouts(w)->placed[placed].fast, sizeof placement.fast);
     for (size_t i = 0; i < w->shape->n_panels; i++) {
-        size_t at = i * w->n_sections;
+        size_t at = (placed * w->shape->n_panels + i) * w->n_sections;
+        tperf_layer_cost *costs = &s->costs[w->search->options.by_least ? at : 0];
         placement.panels = w->shape->panels[i];
-        memcpy(&costs[at], w->bytes, w->n_sections * sizeof *costs);
-        if (!add_times(w, &placement, i, &costs[at])) return NULL;
-        cover_costs(w, &costs[at], &s->covers[first + at]);
+        memcpy(costs, w->bytes, w->n_sections * sizeof *costs);
+        if (!add_times(w, &placement, i, costs)) return false;
+        add_cost(w, costs, at);
     }
     s->timed[placed].timed_for = s->shape_stamp;
-    return costs;
+    return true;
 }
 
-static const tperf_pipeline_time *pipeline_time(tperf_walk *w, size_t paced,
-                                                const tperf_layer_cost *costs) {
-    tperf_paced *p = &w->scratch->paced[paced];
-    if (p->paced_for != w->scratch->pace_stamp)
-        p->time = tperf_pipeline_time_of(w->partial.pipeline, w->pace.stages, w->workload, costs,
-                                         &w->job);
-    p->paced_for = w->scratch->pace_stamp;
-    return &p->time;
+static inline const tperf_placement_run *runs_of(const tperf_walk *w) {
+    return &tperf_walk_cached_placements(w)->runs[w->list->first_run];
+}
+
+static inline size_t n_runs(const tperf_walk *w) {
+    return w->list->end_run - w->list->first_run;
+}
+
+// Computes the pipeline's times in all placements, unless they are known from a pipeline alike. False if out of memory.
+static bool pace(tperf_walk *w) {
+    tperf_scratch *s = w->scratch;
+    const tperf_search *search = w->search;
+    const tperf_pipeline *pipeline = w->partial.pipeline;
+    tperf_paced_for now = {s->shape_stamp, w->query_index,
+                           search->alike[pipeline - search->options.pipelines]};
+    tperf_paced_for *before = &s->paced_for;
+    if (before->shape == now.shape && before->query == now.query && before->alike == now.alike)
+        return true;
+    const tperf_placement_run *runs = runs_of(w);
+    tperf_pipeline_time *paced = s->paced;
+    for (size_t r = 0; r < n_runs(w); r++) {
+        if (!price(w, runs[r].placed)) return false;
+        size_t at = runs[r].placed * w->shape->n_panels * w->n_sections;
+        for (size_t p = 0; p < w->shape->n_panels; p++, at += w->n_sections)
+            *paced++ = tperf_pipeline_time_of(pipeline, w->pace.stages, w->workload, &s->layers[at],
+                                              &w->job);
+    }
+    *before = now;
+    return true;
 }
 
 static void place_at(tperf_walk *w, const tperf_placement_entry *entry) {
-    w->partial.placement.fast[TPERF_AXIS_REPLICAS] = entry->replicas->gpus;
-    w->partial.placement.fast[TPERF_AXIS_STAGES] = entry->stages->gpus;
+    w->partial.placement.fast[TPERF_AXIS_REPLICAS] = entry->replicas;
+    w->partial.placement.fast[TPERF_AXIS_STAGES] = entry->stages;
 }
 
-static bool keep(tperf_walk *w, const tperf_placement_entry *entry, double throughput) {
+// A time above `latest` gives a lower throughput than the worst of the best, however its quotient rounds.
+static void note_latest(tperf_walk *w) {
+    const tperf_best *best = &w->result->best;
+    w->latest = best->n < best->limit ? INFINITY
+                                      : (double)w->job.global_batch / best->found[0].throughput *
+                                            (1 + 4 * DBL_EPSILON);
+}
+
+static bool keep(tperf_walk *w, const tperf_placement_entry *entry, double time) {
+    double throughput = (double)w->job.global_batch / time;
+    if (!tperf_best_admits(&w->result->best, throughput)) return true;
     place_at(w, entry);
     tperf_found found = {throughput, w->memory, w->feasible, w->partial};
     const tperf_search_options *options = &w->search->options;
     if (!tperf_best_wants(&w->result->best, &found)) return true;
     if (options->accept && !options->accept(options->accept_context, w->query_index, &found))
         return true;
-    return tperf_best_keep(&w->result->best, &found);
+    bool kept = tperf_best_keep(&w->result->best, &found);
+    note_latest(w);
+    return kept;
 }
 
-static bool ruled_out(const tperf_walk *w, const tperf_pipeline_time *pipeline) {
+static bool ruled_out(const tperf_walk *w, const tperf_pipeline_time *time, double hidden) {
     if (w->search->options.no_pruning || w->search->options.by_least) return false;
-    tperf_parts bound = tperf_parts_of(&w->pace, pipeline, NULL, 0);
-    return !tperf_best_admits(&w->result->best, (double)w->job.global_batch / tperf_whole(&bound));
+    tperf_parts bound = tperf_parts_of(&w->pace, time, hidden, NULL, 0);
+    return tperf_whole(&bound) > w->latest;
 }
 
 static inline const tperf_exchange *exchanges_of(tperf_walk *w, uint32_t index) {
@@ -93,11 +131,11 @@ static inline const tperf_exchange *exchanges_of(tperf_walk *w, uint32_t index) 
 }
 
 static inline double hop_of(tperf_walk *w, const tperf_placement_entry *entry) {
-    tperf_cached_hop *cached = &w->scratch->hops[entry->stages->index];
+    tperf_cached_hop *cached = &w->scratch->hops[entry->hop];
     if (cached->hop_for == w->scratch->hop_stamp) return cached->hop;
-    place_at(w, entry);
     cached->hop_for = w->scratch->hop_stamp;
-    return cached->hop = tperf_hop_time(&w->partial, &w->job, w->hop);
+    return cached->hop = tperf_hop_among((double)w->partial.pipeline->pp, entry->stages, w->hop,
+                                         w->job.on.rules->slow_pipeline_links_cost);
 }
 
 static double least_of(tperf_walk *w, const tperf_placement_entry *entry,
@@ -108,69 +146,68 @@ static double least_of(tperf_walk *w, const tperf_placement_entry *entry,
                                  w->pace.optimizer);
 }
 
-// Times placements whose layers have these covers. simple: see tperf_holding_exposure.
-TPERF_INLINED void time_placements(tperf_walk *w, const tperf_placement_entry *placements, size_t n,
-                                   const tperf_cover *covers, const tperf_pipeline_time *pipeline,
-                                   double *times, bool simple) {
+// Times up to TPERF_LANES placements whose layers have these covers. simple: see tperf_holding_exposures.
+TPERF_INLINED void time_lanes(tperf_walk *w, const tperf_placement_entry *entries, size_t n,
+                              const tperf_cover *covers, const tperf_pipeline_time *pipeline,
+                              double hidden, double *times, bool simple) {
     const bool gather_in_step = w->job.training->gather_in_step;
-    for (size_t s = 0; s < n; s++) {
-        const tperf_exchange *exchanges = exchanges_of(w, placements[s].exchange);
-        for (size_t u = 0; u < w->n_used; u++) {
-            size_t i = w->used[u];
-            w->exposures[i] = tperf_exposure_of(&exchanges[i], &covers[i], w->buckets[i],
-                                                gather_in_step, w->pace.optimizer);
+    const tperf_exchange *exchanges[TPERF_LANES];
+    double hops[TPERF_LANES];
+    tperf_exposures exposures[TPERF_SECTIONS_MAX];
+    for (size_t l = 0; l < TPERF_LANES; l++) {
+        const tperf_placement_entry *entry = &entries[l < n ? l : n - 1];
+        exchanges[l] = exchanges_of(w, entry->exchange);
+        hops[l] = hop_of(w, entry);
+    }
+    for (size_t u = 0; u < w->n_used; u++) {
+        size_t i = w->used[u];
+        for (int l = 0; l < TPERF_LANES; l++) {
+            tperf_exposure e = tperf_exposure_of(&exchanges[l][i], &covers[i], w->buckets[i],
+                                                 gather_in_step, w->pace.optimizer);
+            tperf_exposures_set(&exposures[i], l, &e);
         }
-        tperf_waiting waiting = tperf_waiting_of(&w->pace, w->exposures, simple);
-        tperf_parts parts = tperf_parts_of(&w->pace, pipeline, &waiting, hop_of(w, &placements[s]));
-        times[s] = tperf_whole(&parts);
+    }
+    tperf_waitings waitings = tperf_waitings_of(&w->pace, exposures, simple);
+    for (int l = 0; l < TPERF_LANES; l++) {
+        tperf_waiting waiting = tperf_waiting_at(&waitings, l);
+        tperf_parts parts = tperf_parts_of(&w->pace, pipeline, hidden, &waiting, hops[l]);
+        times[l] = tperf_whole(&parts);
     }
 }
 
-static void time_all(tperf_walk *w, const tperf_placement_entry *placements, size_t n,
-                     const tperf_layer_cost *costs, const tperf_pipeline_time *pipeline,
-                     double *times) {
-    const tperf_cover *covers = &w->scratch->covers[costs - w->scratch->costs];
-    if (w->search->options.by_least)
-        for (size_t i = 0; i < n; i++)
-            times[i] = least_of(w, &placements[i], costs);
-    else if (w->simple)
-        time_placements(w, placements, n, covers, pipeline, times, true);
-    else
-        time_placements(w, placements, n, covers, pipeline, times, false);
-}
-
-// Evaluates placements with equal layer costs, for one number of panels.
-static bool try_placements(tperf_walk *w, const tperf_placement_entry *placements, size_t n,
-                           const tperf_layer_cost *costs, const tperf_pipeline_time *pipeline) {
-    enum { AT_ONCE = 64 };
-    double times[AT_ONCE], batch = (double)w->job.global_batch;
+// Evaluates placements with equal layer costs, for one number of panels. at: index of their first section's times.
+static bool try_placements(tperf_walk *w, const tperf_placement_entry *entries, size_t n, size_t at,
+                           const tperf_pipeline_time *pipeline, double hidden) {
+    const tperf_cover *covers = &w->scratch->covers[at];
+    double times[TPERF_LANES];
     w->result->evaluated += (int64_t)n;
-    for (size_t from = 0; from < n; from += AT_ONCE) {
-        size_t some = n - from < AT_ONCE ? n - from : AT_ONCE;
-        time_all(w, placements + from, some, costs, pipeline, times);
-        for (size_t i = 0; i < some; i++) {
-            double throughput = batch / times[i];
-            if (tperf_best_admits(&w->result->best, throughput) &&
-                !keep(w, &placements[from + i], throughput))
-                return false;
-        }
+    for (size_t from = 0; from < n; from += TPERF_LANES) {
+        size_t some = n - from < TPERF_LANES ? n - from : TPERF_LANES;
+        if (w->search->options.by_least)
+            for (size_t l = 0; l < some; l++)
+                times[l] = least_of(w, &entries[from + l], &w->scratch->costs[at]);
+        else if (w->simple)
+            time_lanes(w, entries + from, some, covers, pipeline, hidden, times, true);
+        else
+            time_lanes(w, entries + from, some, covers, pipeline, hidden, times, false);
+        for (size_t l = 0; l < some; l++)
+            if (!(times[l] > w->latest) && !keep(w, &entries[from + l], times[l])) return false;
     }
     return true;
 }
 
-// Evaluates the placements [from, to), which have equal layer costs, for every number of panels.
-static bool walk_placed(tperf_walk *w, size_t from, size_t to) {
-    uint32_t placed = w->placements[from].placed;
-    const tperf_layer_cost *costs = costs_of(w, placed);
-    if (!costs) return false;
+// Evaluates the placements of a run, for every number of panels. entries: the run's n ones.
+static bool walk_run(tperf_walk *w, const tperf_placement_entry *entries, size_t n,
+                     const tperf_pipeline_time *paced) {
+    uint32_t placed = entries->placed;
+    size_t at = placed * w->shape->n_panels * w->n_sections;
     memcpy(w->partial.placement.fast, tperf_walk_layouts(w)->placed[placed].fast,
            sizeof w->partial.placement.fast);
-    for (size_t p = 0; p < w->shape->n_panels; p++, costs += w->n_sections) {
-        const tperf_pipeline_time *pipeline =
-            pipeline_time(w, placed * w->shape->n_panels + p, costs);
-        if (ruled_out(w, pipeline)) continue;
+    for (size_t p = 0; p < w->shape->n_panels; p++, at += w->n_sections) {
+        double hidden = tperf_hidden_of(&w->pace, &paced[p].busy);
+        if (ruled_out(w, &paced[p], hidden)) continue;
         w->partial.placement.panels = w->shape->panels[p];
-        if (!try_placements(w, &w->placements[from], to - from, costs, pipeline)) return false;
+        if (!try_placements(w, entries, n, at, &paced[p], hidden)) return false;
     }
     return true;
 }
@@ -191,11 +228,14 @@ bool tperf_walk_placements(tperf_walk *w) {
     size_t pipeline = (size_t)(w->partial.pipeline - search->options.pipelines);
     w->pace = tperf_pace_of(&w->partial, w->job.training, w->workload, optimizer_time(w));
     w->pace.stages = &w->scratch->holdings.of[search->first_stage[pipeline]];
-    for (size_t from = 0, to; from < w->n_placements; from = to) {
-        for (to = from + 1;
-             to < w->n_placements && w->placements[to].placed == w->placements[from].placed;)
-            to++;
-        if (!walk_placed(w, from, to)) return false;
-    }
+    if (!pace(w)) return false;
+    note_latest(w);
+    const tperf_placement_run *runs = runs_of(w);
+    const tperf_placement_entry *entries = tperf_walk_cached_placements(w)->placements;
+    size_t from = w->list->begin;
+    for (size_t r = 0; r < n_runs(w); from = runs[r++].end)
+        if (!walk_run(w, &entries[from], runs[r].end - from,
+                      &w->scratch->paced[r * w->shape->n_panels]))
+            return false;
     return true;
 }

@@ -27,6 +27,10 @@ static bool stamped_room_for(tperf_walk *w, void **array, size_t *capacity, size
     return true;
 }
 
+static size_t count_of(const tperf_walk *w) {
+    return w->list->end - w->list->begin;
+}
+
 static tperf_placement_problem problem_of(tperf_walk *w) {
     return (tperf_placement_problem){
         .heap = &w->search->heap.heap,
@@ -58,9 +62,12 @@ static bool room_for_placements(tperf_walk *w) {
     tperf_exchanges *e = &s->exchanged[w->query_index];
     return stamped_room_for(w, (void **)&s->timed, &s->timed_capacity, n_placed,
                             sizeof *s->timed) &&
-           stamped_room_for(w, (void **)&s->paced, &s->paced_capacity,
-                            n_placed * w->shape->n_panels, sizeof *s->paced) &&
-           room_for(w, (void **)&s->costs, &s->costs_capacity, n_costs, sizeof *s->costs) &&
+           room_for(w, (void **)&s->paced, &s->paced_capacity,
+                    (w->list->end_run - w->list->first_run) * w->shape->n_panels,
+                    sizeof *s->paced) &&
+           room_for(w, (void **)&s->costs, &s->costs_capacity,
+                    w->search->options.by_least ? n_costs : w->n_sections, sizeof *s->costs) &&
+           room_for(w, (void **)&s->layers, &s->layers_capacity, n_costs, sizeof *s->layers) &&
            room_for(w, (void **)&s->covers, &s->covers_capacity, n_costs, sizeof *s->covers) &&
            stamped_room_for(w, (void **)&e->of, &e->capacity,
                             tperf_walk_cached_placements(w)->n_exchanges *
@@ -72,12 +79,8 @@ static bool room_for_placements(tperf_walk *w) {
 static bool find_placements(tperf_walk *w) {
     tperf_placement_problem problem = problem_of(w);
     tperf_placement_cache *known = tperf_walk_cached_placements(w);
-    const tperf_placement_list *list =
-        tperf_placement_cache_find(known, tperf_walk_layouts(w), &problem);
-    if (!list) return false;
-    w->placements = known->placements + list->begin;
-    w->n_placements = list->end - list->begin;
-    return room_for_placements(w);
+    w->list = tperf_placement_cache_find(known, tperf_walk_layouts(w), &problem);
+    return w->list && room_for_placements(w);
 }
 
 static void note_least(tperf_walk *w) {
@@ -109,12 +112,11 @@ static void size_buckets(tperf_walk *w) {
 static bool walk_sizes(tperf_walk *w) {
     const tperf_search_options *options = &w->search->options;
     if (!find_placements(w)) return false;
-    w->scratch->pace_stamp++;
     if (w->hops_of != w->partial.pipeline->pp) w->scratch->hop_stamp++;
     w->hops_of = w->partial.pipeline->pp;
     size_buckets(w);
     w->sharing = tperf_sharing_of(&w->partial, &w->job, w->workload, w->scratch->stock.experts);
-    int64_t count = (int64_t)(w->n_placements * w->shape->n_panels);
+    int64_t count = (int64_t)(count_of(w) * w->shape->n_panels);
     if (count == 0) return true;
     double capacity = w->job.on.system->accelerator.hbm.capacity * (1 - options->training.reserved);
     for (size_t z = 0; z < options->n_zero; z++) {

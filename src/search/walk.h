@@ -23,18 +23,16 @@ typedef struct tperf_walk {
     double memory; // of the fullest stage, bytes
     size_t zero;   // index of the candidate's ZeRO stage
     tperf_pace pace;
-    const tperf_placement_entry *placements; // of the current sizes
-    size_t n_placements;
+    const tperf_placement_list *list; // of the current sizes
+    double latest;                    // seconds of an iteration: a later one cannot be kept
     bool feasible, worked_out;
     bool shares_prices; // remembers the prices of blocks, for other shapes
     tperf_hop hop;
-    int64_t hops_of;                         // stages of the previous pipeline
-    unsigned sections;                       // bit i: section i has ops
-    size_t n_used, used[TPERF_SECTIONS_MAX]; // those sections
-    bool simple;                             // see tperf_holding_exposure
-    double buckets[TPERF_SECTIONS_MAX];      // tperf_layers_of_bucket for the current sizes
-    // Of the current candidate; 0 for sections without ops.
-    tperf_exposure exposures[TPERF_SECTIONS_MAX];
+    int64_t hops_of;                            // stages of the previous pipeline
+    unsigned sections;                          // bit i: section i has ops
+    size_t n_used, used[TPERF_SECTIONS_MAX];    // those sections
+    bool simple;                                // see tperf_holding_exposure
+    double buckets[TPERF_SECTIONS_MAX];         // tperf_layers_of_bucket for the current sizes
     tperf_layer_cost bytes[TPERF_SECTIONS_MAX]; // without times
 } tperf_walk;
 
