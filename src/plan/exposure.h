@@ -3,14 +3,8 @@
 #ifndef TPERF_PLAN_EXPOSURE_H
 #define TPERF_PLAN_EXPOSURE_H
 
+#include "plan/lanes.h"
 #include "tperf/plan.h"
-
-// Compilers consider these too large to inline; the search is faster if they are.
-#ifdef __GNUC__
-#define TPERF_INLINED __attribute__((always_inline)) static inline
-#else
-#define TPERF_INLINED static inline
-#endif
 
 // The layers of a stage by section, without empty sections.
 typedef struct tperf_holding {
@@ -46,38 +40,32 @@ typedef struct tperf_cover {
     double forward, backward, slows_forward, slows_backward;
 } tperf_cover;
 
+// The exposures of one section or of a stage, of TPERF_LANES candidates.
+typedef struct tperf_exposures {
+    tperf_lanes gather, reduce, hidden_gather, hidden_reduce, first_gather, first_reduce, update;
+} tperf_exposures;
+
+// Exchanges of a layer with replicas.
+typedef struct tperf_exchanging {
+    tperf_lanes gather, reduce, update;
+} tperf_exchanging;
+
 // bucket: the number of layers in a bucket.
-TPERF_INLINED tperf_exposure tperf_exposure_of(const tperf_exchange *x, const tperf_cover *c,
-                                               double bucket, bool gather_in_step,
-                                               double optimizer) {
-    double gather = tperf_exposed(x->gather, c->slows_forward * x->gather, c->forward);
-    double reduce = tperf_exposed(x->reduce, c->slows_backward * x->reduce, c->backward);
-    tperf_exposure e = {gather, reduce, x->gather - gather, x->reduce - reduce, 0, 0, x->update};
+TPERF_INLINED tperf_exposures tperf_exposures_at(const tperf_exchanging *x, const tperf_cover *c,
+                                                 double bucket, bool gather_in_step,
+                                                 double optimizer) {
+    tperf_lanes gather = tperf_lanes_larger(x->gather - c->forward, c->slows_forward * x->gather);
+    tperf_lanes reduce = tperf_lanes_larger(x->reduce - c->backward, c->slows_backward * x->reduce);
+    tperf_exposures e = {.gather = gather,
+                         .reduce = reduce,
+                         .hidden_gather = x->gather - gather,
+                         .hidden_reduce = x->reduce - reduce,
+                         .update = x->update};
     e.first_gather = bucket * e.hidden_gather;
     e.first_reduce = bucket * e.hidden_reduce;
     if (gather_in_step)
-        e.first_gather = e.first_gather - optimizer > 0 ? e.first_gather - optimizer : 0;
+        e.first_gather = tperf_lanes_larger(e.first_gather - optimizer, tperf_lanes_of(0));
     return e;
-}
-
-// Candidates timed at once, one per lane: the loops over lanes become vector instructions.
-enum { TPERF_LANES = 2 };
-
-// Their exposures, of one section or of a stage.
-typedef struct tperf_exposures {
-    double gather[TPERF_LANES], reduce[TPERF_LANES];
-    double hidden_gather[TPERF_LANES], hidden_reduce[TPERF_LANES];
-    double first_gather[TPERF_LANES], first_reduce[TPERF_LANES], update[TPERF_LANES];
-} tperf_exposures;
-
-TPERF_INLINED void tperf_exposures_set(tperf_exposures *all, int lane, const tperf_exposure *e) {
-    all->gather[lane] = e->gather;
-    all->reduce[lane] = e->reduce;
-    all->hidden_gather[lane] = e->hidden_gather;
-    all->hidden_reduce[lane] = e->hidden_reduce;
-    all->first_gather[lane] = e->first_gather;
-    all->first_reduce[lane] = e->first_reduce;
-    all->update[lane] = e->update;
 }
 
 // simple: no bucket of a section that leads a stage exceeds one layer, and nothing is gathered for the optimizer
@@ -86,27 +74,21 @@ TPERF_INLINED tperf_exposures tperf_holding_exposures(const tperf_holding *holdi
                                                       const tperf_exposures *sections,
                                                       bool simple) {
     const tperf_exposures *first = &sections[holding->leading];
-    tperf_exposures sum = {{0}, {0}, {0}, {0}, {0}, {0}, {0}};
+    tperf_lanes none = tperf_lanes_of(0);
+    tperf_exposures sum = {none, none, none, none, first->first_gather, first->first_reduce, none};
     for (int i = 0; i < holding->n; i++) {
         const tperf_exposures *e = &sections[holding->parts[i].section];
         double layers = holding->parts[i].layers;
-        for (int l = 0; l < TPERF_LANES; l++) {
-            sum.gather[l] += layers * e->gather[l];
-            sum.reduce[l] += layers * e->reduce[l];
-        }
-        for (int l = 0; !simple && l < TPERF_LANES; l++) {
-            sum.hidden_gather[l] += layers * e->hidden_gather[l];
-            sum.hidden_reduce[l] += layers * e->hidden_reduce[l];
-            sum.update[l] += layers * e->update[l];
-        }
+        sum.gather += layers * e->gather;
+        sum.reduce += layers * e->reduce;
+        if (simple) continue;
+        sum.hidden_gather += layers * e->hidden_gather;
+        sum.hidden_reduce += layers * e->hidden_reduce;
+        sum.update += layers * e->update;
     }
-    for (int l = 0; l < TPERF_LANES; l++) {
-        double gather = first->first_gather[l], reduce = first->first_reduce[l];
-        bool all_gather = !simple && !(gather < sum.hidden_gather[l]);
-        bool all_reduce = !simple && !(reduce < sum.hidden_reduce[l]);
-        sum.first_gather[l] = all_gather ? sum.hidden_gather[l] : gather;
-        sum.first_reduce[l] = all_reduce ? sum.hidden_reduce[l] : reduce;
-    }
+    if (simple) return sum;
+    sum.first_gather = tperf_lanes_smaller(sum.first_gather, sum.hidden_gather);
+    sum.first_reduce = tperf_lanes_smaller(sum.first_reduce, sum.hidden_reduce);
     return sum;
 }
 
@@ -128,60 +110,50 @@ tperf_pace tperf_pace_of(const tperf_candidate *candidate, const tperf_training 
 // The stage that waits longest for its replicas: seconds per iteration, and the part that every micro-batch's passes
 // wait.
 typedef struct tperf_waiting {
-    double time, each_forward, each_backward;
-    const tperf_stage *stage;
+    tperf_lanes time, each_forward, each_backward;
 } tperf_waiting;
-
-typedef struct tperf_waitings {
-    double time[TPERF_LANES], each_forward[TPERF_LANES], each_backward[TPERF_LANES];
-    const tperf_stage *stage[TPERF_LANES]; // NULL: no stage waits
-} tperf_waitings;
-
-TPERF_INLINED tperf_waiting tperf_waiting_at(const tperf_waitings *w, int lane) {
-    return (tperf_waiting){w->time[lane], w->each_forward[lane], w->each_backward[lane],
-                           w->stage[lane]};
-}
 
 // Weights are gathered once, or for every micro-batch if they are sharded (ZeRO 3); likewise gradients (ZeRO 2). Only a
 // device's first chunk waits for a single exchange: the other chunks' weights travel while it works, and their
-// gradients are complete before its own.
-TPERF_INLINED tperf_waitings tperf_waitings_of(const tperf_pace *pace,
-                                               const tperf_exposures *sections, bool simple) {
-    tperf_waitings worst = {{0}, {0}, {0}, {0}};
+// gradients are complete before its own. *longest, unless NULL: the first candidate's stage; NULL if none waits.
+TPERF_INLINED tperf_waiting tperf_waiting_of(const tperf_pace *pace,
+                                             const tperf_exposures *sections, bool simple,
+                                             const tperf_stage **longest) {
+    tperf_lanes none = tperf_lanes_of(0);
+    tperf_waiting worst = {none, none, none};
+    if (longest) *longest = NULL;
     for (size_t i = 0; i < pace->pipeline->n_stages; i++) {
         tperf_holding own;
         const tperf_holding *holding =
             tperf_holding_at(pace->stages, pace->pipeline, i, pace->workload, &own);
         if (holding->covered) continue;
         tperf_exposures e = tperf_holding_exposures(holding, sections, simple);
-        for (int l = 0; l < TPERF_LANES; l++) {
-            double gather = pace->gathers * e.gather[l] + e.first_gather[l];
-            double reduce = pace->reduces * e.reduce[l] + e.first_reduce[l] + e.update[l];
-            double time = gather + reduce;
-            bool longer = time > worst.time[l];
-            worst.each_forward[l] = longer ? e.gather[l] : worst.each_forward[l];
-            worst.each_backward[l] = longer ? e.reduce[l] : worst.each_backward[l];
-            worst.stage[l] = longer ? &pace->pipeline->stages[i] : worst.stage[l];
-            worst.time[l] = longer ? time : worst.time[l];
-        }
+        tperf_lanes gather = pace->gathers * e.gather + e.first_gather;
+        tperf_lanes reduce = pace->reduces * e.reduce + e.first_reduce + e.update;
+        tperf_lanes time = gather + reduce;
+        tperf_lane_choice longer = time > worst.time;
+        worst.each_forward = tperf_lanes_choose(longer, e.gather, worst.each_forward);
+        worst.each_backward = tperf_lanes_choose(longer, e.reduce, worst.each_backward);
+        worst.time = tperf_lanes_choose(longer, time, worst.time);
+        if (longest && TPERF_LANE(longer, 0)) *longest = &pace->pipeline->stages[i];
     }
-    for (int l = 0; !pace->gathers_each && l < TPERF_LANES; l++)
-        worst.each_forward[l] = 0;
-    for (int l = 0; !pace->reduces_each && l < TPERF_LANES; l++)
-        worst.each_backward[l] = 0;
+    if (!pace->gathers_each) worst.each_forward = none;
+    if (!pace->reduces_each) worst.each_backward = none;
     return worst;
 }
 
 // The parts of an iteration that add up to its time.
 typedef struct tperf_parts {
-    double work, data_comm, pipeline_comm, bubble, optimizer;
+    double work, optimizer;
     double hidden; // of the work: collectives of overlapped passes
-    double hop;    // added to each of a device's passes
+    tperf_lanes data_comm, pipeline_comm, bubble;
+    tperf_lanes hop; // added to each of a device's passes
 } tperf_parts;
 
 // hop: seconds added to each pass of a stage for its message.
-static inline double tperf_bubble_of(const tperf_pipeline *pipeline, double forward,
-                                     double backward, double weight_grad, double hop) {
+TPERF_INLINED tperf_lanes tperf_bubble_of(const tperf_pipeline *pipeline, tperf_lanes forward,
+                                          tperf_lanes backward, double weight_grad,
+                                          tperf_lanes hop) {
     return pipeline->bubble_forward * (forward + hop) +
            pipeline->bubble_backward * (backward + hop) +
            pipeline->bubble_weight_grad * weight_grad;
@@ -198,26 +170,27 @@ static inline double tperf_hidden_of(const tperf_pace *pace, const tperf_stage_t
     return pairs * (busy->forward + busy->backward - busy->pair) / pace->chunks;
 }
 
-// hidden: tperf_hidden_of. If waiting is NULL, without messages between stages and exchanges with replicas: a lower bound for every placement,
-// to the last bit, since terms are added in the same order and rounding is monotonic.
+// hidden: tperf_hidden_of. Without messages between stages and exchanges with replicas (waiting and hop are 0), a lower
+// bound for every placement, to the last bit, since terms are added in the same order and rounding is monotonic.
 TPERF_INLINED tperf_parts tperf_parts_of(const tperf_pace *pace, const tperf_pipeline_time *time,
-                                         double hidden, const tperf_waiting *waiting, double hop) {
+                                         double hidden, const tperf_waiting *waiting,
+                                         tperf_lanes hop) {
     const tperf_stage_time *busy = &time->busy, *others = &time->others;
     hop *= pace->chunks;
     return (tperf_parts){
         .work = pace->microbatches * (busy->forward + busy->backward),
-        .data_comm = waiting ? waiting->time : 0,
+        .data_comm = waiting->time,
         .pipeline_comm = 2 * pace->microbatches * hop,
-        .bubble = tperf_bubble_of(
-            pace->pipeline, others->forward + (waiting ? waiting->each_forward : 0),
-            others->backward + (waiting ? waiting->each_backward : 0), others->weight_grad, hop),
+        .bubble =
+            tperf_bubble_of(pace->pipeline, others->forward + waiting->each_forward,
+                            others->backward + waiting->each_backward, others->weight_grad, hop),
         .optimizer = pace->optimizer,
         .hidden = hidden,
         .hop = hop,
     };
 }
 
-static inline double tperf_whole(const tperf_parts *p) {
+TPERF_INLINED tperf_lanes tperf_whole(const tperf_parts *p) {
     return p->work + p->bubble + p->data_comm + p->pipeline_comm + p->optimizer - p->hidden;
 }
 

@@ -203,6 +203,26 @@ double tperf_layers_of_bucket(const tperf_candidate *candidate, const tperf_job 
     return larger(t->bucket, t->bucket_each * replicas) / all;
 }
 
+// The same in every lane.
+static void spread(tperf_exposures *lanes, const tperf_exposure *sections,
+                   const tperf_workload *workload) {
+    for (int i = 0; i < workload->n_kinds + 2; i++) {
+        const tperf_exposure *e = &sections[i];
+        lanes[i] =
+            (tperf_exposures){tperf_lanes_of(e->gather),        tperf_lanes_of(e->reduce),
+                              tperf_lanes_of(e->hidden_gather), tperf_lanes_of(e->hidden_reduce),
+                              tperf_lanes_of(e->first_gather),  tperf_lanes_of(e->first_reduce),
+                              tperf_lanes_of(e->update)};
+    }
+}
+
+static tperf_exposure first_lane(const tperf_exposures *e) {
+    return (tperf_exposure){TPERF_LANE(e->gather, 0),        TPERF_LANE(e->reduce, 0),
+                            TPERF_LANE(e->hidden_gather, 0), TPERF_LANE(e->hidden_reduce, 0),
+                            TPERF_LANE(e->first_gather, 0),  TPERF_LANE(e->first_reduce, 0),
+                            TPERF_LANE(e->update, 0)};
+}
+
 void tperf_exposures_of(const tperf_candidate *candidate, const tperf_job *job,
                         const tperf_workload *workload, const tperf_layer_cost *costs,
                         const tperf_exchange *exchanges, double optimizer,
@@ -210,17 +230,12 @@ void tperf_exposures_of(const tperf_candidate *candidate, const tperf_job *job,
     for (int i = 0; i < workload->n_kinds + 2; i++) {
         tperf_cover cover = tperf_cover_of(job, &costs[i]);
         double bucket = tperf_layers_of_bucket(candidate, job, workload, &costs[i]);
-        sections[i] = tperf_exposure_of(&exchanges[i], &cover, bucket,
-                                        job->training->gather_in_step, optimizer);
-    }
-}
-
-// Fills the first lane.
-static void set_first_lane(tperf_exposures *lanes, const tperf_exposure *sections,
-                           const tperf_workload *workload) {
-    for (int i = 0; i < workload->n_kinds + 2; i++) {
-        lanes[i] = (tperf_exposures){{0}, {0}, {0}, {0}, {0}, {0}, {0}};
-        tperf_exposures_set(&lanes[i], 0, &sections[i]);
+        tperf_exchanging x = {tperf_lanes_of(exchanges[i].gather),
+                              tperf_lanes_of(exchanges[i].reduce),
+                              tperf_lanes_of(exchanges[i].update)};
+        tperf_exposures e =
+            tperf_exposures_at(&x, &cover, bucket, job->training->gather_in_step, optimizer);
+        sections[i] = first_lane(&e);
     }
 }
 
@@ -228,18 +243,9 @@ tperf_exposure tperf_stage_exposure(const tperf_stage *stage, const tperf_worklo
                                     const tperf_exposure *sections) {
     tperf_holding holding = tperf_holding_of(stage, workload, TPERF_ALL_SECTIONS);
     tperf_exposures lanes[TPERF_SECTIONS_MAX];
-    set_first_lane(lanes, sections, workload);
+    spread(lanes, sections, workload);
     tperf_exposures e = tperf_holding_exposures(&holding, lanes, false);
-    return (tperf_exposure){e.gather[0],        e.reduce[0],       e.hidden_gather[0],
-                            e.hidden_reduce[0], e.first_gather[0], e.first_reduce[0],
-                            e.update[0]};
-}
-
-static tperf_waiting waiting_of(const tperf_pace *pace, const tperf_exposure *sections) {
-    tperf_exposures lanes[TPERF_SECTIONS_MAX];
-    set_first_lane(lanes, sections, pace->workload);
-    tperf_waitings all = tperf_waitings_of(pace, lanes, false);
-    return tperf_waiting_at(&all, 0);
+    return first_lane(&e);
 }
 
 tperf_pace tperf_pace_of(const tperf_candidate *candidate, const tperf_training *training,
@@ -307,29 +313,34 @@ tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf
         tperf_pipeline_time_of(candidate->pipeline, NULL, workload, times, job);
     tperf_exchange_times(candidate, job, workload, costs, exchanges);
     tperf_exposures_of(candidate, job, workload, costs, exchanges, pace.optimizer, sections);
-    tperf_waiting waits = waiting_of(&pace, sections);
+    tperf_exposures lanes[TPERF_SECTIONS_MAX];
+    spread(lanes, sections, workload);
+    const tperf_stage *longest;
+    tperf_waiting waits = tperf_waiting_of(&pace, lanes, false, &longest);
+    double hop = tperf_hop_time(candidate, job, tperf_hop_times(job, workload));
     tperf_parts p = tperf_parts_of(&pace, &pipeline, tperf_hidden_of(&pace, &pipeline.busy), &waits,
-                                   tperf_hop_time(candidate, job, tperf_hop_times(job, workload)));
+                                   tperf_lanes_of(hop));
     double microbatches = (double)candidate->microbatches, flops;
     tperf_pass_cost busy = breakdown_of_stage(pipeline.busiest, workload, costs, &flops);
+    tperf_lanes whole = tperf_whole(&p);
     return (tperf_iteration){
-        .time = tperf_whole(&p),
+        .time = TPERF_LANE(whole, 0),
         .compute = microbatches * busy.compute,
         .memory = microbatches * busy.exposed_memory,
         .tensor_comm = microbatches * busy.comm - p.hidden,
-        .data_comm = p.data_comm,
-        .pipeline_comm = p.pipeline_comm,
-        .bubble = p.bubble,
+        .data_comm = TPERF_LANE(p.data_comm, 0),
+        .pipeline_comm = TPERF_LANE(p.pipeline_comm, 0),
+        .bubble = TPERF_LANE(p.bubble, 0),
         .host = microbatches * pipeline.busy.host,
         .optimizer = p.optimizer,
         .offload = microbatches * busy.offload,
         .flops = microbatches * average_flops(candidate->pipeline, workload, costs),
         .pipeline = pipeline,
-        .hop = p.hop,
+        .hop = TPERF_LANE(p.hop, 0),
         .hidden = p.hidden,
-        .each_forward = waits.each_forward,
-        .each_backward = waits.each_backward,
-        .waiting = waits.stage,
+        .each_forward = TPERF_LANE(waits.each_forward, 0),
+        .each_backward = TPERF_LANE(waits.each_backward, 0),
+        .waiting = longest,
         .pairs = tperf_pairs_of(&pace),
     };
 }

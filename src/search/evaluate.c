@@ -115,8 +115,11 @@ static bool keep(tperf_walk *w, const tperf_placement_entry *entry, double time)
 
 static bool ruled_out(const tperf_walk *w, const tperf_pipeline_time *time, double hidden) {
     if (w->search->options.no_pruning || w->search->options.by_least) return false;
-    tperf_parts bound = tperf_parts_of(&w->pace, time, hidden, NULL, 0);
-    return tperf_whole(&bound) > w->latest;
+    tperf_lanes none = tperf_lanes_of(0);
+    tperf_parts bound =
+        tperf_parts_of(&w->pace, time, hidden, &(tperf_waiting){none, none, none}, none);
+    tperf_lanes least = tperf_whole(&bound);
+    return TPERF_LANE(least, 0) > w->latest;
 }
 
 static inline const tperf_exchange *exchanges_of(tperf_walk *w, uint32_t index) {
@@ -147,51 +150,52 @@ static double least_of(tperf_walk *w, const tperf_placement_entry *entry,
 }
 
 // Times up to TPERF_LANES placements whose layers have these covers. simple: see tperf_holding_exposures.
-TPERF_INLINED void time_lanes(tperf_walk *w, const tperf_placement_entry *entries, size_t n,
-                              const tperf_cover *covers, const tperf_pipeline_time *pipeline,
-                              double hidden, double *times, bool simple) {
+TPERF_INLINED tperf_lanes time_lanes(tperf_walk *w, const tperf_placement_entry *entries, size_t n,
+                                     const tperf_cover *covers, const tperf_pipeline_time *pipeline,
+                                     double hidden, bool simple) {
     const bool gather_in_step = w->job.training->gather_in_step;
-    const tperf_exchange *exchanges[TPERF_LANES];
-    double hops[TPERF_LANES];
+    const tperf_placement_entry *a = &entries[0], *b = &entries[n > 1 ? 1 : 0];
+    const tperf_exchange *x = exchanges_of(w, a->exchange), *y = exchanges_of(w, b->exchange);
+    tperf_lanes hop = tperf_lanes_from(hop_of(w, a), hop_of(w, b));
     tperf_exposures exposures[TPERF_SECTIONS_MAX];
-    for (size_t l = 0; l < TPERF_LANES; l++) {
-        const tperf_placement_entry *entry = &entries[l < n ? l : n - 1];
-        exchanges[l] = exchanges_of(w, entry->exchange);
-        hops[l] = hop_of(w, entry);
-    }
     for (size_t u = 0; u < w->n_used; u++) {
         size_t i = w->used[u];
-        for (int l = 0; l < TPERF_LANES; l++) {
-            tperf_exposure e = tperf_exposure_of(&exchanges[l][i], &covers[i], w->buckets[i],
-                                                 gather_in_step, w->pace.optimizer);
-            tperf_exposures_set(&exposures[i], l, &e);
-        }
+        tperf_exchanging both = {tperf_lanes_from(x[i].gather, y[i].gather),
+                                 tperf_lanes_from(x[i].reduce, y[i].reduce),
+                                 tperf_lanes_from(x[i].update, y[i].update)};
+        exposures[i] =
+            tperf_exposures_at(&both, &covers[i], w->buckets[i], gather_in_step, w->pace.optimizer);
+        if (simple) exposures[i].update = tperf_lanes_of(0);
     }
-    tperf_waitings waitings = tperf_waitings_of(&w->pace, exposures, simple);
-    for (int l = 0; l < TPERF_LANES; l++) {
-        tperf_waiting waiting = tperf_waiting_at(&waitings, l);
-        tperf_parts parts = tperf_parts_of(&w->pace, pipeline, hidden, &waiting, hops[l]);
-        times[l] = tperf_whole(&parts);
-    }
+    tperf_waiting waiting = tperf_waiting_of(&w->pace, exposures, simple, NULL);
+    tperf_parts parts = tperf_parts_of(&w->pace, pipeline, hidden, &waiting, hop);
+    return tperf_whole(&parts);
+}
+
+static inline tperf_lanes time_placements(tperf_walk *w, const tperf_placement_entry *entries,
+                                          size_t n, size_t at, const tperf_pipeline_time *pipeline,
+                                          double hidden) {
+    const tperf_cover *covers = &w->scratch->covers[at];
+    if (w->simple) return time_lanes(w, entries, n, covers, pipeline, hidden, true);
+    return time_lanes(w, entries, n, covers, pipeline, hidden, false);
 }
 
 // Evaluates placements with equal layer costs, for one number of panels. at: index of their first section's times.
 static bool try_placements(tperf_walk *w, const tperf_placement_entry *entries, size_t n, size_t at,
                            const tperf_pipeline_time *pipeline, double hidden) {
-    const tperf_cover *covers = &w->scratch->covers[at];
-    double times[TPERF_LANES];
     w->result->evaluated += (int64_t)n;
+    if (w->search->options.by_least) {
+        for (size_t i = 0; i < n; i++)
+            if (!keep(w, &entries[i], least_of(w, &entries[i], &w->scratch->costs[at])))
+                return false;
+        return true;
+    }
     for (size_t from = 0; from < n; from += TPERF_LANES) {
-        size_t some = n - from < TPERF_LANES ? n - from : TPERF_LANES;
-        if (w->search->options.by_least)
-            for (size_t l = 0; l < some; l++)
-                times[l] = least_of(w, &entries[from + l], &w->scratch->costs[at]);
-        else if (w->simple)
-            time_lanes(w, entries + from, some, covers, pipeline, hidden, times, true);
-        else
-            time_lanes(w, entries + from, some, covers, pipeline, hidden, times, false);
-        for (size_t l = 0; l < some; l++)
-            if (!(times[l] > w->latest) && !keep(w, &entries[from + l], times[l])) return false;
+        tperf_lanes times = time_placements(w, entries + from, n - from, at, pipeline, hidden);
+        for (size_t l = 0; l < TPERF_LANES && l < n - from; l++) {
+            double time = TPERF_LANE(times, l);
+            if (!(time > w->latest) && !keep(w, &entries[from + l], time)) return false;
+        }
     }
     return true;
 }
