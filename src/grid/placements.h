@@ -17,7 +17,7 @@ typedef struct tperf_placement_problem {
     const tperf_divisors *divisors;  // of the number of GPUs; also knows the domain's size
     bool one_domain;                 // all GPUs are in one domain
     bool fills;                      // a placement must fill the domain (Q16)
-    bool folds;                      // the grid has axes that fold over others
+    bool folds;                      // tperf_grid_may_fold
 } tperf_placement_problem;
 
 // One way to place the own axes that multiply the GPUs.
@@ -82,6 +82,9 @@ typedef struct tperf_placement_cache {
     tperf_placement_run *runs;
     tperf_exchange_groups *exchanges;
 } tperf_placement_cache;
+
+// Whether folded axes have more than one GPU, or must be placed: otherwise their parts are 1.
+bool tperf_grid_may_fold(const tperf_grid *grid, const int64_t *sizes, const int64_t *demanded);
 
 // Fills the cache with the layouts of the sizes, unless it has this stamp. False if out of memory.
 bool tperf_layout_cache_make(tperf_layout_cache *cache, const tperf_placement_problem *problem,

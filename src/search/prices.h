@@ -9,19 +9,21 @@
 typedef struct tperf_price_key {
     uint64_t block, system;               // the part's id; the address of the system
     int64_t panels, fast[TPERF_AXES_MAX]; // 0 for axes that do not matter to the block
+    uint64_t placed;                      // 0: of the ops' work, wherever they are placed
 } tperf_price_key;
 
 typedef struct tperf_price_slot {
     tperf_price_key key; // block 0: free
-    const tperf_op_price *prices;
+    size_t first;        // index of the first op's price or work
 } tperf_price_slot;
 
-// Both arrays are NULL until they are needed. All is forgotten when one is full.
+// The arrays are NULL until they are needed. All is forgotten when one is full.
 typedef struct tperf_prices {
     tperf_price_slot *slots;
     tperf_op_price *ops;
-    size_t n_slots, n_ops;        // used
-    const tperf_op_price **parts; // of the current workload
+    tperf_op_work *works;
+    size_t n_slots, n_ops, n_works; // used
+    const tperf_op_price **parts;   // of the current workload
     size_t parts_capacity;
 } tperf_prices;
 

@@ -317,8 +317,7 @@ bool tperf_walk_shape(tperf_search *search, const tperf_query_group *group,
     w.demanded[TPERF_AXIS_REPLICAS] = search->options.replicas_fast;
     w.demanded[TPERF_AXIS_STAGES] = search->options.stages_fast;
     w.own_batch = tperf_grid_own_batch(&workload->grid, workload->sizes);
-    for (int i = TPERF_AXIS_OWN; i < workload->grid.n; i++)
-        w.folds = w.folds || workload->grid.axes[i].folds;
+    w.folds = tperf_grid_may_fold(&workload->grid, workload->sizes, shape->fast);
     tperf_workload_bytes(workload, w.bytes);
     note_used(&w);
     note_sizes(w.scratch, shape);
