@@ -113,32 +113,50 @@ typedef struct tperf_waiting {
     tperf_lanes time, each_forward, each_backward;
 } tperf_waiting;
 
-// Weights are gathered once, or for every micro-batch if they are sharded (ZeRO 3); likewise gradients (ZeRO 2). Only a
-// device's first chunk waits for a single exchange: the other chunks' weights travel while it works, and their
-// gradients are complete before its own. *longest, unless NULL: the first candidate's stage; NULL if none waits.
+// Makes *worst the wait of a stage with this holding, where it waits longer; returns where it does. Weights are
+// gathered once, or for every micro-batch if they are sharded (ZeRO 3); likewise gradients (ZeRO 2). Only a device's
+// first chunk waits for a single exchange: the other chunks' weights travel while it works, and their gradients are
+// complete before its own.
+TPERF_INLINED tperf_lane_choice tperf_wait_longer(tperf_waiting *worst, const tperf_pace *pace,
+                                                  const tperf_holding *holding,
+                                                  const tperf_exposures *sections, bool simple) {
+    tperf_exposures e = tperf_holding_exposures(holding, sections, simple);
+    tperf_lanes gather = pace->gathers * e.gather + e.first_gather;
+    tperf_lanes reduce = pace->reduces * e.reduce + e.first_reduce;
+    if (!simple) reduce += e.update;
+    tperf_lanes time = gather + reduce;
+    tperf_lane_choice longer = time > worst->time;
+    worst->each_forward = tperf_lanes_choose(longer, e.gather, worst->each_forward);
+    worst->each_backward = tperf_lanes_choose(longer, e.reduce, worst->each_backward);
+    worst->time = tperf_lanes_choose(longer, time, worst->time);
+    return longer;
+}
+
+TPERF_INLINED tperf_waiting tperf_no_waiting(void) {
+    return (tperf_waiting){tperf_lanes_of(0), tperf_lanes_of(0), tperf_lanes_of(0)};
+}
+
+// Leaves the parts that every micro-batch's passes wait only where they do.
+TPERF_INLINED void tperf_wait_each(tperf_waiting *worst, const tperf_pace *pace) {
+    if (!pace->gathers_each) worst->each_forward = tperf_lanes_of(0);
+    if (!pace->reduces_each) worst->each_backward = tperf_lanes_of(0);
+}
+
+// *longest, unless NULL: the first candidate's stage; NULL if none waits.
 TPERF_INLINED tperf_waiting tperf_waiting_of(const tperf_pace *pace,
                                              const tperf_exposures *sections, bool simple,
                                              const tperf_stage **longest) {
-    tperf_lanes none = tperf_lanes_of(0);
-    tperf_waiting worst = {none, none, none};
+    tperf_waiting worst = tperf_no_waiting();
     if (longest) *longest = NULL;
     for (size_t i = 0; i < pace->pipeline->n_stages; i++) {
         tperf_holding own;
         const tperf_holding *holding =
             tperf_holding_at(pace->stages, pace->pipeline, i, pace->workload, &own);
         if (holding->covered) continue;
-        tperf_exposures e = tperf_holding_exposures(holding, sections, simple);
-        tperf_lanes gather = pace->gathers * e.gather + e.first_gather;
-        tperf_lanes reduce = pace->reduces * e.reduce + e.first_reduce + e.update;
-        tperf_lanes time = gather + reduce;
-        tperf_lane_choice longer = time > worst.time;
-        worst.each_forward = tperf_lanes_choose(longer, e.gather, worst.each_forward);
-        worst.each_backward = tperf_lanes_choose(longer, e.reduce, worst.each_backward);
-        worst.time = tperf_lanes_choose(longer, time, worst.time);
+        tperf_lane_choice longer = tperf_wait_longer(&worst, pace, holding, sections, simple);
         if (longest && TPERF_LANE(longer, 0)) *longest = &pace->pipeline->stages[i];
     }
-    if (!pace->gathers_each) worst.each_forward = none;
-    if (!pace->reduces_each) worst.each_backward = none;
+    tperf_wait_each(&worst, pace);
     return worst;
 }
 
@@ -164,26 +182,37 @@ static inline double tperf_pairs_of(const tperf_pace *pace) {
     return pace->pipeline->pairs + pace->pipeline->pairs_each * pace->microbatches;
 }
 
-static inline double tperf_hidden_of(const tperf_pace *pace, const tperf_stage_time *busy) {
+// What a candidate's time depends on, of its pipeline's.
+typedef struct tperf_paced {
+    double passes, saved; // of the busiest stage: both passes; less by overlapping them
+    double forward, backward, weight_grad; // the average of the others
+} tperf_paced;
+
+static inline tperf_paced tperf_paced_of(const tperf_pipeline_time *t) {
+    double passes = t->busy.forward + t->busy.backward;
+    return (tperf_paced){passes, passes - t->busy.pair, t->others.forward, t->others.backward,
+                         t->others.weight_grad};
+}
+
+static inline double tperf_hidden_of(const tperf_pace *pace, const tperf_paced *paced) {
     double pairs = tperf_pairs_of(pace);
     if (pairs == 0) return 0;
-    return pairs * (busy->forward + busy->backward - busy->pair) / pace->chunks;
+    return pairs * paced->saved / pace->chunks;
 }
 
 // hidden: tperf_hidden_of. Without messages between stages and exchanges with replicas (waiting and hop are 0), a lower
 // bound for every placement, to the last bit, since terms are added in the same order and rounding is monotonic.
-TPERF_INLINED tperf_parts tperf_parts_of(const tperf_pace *pace, const tperf_pipeline_time *time,
+TPERF_INLINED tperf_parts tperf_parts_of(const tperf_pace *pace, const tperf_paced *paced,
                                          double hidden, const tperf_waiting *waiting,
                                          tperf_lanes hop) {
-    const tperf_stage_time *busy = &time->busy, *others = &time->others;
     hop *= pace->chunks;
     return (tperf_parts){
-        .work = pace->microbatches * (busy->forward + busy->backward),
+        .work = pace->microbatches * paced->passes,
         .data_comm = waiting->time,
         .pipeline_comm = 2 * pace->microbatches * hop,
         .bubble =
-            tperf_bubble_of(pace->pipeline, others->forward + waiting->each_forward,
-                            others->backward + waiting->each_backward, others->weight_grad, hop),
+            tperf_bubble_of(pace->pipeline, paced->forward + waiting->each_forward,
+                            paced->backward + waiting->each_backward, paced->weight_grad, hop),
         .optimizer = pace->optimizer,
         .hidden = hidden,
         .hop = hop,
@@ -214,12 +243,6 @@ typedef struct tperf_layer_time {
 } tperf_layer_time;
 
 tperf_layer_time tperf_layer_time_of(const tperf_job *job, const tperf_layer_cost *cost);
-
-// Seconds of a pipeline's stages for these layer times; stages: as in tperf_pace.
-tperf_pipeline_time tperf_pipeline_time_of(const tperf_pipeline *pipeline,
-                                           const tperf_holding *stages,
-                                           const tperf_workload *workload,
-                                           const tperf_layer_time *times, const tperf_job *job);
 
 // Seconds of a hop on average over pp stages, of which `fast` share a domain; tperf_hop_time.
 static inline double tperf_hop_among(double pp, double fast, tperf_hop hop, bool slow_links_cost) {

@@ -1,45 +1,20 @@
 // iteration.c: the time of one training iteration. See tperf/plan.h.
 #include <math.h>
 
-#include "plan/exposure.h"
+#include "plan/passes.h"
 
 static double larger(double a, double b) {
     return a > b ? a : b;
-}
-
-// Seconds of a stage's pass: the GPU's, or the host's if launching its kernels one by one takes longer.
-static double longer(const tperf_pass_cost *pass, double host_s) {
-    double host = host_s * pass->launches;
-    return pass->time > host ? pass->time : host;
-}
-
-double tperf_stage_layers(const tperf_stage *stage, int section, int n_kinds) {
-    return section < n_kinds    ? (double)stage->layers[section]
-           : section == n_kinds ? stage->first
-                                : stage->last;
 }
 
 static double smaller(double a, double b) {
     return a < b ? a : b;
 }
 
-// The time saved by overlapping a layer's forward and backward passes if each one's expert exchanges run beside the
-// other's kernels, as Megatron-LM pairs them (megatron/core/models/common/model_chunk_schedule_plan.py).
-static double hidden_exchanges(const tperf_expert_cost *e, bool delay_grads) {
-    double grad = delay_grads ? e->inside_grad : 0;
-    return smaller(e->combine[1], e->outside[0]) + smaller(e->dispatch[0], e->inside[1] - grad) +
-           smaller(e->dispatch[1], e->inside[0] + grad) + smaller(e->combine[0], e->outside[1]);
-}
-
-// An overlapped forward and backward pass of a stage, no shorter than either. If all collectives hide, those of both
-// passes run beside the kernels of both and slow them.
-static double pair_of(const tperf_stage_time *t, const tperf_pass_cost *both, double hidden,
-                      const tperf_job *job) {
-    double one_by_one = t->forward + t->backward, longest = larger(t->forward, t->backward);
-    if (job->training->hide_experts)
-        return larger(longest,
-                      larger(one_by_one - hidden, job->on.software->host_s * both->launches));
-    return larger(longest, larger(one_by_one - both->comm + both->slowing, both->comm));
+double tperf_stage_layers(const tperf_stage *stage, int section, int n_kinds) {
+    return section < n_kinds    ? (double)stage->layers[section]
+           : section == n_kinds ? stage->first
+                                : stage->last;
 }
 
 tperf_holding tperf_holding_of(const tperf_stage *stage, const tperf_workload *workload,
@@ -79,6 +54,14 @@ void tperf_holdings_of(const tperf_pipeline *pipeline, const tperf_workload *wor
     }
 }
 
+// The time saved by overlapping a layer's forward and backward passes if each one's expert exchanges run beside the
+// other's kernels, as Megatron-LM pairs them (megatron/core/models/common/model_chunk_schedule_plan.py).
+static double hidden_exchanges(const tperf_expert_cost *e, bool delay_grads) {
+    double grad = delay_grads ? e->inside_grad : 0;
+    return smaller(e->combine[1], e->outside[0]) + smaller(e->dispatch[0], e->inside[1] - grad) +
+           smaller(e->dispatch[1], e->inside[0] + grad) + smaller(e->combine[0], e->outside[1]);
+}
+
 tperf_layer_time tperf_layer_time_of(const tperf_job *job, const tperf_layer_cost *cost) {
     const tperf_pass_cost *f = &cost->forward, *b = &cost->backward;
     const tperf_training *t = job->training;
@@ -94,32 +77,6 @@ tperf_layer_time tperf_layer_time_of(const tperf_job *job, const tperf_layer_cos
     };
 }
 
-// pairs: also computes the time of a pair.
-TPERF_INLINED tperf_stage_time holding_time(const tperf_holding *holding,
-                                            const tperf_layer_time *times, const tperf_job *job,
-                                            bool pairs) {
-    tperf_pass_cost forward = {0}, backward = {0}, both = {0};
-    double weight_grad = 0, hidden = 0, host_s = job->on.software->host_s;
-    for (int i = 0; i < holding->n; i++) {
-        double layers = holding->parts[i].layers;
-        const tperf_layer_time *t = &times[holding->parts[i].section];
-        forward.time += layers * t->forward;
-        backward.time += layers * t->backward;
-        weight_grad += layers * t->weight_grad;
-        forward.launches += layers * t->forward_launches;
-        backward.launches += layers * t->backward_launches;
-        if (!pairs) continue;
-        both.comm += layers * t->comm;
-        both.slowing += layers * t->slowing;
-        hidden += layers * t->hidden;
-    }
-    both.launches = forward.launches + backward.launches;
-    tperf_stage_time t = {longer(&forward, host_s), longer(&backward, host_s), weight_grad, 0, 0};
-    t.host = t.forward - forward.time + (t.backward - backward.time);
-    if (pairs) t.pair = pair_of(&t, &both, hidden, job);
-    return t;
-}
-
 tperf_stage_time tperf_stage_time_of(const tperf_stage *stage, const tperf_workload *workload,
                                      const tperf_layer_cost *costs, const tperf_job *job) {
     tperf_holding holding = tperf_holding_of(stage, workload, TPERF_ALL_SECTIONS);
@@ -128,49 +85,7 @@ tperf_stage_time tperf_stage_time_of(const tperf_stage *stage, const tperf_workl
         int section = holding.parts[i].section;
         times[section] = tperf_layer_time_of(job, &costs[section]);
     }
-    return holding_time(&holding, times, job, true);
-}
-
-TPERF_INLINED tperf_pipeline_time pipeline_time(const tperf_pipeline *pipeline,
-                                                const tperf_holding *holdings,
-                                                const tperf_workload *workload,
-                                                const tperf_layer_time *times, const tperf_job *job,
-                                                bool pairs) {
-    tperf_holding own;
-    const tperf_stage *stages = pipeline->stages;
-    tperf_stage_time busy =
-        holding_time(tperf_holding_at(holdings, pipeline, 0, workload, &own), times, job, pairs);
-    if (pipeline->n_stages == 1) return (tperf_pipeline_time){&stages[0], busy, busy};
-    double repeats = (double)stages[0].repeats;
-    tperf_stage_time all = {repeats * busy.forward, repeats * busy.backward,
-                            repeats * busy.weight_grad, 0, 0};
-    const tperf_stage *busiest = &stages[0];
-    for (size_t i = 1; i < pipeline->n_stages; i++) {
-        tperf_stage_time s = holding_time(tperf_holding_at(holdings, pipeline, i, workload, &own),
-                                          times, job, pairs);
-        repeats = (double)stages[i].repeats;
-        all.forward += repeats * s.forward;
-        all.backward += repeats * s.backward;
-        all.weight_grad += repeats * s.weight_grad;
-        if (s.forward + s.backward <= busy.forward + busy.backward) continue;
-        busy = s;
-        busiest = &stages[i];
-    }
-    double others = (double)pipeline->pp - 1;
-    return (tperf_pipeline_time){busiest,
-                                 busy,
-                                 {(all.forward - busy.forward) / others,
-                                  (all.backward - busy.backward) / others,
-                                  (all.weight_grad - busy.weight_grad) / others, 0, 0}};
-}
-
-tperf_pipeline_time tperf_pipeline_time_of(const tperf_pipeline *pipeline,
-                                           const tperf_holding *holdings,
-                                           const tperf_workload *workload,
-                                           const tperf_layer_time *times, const tperf_job *job) {
-    if (pipeline->pairs != 0 || pipeline->pairs_each != 0)
-        return pipeline_time(pipeline, holdings, workload, times, job, true);
-    return pipeline_time(pipeline, holdings, workload, times, job, false);
+    return tperf_holding_time(&holding, times, job, true);
 }
 
 // overlap: the fraction of the pass that an exchange may overlap; below 0: the software's.
@@ -318,8 +233,9 @@ tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf
     const tperf_stage *longest;
     tperf_waiting waits = tperf_waiting_of(&pace, lanes, false, &longest);
     double hop = tperf_hop_time(candidate, job, tperf_hop_times(job, workload));
-    tperf_parts p = tperf_parts_of(&pace, &pipeline, tperf_hidden_of(&pace, &pipeline.busy), &waits,
-                                   tperf_lanes_of(hop));
+    tperf_paced paced = tperf_paced_of(&pipeline);
+    tperf_parts p =
+        tperf_parts_of(&pace, &paced, tperf_hidden_of(&pace, &paced), &waits, tperf_lanes_of(hop));
     double microbatches = (double)candidate->microbatches, flops;
     tperf_pass_cost busy = breakdown_of_stage(pipeline.busiest, workload, costs, &flops);
     tperf_lanes whole = tperf_whole(&p);

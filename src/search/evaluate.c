@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "plan/passes.h"
 #include "search/walk.h"
 
 static void prepare_works(tperf_walk *w) {
@@ -74,21 +75,26 @@ static bool pace(tperf_walk *w) {
     if (before->shape == now.shape && before->query == now.query && before->alike == now.alike)
         return true;
     const tperf_placement_run *runs = runs_of(w);
-    tperf_pipeline_time *paced = s->paced;
+    tperf_paced *paced = s->paced;
     for (size_t r = 0; r < n_runs(w); r++) {
         if (!price(w, runs[r].placed)) return false;
         size_t at = runs[r].placed * w->shape->n_panels * w->n_sections;
-        for (size_t p = 0; p < w->shape->n_panels; p++, at += w->n_sections)
-            *paced++ = tperf_pipeline_time_of(pipeline, w->pace.stages, w->workload, &s->layers[at],
-                                              &w->job);
+        for (size_t p = 0; p < w->shape->n_panels; p++, at += w->n_sections) {
+            tperf_pipeline_time time = tperf_pipeline_time_of(pipeline, w->pace.stages, w->workload,
+                                                              &s->layers[at], &w->job);
+            *paced++ = tperf_paced_of(&time);
+        }
     }
     *before = now;
     return true;
 }
 
 static void place_at(tperf_walk *w, const tperf_placement_entry *entry) {
-    w->partial.placement.fast[TPERF_AXIS_REPLICAS] = entry->replicas;
-    w->partial.placement.fast[TPERF_AXIS_STAGES] = entry->stages;
+    int64_t *fast = w->partial.placement.fast;
+    memcpy(fast, tperf_walk_layouts(w)->placed[entry->placed].fast,
+           sizeof w->partial.placement.fast);
+    fast[TPERF_AXIS_REPLICAS] = entry->replicas;
+    fast[TPERF_AXIS_STAGES] = entry->stages;
 }
 
 // A time above `latest` gives a lower throughput than the worst of the best, however its quotient rounds.
@@ -113,11 +119,10 @@ static bool keep(tperf_walk *w, const tperf_placement_entry *entry, double time)
     return kept;
 }
 
-static bool ruled_out(const tperf_walk *w, const tperf_pipeline_time *time, double hidden) {
+static inline bool ruled_out(const tperf_walk *w, const tperf_paced *paced, double hidden) {
     if (w->search->options.no_pruning || w->search->options.by_least) return false;
-    tperf_lanes none = tperf_lanes_of(0);
-    tperf_parts bound =
-        tperf_parts_of(&w->pace, time, hidden, &(tperf_waiting){none, none, none}, none);
+    tperf_waiting none = tperf_no_waiting();
+    tperf_parts bound = tperf_parts_of(&w->pace, paced, hidden, &none, tperf_lanes_of(0));
     tperf_lanes least = tperf_whole(&bound);
     return TPERF_LANE(least, 0) > w->latest;
 }
@@ -149,71 +154,95 @@ static double least_of(tperf_walk *w, const tperf_placement_entry *entry,
                                  w->pace.optimizer);
 }
 
-// Times up to TPERF_LANES placements whose layers have these covers. simple: see tperf_holding_exposures.
-TPERF_INLINED tperf_lanes time_lanes(tperf_walk *w, const tperf_placement_entry *entries, size_t n,
-                                     const tperf_cover *covers, const tperf_pipeline_time *pipeline,
-                                     double hidden, bool simple) {
-    const bool gather_in_step = w->job.training->gather_in_step;
-    const tperf_placement_entry *a = &entries[0], *b = &entries[n > 1 ? 1 : 0];
-    const tperf_exchange *x = exchanges_of(w, a->exchange), *y = exchanges_of(w, b->exchange);
-    tperf_lanes hop = tperf_lanes_from(hop_of(w, a), hop_of(w, b));
+// Two placements' exchanges of a section, as the layers' passes expose them.
+TPERF_INLINED tperf_exposures expose(const tperf_walk *w, const tperf_exchange *x,
+                                     const tperf_exchange *y, const tperf_cover *cover,
+                                     double bucket) {
+    tperf_exchanging both = {tperf_lanes_from(x->gather, y->gather),
+                             tperf_lanes_from(x->reduce, y->reduce),
+                             tperf_lanes_from(x->update, y->update)};
+    return tperf_exposures_at(&both, cover, bucket, w->job.training->gather_in_step,
+                              w->pace.optimizer);
+}
+
+// The same, as the pipeline's stages wait for them. simple: see tperf_holding_exposures. lone: the only stage that
+// counts, if it holds only one section; otherwise NULL.
+TPERF_INLINED tperf_waiting wait_for(const tperf_walk *w, const tperf_exchange *x,
+                                     const tperf_exchange *y, const tperf_cover *covers,
+                                     bool simple, const tperf_holding *lone) {
+    if (lone) {
+        size_t i = w->used[0];
+        tperf_exposures only = expose(w, &x[i], &y[i], &covers[i], w->buckets[i]);
+        tperf_holding holding = {.n = 1, .parts = {{.layers = lone->parts[0].layers}}};
+        tperf_waiting waiting = tperf_no_waiting();
+        tperf_wait_longer(&waiting, &w->pace, &holding, &only, simple);
+        tperf_wait_each(&waiting, &w->pace);
+        return waiting;
+    }
     tperf_exposures exposures[TPERF_SECTIONS_MAX];
     for (size_t u = 0; u < w->n_used; u++) {
         size_t i = w->used[u];
-        tperf_exchanging both = {tperf_lanes_from(x[i].gather, y[i].gather),
-                                 tperf_lanes_from(x[i].reduce, y[i].reduce),
-                                 tperf_lanes_from(x[i].update, y[i].update)};
-        exposures[i] =
-            tperf_exposures_at(&both, &covers[i], w->buckets[i], gather_in_step, w->pace.optimizer);
-        if (simple) exposures[i].update = tperf_lanes_of(0);
+        exposures[i] = expose(w, &x[i], &y[i], &covers[i], w->buckets[i]);
     }
-    tperf_waiting waiting = tperf_waiting_of(&w->pace, exposures, simple, NULL);
-    tperf_parts parts = tperf_parts_of(&w->pace, pipeline, hidden, &waiting, hop);
-    return tperf_whole(&parts);
+    return tperf_waiting_of(&w->pace, exposures, simple, NULL);
 }
 
-static inline tperf_lanes time_placements(tperf_walk *w, const tperf_placement_entry *entries,
-                                          size_t n, size_t at, const tperf_pipeline_time *pipeline,
-                                          double hidden) {
-    const tperf_cover *covers = &w->scratch->covers[at];
-    if (w->simple) return time_lanes(w, entries, n, covers, pipeline, hidden, true);
-    return time_lanes(w, entries, n, covers, pipeline, hidden, false);
-}
-
-// Evaluates placements with equal layer costs, for one number of panels. at: index of their first section's times.
-static bool try_placements(tperf_walk *w, const tperf_placement_entry *entries, size_t n, size_t at,
-                           const tperf_pipeline_time *pipeline, double hidden) {
-    w->result->evaluated += (int64_t)n;
-    if (w->search->options.by_least) {
-        for (size_t i = 0; i < n; i++)
-            if (!keep(w, &entries[i], least_of(w, &entries[i], &w->scratch->costs[at])))
-                return false;
-        return true;
-    }
+// Times placements with equal layer costs, for one number of panels, TPERF_LANES at once. covers: of their layers.
+TPERF_INLINED bool time_entries(tperf_walk *w, const tperf_placement_entry *entries, size_t n,
+                                const tperf_cover *covers, const tperf_paced *paced, double hidden,
+                                bool simple, const tperf_holding *lone) {
     for (size_t from = 0; from < n; from += TPERF_LANES) {
-        tperf_lanes times = time_placements(w, entries + from, n - from, at, pipeline, hidden);
-        for (size_t l = 0; l < TPERF_LANES && l < n - from; l++) {
-            double time = TPERF_LANE(times, l);
-            if (!(time > w->latest) && !keep(w, &entries[from + l], time)) return false;
-        }
+        bool second = TPERF_LANES > 1 && from + 1 < n;
+        const tperf_placement_entry *a = &entries[from], *b = a + second;
+        const tperf_exchange *x = exchanges_of(w, a->exchange), *y = exchanges_of(w, b->exchange);
+        tperf_lanes hop = tperf_lanes_from(hop_of(w, a), hop_of(w, b));
+        tperf_waiting waiting = wait_for(w, x, y, covers, simple, lone);
+        tperf_parts parts = tperf_parts_of(&w->pace, paced, hidden, &waiting, hop);
+        tperf_lanes times = tperf_whole(&parts);
+        if (!(TPERF_LANE(times, 0) > w->latest) && !keep(w, a, TPERF_LANE(times, 0))) return false;
+        if (!second || TPERF_LANE(times, TPERF_LANES - 1) > w->latest) continue;
+        if (!keep(w, b, TPERF_LANE(times, TPERF_LANES - 1))) return false;
     }
+    return true;
+}
+
+static bool time_least(tperf_walk *w, const tperf_placement_entry *entries, size_t n,
+                       const tperf_layer_cost *costs) {
+    for (size_t i = 0; i < n; i++)
+        if (!keep(w, &entries[i], least_of(w, &entries[i], costs))) return false;
     return true;
 }
 
 // Evaluates the placements of a run, for every number of panels. entries: the run's n ones.
 static bool walk_run(tperf_walk *w, const tperf_placement_entry *entries, size_t n,
-                     const tperf_pipeline_time *paced) {
-    uint32_t placed = entries->placed;
-    size_t at = placed * w->shape->n_panels * w->n_sections;
-    memcpy(w->partial.placement.fast, tperf_walk_layouts(w)->placed[placed].fast,
-           sizeof w->partial.placement.fast);
-    for (size_t p = 0; p < w->shape->n_panels; p++, at += w->n_sections) {
-        double hidden = tperf_hidden_of(&w->pace, &paced[p].busy);
-        if (ruled_out(w, &paced[p], hidden)) continue;
+                     const tperf_paced *paced) {
+    size_t at = entries->placed * w->shape->n_panels * w->n_sections;
+    for (size_t p = 0; p < w->shape->n_panels; p++, paced++, at += w->n_sections) {
+        const tperf_cover *covers = &w->scratch->covers[at];
+        double hidden = tperf_hidden_of(&w->pace, paced);
+        if (ruled_out(w, paced, hidden)) continue;
         w->partial.placement.panels = w->shape->panels[p];
-        if (!try_placements(w, entries, n, at, &paced[p], hidden)) return false;
+        w->result->evaluated += (int64_t)n;
+        bool done = w->search->options.by_least ? time_least(w, entries, n, &w->scratch->costs[at])
+                    : !w->simple ? time_entries(w, entries, n, covers, paced, hidden, false, NULL)
+                    : w->lone    ? time_entries(w, entries, n, covers, paced, hidden, true, w->lone)
+                                 : time_entries(w, entries, n, covers, paced, hidden, true, NULL);
+        if (!done) return false;
     }
     return true;
+}
+
+// The only stage whose wait counts, if all have one section; otherwise NULL.
+static const tperf_holding *lone_stage(const tperf_walk *w) {
+    const tperf_holding *lone = NULL;
+    if (w->n_used != 1) return NULL;
+    for (size_t i = 0; i < w->partial.pipeline->n_stages; i++) {
+        const tperf_holding *stage = &w->pace.stages[i];
+        if (stage->covered) continue;
+        if (lone || stage->n != 1 || (size_t)stage->leading != w->used[0]) return NULL;
+        lone = stage;
+    }
+    return lone;
 }
 
 // Like tperf_optimizer_time.
@@ -234,6 +263,7 @@ bool tperf_walk_placements(tperf_walk *w) {
     w->pace.stages = &w->scratch->holdings.of[search->first_stage[pipeline]];
     if (!pace(w)) return false;
     note_latest(w);
+    w->lone = lone_stage(w);
     const tperf_placement_run *runs = runs_of(w);
     const tperf_placement_entry *entries = tperf_walk_cached_placements(w)->placements;
     size_t from = w->list->begin;

@@ -69,7 +69,7 @@ typedef struct tperf_scratch {
     tperf_layer_cost *costs;                 // placements x n_panels x sections, if ranked by least
     tperf_layer_time *layers;                // likewise, always
     tperf_cover *covers;                     // likewise
-    tperf_pipeline_time *paced;              // runs x n_panels
+    tperf_paced *paced;                      // runs x n_panels
     tperf_op_work *works;                    // n_panels x ops, once a placement has been timed
     tperf_prices prices;                     // instead, where shapes share blocks
     tperf_cached_hop *hops;                  // one per divisor of all GPUs
