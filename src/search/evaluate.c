@@ -127,15 +127,32 @@ static inline bool ruled_out(const tperf_walk *w, const tperf_paced *paced, doub
     return TPERF_LANE(least, 0) > w->latest;
 }
 
-static inline const tperf_exchange *exchanges_of(tperf_walk *w, uint32_t index) {
+static const tperf_exchange *exchange(tperf_walk *w, uint32_t index) {
     tperf_exchanged *e =
         &w->scratch->exchanged[w->query_index].of[index * w->search->options.n_zero + w->zero];
-    if (e->timed_for == w->scratch->weights_stamp) return e->sections;
     const tperf_exchange_groups *groups = &tperf_walk_cached_placements(w)->exchanges[index];
     tperf_exchange_times_among(&groups->dense, &groups->experts, w->partial.zero, &w->job,
                                w->workload, w->bytes, e->sections);
     e->timed_for = w->scratch->weights_stamp;
     return e->sections;
+}
+
+// The exchanges of the current query and ZeRO stage.
+typedef struct exchanges {
+    const tperf_exchanged *of;
+    size_t n_zero;
+    int64_t stamp;
+} exchanges;
+
+static inline exchanges known_exchanges(const tperf_walk *w) {
+    return (exchanges){w->scratch->exchanged[w->query_index].of + w->zero,
+                       w->search->options.n_zero, w->scratch->weights_stamp};
+}
+
+static inline const tperf_exchange *exchanges_of(tperf_walk *w, const exchanges *known,
+                                                 uint32_t index) {
+    const tperf_exchanged *e = &known->of[index * known->n_zero];
+    return e->timed_for == known->stamp ? e->sections : exchange(w, index);
 }
 
 static inline double hop_of(tperf_walk *w, const tperf_placement_entry *entry) {
@@ -148,9 +165,10 @@ static inline double hop_of(tperf_walk *w, const tperf_placement_entry *entry) {
 
 static double least_of(tperf_walk *w, const tperf_placement_entry *entry,
                        const tperf_layer_cost *costs) {
+    exchanges known = known_exchanges(w);
     place_at(w, entry);
     return tperf_iteration_least(&w->partial, &w->job, w->workload, costs,
-                                 exchanges_of(w, entry->exchange), hop_of(w, entry),
+                                 exchanges_of(w, &known, entry->exchange), hop_of(w, entry),
                                  w->pace.optimizer);
 }
 
@@ -191,10 +209,12 @@ TPERF_INLINED tperf_waiting wait_for(const tperf_walk *w, const tperf_exchange *
 TPERF_INLINED bool time_entries(tperf_walk *w, const tperf_placement_entry *entries, size_t n,
                                 const tperf_cover *covers, const tperf_paced *paced, double hidden,
                                 bool simple, const tperf_holding *lone) {
+    const exchanges known = known_exchanges(w);
     for (size_t from = 0; from < n; from += TPERF_LANES) {
         bool second = TPERF_LANES > 1 && from + 1 < n;
         const tperf_placement_entry *a = &entries[from], *b = a + second;
-        const tperf_exchange *x = exchanges_of(w, a->exchange), *y = exchanges_of(w, b->exchange);
+        const tperf_exchange *x = exchanges_of(w, &known, a->exchange);
+        const tperf_exchange *y = exchanges_of(w, &known, b->exchange);
         tperf_lanes hop = tperf_lanes_from(hop_of(w, a), hop_of(w, b));
         tperf_waiting waiting = wait_for(w, x, y, covers, simple, lone);
         tperf_parts parts = tperf_parts_of(&w->pace, paced, hidden, &waiting, hop);
