@@ -171,7 +171,9 @@ int64_t tperf_grid_shards(const tperf_grid *grid, const int64_t *sizes, bool exp
 
 tperf_replicas tperf_grid_replicas_among(const tperf_grid *grid, const int64_t *sizes,
                                          const int64_t *fast, tperf_group all, int64_t dense) {
-    tperf_replicas r = {.shards = all};
+    tperf_replicas r;
+    r.shards = all;
+    r.n_copies = 0;
     int64_t shards = shards_of(grid, sizes);
     if (shards) {
         r.shards.size = shards_among(all.size, dense, shards);
