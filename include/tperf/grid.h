@@ -89,6 +89,10 @@ typedef struct tperf_replicas {
 tperf_replicas tperf_grid_replicas(const tperf_grid *grid, const int64_t *sizes,
                                    const int64_t *fast, bool experts);
 
+// The same for a weight with these copies; dense: the number of copies of a dense weight.
+tperf_replicas tperf_grid_replicas_among(const tperf_grid *grid, const int64_t *sizes,
+                                         const int64_t *fast, tperf_group all, int64_t dense);
+
 // The product of `values` over the axes that hold copies of a weight and are not reduced separately; for experts,
 // before division by the axes that spread them.
 int64_t tperf_grid_copies(const tperf_grid *grid, const int64_t *values, bool experts);

@@ -169,13 +169,14 @@ int64_t tperf_grid_shards(const tperf_grid *grid, const int64_t *sizes, bool exp
     return shards ? shards_among(all, copies_over(grid, false, sizes), shards) : all;
 }
 
-tperf_replicas tperf_grid_replicas(const tperf_grid *grid, const int64_t *sizes,
-                                   const int64_t *fast, bool experts) {
-    tperf_group all = {copies_over(grid, experts, sizes), copies_over(grid, experts, fast)};
-    tperf_replicas r = {.shards = all};
+tperf_replicas tperf_grid_replicas_among(const tperf_grid *grid, const int64_t *sizes,
+                                         const int64_t *fast, tperf_group all, int64_t dense) {
+    tperf_replicas r;
+    r.shards = all;
+    r.n_copies = 0;
     int64_t shards = shards_of(grid, sizes);
     if (shards) {
-        r.shards.size = shards_among(all.size, copies_over(grid, false, sizes), shards);
+        r.shards.size = shards_among(all.size, dense, shards);
         r.shards.fast = tperf_gcd(r.shards.size, all.fast);
         add_level(&r, (tperf_group){all.size / r.shards.size, all.fast / r.shards.fast}, 1);
     }
@@ -183,6 +184,12 @@ tperf_replicas tperf_grid_replicas(const tperf_grid *grid, const int64_t *sizes,
         if (grid->axes[i].apart > 0)
             add_level(&r, (tperf_group){sizes[i], fast[i]}, grid->axes[i].apart);
     return r;
+}
+
+tperf_replicas tperf_grid_replicas(const tperf_grid *grid, const int64_t *sizes,
+                                   const int64_t *fast, bool experts) {
+    tperf_group all = {copies_over(grid, experts, sizes), copies_over(grid, experts, fast)};
+    return tperf_grid_replicas_among(grid, sizes, fast, all, copies_over(grid, false, sizes));
 }
 
 int tperf_grid_groups(const tperf_grid *grid, const int64_t *sizes) {

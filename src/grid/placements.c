@@ -30,6 +30,14 @@ static bool takes(const tperf_placement_problem *s, int axis) {
     return s->grid->axes[axis].folds == 0;
 }
 
+bool tperf_grid_may_fold(const tperf_grid *grid, const int64_t *sizes, const int64_t *demanded) {
+    for (int i = TPERF_AXIS_OWN; i < grid->n; i++) {
+        int64_t alone = grid->axes[i].cuts & TPERF_CUTS_STATE ? 0 : 1;
+        if (grid->axes[i].folds && (sizes[i] != alone || demanded[i])) return true;
+    }
+    return false;
+}
+
 static int64_t smallest_step(const tperf_placement_problem *s, const int64_t *fast) {
     int64_t step = INT64_MAX;
     for (int i = TPERF_AXIS_OWN; i < s->grid->n; i++) {
@@ -61,6 +69,7 @@ static bool add_layout(tperf_layout_cache *cache, const tperf_placement_problem 
 static bool lay_out(tperf_layout_cache *cache, const tperf_placement_problem *s, int axis,
                     int64_t *fast, int64_t room) {
     if (axis == s->grid->n) return add_layout(cache, s, fast, room);
+    fast[axis] = 1;
     if (!takes(s, axis)) return lay_out(cache, s, axis + 1, fast, room);
     const tperf_divisors *d = s->divisors;
     int64_t size = s->sizes[axis], demanded = s->demanded[axis];
@@ -77,6 +86,7 @@ static bool lay_out(tperf_layout_cache *cache, const tperf_placement_problem *s,
 static bool lay_out_one_domain(tperf_layout_cache *cache, const tperf_placement_problem *s) {
     int64_t fast[TPERF_AXES_MAX] = {0}, room = s->divisors->domain;
     for (int i = TPERF_AXIS_OWN; i < s->grid->n; i++) {
+        fast[i] = 1;
         if (!takes(s, i)) continue;
         if (s->demanded[i] && s->demanded[i] != s->sizes[i]) return true;
         fast[i] = s->sizes[i];
@@ -115,6 +125,21 @@ static uint32_t find_placed(tperf_layout_cache *cache, const tperf_placement_pro
     return (uint32_t)cache->n_placed++;
 }
 
+// The parts that an axis may have in a domain.
+typedef struct parts {
+    const tperf_part *begin, *end;
+    bool demanded; // the user demands this one; larger ones do not count
+} parts;
+
+// The replicas' and stages' possible parts, to combine with a layout.
+typedef struct beside {
+    parts replicas, stages;
+    bool
+        may_leave_room; // a demanded part of a folded axis may need smaller parts of those that it folds over
+    size_t exchanges;       // index of the first exchange groups for these stages
+    int64_t dense, experts; // copies of a dense weight, and of an expert's, in all domains
+} beside;
+
 static bool same_apart(const tperf_grid *grid, const tperf_exchange_groups *groups,
                        const int64_t *fast) {
     for (int i = TPERF_AXIS_OWN; i < grid->n; i++)
@@ -124,7 +149,8 @@ static bool same_apart(const tperf_grid *grid, const tperf_exchange_groups *grou
 
 // Adds groups of replicas to the cache and returns their index; UINT32_MAX if out of memory.
 static uint32_t add_exchange(tperf_placement_cache *found, const tperf_placement_problem *s,
-                             const int64_t *fast, int64_t dense_fast, int64_t experts_fast) {
+                             const beside *b, const int64_t *fast, int64_t dense_fast,
+                             int64_t experts_fast) {
     if (!grow(s->heap, (void **)&found->exchanges, &found->exchanges_capacity,
               found->n_exchanges + 1, sizeof *found->exchanges))
         return UINT32_MAX;
@@ -132,25 +158,27 @@ static uint32_t add_exchange(tperf_placement_cache *found, const tperf_placement
     groups->dense_fast = dense_fast;
     groups->experts_fast = experts_fast;
     memcpy(groups->apart_fast, fast, sizeof groups->apart_fast);
-    groups->dense = tperf_grid_replicas(s->grid, s->sizes, fast, false);
-    groups->experts = tperf_grid_replicas(s->grid, s->sizes, fast, true);
+    groups->dense = tperf_grid_replicas_among(s->grid, s->sizes, fast,
+                                              (tperf_group){b->dense, dense_fast}, b->dense);
+    groups->experts = tperf_grid_replicas_among(s->grid, s->sizes, fast,
+                                                (tperf_group){b->experts, experts_fast}, b->dense);
     return (uint32_t)found->n_exchanges++;
 }
 
-// The index of the groups of replicas, searching the cache from `first`; UINT32_MAX if out of memory.
+// The index of the groups of replicas among those for these stages; UINT32_MAX if out of memory.
 static uint32_t find_exchange(tperf_placement_cache *found, const tperf_placement_problem *s,
-                              const tperf_layout *layout, const int64_t *fast, size_t first) {
+                              const beside *b, const tperf_layout *layout, const int64_t *fast) {
     int64_t dense = layout->dense * fast[TPERF_AXIS_REPLICAS];
     int64_t experts = layout->experts * fast[TPERF_AXIS_REPLICAS];
     int64_t spread = s->folds ? tperf_grid_spread(s->grid, fast) : 1;
     if (spread > 1) experts /= spread;
-    for (size_t i = found->n_exchanges; i-- > first;) {
+    for (size_t i = found->n_exchanges; i-- > b->exchanges;) {
         const tperf_exchange_groups *groups = &found->exchanges[i];
         if (groups->dense_fast == dense && groups->experts_fast == experts &&
             same_apart(s->grid, groups, fast))
             return (uint32_t)i;
     }
-    return add_exchange(found, s, fast, dense, experts);
+    return add_exchange(found, s, b, fast, dense, experts);
 }
 
 static bool is_demanded(const tperf_placement_problem *s, const int64_t *fast) {
@@ -160,9 +188,8 @@ static bool is_demanded(const tperf_placement_problem *s, const int64_t *fast) {
 }
 
 static bool add_placement(tperf_placement_cache *found, tperf_layout_cache *cache,
-                          const tperf_placement_problem *s, uint32_t layout,
-                          const tperf_part *replicas, const tperf_part *stages,
-                          size_t first_exchange) {
+                          const tperf_placement_problem *s, uint32_t layout, const beside *b,
+                          const tperf_part *replicas, const tperf_part *stages) {
     int64_t fast[TPERF_AXES_MAX];
     memcpy(fast, cache->layouts[layout].fast, sizeof fast);
     fast[TPERF_AXIS_REPLICAS] = replicas->gpus;
@@ -171,9 +198,10 @@ static bool add_placement(tperf_placement_cache *found, tperf_layout_cache *cach
     if (s->folds && !is_demanded(s, fast)) return true;
     tperf_placement_entry entry = {
         find_placed(cache, s, layout, fast),
-        find_exchange(found, s, &cache->layouts[layout], fast, first_exchange),
-        replicas,
-        stages,
+        find_exchange(found, s, b, &cache->layouts[layout], fast),
+        stages->index,
+        replicas->gpus,
+        stages->gpus,
     };
     if (entry.placed == UINT32_MAX || entry.exchange == UINT32_MAX ||
         !grow(s->heap, (void **)&found->placements, &found->placements_capacity,
@@ -182,12 +210,6 @@ static bool add_placement(tperf_placement_cache *found, tperf_layout_cache *cach
     found->placements[found->n_placements++] = entry;
     return true;
 }
-
-// The parts that an axis may have in a domain.
-typedef struct parts {
-    const tperf_part *begin, *end;
-    bool demanded; // the user demands this one; larger ones do not count
-} parts;
 
 static parts parts_of(const tperf_placement_problem *s, int axis) {
     const tperf_divisors *d = s->divisors;
@@ -200,14 +222,6 @@ static parts parts_of(const tperf_placement_problem *s, int axis) {
     if (p.begin < p.end) p.end = p.begin + 1;
     return p;
 }
-
-// The replicas' and stages' possible parts, to combine with a layout.
-typedef struct beside {
-    parts replicas, stages;
-    bool
-        may_leave_room; // a demanded part of a folded axis may need smaller parts of those that it folds over
-    size_t exchanges; // index of the first exchange groups for these stages
-} beside;
 
 // Adds the parts of the replicas that fill the domain beside a layout and a part of the stages: no axis could have a
 // larger part. Under the published rules the domain is full (Q16). *end: replicas' parts from here on are too large,
@@ -227,8 +241,7 @@ static bool add_placements_for(tperf_placement_cache *found, tperf_layout_cache 
         bool more_replicas = r->next <= left && !b->replicas.demanded && !b->may_leave_room;
         bool more_stages = stages->next <= room / r->gpus && !b->stages.demanded;
         bool larger = !s->fills && (more_replicas || more_stages);
-        if (!larger && !add_placement(found, cache, s, index, r, stages, b->exchanges))
-            return false;
+        if (!larger && !add_placement(found, cache, s, index, b, r, stages)) return false;
     }
     return true;
 }
@@ -239,30 +252,61 @@ static bool demands_folded(const tperf_placement_problem *s) {
     return false;
 }
 
+static int by_placed(const void *a, const void *b) {
+    const tperf_placement_entry *x = a, *y = b;
+    if (x->placed != y->placed) return x->placed < y->placed ? -1 : 1;
+    if (x->stages != y->stages) return x->stages < y->stages ? -1 : 1;
+    return (x->replicas < y->replicas) - (x->replicas > y->replicas);
+}
+
+// Groups the placements from `begin` on into runs.
+static bool add_runs(tperf_placement_cache *found, const tperf_placement_problem *s, size_t begin) {
+    tperf_placement_entry *p = found->placements;
+    if (s->folds && found->n_placements > begin)
+        qsort(p + begin, found->n_placements - begin, sizeof *p, by_placed);
+    for (size_t i = begin; i < found->n_placements; i++) {
+        if (i > begin && p[i].placed == p[i - 1].placed) {
+            found->runs[found->n_runs - 1].end++;
+            continue;
+        }
+        if (!grow(s->heap, (void **)&found->runs, &found->runs_capacity, found->n_runs + 1,
+                  sizeof *found->runs))
+            return false;
+        found->runs[found->n_runs++] = (tperf_placement_run){p[i].placed, i + 1};
+    }
+    return true;
+}
+
 static const tperf_placement_list *add_placements(tperf_placement_cache *found,
                                                   tperf_layout_cache *cache,
                                                   const tperf_placement_problem *s) {
-    beside b = {parts_of(s, TPERF_AXIS_REPLICAS), parts_of(s, TPERF_AXIS_STAGES), demands_folded(s),
-                found->n_exchanges};
-    size_t begin = found->n_placements;
+    beside b = {parts_of(s, TPERF_AXIS_REPLICAS),
+                parts_of(s, TPERF_AXIS_STAGES),
+                demands_folded(s),
+                found->n_exchanges,
+                tperf_grid_copies(s->grid, s->sizes, false),
+                tperf_grid_copies(s->grid, s->sizes, true)};
+    b.experts /= tperf_grid_spread(s->grid, s->sizes);
+    size_t begin = found->n_placements, first_run = found->n_runs;
     for (uint32_t i = 0; i < cache->n_layouts; i++) {
         const tperf_part *end = b.replicas.end;
         for (const tperf_part *p = b.stages.begin;
              p < b.stages.end && p->gpus <= cache->layouts[i].room; p++)
             if (!add_placements_for(found, cache, s, i, &b, p, &end)) return NULL;
     }
-    if (!grow(s->heap, (void **)&found->lists, &found->lists_capacity, found->n_lists + 1,
-              sizeof *found->lists))
+    if (!add_runs(found, s, begin) || !grow(s->heap, (void **)&found->lists, &found->lists_capacity,
+                                            found->n_lists + 1, sizeof *found->lists))
         return NULL;
-    found->lists[found->n_lists] =
-        (tperf_placement_list){s->sizes[TPERF_AXIS_STAGES], begin, found->n_placements};
+    found->lists[found->n_lists] = (tperf_placement_list){
+        s->sizes[TPERF_AXIS_STAGES], begin, found->n_placements, first_run, found->n_runs};
     return &found->lists[found->n_lists++];
 }
 
 const tperf_placement_list *tperf_placement_cache_find(tperf_placement_cache *found,
                                                        tperf_layout_cache *cache,
                                                        const tperf_placement_problem *problem) {
-    if (found->stamp != cache->stamp) found->n_lists = found->n_placements = found->n_exchanges = 0;
+    if (found->stamp != cache->stamp)
+        found->n_lists = found->n_placements = found->n_runs = found->n_exchanges = 0;
     found->stamp = cache->stamp;
     for (size_t i = 0; i < found->n_lists; i++)
         if (found->lists[i].stages == problem->sizes[TPERF_AXIS_STAGES]) return &found->lists[i];
@@ -278,6 +322,7 @@ void tperf_layout_cache_release(tperf_layout_cache *cache) {
 void tperf_placement_cache_release(tperf_placement_cache *found) {
     tperf_heap_free(found->lists);
     tperf_heap_free(found->placements);
+    tperf_heap_free(found->runs);
     tperf_heap_free(found->exchanges);
     *found = (tperf_placement_cache){0};
 }
@@ -301,8 +346,8 @@ static bool copy_placements(const tperf_placement_cache *found, const tperf_layo
         const tperf_placement_entry *entry = &found->placements[i];
         int64_t *fast = placements->fast[i];
         memcpy(fast, cache->placed[entry->placed].fast, sizeof placements->fast[i]);
-        fast[TPERF_AXIS_REPLICAS] = entry->replicas->gpus;
-        fast[TPERF_AXIS_STAGES] = entry->stages->gpus;
+        fast[TPERF_AXIS_REPLICAS] = entry->replicas;
+        fast[TPERF_AXIS_STAGES] = entry->stages;
     }
     qsort(placements->fast, placements->n, sizeof *placements->fast, neighbours_first);
     return true;
@@ -312,13 +357,8 @@ bool tperf_grid_placements(const tperf_grid *grid, const tperf_heap *heap, const
                            const int64_t *demanded, int64_t domain, tperf_placements *placements) {
     *placements = (tperf_placements){0};
     int64_t gpus = 1;
-    bool folds = false;
-    for (int i = 0; i < grid->n; i++) {
-        if (grid->axes[i].folds)
-            folds = true;
-        else
-            gpus *= sizes[i];
-    }
+    for (int i = 0; i < grid->n; i++)
+        if (!grid->axes[i].folds) gpus *= sizes[i];
     tperf_divisors divisors;
     if (!tperf_divisors_init(&divisors, heap, gpus, domain)) return false;
     tperf_placement_problem problem = {
@@ -327,7 +367,7 @@ bool tperf_grid_placements(const tperf_grid *grid, const tperf_heap *heap, const
         .sizes = sizes,
         .demanded = demanded,
         .divisors = &divisors,
-        .folds = folds,
+        .folds = tperf_grid_may_fold(grid, sizes, demanded),
     };
     tperf_layout_cache cache = {0};
     tperf_placement_cache found = {0};

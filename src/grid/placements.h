@@ -17,7 +17,7 @@ typedef struct tperf_placement_problem {
     const tperf_divisors *divisors;  // of the number of GPUs; also knows the domain's size
     bool one_domain;                 // all GPUs are in one domain
     bool fills;                      // a placement must fill the domain (Q16)
-    bool folds;                      // the grid has axes that fold over others
+    bool folds;                      // tperf_grid_may_fold
 } tperf_placement_problem;
 
 // One way to place the own axes that multiply the GPUs.
@@ -46,10 +46,17 @@ typedef struct tperf_layout_cache {
 
 // One placement, by index.
 typedef struct tperf_placement_entry {
-    uint32_t placed;   // in tperf_layout_cache.placed
-    uint32_t exchange; // in tperf_placement_cache.exchanges
-    const tperf_part *replicas, *stages;
+    uint32_t placed;           // in tperf_layout_cache.placed
+    uint32_t exchange;         // in tperf_placement_cache.exchanges
+    uint32_t hop;              // index of `stages` among the divisors
+    uint32_t replicas, stages; // GPUs that share a domain
 } tperf_placement_entry;
+
+// Consecutive placements with equal layer costs.
+typedef struct tperf_placement_run {
+    uint32_t placed;
+    size_t end; // placements below this index belong to this or an earlier run
+} tperf_placement_run;
 
 // Groups of replicas. Placements with equal groups exchange gradients in equal time. For one number of stages the
 // groups follow from how many GPUs of a domain hold copies, and from the axes that are reduced separately.
@@ -61,18 +68,23 @@ typedef struct tperf_exchange_groups {
 // The placements for one number of pipeline stages, which determines the number of replicas.
 typedef struct tperf_placement_list {
     int64_t stages;
-    size_t begin, end; // range in tperf_placement_cache.placements
+    size_t begin, end;         // range in tperf_placement_cache.placements
+    size_t first_run, end_run; // in its runs
 } tperf_placement_list;
 
 // The placements for one set of sizes of the own axes, by number of stages.
 typedef struct tperf_placement_cache {
     int64_t stamp; // that of the layout cache
-    size_t n_lists, n_placements, n_exchanges, lists_capacity, placements_capacity,
-        exchanges_capacity;
+    size_t n_lists, n_placements, n_runs, n_exchanges, lists_capacity, placements_capacity,
+        runs_capacity, exchanges_capacity;
     tperf_placement_list *lists;
     tperf_placement_entry *placements;
+    tperf_placement_run *runs;
     tperf_exchange_groups *exchanges;
 } tperf_placement_cache;
+
+// Whether folded axes have more than one GPU, or must be placed: otherwise their parts are 1.
+bool tperf_grid_may_fold(const tperf_grid *grid, const int64_t *sizes, const int64_t *demanded);
 
 // Fills the cache with the layouts of the sizes, unless it has this stamp. False if out of memory.
 bool tperf_layout_cache_make(tperf_layout_cache *cache, const tperf_placement_problem *problem,

@@ -3,14 +3,8 @@
 #ifndef TPERF_PLAN_EXPOSURE_H
 #define TPERF_PLAN_EXPOSURE_H
 
+#include "plan/lanes.h"
 #include "tperf/plan.h"
-
-// Compilers consider these too large to inline; the search is faster if they are.
-#ifdef __GNUC__
-#define TPERF_INLINED __attribute__((always_inline)) static inline
-#else
-#define TPERF_INLINED static inline
-#endif
 
 // The layers of a stage by section, without empty sections.
 typedef struct tperf_holding {
@@ -46,28 +40,44 @@ typedef struct tperf_cover {
     double forward, backward, slows_forward, slows_backward;
 } tperf_cover;
 
+// The exposures of one section or of a stage, of TPERF_LANES candidates.
+typedef struct tperf_exposures {
+    tperf_lanes gather, reduce, hidden_gather, hidden_reduce, first_gather, first_reduce, update;
+} tperf_exposures;
+
+// Exchanges of a layer with replicas.
+typedef struct tperf_exchanging {
+    tperf_lanes gather, reduce, update;
+} tperf_exchanging;
+
 // bucket: the number of layers in a bucket.
-TPERF_INLINED tperf_exposure tperf_exposure_of(const tperf_exchange *x, const tperf_cover *c,
-                                               double bucket, bool gather_in_step,
-                                               double optimizer) {
-    double gather = tperf_exposed(x->gather, c->slows_forward * x->gather, c->forward);
-    double reduce = tperf_exposed(x->reduce, c->slows_backward * x->reduce, c->backward);
-    tperf_exposure e = {gather, reduce, x->gather - gather, x->reduce - reduce, 0, 0, x->update};
+TPERF_INLINED tperf_exposures tperf_exposures_at(const tperf_exchanging *x, const tperf_cover *c,
+                                                 double bucket, bool gather_in_step,
+                                                 double optimizer) {
+    tperf_lanes gather = tperf_lanes_larger(x->gather - c->forward, c->slows_forward * x->gather);
+    tperf_lanes reduce = tperf_lanes_larger(x->reduce - c->backward, c->slows_backward * x->reduce);
+    tperf_exposures e = {.gather = gather,
+                         .reduce = reduce,
+                         .hidden_gather = x->gather - gather,
+                         .hidden_reduce = x->reduce - reduce,
+                         .update = x->update};
     e.first_gather = bucket * e.hidden_gather;
     e.first_reduce = bucket * e.hidden_reduce;
     if (gather_in_step)
-        e.first_gather = e.first_gather - optimizer > 0 ? e.first_gather - optimizer : 0;
+        e.first_gather = tperf_lanes_larger(e.first_gather - optimizer, tperf_lanes_of(0));
     return e;
 }
 
 // simple: no bucket of a section that leads a stage exceeds one layer, and nothing is gathered for the optimizer
 // step; the leading part is then at most what the stage hides.
-TPERF_INLINED tperf_exposure tperf_holding_exposure(const tperf_holding *holding,
-                                                    const tperf_exposure *sections, bool simple) {
-    const tperf_exposure *first = &sections[holding->leading];
-    tperf_exposure sum = {.first_gather = first->first_gather, .first_reduce = first->first_reduce};
+TPERF_INLINED tperf_exposures tperf_holding_exposures(const tperf_holding *holding,
+                                                      const tperf_exposures *sections,
+                                                      bool simple) {
+    const tperf_exposures *first = &sections[holding->leading];
+    tperf_lanes none = tperf_lanes_of(0);
+    tperf_exposures sum = {none, none, none, none, first->first_gather, first->first_reduce, none};
     for (int i = 0; i < holding->n; i++) {
-        const tperf_exposure *e = &sections[holding->parts[i].section];
+        const tperf_exposures *e = &sections[holding->parts[i].section];
         double layers = holding->parts[i].layers;
         sum.gather += layers * e->gather;
         sum.reduce += layers * e->reduce;
@@ -77,8 +87,8 @@ TPERF_INLINED tperf_exposure tperf_holding_exposure(const tperf_holding *holding
         sum.update += layers * e->update;
     }
     if (simple) return sum;
-    if (!(sum.first_gather < sum.hidden_gather)) sum.first_gather = sum.hidden_gather;
-    if (!(sum.first_reduce < sum.hidden_reduce)) sum.first_reduce = sum.hidden_reduce;
+    sum.first_gather = tperf_lanes_smaller(sum.first_gather, sum.hidden_gather);
+    sum.first_reduce = tperf_lanes_smaller(sum.first_reduce, sum.hidden_reduce);
     return sum;
 }
 
@@ -100,41 +110,68 @@ tperf_pace tperf_pace_of(const tperf_candidate *candidate, const tperf_training 
 // The stage that waits longest for its replicas: seconds per iteration, and the part that every micro-batch's passes
 // wait.
 typedef struct tperf_waiting {
-    double time, each_forward, each_backward;
-    const tperf_stage *stage;
+    tperf_lanes time, each_forward, each_backward;
 } tperf_waiting;
 
-// Weights are gathered once, or for every micro-batch if they are sharded (ZeRO 3); likewise gradients (ZeRO 2). Only a
-// device's first chunk waits for a single exchange: the other chunks' weights travel while it works, and their
-// gradients are complete before its own.
-TPERF_INLINED tperf_waiting tperf_waiting_of(const tperf_pace *pace, const tperf_exposure *sections,
-                                             bool simple) {
-    tperf_waiting worst = {0};
+// Makes *worst the wait of a stage with this holding, where it waits longer; returns where it does. Weights are
+// gathered once, or for every micro-batch if they are sharded (ZeRO 3); likewise gradients (ZeRO 2). Only a device's
+// first chunk waits for a single exchange: the other chunks' weights travel while it works, and their gradients are
+// complete before its own.
+TPERF_INLINED tperf_lane_choice tperf_wait_longer(tperf_waiting *worst, const tperf_pace *pace,
+                                                  const tperf_holding *holding,
+                                                  const tperf_exposures *sections, bool simple) {
+    tperf_exposures e = tperf_holding_exposures(holding, sections, simple);
+    tperf_lanes gather = pace->gathers * e.gather + e.first_gather;
+    tperf_lanes reduce = pace->reduces * e.reduce + e.first_reduce;
+    if (!simple) reduce += e.update;
+    tperf_lanes time = gather + reduce;
+    tperf_lane_choice longer = time > worst->time;
+    worst->each_forward = tperf_lanes_choose(longer, e.gather, worst->each_forward);
+    worst->each_backward = tperf_lanes_choose(longer, e.reduce, worst->each_backward);
+    worst->time = tperf_lanes_choose(longer, time, worst->time);
+    return longer;
+}
+
+TPERF_INLINED tperf_waiting tperf_no_waiting(void) {
+    return (tperf_waiting){tperf_lanes_of(0), tperf_lanes_of(0), tperf_lanes_of(0)};
+}
+
+// Leaves the parts that every micro-batch's passes wait only where they do.
+TPERF_INLINED void tperf_wait_each(tperf_waiting *worst, const tperf_pace *pace) {
+    if (!pace->gathers_each) worst->each_forward = tperf_lanes_of(0);
+    if (!pace->reduces_each) worst->each_backward = tperf_lanes_of(0);
+}
+
+// *longest, unless NULL: the first candidate's stage; NULL if none waits.
+TPERF_INLINED tperf_waiting tperf_waiting_of(const tperf_pace *pace,
+                                             const tperf_exposures *sections, bool simple,
+                                             const tperf_stage **longest) {
+    tperf_waiting worst = tperf_no_waiting();
+    if (longest) *longest = NULL;
     for (size_t i = 0; i < pace->pipeline->n_stages; i++) {
         tperf_holding own;
         const tperf_holding *holding =
             tperf_holding_at(pace->stages, pace->pipeline, i, pace->workload, &own);
         if (holding->covered) continue;
-        tperf_exposure e = tperf_holding_exposure(holding, sections, simple);
-        double gather = pace->gathers * e.gather + e.first_gather;
-        double reduce = pace->reduces * e.reduce + e.first_reduce + e.update;
-        if (gather + reduce > worst.time)
-            worst = (tperf_waiting){gather + reduce, pace->gathers_each ? e.gather : 0,
-                                    pace->reduces_each ? e.reduce : 0, &pace->pipeline->stages[i]};
+        tperf_lane_choice longer = tperf_wait_longer(&worst, pace, holding, sections, simple);
+        if (longest && TPERF_LANE(longer, 0)) *longest = &pace->pipeline->stages[i];
     }
+    tperf_wait_each(&worst, pace);
     return worst;
 }
 
 // The parts of an iteration that add up to its time.
 typedef struct tperf_parts {
-    double work, data_comm, pipeline_comm, bubble, optimizer;
+    double work, optimizer;
     double hidden; // of the work: collectives of overlapped passes
-    double hop;    // added to each of a device's passes
+    tperf_lanes data_comm, pipeline_comm, bubble;
+    tperf_lanes hop; // added to each of a device's passes
 } tperf_parts;
 
 // hop: seconds added to each pass of a stage for its message.
-static inline double tperf_bubble_of(const tperf_pipeline *pipeline, double forward,
-                                     double backward, double weight_grad, double hop) {
+TPERF_INLINED tperf_lanes tperf_bubble_of(const tperf_pipeline *pipeline, tperf_lanes forward,
+                                          tperf_lanes backward, double weight_grad,
+                                          tperf_lanes hop) {
     return pipeline->bubble_forward * (forward + hop) +
            pipeline->bubble_backward * (backward + hop) +
            pipeline->bubble_weight_grad * weight_grad;
@@ -145,32 +182,44 @@ static inline double tperf_pairs_of(const tperf_pace *pace) {
     return pace->pipeline->pairs + pace->pipeline->pairs_each * pace->microbatches;
 }
 
-static inline double tperf_hidden_of(const tperf_pace *pace, const tperf_stage_time *busy) {
-    double pairs = tperf_pairs_of(pace);
-    if (pairs == 0) return 0;
-    return pairs * (busy->forward + busy->backward - busy->pair) / pace->chunks;
+// What a candidate's time depends on, of its pipeline's.
+typedef struct tperf_paced {
+    double passes, saved; // of the busiest stage: both passes; less by overlapping them
+    double forward, backward, weight_grad; // the average of the others
+} tperf_paced;
+
+static inline tperf_paced tperf_paced_of(const tperf_pipeline_time *t) {
+    double passes = t->busy.forward + t->busy.backward;
+    return (tperf_paced){passes, passes - t->busy.pair, t->others.forward, t->others.backward,
+                         t->others.weight_grad};
 }
 
-// If waiting is NULL, without messages between stages and exchanges with replicas: a lower bound for every placement,
-// to the last bit, since terms are added in the same order and rounding is monotonic.
-TPERF_INLINED tperf_parts tperf_parts_of(const tperf_pace *pace, const tperf_pipeline_time *time,
-                                         const tperf_waiting *waiting, double hop) {
-    const tperf_stage_time *busy = &time->busy, *others = &time->others;
+static inline double tperf_hidden_of(const tperf_pace *pace, const tperf_paced *paced) {
+    double pairs = tperf_pairs_of(pace);
+    if (pairs == 0) return 0;
+    return pairs * paced->saved / pace->chunks;
+}
+
+// hidden: tperf_hidden_of. Without messages between stages and exchanges with replicas (waiting and hop are 0), a lower
+// bound for every placement, to the last bit, since terms are added in the same order and rounding is monotonic.
+TPERF_INLINED tperf_parts tperf_parts_of(const tperf_pace *pace, const tperf_paced *paced,
+                                         double hidden, const tperf_waiting *waiting,
+                                         tperf_lanes hop) {
     hop *= pace->chunks;
     return (tperf_parts){
-        .work = pace->microbatches * (busy->forward + busy->backward),
-        .data_comm = waiting ? waiting->time : 0,
+        .work = pace->microbatches * paced->passes,
+        .data_comm = waiting->time,
         .pipeline_comm = 2 * pace->microbatches * hop,
-        .bubble = tperf_bubble_of(
-            pace->pipeline, others->forward + (waiting ? waiting->each_forward : 0),
-            others->backward + (waiting ? waiting->each_backward : 0), others->weight_grad, hop),
+        .bubble =
+            tperf_bubble_of(pace->pipeline, paced->forward + waiting->each_forward,
+                            paced->backward + waiting->each_backward, paced->weight_grad, hop),
         .optimizer = pace->optimizer,
-        .hidden = tperf_hidden_of(pace, busy),
+        .hidden = hidden,
         .hop = hop,
     };
 }
 
-static inline double tperf_whole(const tperf_parts *p) {
+TPERF_INLINED tperf_lanes tperf_whole(const tperf_parts *p) {
     return p->work + p->bubble + p->data_comm + p->pipeline_comm + p->optimizer - p->hidden;
 }
 
@@ -185,10 +234,23 @@ void tperf_exchange_times_among(const tperf_replicas *dense, const tperf_replica
                                 int zero, const tperf_job *job, const tperf_workload *workload,
                                 const tperf_layer_cost *costs, tperf_exchange *exchanges);
 
-// Seconds of a pipeline's stages for these layer costs; stages: as in tperf_pace.
-tperf_pipeline_time tperf_pipeline_time_of(const tperf_pipeline *pipeline,
-                                           const tperf_holding *stages,
-                                           const tperf_workload *workload,
-                                           const tperf_layer_cost *costs, const tperf_job *job);
+// What a pipeline's time depends on, of a layer's cost: of its passes, and of both together.
+typedef struct tperf_layer_time {
+    double forward, backward, weight_grad; // seconds
+    double forward_launches, backward_launches;
+    double comm, slowing; // seconds
+    double hidden;        // seconds saved if overlapped passes hide each other's expert exchanges
+} tperf_layer_time;
+
+tperf_layer_time tperf_layer_time_of(const tperf_job *job, const tperf_layer_cost *cost);
+
+// Seconds of a hop on average over pp stages, of which `fast` share a domain; tperf_hop_time.
+static inline double tperf_hop_among(double pp, double fast, tperf_hop hop, bool slow_links_cost) {
+    if (pp == 1) return 0;
+    if (fast == 1) return hop.slow;
+    double links = pp - 1, slow_links = (double)(int64_t)(pp / fast - 1);
+    double slow = slow_links_cost ? hop.slow : 0;
+    return ((links - slow_links) * hop.fast + slow_links * slow) / links;
+}
 
 #endif

@@ -1,45 +1,20 @@
 // iteration.c: the time of one training iteration. See tperf/plan.h.
 #include <math.h>
 
-#include "plan/exposure.h"
+#include "plan/passes.h"
 
 static double larger(double a, double b) {
     return a > b ? a : b;
-}
-
-// Seconds of a stage's pass: the GPU's, or the host's if launching its kernels one by one takes longer.
-static double longer(const tperf_pass_cost *pass, double host_s) {
-    double host = host_s * pass->launches;
-    return pass->time > host ? pass->time : host;
-}
-
-double tperf_stage_layers(const tperf_stage *stage, int section, int n_kinds) {
-    return section < n_kinds    ? (double)stage->layers[section]
-           : section == n_kinds ? stage->first
-                                : stage->last;
 }
 
 static double smaller(double a, double b) {
     return a < b ? a : b;
 }
 
-// The time saved by overlapping a layer's forward and backward passes if each one's expert exchanges run beside the
-// other's kernels, as Megatron-LM pairs them (megatron/core/models/common/model_chunk_schedule_plan.py).
-static double hidden_exchanges(const tperf_expert_cost *e, bool delay_grads) {
-    double grad = delay_grads ? e->inside_grad : 0;
-    return smaller(e->combine[1], e->outside[0]) + smaller(e->dispatch[0], e->inside[1] - grad) +
-           smaller(e->dispatch[1], e->inside[0] + grad) + smaller(e->combine[0], e->outside[1]);
-}
-
-// An overlapped forward and backward pass of a stage, no shorter than either. If all collectives hide, those of both
-// passes run beside the kernels of both and slow them.
-static double pair_of(const tperf_stage_time *t, const tperf_pass_cost *both, double hidden,
-                      const tperf_job *job) {
-    double one_by_one = t->forward + t->backward, longest = larger(t->forward, t->backward);
-    if (job->training->hide_experts)
-        return larger(longest,
-                      larger(one_by_one - hidden, job->on.software->host_s * both->launches));
-    return larger(longest, larger(one_by_one - both->comm + both->slowing, both->comm));
+double tperf_stage_layers(const tperf_stage *stage, int section, int n_kinds) {
+    return section < n_kinds    ? (double)stage->layers[section]
+           : section == n_kinds ? stage->first
+                                : stage->last;
 }
 
 tperf_holding tperf_holding_of(const tperf_stage *stage, const tperf_workload *workload,
@@ -79,213 +54,38 @@ void tperf_holdings_of(const tperf_pipeline *pipeline, const tperf_workload *wor
     }
 }
 
-// pairs: also computes the time of a pair.
-static inline tperf_stage_time holding_time(const tperf_holding *holding,
-                                            const tperf_layer_cost *costs, const tperf_job *job,
-                                            bool pairs) {
-    tperf_pass_cost forward = {0}, backward = {0}, both = {0};
-    double weight_grad = 0, hidden = 0, host_s = job->on.software->host_s;
-    for (int i = 0; i < holding->n; i++) {
-        double layers = holding->parts[i].layers;
-        const tperf_layer_cost *cost = &costs[holding->parts[i].section];
-        const tperf_pass_cost *f = &cost->forward, *b = &cost->backward;
-        forward.time += layers * f->time;
-        backward.time += layers * b->time;
-        weight_grad += layers * cost->weight_grad;
-        forward.launches += layers * f->launches;
-        backward.launches += layers * b->launches;
-        if (!pairs) continue;
-        both.comm += layers * (f->comm + b->comm);
-        both.slowing += layers * (f->slowing + b->slowing);
-        if (job->training->hide_experts)
-            hidden += layers * hidden_exchanges(&cost->exchange, job->training->delay_grads);
-    }
-    both.launches = forward.launches + backward.launches;
-    tperf_stage_time t = {longer(&forward, host_s), longer(&backward, host_s), weight_grad, 0, 0};
-    t.host = t.forward - forward.time + (t.backward - backward.time);
-    if (pairs) t.pair = pair_of(&t, &both, hidden, job);
-    return t;
+// The time saved by overlapping a layer's forward and backward passes if each one's expert exchanges run beside the
+// other's kernels, as Megatron-LM pairs them (megatron/core/models/common/model_chunk_schedule_plan.py).
+static double hidden_exchanges(const tperf_expert_cost *e, bool delay_grads) {
+    double grad = delay_grads ? e->inside_grad : 0;
+    return smaller(e->combine[1], e->outside[0]) + smaller(e->dispatch[0], e->inside[1] - grad) +
+           smaller(e->dispatch[1], e->inside[0] + grad) + smaller(e->combine[0], e->outside[1]);
+}
+
+tperf_layer_time tperf_layer_time_of(const tperf_job *job, const tperf_layer_cost *cost) {
+    const tperf_pass_cost *f = &cost->forward, *b = &cost->backward;
+    const tperf_training *t = job->training;
+    return (tperf_layer_time){
+        .forward = f->time,
+        .backward = b->time,
+        .weight_grad = cost->weight_grad,
+        .forward_launches = f->launches,
+        .backward_launches = b->launches,
+        .comm = f->comm + b->comm,
+        .slowing = f->slowing + b->slowing,
+        .hidden = t->hide_experts ? hidden_exchanges(&cost->exchange, t->delay_grads) : 0,
+    };
 }
 
 tperf_stage_time tperf_stage_time_of(const tperf_stage *stage, const tperf_workload *workload,
                                      const tperf_layer_cost *costs, const tperf_job *job) {
     tperf_holding holding = tperf_holding_of(stage, workload, TPERF_ALL_SECTIONS);
-    return holding_time(&holding, costs, job, true);
-}
-
-tperf_pipeline_time tperf_pipeline_time_of(const tperf_pipeline *pipeline,
-                                           const tperf_holding *holdings,
-                                           const tperf_workload *workload,
-                                           const tperf_layer_cost *costs, const tperf_job *job) {
-    tperf_holding own;
-    const tperf_stage *stages = pipeline->stages;
-    bool pairs = pipeline->pairs != 0 || pipeline->pairs_each != 0;
-    tperf_stage_time busy =
-        holding_time(tperf_holding_at(holdings, pipeline, 0, workload, &own), costs, job, pairs);
-    if (pipeline->n_stages == 1) return (tperf_pipeline_time){&stages[0], busy, busy};
-    double repeats = (double)stages[0].repeats;
-    tperf_stage_time all = {repeats * busy.forward, repeats * busy.backward,
-                            repeats * busy.weight_grad, 0, 0};
-    const tperf_stage *busiest = &stages[0];
-    for (size_t i = 1; i < pipeline->n_stages; i++) {
-        tperf_stage_time s = holding_time(tperf_holding_at(holdings, pipeline, i, workload, &own),
-                                          costs, job, pairs);
-        repeats = (double)stages[i].repeats;
-        all.forward += repeats * s.forward;
-        all.backward += repeats * s.backward;
-        all.weight_grad += repeats * s.weight_grad;
-        if (s.forward + s.backward <= busy.forward + busy.backward) continue;
-        busy = s;
-        busiest = &stages[i];
+    tperf_layer_time times[TPERF_SECTIONS_MAX];
+    for (int i = 0; i < holding.n; i++) {
+        int section = holding.parts[i].section;
+        times[section] = tperf_layer_time_of(job, &costs[section]);
     }
-    double others = (double)pipeline->pp - 1;
-    return (tperf_pipeline_time){busiest,
-                                 busy,
-                                 {(all.forward - busy.forward) / others,
-                                  (all.backward - busy.backward) / others,
-                                  (all.weight_grad - busy.weight_grad) / others, 0, 0}};
-}
-
-// A collective among replicas, prepared for any number of bytes.
-typedef struct exchanger {
-    const tperf_job *job;
-    tperf_collective kind;
-    tperf_group group;
-    bool has_rate;
-    tperf_rate rate;
-} exchanger;
-
-static exchanger exchanger_of(const tperf_job *job, tperf_collective kind, tperf_group group) {
-    exchanger e = {.job = job, .kind = kind, .group = group};
-    if (group.size > 1)
-        e.has_rate = tperf_collective_rate(job->on.system, job->on.rules, kind, group, &e.rate);
-    return e;
-}
-
-static double exchange(const exchanger *e, double bytes) {
-    if (!e->has_rate)
-        return tperf_collective_time(e->job->on.system, e->job->on.rules, e->kind, bytes, e->group);
-    return bytes > 0 ? e->rate.latency_s + bytes * e->rate.per_byte_s : 0;
-}
-
-// The collectives that gather weights and reduce gradients among the GPUs with copies of them.
-typedef struct exchangers {
-    exchanger gather, reduce;
-    int n_copies;
-    exchanger copies[TPERF_AXES_MAX];
-    double bytes[TPERF_AXES_MAX]; // fraction of the gradient's bytes
-} exchangers;
-
-static void make_exchangers(exchangers *e, const tperf_replicas *r, int zero,
-                            const tperf_job *job) {
-    e->gather = exchanger_of(job, TPERF_ALL_GATHER, r->shards);
-    e->reduce = exchanger_of(job, zero ? TPERF_REDUCE_SCATTER : TPERF_ALL_REDUCE, r->shards);
-    e->n_copies = (int)r->n_copies;
-    for (int i = 0; i < e->n_copies; i++) {
-        e->copies[i] = exchanger_of(job, TPERF_ALL_REDUCE, r->copies[i].group);
-        e->bytes[i] = r->copies[i].bytes / (zero ? (double)r->shards.size : 1);
-    }
-}
-
-static tperf_replicas replicas_of(const tperf_candidate *candidate, const tperf_workload *workload,
-                                  bool experts) {
-    return tperf_grid_replicas(&workload->grid, candidate->sizes, candidate->placement.fast,
-                               experts);
-}
-
-// Weights travel as they are kept, or cast to the compute dtype if that is smaller; gradients are reduced in the
-// precision in which they are kept. Frozen weights travel if they are sharded, but not after an optimizer step, which
-// leaves them unchanged.
-static double gathered_bytes(const tperf_training *t, const tperf_weights *weights, int zero) {
-    double trained = weights->gathered;
-    if (t->kept_bytes > 0) trained = fmin(t->kept_bytes * weights->count, trained);
-    return trained + (zero >= 3 ? weights->frozen : 0);
-}
-
-static bool has_experts(const tperf_workload *workload, const tperf_layer_cost *costs) {
-    for (int i = 0; i < workload->n_kinds + 2; i++)
-        if (costs[i].experts.bytes > 0) return true;
-    return false;
-}
-
-static tperf_replica_comm comm_of(const exchanger *e, double bytes, bool gathers, bool experts) {
-    return (tperf_replica_comm){e->kind, e->group, bytes, exchange(e, bytes), gathers, experts};
-}
-
-// Adds the collectives of one set of weights; returns the new count.
-static int add_comms(const exchangers *x, int zero, const tperf_training *t,
-                     const tperf_weights *weights, bool experts, tperf_replica_comm *comms, int n) {
-    if (zero) comms[n++] = comm_of(&x->gather, gathered_bytes(t, weights, zero), true, experts);
-    double gradients = t->gradient_bytes * weights->count;
-    comms[n++] = comm_of(&x->reduce, gradients, false, experts);
-    for (int i = 0; i < x->n_copies; i++)
-        comms[n++] = comm_of(&x->copies[i], gradients * x->bytes[i], false, experts);
-    return n;
-}
-
-// The collectives of one layer of a section.
-static int comms_of(const exchangers *dense, const exchangers *expert, int zero,
-                    const tperf_training *t, const tperf_layer_cost *cost,
-                    tperf_replica_comm *comms) {
-    int n = add_comms(dense, zero, t, &cost->weights, false, comms, 0);
-    return cost->experts.bytes > 0 ? add_comms(expert, zero, t, &cost->experts, true, comms, n) : n;
-}
-
-int tperf_replica_comms_of(const tperf_candidate *candidate, const tperf_job *job,
-                           const tperf_workload *workload, const tperf_layer_cost *costs,
-                           int section, tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX]) {
-    tperf_replicas copies = replicas_of(candidate, workload, false);
-    tperf_replicas experts = replicas_of(candidate, workload, true);
-    exchangers dense, expert;
-    make_exchangers(&dense, &copies, candidate->zero, job);
-    make_exchangers(&expert, &experts, candidate->zero, job);
-    return comms_of(&dense, &expert, candidate->zero, job->training, &costs[section], comms);
-}
-
-// A matrix is orthogonalised whole: replicas that shard its state gather its update in 16 bits (arXiv 2502.16982,
-// section 2.3). Embedding and head are excluded.
-static double update_time(int zero, const tperf_job *job, const exchangers *dense,
-                          const exchangers *expert, const tperf_layer_cost *cost, bool is_layer) {
-    enum { UPDATE_BYTES = 2 };
-    if (job->training->iterations == 0 || zero == 0 || !is_layer) return 0;
-    double seconds = exchange(&dense->gather, UPDATE_BYTES * cost->weights.count);
-    if (cost->experts.count > 0)
-        seconds += exchange(&expert->gather, UPDATE_BYTES * cost->experts.count);
-    return seconds;
-}
-
-static bool has_weights(const tperf_layer_cost *cost) {
-    const tperf_weights *w = &cost->weights;
-    return w->count > 0 || w->gathered > 0 || w->frozen > 0 || cost->experts.bytes > 0;
-}
-
-void tperf_exchange_times_among(const tperf_replicas *copies, const tperf_replicas *experts,
-                                int zero, const tperf_job *job, const tperf_workload *workload,
-                                const tperf_layer_cost *costs, tperf_exchange *exchanges) {
-    exchangers dense, expert;
-    make_exchangers(&dense, copies, zero, job);
-    if (has_experts(workload, costs)) make_exchangers(&expert, experts, zero, job);
-    for (int i = 0; i < workload->n_kinds + 2; i++) {
-        tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX];
-        tperf_exchange e = {0};
-        exchanges[i] = e;
-        if (!has_weights(&costs[i])) continue;
-        int n = comms_of(&dense, &expert, zero, job->training, &costs[i], comms);
-        for (int c = 0; c < n; c++)
-            *(comms[c].gathers ? &e.gather : &e.reduce) += comms[c].seconds;
-        // the backward pass gathers again
-        e.update = update_time(zero, job, &dense, &expert, &costs[i], i < workload->n_kinds);
-        if (zero >= 3 && job->training->reshards > 0) e.reduce += e.gather;
-        exchanges[i] = e;
-    }
-}
-
-void tperf_exchange_times(const tperf_candidate *candidate, const tperf_job *job,
-                          const tperf_workload *workload, const tperf_layer_cost *costs,
-                          tperf_exchange *exchanges) {
-    tperf_replicas copies = replicas_of(candidate, workload, false);
-    tperf_replicas experts = replicas_of(candidate, workload, true);
-    tperf_exchange_times_among(&copies, &experts, candidate->zero, job, workload, costs, exchanges);
+    return tperf_holding_time(&holding, times, job, true);
 }
 
 // overlap: the fraction of the pass that an exchange may overlap; below 0: the software's.
@@ -318,6 +118,26 @@ double tperf_layers_of_bucket(const tperf_candidate *candidate, const tperf_job 
     return larger(t->bucket, t->bucket_each * replicas) / all;
 }
 
+// The same in every lane.
+static void spread(tperf_exposures *lanes, const tperf_exposure *sections,
+                   const tperf_workload *workload) {
+    for (int i = 0; i < workload->n_kinds + 2; i++) {
+        const tperf_exposure *e = &sections[i];
+        lanes[i] =
+            (tperf_exposures){tperf_lanes_of(e->gather),        tperf_lanes_of(e->reduce),
+                              tperf_lanes_of(e->hidden_gather), tperf_lanes_of(e->hidden_reduce),
+                              tperf_lanes_of(e->first_gather),  tperf_lanes_of(e->first_reduce),
+                              tperf_lanes_of(e->update)};
+    }
+}
+
+static tperf_exposure first_lane(const tperf_exposures *e) {
+    return (tperf_exposure){TPERF_LANE(e->gather, 0),        TPERF_LANE(e->reduce, 0),
+                            TPERF_LANE(e->hidden_gather, 0), TPERF_LANE(e->hidden_reduce, 0),
+                            TPERF_LANE(e->first_gather, 0),  TPERF_LANE(e->first_reduce, 0),
+                            TPERF_LANE(e->update, 0)};
+}
+
 void tperf_exposures_of(const tperf_candidate *candidate, const tperf_job *job,
                         const tperf_workload *workload, const tperf_layer_cost *costs,
                         const tperf_exchange *exchanges, double optimizer,
@@ -325,15 +145,22 @@ void tperf_exposures_of(const tperf_candidate *candidate, const tperf_job *job,
     for (int i = 0; i < workload->n_kinds + 2; i++) {
         tperf_cover cover = tperf_cover_of(job, &costs[i]);
         double bucket = tperf_layers_of_bucket(candidate, job, workload, &costs[i]);
-        sections[i] = tperf_exposure_of(&exchanges[i], &cover, bucket,
-                                        job->training->gather_in_step, optimizer);
+        tperf_exchanging x = {tperf_lanes_of(exchanges[i].gather),
+                              tperf_lanes_of(exchanges[i].reduce),
+                              tperf_lanes_of(exchanges[i].update)};
+        tperf_exposures e =
+            tperf_exposures_at(&x, &cover, bucket, job->training->gather_in_step, optimizer);
+        sections[i] = first_lane(&e);
     }
 }
 
 tperf_exposure tperf_stage_exposure(const tperf_stage *stage, const tperf_workload *workload,
                                     const tperf_exposure *sections) {
     tperf_holding holding = tperf_holding_of(stage, workload, TPERF_ALL_SECTIONS);
-    return tperf_holding_exposure(&holding, sections, false);
+    tperf_exposures lanes[TPERF_SECTIONS_MAX];
+    spread(lanes, sections, workload);
+    tperf_exposures e = tperf_holding_exposures(&holding, lanes, false);
+    return first_lane(&e);
 }
 
 tperf_pace tperf_pace_of(const tperf_candidate *candidate, const tperf_training *training,
@@ -359,14 +186,9 @@ tperf_hop tperf_hop_times(const tperf_job *job, const tperf_workload *workload) 
 }
 
 double tperf_hop_time(const tperf_candidate *candidate, const tperf_job *job, tperf_hop hop) {
-    int64_t pp = candidate->pipeline->pp;
-    if (pp == 1) return 0;
-    int64_t fast = candidate->placement.fast[TPERF_AXIS_STAGES];
-    if (fast == 1) return hop.slow;
-    double links = (double)pp - 1;
-    double slow_links = trunc((double)pp / (double)fast - 1);
-    double slow = job->on.rules->slow_pipeline_links_cost ? hop.slow : 0;
-    return ((links - slow_links) * hop.fast + slow_links * slow) / links;
+    return tperf_hop_among((double)candidate->pipeline->pp,
+                           (double)candidate->placement.fast[TPERF_AXIS_STAGES], hop,
+                           job->on.rules->slow_pipeline_links_cost);
 }
 
 // Seconds of compute, memory and collectives of one micro-batch in a stage, both passes; and its FLOPs.
@@ -399,33 +221,42 @@ tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf
     tperf_exposure sections[TPERF_SECTIONS_MAX];
     tperf_pace pace = tperf_pace_of(candidate, job->training, workload,
                                     tperf_optimizer_time(candidate, job, workload, costs));
+    tperf_layer_time times[TPERF_SECTIONS_MAX];
+    for (int i = 0; i < workload->n_kinds + 2; i++)
+        times[i] = tperf_layer_time_of(job, &costs[i]);
     tperf_pipeline_time pipeline =
-        tperf_pipeline_time_of(candidate->pipeline, NULL, workload, costs, job);
+        tperf_pipeline_time_of(candidate->pipeline, NULL, workload, times, job);
     tperf_exchange_times(candidate, job, workload, costs, exchanges);
     tperf_exposures_of(candidate, job, workload, costs, exchanges, pace.optimizer, sections);
-    tperf_waiting waits = tperf_waiting_of(&pace, sections, false);
-    tperf_parts p = tperf_parts_of(&pace, &pipeline, &waits,
-                                   tperf_hop_time(candidate, job, tperf_hop_times(job, workload)));
+    tperf_exposures lanes[TPERF_SECTIONS_MAX];
+    spread(lanes, sections, workload);
+    const tperf_stage *longest;
+    tperf_waiting waits = tperf_waiting_of(&pace, lanes, false, &longest);
+    double hop = tperf_hop_time(candidate, job, tperf_hop_times(job, workload));
+    tperf_paced paced = tperf_paced_of(&pipeline);
+    tperf_parts p =
+        tperf_parts_of(&pace, &paced, tperf_hidden_of(&pace, &paced), &waits, tperf_lanes_of(hop));
     double microbatches = (double)candidate->microbatches, flops;
     tperf_pass_cost busy = breakdown_of_stage(pipeline.busiest, workload, costs, &flops);
+    tperf_lanes whole = tperf_whole(&p);
     return (tperf_iteration){
-        .time = tperf_whole(&p),
+        .time = TPERF_LANE(whole, 0),
         .compute = microbatches * busy.compute,
         .memory = microbatches * busy.exposed_memory,
         .tensor_comm = microbatches * busy.comm - p.hidden,
-        .data_comm = p.data_comm,
-        .pipeline_comm = p.pipeline_comm,
-        .bubble = p.bubble,
+        .data_comm = TPERF_LANE(p.data_comm, 0),
+        .pipeline_comm = TPERF_LANE(p.pipeline_comm, 0),
+        .bubble = TPERF_LANE(p.bubble, 0),
         .host = microbatches * pipeline.busy.host,
         .optimizer = p.optimizer,
         .offload = microbatches * busy.offload,
         .flops = microbatches * average_flops(candidate->pipeline, workload, costs),
         .pipeline = pipeline,
-        .hop = p.hop,
+        .hop = TPERF_LANE(p.hop, 0),
         .hidden = p.hidden,
-        .each_forward = waits.each_forward,
-        .each_backward = waits.each_backward,
-        .waiting = waits.stage,
+        .each_forward = TPERF_LANE(waits.each_forward, 0),
+        .each_backward = TPERF_LANE(waits.each_backward, 0),
+        .waiting = longest,
         .pairs = tperf_pairs_of(&pace),
     };
 }

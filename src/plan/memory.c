@@ -1,43 +1,36 @@
 // memory.c: the memory of one GPU. See tperf/plan.h, and docs/memory.md for the sources.
 #include <math.h>
 
-#include "tperf/plan.h"
+#include "plan/held.h"
 
 // A stage's weights: of its layers and of the pipeline's ends, each sharded as dense weights or as experts.
 typedef struct weights {
     tperf_weights layers, layer_experts, ends, end_experts;
 } weights;
 
-// A stage's activation bytes: per micro-batch in flight; of the section `last`; recomputed; of one pass; on the host.
-typedef struct activations {
-    double saved, last_saved, again, work, host;
-} activations;
-
+// The inputs to what a stage holds.
 typedef struct question {
-    const tperf_candidate *candidate;
-    const tperf_job *job;
+    const tperf_training *training;
     const tperf_workload *workload;
     const tperf_layer_cost *costs;
-    double microbatches;
-    bool experts;                 // some weights are spread as experts
-    double shards, expert_shards; // parts into which ZeRO cuts a weight
-    int groups;                   // groups in which a GPU communicates
+    double weight_copies;
+    bool experts; // some weights are spread as experts
 } question;
 
 // If the stage runs the pipeline in both directions, a device with one end also has the other.
 static bool has_first(const question *q, const tperf_stage *stage) {
-    return stage->first || (stage->last && q->candidate->pipeline->weight_copies > 1);
+    return stage->first || (stage->last && q->weight_copies > 1);
 }
 
 static bool has_last(const question *q, const tperf_stage *stage) {
-    return stage->last || (stage->first && q->candidate->pipeline->weight_copies > 1);
+    return stage->last || (stage->first && q->weight_copies > 1);
 }
 
 static weights weights_of(const question *q, const tperf_stage *stage) {
     weights w = {0};
     int kinds = q->workload->n_kinds;
     for (int kind = 0; kind < kinds; kind++) {
-        double layers = q->candidate->pipeline->weight_copies * (double)stage->layers[kind];
+        double layers = q->weight_copies * (double)stage->layers[kind];
         tperf_weights_add(&w.layers, &q->costs[kind].weights, layers);
         if (q->experts) tperf_weights_add(&w.layer_experts, &q->costs[kind].experts, layers);
     }
@@ -53,8 +46,8 @@ static weights weights_of(const question *q, const tperf_stage *stage) {
 
 // k layers recomputed together keep one input; during recomputation the inputs between them come back, too.
 static void recompute_groups(const question *q, const tperf_layer_cost *cost, double layers,
-                             double chunks, activations *a) {
-    double k = fmin(q->job->training->recompute_layers, ceil(layers / chunks));
+                             double chunks, tperf_stage_activations *a) {
+    double k = fmin(q->training->recompute_layers, ceil(layers / chunks));
     double groups = fmin(layers, chunks * ceil(layers / chunks / k));
     a->saved -= (layers - groups) * cost->input_bytes;
     a->again = fmax(a->again, k * cost->again_bytes + (k - 1) * cost->input_bytes);
@@ -62,9 +55,9 @@ static void recompute_groups(const question *q, const tperf_layer_cost *cost, do
 
 // Activations of `chunks` equal chunks of layers, with one or both ends of the model. Offloaded activations are back
 // for the current layer and the previous one.
-static activations activations_of(const question *q, const tperf_stage *stage, double chunks,
-                                  bool first, bool last) {
-    activations a = {0};
+static tperf_stage_activations activations_of(const question *q, const tperf_stage *stage,
+                                              double chunks, bool first, bool last) {
+    tperf_stage_activations a = {0};
     int kinds = q->workload->n_kinds;
     for (int kind = 0; kind < kinds; kind++) {
         double layers = (double)stage->layers[kind];
@@ -102,79 +95,31 @@ static double steps_of(const weights *w) {
     return w->layers.step + w->layer_experts.step + w->ends.step + w->end_experts.step;
 }
 
-// The same for a stage, whose ends may have another rate.
-static double spread(const question *q, const weights *w, tperf_weights rate,
-                     tperf_weights end_rate, bool sharded) {
-    double all = held(&w->layers, &rate) + held(&w->ends, &end_rate);
-    if (sharded) all /= q->shards;
-    if (!q->experts) return all;
-    double experts = held(&w->layer_experts, &rate) + held(&w->end_experts, &end_rate);
-    if (sharded && experts > 0) experts /= q->expert_shards;
-    return all + experts;
+// The same of a stage, whose ends may have another rate.
+static tperf_amount amount_of(const question *q, const weights *w, tperf_weights rate,
+                              tperf_weights end_rate) {
+    tperf_amount a = {.dense = held(&w->layers, &rate) + held(&w->ends, &end_rate)};
+    if (q->experts) a.experts = held(&w->layer_experts, &rate) + held(&w->end_experts, &end_rate);
+    return a;
 }
 
-// The current layer and the prefetched one are whole, as are one layer's gradients (torch.distributed.fsdp,
-// BackwardPrefetch.BACKWARD_PRE); if only gradients are sharded, only these.
-static double whole_layers(const question *q, const tperf_stage *stage) {
-    int zero = q->candidate->zero, kinds = q->workload->n_kinds;
-    const tperf_training *t = q->job->training;
-    bool whole = tperf_reduces_each(q->candidate, t);
-    double copies = zero >= 3 && t->reshards > 0 ? 2 : 0;
+// See tperf_whole_layers. all: weights, too, not only their gradients.
+static double largest_whole(const question *q, const tperf_stage *stage, bool all, bool experts) {
+    int kinds = q->workload->n_kinds;
+    double copies = all ? 2 : 0, largest = 0;
     tperf_weights rate = {
-        .gathered = copies, .frozen = copies, .count = whole ? t->gradient_bytes : 0};
-    double largest = 0;
-    if (zero < 2 || q->shards == 1) return 0;
+        .gathered = copies, .frozen = copies, .count = q->training->gradient_bytes};
     for (int i = 0; i < kinds + 2; i++) {
         bool here = i < kinds    ? stage->layers[i] > 0
                     : i == kinds ? has_first(q, stage)
                                  : has_last(q, stage);
-        double experts = q->expert_shards > 1 ? held(&q->costs[i].experts, &rate) : 0;
-        if (here) largest = fmax(largest, held(&q->costs[i].weights, &rate) + experts);
+        double spread = experts ? held(&q->costs[i].experts, &rate) : 0;
+        if (here) largest = fmax(largest, held(&q->costs[i].weights, &rate) + spread);
     }
     return largest;
 }
 
-// One received and one sent message.
-static double messages_of(const question *q) {
-    return q->candidate->pipeline->pp > 1 ? 2 * q->workload->boundary_bytes : 0;
-}
-
-static tperf_memory memory_of(const question *q, const tperf_stage *stage) {
-    const tperf_training *t = q->job->training;
-    const tperf_pipeline *pipeline = q->candidate->pipeline;
-    int zero = q->candidate->zero;
-    weights w = weights_of(q, stage);
-    tperf_weights kept = {.bytes = 1};
-    if (t->kept_bytes > 0) kept = (tperf_weights){.count = t->kept_bytes, .frozen = 1};
-    tperf_weights gradient = {.count = t->gradient_bytes}, gathered = {.bytes = 1};
-    tperf_weights state = {.count = t->optimizer_bytes, .narrow = t->narrow_bytes};
-    tperf_weights end_state = {.count = t->end_optimizer_bytes, .narrow = t->narrow_bytes};
-    activations a = activations_of(q, stage, (double)pipeline->virtual_stages, has_first(q, stage),
-                                   has_last(q, stage));
-    bool reduced = tperf_reduces_each(q->candidate, t);
-    tperf_memory m = {
-        .weights = spread(q, &w, kept, kept, zero >= 3) + copies_of(&w),
-        .gradients = spread(q, &w, gradient, gradient, reduced),
-        .optimizer = spread(q, &w, state, end_state, zero >= 1),
-        .activations = fmin(stage->in_flight, q->microbatches) * a.saved +
-                       fmin(pipeline->last_in_flight, q->microbatches) * a.last_saved,
-        .host = fmin(stage->in_flight, q->microbatches) * a.host,
-    };
-    if (zero >= 3 && t->reshards == 0 && q->shards > 1)
-        m.weights += spread(q, &w, gathered, gathered, false);
-    m.host += t->offloaded * m.optimizer;
-    m.optimizer -= t->offloaded * m.optimizer;
-    if (q->job->on.rules->memory_counts_passing) {
-        m.passing = a.again + a.work + whole_layers(q, stage) + messages_of(q);
-        m.buffers = t->workspace_bytes + q->groups * t->communicator_bytes;
-    }
-#define PART(name, held) m.total += m.name;
-    TPERF_MEMORY_PARTS(PART)
-#undef PART
-    return m;
-}
-
-static bool has_experts(const tperf_workload *workload, const tperf_layer_cost *costs) {
+bool tperf_has_experts(const tperf_workload *workload, const tperf_layer_cost *costs) {
     for (int i = 0; i < workload->n_kinds + 2; i++) {
         const tperf_weights *e = &costs[i].experts;
         if (e->bytes > 0 || e->count > 0 || e->gathered > 0 || e->copies > 0 || e->step > 0)
@@ -183,29 +128,92 @@ static bool has_experts(const tperf_workload *workload, const tperf_layer_cost *
     return false;
 }
 
-static question question_of(const tperf_candidate *candidate, const tperf_job *job,
-                            const tperf_workload *workload, const tperf_layer_cost *costs) {
+// Bytes that the optimizer step moves. A gradient is read for the norm, read for the update, and cleared. If its state
+// is on the host, the GPU only reads it for the norm and clears it.
+static tperf_amount updated_of(const question *q, const weights *w) {
+    const tperf_training *t = q->training;
+    double here = 1 - t->offloaded, end = 2 * (t->end_optimizer_bytes - t->optimizer_bytes);
+    tperf_weights rate = {
+        .bytes = t->kept_bytes > 0 ? 0 : here,
+        .frozen = t->kept_bytes > 0 ? 0 : -here,
+        .count = here * (2 * t->optimizer_bytes + t->kept_bytes) + (2 + here) * t->gradient_bytes,
+        .narrow = here * 2 * t->narrow_bytes,
+    };
+    tperf_weights end_rate = rate;
+    end_rate.count += here * end;
+    return amount_of(q, w, rate, end_rate);
+}
+
+tperf_stage_weights tperf_stage_weights_of(const tperf_stage *stage, double copies,
+                                           const tperf_training *t, const tperf_workload *workload,
+                                           const tperf_layer_cost *costs) {
+    question q = {t, workload, costs, copies, tperf_has_experts(workload, costs)};
+    weights w = weights_of(&q, stage);
+    tperf_weights kept = {.bytes = 1};
+    if (t->kept_bytes > 0) kept = (tperf_weights){.count = t->kept_bytes, .frozen = 1};
+    tperf_weights gradient = {.count = t->gradient_bytes}, gathered = {.bytes = 1};
+    tperf_weights state = {.count = t->optimizer_bytes, .narrow = t->narrow_bytes};
+    tperf_weights end_state = {.count = t->end_optimizer_bytes, .narrow = t->narrow_bytes};
+    return (tperf_stage_weights){
+        .kept = amount_of(&q, &w, kept, kept),
+        .gathered = amount_of(&q, &w, gathered, gathered),
+        .gradients = amount_of(&q, &w, gradient, gradient),
+        .optimizer = amount_of(&q, &w, state, end_state),
+        .updated = updated_of(&q, &w),
+        .copies = copies_of(&w),
+        .steps = steps_of(&w),
+        .whole = {{largest_whole(&q, stage, false, false), largest_whole(&q, stage, false, true)},
+                  {largest_whole(&q, stage, true, false), largest_whole(&q, stage, true, true)}},
+    };
+}
+
+tperf_stage_activations tperf_stage_activations_of(const tperf_stage *stage, double copies,
+                                                   double chunks, const tperf_training *training,
+                                                   const tperf_workload *workload,
+                                                   const tperf_layer_cost *costs) {
+    question q = {training, workload, costs, copies, false};
+    return activations_of(&q, stage, chunks, has_first(&q, stage), has_last(&q, stage));
+}
+
+tperf_sharing tperf_sharing_of(const tperf_candidate *candidate, const tperf_job *job,
+                               const tperf_workload *workload, bool experts) {
+    const tperf_training *t = job->training;
     const int64_t *sizes = candidate->sizes;
-    bool experts = has_experts(workload, costs);
-    return (question){
-        .experts = experts,
-        .candidate = candidate,
-        .job = job,
-        .workload = workload,
-        .costs = costs,
+    tperf_sharing s = {
         .microbatches = (double)candidate->microbatches,
         .shards = (double)tperf_grid_shards(&workload->grid, sizes, false),
         .expert_shards = experts ? (double)tperf_grid_shards(&workload->grid, sizes, true) : 1,
-        .groups = tperf_grid_groups(&workload->grid, sizes),
+        .last_in_flight = candidate->pipeline->last_in_flight,
+        .counts_passing = job->on.rules->memory_counts_passing,
     };
+    tperf_sharing_at(&s, candidate, t);
+    // one received and one sent message
+    s.messages = candidate->pipeline->pp > 1 ? 2 * workload->boundary_bytes : 0;
+    if (s.counts_passing)
+        s.buffers =
+            t->workspace_bytes + tperf_grid_groups(&workload->grid, sizes) * t->communicator_bytes;
+    return s;
+}
+
+static tperf_memory memory_of(const tperf_candidate *candidate, const tperf_sharing *sharing,
+                              const tperf_training *training, const tperf_workload *workload,
+                              const tperf_layer_cost *costs, const tperf_stage *stage) {
+    const tperf_pipeline *p = candidate->pipeline;
+    tperf_stage_weights w =
+        tperf_stage_weights_of(stage, p->weight_copies, training, workload, costs);
+    tperf_stage_activations a = tperf_stage_activations_of(
+        stage, p->weight_copies, (double)p->virtual_stages, training, workload, costs);
+    return tperf_memory_at(&w, &a, stage->in_flight, sharing, training);
 }
 
 tperf_memory tperf_memory_of(const tperf_candidate *candidate, const tperf_job *job,
                              const tperf_workload *workload, const tperf_layer_cost *costs) {
-    question q = question_of(candidate, job, workload, costs);
+    tperf_sharing sharing =
+        tperf_sharing_of(candidate, job, workload, tperf_has_experts(workload, costs));
     tperf_memory fullest = {0};
     for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
-        tperf_memory m = memory_of(&q, &candidate->pipeline->stages[i]);
+        tperf_memory m = memory_of(candidate, &sharing, job->training, workload, costs,
+                                   &candidate->pipeline->stages[i]);
         if (m.total > fullest.total) fullest = m;
     }
     return fullest;
@@ -214,22 +222,28 @@ tperf_memory tperf_memory_of(const tperf_candidate *candidate, const tperf_job *
 tperf_chunk_memory tperf_chunk_memory_of(const tperf_candidate *candidate, const tperf_job *job,
                                          const tperf_workload *workload,
                                          const tperf_layer_cost *costs, const tperf_stage *chunk) {
-    question q = question_of(candidate, job, workload, costs);
-    activations a = activations_of(&q, chunk, 1, chunk->first, chunk->last);
+    double copies = candidate->pipeline->weight_copies;
+    question q = {job->training, workload, costs, copies, false};
+    tperf_stage_activations a = activations_of(&q, chunk, 1, chunk->first, chunk->last);
     tperf_chunk_memory m = {.saved = a.saved + a.last_saved};
     if (!job->on.rules->memory_counts_passing) return m;
-    double whole = whole_layers(&q, chunk);
-    m.forward = a.work + messages_of(&q) + (candidate->zero >= 3 ? whole : 0);
-    m.backward = a.work + messages_of(&q) + whole + a.again;
+    tperf_sharing s =
+        tperf_sharing_of(candidate, job, workload, tperf_has_experts(workload, costs));
+    tperf_stage_weights w = tperf_stage_weights_of(chunk, copies, job->training, workload, costs);
+    double whole = tperf_whole_layers(&w, &s, job->training);
+    m.forward = a.work + s.messages + (candidate->zero >= 3 ? whole : 0);
+    m.backward = a.work + s.messages + whole + a.again;
     return m;
 }
 
 void tperf_memory_of_devices(const tperf_candidate *candidate, const tperf_job *job,
                              const tperf_workload *workload, const tperf_layer_cost *costs,
                              tperf_memory *devices) {
-    question q = question_of(candidate, job, workload, costs);
+    tperf_sharing sharing =
+        tperf_sharing_of(candidate, job, workload, tperf_has_experts(workload, costs));
     for (size_t i = 0; i < candidate->pipeline->n_devices; i++)
-        devices[i] = memory_of(&q, &candidate->pipeline->devices[i]);
+        devices[i] = memory_of(candidate, &sharing, job->training, workload, costs,
+                               &candidate->pipeline->devices[i]);
 }
 
 double tperf_orthogonal_time(const tperf_job *job, double flops) {
@@ -241,59 +255,51 @@ double tperf_orthogonal_time(const tperf_job *job, double flops) {
 
 double tperf_optimizer_time(const tperf_candidate *candidate, const tperf_job *job,
                             const tperf_workload *workload, const tperf_layer_cost *costs) {
-    double part = job->on.software->optimizer;
     tperf_host_update host = tperf_optimizer_host(candidate, job, workload, costs);
     double seconds =
         host.out + host.update + host.in +
         tperf_orthogonal_time(job, tperf_optimizer_flops(candidate, job, workload, costs));
-    if (part == 0) return seconds;
-    double bytes = tperf_optimizer_bytes(candidate, job, workload, costs);
-    return bytes / (part * job->on.system->accelerator.hbm.bandwidth) + seconds;
+    if (job->on.software->optimizer == 0) return seconds;
+    return tperf_update_time(job, tperf_optimizer_bytes(candidate, job, workload, costs)) + seconds;
 }
 
-// The maximum over devices of the amount at these rates per byte, parameter and narrow parameter.
-static double most_updated(const tperf_candidate *candidate, const tperf_job *job,
-                           const tperf_workload *workload, const tperf_layer_cost *costs,
-                           tperf_weights rate, double end_count) {
-    question q = question_of(candidate, job, workload, costs);
+// The maximum over devices of the amount at these rates, shared as the optimizer states are.
+static double most_of(const tperf_candidate *candidate, const tperf_job *job,
+                      const tperf_workload *workload, const tperf_layer_cost *costs,
+                      tperf_weights rate, tperf_weights end_rate) {
+    const tperf_pipeline *p = candidate->pipeline;
+    bool experts = tperf_has_experts(workload, costs);
+    question q = {job->training, workload, costs, p->weight_copies, experts};
+    tperf_sharing sharing = tperf_sharing_of(candidate, job, workload, experts);
     double most = 0;
-    tperf_weights end_rate = rate;
-    end_rate.count += end_count;
-    for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
-        weights w = weights_of(&q, &candidate->pipeline->stages[i]);
-        most = fmax(most, spread(&q, &w, rate, end_rate, candidate->zero >= 1) +
-                              rate.step * steps_of(&w));
+    for (size_t i = 0; i < p->n_stages; i++) {
+        weights w = weights_of(&q, &p->stages[i]);
+        tperf_amount amount = amount_of(&q, &w, rate, end_rate);
+        most = fmax(most, tperf_share(amount, &sharing, candidate->zero >= 1));
     }
     return most;
 }
 
-// A gradient is read for the norm, read for the update, and cleared. If its state is on the host, the GPU only reads it
-// for the norm and clears it.
 double tperf_optimizer_bytes(const tperf_candidate *candidate, const tperf_job *job,
                              const tperf_workload *workload, const tperf_layer_cost *costs) {
-    const tperf_training *t = job->training;
-    double here = 1 - t->offloaded, end = 2 * (t->end_optimizer_bytes - t->optimizer_bytes);
-    tperf_weights rate = {
-        .step = 1,
-        .bytes = t->kept_bytes > 0 ? 0 : here,
-        .frozen = t->kept_bytes > 0 ? 0 : -here,
-        .count = here * (2 * t->optimizer_bytes + t->kept_bytes) + (2 + here) * t->gradient_bytes,
-        .narrow = here * 2 * t->narrow_bytes,
-    };
-    return most_updated(candidate, job, workload, costs, rate, here * end);
+    const tperf_pipeline *p = candidate->pipeline;
+    bool experts = tperf_has_experts(workload, costs);
+    tperf_sharing sharing = tperf_sharing_of(candidate, job, workload, experts);
+    question q = {job->training, workload, costs, p->weight_copies, experts};
+    double most = 0;
+    for (size_t i = 0; i < p->n_stages; i++) {
+        weights w = weights_of(&q, &p->stages[i]);
+        tperf_amount updated = updated_of(&q, &w);
+        most = fmax(most, tperf_updated_bytes(updated, steps_of(&w), &sharing));
+    }
+    return most;
 }
 
 double tperf_optimizer_flops(const tperf_candidate *candidate, const tperf_job *job,
                              const tperf_workload *workload, const tperf_layer_cost *costs) {
     tperf_weights rate = {.orthogonal = job->training->iterations};
     if (job->training->iterations == 0) return 0;
-    question q = question_of(candidate, job, workload, costs);
-    double most = 0;
-    for (size_t i = 0; i < candidate->pipeline->n_stages; i++) {
-        weights w = weights_of(&q, &candidate->pipeline->stages[i]);
-        most = fmax(most, spread(&q, &w, rate, (tperf_weights){0}, candidate->zero >= 1));
-    }
-    return most;
+    return most_of(candidate, job, workload, costs, rate, (tperf_weights){0});
 }
 
 tperf_host_update tperf_optimizer_host(const tperf_candidate *candidate, const tperf_job *job,
@@ -312,10 +318,12 @@ tperf_host_update tperf_optimizer_host(const tperf_candidate *candidate, const t
     tperf_weights updated = gradients;
     tperf_weights_add(&updated, &back, 1);
     tperf_weights_add(&updated, &states, 1);
+    tperf_weights end_updated = updated;
+    end_updated.count += part * end;
     tperf_host_update u = {
-        .bytes_out = most_updated(candidate, job, workload, costs, gradients, 0),
-        .bytes_in = most_updated(candidate, job, workload, costs, back, 0),
-        .bytes_updated = most_updated(candidate, job, workload, costs, updated, part * end),
+        .bytes_out = most_of(candidate, job, workload, costs, gradients, gradients),
+        .bytes_in = most_of(candidate, job, workload, costs, back, back),
+        .bytes_updated = most_of(candidate, job, workload, costs, updated, end_updated),
     };
     u.out = u.bytes_out / (system->host.bandwidth * system->host.efficiency);
     u.in = u.bytes_in / (system->host.bandwidth * system->host.efficiency);

@@ -1,12 +1,10 @@
 // evaluate.c: evaluates the placements of one pipeline, data-parallel size and ZeRO stage. See walk.h.
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
+#include "plan/passes.h"
 #include "search/walk.h"
-
-static void cover_costs(const tperf_walk *w, const tperf_layer_cost *costs, tperf_cover *covers) {
-    for (size_t i = 0; i < w->n_used; i++)
-        covers[w->used[i]] = tperf_cover_of(&w->job, &costs[w->used[i]]);
-}
 
 static void prepare_works(tperf_walk *w) {
     for (size_t i = 0; !w->worked_out && i < w->shape->n_panels; i++)
@@ -31,60 +29,107 @@ static bool add_times(tperf_walk *w, const tperf_placement *placement, size_t i,
     return prices != NULL;
 }
 
-// The workload's costs in a placement, for every number of panels; NULL: out of memory.
-static const tperf_layer_cost *costs_of(tperf_walk *w, uint32_t placed) {
+static void add_cost(const tperf_walk *w, const tperf_layer_cost *costs, size_t at) {
     tperf_scratch *s = w->scratch;
-    size_t first = placed * w->shape->n_panels * w->n_sections;
-    tperf_layer_cost *costs = &s->costs[first];
-    if (s->timed[placed].timed_for == s->shape_stamp) return costs;
+    for (size_t u = 0; u < w->n_used; u++) {
+        const tperf_layer_cost *cost = &costs[w->used[u]];
+        s->layers[at + w->used[u]] = tperf_layer_time_of(&w->job, cost);
+        s->covers[at + w->used[u]] = tperf_cover_of(&w->job, cost);
+    }
+}
+
+// Computes what the layers cost in a placement, for every number of panels. False if out of memory.
+static bool price(tperf_walk *w, uint32_t placed) {
+    tperf_scratch *s = w->scratch;
+    if (s->timed[placed].timed_for == s->shape_stamp) return true;
     tperf_placement placement;
     memcpy(placement.fast, tperf_walk_layouts(w)->placed[placed].fast, sizeof placement.fast);
     for (size_t i = 0; i < w->shape->n_panels; i++) {
-        size_t at = i * w->n_sections;
+        size_t at = (placed * w->shape->n_panels + i) * w->n_sections;
+        tperf_layer_cost *costs = &s->costs[w->search->options.by_least ? at : 0];
         placement.panels = w->shape->panels[i];
-        memcpy(&costs[at], w->bytes, w->n_sections * sizeof *costs);
-        if (!add_times(w, &placement, i, &costs[at])) return NULL;
-        cover_costs(w, &costs[at], &s->covers[first + at]);
+        memcpy(costs, w->bytes, w->n_sections * sizeof *costs);
+        if (!add_times(w, &placement, i, costs)) return false;
+        add_cost(w, costs, at);
     }
     s->timed[placed].timed_for = s->shape_stamp;
-    return costs;
+    return true;
 }
 
-static const tperf_pipeline_time *pipeline_time(tperf_walk *w, size_t paced,
-                                                const tperf_layer_cost *costs) {
-    tperf_paced *p = &w->scratch->paced[paced];
-    if (p->paced_for != w->scratch->pace_stamp)
-        p->time = tperf_pipeline_time_of(w->partial.pipeline, w->pace.stages, w->workload, costs,
-                                         &w->job);
-    p->paced_for = w->scratch->pace_stamp;
-    return &p->time;
+static inline const tperf_placement_run *runs_of(const tperf_walk *w) {
+    return &tperf_walk_cached_placements(w)->runs[w->list->first_run];
+}
+
+static inline size_t n_runs(const tperf_walk *w) {
+    return w->list->end_run - w->list->first_run;
+}
+
+// Computes the pipeline's times in all placements, unless they are known from a pipeline alike. False if out of memory.
+static bool pace(tperf_walk *w) {
+    tperf_scratch *s = w->scratch;
+    const tperf_search *search = w->search;
+    const tperf_pipeline *pipeline = w->partial.pipeline;
+    tperf_paced_for now = {s->shape_stamp, w->query_index,
+                           search->alike[pipeline - search->options.pipelines]};
+    tperf_paced_for *before = &s->paced_for;
+    if (before->shape == now.shape && before->query == now.query && before->alike == now.alike)
+        return true;
+    const tperf_placement_run *runs = runs_of(w);
+    tperf_paced *paced = s->paced;
+    for (size_t r = 0; r < n_runs(w); r++) {
+        if (!price(w, runs[r].placed)) return false;
+        size_t at = runs[r].placed * w->shape->n_panels * w->n_sections;
+        for (size_t p = 0; p < w->shape->n_panels; p++, at += w->n_sections) {
+            tperf_pipeline_time time = tperf_pipeline_time_of(pipeline, w->pace.stages, w->workload,
+                                                              &s->layers[at], &w->job);
+            *paced++ = tperf_paced_of(&time);
+        }
+    }
+    *before = now;
+    return true;
 }
 
 static void place_at(tperf_walk *w, const tperf_placement_entry *entry) {
-    w->partial.placement.fast[TPERF_AXIS_REPLICAS] = entry->replicas->gpus;
-    w->partial.placement.fast[TPERF_AXIS_STAGES] = entry->stages->gpus;
+    int64_t *fast = w->partial.placement.fast;
+    memcpy(fast, tperf_walk_layouts(w)->placed[entry->placed].fast,
+           sizeof w->partial.placement.fast);
+    fast[TPERF_AXIS_REPLICAS] = entry->replicas;
+    fast[TPERF_AXIS_STAGES] = entry->stages;
 }
 
-static bool keep(tperf_walk *w, const tperf_placement_entry *entry, double throughput) {
+// A time above `latest` gives a lower throughput than the worst of the best, however its quotient rounds.
+static void note_latest(tperf_walk *w) {
+    const tperf_best *best = &w->result->best;
+    w->latest = best->n < best->limit ? INFINITY
+                                      : (double)w->job.global_batch / best->found[0].throughput *
+                                            (1 + 4 * DBL_EPSILON);
+}
+
+static bool keep(tperf_walk *w, const tperf_placement_entry *entry, double time) {
+    double throughput = (double)w->job.global_batch / time;
+    if (!tperf_best_admits(&w->result->best, throughput)) return true;
     place_at(w, entry);
-    tperf_found found = {throughput, w->memory.total, w->feasible, w->partial};
+    tperf_found found = {throughput, w->memory, w->feasible, w->partial};
     const tperf_search_options *options = &w->search->options;
     if (!tperf_best_wants(&w->result->best, &found)) return true;
     if (options->accept && !options->accept(options->accept_context, w->query_index, &found))
         return true;
-    return tperf_best_keep(&w->result->best, &found);
+    bool kept = tperf_best_keep(&w->result->best, &found);
+    note_latest(w);
+    return kept;
 }
 
-static bool ruled_out(const tperf_walk *w, const tperf_pipeline_time *pipeline) {
+static inline bool ruled_out(const tperf_walk *w, const tperf_paced *paced, double hidden) {
     if (w->search->options.no_pruning || w->search->options.by_least) return false;
-    tperf_parts bound = tperf_parts_of(&w->pace, pipeline, NULL, 0);
-    return !tperf_best_admits(&w->result->best, (double)w->job.global_batch / tperf_whole(&bound));
+    tperf_waiting none = tperf_no_waiting();
+    tperf_parts bound = tperf_parts_of(&w->pace, paced, hidden, &none, tperf_lanes_of(0));
+    tperf_lanes least = tperf_whole(&bound);
+    return TPERF_LANE(least, 0) > w->latest;
 }
 
-static inline const tperf_exchange *exchanges_of(tperf_walk *w, uint32_t index) {
+static const tperf_exchange *exchange(tperf_walk *w, uint32_t index) {
     tperf_exchanged *e =
         &w->scratch->exchanged[w->query_index].of[index * w->search->options.n_zero + w->zero];
-    if (e->timed_for == w->scratch->weights_stamp) return e->sections;
     const tperf_exchange_groups *groups = &tperf_walk_cached_placements(w)->exchanges[index];
     tperf_exchange_times_among(&groups->dense, &groups->experts, w->partial.zero, &w->job,
                                w->workload, w->bytes, e->sections);
@@ -92,100 +137,159 @@ static inline const tperf_exchange *exchanges_of(tperf_walk *w, uint32_t index) 
     return e->sections;
 }
 
+// The exchanges of the current query and ZeRO stage.
+typedef struct exchanges {
+    const tperf_exchanged *of;
+    size_t n_zero;
+    int64_t stamp;
+} exchanges;
+
+static inline exchanges known_exchanges(const tperf_walk *w) {
+    return (exchanges){w->scratch->exchanged[w->query_index].of + w->zero,
+                       w->search->options.n_zero, w->scratch->weights_stamp};
+}
+
+static inline const tperf_exchange *exchanges_of(tperf_walk *w, const exchanges *known,
+                                                 uint32_t index) {
+    const tperf_exchanged *e = &known->of[index * known->n_zero];
+    return e->timed_for == known->stamp ? e->sections : exchange(w, index);
+}
+
 static inline double hop_of(tperf_walk *w, const tperf_placement_entry *entry) {
-    tperf_cached_hop *cached = &w->scratch->hops[entry->stages->index];
+    tperf_cached_hop *cached = &w->scratch->hops[entry->hop];
     if (cached->hop_for == w->scratch->hop_stamp) return cached->hop;
-    place_at(w, entry);
     cached->hop_for = w->scratch->hop_stamp;
-    return cached->hop = tperf_hop_time(&w->partial, &w->job, w->hop);
+    return cached->hop = tperf_hop_among((double)w->partial.pipeline->pp, entry->stages, w->hop,
+                                         w->job.on.rules->slow_pipeline_links_cost);
 }
 
 static double least_of(tperf_walk *w, const tperf_placement_entry *entry,
                        const tperf_layer_cost *costs) {
+    exchanges known = known_exchanges(w);
     place_at(w, entry);
     return tperf_iteration_least(&w->partial, &w->job, w->workload, costs,
-                                 exchanges_of(w, entry->exchange), hop_of(w, entry),
+                                 exchanges_of(w, &known, entry->exchange), hop_of(w, entry),
                                  w->pace.optimizer);
 }
 
-// Times placements whose layers have these covers. simple: see tperf_holding_exposure.
-TPERF_INLINED void time_placements(tperf_walk *w, const tperf_placement_entry *placements, size_t n,
-                                   const tperf_cover *covers, const tperf_pipeline_time *pipeline,
-                                   double *times, bool simple) {
-    const bool gather_in_step = w->job.training->gather_in_step;
-    for (size_t s = 0; s < n; s++) {
-        const tperf_exchange *exchanges = exchanges_of(w, placements[s].exchange);
-        for (size_t u = 0; u < w->n_used; u++) {
-            size_t i = w->used[u];
-            w->exposures[i] = tperf_exposure_of(&exchanges[i], &covers[i], w->buckets[i],
-                                                gather_in_step, w->pace.optimizer);
-        }
-        tperf_waiting waiting = tperf_waiting_of(&w->pace, w->exposures, simple);
-        tperf_parts parts = tperf_parts_of(&w->pace, pipeline, &waiting, hop_of(w, &placements[s]));
-        times[s] = tperf_whole(&parts);
+// Two placements' exchanges of a section, as the layers' passes expose them.
+TPERF_INLINED tperf_exposures expose(const tperf_walk *w, const tperf_exchange *x,
+                                     const tperf_exchange *y, const tperf_cover *cover,
+                                     double bucket) {
+    tperf_exchanging both = {tperf_lanes_from(x->gather, y->gather),
+                             tperf_lanes_from(x->reduce, y->reduce),
+                             tperf_lanes_from(x->update, y->update)};
+    return tperf_exposures_at(&both, cover, bucket, w->job.training->gather_in_step,
+                              w->pace.optimizer);
+}
+
+// The same, as the pipeline's stages wait for them. simple: see tperf_holding_exposures. lone: the only stage that
+// counts, if it holds only one section; otherwise NULL.
+TPERF_INLINED tperf_waiting wait_for(const tperf_walk *w, const tperf_exchange *x,
+                                     const tperf_exchange *y, const tperf_cover *covers,
+                                     bool simple, const tperf_holding *lone) {
+    if (lone) {
+        size_t i = w->used[0];
+        tperf_exposures only = expose(w, &x[i], &y[i], &covers[i], w->buckets[i]);
+        tperf_holding holding = {.n = 1, .parts = {{.layers = lone->parts[0].layers}}};
+        tperf_waiting waiting = tperf_no_waiting();
+        tperf_wait_longer(&waiting, &w->pace, &holding, &only, simple);
+        tperf_wait_each(&waiting, &w->pace);
+        return waiting;
     }
+    tperf_exposures exposures[TPERF_SECTIONS_MAX];
+    for (size_t u = 0; u < w->n_used; u++) {
+        size_t i = w->used[u];
+        exposures[i] = expose(w, &x[i], &y[i], &covers[i], w->buckets[i]);
+    }
+    return tperf_waiting_of(&w->pace, exposures, simple, NULL);
 }
 
-static void time_all(tperf_walk *w, const tperf_placement_entry *placements, size_t n,
-                     const tperf_layer_cost *costs, const tperf_pipeline_time *pipeline,
-                     double *times) {
-    const tperf_cover *covers = &w->scratch->covers[costs - w->scratch->costs];
-    if (w->search->options.by_least)
-        for (size_t i = 0; i < n; i++)
-            times[i] = least_of(w, &placements[i], costs);
-    else if (w->simple)
-        time_placements(w, placements, n, covers, pipeline, times, true);
-    else
-        time_placements(w, placements, n, covers, pipeline, times, false);
-}
-
-// Evaluates placements with equal layer costs, for one number of panels.
-static bool try_placements(tperf_walk *w, const tperf_placement_entry *placements, size_t n,
-                           const tperf_layer_cost *costs, const tperf_pipeline_time *pipeline) {
-    enum { AT_ONCE = 64 };
-    double times[AT_ONCE], batch = (double)w->job.global_batch;
-    w->result->evaluated += (int64_t)n;
-    for (size_t from = 0; from < n; from += AT_ONCE) {
-        size_t some = n - from < AT_ONCE ? n - from : AT_ONCE;
-        time_all(w, placements + from, some, costs, pipeline, times);
-        for (size_t i = 0; i < some; i++) {
-            double throughput = batch / times[i];
-            if (tperf_best_admits(&w->result->best, throughput) &&
-                !keep(w, &placements[from + i], throughput))
-                return false;
-        }
+// Times placements with equal layer costs, for one number of panels, TPERF_LANES at once. covers: of their layers.
+TPERF_INLINED bool time_entries(tperf_walk *w, const tperf_placement_entry *entries, size_t n,
+                                const tperf_cover *covers, const tperf_paced *paced, double hidden,
+                                bool simple, const tperf_holding *lone) {
+    const exchanges known = known_exchanges(w);
+    for (size_t from = 0; from < n; from += TPERF_LANES) {
+        bool second = TPERF_LANES > 1 && from + 1 < n;
+        const tperf_placement_entry *a = &entries[from], *b = a + second;
+        const tperf_exchange *x = exchanges_of(w, &known, a->exchange);
+        const tperf_exchange *y = exchanges_of(w, &known, b->exchange);
+        tperf_lanes hop = tperf_lanes_from(hop_of(w, a), hop_of(w, b));
+        tperf_waiting waiting = wait_for(w, x, y, covers, simple, lone);
+        tperf_parts parts = tperf_parts_of(&w->pace, paced, hidden, &waiting, hop);
+        tperf_lanes times = tperf_whole(&parts);
+        if (!(TPERF_LANE(times, 0) > w->latest) && !keep(w, a, TPERF_LANE(times, 0))) return false;
+        if (!second || TPERF_LANE(times, TPERF_LANES - 1) > w->latest) continue;
+        if (!keep(w, b, TPERF_LANE(times, TPERF_LANES - 1))) return false;
     }
     return true;
 }
 
-// Evaluates the placements [from, to), which have equal layer costs, for every number of panels.
-static bool walk_placed(tperf_walk *w, size_t from, size_t to) {
-    uint32_t placed = w->placements[from].placed;
-    const tperf_layer_cost *costs = costs_of(w, placed);
-    if (!costs) return false;
-    memcpy(w->partial.placement.fast, tperf_walk_layouts(w)->placed[placed].fast,
-           sizeof w->partial.placement.fast);
-    for (size_t p = 0; p < w->shape->n_panels; p++, costs += w->n_sections) {
-        const tperf_pipeline_time *pipeline =
-            pipeline_time(w, placed * w->shape->n_panels + p, costs);
-        if (ruled_out(w, pipeline)) continue;
+static bool time_least(tperf_walk *w, const tperf_placement_entry *entries, size_t n,
+                       const tperf_layer_cost *costs) {
+    for (size_t i = 0; i < n; i++)
+        if (!keep(w, &entries[i], least_of(w, &entries[i], costs))) return false;
+    return true;
+}
+
+// Evaluates the placements of a run, for every number of panels. entries: the run's n ones.
+static bool walk_run(tperf_walk *w, const tperf_placement_entry *entries, size_t n,
+                     const tperf_paced *paced) {
+    size_t at = entries->placed * w->shape->n_panels * w->n_sections;
+    for (size_t p = 0; p < w->shape->n_panels; p++, paced++, at += w->n_sections) {
+        const tperf_cover *covers = &w->scratch->covers[at];
+        double hidden = tperf_hidden_of(&w->pace, paced);
+        if (ruled_out(w, paced, hidden)) continue;
         w->partial.placement.panels = w->shape->panels[p];
-        if (!try_placements(w, &w->placements[from], to - from, costs, pipeline)) return false;
+        w->result->evaluated += (int64_t)n;
+        bool done = w->search->options.by_least ? time_least(w, entries, n, &w->scratch->costs[at])
+                    : !w->simple ? time_entries(w, entries, n, covers, paced, hidden, false, NULL)
+                    : w->lone    ? time_entries(w, entries, n, covers, paced, hidden, true, w->lone)
+                                 : time_entries(w, entries, n, covers, paced, hidden, true, NULL);
+        if (!done) return false;
     }
     return true;
+}
+
+// The only stage whose wait counts, if all have one section; otherwise NULL.
+static const tperf_holding *lone_stage(const tperf_walk *w) {
+    const tperf_holding *lone = NULL;
+    if (w->n_used != 1) return NULL;
+    for (size_t i = 0; i < w->partial.pipeline->n_stages; i++) {
+        const tperf_holding *stage = &w->pace.stages[i];
+        if (stage->covered) continue;
+        if (lone || stage->n != 1 || (size_t)stage->leading != w->used[0]) return NULL;
+        lone = stage;
+    }
+    return lone;
+}
+
+// Like tperf_optimizer_time.
+static double optimizer_time(tperf_walk *w) {
+    const tperf_training *t = w->job.training;
+    if (t->offloaded > 0 || t->iterations > 0)
+        return tperf_optimizer_time(&w->partial, &w->job, w->workload, w->bytes);
+    if (w->job.on.software->optimizer == 0) return 0;
+    return tperf_update_time(&w->job,
+                             tperf_stock_updated(&w->scratch->stock, tperf_walk_contents(w),
+                                                 &w->partial, &w->sharing, t, w->workload));
 }
 
 bool tperf_walk_placements(tperf_walk *w) {
     const tperf_search *search = w->search;
     size_t pipeline = (size_t)(w->partial.pipeline - search->options.pipelines);
-    w->pace = tperf_pace_of(&w->partial, w->job.training, w->workload,
-                            tperf_optimizer_time(&w->partial, &w->job, w->workload, w->bytes));
+    w->pace = tperf_pace_of(&w->partial, w->job.training, w->workload, optimizer_time(w));
     w->pace.stages = &w->scratch->holdings.of[search->first_stage[pipeline]];
-    for (size_t from = 0, to; from < w->n_placements; from = to) {
-        for (to = from + 1;
-             to < w->n_placements && w->placements[to].placed == w->placements[from].placed;)
-            to++;
-        if (!walk_placed(w, from, to)) return false;
-    }
+    if (!pace(w)) return false;
+    note_latest(w);
+    w->lone = lone_stage(w);
+    const tperf_placement_run *runs = runs_of(w);
+    const tperf_placement_entry *entries = tperf_walk_cached_placements(w)->placements;
+    size_t from = w->list->begin;
+    for (size_t r = 0; r < n_runs(w); from = runs[r++].end)
+        if (!walk_run(w, &entries[from], runs[r].end - from,
+                      &w->scratch->paced[r * w->shape->n_panels]))
+            return false;
     return true;
 }

@@ -3,12 +3,13 @@
 
 #include <string.h>
 
-enum { SLOTS = 2048, OPS = 8192, FULL = SLOTS / 4 * 3 }; // 1.5 MiB
+enum { SLOTS = 2048, OPS = 8192, FULL = SLOTS / 4 * 3 }; // 5 MiB
 
 static bool make_room(tperf_prices *p, const tperf_heap *heap, size_t n_parts) {
     if (!p->slots) p->slots = tperf_heap_zeroed(heap, SLOTS, sizeof *p->slots);
     if (!p->ops) p->ops = tperf_heap_new(heap, OPS, sizeof *p->ops);
-    if (!p->slots || !p->ops) return false;
+    if (!p->bases) p->bases = tperf_heap_new(heap, OPS, sizeof *p->bases);
+    if (!p->slots || !p->ops || !p->bases) return false;
     if (n_parts <= p->parts_capacity) return true;
     const tperf_op_price **parts = tperf_heap_grow(heap, p->parts, n_parts, sizeof *parts);
     if (!parts) return false;
@@ -19,7 +20,7 @@ static bool make_room(tperf_prices *p, const tperf_heap *heap, size_t n_parts) {
 
 static void forget(tperf_prices *p) {
     memset(p->slots, 0, SLOTS * sizeof *p->slots);
-    p->n_slots = p->n_ops = 0;
+    p->n_slots = p->n_ops = p->n_bases = 0;
 }
 
 static uint64_t mixed(uint64_t hash, uint64_t value) {
@@ -35,40 +36,55 @@ static tperf_price_slot *slot_of(tperf_prices *p, const tperf_price_key *key, ui
     }
 }
 
-static void price(tperf_op_price *prices, const tperf_op *const *ops, size_t n,
-                  const tperf_platform *on, const int64_t *sizes,
-                  const tperf_placement *placement) {
-    for (size_t i = 0; i < n; i++) {
-        tperf_op_work work = tperf_op_work_of(ops[i], on, placement->panels);
-        prices[i] = tperf_op_price_of(ops[i], &work, on, sizes, placement);
+static const tperf_base *bases_of_part(tperf_prices *p, const tperf_workload *workload,
+                                       size_t begin, size_t end, tperf_price_key key,
+                                       const tperf_platform *on, const tperf_placement *placement) {
+    memset(key.fast, 0, sizeof key.fast);
+    key.placed = 0;
+    uint64_t hash = mixed(mixed(key.block, key.system), (uint64_t)key.panels);
+    tperf_price_slot *slot = slot_of(p, &key, hash);
+    if (slot->key.block) return &p->bases[slot->first];
+    *slot = (tperf_price_slot){key, p->n_bases};
+    p->n_slots++;
+    for (size_t i = begin; i < end; i++) {
+        const tperf_op *op = workload->ops[i];
+        tperf_base *base = &p->bases[p->n_bases++];
+        base->work = tperf_op_work_of(op, on, key.panels);
+        base->communicates = op->forward.n_comms > 0 || op->backward.n_comms > 0;
+        if (!base->communicates)
+            base->price = tperf_op_price_of(op, &base->work, on, workload->sizes, placement);
     }
+    return &p->bases[slot->first];
 }
 
 static const tperf_op_price *prices_of_part(tperf_prices *p, const tperf_workload *workload,
                                             const tperf_block_part *part, size_t begin,
                                             const tperf_platform *on,
                                             const tperf_placement *placement) {
-    tperf_price_key key = {
-        .block = part->id, .system = (uintptr_t)on->system, .panels = placement->panels};
-    uint64_t hash = mixed(mixed(key.block, key.system), (uint64_t)key.panels);
+    tperf_price_key key = {.block = part->id,
+                           .system = (uintptr_t)on->system,
+                           .panels = placement->panels,
+                           .placed = 1};
+    uint64_t hash = mixed(mixed(mixed(key.block, key.system), (uint64_t)key.panels), 1);
     for (int i = TPERF_AXIS_OWN; i < workload->grid.n; i++)
         if (part->axes >> i & 1) {
             key.fast[i] = placement->fast[i];
             hash = mixed(hash, (uint64_t)placement->fast[i]);
         }
     tperf_price_slot *slot = slot_of(p, &key, hash);
-    if (slot->key.block) return slot->prices;
-    tperf_op_price *prices = &p->ops[p->n_ops];
-    size_t n = part->end - begin;
-    price(prices, &workload->ops[begin], n, on, workload->sizes, placement);
-    *slot = (tperf_price_slot){key, prices};
+    if (slot->key.block) return &p->ops[slot->first];
+    *slot = (tperf_price_slot){key, p->n_ops};
     p->n_slots++;
-    p->n_ops += n;
-    return prices;
+    const tperf_base *bases = bases_of_part(p, workload, begin, part->end, key, on, placement);
+    for (size_t i = begin; i < part->end; i++, bases++)
+        p->ops[p->n_ops++] = bases->communicates ? tperf_op_price_of(workload->ops[i], &bases->work,
+                                                                     on, workload->sizes, placement)
+                                                 : bases->price;
+    return &p->ops[slot->first];
 }
 
 bool tperf_prices_hold(const tperf_workload *workload) {
-    return workload->n_ops <= OPS && workload->n_parts <= FULL;
+    return workload->n_ops <= OPS && 2 * workload->n_parts <= FULL;
 }
 
 const tperf_op_price *const *tperf_prices_of(tperf_prices *prices, const tperf_heap *heap,
@@ -76,7 +92,8 @@ const tperf_op_price *const *tperf_prices_of(tperf_prices *prices, const tperf_h
                                              const tperf_platform *on,
                                              const tperf_placement *placement) {
     if (!make_room(prices, heap, workload->n_parts)) return NULL;
-    if (prices->n_ops + workload->n_ops > OPS || prices->n_slots + workload->n_parts > FULL)
+    if (prices->n_ops + workload->n_ops > OPS || prices->n_bases + workload->n_ops > OPS ||
+        prices->n_slots + 2 * workload->n_parts > FULL)
         forget(prices);
     size_t begin = 0;
     for (size_t i = 0; i < workload->n_parts; begin = workload->parts[i++].end)
@@ -88,5 +105,6 @@ const tperf_op_price *const *tperf_prices_of(tperf_prices *prices, const tperf_h
 void tperf_prices_release(tperf_prices *prices) {
     tperf_heap_free(prices->slots);
     tperf_heap_free(prices->ops);
+    tperf_heap_free(prices->bases);
     tperf_heap_free(prices->parts);
 }

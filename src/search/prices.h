@@ -9,19 +9,28 @@
 typedef struct tperf_price_key {
     uint64_t block, system;               // the part's id; the address of the system
     int64_t panels, fast[TPERF_AXES_MAX]; // 0 for axes that do not matter to the block
+    uint64_t placed;                      // 0: wherever the ops are placed
 } tperf_price_key;
 
 typedef struct tperf_price_slot {
     tperf_price_key key; // block 0: free
-    const tperf_op_price *prices;
+    size_t first;        // index of the first op's price or base
 } tperf_price_slot;
 
-// Both arrays are NULL until they are needed. All is forgotten when one is full.
+// What an op costs wherever it is placed: its work; its price, too, unless it communicates.
+typedef struct tperf_base {
+    tperf_op_work work;
+    tperf_op_price price;
+    bool communicates;
+} tperf_base;
+
+// The arrays are NULL until they are needed. All is forgotten when one is full.
 typedef struct tperf_prices {
     tperf_price_slot *slots;
     tperf_op_price *ops;
-    size_t n_slots, n_ops;        // used
-    const tperf_op_price **parts; // of the current workload
+    tperf_base *bases;
+    size_t n_slots, n_ops, n_bases; // used
+    const tperf_op_price **parts;   // of the current workload
     size_t parts_capacity;
 } tperf_prices;
 

@@ -62,15 +62,33 @@ static void group_queries(tperf_search *search) {
     }
 }
 
+// Whether two pipelines have the same layers on the same number of stages, and overlap no passes: their passes take
+// equally long.
+static bool alike(const tperf_pipeline *a, const tperf_pipeline *b) {
+    if (a->pp != b->pp || a->n_stages != b->n_stages) return false;
+    if (a->pairs != 0 || a->pairs_each != 0 || b->pairs != 0 || b->pairs_each != 0) return false;
+    for (size_t i = 0; i < a->n_stages; i++) {
+        const tperf_stage *x = &a->stages[i], *y = &b->stages[i];
+        if (memcmp(x->layers, y->layers, sizeof x->layers) != 0 || x->first != y->first ||
+            x->last != y->last || x->repeats != y->repeats)
+            return false;
+    }
+    return true;
+}
+
 static bool count_stages(tperf_search *search) {
     const tperf_search_options *o = &search->options;
-    search->first_stage =
-        tperf_heap_new(&search->heap.heap, o->n_pipelines + 1, sizeof *search->first_stage);
-    for (size_t i = 0; search->first_stage && i < o->n_pipelines; i++) {
+    const tperf_heap *heap = &search->heap.heap;
+    search->first_stage = tperf_heap_new(heap, o->n_pipelines + 1, sizeof *search->first_stage);
+    search->alike = tperf_heap_new(heap, o->n_pipelines + 1, sizeof *search->alike);
+    if (!search->first_stage || !search->alike) return false;
+    for (size_t i = 0; i < o->n_pipelines; i++) {
+        bool same = i > 0 && alike(&o->pipelines[search->alike[i - 1]], &o->pipelines[i]);
+        search->alike[i] = same ? search->alike[i - 1] : i;
         search->first_stage[i] = search->n_stages;
         search->n_stages += o->pipelines[i].n_stages;
     }
-    return search->first_stage != NULL;
+    return true;
 }
 
 static bool prepare_scratch(const tperf_search *search, tperf_scratch *s) {
@@ -79,7 +97,8 @@ static bool prepare_scratch(const tperf_search *search, tperf_scratch *s) {
     s->layout_caches = tperf_heap_zeroed(heap, search->n_queries, sizeof *s->layout_caches);
     s->exchanged = tperf_heap_zeroed(heap, search->n_queries, sizeof *s->exchanged);
     s->holdings.of = tperf_heap_zeroed(heap, search->n_stages + 1, sizeof *s->holdings.of);
-    return s->placement_caches && s->layout_caches && s->exchanged && s->holdings.of;
+    return s->placement_caches && s->layout_caches && s->exchanged && s->holdings.of &&
+           tperf_stock_init(&s->stock, heap, &search->contents);
 }
 
 static bool prepare(tperf_search *search, const tperf_question *questions) {
@@ -96,7 +115,10 @@ static bool prepare(tperf_search *search, const tperf_question *questions) {
     for (size_t i = 0; i < workers * search->n_queries; i++)
         search->results[i].best = (tperf_best){
             .heap = heap, .limit = search->options.keep_all ? SIZE_MAX : search->options.top};
-    if (!count_stages(search)) return false;
+    const tperf_search_options *o = &search->options;
+    if (!count_stages(search) || !tperf_contents_init(&search->contents, heap, o->pipelines,
+                                                      o->n_pipelines, search->n_stages))
+        return false;
     for (size_t i = 0; i < workers; i++)
         if (!prepare_scratch(search, &search->scratch[i])) return false;
     for (size_t i = 0; i < search->n_queries; i++)
@@ -132,6 +154,8 @@ static void release_scratch(tperf_scratch *s, size_t n_queries) {
     for (size_t i = 0; s->exchanged && i < n_queries; i++)
         tperf_heap_free(s->exchanged[i].of);
     tperf_heap_free(s->holdings.of);
+    tperf_stock_release(&s->stock);
+    tperf_heap_free(s->layers);
     tperf_heap_free(s->covers);
     tperf_heap_free(s->placement_caches);
     tperf_heap_free(s->layout_caches);
@@ -156,6 +180,8 @@ void tperf_search_free(tperf_search *search) {
     tperf_heap_free(search->query_groups);
     tperf_heap_free(search->divisors);
     tperf_heap_free(search->first_stage);
+    tperf_heap_free(search->alike);
+    tperf_contents_release(&search->contents);
     tperf_heap_free(search->results);
     tperf_heap_free(search->scratch);
     tperf_shared_heap_release(&search->heap);

@@ -8,6 +8,7 @@
 #include "plan/exposure.h"
 #include "search/best.h"
 #include "search/prices.h"
+#include "search/stock.h"
 
 // A question and values derived from it.
 typedef struct tperf_query {
@@ -34,12 +35,6 @@ typedef struct tperf_costs {
     int64_t timed_for; // the scratch's shape_stamp
 } tperf_costs;
 
-// The pipeline's times at those costs, for any ZeRO stage; computed on demand.
-typedef struct tperf_paced {
-    int64_t paced_for; // the scratch's pace_stamp
-    tperf_pipeline_time time;
-} tperf_paced;
-
 // The exchanges of groups of replicas at one ZeRO stage; computed on demand.
 typedef struct tperf_exchanged {
     int64_t timed_for; // the scratch's weights_stamp
@@ -60,14 +55,21 @@ typedef struct tperf_holdings {
     tperf_holding *of;
 } tperf_holdings;
 
+// What the pipeline's times were computed for.
+typedef struct tperf_paced_for {
+    int64_t shape; // the scratch's shape_stamp
+    size_t query, alike;
+} tperf_paced_for;
+
 // One worker's buffers while it walks one shape for one group of queries; they grow, and are reused.
 typedef struct tperf_scratch {
-    size_t timed_capacity, costs_capacity, covers_capacity, works_capacity, hops_capacity,
-        paced_capacity;
+    size_t timed_capacity, costs_capacity, layers_capacity, covers_capacity, works_capacity,
+        hops_capacity, paced_capacity;
     tperf_costs *timed;                      // one per placement in the layout cache
-    tperf_layer_cost *costs;                 // placements x n_panels x sections
+    tperf_layer_cost *costs;                 // placements x n_panels x sections, if ranked by least
+    tperf_layer_time *layers;                // likewise, always
     tperf_cover *covers;                     // likewise
-    tperf_paced *paced;                      // placements x n_panels
+    tperf_paced *paced;                      // runs x n_panels
     tperf_op_work *works;                    // n_panels x ops, once a placement has been timed
     tperf_prices prices;                     // instead, where shapes share blocks
     tperf_cached_hop *hops;                  // one per divisor of all GPUs
@@ -75,14 +77,15 @@ typedef struct tperf_scratch {
     tperf_layout_cache *layout_caches;       // one per seat
     tperf_placement_cache *placement_caches; // one per number of GPUs and domain size
     tperf_holdings holdings;
-    int64_t hop_stamp;     // changes with the shape, the group, the query and the number of stages
-    int64_t shape_stamp;   // changes with the shape and the group
-    int64_t pace_stamp;    // changes with these and the pipeline
-    int64_t sizes_stamp;   // changes with the three below
-    int64_t weights_stamp; // changes with these and the weights
-    int strategy;          // of the previous shape
+    tperf_stock stock;
+    int64_t hop_stamp;   // changes with the shape, the group, the query and the number of stages
+    int64_t shape_stamp; // changes with the shape and the group
+    tperf_paced_for paced_for;
+    int64_t sizes_stamp;                                     // changes with the three below
+    int64_t weights_stamp;                                   // changes with these and the weights
+    int strategy;                                            // of the previous shape
     int64_t sizes[TPERF_AXES_MAX], demanded[TPERF_AXES_MAX]; // its sizes and placements
-    tperf_weights weights[TPERF_SECTIONS_MAX], experts[TPERF_SECTIONS_MAX]; // its layers'
+    int64_t weights;                                         // the stock's stamp of its weights
 } tperf_scratch;
 
 // One worker's results for one question.
@@ -102,6 +105,8 @@ struct tperf_search {
     tperf_query_group *query_groups; // partition of the queries, in order
     tperf_divisors *divisors;        // one per number of GPUs and domain size
     size_t *first_stage;             // [n_pipelines] index into the stages of all pipelines
+    size_t *alike;                   // [n_pipelines] the first pipeline whose layers take as long
+    tperf_contents contents;         // of all pipelines' stages
     tperf_scratch *scratch;          // one per worker
     tperf_worker_result *results;    // workers x queries
     const tperf_shape *shapes;       // of the current walk
@@ -112,6 +117,11 @@ struct tperf_search {
 static inline tperf_worker_result *tperf_search_result(tperf_search *search, int worker,
                                                        size_t query) {
     return &search->results[(size_t)worker * search->n_queries + query];
+}
+
+static inline const struct tperf_content *tperf_search_contents(const tperf_search *search,
+                                                                const tperf_pipeline *pipeline) {
+    return &search->contents.of[search->first_stage[pipeline - search->options.pipelines]];
 }
 
 static inline bool tperf_search_stopped(const tperf_search *search) {

@@ -27,6 +27,10 @@ static bool stamped_room_for(tperf_walk *w, void **array, size_t *capacity, size
     return true;
 }
 
+static size_t count_of(const tperf_walk *w) {
+    return w->list->end - w->list->begin;
+}
+
 static tperf_placement_problem problem_of(tperf_walk *w) {
     return (tperf_placement_problem){
         .heap = &w->search->heap.heap,
@@ -58,9 +62,12 @@ static bool room_for_placements(tperf_walk *w) {
     tperf_exchanges *e = &s->exchanged[w->query_index];
     return stamped_room_for(w, (void **)&s->timed, &s->timed_capacity, n_placed,
                             sizeof *s->timed) &&
-           stamped_room_for(w, (void **)&s->paced, &s->paced_capacity,
-                            n_placed * w->shape->n_panels, sizeof *s->paced) &&
-           room_for(w, (void **)&s->costs, &s->costs_capacity, n_costs, sizeof *s->costs) &&
+           room_for(w, (void **)&s->paced, &s->paced_capacity,
+                    (w->list->end_run - w->list->first_run) * w->shape->n_panels,
+                    sizeof *s->paced) &&
+           room_for(w, (void **)&s->costs, &s->costs_capacity,
+                    w->search->options.by_least ? n_costs : w->n_sections, sizeof *s->costs) &&
+           room_for(w, (void **)&s->layers, &s->layers_capacity, n_costs, sizeof *s->layers) &&
            room_for(w, (void **)&s->covers, &s->covers_capacity, n_costs, sizeof *s->covers) &&
            stamped_room_for(w, (void **)&e->of, &e->capacity,
                             tperf_walk_cached_placements(w)->n_exchanges *
@@ -72,18 +79,14 @@ static bool room_for_placements(tperf_walk *w) {
 static bool find_placements(tperf_walk *w) {
     tperf_placement_problem problem = problem_of(w);
     tperf_placement_cache *known = tperf_walk_cached_placements(w);
-    const tperf_placement_list *list =
-        tperf_placement_cache_find(known, tperf_walk_layouts(w), &problem);
-    if (!list) return false;
-    w->placements = known->placements + list->begin;
-    w->n_placements = list->end - list->begin;
-    return room_for_placements(w);
+    w->list = tperf_placement_cache_find(known, tperf_walk_layouts(w), &problem);
+    return w->list && room_for_placements(w);
 }
 
 static void note_least(tperf_walk *w) {
     const tperf_found *least = &w->result->least;
-    if (least->candidate.pipeline && w->memory.total > least->memory) return;
-    tperf_found found = {0, w->memory.total, w->feasible, w->partial};
+    if (least->candidate.pipeline && w->memory > least->memory) return;
+    tperf_found found = {0, w->memory, w->feasible, w->partial};
     found.candidate.placement = (tperf_placement){0};
     if (tperf_needs_less(&found, &w->result->least)) w->result->least = found;
 }
@@ -109,19 +112,22 @@ static void size_buckets(tperf_walk *w) {
 static bool walk_sizes(tperf_walk *w) {
     const tperf_search_options *options = &w->search->options;
     if (!find_placements(w)) return false;
-    w->scratch->pace_stamp++;
     if (w->hops_of != w->partial.pipeline->pp) w->scratch->hop_stamp++;
     w->hops_of = w->partial.pipeline->pp;
     size_buckets(w);
-    int64_t count = (int64_t)(w->n_placements * w->shape->n_panels);
+    w->sharing = tperf_sharing_of(&w->partial, &w->job, w->workload, w->scratch->stock.experts);
+    int64_t count = (int64_t)(count_of(w) * w->shape->n_panels);
     if (count == 0) return true;
     double capacity = w->job.on.system->accelerator.hbm.capacity * (1 - options->training.reserved);
     for (size_t z = 0; z < options->n_zero; z++) {
         w->partial.zero = options->zero[z];
         w->zero = z;
         if (!options->zero[z] && shards_state(w)) continue;
-        w->memory = tperf_memory_of(&w->partial, &w->job, w->workload, w->bytes);
-        w->feasible = w->memory.total <= capacity;
+        tperf_sharing_at(&w->sharing, &w->partial, &options->training);
+        w->memory = tperf_stock_memory(&w->scratch->stock, tperf_walk_contents(w), &w->partial,
+                                       &w->sharing, &options->training, w->workload)
+                        .total;
+        w->feasible = w->memory <= capacity;
         w->result->candidates += count;
         if (w->shape->cannot_fit) continue;
         note_least(w);
@@ -149,7 +155,7 @@ static bool set_sizes(tperf_walk *w, const tperf_pipeline *pipeline, int64_t gpu
     if (!divides(w->shape->micro_batch, each)) return false;
     w->partial.sizes[TPERF_AXIS_REPLICAS] = replicas;
     w->partial.sizes[TPERF_AXIS_STAGES] = pipeline->pp;
-    if (!tperf_grid_folds(&w->workload->grid, w->partial.sizes)) return false;
+    if (w->folds && !tperf_grid_folds(&w->workload->grid, w->partial.sizes)) return false;
     int64_t microbatches = each / w->shape->micro_batch;
     if (microbatches < pipeline->min_microbatches ||
         microbatches % pipeline->microbatch_multiple != 0)
@@ -180,7 +186,7 @@ static int64_t gpus_of(const tperf_workload *workload, int64_t gpus) {
 
 // Whether the model could fit, under some pipeline and ZeRO stage, with only half of the activations.
 static bool might_fit(const tperf_search *search, const tperf_query *query,
-                      const tperf_shape *shape, const tperf_layer_cost *bytes) {
+                      const tperf_shape *shape, tperf_stock *stock) {
     const tperf_search_options *options = &search->options;
     tperf_job job = {{&query->question.system, &options->rules, &options->software},
                      &options->training,
@@ -200,22 +206,30 @@ static bool might_fit(const tperf_search *search, const tperf_query *query,
         candidate.sizes[TPERF_AXIS_STAGES] = candidate.pipeline->pp;
         if (!tperf_grid_folds(&shape->workload->grid, candidate.sizes)) continue;
         candidate.microbatches = job.global_batch / replicas / own_batch / candidate.micro_batch;
+        candidate.zero = 0;
+        tperf_sharing sharing = tperf_sharing_of(&candidate, &job, shape->workload, stock->experts);
         for (size_t z = 0; z < options->n_zero; z++) {
             candidate.zero = options->zero[z];
-            tperf_memory m = tperf_memory_of(&candidate, &job, shape->workload, bytes);
+            tperf_sharing_at(&sharing, &candidate, job.training);
+            tperf_memory m =
+                tperf_stock_memory(stock, tperf_search_contents(search, candidate.pipeline),
+                                   &candidate, &sharing, job.training, shape->workload);
             if (m.total - (m.activations + m.passing) / 2 <= capacity) return true;
         }
     }
     return false;
 }
 
+// Uses the first worker's stock: no worker walks meanwhile.
 bool tperf_search_cannot_fit(const tperf_search *search, const tperf_shape *shape) {
     if (search->options.keep_all || search->options.infeasible_too || search->options.no_pruning)
         return false;
     tperf_layer_cost bytes[TPERF_SECTIONS_MAX];
+    tperf_stock *stock = &search->scratch[0].stock;
     tperf_workload_bytes(shape->workload, bytes);
+    tperf_stock_take(stock, shape->workload, bytes);
     for (size_t i = 0; i < search->n_queries; i++)
-        if (might_fit(search, &search->queries[i], shape, bytes)) return false;
+        if (might_fit(search, &search->queries[i], shape, stock)) return false;
     return true;
 }
 
@@ -248,16 +262,9 @@ static void note_sizes(tperf_scratch *scratch, const tperf_shape *shape) {
 }
 
 // Invalidates the exchanges if the weights differ.
-static void note_weights(tperf_scratch *scratch, const tperf_layer_cost *bytes, size_t n_sections) {
-    bool same = true;
-    for (size_t i = 0; i < n_sections; i++) {
-        same = same &&
-               memcmp(&scratch->weights[i], &bytes[i].weights, sizeof(tperf_weights)) == 0 &&
-               memcmp(&scratch->experts[i], &bytes[i].experts, sizeof(tperf_weights)) == 0;
-        scratch->weights[i] = bytes[i].weights;
-        scratch->experts[i] = bytes[i].experts;
-    }
-    if (!same) scratch->weights_stamp++;
+static void note_weights(tperf_scratch *scratch) {
+    if (scratch->weights != scratch->stock.weights_stamp) scratch->weights_stamp++;
+    scratch->weights = scratch->stock.weights_stamp;
 }
 
 static void note_used(tperf_walk *w) {
@@ -310,12 +317,12 @@ bool tperf_walk_shape(tperf_search *search, const tperf_query_group *group,
     w.demanded[TPERF_AXIS_REPLICAS] = search->options.replicas_fast;
     w.demanded[TPERF_AXIS_STAGES] = search->options.stages_fast;
     w.own_batch = tperf_grid_own_batch(&workload->grid, workload->sizes);
-    for (int i = TPERF_AXIS_OWN; i < workload->grid.n; i++)
-        w.folds = w.folds || workload->grid.axes[i].folds;
+    w.folds = tperf_grid_may_fold(&workload->grid, workload->sizes, shape->fast);
     tperf_workload_bytes(workload, w.bytes);
     note_used(&w);
     note_sizes(w.scratch, shape);
-    note_weights(w.scratch, w.bytes, w.n_sections);
+    tperf_stock_take(&w.scratch->stock, workload, w.bytes);
+    note_weights(w.scratch);
     note_holdings(&w);
     w.scratch->shape_stamp++;
     w.scratch->hop_stamp++;

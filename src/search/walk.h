@@ -19,21 +19,21 @@ typedef struct tperf_walk {
     int64_t demanded[TPERF_AXES_MAX];
     bool folds;              // the grid has axes that fold over others
     tperf_candidate partial; // set by the loops so far
-    tperf_memory memory;
-    size_t zero; // index of the candidate's ZeRO stage
+    tperf_sharing sharing;
+    double memory; // of the fullest stage, bytes
+    size_t zero;   // index of the candidate's ZeRO stage
     tperf_pace pace;
-    const tperf_placement_entry *placements; // of the current sizes
-    size_t n_placements;
+    const tperf_placement_list *list; // of the current sizes
+    double latest;                    // seconds of an iteration: a later one cannot be kept
     bool feasible, worked_out;
     bool shares_prices; // remembers the prices of blocks, for other shapes
     tperf_hop hop;
-    int64_t hops_of;                         // stages of the previous pipeline
-    unsigned sections;                       // bit i: section i has ops
-    size_t n_used, used[TPERF_SECTIONS_MAX]; // those sections
-    bool simple;                             // see tperf_holding_exposure
-    double buckets[TPERF_SECTIONS_MAX];      // tperf_layers_of_bucket for the current sizes
-    // Of the current candidate; 0 for sections without ops.
-    tperf_exposure exposures[TPERF_SECTIONS_MAX];
+    int64_t hops_of;                            // stages of the previous pipeline
+    unsigned sections;                          // bit i: section i has ops
+    size_t n_used, used[TPERF_SECTIONS_MAX];    // those sections
+    const tperf_holding *lone;                  // see lone_stage
+    bool simple;                                // see tperf_holding_exposure
+    double buckets[TPERF_SECTIONS_MAX];         // tperf_layers_of_bucket for the current sizes
     tperf_layer_cost bytes[TPERF_SECTIONS_MAX]; // without times
 } tperf_walk;
 
@@ -43,6 +43,10 @@ static inline tperf_layout_cache *tperf_walk_layouts(const tperf_walk *w) {
 
 static inline tperf_placement_cache *tperf_walk_cached_placements(const tperf_walk *w) {
     return &w->scratch->placement_caches[w->query->divisors - w->search->divisors];
+}
+
+static inline const struct tperf_content *tperf_walk_contents(const tperf_walk *w) {
+    return tperf_search_contents(w->search, w->partial.pipeline);
 }
 
 // Evaluates every placement of the current sizes, pipeline and ZeRO stage. False if out of memory.

@@ -1,0 +1,146 @@
+// exchanges.c: the collectives among replicas: gathers of weights, reductions of gradients. See tperf/plan.h.
+#include <math.h>
+
+#include "plan/exposure.h"
+
+// A collective among replicas, prepared for any number of bytes.
+typedef struct exchanger {
+    const tperf_job *job;
+    tperf_collective kind;
+    tperf_group group;
+    bool has_rate;
+    tperf_rate rate;
+} exchanger;
+
+static exchanger exchanger_of(const tperf_job *job, tperf_collective kind, tperf_group group) {
+    exchanger e = {.job = job, .kind = kind, .group = group};
+    if (group.size > 1)
+        e.has_rate = tperf_collective_rate(job->on.system, job->on.rules, kind, group, &e.rate);
+    return e;
+}
+
+static double exchange(const exchanger *e, double bytes) {
+    if (!e->has_rate)
+        return tperf_collective_time(e->job->on.system, e->job->on.rules, e->kind, bytes, e->group);
+    return bytes > 0 ? e->rate.latency_s + bytes * e->rate.per_byte_s : 0;
+}
+
+// The collectives that gather weights and reduce gradients among the GPUs with copies of them.
+typedef struct exchangers {
+    exchanger gather, reduce;
+    int n_copies;
+    exchanger copies[TPERF_AXES_MAX];
+    double bytes[TPERF_AXES_MAX]; // fraction of the gradient's bytes
+} exchangers;
+
+static void make_exchangers(exchangers *e, const tperf_replicas *r, int zero,
+                            const tperf_job *job) {
+    e->gather = exchanger_of(job, TPERF_ALL_GATHER, r->shards);
+    e->reduce = exchanger_of(job, zero ? TPERF_REDUCE_SCATTER : TPERF_ALL_REDUCE, r->shards);
+    e->n_copies = (int)r->n_copies;
+    for (int i = 0; i < e->n_copies; i++) {
+        e->copies[i] = exchanger_of(job, TPERF_ALL_REDUCE, r->copies[i].group);
+        e->bytes[i] = r->copies[i].bytes / (zero ? (double)r->shards.size : 1);
+    }
+}
+
+static tperf_replicas replicas_of(const tperf_candidate *candidate, const tperf_workload *workload,
+                                  bool experts) {
+    return tperf_grid_replicas(&workload->grid, candidate->sizes, candidate->placement.fast,
+                               experts);
+}
+
+// Weights travel as they are kept, or cast to the compute dtype if that is smaller; gradients are reduced in the
+// precision in which they are kept. Frozen weights travel if they are sharded, but not after an optimizer step, which
+// leaves them unchanged.
+static double gathered_bytes(const tperf_training *t, const tperf_weights *weights, int zero) {
+    double trained = weights->gathered;
+    if (t->kept_bytes > 0) trained = fmin(t->kept_bytes * weights->count, trained);
+    return trained + (zero >= 3 ? weights->frozen : 0);
+}
+
+static bool has_experts(const tperf_workload *workload, const tperf_layer_cost *costs) {
+    for (int i = 0; i < workload->n_kinds + 2; i++)
+        if (costs[i].experts.bytes > 0) return true;
+    return false;
+}
+
+static tperf_replica_comm comm_of(const exchanger *e, double bytes, bool gathers, bool experts) {
+    return (tperf_replica_comm){e->kind, e->group, bytes, exchange(e, bytes), gathers, experts};
+}
+
+// Adds the collectives of one set of weights; returns the new count.
+static int add_comms(const exchangers *x, int zero, const tperf_training *t,
+                     const tperf_weights *weights, bool experts, tperf_replica_comm *comms, int n) {
+    if (zero) comms[n++] = comm_of(&x->gather, gathered_bytes(t, weights, zero), true, experts);
+    double gradients = t->gradient_bytes * weights->count;
+    comms[n++] = comm_of(&x->reduce, gradients, false, experts);
+    for (int i = 0; i < x->n_copies; i++)
+        comms[n++] = comm_of(&x->copies[i], gradients * x->bytes[i], false, experts);
+    return n;
+}
+
+// The collectives of one layer of a section.
+static int comms_of(const exchangers *dense, const exchangers *expert, int zero,
+                    const tperf_training *t, const tperf_layer_cost *cost,
+                    tperf_replica_comm *comms) {
+    int n = add_comms(dense, zero, t, &cost->weights, false, comms, 0);
+    return cost->experts.bytes > 0 ? add_comms(expert, zero, t, &cost->experts, true, comms, n) : n;
+}
+
+int tperf_replica_comms_of(const tperf_candidate *candidate, const tperf_job *job,
+                           const tperf_workload *workload, const tperf_layer_cost *costs,
+                           int section, tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX]) {
+    tperf_replicas copies = replicas_of(candidate, workload, false);
+    tperf_replicas experts = replicas_of(candidate, workload, true);
+    exchangers dense, expert;
+    make_exchangers(&dense, &copies, candidate->zero, job);
+    make_exchangers(&expert, &experts, candidate->zero, job);
+    return comms_of(&dense, &expert, candidate->zero, job->training, &costs[section], comms);
+}
+
+// A matrix is orthogonalised whole: replicas that shard its state gather its update in 16 bits (arXiv 2502.16982,
+// section 2.3). Embedding and head are excluded.
+static double update_time(int zero, const tperf_job *job, const exchangers *dense,
+                          const exchangers *expert, const tperf_layer_cost *cost, bool is_layer) {
+    enum { UPDATE_BYTES = 2 };
+    if (job->training->iterations == 0 || zero == 0 || !is_layer) return 0;
+    double seconds = exchange(&dense->gather, UPDATE_BYTES * cost->weights.count);
+    if (cost->experts.count > 0)
+        seconds += exchange(&expert->gather, UPDATE_BYTES * cost->experts.count);
+    return seconds;
+}
+
+static bool has_weights(const tperf_layer_cost *cost) {
+    const tperf_weights *w = &cost->weights;
+    return w->count > 0 || w->gathered > 0 || w->frozen > 0 || cost->experts.bytes > 0;
+}
+
+void tperf_exchange_times_among(const tperf_replicas *copies, const tperf_replicas *experts,
+                                int zero, const tperf_job *job, const tperf_workload *workload,
+                                const tperf_layer_cost *costs, tperf_exchange *exchanges) {
+    exchangers dense, expert;
+    make_exchangers(&dense, copies, zero, job);
+    if (has_experts(workload, costs)) make_exchangers(&expert, experts, zero, job);
+    for (int i = 0; i < workload->n_kinds + 2; i++) {
+        tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX];
+        tperf_exchange e = {0};
+        exchanges[i] = e;
+        if (!has_weights(&costs[i])) continue;
+        int n = comms_of(&dense, &expert, zero, job->training, &costs[i], comms);
+        for (int c = 0; c < n; c++)
+            *(comms[c].gathers ? &e.gather : &e.reduce) += comms[c].seconds;
+        // the backward pass gathers again
+        e.update = update_time(zero, job, &dense, &expert, &costs[i], i < workload->n_kinds);
+        if (zero >= 3 && job->training->reshards > 0) e.reduce += e.gather;
+        exchanges[i] = e;
+    }
+}
+
+void tperf_exchange_times(const tperf_candidate *candidate, const tperf_job *job,
+                          const tperf_workload *workload, const tperf_layer_cost *costs,
+                          tperf_exchange *exchanges) {
+    tperf_replicas copies = replicas_of(candidate, workload, false);
+    tperf_replicas experts = replicas_of(candidate, workload, true);
+    tperf_exchange_times_among(&copies, &experts, candidate->zero, job, workload, costs, exchanges);
+}

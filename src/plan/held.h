@@ -1,0 +1,120 @@
+// held.h: a GPU's memory in steps. What a stage holds before replicas share it is the same for all sizes, ZeRO stages
+// and numbers of micro-batches, and for every pipeline with such a stage; the rest is a few sums, inlined where
+// candidates are walked. Private to src/plan and src/search. See docs/memory.md for the sources.
+#ifndef TPERF_PLAN_HELD_H
+#define TPERF_PLAN_HELD_H
+
+#include "tperf/plan.h"
+
+// An amount of weights, before replicas share it.
+typedef struct tperf_amount {
+    double dense, experts;
+} tperf_amount;
+
+// A stage's weights, of all their copies.
+typedef struct tperf_stage_weights {
+    tperf_amount kept, gathered, gradients, optimizer; // bytes
+    tperf_amount updated;                              // that the optimizer step moves
+    double copies, steps;                              // bytes, see tperf_weights; never shared
+    // Bytes of the largest layer and its gradients, whole: [weights count, not only gradients][experts count].
+    double whole[2][2];
+} tperf_stage_weights;
+
+// A stage's activation bytes: per micro-batch in flight; of the section `last`; recomputed; of one pass; on the host.
+typedef struct tperf_stage_activations {
+    double saved, last_saved, again, work, host;
+} tperf_stage_activations;
+
+// How the stages of a candidate share their weights, and what all of them hold.
+typedef struct tperf_sharing {
+    int zero;
+    double microbatches;
+    double shards, expert_shards; // parts into which ZeRO cuts a weight
+    bool reduced;                 // tperf_reduces_each
+    double last_in_flight;
+    bool counts_passing;      // the rule memory_counts_passing
+    double messages, buffers; // bytes
+} tperf_sharing;
+
+// Whether some weights are spread as experts.
+bool tperf_has_experts(const tperf_workload *workload, const tperf_layer_cost *costs);
+
+// Of costs only the bytes are read. copies: the pipeline's weight_copies.
+tperf_stage_weights tperf_stage_weights_of(const tperf_stage *stage, double copies,
+                                           const tperf_training *training,
+                                           const tperf_workload *workload,
+                                           const tperf_layer_cost *costs);
+
+// chunks: the pipeline's virtual_stages.
+tperf_stage_activations tperf_stage_activations_of(const tperf_stage *stage, double copies,
+                                                   double chunks, const tperf_training *training,
+                                                   const tperf_workload *workload,
+                                                   const tperf_layer_cost *costs);
+
+// experts: tperf_has_experts of the costs.
+tperf_sharing tperf_sharing_of(const tperf_candidate *candidate, const tperf_job *job,
+                               const tperf_workload *workload, bool experts);
+
+// The same for the candidate's other ZeRO stages.
+static inline void tperf_sharing_at(tperf_sharing *s, const tperf_candidate *candidate,
+                                    const tperf_training *training) {
+    s->zero = candidate->zero;
+    s->reduced = tperf_reduces_each(candidate, training);
+}
+
+static inline double tperf_share(tperf_amount amount, const tperf_sharing *s, bool sharded) {
+    if (!sharded) return amount.dense + amount.experts;
+    double dense = amount.dense / s->shards;
+    return amount.experts > 0 ? dense + amount.experts / s->expert_shards : dense;
+}
+
+// Bytes that the optimizer step moves on a GPU.
+static inline double tperf_updated_bytes(tperf_amount updated, double steps,
+                                         const tperf_sharing *s) {
+    return tperf_share(updated, s, s->zero >= 1) + steps;
+}
+
+// Seconds in which the optimizer step moves these bytes; software->optimizer is not 0.
+static inline double tperf_update_time(const tperf_job *job, double bytes) {
+    return bytes / (job->on.software->optimizer * job->on.system->accelerator.hbm.bandwidth);
+}
+
+static inline double tperf_fewer(double a, double b) {
+    return a < b ? a : b;
+}
+
+// The current layer and the prefetched one are whole, as are one layer's gradients (torch.distributed.fsdp,
+// BackwardPrefetch.BACKWARD_PRE); if only gradients are sharded, only these.
+static inline double tperf_whole_layers(const tperf_stage_weights *w, const tperf_sharing *s,
+                                        const tperf_training *t) {
+    bool weights = s->zero >= 3 && t->reshards > 0;
+    if (s->zero < 2 || s->shards == 1 || !(weights || s->reduced)) return 0;
+    return w->whole[weights][s->expert_shards > 1];
+}
+
+// in_flight: the stage's.
+static inline tperf_memory tperf_memory_at(const tperf_stage_weights *w,
+                                           const tperf_stage_activations *a, double in_flight,
+                                           const tperf_sharing *s, const tperf_training *t) {
+    tperf_memory m = {
+        .weights = tperf_share(w->kept, s, s->zero >= 3) + w->copies,
+        .gradients = tperf_share(w->gradients, s, s->reduced),
+        .optimizer = tperf_share(w->optimizer, s, s->zero >= 1),
+        .activations = tperf_fewer(in_flight, s->microbatches) * a->saved +
+                       tperf_fewer(s->last_in_flight, s->microbatches) * a->last_saved,
+        .host = tperf_fewer(in_flight, s->microbatches) * a->host,
+    };
+    if (s->zero >= 3 && t->reshards == 0 && s->shards > 1)
+        m.weights += tperf_share(w->gathered, s, false);
+    m.host += t->offloaded * m.optimizer;
+    m.optimizer -= t->offloaded * m.optimizer;
+    if (s->counts_passing)
+        m.passing = a->again + a->work + tperf_whole_layers(w, s, t) + s->messages;
+    m.buffers = s->buffers;
+#define PART(name, held) m.total += m.name;
+    TPERF_MEMORY_PARTS(PART)
+#undef PART
+    return m;
+}
+
+#endif

@@ -1,0 +1,99 @@
+// passes.h: the passes of a pipeline's stages, inlined where candidates are walked. Private to src/plan and src/search.
+// See tperf/plan.h, docs/model.md section 6.
+#ifndef TPERF_PLAN_PASSES_H
+#define TPERF_PLAN_PASSES_H
+
+#include "plan/exposure.h"
+
+static inline double tperf_larger(double a, double b) {
+    return a > b ? a : b;
+}
+
+// Seconds of a stage's pass: the GPU's, or the host's if launching its kernels one by one takes longer.
+static inline double tperf_longer(const tperf_pass_cost *pass, double host_s) {
+    double host = host_s * pass->launches;
+    return pass->time > host ? pass->time : host;
+}
+
+// An overlapped forward and backward pass of a stage, no shorter than either. If all collectives hide, those of both
+// passes run beside the kernels of both and slow them.
+static inline double tperf_pair_of(const tperf_stage_time *t, const tperf_pass_cost *both,
+                                   double hidden, const tperf_job *job) {
+    double one_by_one = t->forward + t->backward, longest = tperf_larger(t->forward, t->backward);
+    if (job->training->hide_experts)
+        return tperf_larger(
+            longest, tperf_larger(one_by_one - hidden, job->on.software->host_s * both->launches));
+    return tperf_larger(longest, tperf_larger(one_by_one - both->comm + both->slowing, both->comm));
+}
+
+// pairs: also computes the time of a pair.
+TPERF_INLINED tperf_stage_time tperf_holding_time(const tperf_holding *holding,
+                                                  const tperf_layer_time *times,
+                                                  const tperf_job *job, bool pairs) {
+    tperf_pass_cost forward = {0}, backward = {0}, both = {0};
+    double weight_grad = 0, hidden = 0, host_s = job->on.software->host_s;
+    for (int i = 0; i < holding->n; i++) {
+        double layers = holding->parts[i].layers;
+        const tperf_layer_time *t = &times[holding->parts[i].section];
+        forward.time += layers * t->forward;
+        backward.time += layers * t->backward;
+        weight_grad += layers * t->weight_grad;
+        forward.launches += layers * t->forward_launches;
+        backward.launches += layers * t->backward_launches;
+        if (!pairs) continue;
+        both.comm += layers * t->comm;
+        both.slowing += layers * t->slowing;
+        hidden += layers * t->hidden;
+    }
+    both.launches = forward.launches + backward.launches;
+    tperf_stage_time t = {tperf_longer(&forward, host_s), tperf_longer(&backward, host_s),
+                          weight_grad, 0, 0};
+    t.host = t.forward - forward.time + (t.backward - backward.time);
+    if (pairs) t.pair = tperf_pair_of(&t, &both, hidden, job);
+    return t;
+}
+
+TPERF_INLINED tperf_pipeline_time tperf_pipeline_time_if(const tperf_pipeline *pipeline,
+                                                         const tperf_holding *holdings,
+                                                         const tperf_workload *workload,
+                                                         const tperf_layer_time *times,
+                                                         const tperf_job *job, bool pairs) {
+    tperf_holding own;
+    const tperf_stage *stages = pipeline->stages;
+    tperf_stage_time busy = tperf_holding_time(
+        tperf_holding_at(holdings, pipeline, 0, workload, &own), times, job, pairs);
+    if (pipeline->n_stages == 1) return (tperf_pipeline_time){&stages[0], busy, busy};
+    double repeats = (double)stages[0].repeats;
+    tperf_stage_time all = {repeats * busy.forward, repeats * busy.backward,
+                            repeats * busy.weight_grad, 0, 0};
+    const tperf_stage *busiest = &stages[0];
+    for (size_t i = 1; i < pipeline->n_stages; i++) {
+        tperf_stage_time s = tperf_holding_time(
+            tperf_holding_at(holdings, pipeline, i, workload, &own), times, job, pairs);
+        repeats = (double)stages[i].repeats;
+        all.forward += repeats * s.forward;
+        all.backward += repeats * s.backward;
+        all.weight_grad += repeats * s.weight_grad;
+        if (s.forward + s.backward <= busy.forward + busy.backward) continue;
+        busy = s;
+        busiest = &stages[i];
+    }
+    double others = (double)pipeline->pp - 1;
+    return (tperf_pipeline_time){busiest,
+                                 busy,
+                                 {(all.forward - busy.forward) / others,
+                                  (all.backward - busy.backward) / others,
+                                  (all.weight_grad - busy.weight_grad) / others, 0, 0}};
+}
+
+TPERF_INLINED tperf_pipeline_time tperf_pipeline_time_of(const tperf_pipeline *pipeline,
+                                                         const tperf_holding *holdings,
+                                                         const tperf_workload *workload,
+                                                         const tperf_layer_time *times,
+                                                         const tperf_job *job) {
+    if (pipeline->pairs != 0 || pipeline->pairs_each != 0)
+        return tperf_pipeline_time_if(pipeline, holdings, workload, times, job, true);
+    return tperf_pipeline_time_if(pipeline, holdings, workload, times, job, false);
+}
+
+#endif
