@@ -3,7 +3,7 @@
 -- that it has read, so the fields form a tree. Ops that are remembered are never changed again; recomputed ones are
 -- copies. A layer's ops, joined to the sizes of its axes, are shared by all workloads that have them.
 local axes = require "tperf.describe.strategy.axes"
-local core = require "tperf.core"
+local forms = require "tperf.describe.arch.forms"
 
 local memo = {}
 
@@ -21,7 +21,9 @@ local function forget()
   for _, f in ipairs(listeners) do f() end
 end
 
-local function hold(count)
+--- Counts ops that are held in memory; forgets everything if they are too many.
+---@param count integer
+function memo.hold(count)
   if held > MOST_OPS then forget() end
   held = held + count
 end
@@ -157,7 +159,7 @@ local function keep(tree, watch, made)
   end
   if tree[FIELD] then return end
   tree[MADE] = made
-  hold(#made + 1)
+  memo.hold(#made + 1)
 end
 
 local function made_of(memory, job, model, share)
@@ -172,24 +174,6 @@ local function made_of(memory, job, model, share)
   keep(tree, watch, made)
   release(job.class, watch)
   return made
-end
-
--- A list for copies of a block's ops, all of them recomputed, which `filled` makes. saved: bytes of the layer's input,
--- which the first one keeps.
-local function recomputed(plain, saved)
-  plain.recomputed = plain.recomputed or {}
-  local list = plain.recomputed[saved]
-  if not list then
-    list = { name = plain.name, plain = plain, saved = saved }
-    plain.recomputed[saved] = list
-  end
-  return list
-end
-
-local function filled(list)
-  local plain = list.plain
-  for i = #list + 1, plain and #plain or 0 do list[i] = plain[i]:recomputed(i == 1 and list.saved or 0) end
-  return list
 end
 
 -- Whether all that may change a block's ops is their full recomputation.
@@ -231,69 +215,17 @@ end
 --- The ops of a block, as block:ops returns them, in a list for each job.
 ---@param jobs table   of memo.jobs for such a share
 ---@param share table
----@return table[] lists  with the block's `name`, for memo.joint and memo.block alone
+---@return table[] lists  with the block's `name`, for tperf/describe/arch/forms.lua alone
 function memo.lists(memory, jobs, model, share)
   local lists, group = { name = jobs.name }, share.group
   for i = 1, #jobs do
     local job = jobs[i]
     share.group = job.group
     local made = made_of(memory, job, model, share)
-    lists[i] = job.full and recomputed(made, job.opens and 2 * share:outer(model.hidden) or 0) or made
+    lists[i] = job.full and forms.recomputed(made, job.opens and 2 * share:outer(model.hidden) or 0) or made
   end
   share.group = group
   return lists
-end
-
---- Several lists of ops as one.
----@param lists table  of memo.lists
----@return table ops  the same table for the same lists; not to be changed
-function memo.joint(memory, lists)
-  if #lists == 1 then return filled(lists[1]) end
-  local tree = memory.joints
-  for _, list in ipairs(lists) do
-    tree[list] = tree[list] or {}
-    tree = tree[list]
-  end
-  if not tree[MADE] then
-    local all = { name = lists.name }
-    for _, list in ipairs(lists) do table.move(filled(list), 1, #list, #all + 1, all) end
-    tree[MADE] = all
-  end
-  return tree[MADE]
-end
-
--- The positions of the bits that are set.
-local function positions(bits)
-  local list, i = {}, 1
-  while bits > 0 do
-    if bits & 1 == 1 then list[#list + 1] = i end
-    bits, i = bits >> 1, i + 1
-  end
-  return list
-end
-
---- A list of ops as a block of layers of these sizes (src/bind/describe/bind_workload.c).
----@param memory table
----@param ops table       of memo.lists or memo.joint, or made of these
----@param sizes integer[]
----@return userdata block
-function memo.block(memory, ops, sizes)
-  local joined = ops.joined
-  local tree, at = joined, joined and joined.positions or {}
-  for i = 1, #at do tree = tree and tree[sizes[at[i]]] end
-  if tree and tree.block then return tree.block end
-  local made, bits = core.block(memory.strategy.grid, sizes, filled(ops))
-  joined = joined or { positions = positions(bits) }
-  ops.joined, tree = joined, joined
-  for _, position in ipairs(joined.positions) do
-    local size = sizes[position]
-    tree[size] = tree[size] or {}
-    tree = tree[size]
-  end
-  tree.block = made
-  hold(#ops)
-  for i = #ops, ops.plain and 1 or #ops + 1, -1 do ops[i] = nil end -- the copies are made again where they are needed
-  return made
 end
 
 return memo

@@ -1,6 +1,7 @@
 --- The sections of a model's workload: the blocks of each kind of layer, of what precedes the layers and of what
 --- follows them, with their ops for one shape.
 local architecture = require "tperf.describe.arch"
+local forms = require "tperf.describe.arch.forms"
 local memo = require "tperf.describe.arch.memo"
 local narrowed = require "tperf.describe.arch.narrowed"
 local strategy = require "tperf.describe.strategy"
@@ -207,14 +208,10 @@ end
 
 -- A block as the core joins it, of remembered ops; a table of such where it consists of others.
 local function remembered(all, jobs, share, sizes)
-  local memory, precision = all.memory, jobs.precision
+  local memory, grid = all.memory, all.strategy.grid
   local lists = memo.lists(memory, jobs, all.model, share)
-  if precision then
-    local ops = memo.joint(memory, lists)
-    ops.narrowed = ops.narrowed or narrowed_by(ops, precision)
-    return memo.block(memory, ops.narrowed, sizes)
-  end
-  for i = 1, #lists do lists[i] = memo.block(memory, lists[i], sizes) end
+  if jobs.precision then lists = forms.narrowed(memory.joints, lists, jobs.precision) end
+  for i = 1, #lists do lists[i] = forms.block(grid, lists[i], sizes, memo.hold) end
   return #lists == 1 and lists[1] or lists
 end
 
