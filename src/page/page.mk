@@ -11,7 +11,7 @@ PAGE_OBJECTS = $(PAGE_SOURCES:src/%.c=$(PAGE)/%.o) $(PAGE)/embedded.o $(PAGE)/so
 
 # The optimiser is a script, which looks for its libraries where Debian keeps Node's.
 EMCC := NODE_PATH=/usr/share/nodejs emcc
-PAGE_CFLAGS := -O3 -DNDEBUG
+PAGE_CFLAGS := -O3 -DNDEBUG -mbulk-memory
 PAGE_OWN_CFLAGS = $(filter-out -fPIC,$(REQUIRED)) -DTPERF_PREFIX='""' -I$(PAGE_DEPS)/lua/src \
   -I$(PAGE_DEPS)/yaml/include $(PAGE_CFLAGS)
 PAGE_YAML_CFLAGS := -DYAML_VERSION_STRING='"0.2"' -DYAML_VERSION_MAJOR=0 -DYAML_VERSION_MINOR=2 -DYAML_VERSION_PATCH=0

@@ -12,15 +12,17 @@ typedef struct tperf_price_key {
 } tperf_price_key;
 
 typedef struct tperf_price_slot {
-    tperf_price_key key; // block 0: free
+    tperf_price_key key; // block 0: free; panels 0: the slot holds what no placement changes, for key.fast[0] panels
     const tperf_op_price *prices;
+    const tperf_op_work *works;
 } tperf_price_slot;
 
-// Both arrays are NULL until they are needed. All is forgotten when one is full.
+// The arrays are NULL until they are needed. All is forgotten when one is full.
 typedef struct tperf_prices {
     tperf_price_slot *slots;
     tperf_op_price *ops;
-    size_t n_slots, n_ops;        // used
+    tperf_op_work *works;
+    size_t n_slots, n_ops, n_works; // used
     const tperf_op_price **parts; // of the current workload
     size_t parts_capacity;
 } tperf_prices;
