@@ -1,7 +1,6 @@
 --- The forms of lists of remembered ops (tperf/describe/arch/memo.lua): recomputed, in fewer bits, several as one, and
 -- joined to the sizes of a layer's axes. Each is made once from a list that is never changed, and then remembered with
 -- it. A form's ops are copies; once they are joined, they go, and are made again where they are needed.
-local adapters = require "tperf.describe.strategy.adapters"
 local core = require "tperf.core"
 local narrowed = require "tperf.describe.arch.narrowed"
 
@@ -40,26 +39,19 @@ local function fill_narrowed(list)
   if r.stored then
     made = narrowed.stored(of, r.stored, r.products)
   else
-    made, list.open = narrowed.block(of, r, list.after_norm, list.before_adapter)
+    made, list.open = narrowed.block(of, r, list.after_norm)
   end
   table.move(made, 1, #made, 1, list)
   empty(of)
 end
 
--- One list in a precision.
-local function in_precision(list, r, after_norm, before_adapter)
-  local key = (after_norm and 1 or 0) + (before_adapter and 2 or 0)
-  list.narrowed = list.narrowed or {}
-  local of_precision = list.narrowed[r]
-  if not of_precision then
-    of_precision = {}
-    list.narrowed[r] = of_precision
-  end
-  local made = of_precision[key]
+-- One list in a precision. known: the list's field for such lists.
+local function in_precision(list, r, known, after_norm)
+  local made = list[known] and list[known][r]
   if not made then
-    made = { name = list.name, of = list, precision = r, fill = fill_narrowed, after_norm = after_norm,
-      before_adapter = before_adapter }
-    of_precision[key] = made
+    made = { name = list.name, of = list, precision = r, fill = fill_narrowed, after_norm = after_norm }
+    list[known] = list[known] or {}
+    list[known][r] = made
     fill_narrowed(made)
   end
   return made
@@ -81,38 +73,31 @@ local function joint(tree, lists)
   return tree.all
 end
 
--- Whether a list ends in a norm, and whether it begins with an adapter; nil: it has no ops.
-local function edges_of(list)
-  local plain = list
-  while plain.of do plain = plain.of end
-  if #plain == 0 then return nil end
-  if plain.ends == nil then plain.ends, plain.begins = plain[#plain]:is_norm(), adapters.is(plain[1]) end
-  return plain.ends, plain.begins
-end
-
--- The next list after the i-th that has ops begins with an adapter.
-local function adapter_follows(lists, i)
-  for k = i + 1, #lists do
-    local ends, begins = edges_of(lists[k])
-    if ends ~= nil then return begins end
+-- Whether the ops up to a list's end end in a norm. before: those up to its beginning.
+local function ends_in_norm(list, before)
+  if list.ends == nil then
+    local plain = list
+    while plain.of do plain = plain.of end
+    list.ends = #plain > 0 and (plain[#plain]:is_norm() and "in a norm" or "otherwise") or "before"
   end
-  return false
+  return list.ends == "in a norm" or list.ends == "before" and before
 end
 
---- The lists of a block in a precision. They become one where a product changes what an op of another list keeps.
+--- The lists of a block in a precision. They become one where a product changes what an op of another list keeps. No
+--- list begins with an adapter: these are in the list of their product.
 ---@param joints table  the tree of such lists
 ---@param lists table   of memo.lists
 ---@param r table       of precision.resolve or precision.stored
 ---@return table lists
 function forms.narrowed(joints, lists, r)
-  local made, after_norm = { name = lists.name }, false
-  for i, list in ipairs(lists) do
-    made[i] = in_precision(list, r, after_norm, adapter_follows(lists, i))
-    if made[i].open and i < #lists then
-      return { name = lists.name, in_precision(joint(joints, lists), r, false, false) }
+  local made, after_norm, count = { name = lists.name }, false, #lists
+  for i = 1, count do
+    local list = lists[i]
+    local one = in_precision(list, r, after_norm and "behind_norm" or "narrowed", after_norm)
+    if one.open and i < count then
+      return { name = lists.name, in_precision(joint(joints, lists), r, "narrowed", false) }
     end
-    local ends = edges_of(list)
-    if ends ~= nil then after_norm = ends end
+    made[i], after_norm = one, ends_in_norm(list, after_norm)
   end
   return made
 end

@@ -91,24 +91,23 @@ local function leaf_of(kind, share)
   return node
 end
 
--- A proxy of kind.share that lists the fields that were never read before. What is the same in the whole class stays in
--- the proxy. Sizes of axes that the strategy lacks are false.
+-- A proxy of kind.share that lists the fields that were never read before: the others are in it already. What is the
+-- same in the whole class stays there. Sizes of axes that the strategy lacks are false.
 local function proxy_of(memory, kind)
-  local fixed, own = memory.fixed, {}
+  local fixed, own, known, s = memory.fixed, {}, kind.known, memory.strategy
   for _, name in ipairs(memory.foreign) do own[name] = false end
   return setmetatable(own, {
     __index = function(proxy, field)
+      if known[field] then return s[field] end
       local value = rawget(kind.share, field)
       local same = fixed[field]
       if value == nil then
         value = kind.share[field] -- the strategy's
         same = same or value ~= nil
       end
-      if same then
-        rawset(proxy, field, value)
-      elseif not kind.known[field] then
-        kind.known[field], kind.fields[#kind.fields + 1] = true, field
-      end
+      known[field] = true
+      if not same then kind.fields[#kind.fields + 1] = field end
+      rawset(proxy, field, value)
       return value
     end,
     __newindex = function(proxy, field, value) -- the share is for other blocks, too

@@ -161,19 +161,17 @@ end
 --- The ops of a block, or of a piece of one, with its narrowed products expanded into several kernels.
 ---@param ops table  from block:ops; not changed
 ---@param r table    from precision.resolve
----@param after_norm boolean?      a norm precedes a piece
----@param before_adapter boolean?  an adapter follows a piece
+---@param after_norm boolean?  a norm precedes a piece
 ---@return table ops, boolean open  true: a following product may change what the piece's attention keeps
-function narrowed.block(ops, r, after_norm, before_adapter)
+function narrowed.block(ops, r, after_norm)
   local list, attention = { name = ops.name }, nil
   for i, one in ipairs(ops) do
     local shape = one:product()
     if runs_in(shape, r) and not adapters.is(one) then
       local elsewhere = not shape.frozen and keep_output(list, attention, shape, r)
-      local behind_norm, beside = after_norm, before_adapter
+      local behind_norm = after_norm
       if i > 1 then behind_norm = ops[i - 1]:is_norm() end
-      if ops[i + 1] then beside = adapters.is(ops[i + 1]) end
-      local shared = behind_norm and beside
+      local shared = behind_norm and ops[i + 1] ~= nil and adapters.is(ops[i + 1])
       local n = numbers(shape, r, shared)
       if r.measured then list[#list + 1] = amax(shape, n) end
       list[#list + 1] = cast(shape, r, n, behind_norm and not shared, elsewhere)
