@@ -57,8 +57,12 @@ local function in_precision(list, r, known, after_norm)
   return made
 end
 
--- Several lists as one: the same table for the same lists.
-local function joint(tree, lists)
+--- Several lists as one.
+---@param tree table   of joints
+---@param lists table  of memo.lists
+---@return table ops  the same table for the same lists; not to be changed
+function forms.joint(tree, lists)
+  if #lists == 1 then return filled(lists[1]) end
   for _, list in ipairs(lists) do
     tree[list] = tree[list] or {}
     tree = tree[list]
@@ -95,7 +99,7 @@ function forms.narrowed(joints, lists, r)
     local list = lists[i]
     local one = in_precision(list, r, after_norm and "behind_norm" or "narrowed", after_norm)
     if one.open and i < count then
-      return { name = lists.name, in_precision(joint(joints, lists), r, "narrowed", false) }
+      return { name = lists.name, in_precision(forms.joint(joints, lists), r, "narrowed", false) }
     end
     made[i], after_norm = one, ends_in_norm(list, after_norm)
   end
