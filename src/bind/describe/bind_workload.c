@@ -1,7 +1,7 @@
 // bind_workload.c: tperf.core.workload: the ops of a model for one shape.
-//   block(grid, sizes, ops) -> block, axes
+//   block(grid, sizes, ops) -> block, axes, copies
 //     a list { name =, op, op … }, whose ops are never changed again, as part of layers of these sizes; axes: bit i - 1
-//     is set if the size of the grid's i-th own axis matters to it
+//     is set if the size of the grid's i-th own axis matters to it; copies: the number of ops that it does not borrow
 //   workload(grid, sizes, boundary_bytes, sections) -> workload
 //     sizes: list of integers, of the grid's own axes; sections: each kind of layer, then first, then last: lists of
 //     blocks, of lists to make them of, and of lists { name =, block … } of several by one name
@@ -117,11 +117,12 @@ static block *push_block(lua_State *L, int index, bool borrow) {
     return joined;
 }
 
-// block(grid, sizes, list) -> block, and the axes whose sizes matter to it: bit i: the (i + 1)th of the grid's own
+// block(grid, sizes, list) -> block, axes, copies
 static int new_block(lua_State *L) {
     const block *joined = push_block(L, 3, true);
     lua_pushinteger(L, joined->axes >> TPERF_AXIS_OWN);
-    return 2;
+    lua_pushinteger(L, (const tperf_op *)joined->ops - joined->own);
+    return 3;
 }
 
 static void check_block(lua_State *L, const block *joined, const tperf_grid *grid,

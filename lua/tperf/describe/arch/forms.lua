@@ -120,14 +120,14 @@ end
 ---@param grid userdata   of the strategy
 ---@param ops table       of memo.lists or forms.narrowed
 ---@param sizes integer[]
----@param hold fun(ops: integer)  is called with the number of ops of a block that is made
+---@param hold fun(ops: integer)  is called with the number of ops that a new block holds besides remembered ones
 ---@return userdata block
 function forms.block(grid, ops, sizes, hold)
   local joined = ops.joined
   local tree, at = joined, joined and joined.positions or {}
   for i = 1, #at do tree = tree and tree[sizes[at[i]]] end
   if tree and tree.block then return tree.block end
-  local made, bits = core.block(grid, sizes, filled(ops))
+  local made, bits, copies = core.block(grid, sizes, filled(ops))
   joined = joined or { positions = positions(bits) }
   ops.joined, tree = joined, joined
   for _, position in ipairs(joined.positions) do
@@ -136,7 +136,7 @@ function forms.block(grid, ops, sizes, hold)
     tree = tree[size]
   end
   tree.block = made
-  hold(#ops)
+  hold(copies + (ops.fill and #ops or 0))
   empty(ops)
   return made
 end
