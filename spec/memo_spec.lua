@@ -2,6 +2,7 @@
 local architecture = require "tperf.describe.arch"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
+local forms = require "tperf.describe.arch.forms"
 local memo = require "tperf.describe.arch.memo"
 local precision = require "tperf.describe.precision"
 local sections = require "tperf.describe.arch.sections"
@@ -48,7 +49,7 @@ local function blocks_of(model)
 end
 
 local function ops_of(memory, block, model, share)
-  return memo.joint(memory, memo.lists(memory, memo.jobs(memory, block, model, share), model, share))
+  return forms.joint(memory.joints, memo.lists(memory, memo.jobs(memory, block, model, share), model, share))
 end
 
 describe("a cached block", function()
@@ -81,9 +82,21 @@ describe("a workload of cached blocks", function()
     { recompute = "none", mode = "prefill", seq = 512 },
     { recompute = "none", mode = "decode", seq = 1, context = 512 }, { recompute = "none", part = "attention" },
   }
-  local narrow = check.record("precision", { recipe = "fp8-block", dispatch = "fp8", first_layers = 1 },
-    precision.schema)
-  local tensor, machine = strategy.of "tensor", tperf.system "h100-sxm"
+  local tensor, blackwell = strategy.of "tensor", tperf.system "b200-sxm"
+
+  -- Options in precisions, one after the other on the same model: they share what is remembered.
+  local function narrowed(model)
+    local p = { model = model, rules = rules, strategies = { tensor }, zero = { 1 } }
+    local list = {}
+    for i, o in ipairs {
+      { recipe = "fp8-block", dispatch = "fp8", first_layers = 1 }, { recipe = "fp8-block", products = "experts" },
+      { recipe = "fp8-block", attention_output = "e5m6", activation = "fp8" }, { recipe = "fp8-tensorwise" },
+      { recipe = "mxfp8", padding = "router", attention = "fp8" }, { recipe = "nvfp4", products = "dense" },
+    } do
+      list[i] = { precision = precision.resolve(p, check.record("precision", o, precision.schema), { blackwell }) }
+    end
+    return list
+  end
 
   local function tuning_of(model, objective)
     local o = check.record("tuning", { objective = objective, peft = { rank = 16 } }, tuning.schema)
@@ -92,17 +105,16 @@ describe("a workload of cached blocks", function()
 
   local function rows_of(grid, sizes, list, boundary)
     local workload, all = core.workload(grid, sizes, boundary, list), { boundary = boundary }
-    for i = 1, #list do all[i] = workload:ops(i, machine, rules, { 1, 1, 1, 1, 1, 1 }, 1) end
+    for i = 1, #list do all[i] = workload:ops(i, blackwell, rules, { 1, 1, 1, 1, 1, 1 }, 1) end
     return all
   end
 
   for _, name in ipairs { "deepseek-v3", "jamba-v0.1", "gpt-oss-20b" } do
     it("has the ops that its blocks make anew, for " .. name, function()
       local model = tperf.model(name)
-      local p = { model = model, rules = rules, strategies = { tensor }, zero = { 1 } }
-      for _, o in ipairs { {}, { apart = true }, { twins = "recompute" },
-        { precision = precision.resolve(p, narrow, { machine }) }, { tuning = tuning_of(model, "dpo") },
-        { tuning = tuning_of(model, "next_token") } } do
+      local options = { {}, { apart = true }, { twins = "recompute" }, { tuning = tuning_of(model, "dpo") },
+        { tuning = tuning_of(model, "next_token") } }
+      for _, o in ipairs(table.move(narrowed(model), 1, 6, #options + 1, options)) do
         local remembered = sections.new(model, tensor, "flash", rules, o)
         for _, variant in ipairs(next(o) and { VARIANTS[1], VARIANTS[3], VARIANTS[4] } or VARIANTS) do
           for _, sizes in ipairs(SIZES) do

@@ -107,6 +107,34 @@ describe("the Lua of a question", function()
     end)
   end)
 
+  it("is bounded in the first search of a mixture of experts", function()
+    local number, original = 0, tperf.model "deepseek-v3"
+    costs(4300000, function()
+      number = number + 1
+      local model = original:with { name = "model-" .. number } -- of which nothing is known
+      tperf.search { model = model, system = "h100-sxm", gpus = 1024, global_batch = 1024, threads = 1 }
+    end)
+  end)
+
+  it("does not lay out again what another precision, or another loss, does not change", function()
+    local function ask(change)
+      local o = { model = "deepseek-v3", system = "h100-sxm", gpus = 1024, global_batch = 1024, threads = 1 }
+      for name, value in pairs(change) do o[name] = value end
+      return function() tperf.search(o) end
+    end
+    ask {} ()
+    local losses, recipes = { "in-place", "copied", "pytorch" }, { "fp8-current", "fp8-delayed", "fp8-block" }
+    local number = 0
+    costs(2500000, function()
+      number = number + 1
+      ask { loss = losses[number] } ()
+    end)
+    costs(5200000, function()
+      number = number - 1
+      ask { precision = recipes[number + 1] } ()
+    end)
+  end)
+
   it("lays out a mixture of experts once for all batches, and remembers it", function()
     local batch = 384
     local function ask()

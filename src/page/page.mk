@@ -11,13 +11,13 @@ PAGE_OBJECTS = $(PAGE_SOURCES:src/%.c=$(PAGE)/%.o) $(PAGE)/embedded.o $(PAGE)/so
 
 # The optimiser is a script, which looks for its libraries where Debian keeps Node's.
 EMCC := NODE_PATH=/usr/share/nodejs emcc
-PAGE_CFLAGS := -O3 -DNDEBUG
+PAGE_CFLAGS := -O3 -DNDEBUG -mbulk-memory
 PAGE_OWN_CFLAGS = $(filter-out -fPIC,$(REQUIRED)) -DTPERF_PREFIX='""' -I$(PAGE_DEPS)/lua/src \
   -I$(PAGE_DEPS)/yaml/include $(PAGE_CFLAGS)
 PAGE_YAML_CFLAGS := -DYAML_VERSION_STRING='"0.2"' -DYAML_VERSION_MAJOR=0 -DYAML_VERSION_MINOR=2 -DYAML_VERSION_PATCH=0
 # One worker is one thread; nothing is evaluated at run time, so that the page's policy can forbid it.
 PAGE_LDFLAGS := $(PAGE_CFLAGS) -s MODULARIZE=1 -s EXPORT_NAME=tperfEngine -s ENVIRONMENT=worker,node \
-  -s DYNAMIC_EXECUTION=0 -s ALLOW_MEMORY_GROWTH=1 -s MAXIMUM_MEMORY=2GB -s TOTAL_STACK=4MB -s INVOKE_RUN=0 \
+  -s DYNAMIC_EXECUTION=0 -s INITIAL_MEMORY=64MB -s ALLOW_MEMORY_GROWTH=1 -s MAXIMUM_MEMORY=2GB -s TOTAL_STACK=4MB -s INVOKE_RUN=0 \
   -s EXIT_RUNTIME=1 -s FORCE_FILESYSTEM=1 -s EXPORTED_FUNCTIONS=_main,_tperf_page_ask,_free \
   -s EXPORTED_RUNTIME_METHODS=FS,callMain,ccall,UTF8ToString,ExitStatus
 

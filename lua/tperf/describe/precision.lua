@@ -215,11 +215,25 @@ local function check_layers(r, p)
   end
 end
 
+-- What blocks read; each field is nil as in 16 bits, so that a block which does not depend on the precision is the same.
+--   kept_element   bytes per number of an activation's input
+--   sent_element   bytes per number of tokens, and their gradients, that travel to experts
+--   fused_dtype    in which fused attention multiplies
+--   row_multiple, row_padding   of the rows of each expert, and who adds them
+local function share_of(r)
+  local padded = r.products ~= "dense" and r.row_multiple or nil
+  return {
+    kept_element = r.activation == "fp8" and r.eight or nil, sent_element = r.dispatch == "fp8" and r.eight or nil,
+    fused_dtype = r.attention == "fp8" and "fp8" or nil, row_multiple = padded, row_padding = padded and r.padding,
+  }
+end
+
 --- The record for these systems and a problem's strategies, rules and ZeRO stages; nil if everything runs in 16 bits.
 --- Adds:
 ---   columns   "none", "transposed" or "own": the second copy of a tensor
 ---   copies    number of copies of a weight
 ---   key       the same for equal records
+---   share     the fields of blocks' shares that it decides
 ---@param p table  { model, rules, strategies, zero = the stages tried }
 function precision.resolve(p, value, systems)
   local r = precision.of(value)
@@ -232,6 +246,7 @@ function precision.resolve(p, value, systems)
   made.copies = made.columns == "none" and 1 or 2
   if check_sharded(r, p.zero) then made.cached = false end
   made.key = workload.signature(made)
+  made.share = share_of(made)
   return made
 end
 

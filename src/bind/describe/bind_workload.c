@@ -1,7 +1,7 @@
 // bind_workload.c: tperf.core.workload: the ops of a model for one shape.
-//   block(grid, sizes, ops) -> block, axes
-//     a list { name =, op, op … } as part of layers of these sizes; axes: bit i - 1 is set if the size of the grid's
-//     i-th own axis matters to it
+//   block(grid, sizes, ops) -> block, axes, copies
+//     a list { name =, op, op … }, whose ops are never changed again, as part of layers of these sizes; axes: bit i - 1
+//     is set if the size of the grid's i-th own axis matters to it; copies: the number of ops that it does not borrow
 //   workload(grid, sizes, boundary_bytes, sections) -> workload
 //     sizes: list of integers, of the grid's own axes; sections: each kind of layer, then first, then last: lists of
 //     blocks, of lists to make them of, and of lists { name =, block … } of several by one name
@@ -9,6 +9,7 @@
 //       them
 //   #workload   the number of its ops
 //   and the methods of bind_iteration.c
+#include <limits.h>
 #include <string.h>
 
 #include "bind/bind.h"
@@ -22,7 +23,8 @@ const tperf_workload *tperf_bind_check_workload(lua_State *L, int index) {
     return luaL_checkudata(L, index, type_name);
 }
 
-// A block's ops as layers of these sizes have them. Its user value keeps the grid alive.
+// A block's ops as layers of these sizes have them: its own copies, or borrowed. Its user values keep alive the grid and
+// whatever it borrows.
 typedef struct block {
     uint64_t id;
     const tperf_grid *grid;
@@ -30,20 +32,44 @@ typedef struct block {
     unsigned axes; // bit i: an op looked up axis i
     char name[TPERF_NAME_MAX];
     size_t n;
-    tperf_op ops[];
+    const tperf_op **ops;
+    tperf_op own[];
 } block;
 
 static const char block_name[] = "tperf.block";
 
-static void join_ops(lua_State *L, int list, block *joined) {
+// Whether an op is another one in each layer that it joins.
+static bool differs(const tperf_op *op) { return op->forward.n_comms + op->backward.n_comms > 0; }
+
+static size_t count_differing(lua_State *L, int list, lua_Unsigned n) {
+    size_t count = 0;
+    for (lua_Unsigned i = 1; i <= n; i++) {
+        lua_rawgeti(L, list, (lua_Integer)i);
+        count += differs(tperf_bind_check_op(L, -1));
+        lua_pop(L, 1);
+    }
+    return count;
+}
+
+// Joins the ops of the list at `list`, which were checked, to the block at the top of the stack. It has room for `room`
+// copies, and borrows the ops that do not differ if that is not all of them.
+static void join_ops(lua_State *L, int list, block *joined, size_t room) {
+    tperf_op *own = joined->own;
     for (size_t i = 0; i < joined->n; i++) {
-        tperf_op *op = &joined->ops[i];
         tperf_error error;
         lua_rawgeti(L, list, (lua_Integer)i + 1);
-        *op = *tperf_bind_check_op(L, -1);
-        if (tperf_op_join(op, joined->grid, joined->sizes, &joined->axes, &error) != TPERF_OK)
-            tperf_bind_raise(L, &error);
+        const tperf_op *op = lua_touserdata(L, -1);
+        if (room < joined->n && !differs(op)) {
+            joined->ops[i] = op;
+            lua_setiuservalue(L, -2, (int)i + 2);
+            continue;
+        }
+        if (own == &joined->own[room]) tperf_bind_fail(L, "a block's ops have changed");
+        *own = *op;
         lua_pop(L, 1);
+        if (tperf_op_join(own, joined->grid, joined->sizes, &joined->axes, &error) != TPERF_OK)
+            tperf_bind_raise(L, &error);
+        joined->ops[i] = own++;
     }
 }
 
@@ -58,8 +84,21 @@ static uint64_t new_id(lua_State *L) {
     return (uint64_t)id;
 }
 
-// Pushes the ops of the list at `index` as a block, with the grid at 1 and the sizes at 2.
-static block *push_block(lua_State *L, int index) {
+// Pushes a block of n ops, with room for `room` copies.
+static block *new_room(lua_State *L, lua_Unsigned n, size_t room) {
+    size_t size = sizeof(block) + room * sizeof(tperf_op) + n * sizeof(const tperf_op *);
+    block *joined = lua_newuserdatauv(L, size, room < n ? (int)n + 1 : 1);
+    *joined = (block){.id = new_id(L), .grid = tperf_bind_check_grid(L, 1), .n = n};
+    joined->ops = (const tperf_op **)&joined->own[room];
+    luaL_setmetatable(L, block_name);
+    lua_pushvalue(L, 1);
+    lua_setiuservalue(L, -2, 1);
+    return joined;
+}
+
+// Pushes the ops of the list at `index` as a block, with the grid at 1 and the sizes at 2. borrow: nobody changes the
+// ops any more.
+static block *push_block(lua_State *L, int index, bool borrow) {
     index = lua_absindex(L, index);
     if (!lua_istable(L, index))
         tperf_bind_fail(L, "a block must be a list, got %s", luaL_typename(L, index));
@@ -70,22 +109,20 @@ static block *push_block(lua_State *L, int index) {
         tperf_bind_fail(L, "the block name '%s' is longer than %d bytes", name, TPERF_NAME_MAX - 1);
     lua_Unsigned n = lua_rawlen(L, index);
     if (n > TPERF_LIST_MAX) tperf_bind_fail(L, "a block has more than %d ops", TPERF_LIST_MAX);
-    block *joined = lua_newuserdatauv(L, sizeof *joined + n * sizeof joined->ops[0], 1);
-    *joined = (block){.id = new_id(L), .grid = tperf_bind_check_grid(L, 1), .n = n};
-    luaL_setmetatable(L, block_name);
-    lua_pushvalue(L, 1);
-    lua_setiuservalue(L, -2, 1);
+    size_t differing = count_differing(L, index, n), room = borrow && n < USHRT_MAX ? differing : n;
+    block *joined = new_room(L, n, room);
     tperf_bind_check_own_sizes(L, 2, joined->grid, joined->sizes);
     strcpy(joined->name, name);
-    join_ops(L, index, joined);
+    join_ops(L, index, joined, room);
     return joined;
 }
 
-// block(grid, sizes, list) -> block, and the axes whose sizes matter to it: bit i: the (i + 1)th of the grid's own
+// block(grid, sizes, list) -> block, axes, copies
 static int new_block(lua_State *L) {
-    const block *joined = push_block(L, 3);
+    const block *joined = push_block(L, 3, true);
     lua_pushinteger(L, joined->axes >> TPERF_AXIS_OWN);
-    return 2;
+    lua_pushinteger(L, (const tperf_op *)joined->ops - joined->own);
+    return 3;
 }
 
 static void check_block(lua_State *L, const block *joined, const tperf_grid *grid,
@@ -107,7 +144,7 @@ typedef struct contents {
 static void add_block(lua_State *L, int name, const tperf_grid *grid, const int64_t *sizes,
                       contents *c) {
     const block *joined = luaL_testudata(L, -1, block_name);
-    if (!joined) joined = push_block(L, -1);
+    if (!joined) joined = push_block(L, -1, false);
     check_block(L, joined, grid, sizes);
     lua_rawseti(L, 5, ++c->length);
     if (name)
@@ -172,7 +209,7 @@ static void fill(lua_State *L, tperf_workload *workload, const contents *c) {
         const block *joined = lua_touserdata(L, -2);
         const char *name = lua_tostring(L, -1);
         for (size_t k = 0; k < joined->n; k++)
-            workload->ops[workload->n_ops++] = &joined->ops[k];
+            workload->ops[workload->n_ops++] = joined->ops[k];
         parts[workload->n_parts++] = (tperf_block_part){joined->id, joined->axes, workload->n_ops,
                                                         name ? name : joined->name};
         lua_pop(L, 2);

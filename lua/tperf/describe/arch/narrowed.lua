@@ -150,16 +150,27 @@ local function keep_output(list, attention, shape, r)
   return shared
 end
 
---- The ops of a block, with its narrowed products expanded into several kernels.
+-- Whether no op after this one keeps anything.
+local function keeps_last(list, i)
+  for k = i + 1, #list do
+    if list[k]:keeps() > 0 then return false end
+  end
+  return true
+end
+
+--- The ops of a block, or of a piece of one, with its narrowed products expanded into several kernels.
 ---@param ops table  from block:ops; not changed
 ---@param r table    from precision.resolve
-function narrowed.block(ops, r)
+---@param after_norm boolean?  a norm precedes a piece
+---@return table ops, boolean open  true: a following product may change what the piece's attention keeps
+function narrowed.block(ops, r, after_norm)
   local list, attention = { name = ops.name }, nil
   for i, one in ipairs(ops) do
     local shape = one:product()
     if runs_in(shape, r) and not adapters.is(one) then
       local elsewhere = not shape.frozen and keep_output(list, attention, shape, r)
-      local behind_norm = i > 1 and ops[i - 1]:is_norm()
+      local behind_norm = after_norm
+      if i > 1 then behind_norm = ops[i - 1]:is_norm() end
       local shared = behind_norm and ops[i + 1] ~= nil and adapters.is(ops[i + 1])
       local n = numbers(shape, r, shared)
       if r.measured then list[#list + 1] = amax(shape, n) end
@@ -172,7 +183,7 @@ function narrowed.block(ops, r)
       if one:keeping() then attention = #list end
     end
   end
-  return list
+  return list, attention ~= nil and keeps_last(list, attention)
 end
 
 --- The ops of a block in a serving engine: its weights are stored as `stored` says, and its products multiply in

@@ -1,6 +1,7 @@
 --- The sections of a model's workload: the blocks of each kind of layer, of what precedes the layers and of what
 --- follows them, with their ops for one shape.
 local architecture = require "tperf.describe.arch"
+local forms = require "tperf.describe.arch.forms"
 local memo = require "tperf.describe.arch.memo"
 local narrowed = require "tperf.describe.arch.narrowed"
 local strategy = require "tperf.describe.strategy"
@@ -70,27 +71,42 @@ local function attention_blocks(group)
   return group.blocks
 end
 
+local plans = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy and options -> what `planned` returns
+
+-- The model's blocks, and what is remembered of them: the same for all precisions, which few blocks depend on.
+local function planned(model, s, attention, rules, o)
+  if not s.built_in or model.architecture then -- these may have side effects
+    return { of = architecture.of(model, rules, o.apart, o.tuning) }
+  end
+  local key = ("%s %s %s %s"):format(s.name, attention, o.apart, o.tuning and o.tuning.key)
+  plans[model] = plans[model] or setmetatable({}, { __mode = "k" })
+  local known = plans[model][rules] or {}
+  plans[model][rules] = known
+  known[key] = known[key] or { of = architecture.of(model, rules, o.apart, o.tuning), memory = memo.new(s) }
+  return known[key]
+end
+
 local metatable = { __index = sections }
 
 --- A model cut by one strategy. o: as layout.of takes them (tperf/describe/workload.lua).
 ---@return table sections  with kinds, runs, has_ends, and the methods below
 function sections.new(model, s, attention, rules, o)
-  local plan = architecture.of(model, rules, o.apart, o.tuning)
+  local shared = planned(model, s, attention, rules, o)
+  local plan = shared.of
   local kinds, runs = kinds_of(groups_of(plan, model, o.precision))
   local plain = o.twins and #kinds or 0 -- number of kinds without full recomputation
   if o.twins then kinds = with_twins(kinds, TWINS[o.twins]) end
   return setmetatable({
     model = model, strategy = s, attention = attention, rules = rules, precision = o.precision, tuning = o.tuning,
     twins = o.twins, plan = plan, kinds = kinds, runs = runs, plain = plain, has_ends = #plan.first + #plan.last > 0,
-    memory = s.built_in and not model.architecture and memo.new(s) or nil, -- others may have side effects
+    memory = shared.memory,
   }, metatable)
 end
 
 -- One GPU's share, with the group's own sequence length if it has one. own: blocks and strategy are the library's.
 local function share_of(all, group, sizes, variant, own)
-  local precision = all.precision
-  local trains = precision and not precision.stored and not group.wide and precision or nil
-  local options = { seq = group.seq, precision = trains }
+  local precision, options = all.precision, { seq = group.seq }
+  for name, value in pairs(precision and not group.wide and precision.share or {}) do options[name] = value end
   for name, value in pairs(variant) do options[name] = value end
   local share = strategy.share(all.strategy, all.model, 1, sizes, all.rules, options)
   share.attention, share.tuning = all.attention, all.tuning
@@ -130,7 +146,7 @@ local function series_of(all, sizes, variant, own)
     end
   end
   local copy = table.move(sizes, 1, #sizes, 1, {})
-  return { sizes = copy, variant = variant, parts = list, shares = shares, plain = plain }
+  return { of = all, sizes = copy, variant = variant, parts = list, shares = shares, plain = plain }
 end
 
 local function set_part(part)
@@ -180,8 +196,8 @@ function sections:ops(sizes, micro_batch, variant)
   return list, boundary_of(self, series)
 end
 
-local function is_series(series, sizes, variant)
-  if not series or series.variant ~= variant then return false end
+local function is_series(series, all, sizes, variant)
+  if not series or series.of ~= all or series.variant ~= variant then return false end
   for i = 1, #sizes do
     if series.sizes[i] ~= sizes[i] then return false end
   end
@@ -191,7 +207,7 @@ end
 -- The series of some sizes with the jobs of its blocks; shapes that differ in the micro-batch alone follow each other.
 local function remembered_series(all, sizes, variant)
   local known = all.memory.series
-  if is_series(known, sizes, variant) then return known end
+  if is_series(known, all, sizes, variant) then return known end
   local series = series_of(all, sizes, variant, true)
   for _, part in ipairs(series.parts) do
     local share = set_part(part)
@@ -207,14 +223,10 @@ end
 
 -- A block as the core joins it, of remembered ops; a table of such where it consists of others.
 local function remembered(all, jobs, share, sizes)
-  local memory, precision = all.memory, jobs.precision
+  local memory, grid = all.memory, all.strategy.grid
   local lists = memo.lists(memory, jobs, all.model, share)
-  if precision then
-    local ops = memo.joint(memory, lists)
-    ops.narrowed = ops.narrowed or narrowed_by(ops, precision)
-    return memo.block(memory, ops.narrowed, sizes)
-  end
-  for i = 1, #lists do lists[i] = memo.block(memory, lists[i], sizes) end
+  if jobs.precision then lists = forms.narrowed(memory.joints, lists, jobs.precision) end
+  for i = 1, #lists do lists[i] = forms.block(grid, lists[i], sizes, memo.hold) end
   return #lists == 1 and lists[1] or lists
 end
 

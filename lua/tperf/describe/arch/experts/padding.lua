@@ -17,16 +17,13 @@ local BYTES <const> = 2
 local COPYING <const> = { alltoall = true, allgather = true }
 
 -- The multiple; nil: the experts' products run in 16 bits.
-local function multiple_of(p)
-  local r = p.mode == "train" and p.precision
-  return r and r.products ~= "dense" and r.row_multiple or nil
-end
+local function multiple_of(p) return p.mode == "train" and p.row_multiple or nil end
 
 -- Experts of this GPU.
 local function own(m, p) return m.experts.count // (p[p.spread] or 1) end
 
 local function by_router(p)
-  return p.precision.padding == "router" and (p.moe_dispatcher or "alltoall") == "alltoall"
+  return p.row_padding == "router" and (p.moe_dispatcher or "alltoall") == "alltoall"
 end
 
 --- Rows that others add to those they send to this GPU's experts.
@@ -56,7 +53,7 @@ end
 
 --- The kernel that copies rows to their padded places, or back.
 function padding.copy(m, p, name, rows, padded)
-  if padded == rows or p.precision.padding == "sort" or not COPYING[p.moe_dispatcher or "alltoall"] then return {} end
+  if padded == rows or p.row_padding == "sort" or not COPYING[p.moe_dispatcher or "alltoall"] then return {} end
   local pass = { bytes = BYTES * 1.0 * m.hidden * p:inner_tokens(rows + padded) }
   return { op.custom({ name = name, dtype = p.dtype, forward = pass, backward = pass }):single() }
 end

@@ -30,11 +30,6 @@ local function is_causal(m, p, shape)
   return m.causal
 end
 
--- In which fused kernels multiply; nil: as all is kept.
-local function fused_dtype(p)
-  return p.precision and p.precision.attention == "fp8" and "fp8" or nil
-end
-
 function kernels.flash(m, p, cut, shape)
   local window = m.sparse and m.sparse.top_k or p.group.window
   return {
@@ -45,7 +40,7 @@ function kernels.flash(m, p, cut, shape)
       seen = p.mode == "train" and packing.seen(m, window, p.seq) or nil,
       dropout = m.dropout and p.mode == "train", sinks = m.attention_sinks,
       values_in_keys = shape.values_in_keys, gather = cut.gather, ring = cut.ring, dtype = p.dtype,
-      kv_dtype = p.kv_dtype, matrix_dtype = fused_dtype(p),
+      kv_dtype = p.kv_dtype, matrix_dtype = p.fused_dtype,
     },
   }
 end

@@ -148,10 +148,7 @@ end
 
 -- Bytes per number sent to experts: tokens and, in the backward pass, gradients of their results. The other direction
 -- adds up in 16 bits (DeepSeek-V3, arXiv 2412.19437, section 3.3.3).
-local function sent_element(p)
-  local precision = p.precision
-  return precision and precision.dispatch == "fp8" and precision.eight or BYTES
-end
+local function sent_element(p) return p.sent_element or BYTES end
 
 -- Copies every row to its places (or back, adding up) and exchanges the rows by the share's dispatcher
 -- (tperf/describe/arch/experts/dispatch.lua). routed: pairs of a token and an expert to sort; nil on the way back.

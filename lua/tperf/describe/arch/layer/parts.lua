@@ -80,12 +80,6 @@ function parts.sublayer(m, p, i, n, inside, name)
   return parts.append(parts.append(parts.opening(m, p, i, n, name), inside), parts.closing(m, p, i, n))
 end
 
--- Bytes per number of an activation's input kept in 8 bits; nil: 16 bits.
-local function kept_element(p)
-  local precision = p.precision
-  return precision and precision.activation == "fp8" and precision.eight or nil
-end
-
 --- An MLP of `width` between its products; o passes on to both (rows, experts, active) and to one of them
 --- (input_kept_elsewhere, gathered: fc1; partial: fc2). name: a prefix for the ops' names.
 -- Saved: fc1's input; the activation's inputs (both halves of a gated one); fc2's input. Bias and activation run
@@ -101,7 +95,7 @@ function parts.mlp(m, p, width, o, name)
   local elements = p:inner(width) / p:inner_tokens() * p:inner_tokens(o.rows)
   local activation = op.activation {
     name = name .. m.activation, kind = m.activation, gated = m.gated, dtype = p.dtype, elements = elements,
-    kept_element = kept_element(p),
+    kept_element = p.kept_element,
   }
   if m.gated and p.fused_activation == false then -- the product with the other half keeps the first kernel's output
     activation:hold(activation:counts().saved_bytes + BYTES * elements, 0)

@@ -1,0 +1,144 @@
+--- The forms of lists of remembered ops (tperf/describe/arch/memo.lua): recomputed, in fewer bits, several as one, and
+-- joined to the sizes of a layer's axes. Each is made once from a list that is never changed, and then remembered with
+-- it. A form's ops are copies; once they are joined, they go, and are made again where they are needed.
+local core = require "tperf.core"
+local narrowed = require "tperf.describe.arch.narrowed"
+
+local forms = {}
+
+-- The ops of a list that may be a form.
+local function filled(list)
+  if #list == 0 and list.fill then list.fill(list) end
+  return list
+end
+
+local function empty(list)
+  for i = #list, list.fill and 1 or #list + 1, -1 do list[i] = nil end
+end
+
+local function fill_recomputed(list)
+  for i, one in ipairs(list.of) do list[i] = one:recomputed(i == 1 and list.saved or 0) end
+end
+
+--- A block's ops, all of them recomputed. saved: bytes of the layer's input, which the first one keeps.
+---@param plain table  ops
+---@param saved number
+---@return table ops
+function forms.recomputed(plain, saved)
+  plain.recomputed = plain.recomputed or {}
+  local list = plain.recomputed[saved]
+  if not list then
+    list = { name = plain.name, of = plain, saved = saved, fill = fill_recomputed }
+    plain.recomputed[saved] = list
+  end
+  return list
+end
+
+local function fill_narrowed(list)
+  local of, r, made = filled(list.of), list.precision, nil
+  if r.stored then
+    made = narrowed.stored(of, r.stored, r.products)
+  else
+    made, list.open = narrowed.block(of, r, list.after_norm)
+  end
+  table.move(made, 1, #made, 1, list)
+  empty(of)
+end
+
+-- One list in a precision. known: the list's field for such lists.
+local function in_precision(list, r, known, after_norm)
+  local made = list[known] and list[known][r]
+  if not made then
+    made = { name = list.name, of = list, precision = r, fill = fill_narrowed, after_norm = after_norm }
+    list[known] = list[known] or {}
+    list[known][r] = made
+    fill_narrowed(made)
+  end
+  return made
+end
+
+--- Several lists as one.
+---@param tree table   of joints
+---@param lists table  of memo.lists
+---@return table ops  the same table for the same lists; not to be changed
+function forms.joint(tree, lists)
+  if #lists == 1 then return filled(lists[1]) end
+  for _, list in ipairs(lists) do
+    tree[list] = tree[list] or {}
+    tree = tree[list]
+  end
+  if not tree.all then
+    tree.all = { name = lists.name }
+    for _, list in ipairs(lists) do
+      table.move(filled(list), 1, #list, #tree.all + 1, tree.all)
+      empty(list)
+    end
+  end
+  return tree.all
+end
+
+-- Whether the ops up to a list's end end in a norm. before: those up to its beginning.
+local function ends_in_norm(list, before)
+  if list.ends == nil then
+    local plain = list
+    while plain.of do plain = plain.of end
+    list.ends = #plain > 0 and (plain[#plain]:is_norm() and "in a norm" or "otherwise") or "before"
+  end
+  return list.ends == "in a norm" or list.ends == "before" and before
+end
+
+--- The lists of a block in a precision. They become one where a product changes what an op of another list keeps. No
+--- list begins with an adapter: these are in the list of their product.
+---@param joints table  the tree of such lists
+---@param lists table   of memo.lists
+---@param r table       of precision.resolve or precision.stored
+---@return table lists
+function forms.narrowed(joints, lists, r)
+  local made, after_norm, count = { name = lists.name }, false, #lists
+  for i = 1, count do
+    local list = lists[i]
+    local one = in_precision(list, r, after_norm and "behind_norm" or "narrowed", after_norm)
+    if one.open and i < count then
+      return { name = lists.name, in_precision(forms.joint(joints, lists), r, "narrowed", false) }
+    end
+    made[i], after_norm = one, ends_in_norm(list, after_norm)
+  end
+  return made
+end
+
+-- The positions of the bits that are set.
+local function positions(bits)
+  local list, i = {}, 1
+  while bits > 0 do
+    if bits & 1 == 1 then list[#list + 1] = i end
+    bits, i = bits >> 1, i + 1
+  end
+  return list
+end
+
+--- A list of ops as a block of layers of these sizes (src/bind/describe/bind_workload.c).
+---@param grid userdata   of the strategy
+---@param ops table       of memo.lists or forms.narrowed
+---@param sizes integer[]
+---@param hold fun(ops: integer)  is called with the number of ops that a new block holds besides remembered ones
+---@return userdata block
+function forms.block(grid, ops, sizes, hold)
+  local joined = ops.joined
+  local tree, at = joined, joined and joined.positions or {}
+  for i = 1, #at do tree = tree and tree[sizes[at[i]]] end
+  if tree and tree.block then return tree.block end
+  local made, bits, copies = core.block(grid, sizes, filled(ops))
+  joined = joined or { positions = positions(bits) }
+  ops.joined, tree = joined, joined
+  for _, position in ipairs(joined.positions) do
+    local size = sizes[position]
+    tree[size] = tree[size] or {}
+    tree = tree[size]
+  end
+  tree.block = made
+  hold(copies + (ops.fill and #ops or 0))
+  empty(ops)
+  return made
+end
+
+return forms
