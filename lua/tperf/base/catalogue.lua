@@ -3,8 +3,11 @@
 local io, next, setmetatable, getmetatable = io, next, setmetatable, getmetatable
 local check = require "tperf.base.check"
 local core = require "tperf.core"
+local lazy = require "tperf.base.lazy"
 local refusal = require "tperf.base.refusal"
 local roots = require "tperf.base.roots"
+local sharing = require "tperf.base.object.sharing"
+local unread = require "tperf.base.object.unread"
 
 local catalogue = { below_root = roots.below, in_roots = roots.find }
 
@@ -146,32 +149,12 @@ local sharers = setmetatable({}, { __mode = "k" }) -- constructor -> function(hi
 ---@param part string?     the only field of a script's own object that the question reads
 function catalogue.shared(constructor, hidden, part) return sharers[constructor](hidden, part) end
 
-local stamp, snapshot, unchanged = core.resource.stamp, core.resource.snapshot, core.resource.unchanged
+local showers = setmetatable({}, { __mode = "k" }) -- constructor -> function(object) -> what scripts get of it
 
-local function sharer(construct, made, seal, hidden, part)
-  local known, sealed = {}, setmetatable({}, { __mode = "k" })
-  return function(value)
-    if type(value) ~= "string" then
-      if part and sealed[value] and unchanged(made[value], value, part) then return value end
-      local object = construct(value)
-      seal(object)
-      sealed[object] = part
-      return object
-    end
-    local one = known[value]
-    if one then
-      local moment, size, number = stamp(one.path)
-      local still = moment == one.moment and size == one.size and number == one.number
-      if still and (hidden or unchanged(made[one.object], one.object)) then return one.object end
-    end
-    one = {}
-    one.object, one.path = construct(value)
-    one.moment, one.size, one.number = stamp(one.path)
-    seal(one.object)
-    known[value] = one
-    return one.object
-  end
-end
+--- What a script may get of an object of the sharing form.
+function catalogue.shown(constructor, object) return showers[constructor](object) end
+
+local snapshot, unchanged = core.resource.snapshot, core.resource.unchanged
 
 --- The unit of a field: "bytes" for "accelerator.hbm.capacity" of "systems"; nil if it has none.
 ---@param kind string
@@ -188,31 +171,53 @@ end
 
 catalogue.metatables = {} -- of objects that hold only data, by name, so that such objects can be sent between processes
 
--- The metatable of objects: absent fields come to __index, too.
-local function metatable_of(what, methods, derived)
-  catalogue.metatables[what] = {
+-- The metatable of objects: absent fields come to __index, too. open: for objects that nobody has read yet.
+local function metatable_of(what, methods, derived, open)
+  local meta = {
     __index = function(object, key)
+      if open and unread.has(object, key) then return rawget(open(object), key) end
       local found = derived[key]
       if found then return found(object) end
       return methods[key]
     end,
-    __tostring = function(object) return rawget(object, "name") or what end,
+    __tostring = function(object) return rawget(unread.object(object) or object, "name") or what end,
     __name = what,
   }
-  return catalogue.metatables[what]
+  if open then
+    meta.__settle, meta.__unread, meta[lazy.SETTLE] = open, open, open
+    function meta.__newindex(object, key, value) rawset(open(object), key, value) end
+    function meta.__pairs(object) return next, open(object), nil end
+  end
+  catalogue.metatables[what] = meta
+  return meta
 end
 
 --- Makes a constructor of checked objects. It takes a name, a path, a table with the content of a file, or an object.
 --- options: what ("tperf.system"), kind ("systems"), schema; optional: methods, renamed (deprecated name -> new name),
 --- and the hooks
 --- import(content, origin) -> content, run before the check; finish(object) -> message, path of what is wrong;
---- seal(object) for objects that catalogue.shared hands out.
+--- seal(object) for objects that catalogue.shared hands out. private: scripts get copies of objects, made when they read
+--- them, so that no question needs to check those that they did not.
 ---@return fun(value: string|table): table
 function catalogue.constructor(options)
   local what, methods = options.what, options.methods or {}
   schemas[options.kind], renamed[options.kind] = options.schema, options.renamed
-  local made = setmetatable({}, { __mode = "k" }) -- object -> its content when checked: unchanged, it needs no check
-  local metatable = metatable_of(what, methods, options.derived or {})
+  local made, meant = setmetatable({}, { __mode = "k" }), setmetatable({}, { __mode = "k" }) -- see tperf.base.object.sharing
+
+  local function reveal(object)
+    local own = unread.open(object)
+    if own then made[object], meant[object] = snapshot(object), own end
+    return object
+  end
+  local metatable = metatable_of(what, methods, options.derived or {}, options.private and reveal)
+
+  -- The checked object that a value is or stands for, unless somebody has changed it.
+  local function checked(value)
+    local object = unread.object(value)
+    if object then return object end
+    local known = made[value]
+    return known and unchanged(known, value) and (meant[value] or value) or nil
+  end
 
   local function build(label, content, origin)
     local object, message, path, is_unknown = check.fields(content, "", options.schema)
@@ -230,32 +235,49 @@ function catalogue.constructor(options)
     return object
   end
 
+  local shown = setmetatable({}, { __mode = "k" }) -- checked object -> what scripts get of it
+
+  local function show(object)
+    if not options.private then return object end
+    local known = shown[object]
+    if not known or checked(known) ~= object then
+      known = unread.new(object)
+      shown[object] = known
+    end
+    return known
+  end
+
   --- A copy with changes applied: system:with { network = { fast = { domain = 64 } } }
   function methods.with(object, changes)
     local label = what .. ":with"
     if getmetatable(object) ~= metatable then check.fail("%s: call it with a colon, on a %s", label, what) end
     if type(changes) ~= "table" then check.fail("%s needs a table of changes, got %s", label, check.show(changes)) end
-    return build(label, merge(label, object, changes, 0))
+    return show(build(label, merge(label, checked(object) or reveal(object), changes, 0)))
   end
 
   local function construct(value) -- the object, and the path of the file it was made from
-    local origin, known = nil, made[value]
-    if known and unchanged(known, value) then return value end
+    local origin, known = nil, checked(value)
+    if known then return known end
     if type(value) == "string" then
       value, origin = open(what, options.kind, value)
     elseif type(value) ~= "table" then
       check.fail("%s needs a name, a path or a table, got %s", what, check.show(value))
+    else
+      reveal(value)
     end
     local path = origin and origin.path
     if options.import and type(value) == "table" then value, origin = options.import(value, origin) end
     return build(what, value, origin), path
   end
 
-  local function constructor(value) return (construct(value)) end
+  local function constructor(value)
+    return type(value) == "table" and checked(value) and value or show((construct(value)))
+  end
   local seal = options.seal or function() end
-  local shown, closed = sharer(construct, made, seal), sharer(construct, made, seal, true)
+  showers[constructor] = show
+  local seen, hid = sharing(construct, made, meant, seal), sharing(construct, made, meant, seal, true)
   sharers[constructor] = function(hidden, part)
-    return part and sharer(construct, made, seal, hidden, part) or hidden and closed or shown
+    return part and sharing(construct, made, meant, seal, hidden, part) or hidden and hid or seen
   end
   return constructor
 end

@@ -67,7 +67,8 @@ end
 -- Makes a checker with default= and optional= from test(value, path). kind, inner: see check.describe.
 local function checker(options, test, kind, inner)
   local function checked(value, path)
-    if value == nil then value = options.default end
+    if value ~= nil then return test(value, path) end
+    value = options.default
     if value == nil then
       if options.optional then return nil end
       return nil, string.format("'%s' is missing", path), path
@@ -101,10 +102,14 @@ local function inside(value, o)
   return (not o.min or value >= o.min) and (not o.max or value <= o.max) and (not o.above or value > o.above)
 end
 
+local math_type, mininteger, maxinteger, huge = math.type, math.mininteger, math.maxinteger, math.huge
+
 --- An integer, or a float with an integral value: min, max, default, optional.
 function check.integer(options)
   local o = options or {}
+  local low, high = o.min or mininteger, o.max or maxinteger
   return checker(o, function(value, path)
+    if math_type(value) == "integer" and value >= low and value <= high then return value end
     local integer = type(value) == "number" and math.tointeger(value)
     if not integer or not inside(integer, o) then return wrong(path, range("an integer", o), value) end
     return integer
@@ -128,8 +133,10 @@ end
 --- A finite number: min, max, above (exclusive), default, optional. With unit, also a string such as "900 GB/s".
 function check.number(options)
   local o = options or {}
+  local low, high, above = o.min or -huge, o.max or huge, o.above or -huge
   return checker(o, function(value, path)
     local number = value
+    if type(value) == "number" and value >= low and value <= high and value > above and value < huge then return value end
     if o.unit and type(value) == "string" then
       local message
       number, message = check.quantity(value, o.unit)

@@ -273,6 +273,10 @@ static void put_value_of_table(writer *w) {
         put_odd(w);
         return;
     }
+    if (luaL_getmetafield(L, table, "__unread") != LUA_TNIL) { // lua/tperf/base/unread.lua
+        lua_pushvalue(L, table);
+        lua_call(L, 1, 0);
+    }
     w->above[w->depth] = self;
     put_table(w, table);
     lua_settop(L, table);

@@ -205,7 +205,7 @@ local function prepare(given)
   o.model, o.rules = model(o.model), rules(o.rules)
   local own, share = train_sizes.own(o, s, o.model, o.rules)
   train_sizes.complete(o, s, own)
-  local list = type(o.system) == "table" and not (o.system.network or o.system.accelerator)
+  local list = problem.lists_systems(o.system)
   if not list then o.system = system(o.system) end
   local p = (own_rules or list) and problem.of(o, { s }) or recalled(o, s, schema)
   train_sizes.check(o, s, p, own, share)
