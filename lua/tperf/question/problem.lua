@@ -36,14 +36,8 @@ problem.sizes = one_or_list(check.integer { min = 1, max = 1 << 31 })
 
 -- Whether an argument names an axis or option that not every one of the strategies has.
 local function strangers(given, strategies)
-  local own, options = axes.words()
   for _, s in ipairs(strategies) do
-    for _, name in ipairs(own) do
-      if given[name] ~= nil and not s.index[name] then return true end
-    end
-    for _, name in ipairs(options) do
-      if given[name] ~= nil and not s.options[name] then return true end
-    end
+    if axes.names_strangers(given, s) then return true end
   end
 end
 

@@ -21,6 +21,7 @@ local system = require "tperf.base.catalogue".shared(require "tperf.describe.sys
 local serving = {}
 
 local CACHED <const> = 512 -- shapes and the like
+local FIELDS <const> = 48 -- of arguments
 
 -- Bytes of an element, and the dtype name that ops use: 4 bits take the same room whatever the format.
 local BYTES = { fp32 = 4, fp16 = 2, bf16 = 2, fp8 = 1, int8 = 1, fp4 = 0.5, int4 = 0.5 }
@@ -96,7 +97,7 @@ local function check_software(what, value)
     .. "(software = \"none\"), and tperf.serve adds what an engine does", what)
 end
 
--- What is remembered of a model: model -> rules' name and attention -> { layout, shapes, placements, sized }.
+-- What is remembered of a model: model -> rules' name and attention -> { layout, shapes, sized }.
 local known = setmetatable({}, { __mode = "k" })
 
 local function plan_of(m, s, set, attention, weights)
@@ -104,7 +105,7 @@ local function plan_of(m, s, set, attention, weights)
   known[m] = plans
   plans[key] = plans[key]
     or { layout = workload.of(m, s, attention, set, { precision = weights }), shapes = memo.by_text(CACHED),
-      placements = memo.by_text(CACHED), sized = memo.by_text(CACHED) }
+      sized = memo.by_text(CACHED) }
   return plans[key]
 end
 
@@ -112,8 +113,8 @@ end
 ---@return table problem  { what, o = a copy of the arguments with their dtypes filled in, model, system, strategy,
 ---  rules, weights = of tperf.describe.stored, plan, price }
 function serving.problem(what, given)
-  local o = {}
-  for name, value in pairs(given) do o[name] = value end
+  local o = core.resource.sized(FIELDS)
+  for name, value in next, given do o[name] = value end
   local p = { what = what, o = o, model = model(o.model), system = system(o.system) }
   p.rules, p.strategy = o.rules and rules(o.rules) or usual, axes.asked(o)
   check_software(what, o.software)
@@ -181,6 +182,7 @@ local function lay_out(p, sizes, pp, micro_batch, prefill_batch)
   return {
     prefill = step_of(prefill_batch, "prefill", o.prompt, 0), single = step_of(1, "decode", 1, 0),
     decode = o.generate > 1 and core.decode(keys, steps) or nil, caches = caches_of(p, sizes),
+    placements = {}, -- size of a domain -> those without demands
     pipelines = pipelines.make {
       pps = { pp }, schedules = { "1f1b" }, virtual_stages = {}, layers = p.model.layers, runs = laid.runs,
       has_ends = laid.has_ends,
@@ -188,12 +190,17 @@ local function lay_out(p, sizes, pp, micro_batch, prefill_batch)
   }
 end
 
+local POSITIONS <const> = {} -- 1, 2 … as many as values decide a shape
+
 local function shape_of(p, c, own, micro_batch)
-  local o = p.o
-  local key = ("%s %d %d %d %d %d %s %s %s %s %s"):format(table.concat(own, " "), c.pp, micro_batch, c.prefill_batch,
-    o.prompt, o.generate, o.weight_dtype, o.kv_dtype, o.compute_dtype, o.sequence_parallel,
-    serving.chosen(p.strategy, o))
-  return p.plan.shapes(key, function() return lay_out(p, own, c.pp, micro_batch, c.prefill_batch) end)
+  local o, s = p.o, p.strategy
+  local deciding = { c.pp, micro_batch, c.prefill_batch, o.prompt, o.generate, o.weight_dtype, o.kv_dtype,
+    o.compute_dtype, o.sequence_parallel }
+  local fixed, n = #deciding, #own
+  table.move(own, 1, n, fixed + 1, deciding)
+  for i, name in ipairs(s.option_names) do deciding[fixed + n + i] = o[name] or false end
+  for i = #POSITIONS + 1, #deciding do POSITIONS[i] = i end
+  return p.plan.shapes(core.resource.words(deciding, POSITIONS), function() return lay_out(p, own, c.pp, micro_batch, c.prefill_batch) end)
 end
 
 --- One GPU's share, for questions about sizes; c: sizes by axis name.
@@ -234,17 +241,20 @@ function serving.shards(p, c)
 end
 
 -- The placements to try.
-local function placements_of(p, c, own, domain)
+local function placements_of(p, c, own, shape)
   if c.placement then return { c.placement } end
-  local function all() return placement.all(p.what .. ": ", p.strategy, own, c, domain) end
-  if c.fast then return all() end
-  return p.plan.placements(("%s %d %d"):format(table.concat(own, " "), c.pp, domain), all)
+  local domain = p.system.network.fast.domain
+  local known = not c.fast and shape.placements[domain]
+  if known then return known end
+  local all = placement.all(p.what .. ": ", p.strategy, own, c, domain)
+  if not c.fast then shape.placements[domain] = all end
+  return all
 end
 
 -- What the core says of the placement that answers a request first, and that placement.
 local function fastest(p, c, own, shape, sizes)
   local least, best, placed = math.huge, nil, nil
-  for _, fast in ipairs(placements_of(p, c, own, p.system.network.fast.domain)) do
+  for _, fast in ipairs(placements_of(p, c, own, shape)) do
     local r = core.serve(p.system, p.rules, shape.pipelines, shape.prefill, shape.decode, shape.single, shape.caches,
       fast, sizes)
     local latency = r.prefill.time + r.decode.time
