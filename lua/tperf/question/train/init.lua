@@ -1,4 +1,5 @@
 --- tperf.train: one training configuration, explained op by op.
+local asked = require "tperf.question.train.asked"
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local configuration = require "tperf.question.configuration"
@@ -194,7 +195,7 @@ local function with_configuration(given)
 end
 
 -- Computes everything that decides the result: { o = checked arguments, strategy, problem, workload, found }.
-local function prepare(given)
+local function prepare_new(given)
   if type(given) == "table" and given.configuration ~= nil then given = with_configuration(given) end
   local s = axes.asked(given)
   problem.refuse_axes("tperf.train", given, { s })
@@ -220,6 +221,15 @@ local function prepare(given)
   else
     t.found.fast, t.found.panels = best_placement(t, panels)
   end
+  return t
+end
+
+-- The same, for a question asked before without the work. Nothing changes what it returns.
+local function prepare(given)
+  local known, key = asked.find(given)
+  if known then return known end
+  local t = prepare_new(given)
+  if key then asked.keep(key, given, t) end
   return t
 end
 
