@@ -2,6 +2,7 @@
 -- "h100-sxm" of "systems" is systems/h100-sxm.yaml in the first root that has it (tperf.base.roots).
 local io, next, setmetatable, getmetatable = io, next, setmetatable, getmetatable
 local check = require "tperf.base.check"
+local checked = require "tperf.base.object.checked"
 local core = require "tperf.core"
 local lazy = require "tperf.base.lazy"
 local refusal = require "tperf.base.refusal"
@@ -149,12 +150,10 @@ local sharers = setmetatable({}, { __mode = "k" }) -- constructor -> function(hi
 ---@param part string?     the only field of a script's own object that the question reads
 function catalogue.shared(constructor, hidden, part) return sharers[constructor](hidden, part) end
 
-local showers = setmetatable({}, { __mode = "k" }) -- constructor -> function(object) -> what scripts get of it
+local kept = setmetatable({}, { __mode = "k" }) -- constructor -> its objects
 
 --- What a script may get of an object of the sharing form.
-function catalogue.shown(constructor, object) return showers[constructor](object) end
-
-local snapshot, unchanged = core.resource.snapshot, core.resource.unchanged
+function catalogue.shown(constructor, object) return kept[constructor]:show(object) end
 
 --- The unit of a field: "bytes" for "accelerator.hbm.capacity" of "systems"; nil if it has none.
 ---@param kind string
@@ -171,22 +170,27 @@ end
 
 catalogue.metatables = {} -- of objects that hold only data, by name, so that such objects can be sent between processes
 
--- The metatable of objects: absent fields come to __index, too. open: for objects that nobody has read yet.
-local function metatable_of(what, methods, derived, open)
+-- The metatable of objects: absent fields come to __index, too.
+local function metatable_of(what, methods, derived, objects)
+  local function absent(object, key)
+    local found = derived[key]
+    if found then return found(object) end
+    return methods[key]
+  end
   local meta = {
-    __index = function(object, key)
-      if open and unread.has(object, key) then return rawget(open(object), key) end
-      local found = derived[key]
-      if found then return found(object) end
-      return methods[key]
-    end,
+    __index = absent,
     __tostring = function(object) return rawget(unread.object(object) or object, "name") or what end,
     __name = what,
   }
-  if open then
-    meta.__settle, meta.__unread, meta[lazy.SETTLE] = open, open, open
-    function meta.__newindex(object, key, value) rawset(open(object), key, value) end
-    function meta.__pairs(object) return next, open(object), nil end
+  if objects.private then
+    local function reveal(object) return objects:reveal(object) end
+    meta.__settle, meta.__unread, meta[lazy.SETTLE] = reveal, reveal, reveal
+    function meta.__index(object, key)
+      if unread.has(object, key) then return rawget(reveal(object), key) end
+      return absent(object, key)
+    end
+    function meta.__newindex(object, key, value) rawset(reveal(object), key, value) end
+    function meta.__pairs(object) return next, reveal(object), nil end
   end
   catalogue.metatables[what] = meta
   return meta
@@ -196,28 +200,14 @@ end
 --- options: what ("tperf.system"), kind ("systems"), schema; optional: methods, renamed (deprecated name -> new name),
 --- and the hooks
 --- import(content, origin) -> content, run before the check; finish(object) -> message, path of what is wrong;
---- seal(object) for objects that catalogue.shared hands out. private: scripts get copies of objects, made when they read
---- them, so that no question needs to check those that they did not.
+--- seal(object) for objects that catalogue.shared hands out. private: scripts get copies of objects, made when they
+--- read them, so that no question needs to check those that they did not.
 ---@return fun(value: string|table): table
 function catalogue.constructor(options)
   local what, methods = options.what, options.methods or {}
   schemas[options.kind], renamed[options.kind] = options.schema, options.renamed
-  local made, meant = setmetatable({}, { __mode = "k" }), setmetatable({}, { __mode = "k" }) -- see tperf.base.object.sharing
-
-  local function reveal(object)
-    local own = unread.open(object)
-    if own then made[object], meant[object] = snapshot(object), own end
-    return object
-  end
-  local metatable = metatable_of(what, methods, options.derived or {}, options.private and reveal)
-
-  -- The checked object that a value is or stands for, unless somebody has changed it.
-  local function checked(value)
-    local object = unread.object(value)
-    if object then return object end
-    local known = made[value]
-    return known and unchanged(known, value) and (meant[value] or value) or nil
-  end
+  local objects = checked.new(options.private)
+  local metatable = metatable_of(what, methods, options.derived or {}, objects)
 
   local function build(label, content, origin)
     local object, message, path, is_unknown = check.fields(content, "", options.schema)
@@ -231,20 +221,8 @@ function catalogue.constructor(options)
       local at = place(origin, path, is_unknown) .. (named and content.name .. ": " or "")
       raise("%s: %s%s", label, at, message)
     end
-    made[object] = snapshot(object)
+    objects:keep(object)
     return object
-  end
-
-  local shown = setmetatable({}, { __mode = "k" }) -- checked object -> what scripts get of it
-
-  local function show(object)
-    if not options.private then return object end
-    local known = shown[object]
-    if not known or checked(known) ~= object then
-      known = unread.new(object)
-      shown[object] = known
-    end
-    return known
   end
 
   --- A copy with changes applied: system:with { network = { fast = { domain = 64 } } }
@@ -252,18 +230,18 @@ function catalogue.constructor(options)
     local label = what .. ":with"
     if getmetatable(object) ~= metatable then check.fail("%s: call it with a colon, on a %s", label, what) end
     if type(changes) ~= "table" then check.fail("%s needs a table of changes, got %s", label, check.show(changes)) end
-    return show(build(label, merge(label, checked(object) or reveal(object), changes, 0)))
+    return objects:show(build(label, merge(label, objects:of(object) or objects:reveal(object), changes, 0)))
   end
 
   local function construct(value) -- the object, and the path of the file it was made from
-    local origin, known = nil, checked(value)
+    local origin, known = nil, objects:of(value)
     if known then return known end
     if type(value) == "string" then
       value, origin = open(what, options.kind, value)
     elseif type(value) ~= "table" then
       check.fail("%s needs a name, a path or a table, got %s", what, check.show(value))
     else
-      reveal(value)
+      objects:reveal(value)
     end
     local path = origin and origin.path
     if options.import and type(value) == "table" then value, origin = options.import(value, origin) end
@@ -271,13 +249,13 @@ function catalogue.constructor(options)
   end
 
   local function constructor(value)
-    return type(value) == "table" and checked(value) and value or show((construct(value)))
+    return type(value) == "table" and objects:of(value) and value or objects:show((construct(value)))
   end
   local seal = options.seal or function() end
-  showers[constructor] = show
-  local seen, hid = sharing(construct, made, meant, seal), sharing(construct, made, meant, seal, true)
+  kept[constructor] = objects
+  local seen, hid = sharing(construct, objects, seal), sharing(construct, objects, seal, true)
   sharers[constructor] = function(hidden, part)
-    return part and sharing(construct, made, meant, seal, hidden, part) or hidden and hid or seen
+    return part and sharing(construct, objects, seal, hidden, part) or hidden and hid or seen
   end
   return constructor
 end

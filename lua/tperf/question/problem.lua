@@ -18,8 +18,8 @@ local rules = require "tperf.describe.rules.shared"
 local profile = require "tperf.describe.profile"
 local space = require "tperf.question.search.space"
 local strategy = require "tperf.describe.strategy"
-local systems = require "tperf.describe.system"
-local system = catalogue.shared(systems)
+local describe_system = require "tperf.describe.system"
+local system = catalogue.shared(describe_system)
 local training = require "tperf.describe.optimizers"
 local tuning = require "tperf.describe.tuning"
 local unread = require "tperf.base.object.unread"
@@ -126,7 +126,7 @@ function problem.lists_systems(value)
 end
 
 --- What a script may get of a question's system.
-function problem.shown(machine) return catalogue.shown(systems, machine) end
+function problem.shown(machine) return catalogue.shown(describe_system, machine) end
 
 --- Returns a list of systems, and whether `value` was one.
 function problem.systems(value)

@@ -273,10 +273,7 @@ static void put_value_of_table(writer *w) {
         put_odd(w);
         return;
     }
-    if (luaL_getmetafield(L, table, "__unread") != LUA_TNIL) { // lua/tperf/base/unread.lua
-        lua_pushvalue(L, table);
-        lua_call(L, 1, 0);
-    }
+    tperf_codec_reveal(L, table);
     w->above[w->depth] = self;
     put_table(w, table);
     lua_settop(L, table);

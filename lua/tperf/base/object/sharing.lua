@@ -4,13 +4,13 @@ local core = require "tperf.core"
 local stamp, unchanged = core.resource.stamp, core.resource.unchanged
 
 ---@param construct fun(value: any): table, string  the checked object, and the path of its file
----@param made table<table, userdata>  object -> its content when checked: unchanged, it needs no check
----@param meant table<table, table>    a script's own object -> the checked one of which it has a copy
+---@param objects table                 see tperf.base.object.checked
 ---@param seal fun(object: table)      called once for each object that this hands out
 ---@param hidden boolean?              see catalogue.shared
 ---@param part string?                 see catalogue.shared
 ---@return fun(value: any): table
-return function(construct, made, meant, seal, hidden, part)
+return function(construct, objects, seal, hidden, part)
+  local made, meant = objects.made, objects.meant
   local known, sealed = {}, setmetatable({}, { __mode = "k" })
   local function sealing(object)
     if not sealed[object] then seal(object) end

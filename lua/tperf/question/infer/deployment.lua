@@ -5,6 +5,7 @@ local axes = require "tperf.describe.strategy.axes"
 local cache = require "tperf.describe.arch.cache"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
+local lengths = require "tperf.question.infer.lengths"
 local memo = require "tperf.base.memo"
 local figures = require "tperf.question.infer.figures"
 local workload = require "tperf.describe.workload"
@@ -126,22 +127,6 @@ function serving.problem(what, given)
   return p
 end
 
--- Numbers of keys between which the costs of a step are affine: they bend only where a window or a selection fills up.
-local function lengths(kinds, tokens)
-  local top, list, seen = 2, { 1 }, {}
-  while top < tokens do top = top * 2 end -- a power of two, so that many prompts share workloads
-  for _, kind in ipairs(kinds) do
-    local window = kind.window or kind.chosen
-    if window and window > 1 and window < top and not seen[window] then
-      seen[window] = true
-      list[#list + 1] = window
-    end
-  end
-  list[#list + 1] = top
-  table.sort(list)
-  return list
-end
-
 local function caches_of(p, sizes)
   local o, list = p.o, {}
   local share = strategy.share(p.strategy, p.model, 1, sizes, p.rules, { mode = "decode", seq = 1 })
@@ -200,7 +185,9 @@ local function shape_of(p, c, own, micro_batch)
   table.move(own, 1, n, fixed + 1, deciding)
   for i, name in ipairs(s.option_names) do deciding[fixed + n + i] = o[name] or false end
   for i = #POSITIONS + 1, #deciding do POSITIONS[i] = i end
-  return p.plan.shapes(core.resource.words(deciding, POSITIONS), function() return lay_out(p, own, c.pp, micro_batch, c.prefill_batch) end)
+  return p.plan.shapes(core.resource.words(deciding, POSITIONS), function()
+    return lay_out(p, own, c.pp, micro_batch, c.prefill_batch)
+  end)
 end
 
 --- One GPU's share, for questions about sizes; c: sizes by axis name.
@@ -244,9 +231,7 @@ end
 local function placements_of(p, c, own, shape)
   if c.placement then return { c.placement } end
   local domain = p.system.network.fast.domain
-  local known = not c.fast and shape.placements[domain]
-  if known then return known end
-  local all = placement.all(p.what .. ": ", p.strategy, own, c, domain)
+  local all = not c.fast and shape.placements[domain] or placement.all(p.what .. ": ", p.strategy, own, c, domain)
   if not c.fast then shape.placements[domain] = all end
   return all
 end

@@ -122,10 +122,9 @@ local function answer(p, o, core_search, index, complete)
   local question = p.questions[index]
   local found = core_search:answer(index)
   local result = {
-    candidates = found.candidates, feasible = found.feasible, complete = complete,
+    candidates = found.candidates, feasible = found.feasible, complete = complete, gpus = question.gpus,
     evaluated = not o.prune and found.evaluated or nil, -- with pruning it depends on thread timing
-    model = question.model, system = problem.shown(question.system), gpus = question.gpus,
-    global_batch = question.global_batch,
+    model = question.model, system = problem.shown(question.system), global_batch = question.global_batch,
   }
   if o.kept then
     local list, proven = rerank.best(p, o, question, found, describe)

@@ -19,8 +19,8 @@ local known = setmetatable({}, { __mode = "k" })
 -- Whether a question with the same text has the same answer: no file and no object has changed since.
 local function is_same(one, given)
   if one.strategies ~= strategy.count() or model(given.model) ~= one.o.model then return false end
-  local set = rules(given.rules)
-  return set == one.o.rules and profile.of(given.software, set) == one.o.profile and system(given.system) == one.o.system
+  local set, o = rules(given.rules), one.o
+  return set == o.rules and profile.of(given.software, set) == o.profile and system(given.system) == o.system
 end
 
 --- What a question asked before was prepared to.
