@@ -65,13 +65,14 @@ end
 
 -- The fastest placement and number of panels, of those left open.
 local function best_placement(t, panels)
-  local fast, s = {}, t.strategy
-  for i, name in ipairs(s.axis_names) do fast[i] = t.o.fast and t.o.fast[name] or 0 end
-  local found = search.place(t.problem, t.o, {
-    strategy = 1, variant = 1, workload = t.workload, micro_batch = t.o.micro_batch, panels = panels, fast = fast,
-  })
-  if not found then no_placement(t.o, s) end
-  return found.fast, found.panels
+  local s, o, question, asked_for = t.strategy, t.o, t.problem.questions[1], t.o.fast or {}
+  local demanded = { asked_for.dp or 0, asked_for.pp or 0 }
+  for i, name in ipairs(s.axis_names) do demanded[2 + i] = asked_for[name] or 0 end
+  local fast, number = t.workload:place(question.system, question.rules, question.training, question.pipelines, {
+    gpus = question.gpus, global_batch = question.global_batch, dp = o.dp, micro_batch = o.micro_batch, zero = o.zero,
+  }, demanded, question.software, panels)
+  if not fast then no_placement(o, s) end
+  return fast, number
 end
 
 -- Fields that a configuration found by a search carries over.
