@@ -56,7 +56,8 @@ static bool is_still(lua_State *L, int index, const mark *m) {
     int is_number;
     if (m->integral)
         return lua_tointegerx(L, index, &is_number) == m->is.integer && lua_isinteger(L, index);
-    return lua_tonumberx(L, index, &is_number) == m->is.number && is_number && !lua_isinteger(L, index);
+    return lua_tonumberx(L, index, &is_number) == m->is.number && is_number &&
+           !lua_isinteger(L, index);
 }
 
 // The number of fields of a table, including nested tables and end marks; 0: nested too deep.

@@ -3,9 +3,11 @@
 //   entries(directory) -> its names in no order, or nil if it cannot be read;
 //   make_folder(path): true, or nil and a message, like os.remove; scripts without --trust get their own version;
 //   told(table, objects): a table's fields as text, see below;
+//   infinite(table): the first name, in order, of those whose value is an infinite number or none; nil without any;
 //   same(a, b): whether two tables have equal fields, nested tables included;
 //   snapshot and unchanged: see bind_snapshot.c.
 #include <dirent.h>
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -143,6 +145,21 @@ static int words(lua_State *L) {
     return 1;
 }
 
+static int infinite(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_settop(L, 1);
+    lua_pushnil(L); // the first name so far
+    for (lua_pushnil(L); lua_next(L, 1); lua_settop(L, 3)) {
+        if (lua_type(L, 4) != LUA_TNUMBER || isfinite(lua_tonumber(L, 4))) continue;
+        if (lua_type(L, 3) != LUA_TSTRING) continue;
+        if (!lua_isnil(L, 2) && !lua_compare(L, 3, 2, LUA_OPLT)) continue;
+        lua_pushvalue(L, 3);
+        lua_replace(L, 2);
+    }
+    lua_settop(L, 2);
+    return 1;
+}
+
 enum { TOLD = 1000, TOLD_DEPTH = 3 }; // bytes of the text; tables within tables
 
 typedef struct teller {
@@ -244,5 +261,7 @@ void tperf_bind_resource(lua_State *L) {
     lua_setfield(L, -2, "words");
     lua_pushcfunction(L, told);
     lua_setfield(L, -2, "told");
+    lua_pushcfunction(L, infinite);
+    lua_setfield(L, -2, "infinite");
     tperf_bind_snapshot(L);
 }
