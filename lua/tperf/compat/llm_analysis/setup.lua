@@ -6,11 +6,7 @@ local check = require "tperf.base.check"
 local catalogue = require "tperf.base.catalogue"
 local configs = require "tperf.compat.llm_analysis.configs"
 
-local sized = require "tperf.core".resource.sized
-
 local setup = {}
-
-local SYMBOLS <const> = 64 -- of a setup
 
 local LARGEST = 1 << 40 -- of any size or count: products of a few of them stay finite
 
@@ -258,8 +254,7 @@ end
 ---@param any_peak boolean?  true: a peak of 0 is allowed, as nothing is timed yet
 ---@return table m
 function setup.new(what, args, rules, any_peak)
-  local m = sized(SYMBOLS)
-  m.rules, m.args, m.what, m.warnings = rules, args, what, {}
+  local m = { rules = rules, args = args, what = what, warnings = {} }
   m.model = setup.complete(what, resolve(what, "model", args, rules), rules)
   m.gpu, m.dtype = resolve(what, "gpu", args, rules), resolve(what, "dtype", args, rules)
   bits_symbols(m)
