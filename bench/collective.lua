@@ -19,7 +19,7 @@ end
 local COUNT = 20000
 local system, rules = tperf.system "h100-sxm", tperf.rules()
 local question = { system = system, kind = "all_reduce", gpus = 1024 }
-local machine = core.machine(system)
+local machine = core.machine(tperf.system "h100-sxm")
 print(("collectives, tperf.collective: %.3f million/s"):format(COUNT / 1e6 / fastest(function()
   for bytes = 1, COUNT do
     question.bytes = bytes

@@ -1,5 +1,7 @@
 -- The overhead of questions outside the core: Lua instructions, independent of the machine and its load. Each limit was
 -- set a tenth to two fifths above the count; lower it when a question becomes cheaper.
+local llm_analysis = require "tperf.compat.llm_analysis"
+local normal = require "tperf.question.goodput.normal"
 local tperf = require "tperf"
 
 local EVERY <const> = 100
@@ -19,21 +21,28 @@ local function costs(limit, f)
   assert.truthy(count <= limit, ("%d instructions of Lua, more than %d"):format(count, limit))
 end
 
-local function training(change)
+-- A question to tperf.train; new: of sizes that were never asked before, each time.
+local function training(change, new)
   local o = { model = "llama-3.1-70b", system = "h100-sxm", global_batch = 1024, tp = 8, pp = 4, dp = 32,
     recompute = "full" }
   for name, value in pairs(change or {}) do o[name] = value end
-  return function() return tperf.train(o) end
+  return function()
+    if new then o.global_batch = o.global_batch + 256 end
+    return tperf.train(o)
+  end
 end
 
 describe("the Lua of a question", function()
   it("is short in a collective", function()
-    costs(600, function() tperf.collective { system = "h100-sxm", kind = "all_reduce", bytes = 1e9, gpus = 64 } end)
+    costs(300, function() tperf.collective { system = "h100-sxm", kind = "all_reduce", bytes = 1e9, gpus = 64 } end)
   end)
 
   it("is short in a configuration, its placement open or given", function()
-    costs(4300, training())
-    costs(4300, training { fast = { tp = 8, pp = 1, dp = 1 } })
+    local given = { fast = { tp = 8, pp = 1, dp = 1 } }
+    costs(1000, training())
+    costs(1000, training(given))
+    costs(3500, training(nil, true))
+    costs(3700, training(given, true))
   end)
 
   it("is short in a model's groups, however many layers it has", function()
@@ -45,7 +54,9 @@ describe("the Lua of a question", function()
   end)
 
   it("is short in a configuration that does not fit", function()
-    costs(4500, training { tp = 1, dp = 256, recompute = "none" })
+    local large = { tp = 1, dp = 256, recompute = "none" }
+    costs(1100, training(large))
+    costs(3600, training(large, true))
   end)
 
   it("is bounded while remedies are searched for", function()
@@ -54,14 +65,46 @@ describe("the Lua of a question", function()
   end)
 
   it("is short in inference", function()
-    costs(1900, function()
+    costs(600, function()
       tperf.infer { model = "llama-3.1-70b", system = "h100-sxm", tp = 8, prompt = 1024, generate = 256, batch = 16 }
     end)
   end)
 
+  it("is short in an answer of llm-analysis", function()
+    costs(4300, function()
+      llm_analysis.infer { model = "upstage_Llama-2-70b-instruct-v2", gpu = "a100-sxm-80gb", tp_size = 2, seq_len = 512,
+        num_tokens_to_generate = 512 }
+    end)
+    costs(5000, function()
+      llm_analysis.train { model = "facebook_opt-13b", gpu = "a100-sxm-80gb", tp_size = 4, dp_size = 8, ds_zero = 1,
+        batch_size_per_gpu = 2 }
+    end)
+  end)
+
+  it("is short in each point of a sweep", function()
+    local batch = 0
+    costs(32 * 4800, function()
+      batch = batch + 1024
+      tperf.sweep {
+        run = tperf.train, model = "llama-3.1-70b", system = "h100-sxm", gpus = 1024, recompute = "full",
+        tp = tperf.vary { 1, 2, 4, 8 }, pp = tperf.vary { 1, 2, 4, 8 }, zero = tperf.vary { 1, 3 },
+        global_batch = batch, fields = { "time", "memory.total" }, progress = false,
+      }
+    end)
+  end)
+
+  it("is short in each row of a table of training runs", function()
+    costs(380 * 14000, function() tperf.validate { file = "spec/data/measured/steps.csv" } end)
+  end)
+
+  it("integrates an expected largest draw once", function()
+    local draws = 2 ^ 20 // 1 | 0
+    assert.truthy(instructions(function() normal.expected_largest(draws) end) <= 100)
+  end)
+
   it("is bounded in a search with known shapes: repeated, or with other prices", function()
     local bandwidth = 100e9
-    costs(13000, function()
+    costs(12000, function()
       tperf.search { model = "llama-3.1-70b", system = "h100-sxm", gpus = 1024, global_batch = 1024, threads = 1 }
     end)
     costs(38000, function()

@@ -10,13 +10,13 @@ static const char type_name[] = "tperf.snapshot";
 
 enum { DEEPEST = 100 }; // nesting limit: a table may contain itself
 
-// A key or a value. The snapshot's user value keeps collectable objects alive, so that no other object can reuse their
-// address.
+// A key or a value: the address of a collectable object, or a number or boolean. The snapshot's user value keeps the
+// objects alive, so that no other object can reuse their address.
 typedef struct mark {
-    int type;      // LUA_TNONE after a table's last field
-    bool integral; // of a number
+    const void *pointer; // NULL: a number, a boolean, or nil after a table's last field
+    signed char type;    // LUA_TNIL, LUA_TBOOLEAN, LUA_TNUMBER or that of the object
+    bool integral;       // of a number
     union {
-        const void *pointer;
         lua_Integer integer;
         lua_Number number;
     } is;
@@ -24,6 +24,7 @@ typedef struct mark {
 
 typedef struct field {
     mark key, value; // a table's fields follow it
+    size_t after;    // of a table: the number of the first field after its own
 } field;
 
 typedef struct snapshot {
@@ -32,27 +33,31 @@ typedef struct snapshot {
 } snapshot;
 
 static mark mark_of(lua_State *L, int index) {
-    mark m = {.type = lua_type(L, index)};
+    mark m = {.pointer = lua_topointer(L, index), .type = (signed char)lua_type(L, index)};
     if (m.type == LUA_TBOOLEAN) {
         m.is.integer = lua_toboolean(L, index);
-    } else if (m.type != LUA_TNUMBER) {
-        m.is.pointer = lua_topointer(L, index);
-    } else if (lua_isinteger(L, index)) {
-        m.integral = true;
-        m.is.integer = lua_tointeger(L, index);
-    } else {
-        m.is.number = lua_tonumber(L, index);
+    } else if (m.type == LUA_TNUMBER) {
+        m.integral = lua_isinteger(L, index);
+        if (m.integral)
+            m.is.integer = lua_tointeger(L, index);
+        else
+            m.is.number = lua_tonumber(L, index);
     }
     return m;
 }
 
+// Asks Lua as little as it can: this runs for every field at every question.
 static bool is_still(lua_State *L, int index, const mark *m) {
-    if (lua_type(L, index) != m->type) return false;
-    if (m->type == LUA_TBOOLEAN) return lua_toboolean(L, index) == m->is.integer;
-    if (m->type != LUA_TNUMBER) return lua_topointer(L, index) == m->is.pointer;
-    if (m->integral != lua_isinteger(L, index)) return false;
-    if (m->integral) return lua_tointeger(L, index) == m->is.integer;
-    return lua_tonumber(L, index) == m->is.number;
+    const void *pointer = lua_topointer(L, index);
+    if (pointer != m->pointer) return false;
+    if (pointer) return true;
+    if (m->type == LUA_TBOOLEAN)
+        return lua_isboolean(L, index) && lua_toboolean(L, index) == m->is.integer;
+    int is_number;
+    if (m->integral)
+        return lua_tointegerx(L, index, &is_number) == m->is.integer && lua_isinteger(L, index);
+    return lua_tonumberx(L, index, &is_number) == m->is.number && is_number &&
+           !lua_isinteger(L, index);
 }
 
 // The number of fields of a table, including nested tables and end marks; 0: nested too deep.
@@ -82,14 +87,16 @@ static void keep(lua_State *L, int index, int kept) {
 static void take(lua_State *L, int table, int kept, snapshot *s) {
     for (lua_pushnil(L); lua_next(L, table); lua_pop(L, 1)) {
         int value = lua_gettop(L);
-        s->fields[s->n++] = (field){mark_of(L, value - 1), mark_of(L, value)};
-        if (lua_type(L, value - 1) != LUA_TNUMBER) keep(L, value - 1, kept);
+        field *f = &s->fields[s->n++];
+        *f = (field){.key = mark_of(L, value - 1), .value = mark_of(L, value)};
+        if (f->key.pointer) keep(L, value - 1, kept);
         if (lua_istable(L, value))
             take(L, value, kept, s);
-        else if (lua_type(L, value) != LUA_TNUMBER && !lua_isboolean(L, value))
+        else if (f->value.pointer)
             keep(L, value, kept);
+        f->after = s->n;
     }
-    s->fields[s->n++].key.type = LUA_TNONE;
+    s->fields[s->n++] = (field){.key.type = LUA_TNIL};
 }
 
 // Returns nothing for a table that is nested too deep; it always counts as changed.
@@ -109,30 +116,18 @@ static int new_snapshot(lua_State *L) {
 
 // May leave extra values on the stack; the caller resets it.
 static bool is_unchanged(lua_State *L, int table, const field **next) {
-    luaL_checkstack(L, 4, "tables within tables");
-    for (lua_pushnil(L); lua_next(L, table); lua_pop(L, 1)) {
+    for (lua_pushnil(L); lua_next(L, table); lua_settop(L, table + 1)) {
         const field *f = (*next)++;
-        if (!is_still(L, -2, &f->key)) return false;
-        if (f->value.type == LUA_TTABLE) {
-            if (!lua_istable(L, -1) || !is_unchanged(L, lua_gettop(L), next)) return false;
-        } else if (!is_still(L, -1, &f->value)) {
-            return false;
-        }
+        if (!is_still(L, table + 1, &f->key) || !is_still(L, table + 2, &f->value)) return false;
+        if (f->value.type == LUA_TTABLE && !is_unchanged(L, table + 2, next)) return false;
     }
-    return (*next)++->key.type == LUA_TNONE;
+    return (*next)++->key.type == LUA_TNIL;
 }
 
 // The first field within the nested table at `name` of the outermost one; NULL if there is none.
 static const field *find_part(const snapshot *s, const void *name) {
-    int depth = 0;
-    for (const field *f = s->fields; f < s->fields + s->n; f++) {
-        if (f->key.type == LUA_TNONE) {
-            depth--;
-        } else if (f->value.type == LUA_TTABLE) {
-            if (depth == 0 && f->key.is.pointer == name) return f + 1;
-            depth++;
-        }
-    }
+    for (const field *f = s->fields; f->key.type != LUA_TNIL; f = s->fields + f->after)
+        if (f->key.pointer == name && f->value.type == LUA_TTABLE) return f + 1;
     return NULL;
 }
 
@@ -141,13 +136,15 @@ static int unchanged(lua_State *L) {
     const snapshot *s = luaL_checkudata(L, 1, type_name);
     luaL_checktype(L, 2, LUA_TTABLE);
     lua_settop(L, 3);
+    luaL_checkstack(L, 2 * (DEEPEST + 2), "tables within tables");
     const field *next = s->n > 0 ? s->fields : NULL;
-    int table = 2;
+    int table = 3;
     if (next && !lua_isnil(L, 3)) {
         next = find_part(s, lua_topointer(L, 3));
-        lua_pushvalue(L, 3);
-        lua_rawget(L, 2);
-        table = 4;
+        lua_rawget(L, 2); // in place of the name
+    } else {
+        lua_pushvalue(L, 2);
+        lua_replace(L, 3);
     }
     lua_pushboolean(L, next && lua_istable(L, table) && is_unchanged(L, table, &next));
     return 1;

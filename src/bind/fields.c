@@ -84,7 +84,7 @@ static _Noreturn void fail_unknown(lua_State *L, int index, const char *what,
 // The field that the key at an index names, or the end of the list.
 static const tperf_field *field_of_key(lua_State *L, int index, const tperf_field *fields) {
     const char *key = lua_type(L, index) == LUA_TSTRING ? lua_tostring(L, index) : "";
-    while (fields->name && strcmp(fields->name, key) != 0)
+    while (fields->name && (*fields->name != *key || strcmp(fields->name, key) != 0))
         fields++;
     return fields;
 }

@@ -2,9 +2,13 @@
 -- "h100-sxm" of "systems" is systems/h100-sxm.yaml in the first root that has it (tperf.base.roots).
 local io, next, setmetatable, getmetatable = io, next, setmetatable, getmetatable
 local check = require "tperf.base.check"
+local checked = require "tperf.base.object.checked"
 local core = require "tperf.core"
+local lazy = require "tperf.base.lazy"
 local refusal = require "tperf.base.refusal"
 local roots = require "tperf.base.roots"
+local sharing = require "tperf.base.object.sharing"
+local unread = require "tperf.base.object.unread"
 
 local catalogue = { below_root = roots.below, in_roots = roots.find }
 
@@ -146,32 +150,10 @@ local sharers = setmetatable({}, { __mode = "k" }) -- constructor -> function(hi
 ---@param part string?     the only field of a script's own object that the question reads
 function catalogue.shared(constructor, hidden, part) return sharers[constructor](hidden, part) end
 
-local stamp, snapshot, unchanged = core.resource.stamp, core.resource.snapshot, core.resource.unchanged
+local kept = setmetatable({}, { __mode = "k" }) -- constructor -> its objects
 
-local function sharer(construct, made, seal, hidden, part)
-  local known, sealed = {}, setmetatable({}, { __mode = "k" })
-  return function(value)
-    if type(value) ~= "string" then
-      if part and sealed[value] and unchanged(made[value], value, part) then return value end
-      local object = construct(value)
-      seal(object)
-      sealed[object] = part
-      return object
-    end
-    local one = known[value]
-    if one then
-      local moment, size, number = stamp(one.path)
-      local still = moment == one.moment and size == one.size and number == one.number
-      if still and (hidden or unchanged(made[one.object], one.object)) then return one.object end
-    end
-    one = {}
-    one.object, one.path = construct(value)
-    one.moment, one.size, one.number = stamp(one.path)
-    seal(one.object)
-    known[value] = one
-    return one.object
-  end
-end
+--- What a script may get of an object of the sharing form.
+function catalogue.shown(constructor, object) return kept[constructor]:show(object) end
 
 --- The unit of a field: "bytes" for "accelerator.hbm.capacity" of "systems"; nil if it has none.
 ---@param kind string
@@ -189,30 +171,43 @@ end
 catalogue.metatables = {} -- of objects that hold only data, by name, so that such objects can be sent between processes
 
 -- The metatable of objects: absent fields come to __index, too.
-local function metatable_of(what, methods, derived)
-  catalogue.metatables[what] = {
-    __index = function(object, key)
-      local found = derived[key]
-      if found then return found(object) end
-      return methods[key]
-    end,
-    __tostring = function(object) return rawget(object, "name") or what end,
+local function metatable_of(what, methods, derived, objects)
+  local function absent(object, key)
+    local found = derived[key]
+    if found then return found(object) end
+    return methods[key]
+  end
+  local meta = {
+    __index = absent,
+    __tostring = function(object) return rawget(unread.object(object) or object, "name") or what end,
     __name = what,
   }
-  return catalogue.metatables[what]
+  if objects.private then
+    local function reveal(object) return objects:reveal(object) end
+    meta.__settle, meta.__unread, meta[lazy.SETTLE] = reveal, reveal, reveal
+    function meta.__index(object, key)
+      if unread.has(object, key) then return rawget(reveal(object), key) end
+      return absent(object, key)
+    end
+    function meta.__newindex(object, key, value) rawset(reveal(object), key, value) end
+    function meta.__pairs(object) return next, reveal(object), nil end
+  end
+  catalogue.metatables[what] = meta
+  return meta
 end
 
 --- Makes a constructor of checked objects. It takes a name, a path, a table with the content of a file, or an object.
 --- options: what ("tperf.system"), kind ("systems"), schema; optional: methods, renamed (deprecated name -> new name),
 --- and the hooks
 --- import(content, origin) -> content, run before the check; finish(object) -> message, path of what is wrong;
---- seal(object) for objects that catalogue.shared hands out.
+--- seal(object) for objects that catalogue.shared hands out. private: scripts get copies of objects, made when they
+--- read them, so that no question needs to check those that they did not.
 ---@return fun(value: string|table): table
 function catalogue.constructor(options)
   local what, methods = options.what, options.methods or {}
   schemas[options.kind], renamed[options.kind] = options.schema, options.renamed
-  local made = setmetatable({}, { __mode = "k" }) -- object -> its content when checked: unchanged, it needs no check
-  local metatable = metatable_of(what, methods, options.derived or {})
+  local objects = checked.new(options.private)
+  local metatable = metatable_of(what, methods, options.derived or {}, objects)
 
   local function build(label, content, origin)
     local object, message, path, is_unknown = check.fields(content, "", options.schema)
@@ -226,7 +221,7 @@ function catalogue.constructor(options)
       local at = place(origin, path, is_unknown) .. (named and content.name .. ": " or "")
       raise("%s: %s%s", label, at, message)
     end
-    made[object] = snapshot(object)
+    objects:keep(object)
     return object
   end
 
@@ -235,27 +230,32 @@ function catalogue.constructor(options)
     local label = what .. ":with"
     if getmetatable(object) ~= metatable then check.fail("%s: call it with a colon, on a %s", label, what) end
     if type(changes) ~= "table" then check.fail("%s needs a table of changes, got %s", label, check.show(changes)) end
-    return build(label, merge(label, object, changes, 0))
+    return objects:show(build(label, merge(label, objects:of(object) or objects:reveal(object), changes, 0)))
   end
 
   local function construct(value) -- the object, and the path of the file it was made from
-    local origin, known = nil, made[value]
-    if known and unchanged(known, value) then return value end
+    local origin, known = nil, objects:of(value)
+    if known then return known end
     if type(value) == "string" then
       value, origin = open(what, options.kind, value)
     elseif type(value) ~= "table" then
       check.fail("%s needs a name, a path or a table, got %s", what, check.show(value))
+    else
+      objects:reveal(value)
     end
     local path = origin and origin.path
     if options.import and type(value) == "table" then value, origin = options.import(value, origin) end
     return build(what, value, origin), path
   end
 
-  local function constructor(value) return (construct(value)) end
+  local function constructor(value)
+    return type(value) == "table" and objects:of(value) and value or objects:show((construct(value)))
+  end
   local seal = options.seal or function() end
-  local shown, closed = sharer(construct, made, seal), sharer(construct, made, seal, true)
+  kept[constructor] = objects
+  local seen, hid = sharing(construct, objects, seal), sharing(construct, objects, seal, true)
   sharers[constructor] = function(hidden, part)
-    return part and sharer(construct, made, seal, hidden, part) or hidden and closed or shown
+    return part and sharing(construct, objects, seal, hidden, part) or hidden and hid or seen
   end
   return constructor
 end

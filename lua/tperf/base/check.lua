@@ -67,12 +67,10 @@ end
 -- Makes a checker with default= and optional= from test(value, path). kind, inner: see check.describe.
 local function checker(options, test, kind, inner)
   local function checked(value, path)
-    if value == nil then value = options.default end
-    if value == nil then
-      if options.optional then return nil end
-      return nil, string.format("'%s' is missing", path), path
-    end
-    return test(value, path)
+    if value ~= nil then return test(value, path) end
+    if options.default ~= nil then return test(options.default, path) end
+    if options.optional then return nil end
+    return nil, string.format("'%s' is missing", path), path
   end
   described[checked] = function()
     local description = { kind = kind }
@@ -97,17 +95,14 @@ local function range(noun, o)
   return noun .. low .. high .. (o.unit and " in " .. o.unit or "")
 end
 
-local function inside(value, o)
-  return (not o.min or value >= o.min) and (not o.max or value <= o.max) and (not o.above or value > o.above)
-end
-
 --- An integer, or a float with an integral value: min, max, default, optional.
 function check.integer(options)
   local o = options or {}
+  local low, high, math_type = o.min or math.mininteger, o.max or math.maxinteger, math.type
   return checker(o, function(value, path)
-    local integer = type(value) == "number" and math.tointeger(value)
-    if not integer or not inside(integer, o) then return wrong(path, range("an integer", o), value) end
-    return integer
+    local integer = math_type(value) == "integer" and value or type(value) == "number" and math.tointeger(value)
+    if integer and integer >= low and integer <= high then return integer end
+    return wrong(path, range("an integer", o), value)
   end, "integer")
 end
 
@@ -128,6 +123,7 @@ end
 --- A finite number: min, max, above (exclusive), default, optional. With unit, also a string such as "900 GB/s".
 function check.number(options)
   local o = options or {}
+  local low, high, above, huge = o.min or -math.huge, o.max or math.huge, o.above or -math.huge, math.huge
   return checker(o, function(value, path)
     local number = value
     if o.unit and type(value) == "string" then
@@ -135,10 +131,10 @@ function check.number(options)
       number, message = check.quantity(value, o.unit)
       if not number then return nil, string.format("'%s': %s", path, message), path end
     end
-    if type(number) ~= "number" or number ~= number or math.abs(number) == math.huge or not inside(number, o) then
-      return wrong(path, range(o.unit and "a quantity" or "a number", o), value)
+    if type(number) == "number" and number >= low and number <= high and number > above and number < huge then
+      return number
     end
-    return number
+    return wrong(path, range(o.unit and "a quantity" or "a number", o), value)
   end, "number")
 end
 
@@ -191,7 +187,7 @@ function check.list(element, options)
         return nil, string.format("'%s' must be a list, but has the field %s", path, check.show(key)), join(path, key)
       end
     end
-    if not inside(length, o) then
+    if length < (o.min or 0) or length > (o.max or math.huge) then
       return nil, string.format("'%s' must be %s, got %d", path, expected, length), path
     end
     for i = 1, length do

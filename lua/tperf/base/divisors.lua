@@ -38,15 +38,14 @@ end
 
 --- The largest divisor of n up to limit.
 function divisors.fitting(n, limit)
-  local best, d = 1, 1
-  while d * d <= n and d <= limit do
-    if n % d == 0 then
-      if n // d <= limit then return n // d end -- d ascends, so n // d descends
-      best = d
-    end
-    d = d + 1
+  local root = math.floor(math.sqrt(n))
+  for d = limit > root and (n + limit - 1) // limit or root + 1, root do -- n // d descends from limit
+    if n % d == 0 then return n // d end
   end
-  return best
+  for d = math.min(limit, root), 2, -1 do
+    if n % d == 0 then return d end
+  end
+  return 1
 end
 
 ---@param a integer

@@ -9,7 +9,10 @@ local getmetatable = debug.getmetatable -- ignores __metatable
 -- Record -> what finds its fields: { { names = set, find = function() -> fields } … }.
 local waiting = setmetatable({}, { __mode = "k" })
 
-local UNPACK <const> = {} -- a field of the metatables of packed records
+--- A field of the metatables of records that lack all their fields: function(record) finds them.
+lazy.SETTLE = {}
+
+local SETTLE <const> = lazy.SETTLE
 
 -- Takes one of those that wait, if they are all still there.
 local function take(record, list, i)
@@ -43,8 +46,8 @@ end
 ---@return any record
 function lazy.settle(record)
   local meta = getmetatable(record)
-  local unpack = meta and rawget(meta, UNPACK)
-  if unpack then unpack() end
+  local settle = meta and rawget(meta, SETTLE)
+  if settle then settle(record) end
   while waiting[record] do
     local one = waiting[record][1]
     take(record, waiting[record], 1)
@@ -116,7 +119,7 @@ function lazy.packed(bytes)
     records = nil
   end
   records = core.codec.rows(bytes, {
-    [UNPACK] = unpack, __settle = unpack,
+    [SETTLE] = unpack, __settle = unpack,
     __index = function(record, name)
       unpack()
       return rawget(record, name)

@@ -14,23 +14,25 @@ function refusal.raise(format, ...)
   error(last.message, 0)
 end
 
---- Calls a function of the core and turns its error, which can only be about these arguments, into a refusal.
----@param f function
-function refusal.of(f, ...)
-  local results = table.pack(pcall(f, ...))
-  if results[1] then return table.unpack(results, 2, results.n) end
-  local place, message = check.where(), results[2]
+local function unless_failed(ok, message, ...)
+  if ok then return message, ... end
+  local place = check.where()
   if type(message) == "string" and message:sub(1, #place) == place then refusal.raise("%s", message:sub(#place + 1)) end
   error(message, 0)
 end
 
---- Returns what f(...) returns, or nil and the reason if it refuses. Other errors are raised again.
+--- Calls a function of the core and turns its error, which can only be about these arguments, into a refusal.
 ---@param f function
-function refusal.attempt(f, ...)
-  local results = table.pack(pcall(f, ...))
-  if results[1] then return table.unpack(results, 2, results.n) end
-  if results[2] ~= last.message then error(results[2], 0) end
+function refusal.of(f, ...) return unless_failed(pcall(f, ...)) end
+
+local function unless_refused(ok, message, ...)
+  if ok then return message, ... end
+  if message ~= last.message then error(message, 0) end
   return nil, last.reason
 end
+
+--- Returns what f(...) returns, or nil and the reason if it refuses. Other errors are raised again.
+---@param f function
+function refusal.attempt(f, ...) return unless_refused(pcall(f, ...)) end
 
 return refusal

@@ -78,7 +78,7 @@ function schemas.sound(value, schema, describe)
   local asked = absent.asked
   for i = 1, #asked do
     local name = asked[i]
-    if rawget(value, name) == nil then
+    if copy[name] == nil and rawget(value, name) == nil then
       local field, message = schema[name](nil, name)
       if message then return nil end
       copy[name] = field

@@ -1,4 +1,5 @@
 --- Completions at the prompt: fields, globals, keywords, and names of models and systems.
+local lazy = require "tperf.base.lazy"
 
 local KEYWORDS <const> = { "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if",
   "in", "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while" }
@@ -12,7 +13,7 @@ end
 local function add_names(list, object, start, prefix)
   for _ = 1, 8 do
     if type(object) ~= "table" then return end
-    for name in next, object do
+    for name in next, lazy.settle(object) do
       if type(name) == "string" and name:find "^[%a_][%w_]*$" and name:sub(1, #start) == start then
         list[#list + 1] = prefix .. name
       end

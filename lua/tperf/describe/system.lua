@@ -261,5 +261,5 @@ end
 ---@return tperf.system
 return catalogue.constructor {
   what = "tperf.system", kind = "systems", schema = schema, methods = methods, finish = finish, import = import,
-  seal = core.seal_system,
+  seal = core.seal_system, private = true,
 }

@@ -1,10 +1,11 @@
 --- What tperf.search and tperf.train share: turning arguments into a model, machines, layouts and pipelines.
 local changed = require "tperf.describe.changed"
 local axes = require "tperf.describe.strategy.axes"
+local catalogue = require "tperf.base.catalogue"
 local check = require "tperf.base.check"
 local layer = require "tperf.question.layer"
 local workload = require "tperf.describe.workload"
-local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
+local model = catalogue.shared(require "tperf.describe.model")
 local graphs = require "tperf.describe.arch.graphs"
 local offload = require "tperf.describe.arch.offload"
 local overlap = require "tperf.describe.overlap"
@@ -17,9 +18,11 @@ local rules = require "tperf.describe.rules.shared"
 local profile = require "tperf.describe.profile"
 local space = require "tperf.question.search.space"
 local strategy = require "tperf.describe.strategy"
-local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")
+local describe_system = require "tperf.describe.system"
+local system = catalogue.shared(describe_system)
 local training = require "tperf.describe.optimizers"
 local tuning = require "tperf.describe.tuning"
+local unread = require "tperf.base.object.unread"
 
 local problem = {}
 
@@ -33,14 +36,8 @@ problem.sizes = one_or_list(check.integer { min = 1, max = 1 << 31 })
 
 -- Whether an argument names an axis or option that not every one of the strategies has.
 local function strangers(given, strategies)
-  local own, options = axes.words()
   for _, s in ipairs(strategies) do
-    for _, name in ipairs(own) do
-      if given[name] ~= nil and not s.index[name] then return true end
-    end
-    for _, name in ipairs(options) do
-      if given[name] ~= nil and not s.options[name] then return true end
-    end
+    if axes.names_strangers(given, s) then return true end
   end
 end
 
@@ -123,9 +120,17 @@ local function as_list(value)
   return list
 end
 
---- Returns a list of systems, and whether `value` was a list (of names or tables) rather than a single system.
+--- Whether `value` is a list of systems (names or tables) rather than a single one.
+function problem.lists_systems(value)
+  return type(value) == "table" and not unread.object(value) and not (value.network or value.accelerator)
+end
+
+--- What a script may get of a question's system.
+function problem.shown(machine) return catalogue.shown(describe_system, machine) end
+
+--- Returns a list of systems, and whether `value` was one.
 function problem.systems(value)
-  if type(value) ~= "table" or value.network or value.accelerator then return { system(value) }, false end
+  if not problem.lists_systems(value) then return { system(value) }, false end
   local list = {}
   for i, item in ipairs(value) do list[i] = system(item) end
   if #list == 0 then check.fail("'system' is an empty list") end

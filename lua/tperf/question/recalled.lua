@@ -37,6 +37,7 @@ local function with_sizes(base, o)
   for name, value in next, base do p[name] = value end
   for name, value in next, base.questions[1] do question[name] = value end
   question.gpus, question.global_batch, question.warnings = o.gpus, o.global_batch, nil
+  p.built_in = true
   p.questions, p.fixed = { question }, { dp = { o.dp } }
   return p
 end
@@ -46,7 +47,7 @@ end
 ---  never changed
 ---@param s table       its strategy
 ---@param schema table  the schema that checked them
----@return table problem
+---@return table problem  built_in: nothing that a script can redefine goes into it
 return function(o, s, schema)
   local words = built_in[o.schedule] and core.resource.words(o, names_of(schema, s))
   if not words then return (problem.of(o, { s })) end

@@ -273,6 +273,7 @@ static void put_value_of_table(writer *w) {
         put_odd(w);
         return;
     }
+    tperf_codec_reveal(L, table);
     w->above[w->depth] = self;
     put_table(w, table);
     lua_settop(L, table);

@@ -158,8 +158,10 @@ static void push_phase(lua_State *L, const char *name, const tperf_phase *phase)
     lua_setfield(L, -2, name);
 }
 
+enum { FIELDS = 40 }; // of a record that lua/tperf/question/infer completes
+
 static void push_service(lua_State *L, const tperf_service *s) {
-    lua_createtable(L, 0, 8);
+    lua_createtable(L, 0, FIELDS);
     push_phase(L, "prefill", &s->prefill);
     push_phase(L, "decode", &s->decode);
     tperf_fields_set(L, "prefill_busiest", s->prefill_busiest);
@@ -168,7 +170,7 @@ static void push_service(lua_State *L, const tperf_service *s) {
     tperf_fields_set(L, "cache_sequence", s->cache_sequence);
     lua_pushinteger(L, (lua_Integer)s->max_batch);
     lua_setfield(L, -2, "max_batch");
-    lua_createtable(L, 0, 4);
+    lua_createtable(L, 0, 5);
     tperf_fields_set(L, "weights", s->memory.weights);
     tperf_fields_set(L, "cache", s->memory.cache);
     tperf_fields_set(L, "buffers", s->memory.buffers);

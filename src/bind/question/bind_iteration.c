@@ -368,4 +368,5 @@ void tperf_bind_iteration(lua_State *L) {
     luaL_setfuncs(L, methods, 0);
     tperf_bind_step(L);
     tperf_bind_audit(L);
+    tperf_bind_place(L);
 }

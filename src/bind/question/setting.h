@@ -19,8 +19,9 @@ typedef struct tperf_setting {
 // the run's sizes divide. Raises at the user's line.
 const tperf_workload *tperf_bind_read_setting(lua_State *L, tperf_setting *setting);
 
-// Add workload:tasks, and workload:audit, to the methods in the table on top of the stack.
+// Add workload:tasks, workload:audit and workload:place to the methods in the table on top of the stack.
 void tperf_bind_step(lua_State *L);
+void tperf_bind_place(lua_State *L);
 void tperf_bind_audit(lua_State *L);
 
 // Pushes the record of one of an op's collectives: kind, axis, beside, bytes, gpus, fast, time (seconds in isolation),

@@ -31,7 +31,9 @@ end
 --- Like Lua's pairs.
 function order.pairs(t, ...)
   local meta = getmetatable(lazy.settle(t))
-  if type(t) ~= "table" or meta and rawget(meta, "__pairs") then return pairs(t, ...) end
+  if type(t) ~= "table" or meta and rawget(meta, "__pairs") and not rawget(meta, lazy.SETTLE) then
+    return pairs(t, ...)
+  end
   local keys, n = keys_of(t)
   local i = 0
   return function()

@@ -6,7 +6,11 @@ local latency = require "tperf.compat.llm_analysis.latency"
 local python = require "tperf.compat.llm_analysis.python"
 local given, warn, max = setup.given, setup.warn, math.max
 
+local sized = require "tperf.core".resource.sized
+
 local infer = {}
+
+local KEYS <const> = 64 -- of a summary, at most
 
 local function gigabytes(bytes) return python.number(bytes) .. "B" end
 
@@ -111,7 +115,8 @@ function infer.summary(what, args, rules)
   end
   local b, s, n = args.batch_size_per_gpu, args.seq_len, args.num_tokens_to_generate
   check_length(m, s)
-  local summary = { warnings = m.warnings }
+  local summary = sized(KEYS)
+  summary.warnings = m.warnings
   put_setup(summary, m, b, s, n)
   local left = put_weights(summary, m)
   local cache = args.use_kv_cache and m.l * memory.kv_cache(m, b, s + n) or 0

@@ -2,6 +2,7 @@
 -- under its keys, with its warnings as the list `warnings`. `fixed = true` replaces the formulas known to be wrong.
 -- docs/compat_llm_analysis.md is the manual. This is another tool's arithmetic, kept separate from tperf's own.
 local check = require "tperf.base.check"
+local core = require "tperf.core"
 local analysis = require "tperf.compat.llm_analysis.analysis"
 local arguments = require "tperf.compat.llm_analysis.arguments"
 local configs = require "tperf.compat.llm_analysis.configs"
@@ -19,11 +20,7 @@ local questions = { train = train.summary, infer = infer.summary }
 
 -- Sizes and rates are bounded individually; their products may still overflow doubles.
 local function refuse_overflow(what, result)
-  local wrong
-  for key, value in next, result do
-    local finite = type(value) ~= "number" or value - value == 0
-    if not finite and (not wrong or key < wrong) then wrong = key end
-  end
+  local wrong = core.resource.infinite(result)
   if wrong then check.fail("%s: %s is out of range: some size is too large, or some rate too small", what, wrong) end
 end
 

@@ -6,7 +6,11 @@ local latency = require "tperf.compat.llm_analysis.latency"
 local python = require "tperf.compat.llm_analysis.python"
 local given, warn, max = setup.given, setup.warn, math.max
 
+local sized = require "tperf.core".resource.sized
+
 local train = {}
+
+local KEYS <const> = 96 -- of a summary, at most
 
 local ZERO = { [0] = "NONE", "STAGE_1", "STAGE_2", "STAGE_3" }
 local LARGEST_BATCH = 1 << 50 -- sequences; beyond, doubles miss some integers
@@ -238,7 +242,8 @@ function train.summary(what, args, rules)
   setup.warn_flops_efficiency(m)
   m.s = rules.sequence_length(m, args.seq_len)
   m.gated = m.c == 3 or args.mlp_gated_linear_units or false
-  local summary, s = { warnings = m.warnings }, m.s
+  local summary, s = sized(KEYS), m.s
+  summary.warnings = m.warnings
   local mem, lambda_1 = static_memory(m), memory.logits(m, 1, s)
   mem.activation_1 = memory.activations(m, 1, s, rules.layers_in_flight(m, expected_micro_batches(m)), m.gated)
   rules.warn_memory(m, mem, lambda_1)

@@ -88,7 +88,8 @@ end
 
 --- Writes what graphs capture into a configuration.
 function graphs.describe(c, o)
-  c.cuda_graphs = o.cuda_graphs and listed(o.cuda_graphs) or nil
+  local list = o.cuda_graphs and listed(o.cuda_graphs)
+  c.cuda_graphs = list and table.move(list, 1, #list, 1, {}) or nil
 end
 
 return graphs

@@ -4,13 +4,14 @@ local strategy = require "tperf.describe.strategy"
 
 local axes = {}
 
-local words, counted = nil, 0 -- { names of axes, names of options } of so many strategies; none is ever removed
+local words, counted = nil, 0 -- { names of axes, names of options } of so many strategies
+local all, strangers = {}, {} -- these strategies; strategy -> see axes.strangers
 
 --- The names of all strategies' axes, and of their options, each once; do not change the lists.
 ---@return string[] axes, string[] options
 function axes.words()
-  local all = strategy.all()
-  if #all ~= counted then
+  if strategy.count() ~= counted then
+    all, strangers = strategy.all(), {}
     local own, options = {}, {}
     for _, s in ipairs(all) do
       for _, name in ipairs(s.axis_names) do own[name] = true end
@@ -21,20 +22,49 @@ function axes.words()
   return words[1], words[2]
 end
 
+local function lacking(names, has)
+  local list = {}
+  for _, name in ipairs(names) do
+    if not has[name] then list[#list + 1] = name end
+  end
+  return list
+end
+
+--- The names of other strategies' axes and options that a strategy does not have; do not change the lists.
+---@return string[] axes, string[] options
+function axes.strangers(s)
+  local own, options = axes.words()
+  local known = strangers[s]
+  if not known then
+    known = { lacking(own, s.index), lacking(options, s.options) }
+    strangers[s] = known
+  end
+  return known[1], known[2]
+end
+
+-- Whether arguments have one of these names.
+local function has_any(given, names)
+  for i = 1, #names do
+    if given[names[i]] ~= nil then return true end
+  end
+  return false
+end
+
+--- Whether arguments name an axis or an option that a strategy does not have.
+function axes.names_strangers(given, s)
+  local own, options = axes.strangers(s)
+  return has_any(given, own) or has_any(given, options)
+end
+
 --- The strategy that arguments ask for: by name, or the first that has all the axes that they name.
 ---@param given table  arguments
 ---@param serves boolean?  true: only strategies that serve
 function axes.asked(given, serves)
   if type(given) ~= "table" then return strategy.of "tensor" end
   if given.strategy ~= nil then return strategy.of(given.strategy) end
-  local named = {}
-  for _, name in ipairs((axes.words())) do
-    if given[name] ~= nil then named[#named + 1] = name end
-  end
-  for _, s in ipairs(strategy.all()) do
-    local has = s.serves or not serves
-    for _, name in ipairs(named) do has = has and s.index[name] ~= nil end
-    if has then return s end
+  axes.words()
+  for _, s in ipairs(all) do
+    if (s.serves or not serves) and not has_any(given, (axes.strangers(s))) then return s end
   end
   return strategy.of "tensor"
 end

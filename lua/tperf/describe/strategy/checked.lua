@@ -129,9 +129,9 @@ local function exchange(s, f)
 end
 
 local function admits(s, axis, f)
+  local name = ("admits of axis '%s'"):format(axis.name)
   return function(...)
     local admitted, reason = f(...)
-    local name = ("admits of axis '%s'"):format(axis.name)
     if type(admitted) ~= "boolean" then refuse_result(s, name, "true, or false and a reason", admitted) end
     if not admitted and not is_text(reason) then refuse_result(s, name, "false and a text", reason) end
     return admitted, reason

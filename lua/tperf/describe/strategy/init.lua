@@ -220,6 +220,9 @@ function strategy.all()
   return table.move(order, 1, #order, 1, {})
 end
 
+--- How many there are; none is ever removed.
+function strategy.count() return #order end
+
 --- Their names, in the same order.
 ---@return string[]
 function strategy.names()

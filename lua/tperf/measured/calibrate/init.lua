@@ -17,7 +17,7 @@ local FEWEST <const> = 3 -- cases per parameter
 local function copy(value)
   if type(value) ~= "table" then return value end
   local made = {}
-  for key, item in next, value do made[key] = copy(item) end
+  for key, item in pairs(value) do made[key] = copy(item) end
   return setmetatable(made, getmetatable(value))
 end
 

@@ -1,10 +1,11 @@
 --- What tperf.infer and tperf.search_inference share: from arguments to a deployment for the core, and from the core's
 -- result to a record. docs/inference.md.
-local stated = require "tperf.describe.model.stated"
 local axes = require "tperf.describe.strategy.axes"
 local cache = require "tperf.describe.arch.cache"
 local check = require "tperf.base.check"
+local check_served = require "tperf.question.infer.served"
 local core = require "tperf.core"
+local lengths = require "tperf.question.infer.lengths"
 local memo = require "tperf.base.memo"
 local figures = require "tperf.question.infer.figures"
 local workload = require "tperf.describe.workload"
@@ -12,7 +13,6 @@ local model = require "tperf.base.catalogue".shared(require "tperf.describe.mode
 local pipelines = require "tperf.question.search.pipelines"
 local precision = require "tperf.describe.precision"
 local placement = require "tperf.question.placement"
-local refusal = require "tperf.base.refusal"
 local rules = require "tperf.describe.rules.shared"
 local stored = require "tperf.describe.stored"
 local strategy = require "tperf.describe.strategy"
@@ -21,6 +21,7 @@ local system = require "tperf.base.catalogue".shared(require "tperf.describe.sys
 local serving = {}
 
 local CACHED <const> = 512 -- shapes and the like
+local FIELDS <const> = 48 -- of arguments
 
 -- Bytes of an element, and the dtype name that ops use: 4 bits take the same room whatever the format.
 local BYTES = { fp32 = 4, fp16 = 2, bf16 = 2, fp8 = 1, int8 = 1, fp4 = 0.5, int4 = 0.5 }
@@ -68,35 +69,7 @@ function serving.schema_of(s, axis_checker)
   return schema
 end
 
--- Refuses strategies that cannot shard a step of a single token.
-local function check_strategy(what, s)
-  if s.serves then return end
-  refusal.raise("%s: strategy '%s' cuts every sequence into parts, and a step of one token has none", what, s.name)
-end
-
-local function check_model(what, m, o, set)
-  if not set.layers_from_description then
-    refusal.raise("%s: rules '%s' know GPT-3's layer in training alone; use \"default\"", what, set.name)
-  end
-  if #stated.sequences(m) > 1 then
-    refusal.raise("%s: model '%s' has stacks of layers with sequences of their own, which are not served", what, m.name)
-  end
-  if not m.vocab or not m.causal then refusal.raise("%s: model '%s' generates no tokens", what, m.name) end
-  if m.context and o.prompt + o.generate > m.context then
-    refusal.raise("%s: 'prompt' + 'generate' (%d + %d) must be at most the model's context of %d tokens", what,
-      o.prompt, o.generate, m.context)
-  end
-end
-
--- Software profiles are fitted to training steps. Serving is priced with kernel times as measured in isolation, for the
--- shapes and caches of serving.
-local function check_software(what, value)
-  if value == nil or value == "none" then return end
-  refusal.raise("%s: software profiles describe training; serving is priced with kernels as timed on their own "
-    .. "(software = \"none\"), and tperf.serve adds what an engine does", what)
-end
-
--- What is remembered of a model: model -> rules' name and attention -> { layout, shapes, placements, sized }.
+-- What is remembered of a model: model -> rules' name and attention -> { layout, shapes, sized }.
 local known = setmetatable({}, { __mode = "k" })
 
 local function plan_of(m, s, set, attention, weights)
@@ -104,7 +77,7 @@ local function plan_of(m, s, set, attention, weights)
   known[m] = plans
   plans[key] = plans[key]
     or { layout = workload.of(m, s, attention, set, { precision = weights }), shapes = memo.by_text(CACHED),
-      placements = memo.by_text(CACHED), sized = memo.by_text(CACHED) }
+      sized = memo.by_text(CACHED) }
   return plans[key]
 end
 
@@ -112,33 +85,21 @@ end
 ---@return table problem  { what, o = a copy of the arguments with their dtypes filled in, model, system, strategy,
 ---  rules, weights = of tperf.describe.stored, plan, price }
 function serving.problem(what, given)
-  local o = {}
-  for name, value in pairs(given) do o[name] = value end
+  local o = core.resource.sized(FIELDS)
+  for name, value in next, given do o[name] = value end
   local p = { what = what, o = o, model = model(o.model), system = system(o.system) }
   p.rules, p.strategy = o.rules and rules(o.rules) or usual, axes.asked(o)
-  check_software(what, o.software)
-  check_strategy(what, p.strategy)
-  check_model(what, p.model, o, p.rules)
+  check_served(what, p.model, p.strategy, o, p.rules)
   p.weights = stored.fill(what, o, p.model, p.system)
   p.plan = plan_of(p.model, p.strategy, p.rules, o.attention, p.weights)
   p.price = o.gpu_hour or p.system.price and p.system.price.gpu_hour
   return p
 end
 
--- Numbers of keys between which the costs of a step are affine: they bend only where a window or a selection fills up.
-local function lengths(kinds, tokens)
-  local top, list, seen = 2, { 1 }, {}
-  while top < tokens do top = top * 2 end -- a power of two, so that many prompts share workloads
-  for _, kind in ipairs(kinds) do
-    local window = kind.window or kind.chosen
-    if window and window > 1 and window < top and not seen[window] then
-      seen[window] = true
-      list[#list + 1] = window
-    end
-  end
-  list[#list + 1] = top
-  table.sort(list)
-  return list
+--- Whether a problem's model, system and rules are still what the arguments name.
+function serving.is_same(p, given)
+  return model(given.model) == p.model and (given.rules and rules(given.rules) or usual) == p.rules
+    and system(given.system) == p.system
 end
 
 local function caches_of(p, sizes)
@@ -181,6 +142,7 @@ local function lay_out(p, sizes, pp, micro_batch, prefill_batch)
   return {
     prefill = step_of(prefill_batch, "prefill", o.prompt, 0), single = step_of(1, "decode", 1, 0),
     decode = o.generate > 1 and core.decode(keys, steps) or nil, caches = caches_of(p, sizes),
+    placements = {}, -- size of a domain -> those without demands
     pipelines = pipelines.make {
       pps = { pp }, schedules = { "1f1b" }, virtual_stages = {}, layers = p.model.layers, runs = laid.runs,
       has_ends = laid.has_ends,
@@ -188,12 +150,19 @@ local function lay_out(p, sizes, pp, micro_batch, prefill_batch)
   }
 end
 
+local POSITIONS <const> = {} -- 1, 2 … as many as values decide a shape
+
 local function shape_of(p, c, own, micro_batch)
-  local o = p.o
-  local key = ("%s %d %d %d %d %d %s %s %s %s %s"):format(table.concat(own, " "), c.pp, micro_batch, c.prefill_batch,
-    o.prompt, o.generate, o.weight_dtype, o.kv_dtype, o.compute_dtype, o.sequence_parallel,
-    serving.chosen(p.strategy, o))
-  return p.plan.shapes(key, function() return lay_out(p, own, c.pp, micro_batch, c.prefill_batch) end)
+  local o, s = p.o, p.strategy
+  local deciding = { c.pp, micro_batch, c.prefill_batch, o.prompt, o.generate, o.weight_dtype, o.kv_dtype,
+    o.compute_dtype, o.sequence_parallel }
+  local fixed, n = #deciding, #own
+  table.move(own, 1, n, fixed + 1, deciding)
+  for i, name in ipairs(s.option_names) do deciding[fixed + n + i] = o[name] or false end
+  for i = #POSITIONS + 1, #deciding do POSITIONS[i] = i end
+  return p.plan.shapes(core.resource.words(deciding, POSITIONS), function()
+    return lay_out(p, own, c.pp, micro_batch, c.prefill_batch)
+  end)
 end
 
 --- One GPU's share, for questions about sizes; c: sizes by axis name.
@@ -234,38 +203,49 @@ function serving.shards(p, c)
 end
 
 -- The placements to try.
-local function placements_of(p, c, own, domain)
+local function placements_of(p, c, own, shape)
   if c.placement then return { c.placement } end
-  local function all() return placement.all(p.what .. ": ", p.strategy, own, c, domain) end
-  if c.fast then return all() end
-  return p.plan.placements(("%s %d %d"):format(table.concat(own, " "), c.pp, domain), all)
+  local domain = p.system.network.fast.domain
+  local all = not c.fast and shape.placements[domain] or placement.all(p.what .. ": ", p.strategy, own, c, domain)
+  if not c.fast then shape.placements[domain] = all end
+  return all
 end
 
 -- What the core says of the placement that answers a request first, and that placement.
-local function fastest(p, c, own, shape, sizes)
-  local least, best, placed = math.huge, nil, nil
-  for _, fast in ipairs(placements_of(p, c, own, p.system.network.fast.domain)) do
+local function fastest(p, laid)
+  local shape, least, best, placed = laid.shape, math.huge, nil, nil
+  for _, fast in ipairs(laid.placements) do
     local r = core.serve(p.system, p.rules, shape.pipelines, shape.prefill, shape.decode, shape.single, shape.caches,
-      fast, sizes)
+      fast, laid.run)
     local latency = r.prefill.time + r.decode.time
     if latency < least then least, best, placed = latency, r, fast end
   end
   return best, placed
 end
 
---- The record of a choice { pp, dp, batch, prefill_batch, fast or placement } with sizes of the strategy's axes,
---- whether it fits or not. fast: the parts of domains asked for; placement: as of placement.of. Without both, the
---- placement with the least latency.
-function serving.evaluate(p, c)
-  local o, s = p.o, p.strategy
+--- What a choice { pp, dp, batch, prefill_batch, fast or placement } with sizes of the strategy's axes is evaluated
+--- with. fast: the parts of domains asked for; placement: as of placement.of. Without both, the placement with the
+--- least latency.
+---@return table laid { own, shape, run, placements }, which nothing changes
+function serving.lay_out(p, c)
+  local o = p.o
   local microbatches = math.min(c.pp, c.batch)
   local micro_batch = (c.batch + microbatches - 1) // microbatches
   local own = serving.own_sizes(p, c)
   local shape = shape_of(p, c, own, micro_batch)
-  local r, fast = fastest(p, c, own, shape, {
+  return { own = own, shape = shape, placements = placements_of(p, c, own, shape), run = {
     batch = c.batch, prefill_batch = c.prefill_batch, micro_batch = micro_batch, microbatches = microbatches,
     prompt = o.prompt, generate = o.generate, reserved = o.reserve,
-  })
+  } }
+end
+
+--- The record of a choice, whether it fits or not, as it was laid out.
+---@param laid table?  of serving.lay_out
+function serving.evaluate(p, c, laid)
+  local o, s = p.o, p.strategy
+  laid = laid or serving.lay_out(p, c)
+  local own, shape, microbatches = laid.own, laid.shape, laid.run.microbatches
+  local r, fast = fastest(p, laid)
   local groups = (c.batch + c.prefill_batch - 1) // c.prefill_batch
   local prompts = groups * r.prefill_busiest
   local steps = r.decode.time

@@ -88,17 +88,6 @@ function search.least(o, strategies)
   return core_search:answer(1).least, complete
 end
 
---- The fastest placement of one shape: { fast, panels … } as the core gives it; nil if there is none.
----@param p table      of problem.of, with one question, one pipeline and one ZeRO stage
----@param o table      checked arguments
----@param shape table  as the core's walk takes it
-function search.place(p, o, shape)
-  local options = { top = 1, threads = 1, prune = true, infeasible = true, fast = o.fast }
-  local core_search <close> = new_core_search(p, options)
-  core_search:walk { shape }
-  return core_search:answer(1)[1]
-end
-
 -- How much memory the smallest candidate lacks, and which change would help. Finding that takes more searches, which
 -- does not pay for many questions at once: most points in the corner of a sweep do not fit.
 local function why_too_big(p, o, question, found, complete)
@@ -122,9 +111,9 @@ local function answer(p, o, core_search, index, complete)
   local question = p.questions[index]
   local found = core_search:answer(index)
   local result = {
-    candidates = found.candidates, feasible = found.feasible, complete = complete,
+    candidates = found.candidates, feasible = found.feasible, complete = complete, gpus = question.gpus,
     evaluated = not o.prune and found.evaluated or nil, -- with pruning it depends on thread timing
-    model = question.model, system = question.system, gpus = question.gpus, global_batch = question.global_batch,
+    model = question.model, system = problem.shown(question.system), global_batch = question.global_batch,
   }
   if o.kept then
     local list, proven = rerank.best(p, o, question, found, describe)

@@ -1,5 +1,6 @@
 --- Groups the searches of a sweep: points that differ only in system and number of GPUs are one search and share work.
 local core = require "tperf.core"
+local problem = require "tperf.question.problem"
 local refusal = require "tperf.base.refusal"
 local search = require "tperf.question.search"
 
@@ -9,8 +10,7 @@ local batches = {}
 --- what is wrong.
 ---@param args table
 function batches.takes(args)
-  return math.type(args.gpus) == "integer" and args.system ~= nil
-    and (type(args.system) ~= "table" or args.system.network ~= nil)
+  return math.type(args.gpus) == "integer" and args.system ~= nil and not problem.lists_systems(args.system)
 end
 
 -- Groups points whose arguments differ only in gpus and system, in the order of their first points, each by system.

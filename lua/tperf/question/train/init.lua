@@ -1,87 +1,22 @@
 --- tperf.train: one training configuration, explained op by op.
 local axes = require "tperf.describe.strategy.axes"
-local check = require "tperf.base.check"
 local configuration = require "tperf.question.configuration"
 local core = require "tperf.core"
 local lazy = require "tperf.base.lazy"
-local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 local graphs = require "tperf.describe.arch.graphs"
 local offload = require "tperf.describe.arch.offload"
-local overlap = require "tperf.describe.overlap"
-local problem = require "tperf.question.problem"
-local recalled = require "tperf.question.recalled"
+local prepare = require "tperf.question.train.prepare"
 local recomputation = require "tperf.describe.arch.recompute"
-local refusal = require "tperf.base.refusal"
-local rules = require "tperf.describe.rules.shared"
 local search = require "tperf.question.search"
 local advice = require "tperf.question.search.advice"
 local straggling = require "tperf.question.goodput.straggling"
 local simulate = require "tperf.question.train.simulate"
-local strategy = require "tperf.describe.strategy"
 local sum = require "tperf.question.train.sum"
-local system = require "tperf.base.catalogue".shared(require "tperf.describe.system", true)
-local train_sizes = require "tperf.question.train.sizes"
 local questions = require "tperf.question.ranks.questions"
 
 local train = {}
 
 local FIELDS <const> = 48 -- of its configuration, with those that it explains
-
-local size = check.integer { min = 1, max = 1 << 31, default = 1 }
-local optional_size = check.integer { min = 1, max = 1 << 31, optional = true }
-
--- The fields of tperf.search, with one value each.
-local schema_of = check.once(function(s)
-  local schema = problem.schema { s }
-  for _, name in ipairs(s.axis_names) do schema[name] = optional_size end
-  schema.micro_batch, schema.pp, schema.virtual_stages = size, size, optional_size
-  schema.gpus, schema.dp, schema.panels = optional_size, optional_size, optional_size
-  schema.schedule = check.string { default = "1f1b" }
-  schema.zero = check.integer { min = 0, max = 3, default = 1 }
-  schema.recompute = check.choice { recomputation.granularities, default = "none" }
-  schema.sequence_parallel = check.boolean { default = true }
-  for name, option in pairs(s.options) do schema[name] = check.choice { option.choices, optional = true } end
-  schema.simulate = simulate.options
-  schema.explain = check.boolean { default = false }
-  schema.configuration = check.any { optional = true }
-  schema.straggling = straggling.field
-  return schema
-end)
-
--- Sets the fastest of these numbers of panels in a candidate, and returns it.
-local function fastest(question, s, workload, found, panels)
-  local best, least
-  for _, number in ipairs(#panels > 1 and panels or {}) do
-    found.panels = number
-    local time = configuration.of(question, s, workload, found).time
-    if not least or time < least then best, least = number, time end
-  end
-  found.panels = best or panels[1]
-  return found
-end
-
--- Raises why no placement is possible, in the words of a search for nothing else.
-local function no_placement(o, s)
-  local request = { top = 1, infeasible = true }
-  for name, value in pairs(o) do request[name] = value end
-  for _, axis in ipairs(s.axes) do
-    if not axes.shows(axis, o[axis.name]) then request[axis.name] = nil end
-  end
-  request.simulate, request.explain, request.strategy = nil, nil, s
-  request.profile, request.software = nil, o.profile or "none"
-  refusal.raise("tperf.train: %s", search.run(request).reason)
-end
-
--- The fastest placement and number of panels, of those left open.
-local function best_placement(t, panels)
-  local fast, s = {}, t.strategy
-  for i, name in ipairs(s.axis_names) do fast[i] = t.o.fast and t.o.fast[name] or 0 end
-  local found = search.place(t.problem, t.o, {
-    strategy = 1, variant = 1, workload = t.workload, micro_batch = t.o.micro_batch, panels = panels, fast = fast,
-  })
-  if not found then no_placement(t.o, s) end
-  return found.fast, found.panels
-end
 
 -- By how much memory it misses.
 local function why_too_big(c, question)
@@ -167,60 +102,6 @@ local function explain(c, t)
   local kept = { workload = t.workload, found = t.found, problem = { layouts = p.layouts } }
   lazy.add(c, DETAILS, function() return (details_of(kept, on, optimizer)) end)
   return c
-end
-
--- Fields that a configuration found by a search carries over.
-local CHOSEN = {
-  "strategy", "global_batch", "pp", "dp", "micro_batch", "panels", "fast", "zero", "schedule", "virtual_stages",
-  "recompute", "recompute_modules", "recompute_method", "recompute_num_layers", "offload_layers",
-  "offload_modules", "offload_optimizer", "cuda_graphs", "reshard_after_forward", "sequence_parallel", "precision",
-}
-
--- The arguments, completed from their `configuration`.
-local function with_configuration(given)
-  local c, merged = given.configuration, {}
-  if type(c) ~= "table" then check.fail("tperf.train: 'configuration' must be a table, got %s", check.show(c)) end
-  for _, name in ipairs(CHOSEN) do merged[name] = c[name] end
-  local s = strategy.of(given.strategy or c.strategy)
-  for _, name in ipairs(s.axis_names) do merged[name] = c[name] end
-  for name in pairs(s.options) do merged[name] = c[name] end
-  for _, name in ipairs(overlap.names) do merged[name] = c[name] end
-  if given.recompute ~= nil then -- these belong to the granularity
-    merged.recompute_modules, merged.recompute_method, merged.recompute_num_layers = nil, nil, nil
-  end
-  for name, value in pairs(given) do merged[name] = value end
-  merged.configuration = nil
-  return merged
-end
-
--- Computes everything that decides the result: { o = checked arguments, strategy, problem, workload, found }.
-local function prepare(given)
-  if type(given) == "table" and given.configuration ~= nil then given = with_configuration(given) end
-  local s = axes.asked(given)
-  problem.refuse_axes("tperf.train", given, { s })
-  local schema = schema_of(s)
-  local o = problem.arguments("tperf.train", given, schema)
-  problem.refuse_panels("tperf.train", o, { s })
-  local own_rules = type(o.rules) == "table"
-  o.model, o.rules = model(o.model), rules(o.rules)
-  local own, share = train_sizes.own(o, s, o.model, o.rules)
-  train_sizes.complete(o, s, own)
-  local list = type(o.system) == "table" and not (o.system.network or o.system.accelerator)
-  if not list then o.system = system(o.system) end
-  local p = (own_rules or list) and problem.of(o, { s }) or recalled(o, s, schema)
-  train_sizes.check(o, s, p, own, share)
-  local question = p.questions[1]
-  local t = { o = o, strategy = s, own_rules = own_rules, problem = p }
-  t.workload = p.layouts[1].workload(own, o.micro_batch, p.variants[1])
-  t.found = { sizes = { o.dp, o.pp, table.unpack(own) }, pipeline = 1, micro_batch = o.micro_batch, zero = o.zero }
-  t.found.fast = train_sizes.placement(o, s, own, question.system.network.fast.domain)
-  local panels = o.panels and { o.panels } or s.panels and s.panels(p.model, share, p.rules) or { 1 }
-  if t.found.fast then
-    fastest(question, s, t.workload, t.found, panels)
-  else
-    t.found.fast, t.found.panels = best_placement(t, panels)
-  end
-  return t
 end
 
 --- The time of one configuration as a function of its software profile's terms, for fits of profiles.

@@ -1,0 +1,42 @@
+--- Refuses what is not served: strategies, models, rules and software profiles.
+local stated = require "tperf.describe.model.stated"
+local refusal = require "tperf.base.refusal"
+
+-- Refuses strategies that cannot shard a step of a single token.
+local function check_strategy(what, s)
+  if s.serves then return end
+  refusal.raise("%s: strategy '%s' cuts every sequence into parts, and a step of one token has none", what, s.name)
+end
+
+local function check_model(what, m, o, set)
+  if not set.layers_from_description then
+    refusal.raise("%s: rules '%s' know GPT-3's layer in training alone; use \"default\"", what, set.name)
+  end
+  if #stated.sequences(m) > 1 then
+    refusal.raise("%s: model '%s' has stacks of layers with sequences of their own, which are not served", what, m.name)
+  end
+  if not m.vocab or not m.causal then refusal.raise("%s: model '%s' generates no tokens", what, m.name) end
+  if m.context and o.prompt + o.generate > m.context then
+    refusal.raise("%s: 'prompt' + 'generate' (%d + %d) must be at most the model's context of %d tokens", what,
+      o.prompt, o.generate, m.context)
+  end
+end
+
+-- Software profiles are fitted to training steps. Serving is priced with kernel times as measured in isolation, for the
+-- shapes and caches of serving.
+local function check_software(what, value)
+  if value == nil or value == "none" then return end
+  refusal.raise("%s: software profiles describe training; serving is priced with kernels as timed on their own "
+    .. "(software = \"none\"), and tperf.serve adds what an engine does", what)
+end
+
+---@param what string  the function's name
+---@param m table      the model
+---@param s table      the strategy
+---@param o table      checked arguments
+---@param set table    the rules
+return function(what, m, s, o, set)
+  check_software(what, o.software)
+  check_strategy(what, s)
+  check_model(what, m, o, set)
+end
