@@ -56,7 +56,7 @@ end
 --- Tries a case with all allocations of a kind, or an even sample. Raises on any wrong behaviour; else returns how many
 --- failures were tried, and how many of them the caller was told about.
 ---@param case table    of faults.cases
----@param kind string   "core", "site", "lua" or "load": see src/bind/base/bind_faults.c
+---@param kind string   "core", "site", "lua", "read" or "load": see src/bind/base/bind_faults.c
 ---@param most integer? the size of the sample
 ---@param part integer[]? { i, n }: the i-th of n parts, for n processes
 ---@return integer tried
@@ -100,6 +100,10 @@ local function loading(name)
     return type(loaded)
   end }
 end
+
+--- A case for the kind "read": Lua reads the code of every module in the same way, so one with nested functions and
+--- long strings stands for all.
+faults.reading = loading "tperf.describe.system"
 
 --- Like faults.try, for loading each module of the library. Whole runs (faults.try_program) need not try that: their
 --- kind "lua" leaves loading out.

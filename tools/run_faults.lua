@@ -10,6 +10,7 @@ local PARTS <const> = 4
 
 local all = {}
 for _, case in ipairs(faults.cases) do all[#all + 1] = { name = case.name, try = faults.try, what = case } end
+all[#all + 1] = { name = "reading a module's code", try = faults.try, what = faults.reading, kinds = { "read" } }
 all[#all + 1] = { name = "loading each module", try = faults.try_modules, kinds = { "load" } }
 for _, line in ipairs(faults.programs) do
   all[#all + 1] = { name = line .. " (a process)", try = faults.try_program, what = line }
