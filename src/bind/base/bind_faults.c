@@ -116,7 +116,8 @@ void *WRAP(tperf_limits_allocate)(void *unused, void *block, size_t old, size_t 
     if (new > (block ? old : 0)) {
         bool again = retry_fails;
         retry_fails = !again && fails(reading ? READ : loading ? LOAD : LUA);
-        if (counts && !reading && !loading && counted == LUA && atomic_load(&kinds[LUA].failing) == 0)
+        if (counts && !reading && !loading && counted == LUA &&
+            atomic_load(&kinds[LUA].failing) == 0)
             fprintf(counts, "%zu\n", new);
         if (again || retry_fails) return NULL;
     }
