@@ -78,7 +78,7 @@ add("a deadlock", function()
   return message
 end, true)
 add("tperf.sweep", function()
-  return tperf.sweep { model = MODEL, system = SYSTEM, gpus = tperf.vary { 4, 8 }, global_batch = 16, tp = 2 }.rows
+  return tperf.sweep { model = MODEL, system = SYSTEM, gpus = tperf.vary { 4, 8 }, global_batch = 16, tp = 2 }
 end, true)
 add("tperf.validate", function()
   return #tperf.validate { file = "spec/data/small/collectives.csv", system = SMALL.system }.cases

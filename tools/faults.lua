@@ -63,6 +63,7 @@ end
 ---@return integer heard
 function faults.try(case, kind, most, part)
   local wanted = assert(answer(case.f, kind, 0)) -- also loads what is loaded once
+  assert(wanted ~= "null", case.name .. ": without an answer nothing is compared")
   local _, _, total = answer(case.f, kind, 0)
   local list, heard = numbers(total, most, part), 0
   collectgarbage()
