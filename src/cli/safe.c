@@ -10,7 +10,7 @@
 #include "bind/bind.h"
 #include "cli/cli.h"
 
-enum { MOST_ELEMENTS = 1 << 24, BYTES_PER_STEP = 8 };
+enum { MOST_ELEMENTS = 1 << 24, BYTES_PER_STEP = 8, COROUTINE_STEPS = 1000 };
 
 static int standard(lua_State *L) {
     return lua_tocfunction(L, lua_upvalueindex(1))(L);
@@ -182,6 +182,12 @@ static void settle(lua_State *L) {
 
 static int safe_raw(lua_State *L) {
     settle(L);
+    return safe_texts(L); // keys are compared
+}
+
+// A coroutine counts its instructions from 0, and may end before its first event (limits.c).
+static int safe_coroutine(lua_State *L) {
+    tperf_limits_charge(L, COROUTINE_STEPS);
     return standard(L);
 }
 
@@ -228,10 +234,15 @@ typedef struct replacement {
 
 static const replacement replacements[] = {
     {LUA_GNAME, "getmetatable", safe_getmetatable, false},
+    {LUA_GNAME, "print", safe_texts, false},
+    {LUA_GNAME, "rawequal", safe_texts, false},
     {LUA_GNAME, "rawget", safe_raw, false},
     {LUA_GNAME, "rawset", safe_raw, false},
     {LUA_GNAME, "setmetatable", safe_setmetatable, false},
     {LUA_GNAME, "tonumber", safe_texts, false},
+    {LUA_COLIBNAME, "create", safe_coroutine, false},
+    {LUA_COLIBNAME, "wrap", safe_coroutine, false},
+    {LUA_IOLIBNAME, "write", safe_texts, false},
     {LUA_STRLIBNAME, "byte", safe_results, false},
     {LUA_STRLIBNAME, "format", safe_texts, false},
     {LUA_STRLIBNAME, "lower", safe_texts, false},
@@ -266,10 +277,22 @@ static void add(lua_State *L, const replacement *r) {
     lua_pop(L, 1);
 }
 
+// Adds file.write, the method of files, to the table on top.
+static void add_write(lua_State *L) {
+    luaL_getsubtable(L, -1, "file");
+    luaL_getmetatable(L, LUA_FILEHANDLE);
+    lua_getfield(L, -1, "__index");
+    lua_getfield(L, -1, "write");
+    lua_pushcclosure(L, safe_texts, 1);
+    lua_setfield(L, -4, "write");
+    lua_pop(L, 3);
+}
+
 void tperf_safe_push(lua_State *L) {
     lua_newtable(L);
     for (const replacement *r = replacements; r->name; r++)
         add(L, r);
+    add_write(L);
     lua_getfield(L, -1, LUA_STRLIBNAME);
     tperf_pattern_add(L);
     lua_pop(L, 1);
