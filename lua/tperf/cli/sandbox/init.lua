@@ -237,7 +237,7 @@ local function disarm(host, env)
   local strings = getmetatable ""
   strings.__index, strings.__metatable = copy(env.string), false
   local of_files = getmetatable(io.stdout)
-  of_files.__index.write, of_files.__metatable = host.safe.file.write, false
+  of_files.__index.write, of_files.__metatable = host.safe.charging(of_files.__index.write), false
 end
 
 --- Makes the global table of a script. Only once per process, as it disarms the standard libraries, too.
@@ -248,6 +248,7 @@ function sandbox.environment(host, path)
   for _, name in ipairs(PLAIN) do env[name] = _G[name] end
   env._G = env
   replace(env, host.safe._G)
+  env.print = host.safe.charging(print)
   env.pairs, env.next, env.collectgarbage = order.pairs, order.next, garbage_collector(host)
   env.string, env.table = string_library(host), replace(copy(table), host.safe.table)
   env.math, env.os, env.io = placed(math_library()), placed(os_library(host), "exit"), placed(files.io(host))
