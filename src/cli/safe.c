@@ -282,6 +282,7 @@ static void add(lua_State *L, const replacement *r) {
 // charging(f): f, charged for the bytes of its strings; for functions that may have been replaced in Lua (recorder.lua).
 static int call_charged(lua_State *L) {
     charge_texts(L);
+    if (lua_iscfunction(L, lua_upvalueindex(1))) return standard(L);
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_insert(L, 1);
     lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);

@@ -45,7 +45,6 @@ function files.io(host)
   local library = {}
   for name, value in pairs(io) do library[name] = value end
   library.popen, library.tmpfile = unavailable "io.popen", unavailable "io.tmpfile"
-  library.write = host.safe.charging(io.write)
   local read_from = host.input.open
   local function write_to(path, mode) return raise_refusal(host.output.open(path, mode)) end
   function library.open(path, mode)

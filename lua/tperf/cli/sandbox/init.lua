@@ -248,11 +248,11 @@ function sandbox.environment(host, path)
   for _, name in ipairs(PLAIN) do env[name] = _G[name] end
   env._G = env
   replace(env, host.safe._G)
-  env.print = host.safe.charging(print)
   env.pairs, env.next, env.collectgarbage = order.pairs, order.next, garbage_collector(host)
   env.string, env.table = string_library(host), replace(copy(table), host.safe.table)
   env.math, env.os, env.io = placed(math_library()), placed(os_library(host), "exit"), placed(files.io(host))
   env.utf8, env.coroutine = replace(copy(utf8), host.safe.utf8), replace(copy(coroutine), host.safe.coroutine)
+  env.print, env.io.write = host.safe.charging(print), host.safe.charging(env.io.write)
   disarm(host, env)
   add_loading(host, env)
   add_require(host, env, path)
