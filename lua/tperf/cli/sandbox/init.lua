@@ -135,7 +135,7 @@ end
 
 local function library_module(find, name)
   if name ~= "tperf" and name:sub(1, 6) ~= "tperf." then return nil end
-  return find(name) or error(("module '%s'"):format(name) .. HINT, 3)
+  return find(name) or error(check.worded("module '%s'", name) .. HINT, 3)
 end
 
 local function find_module(package, search, name)
@@ -143,7 +143,7 @@ local function find_module(package, search, name)
   if preload then return preload, ":preload:" end
   if type(package.path) ~= "string" then error("package.path must be a string", 3) end
   local path, tried = search(name, package.path)
-  if not path then error(("module '%s' not found:%s"):format(name, tried), 3) end
+  if not path then error(check.worded("module '%s' not found:%s", name, tried), 3) end
   return path
 end
 
