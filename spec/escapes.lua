@@ -366,8 +366,11 @@ add {
   { "the library's own readers of launches", "require 'tperf.import.launch.files'", GONE },
   { "the shell of launch scripts", "require 'tperf.import.launch.shell'", GONE },
   { "a launch that runs what a model's name says", T .. "local text = tperf.report.launch({ tp = 1, pp = 1, dp = 1 }, "
-    .. "'vllm', { model = { name = 'x\\ntouch ../witness #', layers = 4, hidden = 256, heads = 8, ffn = 512, "
-    .. "vocab = 1000, seq = 128 } }) print(text:find '\\ntouch')", prints = "nil\n" },
+    .. "'vllm', { model = { name = \"x'; touch ../witness #$(touch ../witness)\", layers = 4, hidden = 256, heads = 8, "
+    .. "ffn = 512, vocab = 1000, seq = 128 } }) print(text:find '\\n[^#\\n]*touch')", prints = "nil\n" },
+  { "a launch that runs the second line of a model's name", T .. "tperf.model { name = 'x\\ntouch ../witness #', "
+    .. "layers = 4, hidden = 256, heads = 8, ffn = 512, vocab = 1000, seq = 128 }",
+    "'name' must be a text without control characters" },
   { "a launch that runs what a configuration says", T .. "tperf.report.launch({ tp = 1, pp = 1, dp = 1, "
     .. "micro_batch = 1, global_batch = 1, zero = '1, \\nEOF\\ntouch ../witness\\n' }, 'deepspeed')",
     "'zero' must be one of 1, 0, 2, 3" },

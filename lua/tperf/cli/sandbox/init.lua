@@ -143,7 +143,7 @@ local function find_module(package, search, name)
   if preload then return preload, ":preload:" end
   if type(package.path) ~= "string" then error("package.path must be a string", 3) end
   local path, tried = search(name, package.path)
-  if not path then error(check.worded("module '%s' not found:%s", name, tried), 3) end
+  if not path then error(("module '%s' not found:%s"):format(check.worded("%s", name), tried), 3) end
   return path
 end
 
