@@ -16,7 +16,7 @@ local SYSTEM <const> = tperf.system "h100-sxm" -- read once: reading is a separa
 -- Small files, quick to read, for questions that read them each time.
 local SMALL <const> = { model = "spec/data/small/model.yaml", system = "spec/data/small/system.yaml" }
 
--- small: few enough allocations for specs to try all
+-- small: few enough allocations for specs to try all; "every": Lua's, too
 local function add(name, f, small) table.insert(cases, { name = name, f = f, small = small }) end
 
 add("tperf.model", function() return tperf.model "spec/data/hf/mixtral-8x7b.json":parameters() end)
@@ -54,6 +54,10 @@ add("tperf.search_inference", function()
   return tperf.search_inference { model = MODEL, system = SYSTEM, gpus = 4, tp = { 1, 2 }, batch = { 1, 4 },
     prompt = 64, generate = 16, tpot = "20 ms" }
 end, true)
+add("placements in a domain", function()
+  local own = { { name = "a", cuts = 2, folds = 0, apart = 0 }, { name = "b", cuts = 1, folds = 0, apart = 0 } }
+  return core.grid(own):placements({ 4, 3 }, 4, 2, { 0, 0, 0, 0 }, 12)
+end, "every")
 add("tperf.collective", function()
   return tperf.collective { system = SYSTEM, kind = "all_reduce", bytes = "1 GB", gpus = 16 }
 end)
