@@ -25,10 +25,11 @@
 enum {
     HOOK_EVERY = 1000, // instructions; under a millisecond
     LARGE = 1024,
-    BYTES_PER_STEP = 16,    // of charged blocks
-    SLOW_WINDOW = 10000000, // ns for HOOK_EVERY instructions, 500 times as long as usual
-    SLOW = 10000,           // ns for one
-    NS_PER_STEP = 10,       // of a slow one
+    BYTES_PER_STEP = 16,   // of charged blocks
+    SLOW_WINDOW = 2000000, // ns for HOOK_EVERY instructions, 100 times as long as usual
+    SLOWEST_WINDOW = 16000000,
+    SLOW = 10000,     // ns for one
+    NS_PER_STEP = 10, // of a slow one
 };
 
 static struct {
@@ -46,6 +47,8 @@ static struct {
     long long then; // processor time at the last event
     bool in_vm;     // since then, no C function but `next` has been entered or gone on
     int left;       // instructions to look at one by one
+    bool found;     // a slow one among them
+    int window; // ns: longer ones are followed by a look; doubled when that found nothing, since C took the time
     lua_CFunction next;
 } pace;
 
@@ -171,7 +174,16 @@ static long long take_time(void) {
 
 static void look_closely(lua_State *L) {
     pace.left = HOOK_EVERY;
+    pace.found = false;
     lua_sethook(L, on_event, LUA_MASKCOUNT | LUA_MASKCALL | LUA_MASKRET, 1);
+}
+
+static void look_away(lua_State *L) {
+    if (pace.found)
+        pace.window = SLOW_WINDOW;
+    else if (pace.window < SLOWEST_WINDOW)
+        pace.window *= 2;
+    look_every(L, HOOK_EVERY);
 }
 
 static bool enters_next(lua_State *L, lua_Debug *ar) {
@@ -188,6 +200,7 @@ static uint64_t slow_steps(lua_State *L, lua_Debug *ar) {
     bool slow = pace.in_vm && time > SLOW;
     pace.in_vm = ar->event == LUA_HOOKCOUNT || enters_next(L, ar);
     pace.left = slow ? HOOK_EVERY : pace.left - 1;
+    pace.found = pace.found || slow;
     return slow ? (uint64_t)time / NS_PER_STEP : 0;
 }
 
@@ -197,10 +210,10 @@ static void count(lua_State *L, lua_Debug *ar) {
     limits.hurried = false;
     if (every > 1) {
         pace.in_vm = false;
-        if (take_time() > SLOW_WINDOW) look_closely(L);
+        if (take_time() > pace.window) look_closely(L);
     } else {
         steps += slow_steps(L, ar);
-        if (pace.left <= 0) look_every(L, HOOK_EVERY);
+        if (pace.left <= 0) look_away(L);
     }
     tperf_limits_charge(L, steps);
 }
@@ -263,6 +276,7 @@ static int be_interactive(lua_State *L) {
 
 void tperf_limits_push(lua_State *L) {
     limits.main = L;
+    pace.window = SLOW_WINDOW;
     lua_getglobal(L, "next");
     pace.next = lua_tocfunction(L, -1);
     lua_pop(L, 1);
