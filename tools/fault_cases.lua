@@ -233,6 +233,10 @@ do
     function() return command(("calibrate %s %s --keep"):format(SMALL.system, path)) end))
 end
 
+-- Two commands in place of all: every further one is completed just like them.
+add("tperf completion bash (two)", in_place(require "tperf.cli.commands", "names",
+  function() return { "collective", "params" } end, function() return command "completion bash" end))
+
 for _, line in ipairs {
   "search MODEL -s SYSTEM -g 2 -b 2 -j 1", "train MODEL -s SYSTEM -b 2 --tp 2 --json",
   "memory MODEL -s SYSTEM -b 16 --tp 2", "infer MODEL -s SYSTEM -p 64 -n 16 --tp 2",
@@ -240,7 +244,7 @@ for _, line in ipairs {
   "validate spec/data/small/collectives.csv -s SYSTEM",
   "compat llm-analysis train --model_name facebook_opt-1.3b --json",
   "serve --step-time fixed=1ms,per_token=10us --rate 20 --process gamma --cv 2 --count 9 --prompt 4..12 --output 3",
-  "completion bash", "list rules", "show MODEL", "help search", "version",
+  "list rules", "show MODEL", "help search", "version",
 } do
   line = line:gsub("MODEL", SMALL.model):gsub("SYSTEM", SMALL.system)
   add("tperf " .. line, function() return command(line) end)

@@ -5,7 +5,7 @@ local core = require "tperf.core"
 local encode = require "tperf.output.json".encode
 local program = require "program" -- spec/program.lua
 
-local faults = { cases = require "fault_cases" }
+local faults = {}
 
 -- Returns what is printed while f runs.
 -- luacheck: push ignore 121 122 (standard output is set)
@@ -102,29 +102,26 @@ local function loading(name)
   end }
 end
 
---- A case for the kind "read": Lua reads the code of every module in the same way, so one with nested functions and
---- long strings stands for all.
-faults.reading = loading "tperf.describe.system"
+--- The modules of the library. Whole runs (faults.try_program) need not try their loading: their kind "lua" leaves it
+--- out.
+---@return string[]
+function faults.modules()
+  local list = {}
+  for path in program.shell("find lua/tperf -name '*.lua' | sort").out:gmatch "lua/(%S+)%.lua" do
+    list[#list + 1] = path:gsub("/init$", ""):gsub("/", ".")
+  end
+  return list
+end
 
---- Like faults.try, for loading each module of the library. Whole runs (faults.try_program) need not try that: their
---- kind "lua" leaves loading out.
----@param _ nil
----@param kind string       "load"
+--- Like faults.try, for loading a module: kind "load", or "read". In a process that has loaded little else, each of the
+--- collections that failures cause is quick.
+---@param name string
+---@param kind string
 ---@param most integer?
----@param part integer[]?   { i, n }: every n-th module from the i-th on
+---@param part integer[]?
 ---@return integer tried
 ---@return integer heard
-function faults.try_modules(_, kind, most, part)
-  local modules, tried, heard = {}, 0, 0
-  for path in program.shell("find lua/tperf -name '*.lua' | sort").out:gmatch "lua/(%S+)%.lua" do
-    modules[#modules + 1] = path:gsub("/init$", ""):gsub("/", ".")
-  end
-  for i = part and part[1] or 1, #modules, part and part[2] or 1 do
-    local here, told = faults.try(loading(modules[i]), kind, most)
-    tried, heard = tried + here, heard + told
-  end
-  return tried, heard
-end
+function faults.try_module(name, kind, most, part) return faults.try(loading(name), kind, most, part) end
 
 -- --- whole runs of the program, in a separate folder ---
 
