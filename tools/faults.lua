@@ -55,7 +55,7 @@ end
 
 --- Tries a case with all allocations of a kind, or an even sample. Raises on any wrong behaviour; else returns how many
 --- failures were tried, and how many of them the caller was told about.
----@param case table    of faults.cases
+---@param case table    of tools/fault_cases.lua
 ---@param kind string   "core", "site", "lua", "read" or "load": see src/bind/base/bind_faults.c
 ---@param most integer? the size of the sample
 ---@param part integer[]? { i, n }: the i-th of n parts, for n processes
