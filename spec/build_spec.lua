@@ -1,5 +1,7 @@
 -- The build: outputs and effects of `make`. Everything is a dry run or uses stand-ins for the system's tools, so
 -- nothing is installed, and nothing outside a temporary folder is written.
+local program = require "program"
+
 local function sh(command)
   local pipe = assert(io.popen("{ " .. command .. "; } 2>&1"))
   local text = pipe:read "a"
@@ -91,7 +93,7 @@ describe("the embedded library", function()
   end)
 
   it("names file and line in its messages", function()
-    local text = sh "build/release/tperf run --verbose /nowhere.lua"
+    local text = program.shell("unset TPERF_LUA_DIR; tperf run --verbose /nowhere.lua").err
     assert.truthy(text:find "lua/tperf/cli/[%w_/]+%.lua:%d+: in ", text)
   end)
 end)

@@ -64,6 +64,7 @@ end)
 describe("options", function()
   it("are refused when unknown, with the nearest one", function()
     usage("unknown option '--trsut' (did you mean '--trust'?)", "tperf run --trsut x.lua")
+    usage("unknown option '--vpp' (did you mean '--virtual-stages'?)", "tperf search gpt2 --vpp 2") -- as tables call it
     usage("unknown option '-z'", "tperf run -z x.lua")
     usage("unknown option '-z'", "tperf run -tz x.lua")
   end)

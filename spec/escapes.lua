@@ -366,8 +366,11 @@ add {
   { "the library's own readers of launches", "require 'tperf.import.launch.files'", GONE },
   { "the shell of launch scripts", "require 'tperf.import.launch.shell'", GONE },
   { "a launch that runs what a model's name says", T .. "local text = tperf.report.launch({ tp = 1, pp = 1, dp = 1 }, "
-    .. "'vllm', { model = { name = 'x\\ntouch ../witness #', layers = 4, hidden = 256, heads = 8, ffn = 512, "
-    .. "vocab = 1000, seq = 128 } }) print(text:find '\\ntouch')", prints = "nil\n" },
+    .. "'vllm', { model = { name = \"x'; touch ../witness #$(touch ../witness)\", layers = 4, hidden = 256, heads = 8, "
+    .. "ffn = 512, vocab = 1000, seq = 128 } }) print(text:find '\\n[^#\\n]*touch')", prints = "nil\n" },
+  { "a launch that runs the second line of a model's name", T .. "tperf.model { name = 'x\\ntouch ../witness #', "
+    .. "layers = 4, hidden = 256, heads = 8, ffn = 512, vocab = 1000, seq = 128 }",
+    "'name' must be a text without control characters" },
   { "a launch that runs what a configuration says", T .. "tperf.report.launch({ tp = 1, pp = 1, dp = 1, "
     .. "micro_batch = 1, global_batch = 1, zero = '1, \\nEOF\\ntouch ../witness\\n' }, 'deepspeed')",
     "'zero' must be one of 1, 0, 2, 3" },
@@ -431,6 +434,13 @@ add {
   { "a gigabyte printed in SQL", queries "SELECT printf('%1000000000d', 1)", NOT_ALLOWED },
   { "rows without end", queries "WITH RECURSIVE c AS (SELECT 1 UNION ALL SELECT 1 FROM c) SELECT count(*) FROM c",
     "more than 50000000 instructions", options = "--max-instructions 5e7" },
+  { "the release of SQLite", queries "SELECT sqlite_source_id()", NOT_ALLOWED },
+  { "how SQLite was compiled", queries "SELECT sqlite_compileoption_get(1)", NOT_ALLOWED },
+  { "a gigabyte of zeros in SQL", queries "SELECT hex(zeroblob(400000000))", NOT_ALLOWED },
+  { "a text that grows in SQL", queries "SELECT replace('xxxx', 'x', 'yyyy')", NOT_ALLOWED },
+  { "tables of JSON in SQL", queries "SELECT * FROM json_each('[1]')", "vtable constructor failed" },
+  { "a savepoint that stays", queries "SAVEPOINT x", NOT_ALLOWED },
+  { "statistics written by a query", queries "ANALYZE", NOT_ALLOWED },
   { "a query of the environment", T .. "tperf.report.query('/proc/self/environ', 'SELECT 1')", SPECIAL },
   { "a query of a pipe", T .. "tperf.report.query('pipe', 'SELECT 1')", SPECIAL },
   { "a query of a file by a URI", T .. "tperf.report.query('file:c.db?mode=rwc', 'SELECT 1')", "No such file" },
@@ -500,6 +510,28 @@ endless("an endless strategy", T .. "tperf.strategy.define { name = 'evil', exte
   .. "boundary = function() while true do end end } tperf.train { model = 'gpt2', system = 'h100-sxm', "
   .. "global_batch = 8, pp = 2, strategy = 'evil' }")
 endless("long texts compared in pieces", "local s = ('x'):rep(1e6) while true do s:find('y', 1, true) end")
+endless("long texts compared by order", "local a, b = ('x'):rep(5e6) .. 'a', ('x'):rep(5e6) .. 'b' "
+  .. "while true do local _ = a < b end")
+endless("long texts compared", "local a, b = ('x'):rep(5e6) .. 'a', ('x'):rep(5e6) .. 'b' "
+  .. "while true do local _ = a == b end")
+endless("long texts compared by rawequal", "local a, b = ('x'):rep(5e6) .. 'a', ('x'):rep(5e6) .. 'a' "
+  .. "while true do local _ = rawequal(a, b) end")
+endless("long texts as keys", "local a, b = ('x'):rep(5e6) .. 'a', ('x'):rep(5e6) .. 'a' local t = { [a] = 1 } "
+  .. "while true do local _ = t[b] end")
+endless("many values passed on and on", "local t = {} for i = 1, 2e5 do t[i] = i end "
+  .. "local function f(...) while true do local _ = select('#', ...) end end f(table.unpack(t))")
+endless("a long chain of __index", "local t = {} for _ = 1, 1900 do t = setmetatable({}, { __index = t }) end "
+  .. "while true do local _ = t.x end")
+endless("coroutines that end before they are looked at", "local function f() for _ = 1, 300 do end end "
+  .. "while true do coroutine.wrap(f)() end")
+endless("coroutines that are made only", "while true do coroutine.create(print) end")
+endless("a chunk in long pieces", "local s = (' '):rep(1e6) load(function() return s end)")
+endless("a chunk that is one long comment", "local s, i = ('-'):rep(1e6), 0 load(function() return s end)")
+endless("a table that was large", "local t = {} for i = 1, 2e5 do t['k' .. i] = 1 end "
+  .. "for i = 1, 2e5 do t['k' .. i] = nil end while true do next(t) end")
+endless("a file that grows without end", "local s, f = (' '):rep(1e6), io.open('x', 'w') while true do f:write(s) end")
+endless("a long number read again and again", "local f = io.open('x', 'w') f:write(('1'):rep(1e6)) f:close() "
+  .. "f = io.open 'x' while true do f:seek 'set' f:read 'n' end")
 endless("a list moved without end", "local t = {} for i = 1, 1000 do t[i] = i end "
   .. "while true do table.move(t, 1, 1000, 2) end")
 
@@ -517,6 +549,10 @@ add {
 add {
   { "a module above", "require '../other/file'", "module '../other/file' not found" },
   { "a module by its absolute name", "require '/etc/passwd'", "module '/etc/passwd' not found" },
+  { "a module above by the library's name", "require 'tperf.../../other/file'", "tperf.../../other/file" },
+  { "the core after a zero byte", "require 'tperf.core\0x'", GONE },
+  { "a system of its own under a shipped name", "local f = io.open('h100-sxm.yaml', 'w') f:write 'name: evil' "
+    .. "f:close() " .. T .. "print(tperf.system 'h100-sxm'.name)", prints = "h100-sxm\n" },
   { "the core put into package.loaded", "package.loaded['tperf.core'] = false print(require 'tperf.core')",
     prints = "false\n" },
   { "a library of its own under the library's name", "package.preload.tperf = function() return { evil = 1 } end "
@@ -548,6 +584,17 @@ add {
   { "a script in a picture", T .. "local svg = tperf.plot.bars { rows = { { a = 1, "
     .. "b = '</text><script>x</script>' } }, x = 'b', y = 'a', title = ']]><script>1</script>' }:svg() "
     .. "print(svg:find '<script')", prints = "nil\n" },
+  { "a terminal escape in a model's name", T .. "tperf.model { name = '\27]0;x\7', layers = 4, hidden = 256, "
+    .. "heads = 8, ffn = 512, vocab = 1000, seq = 128 }", "'name' must be a text without control characters" },
+  { "a terminal escape in a system's name", T .. "tperf.system 'h100-sxm':with { name = '\27[2J' }",
+    "'name' must be a text without control characters" },
+  { "a terminal escape in a file's field", model_text '"\\e[2J": 1\n', [[unknown field '\27[2J']] },
+  { "values that share their parts 40 deep", T .. "local t = { 1 } for _ = 1, 40 do t = { t, t } end "
+    .. "tperf.sweep { run = function() return 1 end, gpus = tperf.vary { 1 }, box = t }", "nested too deep" },
+  { "a million threads", T .. "tperf.search { model = 'gpt2', system = 'h100-sxm', gpus = 8, global_batch = 8, "
+    .. "threads = 1000000 }", "'threads' must be an integer from 1 to 1024" },
+  { "traces of execution above", T .. "local _, t = tperf.train { model = 'gpt2', system = 'h100-sxm', "
+    .. "global_batch = 8, pp = 2, simulate = true } t:chakra '../other'", OUTSIDE },
   { "an invalid figure", T .. "tperf.report.new { title = 'x' }:figure { svg = function() return '<script>' end }",
     "needs a plot" },
   { "a link in Markdown", T .. "tperf.report.new { title = 'x' }:table({ { a = '[x](javascript:evil())' } })"

@@ -34,6 +34,21 @@ describe("tperf schedule", function()
     end
   end)
 
+  it("shows schedules with another number of stages as rows with the reason", function()
+    local rows = rows_of "1f1b zbv -d 4 -m 16 --times-per-stage f=1:2:1:1,b=2"
+    assert.same({ "1f1b", "zbv" }, { rows[1].schedule, rows[2].schedule })
+    assert.equal("'times.forward' has no value for stage 5 of 8", rows[2].reason)
+    rows = rows_of "zbv 1f1b -d 2 -m 16 --times-per-stage f=1:2:1:1,b=2"
+    assert.equal("'times.forward[3]': there are only 2 stages", rows[2].reason)
+    local text = program.shell("tperf schedule zbv 1f1b -d 2 -m 16 --times-per-stage f=1:2:1:1,b=2").out
+    assert.truthy(text:find("\n1f1b: 'times.forward[3]': there are only 2 stages\n", 1, true), text)
+  end)
+
+  it("takes its help's example", function()
+    program.write(folder .. "/s.yaml", assert(program.shell("tperf help schedule").out:match "\n( *{ schedules:[^\n]*)"))
+    for _, row in ipairs(rows_of("-c s.yaml", folder)) do assert.truthy(tonumber(row.makespan), row.reason) end
+  end)
+
   it("takes everything from a file; the command line takes precedence", function()
     program.write(folder .. "/s.yaml", [[
 schedules: [interleaved_1f1b, 1f1b]

@@ -16,7 +16,7 @@ local SYSTEM <const> = tperf.system "h100-sxm" -- read once: reading is a separa
 -- Small files, quick to read, for questions that read them each time.
 local SMALL <const> = { model = "spec/data/small/model.yaml", system = "spec/data/small/system.yaml" }
 
--- small: few enough allocations for specs to try all
+-- small: few enough allocations for specs to try all; "every": Lua's, too
 local function add(name, f, small) table.insert(cases, { name = name, f = f, small = small }) end
 
 add("tperf.model", function() return tperf.model "spec/data/hf/mixtral-8x7b.json":parameters() end)
@@ -54,6 +54,10 @@ add("tperf.search_inference", function()
   return tperf.search_inference { model = MODEL, system = SYSTEM, gpus = 4, tp = { 1, 2 }, batch = { 1, 4 },
     prompt = 64, generate = 16, tpot = "20 ms" }
 end, true)
+add("placements in a domain", function()
+  local own = { { name = "a", cuts = 2, folds = 0, apart = 0 }, { name = "b", cuts = 1, folds = 0, apart = 0 } }
+  return core.grid(own):placements({ 4, 3 }, 4, 2, { 0, 0, 0, 0 }, 12)
+end, "every")
 add("tperf.collective", function()
   return tperf.collective { system = SYSTEM, kind = "all_reduce", bytes = "1 GB", gpus = 16 }
 end)
@@ -78,7 +82,7 @@ add("a deadlock", function()
   return message
 end, true)
 add("tperf.sweep", function()
-  return tperf.sweep { model = MODEL, system = SYSTEM, gpus = tperf.vary { 4, 8 }, global_batch = 16, tp = 2 }.rows
+  return tperf.sweep { model = MODEL, system = SYSTEM, gpus = tperf.vary { 4, 8 }, global_batch = 16, tp = 2 }
 end, true)
 add("tperf.validate", function()
   return #tperf.validate { file = "spec/data/small/collectives.csv", system = SMALL.system }.cases
@@ -229,6 +233,10 @@ do
     function() return command(("calibrate %s %s --keep"):format(SMALL.system, path)) end))
 end
 
+-- Two commands in place of all: every further one is completed just like them.
+add("tperf completion bash (two)", in_place(require "tperf.cli.commands", "names",
+  function() return { "collective", "params" } end, function() return command "completion bash" end))
+
 for _, line in ipairs {
   "search MODEL -s SYSTEM -g 2 -b 2 -j 1", "train MODEL -s SYSTEM -b 2 --tp 2 --json",
   "memory MODEL -s SYSTEM -b 16 --tp 2", "infer MODEL -s SYSTEM -p 64 -n 16 --tp 2",
@@ -236,7 +244,7 @@ for _, line in ipairs {
   "validate spec/data/small/collectives.csv -s SYSTEM",
   "compat llm-analysis train --model_name facebook_opt-1.3b --json",
   "serve --step-time fixed=1ms,per_token=10us --rate 20 --process gamma --cv 2 --count 9 --prompt 4..12 --output 3",
-  "completion bash", "list rules", "show MODEL", "help search", "version",
+  "list rules", "show MODEL", "help search", "version",
 } do
   line = line:gsub("MODEL", SMALL.model):gsub("SYSTEM", SMALL.system)
   add("tperf " .. line, function() return command(line) end)

@@ -5,7 +5,7 @@ local core = require "tperf.core"
 local encode = require "tperf.output.json".encode
 local program = require "program" -- spec/program.lua
 
-local faults = { cases = require "fault_cases" }
+local faults = {}
 
 -- Returns what is printed while f runs.
 -- luacheck: push ignore 121 122 (standard output is set)
@@ -55,14 +55,15 @@ end
 
 --- Tries a case with all allocations of a kind, or an even sample. Raises on any wrong behaviour; else returns how many
 --- failures were tried, and how many of them the caller was told about.
----@param case table    of faults.cases
----@param kind string   "core", "site", "lua" or "load": see src/bind/base/bind_faults.c
+---@param case table    of tools/fault_cases.lua
+---@param kind string   "core", "site", "lua", "read" or "load": see src/bind/base/bind_faults.c
 ---@param most integer? the size of the sample
 ---@param part integer[]? { i, n }: the i-th of n parts, for n processes
 ---@return integer tried
 ---@return integer heard
 function faults.try(case, kind, most, part)
   local wanted = assert(answer(case.f, kind, 0)) -- also loads what is loaded once
+  assert(wanted ~= "null", case.name .. ": without an answer nothing is compared")
   local _, _, total = answer(case.f, kind, 0)
   local list, heard = numbers(total, most, part), 0
   collectgarbage()
@@ -101,25 +102,26 @@ local function loading(name)
   end }
 end
 
---- Like faults.try, for loading each module of the library. Whole runs (faults.try_program) need not try that: their
---- kind "lua" leaves loading out.
----@param _ nil
----@param kind string       "load"
+--- The modules of the library. Whole runs (faults.try_program) need not try their loading: their kind "lua" leaves it
+--- out.
+---@return string[]
+function faults.modules()
+  local list = {}
+  for path in program.shell("find lua/tperf -name '*.lua' | sort").out:gmatch "lua/(%S+)%.lua" do
+    list[#list + 1] = path:gsub("/init$", ""):gsub("/", ".")
+  end
+  return list
+end
+
+--- Like faults.try, for loading a module: kind "load", or "read". In a process that has loaded little else, each of the
+--- collections that failures cause is quick.
+---@param name string
+---@param kind string
 ---@param most integer?
----@param part integer[]?   { i, n }: every n-th module from the i-th on
+---@param part integer[]?
 ---@return integer tried
 ---@return integer heard
-function faults.try_modules(_, kind, most, part)
-  local modules, tried, heard = {}, 0, 0
-  for path in program.shell("find lua/tperf -name '*.lua' | sort").out:gmatch "lua/(%S+)%.lua" do
-    modules[#modules + 1] = path:gsub("/init$", ""):gsub("/", ".")
-  end
-  for i = part and part[1] or 1, #modules, part and part[2] or 1 do
-    local here, told = faults.try(loading(modules[i]), kind, most)
-    tried, heard = tried + here, heard + told
-  end
-  return tried, heard
-end
+function faults.try_module(name, kind, most, part) return faults.try(loading(name), kind, most, part) end
 
 -- --- whole runs of the program, in a separate folder ---
 

@@ -1,33 +1,48 @@
 -- Makes every allocation of every case of tools/faults.lua fail once:
 --   build/asan/tperf run --trust tools/run_faults.lua [PATTERN [JOBS]]
 -- for the cases whose names match the pattern, in JOBS processes (2). Each process gets a part of a case:
---   build/asan/tperf run --trust tools/run_faults.lua case NUMBER KIND PART PARTS
+--   build/asan/tperf run --trust tools/run_faults.lua case NUMBER TRY KIND PART PARTS [WHAT]
 package.path = "./tools/?.lua;./spec/?.lua;" .. package.path
 local faults = require "faults"
 local program = require "program"
 
 local PARTS <const> = 4
 
-local all = {}
-for _, case in ipairs(faults.cases) do all[#all + 1] = { name = case.name, try = faults.try, what = case } end
-all[#all + 1] = { name = "loading each module", try = faults.try_modules, kinds = { "load" } }
-for _, line in ipairs(faults.programs) do
-  all[#all + 1] = { name = line .. " (a process)", try = faults.try_program, what = line }
+-- Lua reads the code of every module in the same way, so one with nested functions and long strings stands for all.
+local READ <const> = "tperf.describe.system"
+
+-- Every thing to try: its name, its kinds of failure, and in how many parts.
+local function everything()
+  local all = {}
+  local function add(name, try, what, kinds, parts)
+    all[#all + 1] = { name = name, try = try, what = what, kinds = kinds or { "core", "lua" }, parts = parts or PARTS }
+  end
+  for _, case in ipairs(require "fault_cases") do add(case.name, "try", case) end
+  add("reading of " .. READ, "try_module", READ, { "read" }, 1)
+  for _, name in ipairs(faults.modules()) do add("loading of " .. name, "try_module", name, { "load" }, 1) end
+  for _, line in ipairs(faults.programs) do add(line .. " (a process)", "try_program", line) end
+  return all
 end
 
+-- case NUMBER TRY KIND PART PARTS [WHAT]: only calls of the library need their number, and all cases loaded.
 if arg[1] == "case" then
-  local case, kind = all[tonumber(arg[2])], arg[3]
-  local part, parts = math.tointeger(tonumber(arg[4])), math.tointeger(tonumber(arg[5]))
-  local ok, tried, heard = pcall(case.try, case.what, kind, nil, { part, parts })
+  local number, try, kind = arg[2], arg[3], arg[4]
+  local part = { math.tointeger(tonumber(arg[5])), math.tointeger(tonumber(arg[6])) }
+  local what = arg[7] or require "fault_cases"[tonumber(number)]
+  local ok, tried, heard = pcall(faults[try], what, kind, nil, part)
   if not ok then io.stderr:write(tried, "\n") os.exit(1) end
-  print(("part\t%s\t%s\t%d\t%d"):format(arg[2], kind, tried, heard))
+  print(("part\t%s\t%s\t%d\t%d"):format(number, kind, tried, heard))
   return
 end
 
+local all = everything()
 local pattern, jobs, list = arg[1] or "", arg[2] or "2", {}
 for i, case in ipairs(all) do
-  for _, kind in ipairs(case.name:find(pattern) and (case.kinds or { "core", "lua" }) or {}) do
-    for part = 1, PARTS do list[#list + 1] = ("case %d %s %d %d"):format(i, kind, part, PARTS) end
+  local what = type(case.what) == "string" and " " .. program.quote(case.what) or ""
+  for _, kind in ipairs(case.name:find(pattern) and case.kinds or {}) do
+    for part = 1, case.parts do
+      list[#list + 1] = ("case %d %s %s %d %d%s"):format(i, case.try, kind, part, case.parts, what)
+    end
   end
 end
 
@@ -38,8 +53,9 @@ local function take(number, kind, tried, heard)
   local sum = done[key] or { 0, 0, 0 }
   done[key] = { sum[1] + 1, sum[2] + tried, sum[3] + heard }
   failures, all_heard = failures + tried, all_heard + heard
-  if done[key][1] < PARTS then return end
-  print(("%-90s %-4s %6d failures, %6d heard of"):format(all[tonumber(number)].name:sub(1, 90), kind, done[key][2],
+  local case = all[tonumber(number)]
+  if done[key][1] < case.parts then return end
+  print(("%-90s %-4s %6d failures, %6d heard of"):format(case.name:sub(1, 90), kind, done[key][2],
     done[key][3]))
   io.stdout:flush()
 end

@@ -3,6 +3,12 @@
 // A script can catch any Lua error, run code while one unwinds (__close), and keep hooks from running in some places
 // (message handlers of errors raised by hooks, __gc). So exhausting the instructions is not an error that a script
 // sees: the process reports it and ends. Only the interactive prompt raises an error instead.
+//
+// One instruction may also work for long: compare two long strings, pass a million values on, walk two thousand
+// __index tables. Where instructions took far longer than usual, those that follow are looked at one by one, and each
+// slow one is charged by its processor time. Time in C functions is not, but for `next`, which passes over all that a
+// table had (a search is no work of the script's, and safe.c charges others); so scripts without slow instructions are
+// charged the same in every run.
 #include "cli/cli.h"
 
 #include <lauxlib.h>
@@ -11,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "bind/interrupt.h"
 #include "io/ranks.h"
@@ -18,7 +25,11 @@
 enum {
     HOOK_EVERY = 1000, // instructions; under a millisecond
     LARGE = 1024,
-    BYTES_PER_STEP = 16, // of charged blocks
+    BYTES_PER_STEP = 16,   // of charged blocks
+    SLOW_WINDOW = 2000000, // ns for HOOK_EVERY instructions, 100 times as long as usual
+    SLOWEST_WINDOW = 16000000,
+    SLOW = 10000,     // ns for one
+    NS_PER_STEP = 10, // of a slow one
 };
 
 static struct {
@@ -32,14 +43,27 @@ static struct {
     lua_State *main;
 } limits;
 
-static void on_count(lua_State *L, lua_Debug *ar);
+static struct {
+    long long then; // processor time at the last event
+    bool in_vm;     // since then, no C function but `next` has been entered or gone on
+    int left;       // instructions to look at one by one
+    bool found;     // a slow one among them
+    int window; // ns: longer ones are followed by a look; doubled when that found nothing, since C took the time
+    lua_CFunction next;
+} pace;
+
+static void on_event(lua_State *L, lua_Debug *ar);
+
+static void look_every(lua_State *L, int instructions) {
+    lua_sethook(L, on_event, LUA_MASKCOUNT, instructions);
+}
 
 // Charges where no error can be raised; if the budget is spent, makes the hook run at once.
 static void spend(uint64_t steps) {
     limits.steps += steps;
     if (!limits.step_limit || limits.steps < limits.step_limit) return;
     limits.hurried = true;
-    lua_sethook(limits.main, on_count, LUA_MASKCOUNT, 1);
+    look_every(limits.main, 1);
 }
 
 bool tperf_limits_spend(uint64_t steps) {
@@ -139,21 +163,76 @@ void tperf_limits_charge(lua_State *L, uint64_t steps) {
     stop(L, message);
 }
 
-static void on_count(lua_State *L, lua_Debug *ar) {
-    (void)ar;
-    tperf_limits_charge(L, limits.counting ? HOOK_EVERY : 0);
-    if (limits.hurried) lua_sethook(L, on_count, LUA_MASKCOUNT, HOOK_EVERY);
+// Processor time since the last event.
+static long long take_time(void) {
+    struct timespec now;
+    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) != 0) return 0;
+    long long then = pace.then;
+    pace.then = now.tv_sec * 1000000000LL + now.tv_nsec;
+    return pace.then - then;
+}
+
+static void look_closely(lua_State *L) {
+    pace.left = HOOK_EVERY;
+    pace.found = false;
+    lua_sethook(L, on_event, LUA_MASKCOUNT | LUA_MASKCALL | LUA_MASKRET, 1);
+}
+
+static void look_away(lua_State *L) {
+    if (pace.found)
+        pace.window = SLOW_WINDOW;
+    else if (pace.window < SLOWEST_WINDOW)
+        pace.window *= 2;
+    look_every(L, HOOK_EVERY);
+}
+
+static bool enters_next(lua_State *L, lua_Debug *ar) {
+    if (ar->event != LUA_HOOKCALL) return false;
+    lua_getinfo(L, "f", ar);
+    bool is = lua_tocfunction(L, -1) == pace.next;
+    lua_pop(L, 1);
+    return is;
+}
+
+// An event while instructions are looked at one by one. The steps to charge for what came before it.
+static uint64_t slow_steps(lua_State *L, lua_Debug *ar) {
+    long long time = take_time();
+    bool slow = pace.in_vm && time > SLOW;
+    pace.in_vm = ar->event == LUA_HOOKCOUNT || enters_next(L, ar);
+    pace.left = slow ? HOOK_EVERY : pace.left - 1;
+    pace.found = pace.found || slow;
+    return slow ? (uint64_t)time / NS_PER_STEP : 0;
+}
+
+static void count(lua_State *L, lua_Debug *ar) {
+    int every = lua_gethookcount(L);
+    uint64_t steps = ar->event == LUA_HOOKCOUNT ? (uint64_t)every : 0;
     limits.hurried = false;
-    if (limits.counting) return;
+    if (every > 1) {
+        pace.in_vm = false;
+        if (take_time() > pace.window) look_closely(L);
+    } else {
+        steps += slow_steps(L, ar);
+        if (pace.left <= 0) look_away(L);
+    }
+    tperf_limits_charge(L, steps);
+}
+
+static void on_event(lua_State *L, lua_Debug *ar) {
+    if (limits.counting) {
+        count(L, ar);
+        return;
+    }
+    tperf_limits_charge(L, 0);
     if (*tperf_interrupt_flag())
-        lua_sethook(L, on_count, LUA_MASKCOUNT, HOOK_EVERY);
+        look_every(L, HOOK_EVERY);
     else
         lua_sethook(L, NULL, 0, 0); // on_interrupt's request has been honoured
 }
 
 void tperf_limits_look(lua_State *L) {
     if (!limits.counting)
-        lua_sethook(L, on_count, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
+        lua_sethook(L, on_event, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
 }
 
 bool tperf_limits_interactive(void) {
@@ -180,7 +259,8 @@ static int limit_instructions(lua_State *L) {
     limits.steps = 0;
     limits.step_limit = (uint64_t)luaL_optinteger(L, 1, 0);
     limits.counting = true;
-    lua_sethook(L, on_count, LUA_MASKCOUNT, HOOK_EVERY);
+    take_time();
+    look_every(L, HOOK_EVERY);
     return 0;
 }
 
@@ -196,6 +276,10 @@ static int be_interactive(lua_State *L) {
 
 void tperf_limits_push(lua_State *L) {
     limits.main = L;
+    pace.window = SLOW_WINDOW;
+    lua_getglobal(L, "next");
+    pace.next = lua_tocfunction(L, -1);
+    lua_pop(L, 1);
     static const luaL_Reg functions[] = {
         {"memory", limit_memory},
         {"memory_left", memory_left},

@@ -10,7 +10,7 @@
 #include "bind/bind.h"
 #include "cli/cli.h"
 
-enum { MOST_ELEMENTS = 1 << 24, BYTES_PER_STEP = 8 };
+enum { MOST_ELEMENTS = 1 << 24, BYTES_PER_STEP = 8, COROUTINE_STEPS = 1000 };
 
 static int standard(lua_State *L) {
     return lua_tocfunction(L, lua_upvalueindex(1))(L);
@@ -34,11 +34,15 @@ static lua_Unsigned count_between(lua_Integer first, lua_Integer last) {
 }
 
 // For functions that read every byte of their strings: string.upper, format, pack, tonumber …
-static int safe_texts(lua_State *L) {
+static void charge_texts(lua_State *L) {
     size_t bytes = 0;
     for (int i = lua_gettop(L); i > 0; i--)
         if (lua_type(L, i) == LUA_TSTRING) bytes += lua_rawlen(L, i);
     charge_bytes(L, bytes);
+}
+
+static int safe_texts(lua_State *L) {
+    charge_texts(L);
     return standard(L);
 }
 
@@ -182,6 +186,12 @@ static void settle(lua_State *L) {
 
 static int safe_raw(lua_State *L) {
     settle(L);
+    return safe_texts(L); // keys are compared
+}
+
+// A coroutine counts its instructions from 0, and may end before its first event (limits.c).
+static int safe_coroutine(lua_State *L) {
+    tperf_limits_charge(L, COROUTINE_STEPS);
     return standard(L);
 }
 
@@ -228,10 +238,13 @@ typedef struct replacement {
 
 static const replacement replacements[] = {
     {LUA_GNAME, "getmetatable", safe_getmetatable, false},
+    {LUA_GNAME, "rawequal", safe_texts, false},
     {LUA_GNAME, "rawget", safe_raw, false},
     {LUA_GNAME, "rawset", safe_raw, false},
     {LUA_GNAME, "setmetatable", safe_setmetatable, false},
     {LUA_GNAME, "tonumber", safe_texts, false},
+    {LUA_COLIBNAME, "create", safe_coroutine, false},
+    {LUA_COLIBNAME, "wrap", safe_coroutine, false},
     {LUA_STRLIBNAME, "byte", safe_results, false},
     {LUA_STRLIBNAME, "format", safe_texts, false},
     {LUA_STRLIBNAME, "lower", safe_texts, false},
@@ -266,6 +279,23 @@ static void add(lua_State *L, const replacement *r) {
     lua_pop(L, 1);
 }
 
+// charging(f): f, charged for the bytes of its strings; for functions that may have been replaced in Lua (recorder.lua).
+static int call_charged(lua_State *L) {
+    charge_texts(L);
+    if (lua_iscfunction(L, lua_upvalueindex(1))) return standard(L);
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+    return lua_gettop(L);
+}
+
+static int charging(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TFUNCTION);
+    lua_settop(L, 1);
+    lua_pushcclosure(L, call_charged, 1);
+    return 1;
+}
+
 void tperf_safe_push(lua_State *L) {
     lua_newtable(L);
     for (const replacement *r = replacements; r->name; r++)
@@ -273,6 +303,6 @@ void tperf_safe_push(lua_State *L) {
     lua_getfield(L, -1, LUA_STRLIBNAME);
     tperf_pattern_add(L);
     lua_pop(L, 1);
-    lua_pushcfunction(L, charge);
-    lua_setfield(L, -2, "charge");
+    static const luaL_Reg functions[] = {{"charge", charge}, {"charging", charging}, {NULL, NULL}};
+    luaL_setfuncs(L, functions, 0);
 }

@@ -150,11 +150,12 @@ end
 check.boolean = of_type("boolean", "true or false")
 check.func = of_type("function", "a function")
 
---- A string; empty only if `empty` is set.
+--- A string; empty only if `empty` is set; without control characters if `name` is: names reach the terminal.
 function check.string(options)
   local o = options or {}
   return checker(o, function(value, path)
     if type(value) ~= "string" or value == "" and not o.empty then return wrong(path, "a string", value) end
+    if o.name and value:find "%c" then return wrong(path, "a text without control characters", value) end
     return value
   end, "string")
 end

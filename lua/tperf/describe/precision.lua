@@ -73,7 +73,7 @@ local kept = check.choice { NARROW, optional = true }
 --- The fields of a custom recipe.
 precision.schema = {
   recipe = check.choice { precision.names },
-  name = check.string { optional = true }, -- in answers; default: the recipe's name and the changed fields
+  name = check.string { name = true, optional = true }, -- in answers; default: the recipe's name and the changed fields
   products = check.choice { { "all", "experts", "dense" }, default = "all" }, -- products that run in it
   first_layers = layers, last_layers = layers, -- number of the model's layers that stay in bf16
   parameters = check.choice { NARROW, default = "bf16" }, -- narrow: no 16-bit copy (Megatron's fp8 params)

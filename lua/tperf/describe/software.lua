@@ -41,7 +41,8 @@ local engine = {
 }
 
 local schema = {
-  name = check.string(), source = check.string { optional = true }, facts = check.string { optional = true },
+  name = check.string { name = true }, source = check.string { optional = true },
+  facts = check.string { optional = true },
   -- The kernel of attention if a run does not give it: fused or separate kernels.
   kernel = check.choice { { "flash", "unfused" }, default = "flash" },
   gradient_shard = check.boolean { default = false },

@@ -115,7 +115,7 @@ end
 local function latency_of(default) return { min = 0, max = 1e3, default = default } end
 
 local schema = {
-  name = check.string(), -- name in messages and reports
+  name = check.string { name = true }, -- name in messages and reports
   vendor = check.string { optional = true }, -- vendor of the accelerator, for display
   generation = check.string { optional = true }, -- generation of the accelerator, for display
   -- The system whose GPU the curves were fitted to, if it is another: the same chip or generation.
@@ -123,7 +123,7 @@ local schema = {
   source = source,
   accelerator = check.record_of { -- one GPU
     source = source,
-    name = check.string { optional = true }, -- of the GPU
+    name = check.string { name = true, optional = true }, -- of the GPU
     -- Dense peaks of the matrix units (no sparsity). fp16 and bf16 substitute for each other.
     tensor = check.record_of(peaks("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")),
     -- Dense peaks of the vector units; default: for 16 bits an eighth of the matrix units', for fp32 half of that.
@@ -164,7 +164,7 @@ local schema = {
     source = source,
     fast = check.record_of { -- within a domain: NVLink, Infinity Fabric
       source = source,
-      name = check.string { optional = true }, -- name of the links, for display
+      name = check.string { name = true, optional = true }, -- name of the links, for display
       bandwidth = quantity "bytes/s", -- per GPU and direction
       efficiency = constant_or(fast_curves, 0.7), -- the part of the bandwidth that messages reach, or curves
       latency = quantity("s", latency_of "2.5 us"), -- per hop
@@ -174,7 +174,7 @@ local schema = {
     },
     slow = check.record_of { -- between domains: InfiniBand, Ethernet
       source = source,
-      name = check.string { optional = true }, -- name of the network, for display
+      name = check.string { name = true, optional = true }, -- name of the network, for display
       bandwidth = quantity "bytes/s", -- per NIC and direction
       efficiency = constant_or(slow_curve, 0.7), -- the part of the bandwidth that messages reach, or a curve
       latency = quantity("s", latency_of "5 us"), -- per hop
@@ -183,7 +183,7 @@ local schema = {
   },
   host = check.record_of({ -- memory that a GPU reaches besides its own; needed for offloading
     source = source,
-    name = check.string { optional = true }, -- name of the link, for display
+    name = check.string { name = true, optional = true }, -- name of the link, for display
     bandwidth = quantity "bytes/s", -- of one GPU's link (PCIe, NVLink-C2C), in one direction
     efficiency = efficiency(0.85), -- the part of it that copies of pinned memory reach
     memory_bandwidth = quantity "bytes/s", -- bandwidth of the host's memory, per GPU

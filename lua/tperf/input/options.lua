@@ -5,6 +5,7 @@
 --           "4..64" by doubling, from 1), "pairs" ("tp=8,dp=2": { tp = 8, dp = 2 }), or a unit of tperf.units such as
 --           "s": a number with its unit, which only counts (bytes, FLOP) may omit
 --   min     the smallest valid number
+--   column  how tables call it, if otherwise
 --   from    what completion offers: lists named in cli/completion ("systems files"), or the values themselves; an
 --           option that takes a FILE or a DIR needs none
 --   writes  the option names something to be written, see cli/outputs.lua
@@ -176,7 +177,8 @@ local function unknown_long(command, declared, name)
       return ("there is no option '--%s': %s is an argument of its own"):format(name, argument)
     end
   end
-  local names = {}
+  local titled, names = find(declared, "column", name), {}
+  if titled then return ("unknown option '--%s' (did you mean '--%s'?)"):format(name, titled.long) end
   for i, option in ipairs(declared) do names[i] = option.long end
   local near = check.suggest(name, names):gsub("'([^']*)'", "'--%1'")
   return ("unknown option '--%s'%s"):format(name, near ~= "" and near or by_words(declared, name))

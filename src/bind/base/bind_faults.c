@@ -3,9 +3,10 @@
 //   faults.count(kind)     -> the number of allocations since
 // kind: "core" (malloc, calloc and realloc of our own C, of libyaml, and of the core's tperf_heap), "site" (of these,
 // the first at each allocating place of the program), "lua" (Lua's requests to its allocator, also for a tperf_heap),
-// or "load" (Lua's while one of the library's modules is loaded, which are not among the former). The environment does
-// the same for a whole run: TPERF_FAULT=core:12. Its count goes to the file TPERF_FAULT_COUNT, after the sizes, one a
-// line, of Lua's requests if these are counted and none fails.
+// and two that are not among the former: "read" (Lua's while it reads the code of one of the library's modules) and
+// "load" (Lua's while that code runs for the first time). The environment does the same for a whole run:
+// TPERF_FAULT=core:12. Its count goes to the file TPERF_FAULT_COUNT, after the sizes, one a line, of Lua's requests if
+// these are counted and none fails.
 //
 // The linker (--wrap, see Makefile) redirects the calls of the program's own objects here, so the code is unaware of
 // it; libyaml calls its yaml_malloc and the like through the dynamic linker, which finds these first.
@@ -18,14 +19,15 @@
 
 #include "bind/bind.h"
 
-enum { CORE, SITE, LUA, LOAD, KINDS, MOST_SITES = 256 };
-static const char *const kind_names[] = {"core", "site", "lua", "load", NULL};
+enum { CORE, SITE, LUA, READ, LOAD, KINDS, MOST_SITES = 256 };
+static const char *const kind_names[] = {"core", "site", "lua", "read", "load", NULL};
 
 static struct {
     atomic_llong count, failing; // the number of the failing allocation; 0: none
 } kinds[KINDS];
 static _Thread_local bool in_lua_allocator;
 static _Thread_local int loading;     // nested modules of the library
+static _Thread_local bool reading;    // the code of one
 static const void *sites[MOST_SITES]; // [kinds[SITE].count]
 static bool retry_fails;              // after Lua's emergency collection
 static bool heap_retry_fails;         // likewise for users of its memory
@@ -113,8 +115,9 @@ void *WRAP(tperf_limits_allocate)(void *unused, void *block, size_t old, size_t 
 void *WRAP(tperf_limits_allocate)(void *unused, void *block, size_t old, size_t new) {
     if (new > (block ? old : 0)) {
         bool again = retry_fails;
-        retry_fails = !again && fails(loading ? LOAD : LUA);
-        if (counts && !loading && counted == LUA && atomic_load(&kinds[LUA].failing) == 0)
+        retry_fails = !again && fails(reading ? READ : loading ? LOAD : LUA);
+        if (counts && !reading && !loading && counted == LUA &&
+            atomic_load(&kinds[LUA].failing) == 0)
             fprintf(counts, "%zu\n", new);
         if (again || retry_fails) return NULL;
     }
@@ -141,8 +144,10 @@ static int run_module(lua_State *L) {
 
 int WRAP(luaL_loadbufferx)(lua_State *L, const char *text, size_t size, const char *name,
                            const char *mode) {
-    loading++;
+    reading = true;
     int status = REAL(luaL_loadbufferx)(L, text, size, name, mode);
+    reading = false;
+    loading++;
     if (status == LUA_OK) lua_pushcclosure(L, run_module, 1);
     loading--;
     return status;

@@ -150,8 +150,15 @@ static int grid_fold(lua_State *L) {
     return 1;
 }
 
+// The placements, and the heap of their blocks, which must outlive them.
+typedef struct box {
+    tperf_placements placements;
+    tperf_heap heap;
+} box;
+
 static int release_placements(lua_State *L) {
-    tperf_placements_release(luaL_checkudata(L, 1, placements_name));
+    box *b = luaL_checkudata(L, 1, placements_name);
+    tperf_placements_release(&b->placements);
     return 0;
 }
 
@@ -178,11 +185,11 @@ static int grid_placements(lua_State *L) {
     if (!within || gpus > MOST / stages)
         tperf_bind_fail(L, "the sizes multiply to more than 2^31 GPUs");
     sizes[TPERF_AXIS_STAGES] = stages;
-    tperf_placements *placements = lua_newuserdatauv(L, sizeof *placements, 0);
-    *placements = (tperf_placements){0};
+    box *b = lua_newuserdatauv(L, sizeof *b, 0);
+    *b = (box){{0}, tperf_bind_heap(L)};
     luaL_setmetatable(L, placements_name);
-    tperf_heap heap = tperf_bind_heap(L);
-    if (!tperf_grid_placements(grid, &heap, sizes, demanded, domain, placements))
+    tperf_placements *placements = &b->placements;
+    if (!tperf_grid_placements(grid, &b->heap, sizes, demanded, domain, placements))
         tperf_bind_fail(L, "not enough memory for the placements");
     lua_createtable(L, (int)placements->n, 0);
     for (size_t i = 0; i < placements->n; i++) {

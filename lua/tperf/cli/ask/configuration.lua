@@ -93,11 +93,11 @@ end
 local knobs = options.join({ { long = "gpus", short = "g", kind = "integer", help = "GPUs" } }, axis_knobs(), {
   { long = "pp", kind = "integer", help = "pipeline parallelism: stages" },
   { long = "dp", kind = "integer", help = "data parallelism" },
-  { long = "micro-batch", short = "m", kind = "integer", help = "sequences per micro-batch" },
+  { long = "micro-batch", short = "m", column = "mbs", kind = "integer", help = "sequences per micro-batch" },
   { long = "panels", kind = "integer", help = "panels of a SUMMA multiplication" },
   { long = "schedule", kind = "string", from = "schedules", help = "pipeline schedules",
     left_open = "1f1b,interleaved_1f1b; or any", default = "1f1b" },
-  { long = "virtual-stages", kind = "integer", help = "chunks of layers per device, if interleaved",
+  { long = "virtual-stages", column = "vpp", kind = "integer", help = "chunks of layers per device, if interleaved",
     left_open = "2,3,4,6,8" },
   { long = "zero", kind = "integer", min = 0, help = "ZeRO stage, 0 to 3", left_open = "1", default = "1" },
   { long = "recompute", kind = "string", from = { "none", "selective", "full" }, help = "none, selective or full",
@@ -118,7 +118,7 @@ local function knob_options(many)
     local number, usual = knob.kind == "integer", knob.default
     if many then usual = knob.left_open end
     list[i] = {
-      long = knob.long, short = knob.short, min = knob.min or 1, from = knob.from,
+      long = knob.long, short = knob.short, column = knob.column, min = knob.min or 1, from = knob.from,
       help = knob.help .. (usual and (" (default %s)"):format(usual) or ""),
       value = (number and "N" or "NAME") .. (many and ",..." or ""),
       kind = many and (number and "integers" or "list") or knob.kind,

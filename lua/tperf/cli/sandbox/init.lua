@@ -98,12 +98,21 @@ end
 
 -- --- loading code: text only, with the script's globals ---
 
+-- A reader for load whose pieces are charged.
+local function charged(host, read)
+  return function()
+    local piece = read()
+    if type(piece) == "string" then host.safe.charge(#piece) end
+    return piece
+  end
+end
+
 local function add_loading(host, env)
   function env.load(chunk, name, mode, ...)
     if type(chunk) ~= "string" and type(chunk) ~= "function" then
       error(("bad argument #1 to 'load' (a string or a function expected, got %s)"):format(type(chunk)), 2)
     end
-    if type(chunk) == "string" then host.safe.charge(#chunk) end
+    if type(chunk) == "string" then host.safe.charge(#chunk) else chunk = charged(host, chunk) end
     if mode ~= nil and (type(mode) ~= "string" or not mode:find("t", 1, true)) then
       error("binary chunks: load" .. HINT, 2)
     end
@@ -126,7 +135,7 @@ end
 
 local function library_module(find, name)
   if name ~= "tperf" and name:sub(1, 6) ~= "tperf." then return nil end
-  return find(name) or error(("module '%s'"):format(name) .. HINT, 3)
+  return find(name) or error(check.worded("module '%s'", name) .. HINT, 3)
 end
 
 local function find_module(package, search, name)
@@ -134,7 +143,7 @@ local function find_module(package, search, name)
   if preload then return preload, ":preload:" end
   if type(package.path) ~= "string" then error("package.path must be a string", 3) end
   local path, tried = search(name, package.path)
-  if not path then error(("module '%s' not found:%s"):format(name, tried), 3) end
+  if not path then error(("module '%s' not found:%s"):format(check.worded("%s", name), tried), 3) end
   return path
 end
 
@@ -227,7 +236,8 @@ local function disarm(host, env)
   -- Methods of strings and files are shared with the library: scripts may call but not change them.
   local strings = getmetatable ""
   strings.__index, strings.__metatable = copy(env.string), false
-  getmetatable(io.stdout).__metatable = false
+  local of_files = getmetatable(io.stdout)
+  of_files.__index.write, of_files.__metatable = host.safe.charging(of_files.__index.write), false
 end
 
 --- Makes the global table of a script. Only once per process, as it disarms the standard libraries, too.
@@ -241,7 +251,8 @@ function sandbox.environment(host, path)
   env.pairs, env.next, env.collectgarbage = order.pairs, order.next, garbage_collector(host)
   env.string, env.table = string_library(host), replace(copy(table), host.safe.table)
   env.math, env.os, env.io = placed(math_library()), placed(os_library(host), "exit"), placed(files.io(host))
-  env.utf8, env.coroutine = replace(copy(utf8), host.safe.utf8), copy(coroutine)
+  env.utf8, env.coroutine = replace(copy(utf8), host.safe.utf8), replace(copy(coroutine), host.safe.coroutine)
+  env.print, env.io.write = host.safe.charging(print), host.safe.charging(env.io.write)
   disarm(host, env)
   add_loading(host, env)
   add_require(host, env, path)

@@ -24,7 +24,7 @@ local is_block = function(value, path)
 end
 local some_blocks = check.list(is_block, { max = 64, optional = true })
 local schema = {
-  name = check.string(), layer = check.list(is_block, { max = 64, optional = true }), first = some_blocks,
+  name = check.string { name = true }, layer = check.list(is_block, { max = 64, optional = true }), first = some_blocks,
   last = some_blocks, groups = check.any { optional = true },
   parameters = check.any { optional = true }, flops_per_token = check.any { optional = true },
 }

@@ -14,7 +14,7 @@ local flag, size, some = fields.flag, fields.size, fields.some
 
 --- Field -> checker: the whole format of models/*.yaml.
 description.schema = {
-  name = check.string(), -- name in messages and reports
+  name = check.string { name = true }, -- name in messages and reports
   source = check.string(some), -- origin of the numbers
   family = check.string(some), -- model family, for display
   layers = size { max = 1 << 16 }, -- number of layers

@@ -138,7 +138,7 @@ local pass = check.record_of({
   tensor_flops = count, vector_flops = count, bytes = count, comms = check.list(comm, { max = 6, default = {} }),
 }, { default = {} })
 local custom = {
-  name = check.string { default = "custom" }, dtype = check.string { default = "bf16" }, forward = pass,
+  name = check.string { name = true, default = "custom" }, dtype = check.string { default = "bf16" }, forward = pass,
   backward = pass, weight_bytes = count, saved_bytes = count, repeated_bytes = count, routed = count,
   expert = check.boolean { default = false },
 }

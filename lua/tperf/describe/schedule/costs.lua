@@ -1,5 +1,6 @@
 --- Times and memory by pass and stage: expands the forms that users may write for the simulator.
 local check = require "tperf.base.check"
+local refusal = require "tperf.base.refusal"
 
 local costs = {}
 
@@ -29,7 +30,8 @@ end
 
 local function refuse(format, ...) check.fail("tperf.schedule: " .. format, ...) end
 
---- A list with one number per stage. `missing` fills the gaps of a map (false: no value; nil: raises).
+--- A list with one number per stage. `missing` fills the gaps of a map (false: no value; nil: raises). A map of the
+--- wrong length is refused: schedules that are compared may differ in their stages.
 function costs.expand(value, name, count, what, missing)
   local list = {}
   if type(value) ~= "table" then
@@ -37,12 +39,14 @@ function costs.expand(value, name, count, what, missing)
     return list
   end
   for index in pairs(value) do
-    if index > count then refuse("'%s[%d]': there are only %d %ss", name, index, count, what) end
+    if index > count then
+      refusal.raise("tperf.schedule: '%s[%d]': there are only %d %ss", name, index, count, what)
+    end
   end
   for i = 1, count do
     local item = value[i]
     if item == nil then item = missing end
-    if item == nil then refuse("'%s' has no value for %s %d", name, what, i) end
+    if item == nil then refusal.raise("tperf.schedule: '%s' has no value for %s %d of %d", name, what, i, count) end
     list[i] = item
   end
   return list

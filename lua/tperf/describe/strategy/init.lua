@@ -66,7 +66,7 @@ local known, order = {}, {}
 local MOST_AXES <const> = 10 -- besides dp and pp
 
 local axis_schema = {
-  name = check.string(), meaning = check.string { optional = true }, admits = check.func(),
+  name = check.string { name = true }, meaning = check.string { optional = true }, admits = check.func(),
   experts = check.boolean { default = false },
   cuts = check.list(check.choice { { "tokens", "features", "weights", "experts", "batch", "state" } },
     { optional = true }),
@@ -77,7 +77,8 @@ local axis_schema = {
     { optional = true }),
 }
 local schema = {
-  name = check.string(), extends = check.any { optional = true }, summary = check.string { optional = true },
+  name = check.string { name = true }, extends = check.any { optional = true },
+  summary = check.string { optional = true },
   exchange = check.func { optional = true },
   axes = check.list(check.record_of(axis_schema), { min = 1, max = MOST_AXES }),
   sequence_shards = check.func(), panels = check.func { optional = true },

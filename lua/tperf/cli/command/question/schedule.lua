@@ -205,7 +205,7 @@ so that all compared do the same work; --times-per-stage are those of each stage
 whatever the schedule. Peak memory is in micro-batches of a device's activations. Files of
 several schedules are named after them. A FILE of --config has options by their names, times
 also by stage (from 1), and `schedules`; the command line takes precedence:
-  { schedules: [1f1b, zbv], devices: 4, microbatches: 16, times_per_stage: { f: [1, 2, 1, 1], b: 2 } }]],
+  { schedules: [1f1b, zb_h1], devices: 4, microbatches: 16, times_per_stage: { f: [1, 2, 1, 1], b: 2 } }]],
   options = options.join({
     { long = "devices", short = "d", value = "N", kind = "integer", min = 1, help = "devices in the pipeline" },
     { long = "microbatches", short = "m", value = "N", kind = "integer", min = 1,
@@ -244,7 +244,10 @@ also by stage (from 1), and `schedules`; the command line takes precedence:
     local for_people = not values.json and not values.csv
     if not for_people then table.move(refused, 1, #refused, #rows + 1, rows) end
     require "tperf.cli.answer.table"(values, rows, COLUMNS)
-    for _, row in ipairs(for_people and refused or {}) do io.stdout:write("\n", row.reason, "\n") end
+    for _, row in ipairs(for_people and refused or {}) do
+      local named = row.reason:find(row.schedule, 1, true)
+      io.stdout:write("\n", named and "" or row.schedule .. ": ", row.reason, "\n")
+    end
     for _, t in ipairs(values.text and for_people and timelines or {}) do io.stdout:write("\n", t:text()) end
   end,
 }
