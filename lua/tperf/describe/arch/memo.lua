@@ -31,7 +31,7 @@ end
 local LAYOUT <const> = { "rules", "attention", "tuning", "exchange" }
 local VARIANT <const> = { "mode", "seq", "sequence_parallel", "dtype", "weight_dtype", "kv_dtype", "matrix_dtype",
   "precision", "loss", "fused_activation", "recompute_modules", "offload_modules",
-  "overlap_shared_experts", "cuda_graphs" }
+  "overlap_shared_experts", "cuda_graphs", "part" }
 
 --- An empty memory of one layout: a model in one strategy, by some rules, with one attention and one tuning. Its
 --- `series` is its owner's, and forgotten with the rest.
