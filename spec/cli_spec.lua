@@ -261,9 +261,9 @@ describe("Ctrl-C", function()
       ['require "tperf".search { ' .. question .. ", where " .. loop] = "",
       ['require "tperf".sweep { x = require "tperf".vary { 1 }, run ' .. loop] = "",
       ['table.sort({ 3, 1, 2 }, function() io.write "ready\\n" while true do end end)'] = "",
-      ['local s = ("a"):rep(5e7) io.write "ready\\n" while true do s:upper() end'] = "",
-      ['local t, s = {}, ("a"):rep(1e8) for i = 1, 1e5 do t[i] = s end io.write "ready\\n" table.sort(t)'] = "--trust",
-      ['coroutine.wrap(function() local s = ("a"):rep(1e8) io.write "ready\\n" while s == s .. "" do end end)()'] =
+      ['local s = ("a"):rep(2e7) io.write "ready\\n" while true do s:upper() end'] = "",
+      ['local t, s = {}, ("a"):rep(2e7) for i = 1, 1e5 do t[i] = s end io.write "ready\\n" table.sort(t)'] = "--trust",
+      ['coroutine.wrap(function() local s = ("a"):rep(2e7) io.write "ready\\n" while s == s .. "" do end end)()'] =
         "--trust",
     } do
       local result = interrupt(text, options)
@@ -368,10 +368,10 @@ describe("tperf search, train and collective", function()
   end)
 
   it("print the same bytes for any number of threads", function()
-    local command = "tperf search " .. QUESTION .. " -g 32 --strategy tensor,context --schedule 1f1b --all --csv -j "
+    local command = "tperf search " .. QUESTION .. " -g 8 --strategy tensor,context --schedule 1f1b --all --csv -j "
     local one = shell(command .. "1")
     assert.equal(0, one.code)
-    assert.truthy(select(2, one.out:gsub("\n", "")) > 1000)
+    assert.truthy(select(2, one.out:gsub("\n", "")) > 500)
     assert.same(one, shell(command .. "8"))
   end)
 

@@ -9,12 +9,17 @@ local function best(model, base, domain, gpus, change)
   return tperf.search(request)[1]
 end
 
--- Domains of up to 144 GPUs: small ones, and those around multiples of 8, or all.
-local DOMAINS <const> = {}
-for domain = 1, 144 do
-  local nearest = domain // 8 * 8 + (domain % 8 > 4 and 8 or 0)
-  if domain <= 16 or math.abs(domain - nearest) <= cases(1, 8) then DOMAINS[#DOMAINS + 1] = domain end
+-- Domains of up to `most` GPUs: small ones, and those around multiples of `part`, or all.
+local function domains_of(most, small, part)
+  local list = {}
+  for domain = 1, most do
+    local nearest = (domain + part // 2) // part * part
+    if domain <= small or math.abs(domain - nearest) <= cases(1, part) then list[#list + 1] = domain end
+  end
+  return list
 end
+
+local DOMAINS <const> = domains_of(144, 12, 24)
 
 describe("a fast domain", function()
   it("of 72 GPUs holds blocks of 64 if 72 do not divide", function()
@@ -96,9 +101,7 @@ describe("a fast domain", function()
       { "qwen3-30b-a3b", "b200-sxm", { tp = 2, cp = 9, attention_dp = 4, etp = 1, ep = 8 }, 24 },
     } do
       local model, base, sizes, most = table.unpack(case)
-      local domains = {}
-      for domain = 1, most do domains[domain] = domain end
-      never_later(model, domains, function(domain)
+      never_later(model, domains_of(most, 4, 8), function(domain)
         return tperf.serve(with({ model = model, system = machine(base, domain), load = { concurrency = 8 }, count = 16,
           prompt = 900, output = 100, engine = { max_num_seqs = 64, max_num_batched_tokens = 2048 } }, sizes)).e2e.mean
       end)

@@ -2,7 +2,9 @@
 -- other things that it must not touch. Afterwards everything else must be unchanged. A folder in which nothing has
 -- changed at all serves the next attempt.
 local escapes = require "escapes"
+local lfs = require "lfs"
 local program = require "program"
+local sha256 = require "tperf.core".file.sha256
 
 local SETUP = [[
 mkdir -p work/.git/hooks work/.hidden work/sub work/bare work/lib/tperf other work2
@@ -17,14 +19,24 @@ ln -s loop loop; ln -s ../other/file link.csv; ln ../other/second hard; mkfifo p
 ln -s /proc/self/environ env_link; ln -s /dev/zero zero_link; ln -s /dev/zero zero.yaml; ln -s /proc proc_link
 ]]
 
--- Writes one line for each file, with its contents. New files of the script in work are allowed.
-local LOOK = "{ find . -mindepth 1 -printf '%p %y %m %l\\n'; find . -type f -exec sha256sum {} +; } > ../seen"
-
+-- A line for each file below the folder, with its mode, and its contents or the link's target.
 local function seen_in(folder)
   local seen = {}
-  for line in program.slurp(folder .. "/../seen"):gmatch "[^\n]+" do
-    if not line:find "^%x+  %./work/script%.lua$" then seen[line] = true end -- attempt compares its text
+  local function look(inside)
+    for name in lfs.dir(folder .. inside) do
+      if name ~= "." and name ~= ".." then
+        local path = inside .. "/" .. name
+        local known = lfs.symlinkattributes(folder .. path)
+        local kind, rest = known.mode, known.target or ""
+        if kind == "file" then rest = sha256(program.slurp(folder .. path)) end
+        if path ~= "/work/script.lua" then -- attempt compares its text
+          seen[("%s %s %s %s"):format(path, kind, known.permissions, rest)] = path
+        end
+        if kind == "directory" then look(path) end
+      end
+    end
   end
+  look ""
   return seen
 end
 
@@ -34,9 +46,9 @@ local function changes(before, after)
   for line in pairs(before) do
     if not after[line] then list[#list + 1] = "was: " .. line end
   end
-  for line in pairs(after) do
-    local inside = line:find "%./work/"
-    if not before[line] and (not inside or line:find "/%." and not line:find "%.tperf%-written") then
+  for line, path in pairs(after) do
+    local inside = path:find "^/work/"
+    if not before[line] and (not inside or path:find "/%." and not path:find "%.tperf%-written") then
       list[#list + 1] = "new: " .. line
     end
   end
@@ -53,7 +65,7 @@ local function is_same(before, after)
   return true
 end
 
-local template, place, known -- place: "tree", the folder of the attempts, and the file "seen" beside it
+local template, place, known -- place: "tree", the folder of the attempts
 
 setup(function()
   template = program.folder()
@@ -75,13 +87,9 @@ local function attempt(case)
   local folder = fresh_tree()
   program.write(folder .. "/work/script.lua", case[2])
   if case.before then assert.equal(0, program.shell("cd work && " .. case.before, folder).code) end
-  local before = not case.before and known
-  if not before then
-    program.shell(LOOK, folder)
-    before = seen_in(folder)
-  end
-  local result = program.shell(("cd work; %s timeout 30 %s run %s script.lua; code=$?; cd ..; %s; exit $code"):format(
-    case.env or "", program.quote(program.absolute()), case.options or "", LOOK), folder)
+  local before = not case.before and known or seen_in(folder)
+  local result = program.shell(("cd work; %s exec timeout 30 %s run %s script.lua"):format(case.env or "",
+    program.quote(program.absolute()), case.options or ""), folder)
   known = seen_in(folder)
   local changed = changes(before, known)
   if program.slurp(folder .. "/work/script.lua") ~= case[2] then changed = changed .. "was: the script" end

@@ -10,14 +10,14 @@ end
 
 local SCHEDULE <const> = [[
   local tperf = require "tperf"
-  local function make() return tperf.schedule { schedule = "1f1b", devices = 64, microbatches = 500 } end
+  local function make() return tperf.schedule { schedule = "1f1b", devices = 32, microbatches = 250 } end
 ]]
 
 local SEARCH <const> = [[
   local tperf = require "tperf"
   local function search(o)
     o.model, o.system, o.global_batch, o.threads, o.zero = "llama-2-7b", "h100-sxm", 256, 2, { 0, 1, 2, 3 }
-    o.gpus = { 32, 64 }
+    o.gpus = { 32 }
     local all = {}
     for _, found in ipairs(tperf.search(o)) do table.move(found, 1, #found, #all + 1, all) end
     return all
@@ -26,15 +26,15 @@ local SEARCH <const> = [[
 
 describe("the memory limit", function()
   it("ends a script that keeps schedules", function()
-    local result = run(SCHEDULE .. "local kept = {} while true do kept[#kept + 1] = make() end", "--max-memory 60MB")
+    local result = run(SCHEDULE .. "local kept = {} while true do kept[#kept + 1] = make() end", "--max-memory 24MB")
     assert.equal(1, result.code)
     assert.truthy(result.err:find("not enough memory", 1, true), result.err)
-    assert.truthy(result.err:find("(the limit is 57.2205 MiB; --max-memory SIZE raises it)", 1, true), result.err)
+    assert.truthy(result.err:find("(the limit is 22.8882 MiB; --max-memory SIZE raises it)", 1, true), result.err)
   end)
 
   it("lets a script continue that frees them", function()
     local result = run(SCHEDULE .. "local t for _ = 1, 100 do t = make() end print(t.makespan > 0)",
-      "--max-memory 60MB")
+      "--max-memory 24MB")
     assert.equal("true\n", result.out, result.err)
   end)
 
@@ -43,7 +43,7 @@ describe("the memory limit", function()
       local tperf = require "tperf"
       tperf.schedule.define("mine", function(s) while true do s:forward(1, 1, 1) end end)
       tperf.schedule { schedule = "mine", devices = 1, microbatches = 1 }
-    ]], "--max-memory 60MB")
+    ]], "--max-memory 24MB")
     assert.truthy(result.err:find("not enough memory for a queue of", 1, true), result.err)
   end)
 
@@ -53,7 +53,7 @@ describe("the memory limit", function()
       local ok, message = pcall(function() while true do kept[#kept + 1] = make() end end)
       kept = nil
       print(ok, message:find "not enough memory" ~= nil, make().makespan > 0)
-    ]], "--max-memory 60MB")
+    ]], "--max-memory 24MB")
     assert.equal("false\ttrue\ttrue\n", result.out, result.err)
   end)
 end)
@@ -88,7 +88,7 @@ describe("a simulation of serving", function()
   end)
 
   it("is released completely", function()
-    local result = run(SERVE .. "for _ = 1, 200 do serve { count = 20000 } end print 'done'", "--max-memory 20MB")
+    local result = run(SERVE .. "for _ = 1, 50 do serve { count = 20000 } end print 'done'", "--max-memory 20MB")
     assert.equal("done\n", result.out, result.err)
   end)
 end)
@@ -121,7 +121,7 @@ describe("an answer that cannot fit", function()
       ['keep = "all"'] = rows,
       ["top = 1000000, infeasible = true"] = rows,
     } do
-      local result = run(SEARCH .. "search { " .. fields .. " }", "--max-memory 24MB")
+      local result = run(SEARCH .. "search { " .. fields .. " }", "--max-memory 16MB")
       assert.equal(1, result.code)
       local expected = ("script.lua:6: tperf.search: not enough memory: %s makes %d rows, at least %s, and "):format(
         (fields:gsub(", infeasible.*", "")), count, units.format(1400 * count, "bytes"))
@@ -130,15 +130,15 @@ describe("an answer that cannot fit", function()
   end)
 
   it("is not refused if it fits, or if only few rows are asked for", function()
-    assert.equal(rows .. "\n", run(SEARCH .. 'print(#search { keep = "all" })', "--max-memory 80MB").out)
-    local result = run(SEARCH .. "print(#search { top = 1 << 20, pp = 1, tp = 1 } > 0)", "--max-memory 24MB")
+    assert.equal(rows .. "\n", run(SEARCH .. 'print(#search { keep = "all" })', "--max-memory 40MB").out)
+    local result = run(SEARCH .. "print(#search { top = 1 << 20, pp = 1, tp = 1 } > 0)", "--max-memory 16MB")
     assert.equal("true\n", result.out, result.err)
   end)
 
   it("may be narrowed by a filter, whose effect is not known beforehand", function()
     local result = run(SEARCH .. [[
       local function one(c) return c.tp == 8 and c.pp == 1 end
-      print(#search { keep = "all", where = one } > 0)]], "--max-memory 24MB")
+      print(#search { keep = "all", where = one } > 0)]], "--max-memory 16MB")
     assert.equal("true\n", result.out, result.err)
   end)
 

@@ -4,7 +4,7 @@ local picker = require "picker"
 local tperf = require "tperf"
 local program = require "program"
 
-local SEED <const>, CASES <const> = 9119, cases(700, 2000)
+local SEED <const>, CASES <const> = 9119, cases(350, 2000)
 local SCHEDULES = { "1f1b", "gpipe", "interleaved_1f1b", "1f1b_overlap", "interleaved_1f1b_overlap", "zb1p", "dualpipe",
   "dualpipe_v" }
 

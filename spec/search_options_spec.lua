@@ -1,4 +1,5 @@
 -- Options of tperf.search: threads, filters, fixed sizes, lists, odd sizes, Ctrl-C, and refusals.
+local cases = require "cases"
 local tperf = require "tperf"
 local exact = require "exact"
 local program = require "program"
@@ -254,7 +255,8 @@ end)
 
 describe("odd sizes", function()
   local MOST = 1 << 31
-  local COMPOSITE = 2095133040 -- 2^4 3^4 5 7 11 13 17 19: 1600 divisors, the most below 2^31
+  -- 2^4 3^2 5 7 11 13 has 240 divisors; 2^4 3^4 5 7 11 13 17 19 has 1600, the most below 2^31.
+  local COMPOSITES = { tensor = 2095133040, summa = cases(720720, 2095133040), context = cases(720720, 2095133040) }
 
   local MOST_STEPS = 100000000 -- far fewer than GPUs
 
@@ -274,6 +276,7 @@ describe("odd sizes", function()
 
   for _, strategy in ipairs { "tensor", "summa", "context" } do
     it("of GPUs, batches and domains, for " .. strategy, function()
+      local COMPOSITE = COMPOSITES[strategy]
       local function with(change)
         change.strategy, change.infeasible = strategy, true
         return change
@@ -395,7 +398,7 @@ describe("Ctrl-C", function()
       local tperf = require "tperf"
       local function search(where)
         return tperf.search {
-          model = "subramanian2024/gpt3_1T", system = "h200-sxm", gpus = 512, global_batch = 512, strategy = "all",
+          model = "subramanian2024/gpt3_1T", system = "h200-sxm", gpus = 128, global_batch = 128, strategy = "all",
           rules = "subramanian2024", threads = 2, infeasible = true, top = 1 << 20, where = where,
         }
       end

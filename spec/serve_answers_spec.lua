@@ -1,5 +1,6 @@
 -- Questions built on tperf.serve: saturation, the smallest deployment for a rate, latency against load, and their
 -- plots.
+local cases = require "cases"
 local serving = require "tperf.plot.serving"
 local tperf = require "tperf"
 
@@ -47,7 +48,8 @@ end
 describe("tperf.saturation", function()
   it("finds the rate at which M/D/1 keeps its limit as often as asked", function()
     for _, part in ipairs { 0.8, 0.95 } do
-      local found = tperf.saturation(single { slo = { e2e = 3 * STEP, quantile = part }, count = 200000 })
+      local found = tperf.saturation(single { slo = { e2e = 3 * STEP, quantile = part },
+        count = cases(60000, 200000) })
       local want = load_where(part, 2) / STEP
       assert.is_true(math.abs(found.rate / want - 1) < 0.02, ("%g, want %g"):format(found.rate, want))
       assert.is_true(found.above > found.rate and found.above <= 1.011 * found.rate)

@@ -1,41 +1,23 @@
--- The event queue and the simulation used from a C program, with sanitizers: order, and failing allocations.
+-- The event queue and the simulation used from a C program: order, and failing allocations.
 local program = require "program"
 
-local SANITIZED = "-std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -O1 -g -Wall -Wextra -Werror "
-  .. "-fsanitize=address,undefined -fno-sanitize-recover=all "
+local FLAGS <const> = "-std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -Wall -Wextra -Werror "
 
--- The coverage variant links its own objects, so that this spec counts towards coverage.
+-- Linked with the objects of the variant that runs this spec, so that it counts towards coverage, and sanitizers see it.
 local build = io.popen("readlink -f " .. program.quote(program.absolute())):read("l"):match "^(.*)/"
-local COUNTED = "-std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -O0 -g --coverage "
+local OWN <const> = { asan = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all ",
+  tsan = "-O1 -g -fsanitize=thread ", coverage = "-O0 -g --coverage " }
 
 local folder
 setup(function() folder = program.folder() end)
 teardown(function() program.remove(folder) end)
 
--- The sources as objects, compiled on their first use.
-local objects = {}
-
-local function compiled(sources)
-  if objects[sources] then return objects[sources] end
-  local out = ("%s/%d"):format(folder, #sources)
-  local built = program.shell(("sources=$(realpath %s) && mkdir %s && root=$PWD && cd %s && ${CC:-cc} %s "
-    .. "-I$root/include -I$root/src -c $sources"):format(sources, out, out, SANITIZED))
-  assert.equal(0, built.code, built.err .. built.out)
-  objects[sources] = out .. "/*.o"
-  return objects[sources]
-end
-
 -- Builds src/tools/NAME.c with the sources and runs it; returns what it prints.
 local function run(name, sources)
-  local flags = SANITIZED
-  if build:find "/coverage$" then
-    flags, sources = COUNTED, sources:gsub("src/(%S+)%.c", build .. "/%1.o")
-    flags = flags .. "-dumpdir " .. folder .. "/"
-  else
-    sources = compiled(sources)
-  end
+  local objects, variant = sources:gsub("src/(%S+)%.c", build .. "/%1.o"), build:match "[^/]*$"
+  local flags = FLAGS .. (OWN[variant] or "") .. (variant == "coverage" and "-dumpdir " .. folder .. "/" or "")
   local built = program.shell(("${CC:-cc} %s -o %s/%s src/tools/%s.c %s -lm -pthread && "
-    .. "ASAN_OPTIONS=detect_leaks=0 %s/%s"):format(flags, folder, name, name, sources, folder, name))
+    .. "ASAN_OPTIONS=detect_leaks=0 %s/%s"):format(flags, folder, name, name, objects, folder, name))
   assert.equal(0, built.code, built.err .. built.out)
   return built.out
 end

@@ -1,4 +1,5 @@
 -- tperf.serve against queueing theory, for cases that match such a queue exactly or in a stated limit.
+local cases = require "cases"
 local tperf = require "tperf"
 
 local STEP <const> = 1e-3
@@ -32,7 +33,7 @@ describe("a queue of one server", function()
   for _, load in ipairs { 0.3, 0.5, 0.7 } do
     it("with constant service matches Pollaczek and Khinchine's formula, at a load of " .. load, function()
       local wait = mean(6, function(seed)
-        return tperf.serve(single({ rate = load / STEP }, seed, 200000)).ttft.mean - STEP
+        return tperf.serve(single({ rate = load / STEP }, seed, cases(80000, 200000))).ttft.mean - STEP
       end)
       near(load * STEP / (2 * (1 - load)), wait, 0.01)
     end)
@@ -41,7 +42,7 @@ describe("a queue of one server", function()
   it("with geometric service matches Pollaczek and Khinchine's formula", function()
     local load, a = 0.5, 20 -- a prompt of one token: as many steps as tokens
     local wait = mean(6, function(seed)
-      local question = single({ rate = load / (a * STEP) }, seed, 100000)
+      local question = single({ rate = load / (a * STEP) }, seed, cases(50000, 100000))
       question.output = { exponential = a }
       local r = tperf.serve(question)
       return r.e2e.mean - r.output_tokens / r.finished * STEP

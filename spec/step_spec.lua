@@ -3,7 +3,7 @@ local cases = require "cases"
 local picker = require "picker"
 local tperf = require "tperf"
 
-local SEED <const>, CASES <const> = 20260, cases(800, 2400)
+local SEED <const>, CASES <const> = 20260, cases(400, 2400)
 local STACK = {
   compute = 1.2, attention = 1.4, memory = 1.5, comm = 1.3, host = 2e-5, overlap = 0.7, kernel = "flash", name = "spec",
 }

@@ -1,4 +1,5 @@
 -- GPUs of unequal speed: the maximum of many normal variables, and a step that waits for the slowest GPU.
+local cases = require "cases"
 local tperf = require "tperf"
 local normal = require "tperf.question.goodput.normal"
 
@@ -68,7 +69,7 @@ describe("straggling", function()
         straggling = o.screened and { deviation = 0.02, screened = o.screened } or 0.02 }
       local b = plain.breakdown
       local waiting = b.bubble * b.compute / (b.compute + b.memory + b.tensor_comm)
-      local sum, steps, list = 0, 3000, {}
+      local sum, steps, list = 0, cases(1000, 3000), {}
       for i = 1, steps do
         list[i] = drawn(o.dp, o.pp, o.tp, b.compute, waiting, 0.02, o.screened) - b.compute - waiting
         sum = sum + list[i]

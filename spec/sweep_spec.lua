@@ -1,3 +1,4 @@
+local cases = require "cases"
 local tperf = require "tperf"
 local core = require "tperf.core"
 local codec = core.codec
@@ -178,13 +179,13 @@ describe("a sweep that hands out its rows", function()
 
   it("keeps no row", function()
     local most, count = 0, 0
-    sweep { run = function() return { text = ("x"):rep(1 << 16) .. math.random() } end, x = tperf.linspace(1, 2, 2000),
+    sweep { run = function() return { text = ("x"):rep(1 << 16) .. math.random() } end, x = tperf.linspace(1, 2, 1000),
       progress = false, each = function()
         count = count + 1
         if count % 200 == 0 then collectgarbage() end
         most = count % 200 == 0 and math.max(most, collectgarbage "count") or most
       end }
-    assert.is_true(most > 0 and most < 40 * 1024, most) -- KiB; all rows would be 128 MiB
+    assert.is_true(most > 0 and most < 40 * 1024, most) -- KiB; all rows would be 64 MiB
   end)
 
   it("raises the function's error, and refuses anything else", function()
@@ -315,16 +316,16 @@ describe("a sweep's cache", function()
 
   it("resumes from finished points, and computes nothing twice", function()
     local all = 'strategy = "all",'
-    local rows, points = run(8, all)
-    assert.equal(24, count_of(points))
+    local rows, points = run(4, all)
+    assert.equal(12, count_of(points))
     local file = program.slurp(folder .. "/points")
-    assert.is_true((run(8, all)) == rows)
+    assert.is_true((run(4, all)) == rows)
     assert.is_true(program.slurp(folder .. "/points") == file)
-    local _, more = run(15, all) -- linspace(20, 200, 8) lies within
-    assert.equal(45, count_of(more))
+    local _, more = run(7, all) -- linspace(20, 200, 4) lies within
+    assert.equal(21, count_of(more))
     for key, point in pairs(points) do assert.same(point, more[key]) end
     os.remove(folder .. "/points")
-    assert.is_true((run(8, all)) == rows)
+    assert.is_true((run(4, all)) == rows)
   end)
 
   it("is a single SQLite file that other tools can query", function()
@@ -489,7 +490,7 @@ describe("a sweep's cache", function()
   it("gives the same rows whatever byte has changed, or wherever the file was cut", function()
     local rows = run(4)
     local file = program.slurp(folder .. "/points")
-    for i = 1, 12 do
+    for i = 1, cases(4, 12) do
       local at = 1 + (i * 2654435761) % #file
       local byte = string.char(file:byte(at) ~ (1 << i % 8))
       program.write(folder .. "/points", file:sub(1, at - 1) .. byte .. file:sub(at + 1))

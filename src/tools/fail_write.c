@@ -2,8 +2,9 @@
 // among those that change a disk: creating a file, writing, flushing a stream, fsync, rename, link, truncate.
 // FAIL_READ=N: likewise among those that read: opening, fstat, pread, duplicating a descriptor and the like.
 // FAIL_EINTR=N: of write and fsync, interrupted by a signal before they begin. FAIL_LOG=FILE gets the name of the call
-// once it has failed. Standard error is not affected. NO_LINKS=1: files have no links and are never synced, as in some
-// file systems; NO_LINKS=2: and another process makes each file first.
+// once it has failed; if N is 0, none fails, and the file gets a line for each: its name, a number for the stack from
+// which it was made, and its path if it has one. Standard error is not affected. NO_LINKS=1: files have no links and are
+// never synced, as in some file systems; NO_LINKS=2: and another process makes each file first.
 //
 // A write fails as on a full disk: half of it is written. The C library flushes streams without calling write(2) by
 // name, so a stream that is to fail temporarily gets /dev/full. Writes of gcov after the program has ended are not
@@ -11,6 +12,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -31,27 +33,52 @@
 static long writes, reads, interruptions;
 static int half_written = -1; // the next write to it fails
 
-static bool is_turn(const char *kind, long *calls, const char *name) {
-    const char *wanted = getenv(kind), *log = getenv("FAIL_LOG");
-    if (!wanted || ++*calls != atol(wanted)) return false;
-    long file = log ? syscall(SYS_openat, AT_FDCWD, log, O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
-    if (file >= 0) {
-        syscall(SYS_write, file, name, strlen(name));
-        syscall(SYS_close, file);
+// The stack, as a number that is the same for all calls from it, in every process of the same program.
+static unsigned long stack_number(void) {
+    void *frames[64];
+    unsigned long number = 14695981039346656037UL;
+    for (int i = 0, count = backtrace(frames, 64); i < count; i++) {
+        Dl_info info;
+        bool known = dladdr(frames[i], &info) != 0;
+        number ^= (unsigned long)frames[i] - (known ? (unsigned long)info.dli_fbase : 0);
+        number *= 1099511628211UL;
     }
+    return number;
+}
+
+static void append(const char *log, const char *text, int flags) {
+    long file = syscall(SYS_openat, AT_FDCWD, log, O_WRONLY | O_CREAT | flags, 0666);
+    if (file < 0) return;
+    syscall(SYS_write, file, text, strlen(text));
+    syscall(SYS_close, file);
+}
+
+static void note(const char *log, const char *name, const char *path) {
+    char line[4096 + 128];
+    snprintf(line, sizeof line, "%s %lx %s\n", name, stack_number(), path);
+    append(log, line, O_APPEND);
+}
+
+// path: "" if the call names its file by a descriptor.
+static bool is_turn(const char *kind, long *calls, const char *name, const char *path) {
+    const char *wanted = getenv(kind), *log = getenv("FAIL_LOG");
+    if (!wanted) return false;
+    if (log && atol(wanted) == 0) note(log, name, path);
+    if (++*calls != atol(wanted)) return false;
+    if (log) append(log, name, O_TRUNC);
     return true;
 }
 
-static bool fails(const char *name) {
-    return is_turn("FAIL_WRITE", &writes, name);
+static bool fails(const char *name, const char *path) {
+    return is_turn("FAIL_WRITE", &writes, name, path);
 }
 
-static bool cannot_look(const char *name) {
-    return is_turn("FAIL_READ", &reads, name);
+static bool cannot_look(const char *name, const char *path) {
+    return is_turn("FAIL_READ", &reads, name, path);
 }
 
 static bool is_interrupted(const char *name) {
-    return is_turn("FAIL_EINTR", &interruptions, name);
+    return is_turn("FAIL_EINTR", &interruptions, name, "");
 }
 
 static int fail(int error) {
@@ -65,7 +92,8 @@ SHOWN ssize_t write(int descriptor, const void *data, size_t size) {
         return fail(ENOSPC);
     }
     if (descriptor != STDERR_FILENO && is_interrupted("write")) return fail(EINTR);
-    if (descriptor == STDERR_FILENO || !fails("write")) return REAL(write)(descriptor, data, size);
+    if (descriptor == STDERR_FILENO || !fails("write", ""))
+        return REAL(write)(descriptor, data, size);
     if (size < 2) return fail(ENOSPC);
     half_written = descriptor;
     return REAL(write)(descriptor, data, size / 2);
@@ -77,31 +105,31 @@ SHOWN ssize_t pwrite64(int descriptor, const void *data, size_t size, off64_t at
         half_written = -1;
         return fail(ENOSPC);
     }
-    if (!fails("pwrite64")) return REAL(pwrite64)(descriptor, data, size, at);
+    if (!fails("pwrite64", "")) return REAL(pwrite64)(descriptor, data, size, at);
     half_written = descriptor;
     return REAL(pwrite64)(descriptor, data, size / 2, at);
 }
 
 SHOWN int fdatasync(int descriptor) {
-    return fails("fdatasync") ? fail(EIO) : REAL(fdatasync)(descriptor);
+    return fails("fdatasync", "") ? fail(EIO) : REAL(fdatasync)(descriptor);
 }
 
 SHOWN int fsync(int descriptor) {
     if (getenv("NO_LINKS")) return fail(EINVAL);
     if (is_interrupted("fsync")) return fail(EINTR);
-    return fails("fsync") ? fail(EIO) : REAL(fsync)(descriptor);
+    return fails("fsync", "") ? fail(EIO) : REAL(fsync)(descriptor);
 }
 
 SHOWN int ftruncate(int descriptor, off_t size) {
-    return fails("ftruncate") ? fail(EIO) : REAL(ftruncate)(descriptor, size);
+    return fails("ftruncate", "") ? fail(EIO) : REAL(ftruncate)(descriptor, size);
 }
 
 SHOWN int rename(const char *from, const char *to) {
-    return fails("rename") ? fail(ENOSPC) : REAL(rename)(from, to);
+    return fails("rename", to) ? fail(ENOSPC) : REAL(rename)(from, to);
 }
 
 SHOWN int renameat(int at, const char *from, int to_at, const char *to) {
-    return fails("renameat") ? fail(ENOSPC) : REAL(renameat)(at, from, to_at, to);
+    return fails("renameat", to) ? fail(ENOSPC) : REAL(renameat)(at, from, to_at, to);
 }
 
 SHOWN int linkat(int at, const char *from, int to_at, const char *to, int flags) {
@@ -109,7 +137,7 @@ SHOWN int linkat(int at, const char *from, int to_at, const char *to, int flags)
     if (no_links && atol(no_links) == 2)
         syscall(SYS_close, syscall(SYS_openat, to_at, to, O_WRONLY | O_CREAT | O_EXCL, 0666));
     if (no_links) return fail(EPERM);
-    return fails("linkat") ? fail(ENOSPC) : REAL(linkat)(at, from, to_at, to, flags);
+    return fails("linkat", to) ? fail(ENOSPC) : REAL(linkat)(at, from, to_at, to, flags);
 }
 
 SHOWN int openat(int at, const char *path, int flags, ...) {
@@ -119,8 +147,8 @@ SHOWN int openat(int at, const char *path, int flags, ...) {
         va_start(arguments, flags);
         mode = va_arg(arguments, mode_t);
         va_end(arguments);
-        if (fails("openat")) return fail(ENOSPC);
-    } else if (cannot_look("openat")) {
+        if (fails("openat", path)) return fail(ENOSPC);
+    } else if (cannot_look("openat", path)) {
         return fail(EIO);
     }
     return REAL(openat)(at, path, flags, mode);
@@ -133,52 +161,52 @@ SHOWN int open(const char *path, int flags, ...) {
         va_start(arguments, flags);
         mode = va_arg(arguments, mode_t);
         va_end(arguments);
-    } else if (cannot_look("open")) {
+    } else if (cannot_look("open", path)) {
         return fail(EIO);
     }
     return REAL(open)(path, flags, mode);
 }
 
 SHOWN int fstat(int descriptor, struct stat *info) {
-    return cannot_look("fstat") ? fail(EIO) : REAL(fstat)(descriptor, info);
+    return cannot_look("fstat", "") ? fail(EIO) : REAL(fstat)(descriptor, info);
 }
 
 SHOWN int fstatat(int at, const char *path, struct stat *info, int flags) {
-    return cannot_look("fstatat") ? fail(EIO) : REAL(fstatat)(at, path, info, flags);
+    return cannot_look("fstatat", path) ? fail(EIO) : REAL(fstatat)(at, path, info, flags);
 }
 
 SHOWN int fstatfs(int descriptor, struct statfs *info) {
-    return cannot_look("fstatfs") ? fail(EIO) : REAL(fstatfs)(descriptor, info);
+    return cannot_look("fstatfs", "") ? fail(EIO) : REAL(fstatfs)(descriptor, info);
 }
 
 SHOWN int fchmod(int descriptor, mode_t mode) {
-    return cannot_look("fchmod") ? fail(EPERM) : REAL(fchmod)(descriptor, mode);
+    return cannot_look("fchmod", "") ? fail(EPERM) : REAL(fchmod)(descriptor, mode);
 }
 
 SHOWN ssize_t readlinkat(int at, const char *path, char *text, size_t size) {
-    return cannot_look("readlinkat") ? fail(EIO) : REAL(readlinkat)(at, path, text, size);
+    return cannot_look("readlinkat", path) ? fail(EIO) : REAL(readlinkat)(at, path, text, size);
 }
 
 SHOWN ssize_t pread(int descriptor, void *data, size_t size, off_t from) {
-    return cannot_look("pread") ? fail(EIO) : REAL(pread)(descriptor, data, size, from);
+    return cannot_look("pread", "") ? fail(EIO) : REAL(pread)(descriptor, data, size, from);
 }
 
 SHOWN ssize_t read(int descriptor, void *data, size_t size) {
-    return cannot_look("read") ? fail(EIO) : REAL(read)(descriptor, data, size);
+    return cannot_look("read", "") ? fail(EIO) : REAL(read)(descriptor, data, size);
 }
 
 SHOWN off_t lseek(int descriptor, off_t offset, int whence) {
-    return cannot_look("lseek") ? fail(EIO) : REAL(lseek)(descriptor, offset, whence);
+    return cannot_look("lseek", "") ? fail(EIO) : REAL(lseek)(descriptor, offset, whence);
 }
 
 SHOWN char *realpath(const char *path, char *real) {
-    if (!cannot_look("realpath")) return REAL(realpath)(path, real);
+    if (!cannot_look("realpath", path)) return REAL(realpath)(path, real);
     errno = EIO;
     return NULL;
 }
 
 SHOWN FILE *fdopen(int descriptor, const char *mode) {
-    if (!cannot_look("fdopen")) return REAL(fdopen)(descriptor, mode);
+    if (!cannot_look("fdopen", "")) return REAL(fdopen)(descriptor, mode);
     errno = ENOMEM;
     return NULL;
 }
@@ -189,7 +217,7 @@ SHOWN int fcntl(int descriptor, int command, ...) {
     va_start(arguments, command);
     void *argument = va_arg(arguments, void *);
     va_end(arguments);
-    if (command == F_DUPFD_CLOEXEC && cannot_look("fcntl")) return fail(EMFILE);
+    if (command == F_DUPFD_CLOEXEC && cannot_look("fcntl", "")) return fail(EMFILE);
     return REAL(fcntl)(descriptor, command, argument);
 }
 
@@ -222,7 +250,7 @@ static bool is_flushed(FILE *stream, size_t more) {
 }
 
 SHOWN size_t fwrite(const void *data, size_t size, size_t count, FILE *stream) {
-    if (!is_flushed(stream, size * count) || !fails("fwrite"))
+    if (!is_flushed(stream, size * count) || !fails("fwrite", ""))
         return REAL(fwrite)(data, size, count, stream);
     int kept = exchange(stream, -1);
     size_t written = REAL(fwrite)(data, size, count, stream);
@@ -233,7 +261,7 @@ SHOWN size_t fwrite(const void *data, size_t size, size_t count, FILE *stream) {
 }
 
 SHOWN int fflush(FILE *stream) {
-    if (!stream || !is_flushed(stream, 0) || !fails("fflush")) return REAL(fflush)(stream);
+    if (!stream || !is_flushed(stream, 0) || !fails("fflush", "")) return REAL(fflush)(stream);
     int kept = exchange(stream, -1);
     int result = REAL(fflush)(stream);
     int error = errno;
@@ -243,7 +271,7 @@ SHOWN int fflush(FILE *stream) {
 }
 
 SHOWN int fclose(FILE *stream) {
-    if (!is_flushed(stream, 0) || !fails("fclose")) return REAL(fclose)(stream);
+    if (!is_flushed(stream, 0) || !fails("fclose", "")) return REAL(fclose)(stream);
     int kept = exchange(stream, -1);
     int result = REAL(fclose)(stream);
     int error = errno;

@@ -33,7 +33,7 @@ end
 -- read: shares that agree in them are of one class; and those that follow from the micro-batch and the class.
 local LAYOUT <const> = { "rules", "attention", "tuning", "exchange" }
 local CLASS <const> = { "mode", "seq", "sequence_parallel", "dtype", "weight_dtype", "kv_dtype", "matrix_dtype",
-  "recompute_modules", "offload_modules", "cuda_graphs" }
+  "recompute_modules", "offload_modules", "cuda_graphs", "part" }
 local MICRO_BATCH <const> = { "micro_batch", "tokens" }
 
 --- An empty memory of one layout: a model in one strategy, by some rules, with one attention and one tuning. Its

@@ -182,7 +182,7 @@ local function narrows(part, block) return (not part.around or block.has_layers)
 ---@param variant table
 ---@return table[][] list, number bytes
 function sections:ops(sizes, micro_batch, variant)
-  local series, list = series_of(self, sizes, variant, false), {}
+  local series, list = series_of(self, sizes, variant, self.memory ~= nil), {}
   set_micro_batch(self, series, micro_batch)
   for i, part in ipairs(series.parts) do
     local share, section = set_part(part), {}

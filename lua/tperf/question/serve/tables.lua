@@ -1,6 +1,7 @@
 --- Time tables of an engine's steps, priced from its model's workload once for each deployment. Ops that treat all
 --- tokens of a step alike (products, norms, collectives) are priced by the number of tokens, the head and sampling by
 --- the number of sampled rows, attention by each request's own length. docs/serving.md has the rules.
+local core = require "tperf.core"
 local memo = require "tperf.base.memo"
 local workload = require "tperf.describe.workload"
 local ranks = require "tperf.question.serve.ranks"
@@ -51,7 +52,7 @@ local ATTENTION = { attention = true, ["index-scores"] = true, select = true }
 
 -- An object that lays out workloads of a shape and sums the seconds of a section's ops, attention's separately.
 local function pricer(p, o, fast)
-  local laid, shards = p.plan.layout, ranks.shards(o, p)
+  local laid, shards, machine = p.plan.layout, ranks.shards(o, p), core.machine(p.system)
   local self = { kinds = laid.kinds, layers = {}, shards = shards }
   for _, run in ipairs(laid.runs) do self.layers[run[1]] = (self.layers[run[1]] or 0) + run[2] end
   function self.workload(mode, batch, seq, context, part)
@@ -62,7 +63,7 @@ local function pricer(p, o, fast)
   end
   function self.section(laid_out, number)
     local attention, others = 0, 0
-    local ops = laid_out:ops(number, p.system, p.rules, fast, 1, true, p.software)
+    local ops = laid_out:ops(number, machine, p.rules, fast, 1, true, p.software)
     for _, op in ipairs(ops) do
       if ATTENTION[op.name] then
         attention = attention + op.forward.time
@@ -154,9 +155,10 @@ local function add_attention(t, price, seqs, most, longest)
   local chunks, before = grid(1, most, 2 ^ 0.5), grid(16, longest, 4)
   table.insert(before, 1, 0)
   t.chunk = surface(chunks, before, function(n, c) return attention_of(price, "prefill", 1, n, c) end)
+  local point = 0
   t.chunk_among = t.chunk and surface(chunks, before, function(n, c)
-    local one, many = attention_of(price, "prefill", 1, n, c), attention_of(price, "prefill", MANY, n, c)
-    return math.max(many - one, 0) / (MANY - 1), true
+    point = point + 1
+    return math.max(attention_of(price, "prefill", MANY, n, c) - t.chunk.z[point], 0) / (MANY - 1), true
   end)
 end
 

@@ -69,17 +69,24 @@ local function padded(m, p, cut)
   return chooses and setmetatable({ heads = math.max(cut.heads, TILE_HEADS) }, { __index = cut }) or cut
 end
 
-local function inside(m, p)
-  local a, ops, cut = m.mla, {}, p:heads(m.heads)
-  local made = cut.projected or cut
-  queries(m, p, made, ops)
-  keys_and_values(m, p, made, ops)
+-- The ops between the projections.
+local function kernels(m, p, cut)
+  local a, ops = m.mla, {}
   local shape = { kv_heads = cut.heads, head_dim = a.nope_dim + a.rope_dim, value_dim = a.v_dim }
   if m.sparse then parts.append(ops, indexer.ops(m, p, cut)) end
   if p.mode == "decode" or m.sparse then
     shape = { kv_heads = 1, head_dim = a.kv_rank + a.rope_dim, value_dim = a.kv_rank, values_in_keys = true }
   end
-  parts.append(ops, attention.kernels(m, p, padded(m, p, cut), shape))
+  return parts.append(ops, attention.kernels(m, p, padded(m, p, cut), shape))
+end
+
+local function inside(m, p)
+  local a, ops, cut = m.mla, {}, p:heads(m.heads)
+  if p.part == "attention" then return kernels(m, p, cut) end
+  local made = cut.projected or cut
+  queries(m, p, made, ops)
+  keys_and_values(m, p, made, ops)
+  parts.append(ops, kernels(m, p, cut))
   ops[#ops + 1] = p:row { name = "proj", n_in = m.heads * a.v_dim, n_out = m.hidden, bias = m.biases.attention_out }
   ops[#ops]:belong "attn_proj"
   return ops

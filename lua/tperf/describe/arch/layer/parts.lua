@@ -77,6 +77,7 @@ end
 ---@param i integer  index of the sublayer in the layer's n
 ---@param name string?  module that its first norm belongs to, besides "layernorm"
 function parts.sublayer(m, p, i, n, inside, name)
+  if p.part == "attention" then return inside end
   return parts.append(parts.append(parts.opening(m, p, i, n, name), inside), parts.closing(m, p, i, n))
 end
 
