@@ -66,6 +66,7 @@ end
 
 function SCRIPTS.vllm(row, c)
   return { max_num_seqs = row.gpu:find "B200" and math.max(c, 512) or c, max_num_batched_tokens = 8192,
+    max_cudagraph_capture_size = row.model:find "gpt%-oss" and 2048 or nil,
     prefix_caching = false, async_scheduling = true }, cached_in_8_bits(row) and "fp8"
 end
 
