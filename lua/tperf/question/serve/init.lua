@@ -187,9 +187,9 @@ end
 ---  cp_kind, moe_dispatcher   options of the strategy; with "deepep", batches of up to 256 tokens per GPU use its
 ---                         low-latency kernels
 ---  precision, weight_dtype, kv_dtype, compute_dtype   as for tperf.infer
----  experts                kernels of blocks of experts: "fused" (FlashInfer's TensorRT-LLM kernels on Blackwell, where
----                         the system has a curve for them) or "grouped" (CUTLASS, DeepGEMM, Triton); the engine's
----                         default
+---  experts                kernels of blocks of experts: "fused" (FlashInfer's TensorRT-LLM kernels on Blackwell) or
+---                         "portable" (Triton), where the system has a curve for them, or "grouped" (CUTLASS,
+---                         DeepGEMM); the engine's default
 ---  rules                  "default"
 ---  gpu_hour               dollars per GPU-hour, in place of the system's price
 ---  memory_utilization     part of the memory that the engine may use; num_blocks follows from it (the engine's)
