@@ -63,8 +63,8 @@ function moe.case(row)
   case.format, case.portable, case.sglang = row.dtype, kernel:find "triton" ~= nil, kernel:find "^sglang" ~= nil
   case.width = case.moe_inter / case.tp
   case.gates = gates_of(row, case.sglang)
-  case.own = kernel:find "trtllm_moe" and "fused_experts" or case.portable and row.dtype == "bf16" and "portable_experts"
-    or nil
+  case.own = kernel:find "trtllm_moe" and "fused_experts"
+    or case.portable and row.dtype == "bf16" and "portable_experts" or nil
   case.source = source_of(row, case.rows / case.hit)
   case.label = ("%d tokens, %d of %d experts %dx%d, tp %d, ep %d"):format(case.tokens, case.topk, case.experts,
     case.hidden, case.moe_inter, case.tp, case.ep)

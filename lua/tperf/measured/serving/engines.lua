@@ -59,8 +59,8 @@ end
 -- Per engine: its settings, the cache's dtype, the part of the memory that it uses.
 local SCRIPTS <const> = {}
 
--- MiniMax-M2.5's scripts: on B200 until release 0.19 VLLM_MOE_USE_DEEP_GEMM=0, that is Triton, as vLLM chooses on Hopper
--- for scales of blocks without expert parallelism; then larger graphs and smaller steps.
+-- MiniMax-M2.5's scripts: on B200 until release 0.19 VLLM_MOE_USE_DEEP_GEMM=0, that is Triton, which vLLM also chooses
+-- on Hopper for scales of blocks without expert parallelism; from then on larger graphs and smaller steps.
 local function minimax(row, settings)
   local release, blackwell = release_of(row.engine_version), row.gpu:find "B200"
   local late = blackwell and (not release or release >= 0.0019)
