@@ -120,19 +120,53 @@ describe("a priced step", function()
 
   -- 32 layers of 10 kernels: launched one by one in 32 ms, which is more than a prompt's kernels take.
   it("is no faster than its launches without a graph", function()
-    local function ttft(prompt, scheduler, host)
-      return tperf.serve(question { requests = batch_of(1, prompt, 2), software = engine({ host = host },
-        { scheduler = scheduler }) }).ttft.mean
+    local function ttft(prompt, scheduler, host, captured)
+      return tperf.serve(question { requests = batch_of(1, prompt, 2),
+        engine = { max_cudagraph_capture_size = captured },
+        software = engine({ host = host }, { scheduler = scheduler }) }).ttft.mean
     end
     for _, scheduler in ipairs { "sglang", "tensorrt-llm" } do
-      local launched = ttft(400, scheduler, 1e-4)
-      near(2, (launched - ttft(400, scheduler, 0)) / (ttft(400, scheduler, 0.5e-4) - ttft(400, scheduler, 0)), 0.8)
-      assert.truthy(launched > 32 * 8 * 1e-4 and launched < 32 * 14 * 1e-4, launched)
+      -- norm, qkv, rotary, attention, proj, norm, fc1, silu, fc2
+      near(32 * 9 * 1e-4, ttft(400, scheduler, 3e-4) - ttft(400, scheduler, 2e-4), 1e-6)
     end
     assert.equal(ttft(400, "vllm", 0), ttft(400, "vllm", 1e-4)) -- padded to a graph of 400 tokens
     assert.truthy(ttft(600, "vllm", 1e-4) > ttft(600, "vllm", 0))
+    assert.equal(ttft(600, "vllm", 0, 1024), ttft(600, "vllm", 1e-4, 1024))
+    assert.truthy(ttft(400, "vllm", 1e-4, 256) > ttft(400, "vllm", 0, 256))
     local decodes = tperf.serve(question { software = engine({ host = 1e-4 }, { scheduler = "sglang" }) })
     near(tperf.serve(question { software = engine({}, { scheduler = "sglang" }) }).tpot.mean, decodes.tpot.mean, 1e-9)
+  end)
+
+  it("launches what routing, latent attention and narrow products take beside their own kernels", function()
+    local function launches(asked)
+      local function ttft(host)
+        asked.software, asked.requests = engine({ host = host }, { scheduler = "sglang" }), batch_of(1, 400, 2)
+        return tperf.serve(question(asked)).ttft.mean
+      end
+      return (ttft(2e-3) - ttft(1e-3)) / 1e-3
+    end
+    -- qkv, proj, fc1 and fc2 quantise their input
+    near(32 * 13, launches { weight_dtype = "fp8", compute_dtype = "fp8" }, 1e-6)
+    near(32 * 9, launches { weight_dtype = "fp8", compute_dtype = "bf16" }, 1e-6)
+    -- norm, router, dispatch (3), fc1, silu, fc2, combine and sum in place of norm, fc1, silu, fc2
+    local oss = { model = "gpt-oss-20b", system = "h100-sxm" }
+    near(24 * 15, launches(oss), 1e-6)
+    oss.system = "b200-sxm" -- whose experts' products take 8 bits, and no others
+    near(24 * 17, launches(oss), 1e-6)
+    -- q and kv: down, norm, up; keys of two parts (2); rotary, attention, proj and two norms; three layers are dense
+    local latent = { model = "deepseek-v3", system = "b200-sxm", tp = 16, weight_dtype = "bf16",
+      compute_dtype = "bf16" }
+    near(3 * (13 + 3) + 58 * (13 + 11), launches(latent), 1e-6)
+  end)
+
+  it("runs experts in Triton if asked to, where the system has a curve for that", function()
+    local function ttft(machine, experts)
+      return tperf.serve(question { model = "qwen3-30b-a3b", system = machine, requests = batch_of(16, 512, 2),
+        experts = experts }).ttft.mean
+    end
+    assert.truthy(ttft("h200-sxm", "portable") > 1.5 * ttft "h200-sxm")
+    assert.equal(ttft("h200-sxm", "grouped"), ttft "h200-sxm")
+    assert.equal(ttft "a100-sxm-80gb", ttft("a100-sxm-80gb", "portable"))
   end)
 
   it("uses an engine's own kernels if its profile names them", function()
@@ -215,8 +249,9 @@ describe("a priced step", function()
     local vllm = tperf.software "vllm-0.15".engine
     local given = question { software = "vllm-0.15" }
     given.host = nil
-    near(tperf.serve(question { software = "vllm-0.15" }).ttft.mean + vllm.front_end, tperf.serve(given).ttft.mean,
-      1e-9)
+    assert.truthy(vllm.front_end > 0 and vllm.front_end_token > 0)
+    near(tperf.serve(question { software = "vllm-0.15" }).ttft.mean + vllm.front_end + 512 * vllm.front_end_token,
+      tperf.serve(given).ttft.mean, 1e-9)
   end)
 
   it("makes the clients of a closed loop wait for the front end", function()

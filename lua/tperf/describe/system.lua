@@ -45,9 +45,9 @@ end
 
 local function gemm_curve() return curve(numbers "gemm") end
 
--- The curve of products in fused kernels for blocks of experts, as parts of each dtype's peak; and `routing`, the
+-- The curve of products in kernels for blocks of experts alone, as parts of each dtype's peak; and `routing`, the
 -- seconds that these take to choose experts, and `pair`, for each pair of a token and an expert.
-local function fused_experts()
+local function own_experts()
   local fields = numbers "gemm"
   fields.routing, fields.pair = wait, wait
   return curve(fields)
@@ -145,7 +145,8 @@ local schema = {
         points = check.integer { min = 1, max = 1 << 31, optional = true }, -- measurements of the fit
       }, { optional = true }),
     },
-    fused_experts = fused_experts(), -- kernels that serving engines may run blocks of experts in
+    fused_experts = own_experts(), -- kernels that serving engines may run blocks of experts in: FlashInfer's
+    portable_experts = own_experts(), -- and those in Triton
     routing = check.record_of({ -- kernels of serving engines that choose experts and sort tokens by expert
       source = source,
       setup = wait, -- seconds of fixed latency

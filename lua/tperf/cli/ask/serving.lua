@@ -6,7 +6,7 @@ local serving_axes = require "tperf.cli.ask.serving_axes"
 local question = {}
 
 local ENGINE = { "max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size",
-  "long_prefill_token_threshold" }
+  "long_prefill_token_threshold", "max_cudagraph_capture_size" }
 local LOAD = { "rate", "process", "cv", "burst", "concurrency", "think" }
 local QUESTION = options.join({ "count", "seed", "replicas", "router", "threads", "system", "pp", "attention_dp",
   "software", "sampling", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "gpu_hour" }, serving_axes.chosen())

@@ -236,8 +236,9 @@ function makers.moe(cases, add)
     return (case.format == "bf16" or case.format == "fp8") and not case.portable and not case.sglang
   end)
   if #list > 0 then add(experts.routing(list)) end
-  local fused = those(cases, function(case) return case.fused end)
-  if #fused > 0 then add(experts.fused(fused)) end
+  local owned, fields = fit.groups(those(cases, function(case) return case.own end), "own")
+  table.sort(fields)
+  for _, field in ipairs(fields) do add(experts.own(field, owned[field])) end
   local groups, names = fit.groups(those(cases, function(case) return case.weight end), "dtype")
   table.sort(names)
   for _, dtype in ipairs(names) do add(experts.narrow(dtype, groups[dtype])) end

@@ -43,10 +43,10 @@ function experts.narrow(dtype, cases)
   }
 end
 
--- Blocks of experts in fused kernels: their products, and routing.
-function experts.fused(cases)
+-- Blocks of experts in kernels of their own, which the field of the accelerator describes: products, and routing.
+function experts.own(field, cases)
   return {
-    name = "accelerator.fused_experts", cases = cases,
+    name = "accelerator." .. field, cases = cases,
     parameters = {
       { name = "efficiency", start = 0.6, low = 0.02, high = 1.5 },
       { name = "routing", start = 1e-6, low = 1e-8, high = 1e-3 },
@@ -54,7 +54,7 @@ function experts.fused(cases)
     },
     scope = many_rows, needs = NEEDS,
     install = function(system, v)
-      system.accelerator.fused_experts = {
+      system.accelerator[field] = {
         efficiency = v.efficiency, tile_loss = 0, quantisation = 0, routing = v.routing,
         pair = v.pair, rows = 16, depth = 0, split = 1, sustained = 1, sustained_after = 1e-3,
       }

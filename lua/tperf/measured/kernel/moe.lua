@@ -62,7 +62,9 @@ function moe.case(row)
   local kernel = read.text(row.kernel_source)
   case.format, case.portable, case.sglang = row.dtype, kernel:find "triton" ~= nil, kernel:find "^sglang" ~= nil
   case.width = case.moe_inter / case.tp
-  case.gates, case.fused = gates_of(row, case.sglang), kernel:find "trtllm_moe" ~= nil
+  case.gates = gates_of(row, case.sglang)
+  case.own = kernel:find "trtllm_moe" and "fused_experts"
+    or case.portable and row.dtype == "bf16" and "portable_experts" or nil
   case.source = source_of(row, case.rows / case.hit)
   case.label = ("%d tokens, %d of %d experts %dx%d, tp %d, ep %d"):format(case.tokens, case.topk, case.experts,
     case.hidden, case.moe_inter, case.tp, case.ep)
@@ -78,23 +80,23 @@ local function streams(case)
   }
 end
 
-local known = setmetatable({}, { __mode = "k" }) -- machines by the curve of fused kernels
+local known = setmetatable({}, { __mode = "k" }) -- machines by the curve of experts' own kernels
 
-local function fused_machine(system, fused)
-  if not known[fused] then
-    local experts, routing = engine_machine.fused(fused, "bf16")
-    known[fused] = core.machine(system:with { accelerator = {
+local function own_machine(system, kernels)
+  if not known[kernels] then
+    local experts, routing = engine_machine.experts(kernels, "bf16")
+    known[kernels] = core.machine(system:with { accelerator = {
       compute_efficiency = { experts = experts }, routing = routing,
     } })
   end
-  return known[fused]
+  return known[kernels]
 end
 
 --- Seconds predicted; nil and a reason if the system lacks a curve.
 function moe.predict(case, machine, system)
   if not system.accelerator.routing then return nil, "the system has no curve for routing" end
-  local fused = case.fused and system.accelerator.fused_experts
-  if fused then machine = fused_machine(system, fused) end
+  local kernels = case.own and system.accelerator[case.own]
+  if kernels then machine = own_machine(system, kernels) end
   local each, seconds = case.rows / case.hit, machine:routing(case.tokens * case.topk)
   for _, product in ipairs { { case.gates * case.width, case.hidden }, { case.hidden, case.width } } do
     local compute, memory = machine:kernel("gemm", case.dtype, case.hit, each, product[1], product[2],

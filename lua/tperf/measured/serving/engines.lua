@@ -59,14 +59,26 @@ end
 -- Per engine: its settings, the cache's dtype, the part of the memory that it uses.
 local SCRIPTS <const> = {}
 
--- Llama's caches by the launch's flag, MiniMax's by the 4-bit checkpoint (recipe nvfp4_experts_only-fp8_kv).
-local function cached_in_8_bits(row)
-  return row.model:find "Llama" or row.model:find "MiniMax" and row.precision == "fp4"
+-- MiniMax-M2.5's scripts: on B200 until release 0.19 VLLM_MOE_USE_DEEP_GEMM=0, that is Triton, which vLLM also chooses
+-- on Hopper for scales of blocks without expert parallelism; from then on larger graphs and smaller steps.
+local function minimax(row, settings)
+  local release, blackwell = release_of(row.engine_version), row.gpu:find "B200"
+  local late = blackwell and (not release or release >= 0.0019)
+  if late then
+    settings.max_num_batched_tokens = 2 * read.count(row.isl)
+    settings.max_cudagraph_capture_size = 2048
+  end
+  local portable = row.precision == "fp8" and not late and row.moe_ep == "1"
+  return (late or row.precision == "fp4") and "fp8", portable and "portable" or nil
 end
 
 function SCRIPTS.vllm(row, c)
-  return { max_num_seqs = row.gpu:find "B200" and math.max(c, 512) or c, max_num_batched_tokens = 8192,
-    prefix_caching = false, async_scheduling = true }, cached_in_8_bits(row) and "fp8"
+  local settings = { max_num_seqs = row.gpu:find "B200" and math.max(c, 512) or c, max_num_batched_tokens = 8192,
+    max_cudagraph_capture_size = row.model:find "gpt%-oss" and 2048 or nil,
+    prefix_caching = false, async_scheduling = true }
+  local kv, experts = row.model:find "Llama" and "fp8" or nil, nil
+  if row.model:find "MiniMax" then kv, experts = minimax(row, settings) end
+  return settings, kv, nil, experts
 end
 
 -- Token budget of a step: room for a prompt and the others' decodes, in blocks of 64.

@@ -187,9 +187,9 @@ end
 ---  cp_kind, moe_dispatcher   options of the strategy; with "deepep", batches of up to 256 tokens per GPU use its
 ---                         low-latency kernels
 ---  precision, weight_dtype, kv_dtype, compute_dtype   as for tperf.infer
----  experts                kernels of blocks of experts: "fused" (FlashInfer's TensorRT-LLM kernels on Blackwell, where
----                         the system has a curve for them) or "grouped" (CUTLASS, DeepGEMM, Triton); the engine's
----                         default
+---  experts                kernels of blocks of experts: "fused" (FlashInfer's TensorRT-LLM kernels on Blackwell) or
+---                         "portable" (Triton), where the system has a curve for them, or "grouped" (CUTLASS,
+---                         DeepGEMM); the engine's default
 ---  rules                  "default"
 ---  gpu_hour               dollars per GPU-hour, in place of the system's price
 ---  memory_utilization     part of the memory that the engine may use; num_blocks follows from it (the engine's)
@@ -204,6 +204,7 @@ end
 ---             block_size (16), num_blocks (its num_gpu_blocks; by default as many as the memory
 ---             holds, unlimited with step_time), prefix_caching (true with num_blocks),
 ---             chunked_prefill (true, except for TensorRT-LLM), async_scheduling (true with a model),
+---             max_cudagraph_capture_size (tokens of the largest step in a CUDA graph: twice max_num_seqs, at most 512),
 ---             long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"), speculation { method = "ngram",
 ---             "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }; scheduler ("vllm", "sglang" or
 ---             "tensorrt-llm": the engine's), receive_interval (steps between polls for new requests: 1)

@@ -27,43 +27,45 @@ local function own_setup(compute, engine)
   return experts and experts.bf16 and engine.experts_setup and { bf16 = { setup = engine.experts_setup } } or nil
 end
 
---- What differs where blocks of experts run in fused kernels: the curve of their products, and routing.
----@param fused table   accelerator.fused_experts
----@param dtype string  of the products
+--- What differs where blocks of experts run in kernels of their own: the curve of their products, and routing.
+---@param kernels table  accelerator.fused_experts or portable_experts
+---@param dtype string   of the products
 ---@return table experts  for accelerator.compute_efficiency
 ---@return table routing  for accelerator
-function machine.fused(fused, dtype)
+function machine.experts(kernels, dtype)
   local curve = {}
-  for name, value in pairs(fused) do curve[name] = value end
+  for name, value in pairs(kernels) do curve[name] = value end
   curve.routing, curve.pair = nil, nil
-  return { [dtype] = curve }, { setup = fused.routing, pair = fused.pair }
+  return { [dtype] = curve }, { setup = kernels.routing, pair = kernels.pair }
 end
 
 -- What tells apart the systems made of one.
-local function key_of(engine, fuses)
+local function key_of(engine, kernels, dtype)
   return table.concat({ tostring(engine.experts_setup), table.concat(engine.fused_casts, " "),
-    table.concat(engine.whole_caches, " "), tostring(fuses) }, ";")
+    table.concat(engine.whole_caches, " "), tostring(kernels), dtype }, ";")
 end
 
--- The dtype of experts' products that run in fused kernels; nil if they do not.
-local function fused_dtype(system, engine, experts)
-  local fuses = experts.kernels == "fused" or not experts.kernels and has(engine.fused_experts, experts.dtype)
-  return fuses and system.accelerator.fused_experts and experts.dtype or nil
+-- The kernels that blocks of experts run in; nil: those of the system's other curves.
+local function kernels_of(engine, experts)
+  if experts.kernels then return experts.kernels end
+  return has(engine.fused_experts, experts.dtype) and "fused" or nil
 end
 
 --- The system on which an engine's steps are priced.
 ---@param system table   of tperf.system
 ---@param profile table  of tperf.software, with an engine
----@param asked table    of experts: dtype of their products, kernels = "fused" or "grouped" (nil: the engine's choice)
+---@param asked table    of experts: dtype of their products, kernels = "fused", "portable" or "grouped" (nil: the
+---   engine's choice)
 ---@return table system
 function machine.of(system, profile, asked)
   local compute, engine = system.accelerator.compute_efficiency, profile.engine
   if type(compute) ~= "table" then return system end
   local decode, experts4 = own_decode(compute, engine, system), own_setup(compute, engine)
-  local dtype, experts, routing = fused_dtype(system, engine, asked), nil, nil
-  if dtype then experts, routing = machine.fused(system.accelerator.fused_experts, dtype) end
+  local kernels, experts, routing = kernels_of(engine, asked), nil, nil
+  local own = kernels and system.accelerator[kernels .. "_experts"]
+  if own then experts, routing = machine.experts(own, asked.dtype) end
   if not (decode or experts4 or experts) then return system end
-  local key = key_of(engine, dtype)
+  local key = key_of(engine, own and kernels, asked.dtype)
   made[system] = made[system] or {}
   made[system][key] = made[system][key] or system:with { accelerator = {
     compute_efficiency = { decode = decode, experts4 = experts4, experts = experts }, routing = routing,

@@ -27,7 +27,7 @@ priced.schema = {
   weight_dtype = serving.schema.weight_dtype, kv_dtype = serving.schema.kv_dtype,
   compute_dtype = serving.schema.compute_dtype, precision = serving.schema.precision,
   memory_utilization = check.number { above = 0, max = 1, optional = true },
-  experts = check.choice { { "fused", "grouped" }, optional = true },
+  experts = check.choice { { "fused", "grouped", "portable" }, optional = true },
   software = check.any(optional), host = engines.host_checker, gpu_hour = serving.schema.gpu_hour,
   sampling = check.choice { sampling.KINDS, default = "greedy" },
 }

@@ -11,7 +11,7 @@ local serving = require "tperf.question.infer.deployment"
 local tables = {}
 
 local WHAT <const> = "tperf.serve"
-local GRAPH_TOKENS <const> = 512 -- the largest batch that vLLM captures a CUDA graph for
+local GRAPH_TOKENS <const> = 512 -- the largest batch that vLLM captures a CUDA graph for, unless told otherwise
 local KEPT <const> = 256 -- deployments in the cache
 local LONGEST <const> = 1 << 17  -- keys that tables reach to; extrapolated linearly beyond
 local LEAST_SEQS <const>, LEAST_TOKENS <const> = 128, 8192 -- that tables reach at least, so that engines share them
@@ -37,7 +37,6 @@ end
 
 -- The batch sizes for which vLLM captures CUDA graphs (vllm/config: 1, 2, 4, then in steps of 8, from 256 of 16).
 local function graphs_of(most)
-  most = math.min(most, GRAPH_TOKENS)
   local list = {}
   for _, n in ipairs { 1, 2, 4 } do
     if n <= most then list[#list + 1] = n end
@@ -49,6 +48,21 @@ end
 
 -- Ops whose cost grows with the number of keys: an indexer scores and selects before sparse attention.
 local ATTENTION = { attention = true, ["index-scores"] = true, select = true }
+
+-- Kernels beside an op's own that the host launches: routing selects and sorts before it gathers; the keys of latent
+-- attention are put together of two parts.
+local MORE <const> = { dispatch = 2, ["kv-up"] = 2 }
+local EXPERTS <const> = { fc1 = true, fc2 = true } -- in blocks of experts
+
+-- Kernels that the host launches for an op outside of CUDA graphs. A residual sum is part of the next norm's kernel;
+-- the input of a product in 8 or 4 bits is quantised first.
+local function launches_of(op, p, o)
+  if op.name == "residual" then return 0 end
+  local stored, narrow = p.weights and p.weights.stored, o.compute_dtype ~= "bf16"
+  if stored then narrow = narrow and stored[op.block == "moe" and EXPERTS[op.name] and "experts" or "layers"] end
+  local multiplies = op.weight_bytes > 0 and op.forward.tensor_flops > 0 and op.name ~= "router"
+  return 1 + (MORE[op.name] or 0) + (narrow and multiplies and 1 or 0)
+end
 
 -- An object that lays out workloads of a shape and sums the seconds of a section's ops, attention's separately.
 local function pricer(p, o, fast)
@@ -62,7 +76,7 @@ local function pricer(p, o, fast)
     return laid.workload(o.own, batch, variant)
   end
   function self.section(laid_out, number)
-    local attention, others = 0, 0
+    local attention, others, launches = 0, 0, 0
     local ops = laid_out:ops(number, machine, p.rules, fast, 1, true, p.software)
     for _, op in ipairs(ops) do
       if ATTENTION[op.name] then
@@ -70,14 +84,15 @@ local function pricer(p, o, fast)
       else
         others = others + op.forward.time
       end
+      launches = launches + launches_of(op, p, o)
     end
-    return others, attention, #ops
+    return others, attention, launches
   end
   return self
 end
 
 -- Number of kernels of all layers, which the host launches one by one if no CUDA graph holds them.
-local function launches_of(price)
+local function all_launches(price)
   local laid_out, sum = price.workload("prefill", 1, 1024, 0), 0
   for kind = 1, #price.kinds do
     local _, _, launches = price.section(laid_out, kind)
@@ -164,10 +179,10 @@ end
 
 local function made_of(p, o, fast, seqs, most, longest)
   local price, drafts = pricer(p, o, fast), o.engine.speculation and o.engine.speculation.tokens or 0
-  local axis = graphs_of(most)
+  local axis = graphs_of(math.min(most, GRAPH_TOKENS))
   local wider = grid(axis[#axis], most, 2 ^ 0.25)
   table.move(wider, 2, #wider, #axis + 1, axis)
-  local t = { more = { window = window_of(price.kinds), launches = launches_of(price) } }
+  local t = { more = { window = window_of(price.kinds), launches = all_launches(price) } }
   t.decode_tokens = tokens_line(price, "decode", axis)
   local m = p.model
   local alike = price.shards == 1 and not (m.mla or m.mamba or m.mamba1 or m.delta)
@@ -204,7 +219,8 @@ function tables.of(p, o, fast)
   for name, value in pairs(known(key, function() return made_of(p, o, fast, seqs, most, longest) end)) do
     t[name] = value
   end
-  t.graphs = graphs_of(math.min(2 * engine.max_num_seqs, engine.max_num_batched_tokens))
+  local captured = engine.max_cudagraph_capture_size or math.min(2 * engine.max_num_seqs, GRAPH_TOKENS)
+  t.graphs = graphs_of(math.min(captured, engine.max_num_batched_tokens))
   return t
 end
 
