@@ -85,6 +85,7 @@ static const tperf_field software_fields[] = {
     FIELD("host", host_s),
     FIELD("overlap", overlap),
     FIELD("optimizer", optimizer),
+    {"flash2", TPERF_FIELD_FLAG, offsetof(tperf_software, flash2), false},
     {"comm_setup", TPERF_FIELD_NUMBER, offsetof(tperf_software, comm_setup_s), false},
     {"comm_sms", TPERF_FIELD_NUMBER, offsetof(tperf_software, comm_units), false},
 #undef FIELD
@@ -99,6 +100,7 @@ void tperf_bind_check_software(lua_State *L, int index, tperf_software *software
     tperf_error error;
     if (tperf_software_validate(software, &error) != TPERF_OK) tperf_bind_raise(L, &error);
     if (!system->serves) tperf_system_sustain(system);
+    if (software->flash2) tperf_system_flash2(system);
 }
 
 void tperf_bind_check_placement(lua_State *L, int index, const tperf_workload *workload,

@@ -149,6 +149,15 @@ void tperf_system_sustain(tperf_system *system) {
     }
 }
 
+void tperf_system_flash2(tperf_system *system) {
+    for (int i = 0; i < TPERF_DTYPE_COUNT; i++) {
+        tperf_attention_curve *curve = &system->accelerator.attention[i];
+        if (curve->flash2 == 0) continue;
+        for (int j = 0; j < curve->n_sizes; j++)
+            curve->efficiency[j] = fmin(curve->efficiency[j], curve->flash2 / curve->sustained);
+    }
+}
+
 // The curve for one query's attention to cached keys; NULL if there is none or there are more queries.
 static const tperf_decode_curve *decode_curve(const tperf_system *system, tperf_dtype dtype,
                                               const tperf_kernel *kernel) {
