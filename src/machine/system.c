@@ -1,6 +1,7 @@
 // system.c: see tperf/system.h.
 #include "tperf/system.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
