@@ -1,7 +1,7 @@
 --- Published training runs, one per row: columns of the measured tables (docs/accuracy.md).
 local check = require "tperf.base.check"
+local dealt = require "tperf.measured.run.dealt"
 local fabrics = require "tperf.measured.kernel.fabrics"
-local pipeline_layout = require "tperf.describe.pipeline_layout"
 local rates = require "tperf.measured.run.rates"
 local read = require "tperf.measured.read"
 local gpus = require "tperf.measured.gpus"
@@ -112,26 +112,6 @@ end
 -- context_parallel_rotate_method; MaxText's context_parallel_strategy), Megatron's use a ring (cp_comm_type).
 local GATHERING <const> = { ["torchtitan-2024"] = true, ["torchao-2025"] = true, ["maxtext-2024"] = true }
 
--- The distribution of the run's layers over its stages, as arguments of tperf.train: Megatron's string, layers of
--- the first and last stage, or ends that count as layers.
--- A layout whose stages are no multiple of the row's belongs to another run; if the row does not give the chunks of a
--- stage, they follow from the layout (as in Megatron-LM).
-local function layout_of(row, model, sizes)
-  local text, a = read.text(row.pp_layout):gsub("\\", ""), {}
-  if text == "" then return a end
-  if text:find "^E" then
-    local stages = pipeline_layout.stages(text)
-    if stages % sizes.pp ~= 0 or sizes.vp > 1 and stages ~= sizes.pp * sizes.vp then return a end
-    sizes.vp = stages // sizes.pp
-    a.pipeline_layout = require "tperf.describe.model"(model).mtp == 0 and text:gsub("m", "") or text
-  else
-    a.first_stage_layers, a.last_stage_layers = read.count(text:match "first (%d+)" or ""),
-      read.count(text:match "last (%d+)" or "")
-    a.account_for_embedding, a.account_for_loss = text:find "embedding=1" ~= nil, text:find "loss=1" ~= nil
-  end
-  return a
-end
-
 -- Default micro-batch: torchtitan splits a replica's batch into as many micro-batches as stages (its default);
 -- otherwise 1, an assumption.
 local function usual_micro_batch(row, s, share)
@@ -205,7 +185,7 @@ function step.case(row, options)
     label = row.model, model = model, sizes = sizes, global_batch = batch, micro_batch = micro, recompute = recompute,
     zero = zero, reshards = reshards, shard = shard_of(row, sizes), states = states_of(row), offload = offload_of(row),
     sequence_parallel = is_sequence_parallel(row, software_stack, sizes), precision = precision,
-    dealt = layout_of(row, model, sizes),
+    dealt = dealt(row, model, sizes, software_stack),
     switches = switches(row, sizes, checked and model), attention = attention_of(row),
     loss = compiled_loss(row) and "compiled" or nil,
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
