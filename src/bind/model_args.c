@@ -54,6 +54,7 @@ static const tperf_field training_fields[] = {
     OVERLAP(NUMBER, gather_overlap),
     OVERLAP(NUMBER, reduce_overlap),
     OVERLAP(NUMBER, bucket),
+    OVERLAP(NUMBER, bucket_bytes),
     OVERLAP(NUMBER, bucket_each),
     OVERLAP(FLAG, gather_in_step),
 #undef OVERLAP
@@ -69,7 +70,8 @@ void tperf_bind_check_training(lua_State *L, int index, tperf_training *training
                  training->workspace_bytes >= 0 && training->communicator_bytes >= 0 &&
                  training->data_overlap >= 0 && training->data_overlap <= 1 &&
                  training->gather_overlap <= 1 && training->reduce_overlap <= 1 &&
-                 training->bucket >= 0 && training->bucket_each >= 0 && training->iterations >= 0 &&
+                 training->bucket >= 0 && training->bucket_bytes >= 0 &&
+                 training->bucket_each >= 0 && training->iterations >= 0 &&
                  training->offloaded >= 0 && training->offloaded <= 1 && training->reserved >= 0 &&
                  training->reserved < 1;
     if (!sound) tperf_bind_fail(L, "training: bytes must not be negative, parts be from 0 to 1");

@@ -113,6 +113,12 @@ static double spread(const question *q, const weights *w, tperf_weights rate,
     return all + experts;
 }
 
+// PyTorch's DistributedDataParallel has a place for every gradient in its buckets.
+static double buckets_of(const question *q, const weights *w) {
+    tperf_weights rate = {.count = q->job->training->bucket_bytes};
+    return q->shards > 1 ? spread(q, w, rate, rate, false) : 0;
+}
+
 // The current layer and the prefetched one are whole, as are one layer's gradients (torch.distributed.fsdp,
 // BackwardPrefetch.BACKWARD_PRE); if only gradients are sharded, only these.
 static double whole_layers(const question *q, const tperf_stage *stage) {
@@ -154,7 +160,7 @@ static tperf_memory memory_of(const question *q, const tperf_stage *stage) {
     bool reduced = tperf_reduces_each(q->candidate, t);
     tperf_memory m = {
         .weights = spread(q, &w, kept, kept, zero >= 3) + copies_of(&w),
-        .gradients = spread(q, &w, gradient, gradient, reduced),
+        .gradients = spread(q, &w, gradient, gradient, reduced) + buckets_of(q, &w),
         .optimizer = spread(q, &w, state, end_state, zero >= 1),
         .activations = fmin(stage->in_flight, q->microbatches) * a.saved +
                        fmin(pipeline->last_in_flight, q->microbatches) * a.last_saved,

@@ -38,7 +38,7 @@ function runtime.fill(o, given, profile)
   o.gradient_shard = o.gradient_shard or profile.gradient_shard
   o.gradients, o.weights = o.gradients or profile.gradients, o.weights or profile.weights
   o.loss = o.loss or profile.loss
-  o.fused_activation = profile.fused_activation
+  o.fused_activation, o.gradient_buckets = profile.fused_activation, profile.gradient_buckets
   if given.attention == nil then o.attention = runtime.attention(profile) end
   for _, name in ipairs(HABITS) do
     if given[name] == nil and profile[name] ~= nil then o[name] = profile[name] end
