@@ -204,6 +204,18 @@ describe("runs that a profile was not fitted to", function()
   end)
 end)
 
+describe("the numbers of fitted profiles", function()
+  it("do not make kernels much faster than timed, nor products half as slow again", function()
+    for _, name in ipairs(require "tperf.base.catalogue".list "software") do
+      local p = tperf.software(name)
+      if not p.engine then
+        assert.is_true(p.compute >= 0.8 and p.compute <= 1.4, name .. ": compute")
+        assert.is_true(p.attention >= 0.8, name .. ": attention")
+      end
+    end
+  end)
+end)
+
 describe("the names of profiles", function()
   it("give a stack and a release, except typical and tuned", function()
     for _, name in ipairs(require "tperf.base.catalogue".list "software") do
