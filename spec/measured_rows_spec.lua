@@ -29,6 +29,51 @@ describe("a row of a training run", function()
     assert.equal("nemo-mlperf-3.1", run({ source = "MLPerf Training v5.0", gpu = "NVIDIA H200" }).stack)
   end)
 
+  it("of nanotron deals layers by weights, the head's among them", function()
+    -- nanotron's docs print these blocks of Llama 3 8B for 8 stages
+    local fields = { source = "nanotron best configurations", layers = "32", hidden = "4096", ffn = "14336",
+      heads = "32", kv_heads = "8", vocab = "128256", mlp = "swiglu", pp = "8" }
+    assert.same({ 5, 4, 4, 5, 4, 4, 4, 2 }, run(fields).dealt.pipeline_layout)
+    fields.source = "SimuMax B200"
+    assert.is_nil(run(fields).dealt.pipeline_layout)
+  end)
+
+  it("ties a gated model's tables if the number of parameters says so", function()
+    local fields = { source = "nanotron", layers = "16", hidden = "2048", ffn = "8192", heads = "32",
+      vocab = "131072", mlp = "swiglu" }
+    for billions, tied in pairs { ["1.34"] = true, ["1.61"] = false, [""] = false } do
+      fields.params_b = billions
+      assert.equal(tied, run(fields).model.tied_embeddings, billions)
+    end
+  end)
+
+  it("with hybrid sharding shards within its nodes", function()
+    local fields = { source = "IBM fms-fsdp", zero_fsdp = "HSDP", gpus = "16", gpus_per_node = "8",
+      global_batch = "16" }
+    assert.same({ 3, 8 }, { run(fields).zero, run(fields).shard })
+    fields.zero_fsdp = "FSDP"
+    assert.is_nil(run(fields).shard)
+  end)
+
+  it("of a GPU limited to an unknown power is left out", function()
+    local gpus = require "tperf.measured.gpus"
+    local name, reason = gpus.system "B200-SXM (power limited)"
+    assert.same({ nil, "the GPU's power limit is not given" }, { name, reason })
+    assert.equal("b200-sxm", gpus.system "B200-SXM (power limited to 750 W)")
+    local h100 = tperf.system "h100-sxm"
+    assert.equal(500, gpus.variant("H100-SXM 96GB HBM2e (lower TDP)", h100).accelerator.power)
+  end)
+
+  it("of torchtitan in float8 gathers in it unless the row denies it", function()
+    local function gather(recipe, source)
+      return precisions.of(row { source = source or "torchtitan 405B", dtype = "fp8", fp8_recipe = recipe }).gather
+    end
+    assert.equal("narrow", gather "float8 tensorwise, dynamic")
+    assert.is_nil(gather "float8 tensorwise, bf16 all-gather")
+    assert.is_nil(gather "float8 rowwise (bf16 all-gather)")
+    assert.is_nil(gather("float8 tensorwise, dynamic", "torchao"))
+  end)
+
   it("of an experiment with Moonlight has the optimizer of its recipe", function()
     local source = "Megatron-Bridge performance skills (matched experiments)"
     local states = run({ source = source, model = "moonlight-16b-a3b" }).states

@@ -60,6 +60,18 @@ describe("bytes of a parameter", function()
     assert.near(usual.total + usual.optimizer / 3, more.total, 1e-6 * usual.total)
   end)
 
+  it("include DistributedDataParallel's buckets beside accumulators, if there are replicas", function()
+    local plain = { name = "plain", compute = 1, attention = 1, memory = 1, comm = 1, host = 0, overlap = 1 }
+    for dp, bytes in pairs { [1] = 4, [8] = 4 + 2 } do
+      plain.gradient_buckets = nil
+      local without = train { zero = 0, dp = dp, software = plain, gradients = "fp32" }.memory
+      plain.gradient_buckets = true
+      local with = train { zero = 0, dp = dp, software = plain, gradients = "fp32" }.memory
+      near(bytes / 4, with.gradients / without.gradients, "dp " .. dp)
+      near(without.total + with.gradients - without.gradients, with.total, "total")
+    end
+  end)
+
   it("are those of figure 1 of arXiv 1910.02054: 7.5 billion parameters on 64 GPUs", function()
     for zero, gb in pairs { [0] = 120, 31.4, 16.6, 1.9 } do
       local m = train { zero = zero, dp = 64, gradients = "fp16" }.memory

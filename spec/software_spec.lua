@@ -55,7 +55,7 @@ describe("the software of a question", function()
       local c = train { software = software }
       -- a profile's gradients and attention apply to both
       local p = tperf.software(software)
-      local bare = train { software = "none", attention = p.kernel, gradients = p.gradients }
+      local bare = train { software = "none", attention = "flash", gradients = p.gradients }
       assert.equal(bare.time, c.time_without_waste)
       assert.equal(c.time * p.spread[1], c.interval.low)
       assert.equal(c.time * p.spread[2], c.interval.high)
@@ -116,6 +116,40 @@ describe("the software of a question", function()
   end)
 end)
 
+describe("FlashAttention 2", function()
+  local LONG <const> = 131072
+  -- Seconds of a step of one sequence, and FLOPs of attention's products in it.
+  local function step(system, kernel)
+    local plain = { name = "plain", compute = 1, attention = 1, memory = 1, comm = 1, host = 0, overlap = 1,
+      kernel = kernel }
+    local c = tperf.train { model = "llama-3.1-8b", system = system, seq = LONG, global_batch = 1, dp = 1,
+      software = plain }
+    return c.time
+  end
+
+  it("sustains on Hopper 35 % of the peak in long attention, forward", function()
+    local layers, hidden, peak = 32, 4096, 989.4e12
+    local curve = tperf.system "h100-sxm".accelerator.compute_efficiency.attention.bf16
+    local fused = layers * 2 * LONG * LONG * hidden * (1 + 2.5 / curve.backward) -- causal: half of 4 s^2 h, and 5 products
+    local slower = step("h100-sxm", "flash2") - step("h100-sxm", "flash")
+    local expected = fused / peak * (1 / 0.35 - 1 / (curve.efficiency[2] * curve.sustained))
+    assert.is_true(math.abs(slower / expected - 1) < 0.02, slower / expected)
+  end)
+
+  it("is as fast as any kernel where Ampere's instructions are", function()
+    for _, name in ipairs { "a100-sxm-80gb", "b200-sxm" } do
+      assert.equal(step(name, "flash"), step(name, "flash2"))
+    end
+  end)
+
+  it("slows a refit's predictions as it slows a question", function()
+    local question = with { software = "llm-foundry-2023", seq = LONG, fast = { dp = 8 } }
+    local seconds = require "tperf.question.train".predictor(question)
+    local terms = require "tperf.describe.profile".terms(tperf.software "llm-foundry-2023")
+    assert.near(tperf.train(question).time, seconds(terms), 1e-9)
+  end)
+end)
+
 describe("runs that a profile was not fitted to", function()
   local function warnings(changes) return table.concat(search(changes).warnings, "\n") end
 
@@ -166,6 +200,18 @@ describe("runs that a profile was not fitted to", function()
         seen[generation] = nil
       end
       assert.is_nil(next(seen), name)
+    end
+  end)
+end)
+
+describe("the numbers of fitted profiles", function()
+  it("do not make kernels much faster than timed, nor products half as slow again", function()
+    for _, name in ipairs(require "tperf.base.catalogue".list "software") do
+      local p = tperf.software(name)
+      if not p.engine then
+        assert.is_true(p.compute >= 0.8 and p.compute <= 1.4, name .. ": compute")
+        assert.is_true(p.attention >= 0.8, name .. ": attention")
+      end
     end
   end)
 end)

@@ -45,6 +45,9 @@ typedef struct tperf_attention_curve {
     double longest; // the fraction of the longest block that load balancing does not hide
     double sustained, sustained_after_s;
     double backward; // the backward pass's efficiency, relative to the forward pass's
+    // The part of the peak that FlashAttention 2 sustains where its instructions, those of Ampere, are slower than the
+    // curve's kernels (arXiv 2407.08608); 0: nowhere.
+    double flash2;
 } tperf_attention_curve;
 
 // Decoding: one query of every head against n cached keys, H heads of which `shared` read the same keys.

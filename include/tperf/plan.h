@@ -98,9 +98,10 @@ typedef struct tperf_pipeline_time {
 // Bytes per parameter, by what they hold. ZeRO stages (arXiv 1910.02054) shard over the data-parallel group: 1
 // optimizer state, 2 also gradients, 3 also weights.
 typedef struct tperf_training {
-    double kept_bytes;          // of a parameter between uses (FSDP keeps 4 bytes and gathers 2);
-                                // 0: as the op has it
-    double gradient_bytes;      // of a parameter's gradient, kept and reduced
+    double kept_bytes;     // of a parameter between uses (FSDP keeps 4 bytes and gathers 2);
+                           // 0: as the op has it
+    double gradient_bytes; // of a parameter's gradient, kept and reduced
+    double bucket_bytes; // of its copy in buckets that replicas exchange; 0: they are the gradients
     double optimizer_bytes;     // of a layer's parameter: master copy and moments
     double end_optimizer_bytes; // of a parameter of the sections `first` and `last`
     double narrow_bytes;        // extra, of a parameter that its op has in fewer than 32 bits

@@ -10,6 +10,7 @@ typedef struct tperf_software {
     // Time of kernels other than attention, relative to the same kernels timed in isolation.
     double compute;
     double attention;    // the same for attention kernels
+    bool flash2;         // fused attention is FlashAttention 2
     double memory;       // the same for HBM traffic that compute does not hide
     double comm;         // the same for collectives within layers
     double comm_setup_s; // seconds added to each of them

@@ -54,6 +54,7 @@ static const tperf_field training_fields[] = {
     OVERLAP(NUMBER, gather_overlap),
     OVERLAP(NUMBER, reduce_overlap),
     OVERLAP(NUMBER, bucket),
+    OVERLAP(NUMBER, bucket_bytes),
     OVERLAP(NUMBER, bucket_each),
     OVERLAP(FLAG, gather_in_step),
 #undef OVERLAP
@@ -69,7 +70,8 @@ void tperf_bind_check_training(lua_State *L, int index, tperf_training *training
                  training->workspace_bytes >= 0 && training->communicator_bytes >= 0 &&
                  training->data_overlap >= 0 && training->data_overlap <= 1 &&
                  training->gather_overlap <= 1 && training->reduce_overlap <= 1 &&
-                 training->bucket >= 0 && training->bucket_each >= 0 && training->iterations >= 0 &&
+                 training->bucket >= 0 && training->bucket_bytes >= 0 &&
+                 training->bucket_each >= 0 && training->iterations >= 0 &&
                  training->offloaded >= 0 && training->offloaded <= 1 && training->reserved >= 0 &&
                  training->reserved < 1;
     if (!sound) tperf_bind_fail(L, "training: bytes must not be negative, parts be from 0 to 1");
@@ -85,6 +87,7 @@ static const tperf_field software_fields[] = {
     FIELD("host", host_s),
     FIELD("overlap", overlap),
     FIELD("optimizer", optimizer),
+    {"flash2", TPERF_FIELD_FLAG, offsetof(tperf_software, flash2), false},
     {"comm_setup", TPERF_FIELD_NUMBER, offsetof(tperf_software, comm_setup_s), false},
     {"comm_sms", TPERF_FIELD_NUMBER, offsetof(tperf_software, comm_units), false},
 #undef FIELD
@@ -99,6 +102,7 @@ void tperf_bind_check_software(lua_State *L, int index, tperf_software *software
     tperf_error error;
     if (tperf_software_validate(software, &error) != TPERF_OK) tperf_bind_raise(L, &error);
     if (!system->serves) tperf_system_sustain(system);
+    if (software->flash2) tperf_system_flash2(system);
 }
 
 void tperf_bind_check_placement(lua_State *L, int index, const tperf_workload *workload,

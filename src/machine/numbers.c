@@ -58,6 +58,7 @@ const tperf_system_number tperf_attention_numbers[] = {
     ELEMENTS(attention, keys),
     FIELD(attention, "longest", NULL, longest, 0, 1e3),
     FIELD(attention, "backward", NULL, backward, TPERF_MIN_PART, 1 / TPERF_MIN_PART),
+    {"flash2", NULL, offsetof(tperf_attention_curve, flash2), 0, TPERF_MAX_PART, true},
     SUSTAINED(attention),
     {0},
 };

@@ -1,6 +1,7 @@
 // system.c: see tperf/system.h.
 #include "tperf/system.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -146,6 +147,15 @@ void tperf_system_sustain(tperf_system *system) {
         system->accelerator.experts4[i].sustained_after_s = TPERF_MIN_WAIT;
         system->accelerator.experts[i].sustained_after_s = TPERF_MIN_WAIT;
         system->accelerator.attention[i].sustained_after_s = TPERF_MIN_WAIT;
+    }
+}
+
+void tperf_system_flash2(tperf_system *system) {
+    for (int i = 0; i < TPERF_DTYPE_COUNT; i++) {
+        tperf_attention_curve *curve = &system->accelerator.attention[i];
+        if (curve->flash2 == 0) continue;
+        for (int j = 0; j < curve->n_sizes; j++)
+            curve->efficiency[j] = fmin(curve->efficiency[j], curve->flash2 / curve->sustained);
     }
 }
 

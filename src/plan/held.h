@@ -14,6 +14,7 @@ typedef struct tperf_amount {
 // A stage's weights, of all their copies.
 typedef struct tperf_stage_weights {
     tperf_amount kept, gathered, gradients, optimizer; // bytes
+    tperf_amount buckets;                              // bytes of copies of gradients
     tperf_amount updated;                              // that the optimizer step moves
     double copies, steps;                              // bytes, see tperf_weights; never shared
     // Bytes of the largest layer and its gradients, whole: [weights count, not only gradients][experts count].
@@ -92,13 +93,18 @@ static inline double tperf_whole_layers(const tperf_stage_weights *w, const tper
     return w->whole[weights][s->expert_shards > 1];
 }
 
+// PyTorch's DistributedDataParallel has a place for every gradient in its buckets.
+static inline double tperf_buckets(const tperf_stage_weights *w, const tperf_sharing *s) {
+    return s->shards > 1 ? tperf_share(w->buckets, s, false) : 0;
+}
+
 // in_flight: the stage's.
 static inline tperf_memory tperf_memory_at(const tperf_stage_weights *w,
                                            const tperf_stage_activations *a, double in_flight,
                                            const tperf_sharing *s, const tperf_training *t) {
     tperf_memory m = {
         .weights = tperf_share(w->kept, s, s->zero >= 3) + w->copies,
-        .gradients = tperf_share(w->gradients, s, s->reduced),
+        .gradients = tperf_share(w->gradients, s, s->reduced) + tperf_buckets(w, s),
         .optimizer = tperf_share(w->optimizer, s, s->zero >= 1),
         .activations = tperf_fewer(in_flight, s->microbatches) * a->saved +
                        tperf_fewer(s->last_in_flight, s->microbatches) * a->last_saved,

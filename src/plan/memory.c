@@ -152,12 +152,14 @@ tperf_stage_weights tperf_stage_weights_of(const tperf_stage *stage, double copi
     tperf_weights kept = {.bytes = 1};
     if (t->kept_bytes > 0) kept = (tperf_weights){.count = t->kept_bytes, .frozen = 1};
     tperf_weights gradient = {.count = t->gradient_bytes}, gathered = {.bytes = 1};
+    tperf_weights bucket = {.count = t->bucket_bytes};
     tperf_weights state = {.count = t->optimizer_bytes, .narrow = t->narrow_bytes};
     tperf_weights end_state = {.count = t->end_optimizer_bytes, .narrow = t->narrow_bytes};
     return (tperf_stage_weights){
         .kept = amount_of(&q, &w, kept, kept),
         .gathered = amount_of(&q, &w, gathered, gathered),
         .gradients = amount_of(&q, &w, gradient, gradient),
+        .buckets = amount_of(&q, &w, bucket, bucket),
         .optimizer = amount_of(&q, &w, state, end_state),
         .updated = updated_of(&q, &w),
         .copies = copies_of(&w),

@@ -74,6 +74,7 @@ function training.of(o, rules, model)
     kept_bytes = BYTES[o.weights] or 0, gradient_bytes = BYTES[gradients], narrow_bytes = master and 0 or BYTES.fp32,
     optimizer_bytes = copy + optimizer.moments * one,
     end_optimizer_bytes = copy + (optimizer.end_moments or optimizer.moments) * one,
+    bucket_bytes = o.gradient_buckets and (BYTES[o.weights] or BYTES.bf16) or 0,
     recompute_layers = recompute.grouped(o), workspace_bytes = WORKSPACE, communicator_bytes = COMMUNICATOR,
     data_overlap = o.data_overlap and 1 or 0, offloaded = o.offload_optimizer,
     iterations = optimizer.iterations or 0,

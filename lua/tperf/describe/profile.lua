@@ -23,6 +23,9 @@ function runtime.of(value, rules)
   return profile
 end
 
+--- How attention runs, as a question's argument.
+function runtime.attention(profile) return profile.kernel == "unfused" and "unfused" or "flash" end
+
 local HABITS <const> = { "moe_dispatcher", "overlap_tp", "overlap_moe_a2a", "delay_wgrad",
   "overlap_shared_experts", "overlap_grad_reduce", "overlap_param_gather", "overlap_param_gather_with_optimizer_step" }
 
@@ -36,7 +39,8 @@ function runtime.fill(o, given, profile)
   o.gradients, o.weights = o.gradients or profile.gradients, o.weights or profile.weights
   o.loss = o.loss or profile.loss
   if profile.fused_activation == false then o.fused_activation = false end -- true is as without a profile
-  if given.attention == nil then o.attention = profile.kernel end
+  o.gradient_buckets = profile.gradient_buckets
+  if given.attention == nil then o.attention = runtime.attention(profile) end
   for _, name in ipairs(HABITS) do
     if given[name] == nil and profile[name] ~= nil then o[name] = profile[name] end
   end
@@ -50,6 +54,7 @@ function runtime.terms(profile)
   if not profile then return nil end
   local terms = {}
   for _, name in ipairs(TERMS) do terms[name] = profile[name] end
+  terms.flash2 = profile.kernel == "flash2"
   return terms
 end
 

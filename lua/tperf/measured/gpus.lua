@@ -17,11 +17,20 @@ local patterns = {
 local others = { "gh200", "h200.*nvl", "h20%f[^%w].*141", "h20%-3e", "h800.*pcie", "a800.*40gb", "a800.*pcie",
   "a100.*pcie" }
 
+-- Meta's H100s with HBM2e run at 500 W (torchtitan, benchmarks/asyncTP_llama3_h100_2025-06_torchtitan.md).
+local META <const> = 500
+
+-- The power limit that a name states; nil: none.
+local function watts_of(name)
+  return tonumber(name:match "(%d+) ?W%f[%A]") or name:find "HBM2e %(lower TDP%)" and META
+end
+
 --- The name of the GPU's system, or nil and a reason.
 ---@param name string
 function gpus.system(name)
   local text = name:lower()
   if text == "" then return nil, "the GPU is not named" end
+  if text:find "power limited" and not watts_of(name) then return nil, "the GPU's power limit is not given" end
   for _, other in ipairs(others) do
     if text:find(other) then return nil, "no system describes the GPU " .. name end
   end
@@ -40,7 +49,7 @@ local HBM2E_STACK_GB <const>, HBM2E_STACK <const> = 16, 0.4e12 -- bytes/s; H100 
 ---@return table? change  for system:with
 function gpus.variant(name, system)
   local a = system.accelerator
-  local watts, stacks = tonumber(name:match "(%d+) ?W%f[%A]"), tonumber(name:match "(%d+) ?GB HBM2e")
+  local watts, stacks = watts_of(name), tonumber(name:match "(%d+) ?GB HBM2e")
   local slower = watts and a.power and watts < a.power
   if not slower and not stacks then return nil end
   local change = { tensor = {}, vector = {} }

@@ -209,7 +209,7 @@ end
 ---@return fun(terms: table): number seconds
 function configuration.predictor(question, workload, found)
   local predictor = workload:predictor(question.system, question.rules, question.training, question.pipelines,
-    run_of(question, found), found.fast)
+    run_of(question, found), found.fast, question.software and question.software.flash2)
   return function(terms) return predictor:seconds(terms) end
 end
 

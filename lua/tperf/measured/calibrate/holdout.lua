@@ -3,6 +3,7 @@
 local check = require "tperf.base.check"
 local fit = require "tperf.measured.calibrate.fit"
 local profile = require "tperf.measured.calibrate.profile"
+local runtime = require "tperf.describe.profile"
 local kind_of = require "tperf.measured.run.stacks".kind
 local nearest_of = require "tperf.measured.run.stacks".nearest
 local system = require "tperf.describe.system"
@@ -68,7 +69,7 @@ end
 -- Whether a case is unlike the runs of a profile with these facts.
 local function is_unlike(facts, case)
   local question = { model = case.model, system = system(case.system) }
-  question.attention = case.attention or case.profile.kernel
+  question.attention = case.attention or runtime.attention(case.profile)
   return #unfit.warnings(facts, question, case.sizes.gpus) > 0
 end
 

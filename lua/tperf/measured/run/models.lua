@@ -70,6 +70,14 @@ local function heads_of(hidden, tp)
   return best
 end
 
+-- Whether the row's number of parameters says that the head is the embedding's table.
+local function is_tied(size, billions)
+  local ok, model = check.attempt(require "tperf.describe.model", size)
+  if not (ok and billions) then return false end
+  local count, stated = model:parameters(), billions * 1e9
+  return math.abs(count.total - count.head - stated) < math.abs(count.total - stated)
+end
+
 -- A model described only by the row; defaults are as in GPT-3, or in Llama if its MLP is gated.
 local function described(size, experts, row)
   if not size.heads and size.hidden and size.hidden % USUAL_HEAD == 0 then
@@ -92,6 +100,7 @@ local function described(size, experts, row)
   size.positions = gated and "rotary" or "learned"
   size.activation = row.mlp == "squared-relu" and "relu2" or nil
   size.tied_embeddings, size.biases = not gated, not gated
+  if gated then size.tied_embeddings = is_tied(size, read.positive(row.params_b)) end
   return size
 end
 
@@ -124,7 +133,7 @@ end
 
 -- What of a row the model follows from, beside how balanced its routing was.
 local COLUMNS <const> = { "experts", "topk", "moe_ffn", "model", "mtp_layers", "mlp", "mla", "q_lora_rank",
-  "kv_lora_rank", "qk_nope_dim", "qk_rope_dim", "v_head_dim", "tp", "moe_token_drop",
+  "kv_lora_rank", "qk_nope_dim", "qk_rope_dim", "v_head_dim", "tp", "moe_token_drop", "params_b",
   table.unpack(SIZES) }
 
 local function make(row, imbalance)

@@ -42,6 +42,14 @@ local function settled(row, dtype, recipe)
   return recipe:find "^fp4" and "fp4" or nil
 end
 
+-- What FSDP gathers: with float8, torchtitan's documented command gathers in it (docs/float8.md), which rows of scales
+-- along rows deny.
+local function gather_of(row, recipe)
+  local said = recipe:find "all%-gather" ~= nil
+  local usual = not said and row.source:find "^torchtitan" and recipe:find "tensorwise"
+  return (usual or recipe:find "float8 all%-gather") and "narrow" or nil
+end
+
 --- The precision; nil if the row leaves it open.
 ---@return string|table?
 function precisions.of(row)
@@ -52,7 +60,7 @@ function precisions.of(row)
   local gathered = recipe:find "param[_ ]gather in" or recipe:find "fp8 params"
   return {
     recipe = recipe_of(row, dtype, recipe), parameters = gathered and "narrow" or nil,
-    gather = recipe:find "float8 all%-gather" and "narrow" or nil,
+    gather = gather_of(row, recipe),
     weight_grad = recipe:find "gw_hp" and "bf16" or nil,
     activation = recipe:find "activations stored" and "fp8" or nil,
     attention = attends_narrow(row, recipe) and "fp8" or nil,

@@ -1,7 +1,7 @@
 --- Published training runs, one per row: columns of the measured tables (docs/accuracy.md).
 local check = require "tperf.base.check"
+local dealt = require "tperf.measured.run.dealt"
 local fabrics = require "tperf.measured.kernel.fabrics"
-local pipeline_layout = require "tperf.describe.pipeline_layout"
 local rates = require "tperf.measured.run.rates"
 local read = require "tperf.measured.read"
 local gpus = require "tperf.measured.gpus"
@@ -29,7 +29,7 @@ local function first_of(text, patterns, otherwise)
 end
 
 local ZERO = {
-  { "full_shard", 3 }, { "fsdp", 3 }, { "shard_grad_op", 2 }, { "zero%-?3", 3 }, { "zero%-?2", 2 },
+  { "full_shard", 3 }, { "fsdp", 3 }, { "hsdp", 3 }, { "shard_grad_op", 2 }, { "zero%-?3", 3 }, { "zero%-?2", 2 },
   { "distributed optimizer", 1 }, { "zero%-?1", 1 }, { "optimizer_sharding=true", 1 },
 }
 
@@ -40,6 +40,12 @@ local function zero_of(row, sizes)
   -- BigScience's scripts of these runs have it (train/tr3-1B3-baseline/tr3m-*.slurm: ZERO_STAGE=1); its table does not.
   local stage = row.source:find "tr3m" and 1 or first_of(row.zero_fsdp, ZERO, 0)
   return stage, not (stage == 3 and sizes.pp > 1 and row.zero_fsdp:find "FSDP")
+end
+
+-- PyTorch's hybrid sharding: within a node, whose GPUs are consecutive replicas.
+local function shard_of(row, sizes)
+  local node = read.count(row.gpus_per_node) or 8
+  return row.zero_fsdp:lower():find "hsdp" and sizes.dp % node == 0 and node or nil
 end
 
 local OPTIMIZERS <const> = { adam = "adam", adamw = "adamw", dist_muon = "muon", muon = "muon", sgd = "sgd" }
@@ -105,26 +111,6 @@ end
 -- Default exchange of keys in context parallelism: PyTorch's and JAX's stacks gather them (torchtitan's
 -- context_parallel_rotate_method; MaxText's context_parallel_strategy), Megatron's use a ring (cp_comm_type).
 local GATHERING <const> = { ["torchtitan-2024"] = true, ["torchao-2025"] = true, ["maxtext-2024"] = true }
-
--- The distribution of the run's layers over its stages, as arguments of tperf.train: Megatron's string, layers of
--- the first and last stage, or ends that count as layers.
--- A layout whose stages are no multiple of the row's belongs to another run; if the row does not give the chunks of a
--- stage, they follow from the layout (as in Megatron-LM).
-local function layout_of(row, model, sizes)
-  local text, a = read.text(row.pp_layout):gsub("\\", ""), {}
-  if text == "" then return a end
-  if text:find "^E" then
-    local stages = pipeline_layout.stages(text)
-    if stages % sizes.pp ~= 0 or sizes.vp > 1 and stages ~= sizes.pp * sizes.vp then return a end
-    sizes.vp = stages // sizes.pp
-    a.pipeline_layout = require "tperf.describe.model"(model).mtp == 0 and text:gsub("m", "") or text
-  else
-    a.first_stage_layers, a.last_stage_layers = read.count(text:match "first (%d+)" or ""),
-      read.count(text:match "last (%d+)" or "")
-    a.account_for_embedding, a.account_for_loss = text:find "embedding=1" ~= nil, text:find "loss=1" ~= nil
-  end
-  return a
-end
 
 -- Default micro-batch: torchtitan splits a replica's batch into as many micro-batches as stages (its default);
 -- otherwise 1, an assumption.
@@ -197,9 +183,9 @@ function step.case(row, options)
   local case = {
     gpu = row.gpu, source = row.source, stack = software_stack,
     label = row.model, model = model, sizes = sizes, global_batch = batch, micro_batch = micro, recompute = recompute,
-    zero = zero, reshards = reshards, states = states_of(row), offload = offload_of(row),
+    zero = zero, reshards = reshards, shard = shard_of(row, sizes), states = states_of(row), offload = offload_of(row),
     sequence_parallel = is_sequence_parallel(row, software_stack, sizes), precision = precision,
-    dealt = layout_of(row, model, sizes),
+    dealt = dealt(row, model, sizes, software_stack),
     switches = switches(row, sizes, checked and model), attention = attention_of(row),
     loss = compiled_loss(row) and "compiled" or nil,
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
@@ -234,7 +220,7 @@ function step.request(case, system, profile)
     cp = s.cp > 1 and s.cp or nil, cp_kind = s.cp > 1 and (GATHERING[case.stack] and "all_gather" or "ring") or nil,
     ep = s.ep, etp = require "tperf.describe.model"(case.model).experts and s.etp or nil, pp = s.pp, dp = s.dp,
     global_batch = case.global_batch,
-    micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b",
+    micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b", shard = case.shard,
     virtual_stages = interleaved and s.vp or nil, zero = case.zero, sequence_parallel = case.sequence_parallel,
     software = profile, gradients = case.gradients, attention = case.attention, precision = case.precision,
     reshard_after_forward = case.reshards, loss = case.loss, peft = case.peft, packing = case.packing,
