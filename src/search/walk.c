@@ -54,6 +54,24 @@ static bool prepare_room(tperf_walk *w) {
            tperf_layout_cache_make(tperf_walk_layouts(w), &problem, s->sizes_stamp);
 }
 
+enum { PACES = 1 << 16 }; // remembered for all pipelines: 3 MiB
+
+// Makes room for the pipeline's times in the current placements. Several queries ask for the same ones.
+static bool room_for_paces(tperf_walk *w) {
+    tperf_scratch *s = w->scratch;
+    size_t row = (s->timed_capacity + 1) * w->shape->n_panels, rows = w->search->n_alike;
+    bool all = w->n_queries > 1 && row <= PACES / rows;
+    size_t alike = w->search->alike[w->partial.pipeline - w->search->options.pipelines];
+    tperf_paced_for now = {s->shape_stamp, all ? 0 : w->query_index, all ? 0 : alike, row};
+    if (!stamped_room_for(w, (void **)&s->paced, &s->paced_capacity, all ? rows * row : row,
+                          sizeof *s->paced))
+        return false;
+    if (memcmp(&now, &s->paced_for, sizeof now) != 0) s->pace_stamp++;
+    s->paced_for = now;
+    w->paced = s->paced + (all ? alike * row : 0);
+    return true;
+}
+
 // Makes room for the data of the current placements.
 static bool room_for_placements(tperf_walk *w) {
     tperf_scratch *s = w->scratch;
@@ -62,9 +80,7 @@ static bool room_for_placements(tperf_walk *w) {
     tperf_exchanges *e = &s->exchanged[w->query_index];
     return stamped_room_for(w, (void **)&s->timed, &s->timed_capacity, n_placed,
                             sizeof *s->timed) &&
-           room_for(w, (void **)&s->paced, &s->paced_capacity,
-                    (w->list->end_run - w->list->first_run) * w->shape->n_panels,
-                    sizeof *s->paced) &&
+           room_for_paces(w) &&
            room_for(w, (void **)&s->costs, &s->costs_capacity,
                     w->search->options.by_least ? n_costs : w->n_sections, sizeof *s->costs) &&
            room_for(w, (void **)&s->layers, &s->layers_capacity, n_costs, sizeof *s->layers) &&
@@ -303,6 +319,7 @@ bool tperf_walk_shape(tperf_search *search, const tperf_query_group *group,
         .shape = shape,
         .workload = workload,
         .n_sections = (size_t)workload->n_kinds + 2,
+        .n_queries = group->end - group->first,
         .shares_prices = search->n_shapes > FEW && tperf_prices_hold(workload),
         .job = {.on = {&search->queries[group->first].question.system, &search->options.rules,
                        &search->options.software},

@@ -11,7 +11,7 @@ typedef struct tperf_walk {
     size_t query_index;
     const tperf_shape *shape;
     const tperf_workload *workload;
-    size_t n_sections;
+    size_t n_sections, n_queries; // queries: of the group
     tperf_job job;
     tperf_scratch *scratch;
     tperf_worker_result *result;
@@ -24,6 +24,7 @@ typedef struct tperf_walk {
     size_t zero;   // index of the candidate's ZeRO stage
     tperf_pace pace;
     const tperf_placement_list *list; // of the current sizes
+    tperf_known_pace *paced;          // of the current pipeline, by placed and panels
     double latest;                    // seconds of an iteration: a later one cannot be kept
     bool feasible, worked_out;
     bool shares_prices; // remembers the prices of blocks, for other shapes
