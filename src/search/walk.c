@@ -125,13 +125,22 @@ static void size_buckets(tperf_walk *w) {
     }
 }
 
+// Unless an axis shards state over a subset of the replicas, every replica is a shard of each of its copies.
+static tperf_sharing sharing_of(const tperf_walk *w) {
+    bool experts = w->scratch->stock.experts;
+    if (w->folds) return tperf_sharing_of(&w->partial, &w->job, w->workload, experts);
+    int64_t replicas = w->partial.sizes[TPERF_AXIS_REPLICAS];
+    return tperf_sharing_among(&w->partial, &w->job, w->workload, replicas * w->shards,
+                               experts ? replicas * w->expert_shards : 1);
+}
+
 static bool walk_sizes(tperf_walk *w) {
     const tperf_search_options *options = &w->search->options;
     if (!find_placements(w)) return false;
     if (w->hops_of != w->partial.pipeline->pp) w->scratch->hop_stamp++;
     w->hops_of = w->partial.pipeline->pp;
     size_buckets(w);
-    w->sharing = tperf_sharing_of(&w->partial, &w->job, w->workload, w->scratch->stock.experts);
+    w->sharing = sharing_of(w);
     int64_t count = (int64_t)(count_of(w) * w->shape->n_panels);
     if (count == 0) return true;
     double capacity = w->job.on.system->accelerator.hbm.capacity * (1 - options->training.reserved);
@@ -335,6 +344,9 @@ bool tperf_walk_shape(tperf_search *search, const tperf_query_group *group,
     w.demanded[TPERF_AXIS_STAGES] = search->options.stages_fast;
     w.own_batch = tperf_grid_own_batch(&workload->grid, workload->sizes);
     w.folds = tperf_grid_may_fold(&workload->grid, workload->sizes, shape->fast);
+    w.partial.sizes[TPERF_AXIS_REPLICAS] = w.partial.sizes[TPERF_AXIS_STAGES] = 1;
+    w.shards = tperf_grid_copies(&workload->grid, w.partial.sizes, false);
+    w.expert_shards = tperf_grid_copies(&workload->grid, w.partial.sizes, true);
     tperf_workload_bytes(workload, w.bytes);
     note_used(&w);
     note_sizes(w.scratch, shape);
