@@ -45,7 +45,7 @@ end
 local CASES = {
   { "tensor", 2048, { default = 15, subramanian2024 = 15 }, 3 },
   { "context", 1024, { default = 15, subramanian2024 = 8 }, 3 },
-  { "summa", 1024, { default = 30, subramanian2024 = 15 }, 1, { machine "B200" } },
+  { "summa", 1024, { default = 30, subramanian2024 = 9 }, 1, { machine "B200" } },
 }
 
 local late = false
