@@ -1,4 +1,5 @@
---- Runs every benchmark in this folder, for `make bench`. Fails if one misses its target.
+--- Runs every benchmark in this folder, for `make bench`. Each has its own process, so that one does not count as
+--- another's memory. Fails if one misses its target.
 local core = require "tperf.core"
 
 local names = {}
@@ -7,10 +8,14 @@ for _, entry in ipairs(core.resource.entries "bench") do
 end
 table.sort(names)
 
+local first = 0
+while arg[first - 1] do first = first - 1 end
+local program = "'" .. arg[first]:gsub("'", "'\\''") .. "'"
+
 local failed = {}
 for _, name in ipairs(names) do
   print("\n== " .. name)
-  local ok, message = pcall(dofile, "bench/" .. name)
-  if not ok then failed[#failed + 1] = name .. ": " .. tostring(message) end
+  io.stdout:flush()
+  if not os.execute(program .. " run --trust bench/" .. name) then failed[#failed + 1] = name end
 end
-if #failed > 0 then error(table.concat(failed, "\n"), 0) end
+if #failed > 0 then error("missed its target or failed: " .. table.concat(failed, ", "), 0) end

@@ -40,10 +40,12 @@ local function measure(request, times)
   return processor, wall, answers
 end
 
-local CASES = { -- strategy, sequence length, minimum million candidates per second on one thread
-  { "tensor", 2048, 10 },
-  { "context", 1024, 4 },
-  { "summa", 1024, 4 },
+-- Strategy, sequence length, minimum million candidates per second on one thread by rules, how often to measure, which
+-- machines. SUMMA has so many candidates that one machine's take long enough.
+local CASES = {
+  { "tensor", 2048, { default = 15, subramanian2024 = 15 }, 3 },
+  { "context", 1024, { default = 15, subramanian2024 = 8 }, 3 },
+  { "summa", 1024, { default = 30, subramanian2024 = 9 }, 1, { machine "B200" } },
 }
 
 local late = false
@@ -56,13 +58,14 @@ local LEAST_WITH <const> = 0.7 -- relative to the speed without software
 print(("%-10s %12s %14s %16s %10s %8s"):format("strategy", "candidates", "M/s, 1 thread",
   ("M/s, %d threads"):format(all), "pruning", "target"))
 for _, case in ipairs(CASES) do
-  local strategy, seq, target = table.unpack(case)
+  local strategy, seq, targets, times, machines = table.unpack(case)
   local without
   for _, asked in ipairs(ASKED) do
     local rules, software = table.unpack(asked)
+    local target = targets[rules]
     local function run(change)
-      change.rules, change.software = rules, software
-      return measure(question(strategy, seq, change), 3)
+      change.rules, change.software, change.system = rules, software, machines
+      return measure(question(strategy, seq, change), times)
     end
     local one, _, answers = run { threads = 1, prune = false, infeasible = true }
     local _, many = run { prune = false, infeasible = true }

@@ -2,6 +2,7 @@
 -- set a tenth to two fifths above the count; lower it when a question becomes cheaper.
 local llm_analysis = require "tperf.compat.llm_analysis"
 local normal = require "tperf.question.goodput.normal"
+local program = require "program"
 local tperf = require "tperf"
 
 local EVERY <const> = 100
@@ -188,5 +189,28 @@ describe("the Lua of a question", function()
       ask()
     end)
     costs(350000, ask)
+  end)
+end)
+
+-- A search that skips nothing.
+local WALK <const> = [[
+require "tperf".search {
+  model = { name = "bench", layers = 720, hidden = 61440, heads = 480, ffn = 245760, seq = 2048 }, system = "h100-sxm",
+  gpus = 8640, global_batch = 8640, micro_batch = { 1, 2 }, software = "none", threads = 1, prune = false,
+  infeasible = true,
+}
+]]
+
+describe("the C of a search", function()
+  it("walks 24,640 candidates in so many instructions", function()
+    if program.shell("command -v valgrind").code ~= 0 then pending "needs valgrind" end
+    local script = program.temporary ".lua"
+    program.write(script, WALK)
+    local result = program.shell(("valgrind --tool=callgrind --toggle-collect=tperf_search_walk "
+      .. "--callgrind-out-file=/dev/null %s run --trust %s"):format(program.quote(program.absolute()), script))
+    os.remove(script)
+    local count = tonumber(result.err:match "Collected : (%d+)") or 0
+    if count == 0 then pending "a program built for tests cannot run in valgrind" end
+    assert.truthy(count <= 50e6, ("%d instructions of C"):format(count))
   end)
 end)

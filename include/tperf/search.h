@@ -84,7 +84,7 @@ void tperf_search_free(tperf_search *search); // NULL is fine
 
 // Whether no candidate of the shape, or of a larger micro-batch with the same sizes, can fit for any question: the
 // weights and half of the activations already exceed the memory. Activations grow with the micro-batch; rounding inside
-// a layer cannot halve them. The caller may then add larger micro-batches with cannot_fit set.
+// a layer cannot halve them. The caller may then add larger micro-batches with cannot_fit set. Not during a walk.
 bool tperf_search_cannot_fit(const tperf_search *search, const tperf_shape *shape);
 
 // Walks the spaces of these shapes for every question that they suit. TPERF_INTERRUPTED if stopped.

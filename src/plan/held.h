@@ -56,6 +56,11 @@ tperf_stage_activations tperf_stage_activations_of(const tperf_stage *stage, dou
 tperf_sharing tperf_sharing_of(const tperf_candidate *candidate, const tperf_job *job,
                                const tperf_workload *workload, bool experts);
 
+// The same for known numbers of parts.
+tperf_sharing tperf_sharing_among(const tperf_candidate *candidate, const tperf_job *job,
+                                  const tperf_workload *workload, int64_t shards,
+                                  int64_t expert_shards);
+
 // The same for the candidate's other ZeRO stages.
 static inline void tperf_sharing_at(tperf_sharing *s, const tperf_candidate *candidate,
                                     const tperf_training *training) {

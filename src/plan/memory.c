@@ -177,14 +177,14 @@ tperf_stage_activations tperf_stage_activations_of(const tperf_stage *stage, dou
     return activations_of(&q, stage, chunks, has_first(&q, stage), has_last(&q, stage));
 }
 
-tperf_sharing tperf_sharing_of(const tperf_candidate *candidate, const tperf_job *job,
-                               const tperf_workload *workload, bool experts) {
+tperf_sharing tperf_sharing_among(const tperf_candidate *candidate, const tperf_job *job,
+                                  const tperf_workload *workload, int64_t shards,
+                                  int64_t expert_shards) {
     const tperf_training *t = job->training;
-    const int64_t *sizes = candidate->sizes;
     tperf_sharing s = {
         .microbatches = (double)candidate->microbatches,
-        .shards = (double)tperf_grid_shards(&workload->grid, sizes, false),
-        .expert_shards = experts ? (double)tperf_grid_shards(&workload->grid, sizes, true) : 1,
+        .shards = (double)shards,
+        .expert_shards = (double)expert_shards,
         .last_in_flight = candidate->pipeline->last_in_flight,
         .counts_passing = job->on.rules->memory_counts_passing,
     };
@@ -192,9 +192,17 @@ tperf_sharing tperf_sharing_of(const tperf_candidate *candidate, const tperf_job
     // one received and one sent message
     s.messages = candidate->pipeline->pp > 1 ? 2 * workload->boundary_bytes : 0;
     if (s.counts_passing)
-        s.buffers =
-            t->workspace_bytes + tperf_grid_groups(&workload->grid, sizes) * t->communicator_bytes;
+        s.buffers = t->workspace_bytes +
+                    tperf_grid_groups(&workload->grid, candidate->sizes) * t->communicator_bytes;
     return s;
+}
+
+tperf_sharing tperf_sharing_of(const tperf_candidate *candidate, const tperf_job *job,
+                               const tperf_workload *workload, bool experts) {
+    const int64_t *sizes = candidate->sizes;
+    return tperf_sharing_among(candidate, job, workload,
+                               tperf_grid_shards(&workload->grid, sizes, false),
+                               experts ? tperf_grid_shards(&workload->grid, sizes, true) : 1);
 }
 
 static tperf_memory memory_of(const tperf_candidate *candidate, const tperf_sharing *sharing,

@@ -56,36 +56,17 @@ static bool price(tperf_walk *w, uint32_t placed) {
     return true;
 }
 
-static inline const tperf_placement_run *runs_of(const tperf_walk *w) {
-    return &tperf_walk_cached_placements(w)->runs[w->list->first_run];
-}
-
-static inline size_t n_runs(const tperf_walk *w) {
-    return w->list->end_run - w->list->first_run;
-}
-
-// Computes the pipeline's times in all placements, unless they are known from a pipeline alike. False if out of memory.
-static bool pace(tperf_walk *w) {
+// Computes the pipeline's times in a placement of the axes, for every number of panels. False if out of memory.
+static bool pace(tperf_walk *w, uint32_t placed) {
     tperf_scratch *s = w->scratch;
-    const tperf_search *search = w->search;
-    const tperf_pipeline *pipeline = w->partial.pipeline;
-    tperf_paced_for now = {s->shape_stamp, w->query_index,
-                           search->alike[pipeline - search->options.pipelines]};
-    tperf_paced_for *before = &s->paced_for;
-    if (before->shape == now.shape && before->query == now.query && before->alike == now.alike)
-        return true;
-    const tperf_placement_run *runs = runs_of(w);
-    tperf_paced *paced = s->paced;
-    for (size_t r = 0; r < n_runs(w); r++) {
-        if (!price(w, runs[r].placed)) return false;
-        size_t at = runs[r].placed * w->shape->n_panels * w->n_sections;
-        for (size_t p = 0; p < w->shape->n_panels; p++, at += w->n_sections) {
-            tperf_pipeline_time time = tperf_pipeline_time_of(pipeline, w->pace.stages, w->workload,
-                                                              &s->layers[at], &w->job);
-            *paced++ = tperf_paced_of(&time);
-        }
+    if (!price(w, placed)) return false;
+    for (size_t p = 0; p < w->shape->n_panels; p++) {
+        size_t i = placed * w->shape->n_panels + p;
+        tperf_pipeline_time time =
+            tperf_pipeline_time_of(w->partial.pipeline, w->pace.stages, w->workload,
+                                   &s->layers[i * w->n_sections], &w->job);
+        w->paced[i] = (tperf_known_pace){s->pace_stamp, tperf_paced_of(&time)};
     }
-    *before = now;
     return true;
 }
 
@@ -234,11 +215,13 @@ static bool time_least(tperf_walk *w, const tperf_placement_entry *entries, size
 }
 
 // Evaluates the placements of a run, for every number of panels. entries: the run's n ones.
-static bool walk_run(tperf_walk *w, const tperf_placement_entry *entries, size_t n,
-                     const tperf_paced *paced) {
-    size_t at = entries->placed * w->shape->n_panels * w->n_sections;
-    for (size_t p = 0; p < w->shape->n_panels; p++, paced++, at += w->n_sections) {
+static inline bool walk_run(tperf_walk *w, const tperf_placement_entry *entries, size_t n) {
+    size_t i = entries->placed * w->shape->n_panels;
+    if (w->paced[i].known_for != w->scratch->pace_stamp && !pace(w, entries->placed)) return false;
+    for (size_t p = 0; p < w->shape->n_panels; p++, i++) {
+        size_t at = i * w->n_sections;
         const tperf_cover *covers = &w->scratch->covers[at];
+        const tperf_paced *paced = &w->paced[i].paced;
         double hidden = tperf_hidden_of(&w->pace, paced);
         if (ruled_out(w, paced, hidden)) continue;
         w->partial.placement.panels = w->shape->panels[p];
@@ -281,15 +264,11 @@ bool tperf_walk_placements(tperf_walk *w) {
     size_t pipeline = (size_t)(w->partial.pipeline - search->options.pipelines);
     w->pace = tperf_pace_of(&w->partial, w->job.training, w->workload, optimizer_time(w));
     w->pace.stages = &w->scratch->holdings.of[search->first_stage[pipeline]];
-    if (!pace(w)) return false;
     note_latest(w);
     w->lone = lone_stage(w);
-    const tperf_placement_run *runs = runs_of(w);
-    const tperf_placement_entry *entries = tperf_walk_cached_placements(w)->placements;
+    const tperf_placement_cache *known = tperf_walk_cached_placements(w);
     size_t from = w->list->begin;
-    for (size_t r = 0; r < n_runs(w); from = runs[r++].end)
-        if (!walk_run(w, &entries[from], runs[r].end - from,
-                      &w->scratch->paced[r * w->shape->n_panels]))
-            return false;
+    for (size_t r = w->list->first_run; r < w->list->end_run; from = known->runs[r++].end)
+        if (!walk_run(w, &known->placements[from], known->runs[r].end - from)) return false;
     return true;
 }

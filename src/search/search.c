@@ -83,8 +83,8 @@ static bool count_stages(tperf_search *search) {
     search->alike = tperf_heap_new(heap, o->n_pipelines + 1, sizeof *search->alike);
     if (!search->first_stage || !search->alike) return false;
     for (size_t i = 0; i < o->n_pipelines; i++) {
-        bool same = i > 0 && alike(&o->pipelines[search->alike[i - 1]], &o->pipelines[i]);
-        search->alike[i] = same ? search->alike[i - 1] : i;
+        bool same = i > 0 && alike(&o->pipelines[i - 1], &o->pipelines[i]);
+        search->alike[i] = same ? search->n_alike - 1 : search->n_alike++;
         search->first_stage[i] = search->n_stages;
         search->n_stages += o->pipelines[i].n_stages;
     }

@@ -55,10 +55,17 @@ typedef struct tperf_holdings {
     tperf_holding *of;
 } tperf_holdings;
 
-// What the pipeline's times were computed for.
+// A pipeline's times in one placement of the axes; computed on demand.
+typedef struct tperf_known_pace {
+    int64_t known_for; // the scratch's pace_stamp
+    tperf_paced paced;
+} tperf_known_pace;
+
+// What these were computed for, and how they are laid out.
 typedef struct tperf_paced_for {
-    int64_t shape; // the scratch's shape_stamp
-    size_t query, alike;
+    int64_t shape;       // the scratch's shape_stamp
+    size_t query, alike; // 0 if there is a row for each kind of pipelines
+    size_t row;          // elements
 } tperf_paced_for;
 
 // One worker's buffers while it walks one shape for one group of queries; they grow, and are reused.
@@ -69,7 +76,7 @@ typedef struct tperf_scratch {
     tperf_layer_cost *costs;                 // placements x n_panels x sections, if ranked by least
     tperf_layer_time *layers;                // likewise, always
     tperf_cover *covers;                     // likewise
-    tperf_paced *paced;                      // runs x n_panels
+    tperf_known_pace *paced;                 // rows x placements x n_panels
     tperf_op_work *works;                    // n_panels x ops, once a placement has been timed
     tperf_prices prices;                     // instead, where shapes share blocks
     tperf_cached_hop *hops;                  // one per divisor of all GPUs
@@ -80,6 +87,7 @@ typedef struct tperf_scratch {
     tperf_stock stock;
     int64_t hop_stamp;   // changes with the shape, the group, the query and the number of stages
     int64_t shape_stamp; // changes with the shape and the group
+    int64_t pace_stamp;  // changes with paced_for
     tperf_paced_for paced_for;
     int64_t sizes_stamp;                                     // changes with the three below
     int64_t weights_stamp;                                   // changes with these and the weights
@@ -105,11 +113,11 @@ struct tperf_search {
     tperf_query_group *query_groups; // partition of the queries, in order
     tperf_divisors *divisors;        // one per number of GPUs and domain size
     size_t *first_stage;             // [n_pipelines] index into the stages of all pipelines
-    size_t *alike;                   // [n_pipelines] the first pipeline whose layers take as long
-    tperf_contents contents;         // of all pipelines' stages
-    tperf_scratch *scratch;          // one per worker
-    tperf_worker_result *results;    // workers x queries
-    const tperf_shape *shapes;       // of the current walk
+    size_t n_alike, *alike; // [n_pipelines] of n_alike kinds; layers take as long in each of a kind
+    tperf_contents contents;      // of all pipelines' stages
+    tperf_scratch *scratch;       // one per worker
+    tperf_worker_result *results; // workers x queries
+    const tperf_shape *shapes;    // of the current walk
     size_t n_shapes;
     atomic_bool out_of_memory;
 };

@@ -54,6 +54,24 @@ static bool prepare_room(tperf_walk *w) {
            tperf_layout_cache_make(tperf_walk_layouts(w), &problem, s->sizes_stamp);
 }
 
+enum { PACES = 1 << 16 }; // remembered for all pipelines: 3 MiB
+
+// Makes room for the pipeline's times in the current placements. Several queries ask for the same ones.
+static bool room_for_paces(tperf_walk *w) {
+    tperf_scratch *s = w->scratch;
+    size_t row = (s->timed_capacity + 1) * w->shape->n_panels, rows = w->search->n_alike;
+    bool all = w->n_queries > 1 && row <= PACES / rows;
+    size_t alike = w->search->alike[w->partial.pipeline - w->search->options.pipelines];
+    tperf_paced_for now = {s->shape_stamp, all ? 0 : w->query_index, all ? 0 : alike, row};
+    if (!stamped_room_for(w, (void **)&s->paced, &s->paced_capacity, all ? rows * row : row,
+                          sizeof *s->paced))
+        return false;
+    if (memcmp(&now, &s->paced_for, sizeof now) != 0) s->pace_stamp++;
+    s->paced_for = now;
+    w->paced = s->paced + (all ? alike * row : 0);
+    return true;
+}
+
 // Makes room for the data of the current placements.
 static bool room_for_placements(tperf_walk *w) {
     tperf_scratch *s = w->scratch;
@@ -62,9 +80,7 @@ static bool room_for_placements(tperf_walk *w) {
     tperf_exchanges *e = &s->exchanged[w->query_index];
     return stamped_room_for(w, (void **)&s->timed, &s->timed_capacity, n_placed,
                             sizeof *s->timed) &&
-           room_for(w, (void **)&s->paced, &s->paced_capacity,
-                    (w->list->end_run - w->list->first_run) * w->shape->n_panels,
-                    sizeof *s->paced) &&
+           room_for_paces(w) &&
            room_for(w, (void **)&s->costs, &s->costs_capacity,
                     w->search->options.by_least ? n_costs : w->n_sections, sizeof *s->costs) &&
            room_for(w, (void **)&s->layers, &s->layers_capacity, n_costs, sizeof *s->layers) &&
@@ -109,13 +125,22 @@ static void size_buckets(tperf_walk *w) {
     }
 }
 
+// Unless an axis shards state over a subset of the replicas, every replica is a shard of each of its copies.
+static tperf_sharing sharing_of(const tperf_walk *w) {
+    bool experts = w->scratch->stock.experts;
+    if (w->folds) return tperf_sharing_of(&w->partial, &w->job, w->workload, experts);
+    int64_t replicas = w->partial.sizes[TPERF_AXIS_REPLICAS];
+    return tperf_sharing_among(&w->partial, &w->job, w->workload, replicas * w->shards,
+                               experts ? replicas * w->expert_shards : 1);
+}
+
 static bool walk_sizes(tperf_walk *w) {
     const tperf_search_options *options = &w->search->options;
     if (!find_placements(w)) return false;
     if (w->hops_of != w->partial.pipeline->pp) w->scratch->hop_stamp++;
     w->hops_of = w->partial.pipeline->pp;
     size_buckets(w);
-    w->sharing = tperf_sharing_of(&w->partial, &w->job, w->workload, w->scratch->stock.experts);
+    w->sharing = sharing_of(w);
     int64_t count = (int64_t)(count_of(w) * w->shape->n_panels);
     if (count == 0) return true;
     double capacity = w->job.on.system->accelerator.hbm.capacity * (1 - options->training.reserved);
@@ -303,6 +328,7 @@ bool tperf_walk_shape(tperf_search *search, const tperf_query_group *group,
         .shape = shape,
         .workload = workload,
         .n_sections = (size_t)workload->n_kinds + 2,
+        .n_queries = group->end - group->first,
         .shares_prices = search->n_shapes > FEW && tperf_prices_hold(workload),
         .job = {.on = {&search->queries[group->first].question.system, &search->options.rules,
                        &search->options.software},
@@ -318,6 +344,9 @@ bool tperf_walk_shape(tperf_search *search, const tperf_query_group *group,
     w.demanded[TPERF_AXIS_STAGES] = search->options.stages_fast;
     w.own_batch = tperf_grid_own_batch(&workload->grid, workload->sizes);
     w.folds = tperf_grid_may_fold(&workload->grid, workload->sizes, shape->fast);
+    w.partial.sizes[TPERF_AXIS_REPLICAS] = w.partial.sizes[TPERF_AXIS_STAGES] = 1;
+    w.shards = tperf_grid_copies(&workload->grid, w.partial.sizes, false);
+    w.expert_shards = tperf_grid_copies(&workload->grid, w.partial.sizes, true);
     tperf_workload_bytes(workload, w.bytes);
     note_used(&w);
     note_sizes(w.scratch, shape);

@@ -11,19 +11,21 @@ typedef struct tperf_walk {
     size_t query_index;
     const tperf_shape *shape;
     const tperf_workload *workload;
-    size_t n_sections;
+    size_t n_sections, n_queries; // queries: of the group
     tperf_job job;
     tperf_scratch *scratch;
     tperf_worker_result *result;
     int64_t own_gpus, own_batch; // the product of the own axes, and their share of the batch
     int64_t demanded[TPERF_AXES_MAX];
-    bool folds;              // the grid has axes that fold over others
-    tperf_candidate partial; // set by the loops so far
+    bool folds;                    // tperf_grid_may_fold
+    int64_t shards, expert_shards; // of a weight, for each replica; unless axes fold
+    tperf_candidate partial;       // set by the loops so far
     tperf_sharing sharing;
     double memory; // of the fullest stage, bytes
     size_t zero;   // index of the candidate's ZeRO stage
     tperf_pace pace;
     const tperf_placement_list *list; // of the current sizes
+    tperf_known_pace *paced;          // of the current pipeline, by placed and panels
     double latest;                    // seconds of an iteration: a later one cannot be kept
     bool feasible, worked_out;
     bool shares_prices; // remembers the prices of blocks, for other shapes
