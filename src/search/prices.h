@@ -11,8 +11,9 @@ typedef struct tperf_price_key {
     int64_t panels, fast[TPERF_AXES_MAX]; // 0 for axes that do not matter to the block
 } tperf_price_key;
 
+// Of a part's ops: their prices or, under panels 0, what no placement changes, for key.fast[0] panels.
 typedef struct tperf_price_slot {
-    tperf_price_key key; // block 0: free; panels 0: the slot holds what no placement changes, for key.fast[0] panels
+    tperf_price_key key; // block 0: free
     const tperf_op_price *prices;
     const tperf_op_work *works;
 } tperf_price_slot;
@@ -23,7 +24,7 @@ typedef struct tperf_prices {
     tperf_op_price *ops;
     tperf_op_work *works;
     size_t n_slots, n_ops, n_works; // used
-    const tperf_op_price **parts; // of the current workload
+    const tperf_op_price **parts;   // of the current workload
     size_t parts_capacity;
 } tperf_prices;
 
