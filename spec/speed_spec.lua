@@ -173,7 +173,7 @@ describe("the Lua of a question", function()
       number = number + 1
       ask { loss = losses[number] } ()
     end)
-    costs(5200000, function()
+    costs(6500000, function()
       number = number - 1
       ask { precision = recipes[number + 1] } ()
     end)

@@ -215,7 +215,7 @@ local function check_layers(r, p)
   end
 end
 
--- What blocks read; each field is nil as in 16 bits, so that a block which does not depend on the precision is the same.
+-- What blocks read. Each field is nil where it is as in 16 bits, so that blocks that do not depend on it are the same.
 --   kept_element   bytes per number of an activation's input
 --   sent_element   bytes per number of tokens, and their gradients, that travel to experts
 --   fused_dtype    in which fused attention multiplies

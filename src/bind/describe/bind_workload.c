@@ -39,7 +39,9 @@ typedef struct block {
 static const char block_name[] = "tperf.block";
 
 // Whether an op is another one in each layer that it joins.
-static bool differs(const tperf_op *op) { return op->forward.n_comms + op->backward.n_comms > 0; }
+static bool differs(const tperf_op *op) {
+    return op->forward.n_comms + op->backward.n_comms > 0;
+}
 
 static size_t count_differing(lua_State *L, int list, lua_Unsigned n) {
     size_t count = 0;

@@ -35,7 +35,7 @@ function forms.recomputed(plain, saved)
 end
 
 local function fill_narrowed(list)
-  local of, r, made = filled(list.of), list.precision, nil
+  local of, r, made = filled(list.of), list.precision
   if r.stored then
     made = narrowed.stored(of, r.stored, r.products)
   else

@@ -68,8 +68,8 @@ local function class_of(memory, share)
 end
 
 -- What a block made for the shares of a class. fields: all that it ever read and that may differ between them; root: a
--- tree of their values, whose leaves have the list of ops for each micro-batch. A new field begins a new tree, of another
--- version.
+-- tree of their values, whose leaves have the list of ops for each micro-batch. A new field begins a new tree, of
+-- another version.
 local function new_kind(block)
   return { block = block, fields = {}, known = {}, root = {}, version = 1, written = {} }
 end
