@@ -160,7 +160,7 @@ function attention.inside(m, p, o)
   o = o or {}
   local cut = p:heads(m.heads, m.kv_heads)
   local kernels = attention.kernels(m, p, cut, { kv_heads = cut.kv_heads, head_dim = m.head_dim })
-  if p.part == "attention" then return kernels end
+  if p.part == "attention" then return kernels end -- whoever asks wants no other op
   local made = cut.projected or cut
   local rows, d = p.micro_batch * made.queries, m.head_dim
   local gate = m.attention_gate and made.heads or 0
