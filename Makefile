@@ -66,7 +66,7 @@ LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
-.PHONY: all mpi run test test-mpi check faults coverage accuracy accuracy-serving docs bench fuzz fuzz-yaml fuzz-json fuzz-csv \
+.PHONY: all mpi run test test-thorough test-mpi check faults coverage accuracy accuracy-serving docs bench fuzz fuzz-yaml fuzz-json fuzz-csv \
         fuzz-cli fuzz-lua gallery lint format lua-module deps deps-mpi deps-test deps-lint deps-deb install install-lua \
         uninstall deb clean help FORCE
 .DEFAULT_GOAL := all
@@ -88,6 +88,11 @@ run: deps ## install what is missing, build, and run scripts/sweep_nvlink.lua
 test: deps deps-test ## install what is missing, build, and run the specs
 	@$(MAKE) all
 	$(Q)$(B)/tperf run --trust spec/run.lua $(if $(JOBS),--jobs=$(JOBS)) spec
+
+test-thorough: deps deps-test ## the specs that sample their cases, with all of them
+	@$(MAKE) all
+	$(Q)TPERF_THOROUGH=1 $(B)/tperf run --trust spec/run.lua $(if $(JOBS),--jobs=$(JOBS)) \
+	  $$(grep -l 'require "cases"' spec/*_spec.lua)
 
 MPIRUN ?= mpirun
 

@@ -199,7 +199,7 @@ describe("a forged manifest", function()
     return program.shell("tperf run --out out s.lua", folder)
   end
 
-  local function output(file, sha256) return ('{"file": "%s", "bytes": 1, "sha256": "%s"}'):format(file, sha256) end
+  local function output(file, sum) return ('{"file": "%s", "bytes": 1, "sha256": "%s"}'):format(file, sum) end
   local ONE <const> = "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b" -- sha256sum of "1"
 
   it("gives a script no file that differs from its entry", function()

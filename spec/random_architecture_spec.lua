@@ -1,8 +1,9 @@
 -- Random descriptions: a model's blocks hold the parameters that it counts, and no count is negative, missing or larger
 -- with more GPUs. Seeded, so every run tries the same ones.
+local cases = require "cases"
 local tperf = require "tperf"
 
-local SEED, CASES, BYTES = 20240501, 150, 2
+local SEED, CASES, BYTES = 20240501, cases(75, 150), 2
 
 math.randomseed(SEED)
 local function pick(list) return list[math.random(#list)] end

@@ -386,11 +386,14 @@ describe("tperf.search refuses", function()
 end)
 
 describe("Ctrl-C", function()
-  -- Shell commands that signal the process $pid once it has computed for half a second, however busy the machine is.
-  local INTERRUPT <const> = [[
-      while test "$(cut -d ' ' -f 14 /proc/$pid/stat)" -lt 50; do sleep 0.02; done
+  -- Shell commands that signal the process $pid once it has computed for so many hundredths of a second, however busy
+  -- the machine is.
+  local function interrupt_after(hundredths)
+    return ([[
+      while test "$(cut -d ' ' -f 14 /proc/$pid/stat)" -lt %d; do sleep 0.02; done
       kill -INT $pid
-]]
+]]):format(hundredths)
+  end
 
   it("ends a search with the best so far, marked incomplete", function()
     -- 'where' signals the program once some hundred configurations have been seen
@@ -435,7 +438,7 @@ describe("Ctrl-C", function()
       while ! test -s out; do sleep 0.02; done
       read pid < out
       while test "$(ls /proc/$pid/task | wc -l)" -lt 2; do sleep 0.02; done # the core has started its second thread
-      ]] .. INTERRUPT .. [[
+      ]] .. interrupt_after(20) .. [[
       wait $job; code=$?; tail -n 1 out; exit $code]], folder)
     program.remove(folder)
     assert.equal("false\ttrue\n", result.out, result.err)
@@ -449,7 +452,7 @@ describe("Ctrl-C", function()
       timeout -s KILL 100 sh -c 'echo $$ > pid; exec ]] .. program.quote(program.absolute()):gsub("'", "") .. [[ \
         search m.yaml -s h200-sxm -g 522547200 -b 522547200 --strategy all --csv' > out & job=$!
       while ! test -s pid; do sleep 0.02; done
-      read pid < pid; ]] .. INTERRUPT .. [[
+      read pid < pid; ]] .. interrupt_after(50) .. [[
       wait $job; code=$?; wc -l < out; exit $code]], folder)
     program.remove(folder)
     assert.truthy(result.err:find "interrupted: the best so far", result.err)

@@ -3,7 +3,7 @@ local program = require "program"
 
 local FLAGS <const> = "-std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -Wall -Wextra -Werror "
 
--- Linked with the objects of the variant that runs this spec, so that it counts towards coverage, and sanitizers see it.
+-- Linked with the objects of the variant that runs this spec: it counts towards coverage, and sanitizers see it.
 local build = io.popen("readlink -f " .. program.quote(program.absolute())):read("l"):match "^(.*)/"
 local OWN <const> = { asan = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all ",
   tsan = "-O1 -g -fsanitize=thread ", coverage = "-O0 -g --coverage " }

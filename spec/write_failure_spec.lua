@@ -1,8 +1,8 @@
--- Every write, sync and rename of the main commands fails once (src/tools/fail_write.c): the command reports it and ends
--- with 1, each file is complete, either the old or the new one, nothing else is left behind, and the next run works.
--- The same for every stat of a file, whose failure may also have no effect, and for interrupted calls, which must have
--- none. Of calls from the same place in the program, for a file of the same name, the first fails, in the first command
--- that makes one; with TPERF_THOROUGH=1, each in turn.
+-- Every write, sync and rename of the main commands fails once (src/tools/fail_write.c): the command reports it and
+-- ends with 1, each file is complete, either the old or the new one, nothing else is left behind, and the next run
+-- works. The same for every stat of a file, whose failure may also have no effect, and for interrupted calls, which
+-- must have none. Of calls from the same place in the program, for a file of the same name, the first fails, in the
+-- first command that makes one; with TPERF_THOROUGH=1, each in turn.
 local cases = require "cases"
 local core = require "tperf.core"
 local program = require "program"

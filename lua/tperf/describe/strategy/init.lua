@@ -274,7 +274,6 @@ end
 ---   sequence_parallel  whether the stream is cut by tokens over tp (true; false for decode)
 ---   mode               "train" (default), "prefill", "decode"
 ---   seq                new tokens of each sequence (the model's seq), and context: tokens before them, in the cache
----   part               "attention": the attention block's ops between its projections are enough
 ---   dtype              of activations ("bf16"); matrix_dtype: of products with weights (dtype)
 ---   weight_dtype, kv_dtype   weight_dtype: of weights, kv_dtype: of cached keys and values ("bf16")
 function strategy.share(s, model, micro_batch, sizes, rules, options)

@@ -27,17 +27,25 @@ local function reader_named(name)
   end
 end
 
--- log(predicted / measured) of the cases with want(i).
-local function residuals(curve, reader, trial, values, want, set)
+-- The cases with want(i).
+local function wanted(cases, want)
+  local list = {}
+  for i, case in ipairs(cases) do
+    if want(i) then list[#list + 1] = case end
+  end
+  return list
+end
+
+-- log(predicted / measured) of cases, and the cases that could be predicted.
+local function residuals(curve, reader, trial, values, cases, set)
   curve.install(trial, values)
-  local machine, list, kept = core.machine(trial), {}, {}
-  for i, case in ipairs(curve.cases) do
-    if want(i) then
-      local seconds = reader.predict(case, machine, trial, set)
-      if seconds and seconds > 0 then
-        list[#list + 1] = math.log(seconds / (case.achieved or case.measured))
-        kept[#kept + 1] = case
-      end
+  local machine, predict, list, kept, n = core.machine(trial), reader.predict, {}, {}, 0
+  for i = 1, #cases do
+    local case = cases[i]
+    local seconds = predict(case, machine, trial, set)
+    if seconds and seconds > 0 then
+      n = n + 1
+      list[n], kept[n] = math.log(seconds / (case.achieved or case.measured)), case
     end
   end
   return list, kept
@@ -52,14 +60,12 @@ local function errors_of(curve, list, cases)
   return fit.errors(ratios)
 end
 
-local function always() return true end
-
--- The values that best fit the cases with want(i), and the loss as a function of them.
-local function best_values(curve, trial, want, set)
+-- The values that best fit the cases, and the loss as a function of them.
+local function best_values(curve, trial, cases, set)
   local reader = reader_named(curve.reader)
   -- With too few long kernels to tell how far the clock drops, assume that it does not.
   local function loss(values)
-    return fit.loss((residuals(curve, reader, trial, values, want, set))) + 0.02 * (1 - (values.sustained or 1))
+    return fit.loss((residuals(curve, reader, trial, values, cases, set))) + 0.02 * (1 - (values.sustained or 1))
   end
   return (fit.minimise(curve.parameters, loss)), loss
 end
@@ -68,8 +74,8 @@ end
 local function nearer(curve, trial, set)
   if not curve.either then return curve end
   curve.either.reader = curve.reader
-  local values, loss = best_values(curve, trial, always, set)
-  local others, other_loss = best_values(curve.either, trial, always, set)
+  local values, loss = best_values(curve, trial, curve.cases, set)
+  local others, other_loss = best_values(curve.either, trial, curve.either.cases, set)
   return other_loss(others) < loss(values) and curve.either or curve
 end
 
@@ -81,10 +87,10 @@ local function fit_curve(given, trial, o, set)
     check.fail("tperf.calibrate: %s has %d parameters, too many for %d measurements; it needs %s", curve.name,
       #curve.parameters, #curve.cases, curve.needs)
   end
-  local values, loss = best_values(curve, trial, always, set)
+  local values, loss = best_values(curve, trial, curve.cases, set)
   local open = fit.undetermined(curve.parameters, values, loss)
   local entangled = fit.entangled(curve.parameters, values, function(moved)
-    return (residuals(curve, reader, trial, moved, always, set))
+    return (residuals(curve, reader, trial, moved, curve.cases, set))
   end)
   table.move(entangled, 1, #entangled, #open + 1, open)
   if #open > 0 and not o.keep then
@@ -93,9 +99,9 @@ local function fit_curve(given, trial, o, set)
   end
   local function held_back(i) return fit.held_back(i, o.salt) end
   local function fitted(i) return not held_back(i) end
-  local partial = best_values(curve, trial, fitted, set)
-  local held = errors_of(curve, residuals(curve, reader, trial, partial, held_back, set))
-  local all = errors_of(curve, residuals(curve, reader, trial, values, always, set))
+  local partial = best_values(curve, trial, wanted(curve.cases, fitted), set)
+  local held = errors_of(curve, residuals(curve, reader, trial, partial, wanted(curve.cases, held_back), set))
+  local all = errors_of(curve, residuals(curve, reader, trial, values, curve.cases, set))
   return {
     curve = curve.name, values = values, undetermined = open, fitted = all, held = held, points = #curve.cases,
     install = curve.install, cases = curve.cases, reader = reader,

@@ -154,8 +154,8 @@ end
 function attention.inside(m, p, o)
   o = o or {}
   local cut = p:heads(m.heads, m.kv_heads)
-  local kernels = attention.kernels(m, p, cut, { kv_heads = cut.kv_heads, head_dim = m.head_dim })
-  if p.part == "attention" then return kernels end
+  local between = attention.kernels(m, p, cut, { kv_heads = cut.kv_heads, head_dim = m.head_dim })
+  if p.part == "attention" then return between end -- whoever asks wants no other op
   local made = cut.projected or cut
   local rows, d = p.micro_batch * made.queries, m.head_dim
   local gate = m.attention_gate and made.heads or 0
@@ -170,7 +170,7 @@ function attention.inside(m, p, o)
   if m.qk_norm then parts.append(ops, query_key_norms(m, p, made)) end
   if m.positions == "rotary" then ops[#ops + 1] = attention.rotary(p, made, made.heads + made.kv_heads, d) end
   if m.positions == "relative" then ops[#ops + 1] = position_bias(p, cut) end
-  parts.append(ops, kernels)
+  parts.append(ops, between)
   if m.attention_gate then -- sigmoid(gate) x output
     ops[#ops + 1] = op.elementwise {
       name = "gate", elements = 1.0 * rows * made.heads * d, dtype = p.dtype, forward_flops = 4, backward_flops = 7,
