@@ -83,7 +83,9 @@ function faults.try(case, kind, most, part)
   collectgarbage()
   collectgarbage()
   local kept = collectgarbage "count" - before
-  if kept > 200 and not case.keeps then error(("%s: %.0f KB of Lua's are kept after %d failures"):format(case.name, kept, #list), 0) end
+  if kept > 200 and not case.keeps then
+    error(("%s: %.0f KB of Lua's are kept after %d failures"):format(case.name, kept, #list), 0)
+  end
   return #list, heard
 end
 
