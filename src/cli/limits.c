@@ -6,12 +6,13 @@
 //
 // One instruction may also work for long: compare two long strings, pass a million values on, walk two thousand
 // __index tables. Where instructions took far longer than usual, those that follow are looked at one by one, and each
-// slow one is charged by its processor time. Time in C functions is not, but for `next`, which passes over all that a
-// table had (a search is no work of the script's, and safe.c charges others); so scripts without slow instructions are
-// charged the same in every run.
+// slow one is charged by its processor time, as are slow calls of the standard library (`next` on a table that was large,
+// math.sin of a million digits). Time in other C functions is not, since a search is no work of the script's. So scripts
+// without slow instructions are charged the same in every run.
 #include "cli/cli.h"
 
 #include <lauxlib.h>
+#include <lualib.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -30,6 +31,7 @@ enum {
     SLOWEST_WINDOW = 16000000,
     SLOW = 10000,     // ns for one
     NS_PER_STEP = 10, // of a slow one
+    MOST_STANDARD = 256,
 };
 
 static struct {
@@ -45,12 +47,16 @@ static struct {
 
 static struct {
     long long then; // processor time at the last event
-    bool in_vm;     // since then, no C function but `next` has been entered or gone on
+    bool own;       // since then, only Lua and the standard library have run
     int left;       // instructions to look at one by one
     bool found;     // a slow one among them
     int window; // ns: longer ones are followed by a look; doubled when that found nothing, since C took the time
-    lua_CFunction next;
 } pace;
+
+static struct {
+    lua_CFunction functions[MOST_STANDARD];
+    int n;
+} standard;
 
 static void on_event(lua_State *L, lua_Debug *ar);
 
@@ -186,19 +192,22 @@ static void look_away(lua_State *L) {
     look_every(L, HOOK_EVERY);
 }
 
-static bool enters_next(lua_State *L, lua_Debug *ar) {
-    if (ar->event != LUA_HOOKCALL) return false;
+static bool enters_standard(lua_State *L, lua_Debug *ar) {
+    if (ar->event != LUA_HOOKCALL && ar->event != LUA_HOOKTAILCALL) return false;
     lua_getinfo(L, "f", ar);
-    bool is = lua_tocfunction(L, -1) == pace.next;
+    lua_CFunction f = lua_tocfunction(L, -1);
     lua_pop(L, 1);
-    return is;
+    if (!f) return false;
+    for (int i = 0; i < standard.n; i++)
+        if (standard.functions[i] == f) return true;
+    return tperf_safe_replaces(f);
 }
 
 // An event while instructions are looked at one by one. The steps to charge for what came before it.
 static uint64_t slow_steps(lua_State *L, lua_Debug *ar) {
     long long time = take_time();
-    bool slow = pace.in_vm && time > SLOW;
-    pace.in_vm = ar->event == LUA_HOOKCOUNT || enters_next(L, ar);
+    bool slow = pace.own && time > SLOW;
+    pace.own = ar->event == LUA_HOOKCOUNT || enters_standard(L, ar);
     pace.left = slow ? HOOK_EVERY : pace.left - 1;
     pace.found = pace.found || slow;
     return slow ? (uint64_t)time / NS_PER_STEP : 0;
@@ -209,7 +218,7 @@ static void count(lua_State *L, lua_Debug *ar) {
     uint64_t steps = ar->event == LUA_HOOKCOUNT ? (uint64_t)every : 0;
     limits.hurried = false;
     if (every > 1) {
-        pace.in_vm = false;
+        pace.own = false;
         if (take_time() > pace.window) look_closely(L);
     } else {
         steps += slow_steps(L, ar);
@@ -274,12 +283,34 @@ static int be_interactive(lua_State *L) {
     return 1;
 }
 
+// Adds the functions of the table on top, and pops it.
+static void add_functions(lua_State *L) {
+    for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1))
+        if (lua_iscfunction(L, -1) && standard.n < MOST_STANDARD)
+            standard.functions[standard.n++] = lua_tocfunction(L, -1);
+    lua_pop(L, 1);
+}
+
+static void find_standard(lua_State *L) {
+    static const char *const libraries[] = {
+        LUA_GNAME,       LUA_STRLIBNAME, LUA_TABLIBNAME, LUA_MATHLIBNAME,
+        LUA_UTF8LIBNAME, LUA_OSLIBNAME,  LUA_IOLIBNAME,  NULL};
+    for (int i = 0; libraries[i]; i++) {
+        lua_getglobal(L, libraries[i]);
+        add_functions(L);
+    }
+    lua_pushliteral(L, "");
+    if (lua_getmetatable(L, -1)) add_functions(L); // arithmetic on texts
+    luaL_getmetatable(L, LUA_FILEHANDLE);
+    lua_getfield(L, -1, "__index");
+    add_functions(L);
+    lua_pop(L, 2);
+}
+
 void tperf_limits_push(lua_State *L) {
     limits.main = L;
     pace.window = SLOW_WINDOW;
-    lua_getglobal(L, "next");
-    pace.next = lua_tocfunction(L, -1);
-    lua_pop(L, 1);
+    find_standard(L);
     static const luaL_Reg functions[] = {
         {"memory", limit_memory},
         {"memory_left", memory_left},
