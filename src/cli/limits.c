@@ -46,10 +46,11 @@ static struct {
 } limits;
 
 static struct {
-    long long then; // processor time at the last event
-    bool own;       // since then, only Lua and the standard library have run
-    int left;       // instructions to look at one by one
-    bool found;     // a slow one among them
+    long long wall;      // ns at the last event; quick to read
+    long long processor; // processor time at the last event that was looked at
+    bool own;            // since then, only Lua and the standard library have run
+    int left;            // instructions to look at one by one
+    bool found;          // a slow one among them
     int window; // ns: longer ones are followed by a look; doubled when that found nothing, since C took the time
 } pace;
 
@@ -169,22 +170,24 @@ void tperf_limits_charge(lua_State *L, uint64_t steps) {
     stop(L, message);
 }
 
-// Processor time since the last event.
-static long long take_time(void) {
-    struct timespec now;
-    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) != 0) return 0;
-    long long then = pace.then;
-    pace.then = now.tv_sec * 1000000000LL + now.tv_nsec;
-    return pace.then - then;
+// The time on a clock since *then, which becomes now.
+static long long take_time(clockid_t clock, long long *then) {
+    struct timespec time;
+    if (clock_gettime(clock, &time) != 0) return 0;
+    long long before = *then;
+    *then = time.tv_sec * 1000000000LL + time.tv_nsec;
+    return *then - before;
 }
 
 static void look_closely(lua_State *L) {
     pace.left = HOOK_EVERY;
     pace.found = false;
+    take_time(CLOCK_THREAD_CPUTIME_ID, &pace.processor);
     lua_sethook(L, on_event, LUA_MASKCOUNT | LUA_MASKCALL | LUA_MASKRET, 1);
 }
 
 static void look_away(lua_State *L) {
+    take_time(CLOCK_MONOTONIC, &pace.wall);
     if (pace.found)
         pace.window = SLOW_WINDOW;
     else if (pace.window < SLOWEST_WINDOW)
@@ -205,7 +208,7 @@ static bool enters_standard(lua_State *L, lua_Debug *ar) {
 
 // An event while instructions are looked at one by one. The steps to charge for what came before it.
 static uint64_t slow_steps(lua_State *L, lua_Debug *ar) {
-    long long time = take_time();
+    long long time = take_time(CLOCK_THREAD_CPUTIME_ID, &pace.processor);
     bool slow = pace.own && time > SLOW;
     pace.own = ar->event == LUA_HOOKCOUNT || enters_standard(L, ar);
     pace.left = slow ? HOOK_EVERY : pace.left - 1;
@@ -219,7 +222,7 @@ static void count(lua_State *L, lua_Debug *ar) {
     limits.hurried = false;
     if (every > 1) {
         pace.own = false;
-        if (take_time() > pace.window) look_closely(L);
+        if (take_time(CLOCK_MONOTONIC, &pace.wall) > pace.window) look_closely(L);
     } else {
         steps += slow_steps(L, ar);
         if (pace.left <= 0) look_away(L);
@@ -268,7 +271,7 @@ static int limit_instructions(lua_State *L) {
     limits.steps = 0;
     limits.step_limit = (uint64_t)luaL_optinteger(L, 1, 0);
     limits.counting = true;
-    take_time();
+    take_time(CLOCK_MONOTONIC, &pace.wall);
     look_every(L, HOOK_EVERY);
     return 0;
 }
