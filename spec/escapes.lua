@@ -518,6 +518,8 @@ endless("long texts compared by rawequal", "local a, b = ('x'):rep(5e6) .. 'a', 
   .. "while true do local _ = rawequal(a, b) end")
 endless("long texts as keys", "local a, b = ('x'):rep(5e6) .. 'a', ('x'):rep(5e6) .. 'a' local t = { [a] = 1 } "
   .. "while true do local _ = t[b] end")
+endless("arithmetic on long texts", "local s = ('9'):rep(1e6) while true do local _ = s + 0 end")
+endless("the sine of a long text", "local s = ('9'):rep(1e6) while true do math.sin(s) end")
 endless("many values passed on and on", "local t = {} for i = 1, 2e5 do t[i] = i end "
   .. "local function f(...) while true do local _ = select('#', ...) end end f(table.unpack(t))")
 endless("a long chain of __index", "local t = {} for _ = 1, 1900 do t = setmetatable({}, { __index = t }) end "

@@ -45,7 +45,8 @@ describe("tperf schedule", function()
   end)
 
   it("takes its help's example", function()
-    program.write(folder .. "/s.yaml", assert(program.shell("tperf help schedule").out:match "\n( *{ schedules:[^\n]*)"))
+    local example = program.shell("tperf help schedule").out:match "\n( *{ schedules:[^\n]*)"
+    program.write(folder .. "/s.yaml", assert(example))
     for _, row in ipairs(rows_of("-c s.yaml", folder)) do assert.truthy(tonumber(row.makespan), row.reason) end
   end)
 

@@ -79,8 +79,13 @@ void tperf_output_abandon(void);
 // --- input.c: pushes a table of functions that read regular files. ---
 void tperf_input_push(lua_State *L);
 
-// --- safe.c: pushes a table of replacements for standard functions. ---
+// --- safe.c ---
+
+// Pushes a table of replacements for standard functions.
 void tperf_safe_push(lua_State *L);
+
+// Whether a function is one of them.
+bool tperf_safe_replaces(lua_CFunction function);
 
 // --- pattern_lib.c: adds find, match, gmatch and gsub, with a budget, to the table on top. ---
 void tperf_pattern_add(lua_State *L);

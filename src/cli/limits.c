@@ -6,12 +6,13 @@
 //
 // One instruction may also work for long: compare two long strings, pass a million values on, walk two thousand
 // __index tables. Where instructions took far longer than usual, those that follow are looked at one by one, and each
-// slow one is charged by its processor time. Time in C functions is not, but for `next`, which passes over all that a
-// table had (a search is no work of the script's, and safe.c charges others); so scripts without slow instructions are
-// charged the same in every run.
+// slow one is charged by its processor time, as are slow calls of the standard library (`next` on a table that was large,
+// math.sin of a million digits). Time in other C functions is not, since a search is no work of the script's. So scripts
+// without slow instructions are charged the same in every run.
 #include "cli/cli.h"
 
 #include <lauxlib.h>
+#include <lualib.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -30,6 +31,7 @@ enum {
     SLOWEST_WINDOW = 16000000,
     SLOW = 10000,     // ns for one
     NS_PER_STEP = 10, // of a slow one
+    MOST_STANDARD = 256,
 };
 
 static struct {
@@ -44,13 +46,18 @@ static struct {
 } limits;
 
 static struct {
-    long long then; // processor time at the last event
-    bool in_vm;     // since then, no C function but `next` has been entered or gone on
-    int left;       // instructions to look at one by one
-    bool found;     // a slow one among them
+    long long wall;      // ns at the last event; quick to read
+    long long processor; // processor time at the last event that was looked at
+    bool own;            // since then, only Lua and the standard library have run
+    int left;            // instructions to look at one by one
+    bool found;          // a slow one among them
     int window; // ns: longer ones are followed by a look; doubled when that found nothing, since C took the time
-    lua_CFunction next;
 } pace;
+
+static struct {
+    lua_CFunction functions[MOST_STANDARD];
+    int n;
+} standard;
 
 static void on_event(lua_State *L, lua_Debug *ar);
 
@@ -163,22 +170,24 @@ void tperf_limits_charge(lua_State *L, uint64_t steps) {
     stop(L, message);
 }
 
-// Processor time since the last event.
-static long long take_time(void) {
-    struct timespec now;
-    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) != 0) return 0;
-    long long then = pace.then;
-    pace.then = now.tv_sec * 1000000000LL + now.tv_nsec;
-    return pace.then - then;
+// The time on a clock since *then, which becomes now.
+static long long take_time(clockid_t clock, long long *then) {
+    struct timespec time;
+    if (clock_gettime(clock, &time) != 0) return 0;
+    long long before = *then;
+    *then = time.tv_sec * 1000000000LL + time.tv_nsec;
+    return *then - before;
 }
 
 static void look_closely(lua_State *L) {
     pace.left = HOOK_EVERY;
     pace.found = false;
+    take_time(CLOCK_THREAD_CPUTIME_ID, &pace.processor);
     lua_sethook(L, on_event, LUA_MASKCOUNT | LUA_MASKCALL | LUA_MASKRET, 1);
 }
 
 static void look_away(lua_State *L) {
+    take_time(CLOCK_MONOTONIC, &pace.wall);
     if (pace.found)
         pace.window = SLOW_WINDOW;
     else if (pace.window < SLOWEST_WINDOW)
@@ -186,19 +195,22 @@ static void look_away(lua_State *L) {
     look_every(L, HOOK_EVERY);
 }
 
-static bool enters_next(lua_State *L, lua_Debug *ar) {
-    if (ar->event != LUA_HOOKCALL) return false;
+static bool enters_standard(lua_State *L, lua_Debug *ar) {
+    if (ar->event != LUA_HOOKCALL && ar->event != LUA_HOOKTAILCALL) return false;
     lua_getinfo(L, "f", ar);
-    bool is = lua_tocfunction(L, -1) == pace.next;
+    lua_CFunction f = lua_tocfunction(L, -1);
     lua_pop(L, 1);
-    return is;
+    if (!f) return false;
+    for (int i = 0; i < standard.n; i++)
+        if (standard.functions[i] == f) return true;
+    return tperf_safe_replaces(f);
 }
 
 // An event while instructions are looked at one by one. The steps to charge for what came before it.
 static uint64_t slow_steps(lua_State *L, lua_Debug *ar) {
-    long long time = take_time();
-    bool slow = pace.in_vm && time > SLOW;
-    pace.in_vm = ar->event == LUA_HOOKCOUNT || enters_next(L, ar);
+    long long time = take_time(CLOCK_THREAD_CPUTIME_ID, &pace.processor);
+    bool slow = pace.own && time > SLOW;
+    pace.own = ar->event == LUA_HOOKCOUNT || enters_standard(L, ar);
     pace.left = slow ? HOOK_EVERY : pace.left - 1;
     pace.found = pace.found || slow;
     return slow ? (uint64_t)time / NS_PER_STEP : 0;
@@ -209,8 +221,8 @@ static void count(lua_State *L, lua_Debug *ar) {
     uint64_t steps = ar->event == LUA_HOOKCOUNT ? (uint64_t)every : 0;
     limits.hurried = false;
     if (every > 1) {
-        pace.in_vm = false;
-        if (take_time() > pace.window) look_closely(L);
+        pace.own = false;
+        if (take_time(CLOCK_MONOTONIC, &pace.wall) > pace.window) look_closely(L);
     } else {
         steps += slow_steps(L, ar);
         if (pace.left <= 0) look_away(L);
@@ -259,7 +271,7 @@ static int limit_instructions(lua_State *L) {
     limits.steps = 0;
     limits.step_limit = (uint64_t)luaL_optinteger(L, 1, 0);
     limits.counting = true;
-    take_time();
+    take_time(CLOCK_MONOTONIC, &pace.wall);
     look_every(L, HOOK_EVERY);
     return 0;
 }
@@ -274,12 +286,34 @@ static int be_interactive(lua_State *L) {
     return 1;
 }
 
+// Adds the functions of the table on top, and pops it.
+static void add_functions(lua_State *L) {
+    for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1))
+        if (lua_iscfunction(L, -1) && standard.n < MOST_STANDARD)
+            standard.functions[standard.n++] = lua_tocfunction(L, -1);
+    lua_pop(L, 1);
+}
+
+static void find_standard(lua_State *L) {
+    static const char *const libraries[] = {
+        LUA_GNAME,       LUA_STRLIBNAME, LUA_TABLIBNAME, LUA_MATHLIBNAME,
+        LUA_UTF8LIBNAME, LUA_OSLIBNAME,  LUA_IOLIBNAME,  NULL};
+    for (int i = 0; libraries[i]; i++) {
+        lua_getglobal(L, libraries[i]);
+        add_functions(L);
+    }
+    lua_pushliteral(L, "");
+    if (lua_getmetatable(L, -1)) add_functions(L); // arithmetic on texts
+    luaL_getmetatable(L, LUA_FILEHANDLE);
+    lua_getfield(L, -1, "__index");
+    add_functions(L);
+    lua_pop(L, 2);
+}
+
 void tperf_limits_push(lua_State *L) {
     limits.main = L;
     pace.window = SLOW_WINDOW;
-    lua_getglobal(L, "next");
-    pace.next = lua_tocfunction(L, -1);
-    lua_pop(L, 1);
+    find_standard(L);
     static const luaL_Reg functions[] = {
         {"memory", limit_memory},
         {"memory_left", memory_left},

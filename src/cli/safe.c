@@ -296,6 +296,12 @@ static int charging(lua_State *L) {
     return 1;
 }
 
+bool tperf_safe_replaces(lua_CFunction function) {
+    for (const replacement *r = replacements; r->name; r++)
+        if (r->function == function) return true;
+    return function == call_charged || function == codes_next;
+}
+
 void tperf_safe_push(lua_State *L) {
     lua_newtable(L);
     for (const replacement *r = replacements; r->name; r++)
