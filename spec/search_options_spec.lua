@@ -115,6 +115,22 @@ describe("tperf.search", function()
       assert.is_true(seen.memory.total > 0 and seen.breakdown.compute > 0 and seen.fast.dp > 0)
     end)
 
+    it("is given what the search returns, whichever field it reads first", function()
+      for _, first in ipairs { "idle", "time", "no_such_field" } do
+        local offered = {}
+        local found = search { top = 1, where = function(c)
+          local _ = c[first]
+          offered[#offered + 1] = c
+          return true
+        end }
+        local same = 0
+        for _, c in ipairs(offered) do
+          if c.time == found[1].time and exact(c) == exact(found[1]) then same = same + 1 end
+        end
+        assert.truthy(same > 0, first)
+      end
+    end)
+
     it("may raise: the error reaches the script", function()
       local _, message = pcall(search, { where = function(c) error("no " .. c.strategy, 0) end })
       assert.truthy(message:find "^no %a+$", message)

@@ -103,6 +103,24 @@ describe("the Lua of a question", function()
     assert.truthy(instructions(function() normal.expected_largest(draws) end) <= 100)
   end)
 
+  it("is short for each candidate that 'where' rejects by what it is", function()
+    local function ask(where)
+      return tperf.search { model = "llama-3.1-8b", system = "h100-sxm", gpus = 64, global_batch = 64, threads = 1,
+        where = where }
+    end
+    local asked = 0
+    local idle = instructions(function()
+      asked = 0
+      ask(function(c)
+        asked = asked + 1
+        return c.idle > 64
+      end)
+    end)
+    local timed = instructions(function() ask(function(c) return c.time < 0 end) end)
+    assert.truthy(asked > 100)
+    assert.truthy(timed - idle > 250 * asked, ("%d instead of %d for %d candidates"):format(idle, timed, asked))
+  end)
+
   it("is bounded in a search with known shapes: repeated, or with other prices", function()
     local bandwidth = 100e9
     costs(12000, function()

@@ -102,9 +102,12 @@ local ANY <const> = setmetatable({}, { __index = function() return true end })
 
 --- A record all of whose fields are found when somebody reads one.
 ---@param how fun(): table  finds them; some may wait on
+---@param some table<string, true>?  names of fields that are found apart
+---@param soon fun(): table?         finds these
 ---@return table record
-function lazy.record(how)
+function lazy.record(how, some, soon)
   local record = {}
+  if some then add(record, some, soon) end
   add(record, ANY, how)
   return record
 end

@@ -1,9 +1,9 @@
 --- Configurations: the results of tperf.search, which tperf.train explains.
-local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
+local choice = require "tperf.question.choice"
 local profile = require "tperf.describe.profile"
 
-local configuration = {}
+local configuration = { own = choice.own }
 
 ---@class tperf.memory bytes on a GPU; a configuration's are of the fullest GPU
 ---@field total number
@@ -113,26 +113,6 @@ local configuration = {}
 ---@field straggling? tperf.straggling of tperf.train, if asked for: what unequal GPUs add to its time
 ---@field simulated? table of tperf.train, if asked for: { schedule, time, makespan, bubble_rate, activations (bytes) }
 
-local function fast_of(s, found)
-  local fast = { dp = found.fast[1], pp = found.fast[2] }
-  for i, axis in ipairs(s.axes) do
-    if axes.shows(axis, found.sizes[2 + i]) then fast[axis.name] = found.fast[2 + i] end
-  end
-  return fast
-end
-
--- A domain holds as many blocks (the GPUs placed together) as fit; its other GPUs are idle.
-local function idle_of(c, s, domain)
-  if c.gpus <= domain then return 0 end
-  local block = c.fast.dp * c.fast.pp
-  for _, axis in ipairs(s.axes) do
-    if not axis.folds then block = block * c.fast[axis.name] end
-  end
-  local in_domain = domain // block
-  local domains = (c.gpus // block + in_domain - 1) // in_domain
-  return domains * domain - c.gpus
-end
-
 --- Whether a GPU's memory suffices.
 ---@param memory table  with its total in bytes
 function configuration.fits(memory, question)
@@ -159,13 +139,6 @@ end
 -- Tokens of a sample: a preference pair has two sequences.
 local function tokens_of(question)
   return question.model.seq * (question.work and question.work.sequences or 1)
-end
-
---- The sizes of the strategy's axes.
-function configuration.own(s, found)
-  local own = {}
-  for i in ipairs(s.axes) do own[i] = found.sizes[2 + i] or 0 end
-  return own
 end
 
 local function run_of(question, found)
@@ -224,20 +197,9 @@ end
 function configuration.of(question, s, workload, found, fields)
   local c = workload:iteration(question.system, question.rules, question.training, question.pipelines,
     run_of(question, found), found.fast, question.software, fields)
-  local pipeline = question.pipeline_list[found.pipeline]
-  c.strategy, c.gpus, c.global_batch = s.name, question.gpus, question.global_batch
+  choice.add(c, question, s, found)
   c.precision = question.precision
-  for i, axis in ipairs(s.axes) do
-    local size = found.sizes[2 + i]
-    if axes.shows(axis, size) then c[axis.name] = size end
-  end
-  c.dp, c.pp, c.micro_batch, c.zero = found.sizes[1], pipeline.pp, found.micro_batch, found.zero
-  c.schedule, c.virtual_stages = pipeline.schedule, pipeline.virtual_stages
   for name, value in pairs(question.overlaps) do c[name] = value end
-  c.panels = s.panels and found.panels or nil
-  c.microbatches = question.global_batch // (c.dp * s.grid:batch(configuration.own(s, found))) // found.micro_batch
-  c.fast = fast_of(s, found)
-  c.idle = idle_of(c, s, question.system.network.fast.domain)
   c.throughput = question.global_batch / c.time
   c.tokens_per_second = c.throughput * tokens_of(question)
   c.trained_parameters = question.work and math.tointeger(question.work.trained)

@@ -2,6 +2,7 @@
 local axes = require "tperf.describe.strategy.axes"
 local core = require "tperf.core".search
 local check = require "tperf.base.check"
+local choice = require "tperf.question.choice"
 local configuration = require "tperf.question.configuration"
 local graphs = require "tperf.describe.arch.graphs"
 local offload = require "tperf.describe.arch.offload"
@@ -71,8 +72,12 @@ local function describe(p, o, question, found)
 end
 
 local function new_core_search(p, o)
-  return search_walk.new(p, o, o.where and function(question, found)
-    return o.where((describe(p, o, p.questions[question], found))) and true or false
+  return search_walk.new(p, o, o.where and function(number, found)
+    local question = p.questions[number]
+    local c = choice.offered(question, p.strategies[found.strategy], found, function()
+      return (describe(p, o, question, found))
+    end)
+    return o.where(c) and true or false
   end)
 end
 

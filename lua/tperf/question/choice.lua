@@ -1,0 +1,67 @@
+--- What a candidate is, without its time and memory: its part of a configuration.
+local axes = require "tperf.describe.strategy.axes"
+local check = require "tperf.base.check"
+local lazy = require "tperf.base.lazy"
+
+local choice = {}
+
+local function fast_of(s, found)
+  local fast = { dp = found.fast[1], pp = found.fast[2] }
+  for i, axis in ipairs(s.axes) do
+    if axes.shows(axis, found.sizes[2 + i]) then fast[axis.name] = found.fast[2 + i] end
+  end
+  return fast
+end
+
+-- A domain holds as many blocks (the GPUs placed together) as fit; its other GPUs are idle.
+local function idle_of(c, s, domain)
+  if c.gpus <= domain then return 0 end
+  local block = c.fast.dp * c.fast.pp
+  for _, axis in ipairs(s.axes) do
+    if not axis.folds then block = block * c.fast[axis.name] end
+  end
+  local in_domain = domain // block
+  local domains = (c.gpus // block + in_domain - 1) // in_domain
+  return domains * domain - c.gpus
+end
+
+--- The sizes of the strategy's axes.
+function choice.own(s, found)
+  local own = {}
+  for i in ipairs(s.axes) do own[i] = found.sizes[2 + i] or 0 end
+  return own
+end
+
+--- Sets the fields that say what a candidate is.
+---@return table c
+function choice.add(c, question, s, found)
+  local pipeline = question.pipeline_list[found.pipeline]
+  c.strategy, c.gpus, c.global_batch = s.name, question.gpus, question.global_batch
+  for i, axis in ipairs(s.axes) do
+    local size = found.sizes[2 + i]
+    if axes.shows(axis, size) then c[axis.name] = size end
+  end
+  c.dp, c.pp, c.micro_batch, c.zero = found.sizes[1], pipeline.pp, found.micro_batch, found.zero
+  c.schedule, c.virtual_stages = pipeline.schedule, pipeline.virtual_stages
+  c.panels = s.panels and found.panels or nil
+  c.microbatches = question.global_batch // (c.dp * s.grid:batch(choice.own(s, found))) // found.micro_batch
+  c.fast = fast_of(s, found)
+  c.idle = idle_of(c, s, question.system.network.fast.domain)
+  return c
+end
+
+-- The names of these fields.
+local choice_of = check.once(function(s)
+  local names = { strategy = true, gpus = true, global_batch = true, dp = true, pp = true, micro_batch = true,
+    zero = true, schedule = true, virtual_stages = true, panels = true, microbatches = true, fast = true, idle = true }
+  for _, name in ipairs(s.axis_names) do names[name] = true end
+  return names
+end)
+
+--- The record of a candidate that a script may accept or reject: most are rejected by what they are, without a time.
+---@param how fun(): table  the whole record
+function choice.offered(question, s, found, how)
+  return lazy.record(how, choice_of(s), function() return choice.add({}, question, s, found) end)
+end
+
+return choice
