@@ -19,8 +19,9 @@ static tperf_status call_next(tperf_fleet *fleet, int64_t release, tperf_error *
     size_t request = fleet->order ? (size_t)fleet->order[fleet->next] : fleet->next;
     tperf_requests *requests = fleet->requests;
     if (fleet->options->concurrency > 0)
-        TPERF_TRY(tperf_front_end_take(fleet->front, fleet->next, request, requests->prompt[request],
-                                       release, &requests->arrival[request], error));
+        TPERF_TRY(tperf_front_end_take(fleet->front, fleet->next, request,
+                                       requests->prompt[request], release,
+                                       &requests->arrival[request], error));
     fleet->next += fleet->stride;
     return tperf_event_push(&fleet->events, fleet->requests->arrival[request], TPERF_ARRIVES,
                             (int64_t)request, NULL, error);

@@ -304,9 +304,8 @@ static tperf_status run(const tperf_serve_options *options, tperf_requests *requ
     if (status == TPERF_OK && open) status = hold_up(front, requests, order, error);
     if (status == TPERF_OK) status = reserve(options, requests->n, served, error);
     if (status == TPERF_OK)
-        status = are_apart(options)
-                     ? run_apart(options, requests, pool, served, order, error)
-                     : run_together(options, requests, front, served, order, error);
+        status = are_apart(options) ? run_apart(options, requests, pool, served, order, error)
+                                    : run_together(options, requests, front, served, order, error);
     tperf_heap_free(order);
     if (open || status == TPERF_OK) let_go(front, requests);
     return status;
