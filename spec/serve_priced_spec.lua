@@ -264,6 +264,27 @@ describe("a priced step", function()
     near(without.duration + 40 * 0.03, with.duration, 1e-9) -- one at a time
   end)
 
+  it("holds up prompts one after another for their tokens", function()
+    local function ttft(count, host)
+      local list = batch_of(count, 400, 2)
+      list[#list + 1] = { arrival = 50, prompt = 400, output = 2 }
+      return tperf.serve(question { requests = list, host = host, keep = "requests", replicas = 2 }).requests
+    end
+    local without, with = ttft(4, {}), ttft(4, { front_end_token = 1e-3 })
+    -- two replicas, whose front ends take two prompts each, and the last one an idle front end
+    for i, tokens in ipairs { 400, 400, 800, 800, 400 } do
+      assert.near(with[i].arrival, without[i].arrival, 1e-9)
+      local alone = without[5].first_token - without[5].arrival
+      assert.near(tokens * 1e-3 + alone, with[i].first_token - with[i].arrival, 1e-3, i)
+    end
+    local list = batch_of(3, 400, 1)
+    for _, q in ipairs(list) do q.arrival = nil end
+    local closed = tperf.serve(question { requests = list, load = { concurrency = 3 }, keep = "requests",
+      host = { front_end_token = 1e-3 } })
+    assert.near(1.2, closed.requests[3].first_scheduled, 1e-6)
+    assert.equal(0.0, closed.requests[3].arrival)
+  end)
+
   it("costs the same the second time, and on any number of threads", function()
     local function ask(threads)
       return tperf.report.json(tperf.serve { model = "gpt-oss-20b", system = "h100-sxm", replicas = 4, count = 400,

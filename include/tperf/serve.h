@@ -188,7 +188,8 @@ typedef struct tperf_prefill_pool {
 typedef struct tperf_serve_options {
     tperf_serve_pool pool;
     const tperf_prefill_pool *prefill; // NULL: the main pool prefills, too
-    // Ticks before a request reaches an engine, for each token of its prompt.
+    // Ticks before a request reaches an engine, for each token of its prompt: each replica's front end takes one prompt
+    // after another, and requests go to the front ends in turn.
     double front_end_per_token;
     tperf_route_policy routing; // requests from the prefill pool always go to the least loaded
     int32_t concurrency;        // closed loop: requests in flight; 0: open loop

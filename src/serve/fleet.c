@@ -12,25 +12,17 @@ void tperf_fleet_advance(tperf_fleet *fleet, int64_t now) {
     fleet->now = now;
 }
 
-// Ticks that the front end spends on the request's prompt.
-static int64_t hold_up(const tperf_fleet *fleet, size_t request) {
-    double ticks = fleet->options->front_end_per_token * (double)fleet->requests->prompt[request];
-    return ticks < 0x1p62 ? (int64_t)(ticks + 0.5) : INT64_MAX / 2;
-}
-
 // Pushes the next request's arrival as an event, if one is left: its own arrival time, or `release` in a closed loop,
 // plus the front end's delay.
 static tperf_status call_next(tperf_fleet *fleet, int64_t release, tperf_error *error) {
     if (fleet->next >= fleet->requests->n) return TPERF_OK;
     size_t request = fleet->order ? (size_t)fleet->order[fleet->next] : fleet->next;
+    tperf_requests *requests = fleet->requests;
+    if (fleet->options->concurrency > 0)
+        TPERF_TRY(tperf_front_end_take(fleet->front, fleet->next, request,
+                                       requests->prompt[request], release,
+                                       &requests->arrival[request], error));
     fleet->next += fleet->stride;
-    if (fleet->options->concurrency > 0) {
-        int64_t more = hold_up(fleet, request);
-        if (more > INT64_MAX - release)
-            return tperf_error_set(error, TPERF_INVALID, "the clock ends before request %zu comes",
-                                   request + 1);
-        fleet->requests->arrival[request] = release + more;
-    }
     return tperf_event_push(&fleet->events, fleet->requests->arrival[request], TPERF_ARRIVES,
                             (int64_t)request, NULL, error);
 }

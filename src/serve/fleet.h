@@ -3,6 +3,7 @@
 #ifndef TPERF_SERVE_FLEET_H
 #define TPERF_SERVE_FLEET_H
 
+#include "serve/front_end.h"
 #include "serve/replica.h"
 
 // Event kinds, in their order within an instant; docs/serving.md has the list.
@@ -51,6 +52,7 @@ typedef struct tperf_fleet {
     const tperf_serve_options *options;
     tperf_requests *requests;
     tperf_served *served;
+    tperf_front_end *front;              // of a closed loop
     tperf_lane *lanes;                   // [n_lanes], the prefill pool's first
     tperf_unit *units;                   // [n_units]
     int32_t *unit_of;                    // [n_lanes]

@@ -235,9 +235,11 @@ static tperf_status run_apart(const tperf_serve_options *o, tperf_requests *r, t
 }
 
 static tperf_status run_together(const tperf_serve_options *o, tperf_requests *r,
-                                 tperf_served *served, const int32_t *order, tperf_error *error) {
+                                 tperf_front_end *front, tperf_served *served, const int32_t *order,
+                                 tperf_error *error) {
     tperf_fleet fleet;
     TPERF_TRY(tperf_fleet_init(&fleet, o, r, served, order, o->pool.replicas, error));
+    fleet.front = front;
     tperf_status status = tperf_fleet_run(&fleet, 0, 1, &served->totals, error);
     tperf_fleet_release(&fleet);
     return status;
@@ -270,17 +272,21 @@ void tperf_served_release(tperf_served *served) {
     *served = (tperf_served){0};
 }
 
-// Adds the front end's delay to all arrivals, or subtracts it.
-static tperf_status hold_up(const tperf_serve_options *o, tperf_requests *r, int sign,
+// Adds the front end's delays to the arrivals of an open loop, which stay in their order.
+static tperf_status hold_up(tperf_front_end *front, tperf_requests *r, const int32_t *order,
                             tperf_error *error) {
-    for (size_t i = 0; i < r->n && o->front_end_per_token > 0; i++) {
-        int64_t more = (int64_t)(o->front_end_per_token * r->prompt[i] + 0.5);
-        if (sign > 0 && more > INT64_MAX - r->arrival[i])
-            return tperf_error_set(error, TPERF_INVALID, "the clock ends before request %zu comes",
-                                   i + 1);
-        r->arrival[i] += sign * more;
+    for (size_t i = 0; i < r->n && front->held; i++) {
+        size_t request = order ? (size_t)order[i] : i;
+        TPERF_TRY(tperf_front_end_take(front, i, request, r->prompt[request], r->arrival[request],
+                                       &r->arrival[request], error));
     }
     return TPERF_OK;
+}
+
+// Sets arrivals back to when the front end got the requests.
+static void let_go(const tperf_front_end *front, tperf_requests *r) {
+    for (size_t i = 0; i < r->n && front->held; i++)
+        r->arrival[i] -= front->held[i];
 }
 
 // Whether replicas are independent, so that each can be simulated separately.
@@ -289,20 +295,30 @@ static bool are_apart(const tperf_serve_options *o) {
            o->routing == TPERF_ROUTE_ROUND_ROBIN && o->concurrency == 0 && !o->keep_steps;
 }
 
-tperf_status tperf_serve_run(const tperf_serve_options *options, tperf_requests *requests,
-                             tperf_pool *pool, tperf_served *served, tperf_error *error) {
-    *served = (tperf_served){0};
+static tperf_status run(const tperf_serve_options *options, tperf_requests *requests,
+                        tperf_front_end *front, tperf_pool *pool, tperf_served *served,
+                        tperf_error *error) {
     int32_t *order = NULL;
-    TPERF_TRY(check(options, requests, error));
     bool open = options->concurrency == 0;
-    if (open) TPERF_TRY(hold_up(options, requests, 1, error));
     tperf_status status = open ? sort_arrivals(requests, options->heap, &order, error) : TPERF_OK;
+    if (status == TPERF_OK && open) status = hold_up(front, requests, order, error);
     if (status == TPERF_OK) status = reserve(options, requests->n, served, error);
     if (status == TPERF_OK)
         status = are_apart(options) ? run_apart(options, requests, pool, served, order, error)
-                                    : run_together(options, requests, served, order, error);
+                                    : run_together(options, requests, front, served, order, error);
     tperf_heap_free(order);
-    if (open || status == TPERF_OK) hold_up(options, requests, -1, NULL);
+    if (open || status == TPERF_OK) let_go(front, requests);
+    return status;
+}
+
+tperf_status tperf_serve_run(const tperf_serve_options *options, tperf_requests *requests,
+                             tperf_pool *pool, tperf_served *served, tperf_error *error) {
+    *served = (tperf_served){0};
+    TPERF_TRY(check(options, requests, error));
+    tperf_front_end front;
+    TPERF_TRY(tperf_front_end_init(&front, options, requests->n, error));
+    tperf_status status = run(options, requests, &front, pool, served, error);
+    tperf_front_end_release(&front);
     if (status != TPERF_OK) tperf_served_release(served);
     return status;
 }

@@ -50,8 +50,9 @@ end
 local ATTENTION = { attention = true, ["index-scores"] = true, select = true }
 
 -- Kernels beside an op's own that the host launches: routing selects and sorts before it gathers; the keys of latent
--- attention are put together of two parts.
-local MORE <const> = { dispatch = 2, ["kv-up"] = 2 }
+-- attention are put together of two parts. The gated delta rule takes eight (flash-linear-attention,
+-- ops/gated_delta_rule/chunk.py).
+local MORE <const> = { dispatch = 2, ["kv-up"] = 2, rule = 7 }
 local EXPERTS <const> = { fc1 = true, fc2 = true } -- in blocks of experts
 
 -- Kernels that the host launches for an op outside of CUDA graphs. A residual sum is part of the next norm's kernel;
