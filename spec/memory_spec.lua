@@ -61,12 +61,12 @@ describe("bytes of a parameter", function()
   end)
 
   it("include DistributedDataParallel's buckets beside accumulators, if there are replicas", function()
-    local plain = { name = "plain", compute = 1, attention = 1, memory = 1, comm = 1, host = 0, overlap = 1 }
+    local bare = { name = "bare", compute = 1, attention = 1, memory = 1, comm = 1, host = 0, overlap = 1 }
     for dp, bytes in pairs { [1] = 4, [8] = 4 + 2 } do
-      plain.gradient_buckets = nil
-      local without = train { zero = 0, dp = dp, software = plain, gradients = "fp32" }.memory
-      plain.gradient_buckets = true
-      local with = train { zero = 0, dp = dp, software = plain, gradients = "fp32" }.memory
+      bare.gradient_buckets = nil
+      local without = train { zero = 0, dp = dp, software = bare, gradients = "fp32" }.memory
+      bare.gradient_buckets = true
+      local with = train { zero = 0, dp = dp, software = bare, gradients = "fp32" }.memory
       near(bytes / 4, with.gradients / without.gradients, "dp " .. dp)
       near(without.total + with.gradients - without.gradients, with.total, "total")
     end

@@ -10,9 +10,8 @@ local profile = {}
 
 -- Where a parameter usually is, within which bounds, and by how much it usually differs (of a logarithm, but for the
 -- overlap). An op of a layer is several of PyTorch's, each of which takes its Python and C++ 5 to 20 us: 80 us is what
--- the thousand runs of small models on one node show of vTrain's stack. Stacks call the libraries whose products and
--- collectives the curves of systems were timed with: neither differs much, and no library's attention is much faster
--- than those timed. What few runs of one kind lack otherwise (experts' overheads) must not pass for slow products.
+-- the thousand runs of small models on one node show of vTrain's stack. Stacks call the libraries that the curves of
+-- systems were timed with: experts' overheads must not pass for slow products, nor for attention far faster than timed.
 profile.parameters = {
   { name = "compute", start = 1.1, low = 0.8, high = 1.4, spread = 0.15 },
   { name = "attention", start = 1.3, low = 0.8, high = 6, spread = 0.4 },
@@ -200,9 +199,8 @@ local FITTED_TO <const> = {
 local FACTS <const> = {
   { "facts" }, { "kernel" }, { "gradient_shard", false }, { "gradient_buckets", false }, { "gradients" },
   { "weights" }, { "loss", "in-place" }, { "fused_activation", true }, { "comm_setup", 0 }, { "comm_sms", 0 },
-  { "moe_dispatcher" }, { "overlap_tp" },
-  { "overlap_moe_a2a" }, { "delay_wgrad" }, { "overlap_shared_experts" }, { "overlap_grad_reduce" },
-  { "overlap_param_gather" }, { "overlap_param_gather_with_optimizer_step" },
+  { "moe_dispatcher" }, { "overlap_tp" }, { "overlap_moe_a2a" }, { "delay_wgrad" }, { "overlap_shared_experts" },
+  { "overlap_grad_reduce" }, { "overlap_param_gather" }, { "overlap_param_gather_with_optimizer_step" },
 }
 
 --- The text of a profile's file.
