@@ -944,14 +944,14 @@
 ---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as for tperf.infer
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as for tperf.infer
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as for tperf.infer
----@field experts? "fused"|"grouped" kernels of blocks of experts: "fused" (FlashInfer's TensorRT-LLM kernels on Blackwell, where the system has a curve for them) or "grouped" (CUTLASS, DeepGEMM, Triton); the engine's default
+---@field experts? "fused"|"grouped"|"portable" kernels of blocks of experts: "fused" (FlashInfer's TensorRT-LLM kernels on Blackwell) or "portable" (Triton), where the system has a curve for them, or "grouped" (CUTLASS, DeepGEMM); the engine's default
 ---@field rules? string|table "default"
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field memory_utilization? number part of the memory that the engine may use; num_blocks follows from it (the engine's)
 ---@field sampling? "greedy"|"random"|"top_p"|"none" how tokens are sampled: "greedy" (default), "random", "top_p", or "none", which takes no time
 ---@field host? table time that the host adds, in seconds: { front_end =, front_end_token =, step =, request =, token = }: for each request outside of the engine, for each token of its prompt there, for each step, for each request and each token in a step (the engine's; 0 for fields left out)
 ---@field step_time? table in place of a model: { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of a step: fixed, and for each token that it computes, each key that a decode reads, each pair of a query and a key in a prefill
----@field engine? table vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit), block_size (16), num_blocks (its num_gpu_blocks; by default as many as the memory holds, unlimited with step_time), prefix_caching (true with num_blocks), chunked_prefill (true, except for TensorRT-LLM), async_scheduling (true with a model), long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"), speculation { method = "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }; scheduler ("vllm", "sglang" or "tensorrt-llm": the engine's), receive_interval (steps between polls for new requests: 1)
+---@field engine? table vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit), block_size (16), num_blocks (its num_gpu_blocks; by default as many as the memory holds, unlimited with step_time), prefix_caching (true with num_blocks), chunked_prefill (true, except for TensorRT-LLM), async_scheduling (true with a model), max_cudagraph_capture_size (tokens of the largest step in a graph: twice max_num_seqs, at most 512), long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"), speculation { method = "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }; scheduler ("vllm", "sglang" or "tensorrt-llm": the engine's), receive_interval (steps between polls for new requests: 1)
 ---@field prefill? table disaggregated serving: settings of the pool that computes prompts and sends their keys and values and their first token to the decode pool: { strategy =, its axes, pp =, attention_dp =, replicas =, system =, memory_utilization =, engine = { … }, step_time = }
 ---@field decode? table settings of the pool that decodes, the same fields as prefill
 ---@field transfer? table { latency =, per_token = }: seconds to send a prompt's keys and values to the decode pool (by default those of the network between the pools; 0 with step_time)
@@ -972,9 +972,10 @@
 ---@field name string what it is called, where its numbers come from
 ---@field source? string what it is called, where its numbers come from
 ---@field facts? string where what the stack does comes from: its loss, dtypes, switches …
----@field kernel? "flash"|"unfused" how attention runs where a run does not say: "flash", one fused kernel, or "unfused", several
+---@field kernel? "flash"|"flash2"|"unfused" how attention runs where a run does not say: "flash", one fused kernel, the GPU's fastest; "flash2", FlashAttention 2, which is slower on Hopper; or "unfused", several
 ---@field gradient_shard? boolean whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
 ---@field gradients? "fp32"|"bf16"|"fp16" what gradients are kept and reduced in where a run does not say; as the rules say
+---@field gradient_buckets? boolean whether replicas exchange gradients in buckets beside those kept, of the weights' dtype, as PyTorch's DistributedDataParallel does where a stack accumulates them elsewhere
 ---@field fused_activation? boolean false: a gated activation is two kernels, the second of which keeps what the first made
 ---@field weights? "fp32"|"bf16"|"fp16" what weights are kept in where a run does not say: "fp32", and no master copy beside; as the ops have them
 ---@field loss? "in-place"|"copied"|"pytorch"|"compiled" what cross-entropy keeps: "in-place", the softmax in fp32, whose place the gradient takes (Megatron-LM); "copied", that of a copy of logits in fp32 (nanotron); "pytorch", F.cross_entropy of logits in fp32; "compiled", that under torch.compile
@@ -1075,10 +1076,11 @@
 ---@class tperf.system.accelerator
 ---@field cache? tperf.system.accelerator.cache last-level cache, from which repeated measurements read
 ---@field compute_efficiency? any the part of a peak that kernels reach, or curves
----@field fused_experts? any kernels that serving engines may run blocks of experts in
+---@field fused_experts? any kernels that serving engines may run blocks of experts in: FlashInfer's
 ---@field hbm tperf.system.accelerator.hbm its memory
 ---@field launch? number|string fixed latency of an op and pass
 ---@field name? string of the GPU
+---@field portable_experts? any and those in Triton
 ---@field power? number|string the board's limit (TDP)
 ---@field routing? tperf.system.accelerator.routing kernels of serving engines that choose experts and sort tokens by expert
 ---@field source? string where the numbers come from
@@ -2214,6 +2216,9 @@ tperf.strategy = {}
 
 ---All strategies, in the order of their definition.
 function tperf.strategy.all() end
+
+---How many there are; none is ever removed.
+function tperf.strategy.count() end
 
 ---Registers a strategy by its name, so that searches find it.
 ---@param given table as described above
