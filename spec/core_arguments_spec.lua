@@ -38,7 +38,7 @@ end
 local function copy(value)
   if type(value) ~= "table" then return value end
   local same = {}
-  for key, item in next, value do same[key] = copy(item) end
+  for key, item in pairs(value) do same[key] = copy(item) end
   return setmetatable(same, getmetatable(value))
 end
 

@@ -2,6 +2,7 @@
 -- per shape.
 local axes = require "tperf.describe.strategy.axes"
 local core = require "tperf.core"
+local lazy = require "tperf.base.lazy"
 local check = require "tperf.base.check"
 local refusal = require "tperf.base.refusal"
 local memo = require "tperf.describe.arch.memo"
@@ -66,7 +67,7 @@ local signatures = setmetatable({}, { __mode = "k" })
 function layout.signature(model)
   if not signatures[model] then
     local out = {}
-    write(model, out)
+    write(lazy.settle(model), out)
     signatures[model] = table.concat(out)
   end
   return signatures[model]
