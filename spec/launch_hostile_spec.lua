@@ -45,6 +45,7 @@ end)
 describe("tperf.report.launch", function()
   local SOUND <const> = { tp = 1, pp = 1, dp = 2, micro_batch = 1, global_batch = 2 }
   local EVIL <const> = "x'\"; $(touch w)\ntouch w #"
+  local EVIL_NAME <const> = "x'\"; $(touch w)\u{2028}touch w #" -- names have no control characters
   local STACKS <const> = { "deepspeed", "megatron", "megatron-bridge", "nanotron", "torchtitan", "vllm", "sglang",
     "tensorrt-llm" }
 
@@ -57,14 +58,17 @@ describe("tperf.report.launch", function()
   end
 
   it("lets no line begin with text from a model's name", function()
-    local model = { name = EVIL, layers = 4, hidden = 256, heads = 8, ffn = 512, vocab = 1000, seq = 128 }
+    local model = { name = EVIL_NAME, layers = 4, hidden = 256, heads = 8, ffn = 512, vocab = 1000, seq = 128 }
+    local named
     for _, stack in ipairs(STACKS) do
       local text = tperf.report.launch(with { zero = stack == "torchtitan" and 2 or 1 }, stack, { model = model })
       assert.is_nil(text:find "\ntouch", text)
+      named = named or text:find("touch", 1, true)
       for line in text:gmatch "[^\n]+" do
         assert.truthy(line:find "^#" or not line:find("touch", 1, true), line)
       end
     end
+    assert.truthy(named)
   end)
 
   it("refuses invalid words", function()

@@ -383,7 +383,7 @@ describe("a sweep's cache", function()
     program.write(folder .. "/s.lua", [[
       local tperf = require "tperf"
       for _, row in ipairs(tperf.sweep {
-        model = "gpt2", system = "h100-sxm", gpus = 8, global_batch = 64, software = "mine.yaml", cache = "points",
+        model = "llama-2-7b", system = "h100-sxm", gpus = 8, global_batch = 64, software = "mine.yaml", cache = "points",
         ["software.compute"] = tperf.vary { 1, 1.5 },
       }) do print(row.compute, row.time) end
     ]])

@@ -1,7 +1,7 @@
 --- Questions asked before: scripts that vary something else, and fits, ask them again and again. What is remembered of
 --- a question holds as long as what it names is the same, which its caller checks.
 local core = require "tperf.core"
-local strategy = require "tperf.describe.strategy"
+local order = require "tperf.describe.strategy.order"
 
 local MOST <const> = 64 -- questions remembered of a model
 local OBJECTS <const> = { model = true, system = true, software = true } -- tables that count by what they are
@@ -26,7 +26,7 @@ function asked:find(given)
   local key = told(given, OBJECTS)
   local of_model = key and self.known[given.model]
   local one = of_model and of_model.list[key]
-  return one and one.strategies == strategy.count() and one.kept or nil, key
+  return one and one.strategies == #order and one.kept or nil, key
 end
 
 --- Remembers something of a question.
@@ -42,7 +42,7 @@ function asked:keep(key, given, s, m, kept)
     of_model = { list = {}, count = 0 }
     self.known[given.model] = of_model
   end
-  of_model.list[key], of_model.count = { kept = kept, strategies = strategy.count() }, of_model.count + 1
+  of_model.list[key], of_model.count = { kept = kept, strategies = #order }, of_model.count + 1
 end
 
 return asked

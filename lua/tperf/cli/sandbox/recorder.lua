@@ -82,17 +82,19 @@ local function watch_writing(record, host, folder)
   return before
 end
 
+local CALLER <const> = 3 -- level of the script's call; between is the function that charges for it (safe.c)
+
 -- Copies standard output into a file, opened by the first output. All ways to print end in the method `write` of
 -- files.
 local function watch_printing(record, write_to)
   local stdout, output, methods = io.stdout, io.output, getmetatable(io.stdout).__index
   local write = methods.write
   local function put(file, ...)
-    if io_type(file) ~= "file" then error("attempt to write to what is no open file", 2) end
+    if io_type(file) ~= "file" then error("attempt to write to what is no open file", CALLER) end
     for i = 1, select("#", ...) do
       local kind = type((select(i, ...)))
       if kind ~= "string" and kind ~= "number" then
-        error(("bad argument #%d to 'write' (string expected, got %s)"):format(i, kind), 2)
+        error(("bad argument #%d to 'write' (string expected, got %s)"):format(i, kind), CALLER)
       end
     end
     if file ~= stdout or not record.running then return write(file, ...) end

@@ -1,5 +1,6 @@
 --- Queries about a strategy's axes.
 local check = require "tperf.base.check"
+local order = require "tperf.describe.strategy.order"
 local strategy = require "tperf.describe.strategy"
 
 local axes = {}
@@ -10,7 +11,7 @@ local all, strangers = {}, {} -- these strategies; strategy -> see axes.stranger
 --- The names of all strategies' axes, and of their options, each once; do not change the lists.
 ---@return string[] axes, string[] options
 function axes.words()
-  if strategy.count() ~= counted then
+  if #order ~= counted then
     all, strangers = strategy.all(), {}
     local own, options = {}, {}
     for _, s in ipairs(all) do

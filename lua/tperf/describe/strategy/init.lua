@@ -58,10 +58,11 @@ local checked = require "tperf.describe.strategy.checked"
 local core = require "tperf.core"
 local refusal = require "tperf.base.refusal"
 local roles = require "tperf.describe.strategy.roles"
+local order = require "tperf.describe.strategy.order"
 
 local strategy = {}
 
-local known, order = {}, {}
+local known = {}
 
 local MOST_AXES <const> = 10 -- besides dp and pp
 
@@ -220,9 +221,6 @@ end
 function strategy.all()
   return table.move(order, 1, #order, 1, {})
 end
-
---- How many there are; none is ever removed.
-function strategy.count() return #order end
 
 --- Their names, in the same order.
 ---@return string[]

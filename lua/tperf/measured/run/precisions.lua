@@ -46,8 +46,8 @@ end
 -- along rows deny.
 local function gather_of(row, recipe)
   local said = recipe:find "all%-gather" ~= nil
-  local usual = not said and row.source:find "^torchtitan" and recipe:find "tensorwise"
-  return (usual or recipe:find "float8 all%-gather") and "narrow" or nil
+  local by_default = not said and row.source:find "^torchtitan" and recipe:find "tensorwise"
+  return (by_default or recipe:find "float8 all%-gather") and "narrow" or nil
 end
 
 --- The precision; nil if the row leaves it open.

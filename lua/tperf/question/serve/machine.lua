@@ -1,7 +1,7 @@
 --- A system as an engine's own kernels have it, where they differ from those that its curves were timed with.
 local has = require "tperf.base.lists".has
 
-local own = require "tperf.base.catalogue".shared(require "tperf.describe.system", true) -- not a script's copy
+local unread = require "tperf.base.catalogue".shared(require "tperf.describe.system", true) -- not a script's copy
 
 local machine = {}
 
@@ -69,7 +69,7 @@ function machine.of(system, profile, asked)
   if not (decode or experts4 or experts) then return system end
   local key = key_of(engine, own and kernels, asked.dtype)
   made[system] = made[system] or {}
-  made[system][key] = made[system][key] or own(system:with { accelerator = {
+  made[system][key] = made[system][key] or unread(system:with { accelerator = {
     compute_efficiency = { decode = decode, experts4 = experts4, experts = experts }, routing = routing,
   } })
   return made[system][key]

@@ -118,7 +118,7 @@ With --slo and --rate but no deployment, finds the fewest GPUs that serve the ra
     { long = "num-gpu-blocks", value = "N", kind = "integer", help = "blocks of the KV cache (default: what fits)" },
     { long = "long-prefill-token-threshold", value = "N", kind = "integer", help = "most tokens of a prompt per step" },
     { long = "max-cudagraph-capture-size", value = "N", kind = "integer",
-      help = "largest step in CUDA graphs (default: 512, or twice the running requests)" },
+      help = "largest step in CUDA graphs" },
     { long = "scheduling-policy", value = "NAME", from = { "fcfs", "priority" }, help = "fcfs (default) or priority" },
     { long = "no-enable-prefix-caching", help = "do not reuse cached prefixes" },
     { long = "no-async-scheduling", help = "schedule a step only when the previous one has ended" },
