@@ -2217,9 +2217,6 @@ tperf.strategy = {}
 ---All strategies, in the order of their definition.
 function tperf.strategy.all() end
 
----How many there are; none is ever removed.
-function tperf.strategy.count() end
-
 ---Registers a strategy by its name, so that searches find it.
 ---@param given table as described above
 ---@return table strategy

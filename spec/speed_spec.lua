@@ -187,7 +187,7 @@ describe("the Lua of a question", function()
     ask {} ()
     local losses, recipes = { "in-place", "copied", "pytorch" }, { "fp8-current", "fp8-delayed", "fp8-block" }
     local number = 0
-    costs(2500000, function()
+    costs(3400000, function()
       number = number + 1
       ask { loss = losses[number] } ()
     end)
