@@ -733,8 +733,8 @@ describe("tperf.validate of serving", function()
     local function served(more)
       local q = { model = "minimax-m2", system = "b200-sxm", tp = 4, software = "vllm-0.15", load = { concurrency = 4 },
         count = 40, prompt = { uniform = { 103, 128 } }, output = { uniform = { 52, 64 } },
-        engine = { max_num_seqs = 512, max_num_batched_tokens = 8192, prefix_caching = false,
-          async_scheduling = true } }
+        engine = { max_num_seqs = 512, max_num_batched_tokens = 256, max_cudagraph_capture_size = 2048,
+          prefix_caching = false, async_scheduling = true } }
       for name, value in pairs(more) do q[name] = value end
       return tperf.serve(q).tpot.mean
     end
@@ -742,7 +742,7 @@ describe("tperf.validate of serving", function()
     assert.equal(served(narrow), tpot(minimax, "fp4", 4, 1))
     narrow.ep, narrow.etp = 4, 1
     assert.equal(served(narrow), tpot(minimax, "fp4", 1, 4))
-    local wide = { weight_dtype = "fp8", compute_dtype = "fp8", kv_dtype = "bf16" }
+    local wide = { weight_dtype = "fp8", compute_dtype = "fp8", kv_dtype = "fp8" }
     assert.equal(served(wide), tpot(minimax, "fp8", 4, 1))
     os.remove(path)
   end)
