@@ -383,8 +383,8 @@ describe("a sweep's cache", function()
     program.write(folder .. "/s.lua", [[
       local tperf = require "tperf"
       for _, row in ipairs(tperf.sweep {
-        model = "llama-2-7b", system = "h100-sxm", gpus = 8, global_batch = 64, software = "mine.yaml", cache = "points",
-        ["software.compute"] = tperf.vary { 1, 1.5 },
+        model = "llama-2-7b", system = "h100-sxm", gpus = 8, global_batch = 64, software = "mine.yaml",
+        cache = "points", ["software.compute"] = tperf.vary { 1, 1.5 },
       }) do print(row.compute, row.time) end
     ]])
     local function times()
