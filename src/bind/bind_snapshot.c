@@ -28,6 +28,7 @@ typedef struct field {
 } field;
 
 typedef struct snapshot {
+    int depth; // of nested tables
     size_t n;
     field fields[];
 } snapshot;
@@ -60,15 +61,17 @@ static bool is_still(lua_State *L, int index, const mark *m) {
            !lua_isinteger(L, index);
 }
 
-// The number of fields of a table, including nested tables and end marks; 0: nested too deep.
-static size_t count(lua_State *L, int table, int depth) {
+// The number of fields of a table, including nested tables and end marks; 0: nested too deep. Raises *deepest to the
+// depth of what is in it.
+static size_t count(lua_State *L, int table, int depth, int *deepest) {
     size_t n = 1;
     if (depth > DEEPEST) return 0;
+    if (depth > *deepest) *deepest = depth;
     luaL_checkstack(L, 4, "tables within tables");
     for (lua_pushnil(L); lua_next(L, table); lua_pop(L, 1)) {
         n++;
         if (!lua_istable(L, -1)) continue;
-        size_t inner = count(L, lua_gettop(L), depth + 1);
+        size_t inner = count(L, lua_gettop(L), depth + 1, deepest);
         if (inner == 0) {
             lua_pop(L, 2);
             return 0;
@@ -103,9 +106,11 @@ static void take(lua_State *L, int table, int kept, snapshot *s) {
 static int new_snapshot(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 1);
-    size_t n = count(L, 1, 0);
+    int depth = 0;
+    size_t n = count(L, 1, 0, &depth);
     snapshot *s = lua_newuserdatauv(L, sizeof *s + n * sizeof s->fields[0], 1);
     s->n = 0;
+    s->depth = depth;
     luaL_setmetatable(L, type_name);
     if (n == 0) return 1;
     lua_newtable(L);
@@ -136,7 +141,8 @@ static int unchanged(lua_State *L) {
     const snapshot *s = luaL_checkudata(L, 1, type_name);
     luaL_checktype(L, 2, LUA_TTABLE);
     lua_settop(L, 3);
-    luaL_checkstack(L, 2 * (DEEPEST + 2), "tables within tables");
+    // A table that is nested deeper than before differs where that begins. Few need more than every function has.
+    luaL_checkstack(L, 2 * (s->depth + 2), "tables within tables");
     const field *next = s->n > 0 ? s->fields : NULL;
     int table = 3;
     if (next && !lua_isnil(L, 3)) {
