@@ -229,12 +229,8 @@ describe("Ctrl-C", function()
   local function interrupt(text, options)
     local folder = program.folder()
     program.write(folder .. "/s.lua", "io.stdout:setvbuf 'no'; " .. text)
-    -- exec, so that $! is the program and not a shell around it
-    local result = shell(([[
-      : > log; %s run %s s.lua > log & job=$!
-      for i in $(seq 200); do grep -q ready log && break; sleep 0.05; done
-      kill -INT $job
-      wait $job; code=$?; cat log; exit $code]]):format(program.absolute(), options or ""), folder)
+    local result = program.interrupted(("run %s s.lua > log"):format(options or ""), "grep -q ready log", folder)
+    result.out = program.slurp(folder .. "/log")
     program.remove(folder)
     return result
   end
@@ -278,12 +274,10 @@ describe("Ctrl-C", function()
       print "so far"
       io.stderr:write "ready\n"
       coroutine.wrap(function() local s = ("a"):rep(1e8) while s == s .. "" do end end)()]])
-    local result = shell(([[
-      %s run --trust s.lua > out 2> log & job=$!
-      for i in $(seq 200); do grep -q ready log && break; sleep 0.05; done
-      kill -INT $job; wait $job; cat out]]):format(program.absolute()), folder)
+    program.interrupted("run --trust s.lua > out 2> log", "grep -q ready log", folder)
+    local printed = program.slurp(folder .. "/out")
     program.remove(folder)
-    assert.equal("so far\n", result.out)
+    assert.equal("so far\n", printed)
   end)
 
   it("ends a search with the best found so far, and the script goes on", function()
@@ -499,7 +493,7 @@ describe("tperf repl, interrupted", function()
       mkfifo keys; : > log; %s repl < keys > out 2> log & job=$!
       exec 3> keys
       echo "io.stderr:write 'ready' while true do end" >&3
-      for i in $(seq 200); do grep -q ready log && break; sleep 0.05; done
+      until grep -q ready log; do kill -0 $job || break; sleep 0.02; done
       kill -INT $job
       echo "1+1" >&3; exec 3>&-
       wait $job; code=$?; cat out; cat log >&2; exit $code]]):format(program.absolute()), folder)

@@ -65,6 +65,20 @@ function program.shell(command, folder)
   return result
 end
 
+--- Runs the program, sends it SIGINT once a condition holds, and waits for it to end.
+---@param arguments string  with redirections, as the shell reads them
+---@param ready string  a shell command that succeeds when the time has come, however busy the machine is; a program
+---   that ends before is not waited for
+---@param folder string
+---@return { out: string, err: string, code: integer }
+function program.interrupted(arguments, ready, folder)
+  -- the program itself runs in the background, so that $! is not a shell around it
+  return program.shell(([[
+    %s %s & job=$!
+    until { %s; } 2> /dev/null; do kill -0 $job || break; sleep 0.02; done
+    kill -INT $job; wait $job]]):format(program.quote(program.absolute()), arguments, ready), folder)
+end
+
 --- Calls run(tperf, folder) in a folder that has these files and is removed afterwards; tperf(arguments) runs the
 --- program there, which a launch file may name ./tperf.
 ---@param files table<string, string>  name -> content

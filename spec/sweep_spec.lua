@@ -276,6 +276,9 @@ describe("the codec", function()
   end)
 end)
 
+-- A shell command that succeeds once 'points' holds one.
+local SOME_POINTS <const> =
+  [[tperf sweep --db points --csv 'SELECT count(*) > 0 AS some FROM points' 2> /dev/null | grep -q 1]]
 local SCRIPT = [[
 local tperf = require "tperf"
 local rows = tperf.sweep {
@@ -528,7 +531,7 @@ describe("a sweep's cache", function()
     local result = program.shell("tperf run s.lua", folder)
     assert.equal(1, result.code)
     assert.truthy(result.err:find("s.lua:2: tperf.sweep: the cache 'points': process %d+ is writing to it"), result.err)
-    program.shell("{ sleep 0.3; tperf run s.lua; } > again 2>&1 & echo $! > job", folder)
+    program.shell("tperf run s.lua > again 2>&1 & echo $! > job; sleep 0.3", folder)
     assert(database:run "COMMIT")
     program.shell("while kill -0 $(cat job) 2> /dev/null; do sleep 0.05; done", folder)
     assert.equal("", program.slurp(folder .. "/again"))
@@ -539,14 +542,11 @@ describe("a sweep's cache", function()
     program.write(folder .. "/s.lua", SCRIPT:format("", 400))
     local result = program.shell(([[
       %s run s.lua & job=$!
-      until tperf sweep --db points --csv 'SELECT count(*) > 0 AS some FROM points' 2> /dev/null | grep -q 1; do
-        sleep 0.02
-      done
-      kill -STOP $job
+      until %s; do sleep 0.02; done
       tperf sweep --csv --db points 'SELECT count(*) AS points FROM points'
-      kill -KILL $job]]):format(program.quote(program.absolute())), folder)
+      kill -KILL $job]]):format(program.quote(program.absolute()), SOME_POINTS), folder)
     local count = tonumber(result.out:match "^points\n(%d+)\n$")
-    assert.is_true(count > 0 and count <= 1200, result.out .. result.err)
+    assert.is_true(count and count > 0 and count <= 1200, result.out .. result.err)
   end)
 
   it("stays within the output folder", function()
@@ -586,12 +586,7 @@ describe("a sweep's cache", function()
 
   it("keeps finished points after Ctrl-C", function()
     program.write(folder .. "/s.lua", SCRIPT:format("", 400))
-    local result = program.shell(([[
-      %s run s.lua & job=$!
-      until tperf sweep --db points --csv 'SELECT count(*) > 0 AS some FROM points' 2> /dev/null | grep -q 1; do
-        sleep 0.02
-      done
-      kill -INT $job; wait $job]]):format(program.quote(program.absolute())), folder)
+    local result = program.interrupted("run s.lua", SOME_POINTS, folder)
     assert.truthy(result.err:find("s.lua:2: tperf.sweep: interrupted after %d+ of 1200 points; 'points' keeps them"),
       result.err)
     assert.is_nil(io.open(folder .. "/rows.csv"))
@@ -704,10 +699,7 @@ describe("report.query", function()
       local tperf = require "tperf"
       print "ready"
       tperf.report.query("db", "%s")]]):format(ENDLESS:format "count(*)"))
-    local result = program.shell(([[
-      %s run s.lua > out & job=$!
-      until test -s out; do sleep 0.02; done
-      kill -INT $job; wait $job]]):format(program.quote(program.absolute())), folder)
+    local result = program.interrupted("run s.lua > out", "test -s out", folder)
     assert.equal(1, result.code)
     assert.truthy(result.err:find "interrupted", result.err)
   end)

@@ -39,6 +39,7 @@ static const char *reason_of(int code) {
     switch (code & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL: // a writer that was stopped (Ctrl-Z) amid a change
         return "busy";
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
