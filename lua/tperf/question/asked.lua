@@ -8,41 +8,38 @@ local OBJECTS <const> = { model = true, system = true, software = true } -- tabl
 
 local told = core.resource.told
 
-local asked = {}
-asked.__index = asked
-
---- The memory of one kind of question.
----@return table memory
-function asked.new()
-  return setmetatable({ known = setmetatable({}, { __mode = "k" }) }, asked) -- by model, as questions name it
-end
-
---- What is remembered of a question with the same arguments.
----@param given any  the arguments, unchecked
----@return table? kept  as kept; it may be out of date
----@return string? key  for keep; nil: the question cannot be remembered
-function asked:find(given)
+-- What is remembered of a question with the same arguments, which may be out of date, and the key to remember it by;
+-- without a key the question cannot be remembered.
+local function find(known, given)
   if type(given) ~= "table" or type(given.rules) == "table" or given.model == nil then return nil end
   local key = told(given, OBJECTS)
-  local of_model = key and self.known[given.model]
+  local of_model = key and known[given.model]
   local one = of_model and of_model.list[key]
   return one and one.strategies == #order and one.kept or nil, key
 end
 
---- Remembers something of a question.
----@param key string   of find
----@param given table  the arguments
----@param s table      its strategy
----@param m table      its model
----@param kept table   nothing changes it from now on
-function asked:keep(key, given, s, m, kept)
-  if not s.built_in or m.architecture then return end -- a script's own code may do something else next time
-  local of_model = self.known[given.model]
+local function keep(known, key, given, kept)
+  local of_model = known[given.model]
   if not of_model or of_model.count == MOST then
     of_model = { list = {}, count = 0 }
-    self.known[given.model] = of_model
+    known[given.model] = of_model
   end
   of_model.list[key], of_model.count = { kept = kept, strategies = #order }, of_model.count + 1
 end
 
-return asked
+--- A function that prepares a question, from one that does so without remembering.
+---@param prepare fun(given: table): table, table?, table?  what is prepared, which nothing changes from then on; the
+---   question's strategy and model (no strategy: do not remember it)
+---@param is_same fun(kept: table, given: table): boolean  whether what decided it is still what the arguments name
+---@return fun(given: any): table  of the arguments, unchecked
+return function(prepare, is_same)
+  local known = setmetatable({}, { __mode = "k" }) -- by model, as questions name it
+  return function(given)
+    local kept, key = find(known, given)
+    if kept and is_same(kept, given) then return kept end
+    local made, s, m = prepare(given)
+    -- a script's own code may do something else next time
+    if key and s and s.built_in and not m.architecture then keep(known, key, given, made) end
+    return made
+  end
+end

@@ -195,26 +195,15 @@ local function rows_of(p, r, shape)
 end
 
 -- Everything that decides the answer: { o = checked arguments, p = problem, laid }.
-local function prepare_new(given)
+local prepare = asked(function(given)
   local s = axes.asked(given, true)
   problem.refuse_axes("tperf.infer", given, { s })
   local o = check.record("tperf.infer", given, schema_of(s))
   o.strategy = s
   local p = serving.problem("tperf.infer", o)
   check_sizes(p, o)
-  return { o = o, p = p, laid = serving.lay_out(p, o) }
-end
-
-local before = asked.new() -- what prepare returned
-
--- The same, for a question asked before without the work. Nothing changes what it returns.
-local function prepare(given)
-  local known, key = before:find(given)
-  if known and serving.is_same(known.p, given) then return known end
-  local t = prepare_new(given)
-  if key then before:keep(key, given, t.p.strategy, t.p.model, t) end
-  return t
-end
+  return { o = o, p = p, laid = serving.lay_out(p, o) }, p.strategy, p.model
+end, function(t, given) return serving.is_same(t.p, given) end)
 
 --- The latency, throughput, memory and cost of one way to serve a model, for a static batch that starts at once, or one
 --- that is always full (steady); tperf.serve simulates arrivals and queues. Times in seconds, sizes in bytes.

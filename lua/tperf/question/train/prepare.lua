@@ -99,8 +99,16 @@ local function with_configuration(given)
   return merged
 end
 
+-- Whether what decided an answer is still what the arguments name.
+local function is_same(t, given)
+  local o = t.o
+  if model(given.model) ~= o.model then return false end
+  local set = rules(given.rules)
+  return set == o.rules and profile.of(given.software, set) == o.profile and system(given.system) == o.system
+end
+
 -- Computes everything that decides the result: { o = checked arguments, strategy, problem, workload, found }.
-local function prepare_new(given)
+return asked(function(given)
   if type(given) == "table" and given.configuration ~= nil then given = with_configuration(given) end
   local s = axes.asked(given)
   problem.refuse_axes("tperf.train", given, { s })
@@ -126,23 +134,5 @@ local function prepare_new(given)
   else
     t.found.fast, t.found.panels = best_placement(t, panels)
   end
-  return t
-end
-
-local before = asked.new() -- what prepare returned
-
--- Whether what decided an answer is still what the arguments name.
-local function is_same(o, given)
-  if model(given.model) ~= o.model then return false end
-  local set = rules(given.rules)
-  return set == o.rules and profile.of(given.software, set) == o.profile and system(given.system) == o.system
-end
-
--- The same, for a question asked before without the work. Nothing changes what it returns.
-return function(given)
-  local known, key = before:find(given)
-  if known and is_same(known.o, given) then return known end
-  local t = prepare_new(given)
-  if key and t.problem.built_in then before:keep(key, given, t.strategy, t.problem.model, t) end
-  return t
-end
+  return t, t.problem.built_in and s, p.model
+end, is_same)
