@@ -1,15 +1,9 @@
 --- A billion candidates: every choice left open, for a long context on 2^20 GPUs. Run by `make bench`.
 -- Time is measured in processor seconds, to exclude other load on the machine: two threads in 20 s have 40.
+local peak_memory = require "measure.peak_memory"
 local tperf = require "tperf"
 
 local CANDIDATES <const>, SECONDS <const>, MIB <const> = 1e9, 40, 256
-
-local function peak_memory() -- MiB, of this process
-  for line in io.lines "/proc/self/status" do
-    local kib = line:match "^VmHWM:%s+(%d+)"
-    if kib then return tonumber(kib) / 1024 end
-  end
-end
 
 local clock = os.clock()
 local found = tperf.search {

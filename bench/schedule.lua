@@ -1,5 +1,6 @@
 --- The speed of ordering and simulating schedules. Run by `make bench`; arguments: names of schedules to run only
 --- those.
+local peak_memory = require "measure.peak_memory"
 local tperf = require "tperf"
 
 local CASES = { -- schedule, devices, micro-batches, limit in seconds (nil: no target)
@@ -18,14 +19,6 @@ local CASES = { -- schedule, devices, micro-batches, limit in seconds (nil: no t
   { "v_min", 64, 1024, 0.048 },
   { "1f1b", 512, 8192 },
 }
-
-local function peak_memory() -- of the process so far, in MiB
-  local file = io.open "/proc/self/status"
-  if not file then return nil end
-  local kilobytes = file:read "a":match "VmHWM:%s*(%d+)"
-  file:close()
-  return tonumber(kilobytes) / 1024
-end
 
 local late = false
 print(("%-18s %7s %12s %9s %9s %10s %8s"):format("schedule", "devices", "microbatches", "ops", "ms", "M ops/s", "MiB"))

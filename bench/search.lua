@@ -1,6 +1,7 @@
 --- Candidates evaluated per second, on one thread and on all, if nothing is skipped, and the speed-up from skipping
 -- candidates that do not fit or cannot be among the best. Run by `make bench`.
 -- One thread is measured in processor seconds, to exclude other load on the machine; all threads in wall seconds.
+local peak_memory = require "measure.peak_memory"
 local tperf = require "tperf"
 local core = require "tperf.core".search
 
@@ -83,11 +84,6 @@ for _, case in ipairs(CASES) do
   end
 end
 
-for line in io.lines "/proc/self/status" do
-  local kib = line:match "^VmHWM:%s+(%d+)"
-  if kib then
-    print(("peak memory: %.0f MiB"):format(kib / 1024))
-  end
-end
+print(("peak memory: %.0f MiB"):format(peak_memory() or 0))
 
 if late then error("slower than the target", 0) end

@@ -1,14 +1,8 @@
 --- A sweep of 100,000 training points that differ in sizes: seconds, and the memory of its rows. Run by `make bench`.
+local peak_memory = require "measure.peak_memory"
 local tperf = require "tperf"
 
 local POINTS <const>, TARGET <const>, MOST <const> = 100000, 15, 100 -- seconds, MiB
-
-local function peak_memory() -- MiB, of this process
-  for line in io.lines "/proc/self/status" do
-    local kib = line:match "^VmHWM:%s+(%d+)"
-    if kib then return tonumber(kib) / 1024 end
-  end
-end
 
 local batches = {}
 for i = 1, POINTS // 32 do batches[i] = 1024 * i end

@@ -4,6 +4,7 @@
 #ifndef TPERF_PLAN_HELD_H
 #define TPERF_PLAN_HELD_H
 
+#include "base/minmax.h"
 #include "tperf/plan.h"
 
 // An amount of weights, before replicas share it.
@@ -85,10 +86,6 @@ static inline double tperf_update_time(const tperf_job *job, double bytes) {
     return bytes / (job->on.software->optimizer * job->on.system->accelerator.hbm.bandwidth);
 }
 
-static inline double tperf_fewer(double a, double b) {
-    return a < b ? a : b;
-}
-
 // The current layer and the prefetched one are whole, as are one layer's gradients (torch.distributed.fsdp,
 // BackwardPrefetch.BACKWARD_PRE); if only gradients are sharded, only these.
 static inline double tperf_whole_layers(const tperf_stage_weights *w, const tperf_sharing *s,
@@ -111,9 +108,9 @@ static inline tperf_memory tperf_memory_at(const tperf_stage_weights *w,
         .weights = tperf_share(w->kept, s, s->zero >= 3) + w->copies,
         .gradients = tperf_share(w->gradients, s, s->reduced) + tperf_buckets(w, s),
         .optimizer = tperf_share(w->optimizer, s, s->zero >= 1),
-        .activations = tperf_fewer(in_flight, s->microbatches) * a->saved +
-                       tperf_fewer(s->last_in_flight, s->microbatches) * a->last_saved,
-        .host = tperf_fewer(in_flight, s->microbatches) * a->host,
+        .activations = tperf_smaller(in_flight, s->microbatches) * a->saved +
+                       tperf_smaller(s->last_in_flight, s->microbatches) * a->last_saved,
+        .host = tperf_smaller(in_flight, s->microbatches) * a->host,
     };
     if (s->zero >= 3 && t->reshards == 0 && s->shards > 1)
         m.weights += tperf_share(w->gathered, s, false);

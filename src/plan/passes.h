@@ -3,11 +3,8 @@
 #ifndef TPERF_PLAN_PASSES_H
 #define TPERF_PLAN_PASSES_H
 
+#include "base/minmax.h"
 #include "plan/exposure.h"
-
-static inline double tperf_larger(double a, double b) {
-    return a > b ? a : b;
-}
 
 // Seconds of a stage's pass: the GPU's, or the host's if launching its kernels one by one takes longer.
 static inline double tperf_longer(const tperf_pass_cost *pass, double host_s) {

@@ -25,9 +25,9 @@ typedef struct tperf_known_activations {
 } tperf_known_activations;
 
 typedef struct tperf_stock {
-    int64_t weights_stamp,
-        bytes_stamp; // change with the shape's weights, and with any of its bytes
-    bool experts;    // some weights are spread as experts
+    int64_t weights_stamp; // changes with the shape's weights
+    int64_t bytes_stamp;   // changes with any of its bytes
+    bool experts;          // some weights are spread as experts
     int n_kinds;
     tperf_layer_cost bytes[TPERF_SECTIONS_MAX]; // of the current shape
     tperf_known_weights *weights;

@@ -12,4 +12,16 @@ function lists.has(list, value)
   return false
 end
 
+--- The items that are accepted, in their order.
+---@param list any[]
+---@param accept fun(item: any, i: integer): any
+---@return any[]
+function lists.where(list, accept)
+  local found = {}
+  for i, item in ipairs(list) do
+    if accept(item, i) then found[#found + 1] = item end
+  end
+  return found
+end
+
 return lists

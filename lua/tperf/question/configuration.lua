@@ -3,7 +3,7 @@ local check = require "tperf.base.check"
 local choice = require "tperf.question.choice"
 local profile = require "tperf.describe.profile"
 
-local configuration = { own = choice.own }
+local configuration = {}
 
 ---@class tperf.memory bytes on a GPU; a configuration's are of the fullest GPU
 ---@field total number

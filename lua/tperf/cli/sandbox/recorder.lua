@@ -82,7 +82,7 @@ local function watch_writing(record, host, folder)
   return before
 end
 
-local CALLER <const> = 3 -- level of the script's call; between is the function that charges for it (safe.c)
+local CALLER <const> = 3 -- level of the script's call, above the function that charges for it (safe.c)
 
 -- Copies standard output into a file, opened by the first output. All ways to print end in the method `write` of
 -- files.

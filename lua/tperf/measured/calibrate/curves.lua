@@ -2,6 +2,7 @@
 -- install(system, values), which sets them in a plain copy of a system, and `needs`, what would settle them.
 local experts = require "tperf.measured.calibrate.experts"
 local fit = require "tperf.measured.calibrate.fit"
+local lists = require "tperf.base.lists"
 
 local curves = {}
 
@@ -190,14 +191,6 @@ local function direct(cases)
   }
 end
 
-local function those(cases, accept)
-  local list = {}
-  for _, case in ipairs(cases) do
-    if accept(case) then list[#list + 1] = case end
-  end
-  return list
-end
-
 local function is_decode(case) return case.kind == "decode" and not case.portable end
 
 local function is_long_prefill(case)
@@ -210,7 +203,7 @@ local NCCL_CURVES <const> = { all_reduce = true, all_gather = true, reduce_scatt
 local makers = {}
 
 function makers.gemm(cases, add)
-  local groups, names = fit.groups(those(cases, function(case)
+  local groups, names = fit.groups(lists.where(cases, function(case)
     return case.flops >= 1e8 and not case.blockwise
   end), "dtype")
   table.sort(names, function(a, b) return (a == "bf16" and "" or a) < (b == "bf16" and "" or b) end)
@@ -223,34 +216,34 @@ function makers.gemm(cases, add)
 end
 
 function makers.attention(cases, add)
-  local groups, names = fit.groups(those(cases, is_long_prefill), "dtype")
+  local groups, names = fit.groups(lists.where(cases, is_long_prefill), "dtype")
   table.sort(names)
   for _, dtype in ipairs(names) do add(attention(dtype, groups[dtype])) end
-  groups, names = fit.groups(those(cases, is_decode), "kv_dtype")
+  groups, names = fit.groups(lists.where(cases, is_decode), "kv_dtype")
   table.sort(names)
   for _, dtype in ipairs(names) do add(decode(dtype, groups[dtype])) end
 end
 
 function makers.moe(cases, add)
-  local list = those(cases, function(case)
+  local list = lists.where(cases, function(case)
     return (case.format == "bf16" or case.format == "fp8") and not case.portable and not case.sglang
   end)
   if #list > 0 then add(experts.routing(list)) end
-  local owned, fields = fit.groups(those(cases, function(case) return case.own end), "own")
+  local owned, fields = fit.groups(lists.where(cases, function(case) return case.own end), "own")
   table.sort(fields)
   for _, field in ipairs(fields) do add(experts.own(field, owned[field])) end
-  local groups, names = fit.groups(those(cases, function(case) return case.weight end), "dtype")
+  local groups, names = fit.groups(lists.where(cases, function(case) return case.weight end), "dtype")
   table.sort(names)
   for _, dtype in ipairs(names) do add(experts.narrow(dtype, groups[dtype])) end
 end
 
 function makers.memory(cases, add, system)
-  local list = those(cases, function(case) return #case.kernels == 1 end)
+  local list = lists.where(cases, function(case) return #case.kernels == 1 end)
   if #list > 0 then add(stream(list, system)) end
 end
 
 function makers.collective(cases, add, system)
-  local groups, names = fit.groups(those(cases, function(case)
+  local groups, names = fit.groups(lists.where(cases, function(case)
     return case.nodes == 1 and case.bytes >= 1 << 16 and NCCL_CURVES[case.kind]
   end), "kind")
   table.sort(names)
@@ -261,7 +254,7 @@ end
 
 -- Engines leave long messages to NCCL.
 function makers.direct(cases, add)
-  local short = those(cases, function(case) return case.bytes <= 16 << 20 end)
+  local short = lists.where(cases, function(case) return case.bytes <= 16 << 20 end)
   if #short > 0 then add(direct(short)) end
 end
 

@@ -4,6 +4,7 @@ local core = require "tperf.core"
 local curves = require "tperf.measured.calibrate.curves"
 local fit = require "tperf.measured.calibrate.fit"
 local gpus = require "tperf.measured.gpus"
+local lists = require "tperf.base.lists"
 local measured = require "tperf.measured"
 local rules = require "tperf.describe.rules"
 local sources = require "tperf.measured.calibrate.sources"
@@ -25,15 +26,6 @@ local function reader_named(name)
   for _, reader in ipairs(measured.readers) do
     if reader.name == name then return reader end
   end
-end
-
--- The cases with want(i).
-local function wanted(cases, want)
-  local list = {}
-  for i, case in ipairs(cases) do
-    if want(i) then list[#list + 1] = case end
-  end
-  return list
 end
 
 -- log(predicted / measured) of cases, and the cases that could be predicted.
@@ -97,10 +89,10 @@ local function fit_curve(given, trial, o, set)
     check.fail("tperf.calibrate: the measurements do not determine %s of %s; it needs %s (keep = true accepts "
       .. "the fit's values)", table.concat(open, ", "), curve.name, curve.needs)
   end
-  local function held_back(i) return fit.held_back(i, o.salt) end
-  local function fitted(i) return not held_back(i) end
-  local partial = best_values(curve, trial, wanted(curve.cases, fitted), set)
-  local held = errors_of(curve, residuals(curve, reader, trial, partial, wanted(curve.cases, held_back), set))
+  local function held_back(_, i) return fit.held_back(i, o.salt) end
+  local function fitted(_, i) return not held_back(_, i) end
+  local partial = best_values(curve, trial, lists.where(curve.cases, fitted), set)
+  local held = errors_of(curve, residuals(curve, reader, trial, partial, lists.where(curve.cases, held_back), set))
   local all = errors_of(curve, residuals(curve, reader, trial, values, curve.cases, set))
   return {
     curve = curve.name, values = values, undetermined = open, fitted = all, held = held, points = #curve.cases,
@@ -136,11 +128,9 @@ local function cases_of(file, o, left_out)
     end)
     for reason, rows in pairs(left) do left_out[#left_out + 1] = { file = file, reason = reason, rows = rows } end
   end
-  local known = {}
-  for _, case in ipairs(cases) do
-    if not case.flops or o.system.accelerator.tensor[case.dtype] then known[#known + 1] = case end
-  end
-  return known, reader_named(kind)
+  return lists.where(cases, function(case)
+    return not case.flops or o.system.accelerator.tensor[case.dtype]
+  end), reader_named(kind)
 end
 
 -- The cases of all files by reader, in the order of the files: a log of nccl-tests has one number of GPUs, but a curve

@@ -1,6 +1,7 @@
 --- Fits software profiles to step times: six numbers per stack, shared by all its runs.
 local check = require "tperf.base.check"
 local fit = require "tperf.measured.calibrate.fit"
+local lists = require "tperf.base.lists"
 local pool = require "tperf.question.ranks.pool"
 local step = require "tperf.measured.run.step"
 local system = require "tperf.describe.system"
@@ -52,15 +53,6 @@ end
 local function residual(case, values)
   values.optimizer = case.profile.optimizer -- not fitted
   return math.log(step.seconds(case, values) / case.measured)
-end
-
--- The cases with want(i).
-local function wanted(cases, want)
-  local list = {}
-  for i, case in ipairs(cases) do
-    if want(i) then list[#list + 1] = case end
-  end
-  return list
 end
 
 -- The mean loss of groups of cases, weighted.
@@ -139,9 +131,9 @@ end
 function profile.thirds(cases, salt, near)
   local ratios = {}
   for third = 0, 2 do
-    local function held(i) return fit.third(i, salt) == third end
-    local rest = wanted(cases, function(i) return not held(i) end)
-    profile.add_ratios(ratios, wanted(cases, held), profile.best(rest, near))
+    local function held(_, i) return fit.third(i, salt) == third end
+    local rest = lists.where(cases, function(_, i) return not held(_, i) end)
+    profile.add_ratios(ratios, lists.where(cases, held), profile.best(rest, near))
   end
   return ratios
 end
@@ -242,11 +234,7 @@ end
 --- Cases by stack, without those marked `apart`.
 ---@param cases table[]
 function profile.by_stack(cases)
-  local list = {}
-  for _, case in ipairs(cases) do
-    if not case.apart then list[#list + 1] = case end
-  end
-  return fit.groups(list, "stack")
+  return fit.groups(lists.where(cases, function(case) return not case.apart end), "stack")
 end
 
 --- The cases of tables of training runs by stack, predicted once.

@@ -206,9 +206,10 @@ end
 local function placements_of(p, c, own, shape)
   if c.placement then return { c.placement } end
   local domain = p.system.network.fast.domain
-  local all = not c.fast and shape.placements[domain] or placement.all(p.what .. ": ", p.strategy, own, c, domain)
-  if not c.fast then shape.placements[domain] = all end
-  return all
+  local function all() return placement.all(p.what .. ": ", p.strategy, own, c, domain) end
+  if c.fast then return all() end
+  shape.placements[domain] = shape.placements[domain] or all()
+  return shape.placements[domain]
 end
 
 -- What the core says of the placement that answers a request first, and that placement.

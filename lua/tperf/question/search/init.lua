@@ -60,7 +60,7 @@ end
 local function describe(p, o, question, found)
   local layout, s = p.layouts[found.strategy], p.strategies[found.strategy]
   local variant = p.variants[found.variant]
-  local workload = layout.workload(configuration.own(s, found), found.micro_batch, variant)
+  local workload = layout.workload(choice.own(s, found), found.micro_batch, variant)
   local c = configuration.of(question, s, workload, found)
   recomputation.describe(c, variant, o)
   offload.describe(c, variant, o)
