@@ -56,7 +56,8 @@ typedef struct tperf_cache {
 // as a full one).
 typedef struct tperf_serving {
     tperf_platform on;
-    tperf_placement placement;
+    const tperf_placement *placements; // to choose from
+    size_t n_placements;
     const tperf_pipeline *pipeline; // one stage per device
     const tperf_workload *prefill;  // prefill_batch prompts
     const tperf_decode *decode;     // micro_batch sequences; NULL: only the first token is wanted
@@ -78,6 +79,7 @@ typedef struct tperf_serving_memory {
 } tperf_serving_memory;
 
 typedef struct tperf_service {
+    size_t placement;             // the one with the least latency, the first of several
     tperf_phase prefill;          // prefill_batch prompts, from the first stage to the last
     tperf_phase decode;           // all generate - 1 steps of every sequence
     double prefill_busiest;       // seconds of the busiest stage, for prefill_batch prompts
@@ -88,6 +90,7 @@ typedef struct tperf_service {
     double max_batch; // the largest batch that fits; 0: not even one sequence does
 } tperf_service;
 
-tperf_service tperf_serve(const tperf_serving *serving);
+// TPERF_NO_MEMORY, or TPERF_OK.
+tperf_status tperf_serve(const tperf_serving *serving, tperf_service *service);
 
 #endif

@@ -75,6 +75,13 @@ tperf_op_cost tperf_op_cost_of(const tperf_op *op, const tperf_op_work *work,
 // The part of a recomputed op's forward pass that its backward pass repeats first.
 tperf_pass_cost tperf_pass_again(const tperf_op *op, const tperf_pass_cost *forward);
 
+// The part of a pass's cost that depends on neither placement nor software (comm and time are 0), and all of it.
+tperf_pass_cost tperf_pass_work_of(const tperf_op *op, const tperf_pass *pass,
+                                   const tperf_platform *on, int64_t panels);
+tperf_pass_cost tperf_pass_with_comms(const tperf_pass_cost *work, const tperf_op *op,
+                                      const tperf_pass *pass, const tperf_platform *on,
+                                      const int64_t *sizes, const tperf_placement *placement);
+
 // The cost of one pass of an op: its own, or one with other counts.
 tperf_pass_cost tperf_pass_cost_of(const tperf_op *op, const tperf_pass *pass,
                                    const tperf_platform *on, const int64_t *sizes,

@@ -2,8 +2,37 @@
 #include "tperf/inference.h"
 
 #include <math.h>
+#include <stdlib.h>
 
-enum { TOKEN_BYTES = 4 }; // a token id, which returns to the first stage
+enum {
+    TOKEN_BYTES = 4,  // a token id, which returns to the first stage
+    KNOWN_STEPS = 12, // as many as an interval of decode steps is looked at in, and more
+};
+
+// An op with collectives, whose cost depends on the placement.
+typedef struct placed_op {
+    size_t op; // of the workload
+    int section;
+    tperf_pass_cost work;
+} placed_op;
+
+// Some ops of a workload: those without collectives summed over sections, and the others.
+typedef struct part {
+    tperf_pass_cost sections[TPERF_SECTIONS_MAX];
+    size_t n_placed;
+    placed_op *placed;
+} part;
+
+// What all placements share.
+typedef struct shared {
+    const tperf_serving *serving;
+    part prefill, fixed;       // fixed: a step's ops that do not depend on the number of keys
+    part varying[KNOWN_STEPS]; // the others, with as many keys
+    double keys[KNOWN_STEPS];
+    int n_keys;
+    // Sections of all stages together.
+    double layers[TPERF_SECTIONS_MAX];
+} shared;
 
 // One micro-batch's pass through all stages.
 typedef struct trip {
@@ -11,23 +40,29 @@ typedef struct trip {
     double busiest; // seconds of the busiest stage
 } trip;
 
-static trip trip_of(const tperf_pipeline *pipeline, int n_kinds, const tperf_pass_cost *sections) {
+// How often a stage passes a section.
+static double times_of(const tperf_stage *stage, int n_kinds, int section) {
+    if (section < n_kinds) return (double)stage->layers[section];
+    return (section == n_kinds ? stage->first : stage->last) ? 1 : 0;
+}
+
+static trip trip_of(const shared *p, const tperf_pass_cost *sections) {
     trip t = {0};
-    for (size_t i = 0; i < pipeline->n_stages; i++) {
-        const tperf_stage *stage = &pipeline->stages[i];
-        tperf_pass_cost cost = {0};
-        for (int kind = 0; kind < n_kinds; kind++)
-            tperf_pass_cost_add(&cost, &sections[kind], (double)stage->layers[kind]);
-        if (stage->first) tperf_pass_cost_add(&cost, &sections[n_kinds], 1);
-        if (stage->last) tperf_pass_cost_add(&cost, &sections[n_kinds + 1], 1);
-        tperf_pass_cost_add(&t.sum, &cost, (double)stage->repeats);
-        t.busiest = fmax(t.busiest, cost.time);
+    int n_kinds = p->serving->prefill->n_kinds;
+    for (int section = 0; section < n_kinds + 2; section++)
+        tperf_pass_cost_add(&t.sum, &sections[section], p->layers[section]);
+    for (size_t i = 0; i < p->serving->pipeline->n_stages; i++) {
+        const tperf_stage *stage = &p->serving->pipeline->stages[i];
+        double time = 0;
+        for (int section = 0; section < n_kinds + 2; section++)
+            time += times_of(stage, n_kinds, section) * sections[section].time;
+        t.busiest = fmax(t.busiest, time);
     }
     return t;
 }
 
-static double send_time(const tperf_serving *s, double bytes) {
-    bool fast = s->placement.fast[TPERF_AXIS_STAGES] > 1;
+static double send_time(const tperf_serving *s, const tperf_placement *placement, double bytes) {
+    bool fast = placement->fast[TPERF_AXIS_STAGES] > 1;
     return s->pipeline->pp > 1 ? tperf_send_time(&s->on, bytes, fast) : 0;
 }
 
@@ -36,62 +71,99 @@ static tperf_phase phase_of(const trip *t, double sends, double time) {
                          t->sum.comm, sends,          fmax(time - t->sum.time - sends, 0)};
 }
 
-// Sums over the ops of every section, except the varying ones (which are in order).
-static void section_times(const tperf_serving *s, const tperf_workload *workload,
-                          const tperf_varying *varying, size_t n_varying,
-                          tperf_pass_cost *sections) {
-    for (int section = 0; section < workload->n_kinds + 2; section++) {
-        sections[section] = (tperf_pass_cost){0};
+static void add_op(part *sum, const tperf_serving *s, const tperf_workload *workload, size_t i,
+                   int section, const tperf_pass *pass) {
+    const tperf_op *op = workload->ops[i];
+    tperf_pass_cost work = tperf_pass_work_of(op, pass, &s->on, 1);
+    if (pass->n_comms > 0) {
+        sum->placed[sum->n_placed++] = (placed_op){i, section, work};
+        return;
+    }
+    static const tperf_placement none;
+    tperf_pass_cost cost = tperf_pass_with_comms(&work, op, pass, &s->on, workload->sizes, &none);
+    tperf_pass_cost_add(&sum->sections[section], &cost, 1);
+}
+
+// Fills a part with all ops, except the varying ones (which are in order).
+static void add_ops(part *sum, const tperf_serving *s, const tperf_workload *workload,
+                    const tperf_varying *varying, size_t n_varying) {
+    for (int section = 0; section < workload->n_kinds + 2; section++)
         for (size_t i = tperf_section_begin(workload, section); i < workload->section_end[section];
              i++) {
-            if (n_varying && varying->op == i) {
+            if (n_varying && varying->op == i)
                 varying++, n_varying--;
-                continue;
-            }
-            const tperf_op *op = workload->ops[i];
-            tperf_pass_cost cost =
-                tperf_pass_cost_of(op, &op->forward, &s->on, workload->sizes, &s->placement);
-            tperf_pass_cost_add(&sections[section], &cost, 1);
+            else
+                add_op(sum, s, workload, i, section, &workload->ops[i]->forward);
         }
+}
+
+// keys: of a decode step; 0: the ops do not depend on them.
+static void add_part(const tperf_serving *s, const tperf_workload *workload,
+                     const tperf_placement *placement, const part *ops, double keys,
+                     tperf_pass_cost *sections) {
+    for (int i = 0; i < workload->n_kinds + 2; i++)
+        tperf_pass_cost_add(&sections[i], &ops->sections[i], 1);
+    for (size_t i = 0; i < ops->n_placed; i++) {
+        const placed_op *placed = &ops->placed[i];
+        const tperf_op *op = workload->ops[placed->op];
+        tperf_pass then;
+        if (keys > 0) tperf_decode_pass(s->decode, placed->op, keys, &then);
+        tperf_pass_cost cost = tperf_pass_with_comms(
+            &placed->work, op, keys > 0 ? &then : &op->forward, &s->on, workload->sizes, placement);
+        tperf_pass_cost_add(&sections[placed->section], &cost, 1);
     }
 }
 
-static void serve_prompts(const tperf_serving *s, tperf_service *out) {
-    tperf_pass_cost sections[TPERF_SECTIONS_MAX];
-    section_times(s, s->prefill, NULL, 0, sections);
-    trip t = trip_of(s->pipeline, s->prefill->n_kinds, sections);
+static void serve_prompts(const shared *p, const tperf_placement *placement, tperf_service *out) {
+    const tperf_serving *s = p->serving;
+    tperf_pass_cost sections[TPERF_SECTIONS_MAX] = {0};
+    add_part(s, s->prefill, placement, &p->prefill, 0, sections);
+    trip t = trip_of(p, sections);
     double hops = (double)(s->pipeline->pp - 1);
-    double sends = hops > 0 ? hops * send_time(s, s->prefill->boundary_bytes) : 0;
+    double sends = hops > 0 ? hops * send_time(s, placement, s->prefill->boundary_bytes) : 0;
     out->prefill = phase_of(&t, sends, t.sum.time + sends);
     out->prefill_busiest = t.busiest;
 }
 
 // Shared by the steps of a micro-batch.
 typedef struct stepper {
-    const tperf_serving *serving;
+    shared *shared;
+    const tperf_placement *placement;
     double sends;
-    // Ops that do not depend on the number of keys.
     tperf_pass_cost fixed[TPERF_SECTIONS_MAX];
+    double first, last;     // numbers of keys
+    tperf_service *service; // whose first and last step are set
 } stepper;
+
+// The ops that vary, with so many keys; beyond KNOWN_STEPS the last are forgotten.
+static const part *varying_at(shared *p, double keys) {
+    const tperf_decode *decode = p->serving->decode;
+    for (int i = 0; i < p->n_keys; i++)
+        if (p->keys[i] == keys) return &p->varying[i];
+    int slot = p->n_keys < KNOWN_STEPS ? p->n_keys++ : KNOWN_STEPS - 1;
+    part *ops = &p->varying[slot];
+    p->keys[slot] = keys;
+    *ops = (part){.placed = ops->placed};
+    for (size_t i = 0; i < decode->n_varying; i++) {
+        const tperf_varying *v = &decode->varying[i];
+        tperf_pass pass;
+        tperf_decode_pass(decode, v->op, keys, &pass);
+        add_op(ops, p->serving, decode->workloads[0], v->op, v->section, &pass);
+    }
+    return ops;
+}
 
 // With m micro-batches in flight, one returns to the first stage once it has passed all stages, but not before the
 // busiest stage has served the others.
 static void step_at(const void *context, double keys, double values[TPERF_STEP_VALUES]) {
     const stepper *p = context;
-    const tperf_serving *s = p->serving;
+    const tperf_serving *s = p->shared->serving;
     const tperf_workload *workload = s->decode->workloads[0];
     tperf_pass_cost sections[TPERF_SECTIONS_MAX];
     for (int i = 0; i < workload->n_kinds + 2; i++)
         sections[i] = p->fixed[i];
-    for (size_t i = 0; i < s->decode->n_varying; i++) {
-        const tperf_varying *v = &s->decode->varying[i];
-        tperf_pass pass;
-        tperf_decode_pass(s->decode, v->op, keys, &pass);
-        tperf_pass_cost cost =
-            tperf_pass_cost_of(workload->ops[v->op], &pass, &s->on, workload->sizes, &s->placement);
-        tperf_pass_cost_add(&sections[v->section], &cost, 1);
-    }
-    trip t = trip_of(s->pipeline, workload->n_kinds, sections);
+    add_part(s, workload, p->placement, varying_at(p->shared, keys), keys, sections);
+    trip t = trip_of(p->shared, sections);
     double time = fmax(t.sum.time + p->sends, (double)s->microbatches * t.busiest);
     tperf_phase phase = phase_of(&t, p->sends, time);
     values[0] = phase.time;
@@ -101,24 +173,23 @@ static void step_at(const void *context, double keys, double values[TPERF_STEP_V
     values[4] = phase.pipeline_comm;
     values[5] = phase.wait;
     values[6] = values[7] = 0;
+    if (keys == p->first) p->service->first_step = time;
+    if (keys == p->last) p->service->last_step = time;
 }
 
-static void serve_tokens(const tperf_serving *s, tperf_service *out) {
+static void serve_tokens(shared *p, const tperf_placement *placement, tperf_service *out) {
+    const tperf_serving *s = p->serving;
     const tperf_workload *workload = s->decode->workloads[0];
-    stepper p = {.serving = s};
-    section_times(s, workload, s->decode->varying, s->decode->n_varying, p.fixed);
+    stepper step = {p, placement, .first = (double)s->prompt + 1,
+                    .last = (double)(s->prompt + s->generate - 1), .service = out};
+    add_part(s, workload, placement, &p->fixed, 0, step.fixed);
     double hops = (double)(s->pipeline->pp - 1);
     if (hops > 0)
-        p.sends = hops * send_time(s, workload->boundary_bytes) +
-                  send_time(s, TOKEN_BYTES * (double)s->micro_batch);
-    double first = (double)s->prompt + 1, last = (double)(s->prompt + s->generate - 1);
-    double sum[TPERF_STEP_VALUES], values[TPERF_STEP_VALUES];
-    tperf_decode_sum(s->decode, first, last, step_at, &p, sum);
+        step.sends = hops * send_time(s, placement, workload->boundary_bytes) +
+                     send_time(s, placement, TOKEN_BYTES * (double)s->micro_batch);
+    double sum[TPERF_STEP_VALUES];
+    tperf_decode_sum(s->decode, step.first, step.last, step_at, &step, sum);
     out->decode = (tperf_phase){sum[0], sum[1], sum[2], sum[3], sum[4], sum[5]};
-    step_at(&p, first, values);
-    out->first_step = values[0];
-    step_at(&p, last, values);
-    out->last_step = values[0];
 }
 
 // Bytes that the widest op of a section reads and writes besides weights.
@@ -195,10 +266,60 @@ static void account(const tperf_serving *s, tperf_service *out) {
     }
 }
 
-tperf_service tperf_serve(const tperf_serving *serving) {
-    tperf_service out = {0};
-    account(serving, &out);
-    serve_prompts(serving, &out);
-    if (serving->decode) serve_tokens(serving, &out);
-    return out;
+// The placement with the least latency of a request.
+static void place(shared *p, tperf_service *out) {
+    double least = INFINITY;
+    for (size_t i = 0; i < p->serving->n_placements; i++) {
+        tperf_service tried = *out;
+        serve_prompts(p, &p->serving->placements[i], &tried);
+        if (p->serving->decode) serve_tokens(p, &p->serving->placements[i], &tried);
+        double latency = tried.prefill.time + tried.decode.time;
+        if (i > 0 && !(latency < least)) continue;
+        least = latency;
+        tried.placement = i;
+        *out = tried;
+    }
+}
+
+static void count_layers(shared *p) {
+    const tperf_pipeline *pipeline = p->serving->pipeline;
+    int n_kinds = p->serving->prefill->n_kinds;
+    for (int section = 0; section < n_kinds + 2; section++)
+        p->layers[section] = 0;
+    for (size_t i = 0; i < pipeline->n_stages; i++)
+        for (int section = 0; section < n_kinds + 2; section++)
+            p->layers[section] += (double)pipeline->stages[i].repeats *
+                                  times_of(&pipeline->stages[i], n_kinds, section);
+}
+
+// All but the varying parts, which need not be cleared.
+static void prepare(shared *p, const tperf_serving *s, placed_op *room) {
+    p->serving = s;
+    p->n_keys = 0;
+    count_layers(p);
+    p->prefill = (part){.placed = room};
+    add_ops(&p->prefill, s, s->prefill, NULL, 0);
+    if (!s->decode) return;
+    const tperf_workload *workload = s->decode->workloads[0];
+    room += s->prefill->n_ops;
+    p->fixed = (part){.placed = room};
+    add_ops(&p->fixed, s, workload, s->decode->varying, s->decode->n_varying);
+    room += workload->n_ops;
+    for (size_t i = 0; i < KNOWN_STEPS; i++)
+        p->varying[i].placed = room + i * s->decode->n_varying;
+}
+
+tperf_status tperf_serve(const tperf_serving *serving, tperf_service *service) {
+    const tperf_decode *decode = serving->decode;
+    size_t n = serving->prefill->n_ops;
+    if (decode) n += decode->workloads[0]->n_ops + KNOWN_STEPS * decode->n_varying;
+    placed_op *room = malloc(n * sizeof *room);
+    if (!room) return TPERF_NO_MEMORY;
+    shared p;
+    prepare(&p, serving, room);
+    *service = (tperf_service){0};
+    account(serving, service);
+    place(&p, service);
+    free(room);
+    return TPERF_OK;
 }

@@ -240,12 +240,24 @@ static void run_pass(tperf_pass_cost *cost, const tperf_op *op, const tperf_pass
     cost->time = roofline + cost->comm;
 }
 
+tperf_pass_cost tperf_pass_work_of(const tperf_op *op, const tperf_pass *pass,
+                                   const tperf_platform *on, int64_t panels) {
+    return work_of_pass(op, pass, on, tperf_panels_of(op, panels));
+}
+
+tperf_pass_cost tperf_pass_with_comms(const tperf_pass_cost *work, const tperf_op *op,
+                                      const tperf_pass *pass, const tperf_platform *on,
+                                      const int64_t *sizes, const tperf_placement *placement) {
+    tperf_pass_cost cost = *work;
+    run_pass(&cost, op, pass, on, sizes, placement);
+    return cost;
+}
+
 tperf_pass_cost tperf_pass_cost_of(const tperf_op *op, const tperf_pass *pass,
                                    const tperf_platform *on, const int64_t *sizes,
                                    const tperf_placement *placement) {
-    tperf_pass_cost cost = work_of_pass(op, pass, on, tperf_panels_of(op, placement->panels));
-    run_pass(&cost, op, pass, on, sizes, placement);
-    return cost;
+    tperf_pass_cost work = tperf_pass_work_of(op, pass, on, placement->panels);
+    return tperf_pass_with_comms(&work, op, pass, on, sizes, placement);
 }
 
 double tperf_pass_equivalent_flops(const tperf_op *op, const tperf_pass *pass,

@@ -3,8 +3,9 @@
 //       keys
 //   decode:ops(section, system, rules, fast, first, last)   records of the section's ops, averaged over the steps with
 //     first … last keys, like workload:ops for their forward pass
-//   tperf.core.serve(system, rules, pipelines, prefill, decode or nil, single, caches, fast, run) -> record
+//   tperf.core.serve(system, rules, pipelines, prefill, decode or nil, single, caches, placements, run) -> record
 //     caches: for each kind of layer { token_bytes =, most_tokens =, state_bytes = }
+//     placements: a list to choose from; record.placement is the chosen one's position
 #include <string.h>
 
 #include "bind/bind.h"
@@ -162,6 +163,8 @@ enum { FIELDS = 40 }; // of a record that lua/tperf/question/infer completes
 
 static void push_service(lua_State *L, const tperf_service *s) {
     lua_createtable(L, 0, FIELDS);
+    lua_pushinteger(L, (lua_Integer)s->placement + 1);
+    lua_setfield(L, -2, "placement");
     push_phase(L, "prefill", &s->prefill);
     push_phase(L, "decode", &s->decode);
     tperf_fields_set(L, "prefill_busiest", s->prefill_busiest);
@@ -190,8 +193,7 @@ static void check_workloads(lua_State *L, const tperf_serving *s) {
 
 static void check_run(lua_State *L, const run *r, const tperf_serving *s) {
     bool sound = r->batch >= 1 && r->prefill_batch >= 1 && r->micro_batch >= 1 &&
-                 r->microbatches >= 1 && r->prompt >= 1 && r->generate >= 1 &&
-                 s->pipeline->pp % s->placement.fast[TPERF_AXIS_STAGES] == 0 && r->reserved >= 0 &&
+                 r->microbatches >= 1 && r->prompt >= 1 && r->generate >= 1 && r->reserved >= 0 &&
                  r->reserved < 1 && s->pipeline->virtual_stages == 1;
     if (!sound) tperf_bind_fail(L, "serve: sizes must be at least 1, 'reserved' be from 0 to 1");
     const tperf_decode *d = s->decode;
@@ -200,14 +202,32 @@ static void check_run(lua_State *L, const run *r, const tperf_serving *s) {
         tperf_bind_fail(L, "serve: the decode is not laid out for so many tokens");
 }
 
+// The list of placements at this index; they live as long as the value that is pushed.
+static void check_placements(lua_State *L, int index, tperf_serving *s) {
+    luaL_checktype(L, index, LUA_TTABLE);
+    s->n_placements = lua_rawlen(L, index);
+    luaL_argcheck(L, s->n_placements >= 1, index, "a placement is needed");
+    tperf_placement *list = lua_newuserdatauv(L, s->n_placements * sizeof *list, 0);
+    for (size_t i = 0; i < s->n_placements; i++) {
+        list[i].panels = 1;
+        lua_rawgeti(L, index, (lua_Integer)i + 1);
+        int at = lua_gettop(L);
+        tperf_bind_check_placement(L, at, s->prefill, &list[i]);
+        if (s->decode) tperf_bind_check_placement(L, at, s->decode->workloads[0], &list[i]);
+        if (s->pipeline->pp % list[i].fast[TPERF_AXIS_STAGES] != 0)
+            tperf_bind_fail(L, "serve: the stages do not divide among fast domains");
+        lua_pop(L, 1);
+    }
+    s->placements = list;
+}
+
 static int serve(lua_State *L) {
     tperf_system system;
     tperf_rules rules;
     run r;
     size_t n;
     tperf_cache caches[TPERF_KINDS_MAX];
-    tperf_serving s = {
-        .on = {&system, &rules, &tperf_software_none}, .caches = caches, .placement.panels = 1};
+    tperf_serving s = {.on = {&system, &rules, &tperf_software_none}, .caches = caches};
     tperf_bind_check_system(L, 1, &system);
     system.serves = true;
     tperf_bind_check_rules(L, 2, &rules);
@@ -219,8 +239,7 @@ static int serve(lua_State *L) {
     read_caches(L, 7, s.prefill->n_kinds, caches);
     check_workloads(L, &s);
     tperf_bind_check_kinds(L, 3, s.prefill);
-    tperf_bind_check_placement(L, 8, s.prefill, &s.placement);
-    if (s.decode) tperf_bind_check_placement(L, 8, s.decode->workloads[0], &s.placement);
+    check_placements(L, 8, &s);
     tperf_fields_read(L, 9, "serve", run_fields, &r);
     check_run(L, &r, &s);
     s.batch = r.batch;
@@ -235,7 +254,11 @@ static int serve(lua_State *L) {
         (s.decode &&
          tperf_workload_check_system(s.decode->workloads[0], &system, &error) != TPERF_OK))
         return tperf_bind_raise(L, &error);
-    tperf_service service = tperf_serve(&s);
+    tperf_service service;
+    bool tried = false;
+    while (tperf_serve(&s, &service) == TPERF_NO_MEMORY)
+        if (!tperf_bind_try_again(L, TPERF_NO_MEMORY, &tried))
+            return tperf_bind_fail(L, "not enough memory");
     push_service(L, &service);
     return 1;
 }

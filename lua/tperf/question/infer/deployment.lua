@@ -212,18 +212,6 @@ local function placements_of(p, c, own, shape)
   return shape.placements[domain]
 end
 
--- What the core says of the placement that answers a request first, and that placement.
-local function fastest(p, laid)
-  local shape, least, best, placed = laid.shape, math.huge, nil, nil
-  for _, fast in ipairs(laid.placements) do
-    local r = core.serve(p.system, p.rules, shape.pipelines, shape.prefill, shape.decode, shape.single, shape.caches,
-      fast, laid.run)
-    local latency = r.prefill.time + r.decode.time
-    if latency < least then least, best, placed = latency, r, fast end
-  end
-  return best, placed
-end
-
 --- What a choice { pp, dp, batch, prefill_batch, fast or placement } with sizes of the strategy's axes is evaluated
 --- with. fast: the parts of domains asked for; placement: as of placement.of. Without both, the placement with the
 --- least latency.
@@ -246,7 +234,9 @@ function serving.evaluate(p, c, laid)
   local o, s = p.o, p.strategy
   laid = laid or serving.lay_out(p, c)
   local own, shape, microbatches = laid.own, laid.shape, laid.run.microbatches
-  local r, fast = fastest(p, laid)
+  local r = core.serve(p.system, p.rules, shape.pipelines, shape.prefill, shape.decode, shape.single, shape.caches,
+    laid.placements, laid.run)
+  local fast = laid.placements[r.placement]
   local groups = (c.batch + c.prefill_batch - 1) // c.prefill_batch
   local prompts = groups * r.prefill_busiest
   local steps = r.decode.time
