@@ -1,12 +1,12 @@
-// bind_ranks.c: tperf.core.ranks: the processes of a run under MPI (io/ranks.h).
-//   ranks.count, ranks.self       the number of ranks (1: no MPI run), and this rank, from 0
+// bind_ranks.c: tperf.core.ranks: the processes of a run (io/ranks.h).
+//   ranks.count, ranks.self       the number of ranks, and this rank, from 0
+//   ranks.copy(count) -> rank     copies this process so that there are so many; returns in each, or nil and a message
 //   ranks.built                   whether the program was built with MPI
 //   ranks.share() -> threads that this rank may use: its share of the machine's processors
 //   ranks.send(to, message)       sends a non-empty text
 //   ranks.receive() -> message, from, or nothing if none has arrived; "": the run ends
-//   ranks.rest(seconds)           yields the processor
+//   ranks.rest(seconds)           yields the processor, until a message arrives if the transport can tell
 #define _GNU_SOURCE // sched_getaffinity
-#include <time.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sched.h>
@@ -55,18 +55,36 @@ static int receive(lua_State *L) {
 static int rest(lua_State *L) {
     lua_Number seconds = luaL_checknumber(L, 1);
     luaL_argcheck(L, seconds > 0 && seconds < 1, 1, "must be below a second");
-    nanosleep(&(struct timespec){0, (long)(seconds * 1e9)}, NULL);
+    tperf_ranks_rest(seconds);
     return 0;
+}
+
+static void set_places(lua_State *L) {
+    lua_pushinteger(L, tperf_ranks_count());
+    lua_setfield(L, -2, "count");
+    lua_pushinteger(L, tperf_ranks_self());
+    lua_setfield(L, -2, "self");
+}
+
+static int copy(lua_State *L) {
+    lua_Integer count = luaL_checkinteger(L, 1);
+    luaL_argcheck(L, count >= 2 && count <= 1024, 1, "2 to 1024 processes");
+    int rank = tperf_ranks_copy((int)count);
+    if (rank < 0) return luaL_fileresult(L, 0, NULL);
+    lua_pushvalue(L, lua_upvalueindex(1));
+    set_places(L);
+    lua_pushinteger(L, rank);
+    return 1;
 }
 
 void tperf_bind_ranks(lua_State *L) {
     static const luaL_Reg functions[] = {
         {"share", share}, {"send", send}, {"receive", receive}, {"rest", rest}, {NULL, NULL}};
     luaL_newlib(L, functions);
-    lua_pushinteger(L, tperf_ranks_count());
-    lua_setfield(L, -2, "count");
-    lua_pushinteger(L, tperf_ranks_self());
-    lua_setfield(L, -2, "self");
+    set_places(L);
+    lua_pushvalue(L, -1);
+    lua_pushcclosure(L, copy, 1);
+    lua_setfield(L, -2, "copy");
     lua_pushboolean(L, tperf_ranks_built());
     lua_setfield(L, -2, "built");
 }

@@ -1,6 +1,7 @@
 --- The options of commands that run scripts.
 local core = require "tperf.core"
 local options = require "tperf.input.options"
+local processes = require "tperf.cli.sandbox.processes"
 local units = require "tperf.base.units"
 
 local limits = {}
@@ -11,6 +12,7 @@ local INSTRUCTIONS <const> = 20000000000 -- minutes of pure Lua; searches run in
 
 limits.budgets = {
   { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per usable core)" },
+  processes.option,
   { long = "max-memory", value = "SIZE", kind = "bytes", help = "limit on the script's memory (default 4 GiB)" },
   { long = "max-instructions", value = "N", kind = "integer", help = "limit on Lua instructions (default 20 billion)" },
 }
@@ -28,6 +30,8 @@ function limits.apply(values, host)
       units.format(memory, "bytes"))
   end
   if instructions and instructions < 1 then return false, "--max-instructions: a positive number is needed" end
+  local ok, problem = processes.start(values, host)
+  if not ok then return false, problem end
   if values.threads then
     if values.threads < 1 or values.threads > 1024 then return false, "--threads: 1 to 1024" end
     core.search.threads = function() return values.threads end

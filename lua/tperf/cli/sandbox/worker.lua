@@ -1,5 +1,5 @@
---- A worker rank of a run under MPI: answers rank 0's requests until it ends. It runs no script, reads only the
--- library's files, and writes nothing.
+--- A rank other than the first, under MPI or started by --processes: answers rank 0's requests until it ends. It runs
+-- no script, reads only the library's files, and writes nothing.
 local core = require "tperf.core"
 
 local SHORTEST <const>, LONGEST <const> = 20e-6, 2e-3 -- s, between two polls for messages

@@ -1,6 +1,7 @@
 local check = require "tperf.base.check"
 local options = require "tperf.input.options"
 local output = require "tperf.output.file"
+local processes = require "tperf.cli.sandbox.processes"
 
 local COLUMNS = {
   { key = "curve" }, { key = "points" }, { key = "fitted.median", title = "error", unit = "%" },
@@ -113,10 +114,13 @@ Or they are tables of closed loops or static batches: then one for each serving 
     { long = "keep", help = "keep values that the measurements do not determine" },
     { long = "software", value = "DIR",
       help = "fit software profiles to tables of runs; write to DIR" },
+    processes.option,
     { long = "plot", value = "PREFIX", writes = "prefix",
       help = "draw each fitted curve over its points: PREFIX-CURVE.svg" },
   }, options.formats),
   run = function(values, arguments, host)
+    local ok, wrong = processes.start(values, host)
+    if not ok then return false, wrong end
     if values.software and arguments[1] then return calibrate_software(values, arguments, host) end
     if not arguments[2] then return false, "SYSTEM and at least one FILE are needed" end
     local calibrate = require "tperf.measured.calibrate"
