@@ -103,14 +103,12 @@ add = lazy.add
 
 local ANY <const> = setmetatable({}, { __index = function() return true end })
 
---- A record all of whose fields are found when somebody reads one.
+--- A record all of whose fields are found when somebody reads one that it lacks.
 ---@param how fun(): table  finds them; some may wait on
----@param some table<string, true>?  names of fields that are found apart
----@param soon fun(): table?         finds these
+---@param record table?     with fields that it has from the start
 ---@return table record
-function lazy.record(how, some, soon)
-  local record = {}
-  if some then add(record, some, soon) end
+function lazy.record(how, record)
+  record = record or {}
   add(record, ANY, how)
   return record
 end
