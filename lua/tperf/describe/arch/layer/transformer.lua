@@ -28,7 +28,9 @@ end
 -- Attention and MLP side by side are one block; otherwise each is a sublayer.
 local function blocks_of(m, group)
   if m.diffusion then return { dit.modulation, dit.attention, dit.mlp } end
-  if m.parallel_block and group.attention == "gqa" and group.mlp == "dense" then return { require "tperf.describe.arch.layer.parallel" } end
+  if m.parallel_block and group.attention == "gqa" and group.mlp == "dense" then
+    return { (require "tperf.describe.arch.layer.parallel") }
+  end
   local mixer = mixer_of(m, group)
   local feed = feeds[group.mlp]
   local n = (mixer and 1 or 0) + (group.cross and 1 or 0) + (feed and 1 or 0)
