@@ -1,7 +1,7 @@
 --- Tables in 80 columns: the least important columns are left out, or the last one wrapped, unless --wide is given.
 local format = require "tperf.output.format"
 local report = require "tperf.report"
-local text = require "tperf.output.text"
+local tables = require "tperf.output.text"
 
 local fitted = {}
 
@@ -9,7 +9,7 @@ local WIDTH <const> = 80
 
 -- The width of a table with columns of these widths.
 local function width_of(widths)
-  local sum = text.gap * (#widths - 1)
+  local sum = tables.gap * (#widths - 1)
   for _, width in ipairs(widths) do sum = sum + width end
   return sum
 end
@@ -82,7 +82,7 @@ end
 ---@param columns tperf.Column[]  with wide: the highest is left out first; the last with wrap: may be wrapped
 ---@return string[] left_out  the titles of the columns left out
 function fitted.print(values, rows, columns)
-  local left_out, widths = {}, values.wide and {} or text.widths(rows, fitted.plain(columns))
+  local left_out, widths = {}, values.wide and {} or tables.widths(rows, fitted.plain(columns))
   columns = table.move(columns, 1, #columns, 1, {})
   while width_of(widths) > WIDTH do
     local widest = widest_of(columns)
