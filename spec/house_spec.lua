@@ -153,9 +153,9 @@ local library = {} -- module -> the modules that its file requires
 for _, path in ipairs(lua_files) do
   local module = path:match "^lua/(tperf.*)%.lua$"
   if module then
-    local required = {}
-    for name in program.slurp(path):gsub("%-%-[^\n]*", ""):gmatch 'require%s*%(?%s*"(tperf[%w_.]*[%w_])"' do
-      required[#required + 1] = name
+    local required, text = {}, program.slurp(path):gsub("%-%-[^\n]*", "")
+    for _, how in ipairs { "require%s*%(?", "lazy%.module%s*%(?", "= {" } do -- "= {": places for lazy.from
+      for name in text:gmatch(how .. '%s*"(tperf[%w_.]*[%w_])"') do required[#required + 1] = name end
     end
     library[module:gsub("/init$", ""):gsub("/", ".")] = required
   end

@@ -4,6 +4,7 @@
 return function(options)
   local busted = require "busted"
   require "asserts" -- here, as busted has made its failures of luassert's errors by now
+  require "quick"
   local handler = require "busted.outputHandlers.base"()
   local MARKS = { success = ".", pending = "p", failure = "F", error = "E" }
   local WIDTH = 100

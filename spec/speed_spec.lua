@@ -219,16 +219,52 @@ require "tperf".search {
 }
 ]]
 
+-- The instructions of a script that is trusted, in a process of its own; collected: options of callgrind.
+local function machine_instructions(text, collected)
+  if program.shell("command -v valgrind").code ~= 0 then pending "needs valgrind" end
+  local script = program.temporary ".lua"
+  program.write(script, text)
+  local result = program.shell(("valgrind --tool=callgrind %s --callgrind-out-file=/dev/null %s run --trust %s"):format(
+    collected, program.quote(program.absolute()), script))
+  os.remove(script)
+  local count = tonumber(result.err:match "Collected : (%d+)") or 0
+  if count == 0 then pending "a program built for tests cannot run in valgrind" end
+  return count
+end
+
 describe("the C of a search", function()
   it("walks 24,640 candidates in so many instructions", function()
-    if program.shell("command -v valgrind").code ~= 0 then pending "needs valgrind" end
-    local script = program.temporary ".lua"
-    program.write(script, WALK)
-    local result = program.shell(("valgrind --tool=callgrind --toggle-collect=tperf_search_walk "
-      .. "--callgrind-out-file=/dev/null %s run --trust %s"):format(program.quote(program.absolute()), script))
-    os.remove(script)
-    local count = tonumber(result.err:match "Collected : (%d+)") or 0
-    if count == 0 then pending "a program built for tests cannot run in valgrind" end
+    local count = machine_instructions(WALK, "--toggle-collect=tperf_search_walk")
     assert.truthy(count <= 50e6, ("%d instructions of C"):format(count))
+  end)
+end)
+
+-- Prints how many modules of the library are loaded.
+local LOADED <const> = [[
+local count = 0
+for name in pairs(package.loaded) do count = count + (name:find "^tperf" and 1 or 0) end
+print(count)
+]]
+
+local function modules_after(code)
+  local script = program.temporary ".lua"
+  program.write(script, 'local tperf = require "tperf"\n' .. code .. "\n" .. LOADED)
+  return tonumber(program.shell("tperf run --trust " .. script).out)
+end
+
+describe("the start of the library", function()
+  it("loads what a script uses, not more", function()
+    local bare = modules_after ""
+    assert.truthy(bare > 10 and bare <= 40, ("%d modules for nothing but the start"):format(bare))
+    local one = modules_after [[
+      tperf.train { model = "llama-3.1-8b", system = "h100-sxm", global_batch = 64, dp = 8 }
+    ]]
+    assert.truthy(one <= 140, ("%d modules for a configuration"):format(one))
+    assert.truthy(modules_after "for _ in pairs(tperf) do end" > one)
+  end)
+
+  it("takes so many instructions", function()
+    local count = machine_instructions('require "tperf"', "")
+    assert.truthy(count <= 11e6, ("%d instructions"):format(count))
   end)
 end)

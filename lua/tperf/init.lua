@@ -1,48 +1,58 @@
---- tperf: what scripts require. Re-exports, nothing else.
+--- tperf: what scripts require. Re-exports, nothing else; each part is loaded when somebody reads it.
 local closed = require "tperf.base.closed"
-local sweep = require "tperf.question.sweep"
+local lazy = require "tperf.base.lazy"
 
-local tperf = {
-  architecture = require "tperf.describe.arch",
-  args = require "tperf.input.args",
-  block = require "tperf.describe.block",
-  calibrate = require "tperf.measured.calibrate".run,
-  collective = require "tperf.question.collective".time,
-  cost = require "tperf.question.cost",
-  fewest = require "tperf.question.fewest".run,
-  grid = sweep.grid,
-  import = { launch = require "tperf.import.launch".read, arguments = require "tperf.import.launch.arguments".of },
-  infer = require "tperf.question.infer".run,
-  layer = require "tperf.question.layer".ops,
-  load_curve = require "tperf.question.serve.curve".run,
-  linspace = sweep.linspace,
-  logspace = sweep.logspace,
-  model = require "tperf.describe.model",
-  op = require "tperf.describe.op",
-  plot = require "tperf.plot",
-  report = require "tperf.report",
-  rules = require "tperf.describe.rules",
-  saturation = require "tperf.question.serve.saturation".run,
-  schedule = require "tperf.question.schedule",
-  search = require "tperf.question.search".run,
-  search_inference = require "tperf.question.search.inference".run,
-  search_serving = require "tperf.question.search.serving".run,
-  serve = require "tperf.question.serve".run,
-  software = require "tperf.describe.software",
-  strategy = require "tperf.describe.strategy",
-  sweep = sweep.run,
-  system = require "tperf.describe.system",
-  train = require "tperf.question.train".run,
-  units = require "tperf.base.units",
-  vary = sweep.vary,
-  validate = require "tperf.measured.validate".run,
-  version = require "tperf.core".version,
-  zip = sweep.zip,
+-- Where the fields come from: a module, or a module and the name of its field.
+local FIELDS = {
+  architecture = { "tperf.describe.arch" },
+  args = { "tperf.input.args" },
+  block = { "tperf.describe.block" },
+  calibrate = { "tperf.measured.calibrate", "run" },
+  collective = { "tperf.question.collective", "time" },
+  cost = { "tperf.question.cost" },
+  fewest = { "tperf.question.fewest", "run" },
+  grid = { "tperf.question.sweep", "grid" },
+  infer = { "tperf.question.infer", "run" },
+  layer = { "tperf.question.layer", "ops" },
+  load_curve = { "tperf.question.serve.curve", "run" },
+  linspace = { "tperf.question.sweep", "linspace" },
+  logspace = { "tperf.question.sweep", "logspace" },
+  model = { "tperf.describe.model" },
+  op = { "tperf.describe.op" },
+  plot = { "tperf.plot" },
+  report = { "tperf.report" },
+  rules = { "tperf.describe.rules" },
+  saturation = { "tperf.question.serve.saturation", "run" },
+  schedule = { "tperf.question.schedule" },
+  search = { "tperf.question.search", "run" },
+  search_inference = { "tperf.question.search.inference", "run" },
+  search_serving = { "tperf.question.search.serving", "run" },
+  serve = { "tperf.question.serve", "run" },
+  software = { "tperf.describe.software" },
+  strategy = { "tperf.describe.strategy" },
+  sweep = { "tperf.question.sweep", "run" },
+  system = { "tperf.describe.system" },
+  train = { "tperf.question.train", "run" },
+  units = { "tperf.base.units" },
+  vary = { "tperf.question.sweep", "vary" },
+  validate = { "tperf.measured.validate", "run" },
+  version = { "tperf.core", "version" },
+  zip = { "tperf.question.sweep", "zip" },
+}
+local IMPORT = {
+  launch = { "tperf.import.launch", "read" },
+  arguments = { "tperf.import.launch.arguments", "of" },
 }
 
-for name, value in pairs(tperf) do
-  local prototype = name == "architecture" or name == "block" -- what their objects leave out is looked for there
-  if type(value) == "table" and not prototype then closed("tperf." .. name, value) end
+local PROTOTYPES = { architecture = true, block = true } -- what their objects leave out is looked for there
+
+-- Makes a table of fields from these places, and closes it and them.
+local function public(what, places)
+  return closed(what, lazy.from({}, places, function(value, name)
+    return type(value) == "table" and not PROTOTYPES[name] and closed(what .. "." .. name, value) or value
+  end))
 end
 
-return closed("tperf", tperf)
+local tperf = public("tperf", FIELDS)
+tperf.import = public("tperf.import", IMPORT)
+return tperf

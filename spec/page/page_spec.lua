@@ -84,6 +84,11 @@ describe("tperf in a browser", function()
     assert.matches("^device %d+: .* of micro%-batch %d+", seen.chartTip)
   end)
 
+  it("lays out no shape of a chart out of sight, and keeps its place", function()
+    assert.same({ false, true }, seen.laidOut)
+    assert.equal(0, seen.spare)
+  end)
+
   it("shows an error, its field and the remedy", function()
     assert.equal("--batch: an integer is needed, got '10x'.", seen.wrong)
     assert.equal("plan-batch", seen.marked)

@@ -53,6 +53,21 @@ async function everyView() {
   }
 }
 
+// A low window, whose charts are far out of sight.
+async function outOfSight() {
+  const page = await open("", { height: 300 });
+  await page.until("document.querySelector('.chart rect.pass')");
+  const shown = "document.querySelector('.chart rect.pass').checkVisibility({ contentVisibilityAuto: true })";
+  await page.until("!" + shown);
+  seen.laidOut = [await page.value(shown)];
+  seen.spare = await page.value("document.querySelector('.frame').clientHeight "
+    + "- document.querySelector('.chart').getAttribute('height')");
+  await page.value("document.querySelector('.chart').scrollIntoView()");
+  await page.until(shown);
+  seen.laidOut.push(await page.value(shown));
+  await leave(page);
+}
+
 async function plan() {
   const page = await open("");
   seen.opened = await page.value("performance.now()");
@@ -167,6 +182,7 @@ async function questions() {
 }
 
 try {
+  await outOfSight();
   await plan();
   await pasted();
   await scripts();

@@ -105,12 +105,15 @@ static void add_searcher(lua_State *L) {
     lua_pop(L, 3);
 }
 
-// core.modules(): the names of the embedded modules.
+// core.modules([prefix]): the names of the embedded modules, those that start with the prefix.
 static int list_modules(lua_State *L) {
+    size_t length;
+    const char *prefix = luaL_optlstring(L, 1, "", &length);
     lua_newtable(L);
-    for (lua_Integer i = 0; tperf_embedded_modules[i].module; i++) {
+    for (lua_Integer i = 0, n = 0; tperf_embedded_modules[i].module; i++) {
+        if (strncmp(tperf_embedded_modules[i].module, prefix, length) != 0) continue;
         lua_pushstring(L, tperf_embedded_modules[i].module);
-        lua_rawseti(L, -2, i + 1);
+        lua_rawseti(L, -2, ++n);
     }
     return 1;
 }

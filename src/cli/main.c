@@ -17,6 +17,8 @@
 #include "io/stage.h"
 #include "io/store.h"
 
+enum { GC_HEAD_START = 16384 }; // KiB
+
 static bool verbose;
 static const char traceback_key; // its address is the registry key
 
@@ -117,6 +119,7 @@ static int run(lua_State *L) {
     lua_pushstring(L, is_first ? "tperf.cli" : "tperf.cli.sandbox.worker");
     lua_call(L, 1, 1);
     lua_gc(L, LUA_GCRESTART);
+    lua_gc(L, LUA_GCSTEP, -GC_HEAD_START); // most questions end before there is much to collect
     push_host(L);
     lua_createtable(L, argc, 0);
     for (int i = 0; i < argc; i++) {

@@ -2,13 +2,14 @@
 // script can be stopped. A second worker stands by, warm: it takes over if the first is busy with an outdated question.
 "use strict";
 const PATIENCE = 40; // ms that a new question waits for an outdated one
-const REST = 250; // ms without a question before the second worker is prepared
+const REST = 250; // ms without a question to answer before the second worker is prepared
 
 const engine = (() => {
   const text = id => document.getElementById(id).textContent;
   const url = URL.createObjectURL(new Blob([text("worker")], { type: "text/javascript" }));
   let made = null, worker = null, ready = null, current = null, next = 0, sent = {};
-  let spare = null, wanted = null, resting = 0; // the second worker; the search that it repeats to warm up
+  let spare = null, opening = false, resting = 0; // the second worker
+  let wanted = null; // the search that it repeats to warm up
   const waiting = [];
 
   // A started worker: { worker, ready }.
@@ -45,7 +46,8 @@ const engine = (() => {
 
   // Starts a second worker, and has it answer the last search, so that everything needed is loaded.
   function standBy() {
-    if (spare || !wanted) return;
+    if (spare || opening || !wanted) return;
+    opening = true;
     const { question, texts } = wanted;
     let listen = data => { if (data.broken) w.worker.terminate(); else mine.warm = true; };
     const w = open(data => listen(data)), mine = { worker: w.worker, ready: w.ready, sent: { ...texts }, warm: false,
@@ -53,7 +55,8 @@ const engine = (() => {
     w.ready.then(() => {
       w.worker.postMessage({ id: -1, question: { ...question, changed: true }, texts });
       spare = mine;
-    }, () => {});
+      opening = false;
+    }, () => { opening = false; });
   }
 
   function answered(data) {
@@ -65,6 +68,7 @@ const engine = (() => {
       restart();
       job.reject(new Error(data.broken));
     } else job.resolve(data.answer);
+    resting = setTimeout(standBy, REST);
     turn();
   }
 
@@ -81,7 +85,6 @@ const engine = (() => {
     if (current !== job) return;
     if (job.question.ask === "plan") wanted = job;
     clearTimeout(resting);
-    resting = setTimeout(standBy, REST);
     const texts = {};
     for (const name in job.texts) if (sent[name] !== job.texts[name]) texts[name] = sent[name] = job.texts[name];
     worker.postMessage({ id: job.id, question: { ...job.question, changed: Object.keys(texts).length > 0 }, texts });

@@ -52,9 +52,9 @@ local function text_of(path)
   return text
 end
 
--- The file of a member of tperf, from the require in lua/tperf/init.lua.
+-- The file of a member of tperf, from the table of lua/tperf/init.lua.
 local function file_of(name)
-  local module = text_of "lua/tperf/init.lua":match("\n  " .. name .. ' = require "([%w_.]+)"')
+  local module = text_of "lua/tperf/init.lua":match("\n  " .. name .. ' = { "([%w_.]+)"')
   for _, pattern in ipairs { "lua/%s.lua", "lua/%s/init.lua" } do
     local path = module and pattern:format(module:gsub("%.", "/"))
     if path and exists(path) then return path end

@@ -19,7 +19,7 @@ local function take(record, list, i)
   table.remove(list, i)
   if #list == 0 then
     waiting[record] = nil
-    setmetatable(record, nil)
+    if getmetatable(record) == lazy.reader then setmetatable(record, nil) end
   end
 end
 
@@ -47,7 +47,7 @@ end
 function lazy.settle(record)
   local meta = getmetatable(record)
   local settle = meta and rawget(meta, SETTLE)
-  if settle then settle(record) end
+  if settle and settle ~= lazy.settle then settle(record) end
   while waiting[record] do
     local one = waiting[record][1]
     take(record, waiting[record], 1)
@@ -67,7 +67,8 @@ local function find(record, name)
   end
 end
 
-local READER <const> = {
+--- What the metatable of a record that waits must have; tables of another metatable take it over (base/closed.lua).
+lazy.reader = {
   __index = function(record, name)
     while find(record, name) do
       local value = rawget(record, name)
@@ -82,8 +83,10 @@ local READER <const> = {
   __settle = lazy.settle,
 }
 
+local READER <const> = lazy.reader
+
 --- Lets fields of a record be found when they are read.
----@param record table  without a metatable of its own
+---@param record table  its metatable, if it has one, has the fields of lazy.reader
 ---@param names table<string, true>  of fields that it may have; the same table for all such records
 ---@param how fun(): table  finds them
 function lazy.add(record, names, how)
@@ -91,7 +94,7 @@ function lazy.add(record, names, how)
   if not list then
     list = {}
     waiting[record] = list
-    setmetatable(record, READER)
+    if not getmetatable(record) then setmetatable(record, READER) end
   end
   list[#list + 1] = { names = names, find = how }
 end
@@ -100,14 +103,12 @@ add = lazy.add
 
 local ANY <const> = setmetatable({}, { __index = function() return true end })
 
---- A record all of whose fields are found when somebody reads one.
+--- A record all of whose fields are found when somebody reads one that it lacks.
 ---@param how fun(): table  finds them; some may wait on
----@param some table<string, true>?  names of fields that are found apart
----@param soon fun(): table?         finds these
+---@param record table?     with fields that it has from the start
 ---@return table record
-function lazy.record(how, some, soon)
-  local record = {}
-  if some then add(record, some, soon) end
+function lazy.record(how, record)
+  record = record or {}
   add(record, ANY, how)
   return record
 end
@@ -139,13 +140,48 @@ function lazy.packed(bytes)
   return records
 end
 
+--- Lets fields of a record be found in modules of the library, each of which is loaded when somebody reads its field.
+---@param record table
+---@param places table<string, string[]>  field -> { module } or { module, name of its field }
+---@param wrap? fun(value: any, name: string): any  what the field gets instead
+---@return table record
+function lazy.from(record, places, wrap)
+  for name, place in next, places do
+    add(record, { [name] = true }, function()
+      local value = require(place[1])
+      if place[2] then value = value[place[2]] end
+      return { [name] = wrap and wrap(value, name) or value }
+    end)
+  end
+  return record
+end
+
+--- A module of the library that is loaded when somebody first reads a field of it or calls it: for what few questions
+--- need. What reads it in another way (pairs, as a metatable) needs the module itself.
+---@param name string
+---@return table module
+function lazy.module(name)
+  local meta = {}
+  local function load()
+    local module = require(name)
+    if type(module) == "table" then meta.__index = module end
+    meta.__call = function(_, ...) return module(...) end
+    return module
+  end
+  meta.__index = function(_, field) return load()[field] end
+  meta.__call = function(_, ...) return load()(...) end
+  return setmetatable({}, meta)
+end
+
 --- The names of the fields that wait.
 ---@param record any
 ---@param names table<string, true>  to which they are added
+---@return table<string, true> names
 function lazy.waiting(record, names)
   for _, one in ipairs(waiting[record] or {}) do
     for name in pairs(one.names) do names[name] = true end
   end
+  return names
 end
 
 --- Whether nobody has read this field yet; then it is not found any more, and others that come with it are not either.

@@ -14,10 +14,7 @@ local modules -- by command name
 local function all()
   if modules then return modules end
   modules = {}
-  for _, module in ipairs(core.modules()) do
-    local name = module:sub(1, #PREFIX) == PREFIX and module:match "[^.]+$"
-    if name then modules[name] = module end
-  end
+  for _, module in ipairs(core.modules(PREFIX)) do modules[module:match "[^.]+$"] = module end
   return modules
 end
 

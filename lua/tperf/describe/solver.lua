@@ -1,6 +1,7 @@
 --- The published solver's systems/config-NAME.json (arXiv 2410.00273) as a system's description.
+local lazy = require "tperf.base.lazy"
 local check = require "tperf.base.check"
-local config = require "tperf.input.config"
+local config = lazy.module "tperf.input.config"
 
 local solver = {}
 

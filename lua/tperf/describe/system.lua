@@ -43,7 +43,7 @@ local function numbers(name)
   return fields
 end
 
-local function gemm_curve() return curve(numbers "gemm") end
+local gemm_curve = curve(numbers "gemm")
 
 -- The curve of products in kernels for blocks of experts alone, as parts of each dtype's peak; and `routing`, the
 -- seconds that these take to choose experts, and `pair`, for each pair of a token and an expert.
@@ -61,13 +61,13 @@ local function attention_curve()
   return curve(fields)
 end
 
-local function decode_curve() return curve(numbers "decode") end
-
-local function by_dtype(make)
+local function by_dtype(one)
   local fields = {}
-  for _, dtype in ipairs { "fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4" } do fields[dtype] = make() end
+  for _, dtype in ipairs { "fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4" } do fields[dtype] = one end
   return check.record_of(fields, { optional = true })
 end
+
+local gemm_curves = by_dtype(gemm_curve)
 
 -- Curves between GPUs; a constant can replace them.
 local function required_curve(name)
@@ -77,21 +77,18 @@ local function required_curve(name)
   return fields
 end
 
-local function link_curve() return check.record_of(required_curve "link") end
-
--- All-reduces of serving engines.
-local function direct_curve() return curve(numbers "direct") end
+local link_curve = check.record_of(required_curve "link")
 
 -- A constant, or curves by kind of kernel or collective.
 local compute_curves = check.record_of {
-  source = source, other = efficiency(), gemm = by_dtype(gemm_curve), attention = by_dtype(attention_curve),
-  decode = by_dtype(decode_curve), -- by the dtype of the cache
-  experts4 = by_dtype(gemm_curve), -- experts' products with weights of 4 bits, by the dtype of the activations
-  experts = by_dtype(gemm_curve), -- an engine's other products of experts, by dtype
+  source = source, other = efficiency(), gemm = gemm_curves, attention = by_dtype(attention_curve()),
+  decode = by_dtype(curve(numbers "decode")), -- by the dtype of the cache
+  experts4 = gemm_curves, -- experts' products with weights of 4 bits, by the dtype of the activations
+  experts = gemm_curves, -- an engine's other products of experts, by dtype
 }
 local fast_curves = check.record_of {
-  source = source, send = efficiency(), all_reduce = link_curve(), all_gather = link_curve(),
-  reduce_scatter = link_curve(), all_to_all = link_curve(), direct = direct_curve(),
+  source = source, send = efficiency(), all_reduce = link_curve, all_gather = link_curve, reduce_scatter = link_curve,
+  all_to_all = link_curve, direct = curve(numbers "direct"), -- all-reduces of serving engines
 }
 local slow = required_curve "slow"
 slow.source = source

@@ -96,21 +96,27 @@ function format.cell(value, column)
     column.name, check.show(value), column.name)
 end
 
--- Ranges of code points that terminals draw over nothing (0) or over two cells (2): Unicode 15, the common blocks.
-local zero_width = { { 0x300, 0x36F }, { 0x483, 0x489 }, { 0x591, 0x5BD }, { 0x610, 0x61A }, { 0x64B, 0x65F },
-  { 0x900, 0x902 }, { 0xE31, 0xE31 }, { 0xE34, 0xE3A }, { 0x1AB0, 0x1AFF }, { 0x1DC0, 0x1DFF }, { 0x200B, 0x200F },
-  { 0x2060, 0x2064 },
-  { 0x20D0, 0x20FF }, { 0xFE00, 0xFE0F }, { 0xFE20, 0xFE2F }, { 0xFEFF, 0xFEFF } }
-local double_width = { { 0x1100, 0x115F }, { 0x2E80, 0x303E }, { 0x3041, 0x33FF }, { 0x3400, 0x4DBF },
-  { 0x4E00, 0x9FFF }, { 0xA000, 0xA4CF },
-  { 0xAC00, 0xD7A3 }, { 0xF900, 0xFAFF }, { 0xFE30, 0xFE6F }, { 0xFF00, 0xFF60 }, { 0xFFE0, 0xFFE6 },
-  { 0x1F300, 0x1F64F }, { 0x1F680, 0x1F6FF }, { 0x1F900, 0x1F9FF }, { 0x20000, 0x3FFFD } }
+-- Code points that terminals draw over nothing (0) or over two cells (2), in order: { first, last, cells }. Unicode 15,
+-- the common blocks.
+local CELLS <const> = {
+  { 0x300, 0x36F, 0 }, { 0x483, 0x489, 0 }, { 0x591, 0x5BD, 0 }, { 0x610, 0x61A, 0 }, { 0x64B, 0x65F, 0 },
+  { 0x900, 0x902, 0 }, { 0xE31, 0xE31, 0 }, { 0xE34, 0xE3A, 0 }, { 0x1100, 0x115F, 2 }, { 0x1AB0, 0x1AFF, 0 },
+  { 0x1DC0, 0x1DFF, 0 }, { 0x200B, 0x200F, 0 }, { 0x2060, 0x2064, 0 }, { 0x20D0, 0x20FF, 0 }, { 0x2E80, 0x303E, 2 },
+  { 0x3041, 0x33FF, 2 }, { 0x3400, 0x4DBF, 2 }, { 0x4E00, 0x9FFF, 2 }, { 0xA000, 0xA4CF, 2 }, { 0xAC00, 0xD7A3, 2 },
+  { 0xF900, 0xFAFF, 2 }, { 0xFE00, 0xFE0F, 0 }, { 0xFE20, 0xFE2F, 0 }, { 0xFE30, 0xFE6F, 2 }, { 0xFEFF, 0xFEFF, 0 },
+  { 0xFF00, 0xFF60, 2 }, { 0xFFE0, 0xFFE6, 2 }, { 0x1F300, 0x1F64F, 2 }, { 0x1F680, 0x1F6FF, 2 },
+  { 0x1F900, 0x1F9FF, 2 }, { 0x20000, 0x3FFFD, 2 },
+}
 
-local function within(code, ranges)
-  for _, range in ipairs(ranges) do
-    if code >= range[1] and code <= range[2] then return true end
+-- The cells of a code point: the ranges are halved until one is left.
+local function cells_of(code)
+  local low, high = 1, #CELLS
+  while low <= high do
+    local middle = (low + high) // 2
+    local range = CELLS[middle]
+    if code < range[1] then high = middle - 1 elseif code > range[2] then low = middle + 1 else return range[3] end
   end
-  return false
+  return 1
 end
 
 --- The width of a text in terminal cells.
@@ -119,9 +125,7 @@ end
 function format.width(text)
   if not text:find "[\x80-\xFF]" then return #text end
   local width = 0
-  for _, code in utf8.codes(text) do
-    width = width + (within(code, zero_width) and 0 or within(code, double_width) and 2 or 1)
-  end
+  for _, code in utf8.codes(text) do width = width + cells_of(code) end
   return width
 end
 

@@ -6,6 +6,10 @@ local terminal = require "tperf.output.terminal"
 
 local text = {}
 
+local GAP <const> = "  "
+
+text.gap = #GAP -- between two columns
+
 local options_schema = {
   color = check.boolean { optional = true },
   ascii = check.boolean { optional = true },
@@ -46,7 +50,27 @@ end
 local function line(cells, widths, aligns)
   local padded = {}
   for c, cell in ipairs(cells) do padded[c] = text.pad(cell, widths[c], aligns[c]) end
-  return table.concat(padded, "  "):match "^.*%S" or "" -- not gsub "%s+$", which is quadratic in a wide column
+  return table.concat(padded, GAP):match "^.*%S" or "" -- not gsub "%s+$", which is quadratic in a wide column
+end
+
+-- The titles of columns, and how wide each column is with its title and cells.
+local function measured(list, cells, rows)
+  local titles, widths = {}, {}
+  for c, column in ipairs(list) do
+    titles[c] = format.printable(column.title)
+    widths[c] = format.width(titles[c])
+    for r = 1, #rows do widths[c] = math.max(widths[c], format.width(cells[r][c])) end
+  end
+  return titles, widths
+end
+
+--- The width of each column of a table in terminal cells.
+---@param rows table[]
+---@param wanted (string|tperf.Column)[]
+---@return integer[]
+function text.widths(rows, wanted)
+  local list, cells = text.cells("report.text", rows, wanted)
+  return (select(2, measured(list, cells, rows)))
 end
 
 --- Rows as an aligned table with a rule under the headings.
@@ -63,17 +87,13 @@ function text.table(rows, wanted, options)
   columns.check_rows("report.text", rows)
   if #rows == 0 and not wanted then return (o.title and o.title .. "\n\n" or "") .. o.empty .. "\n" end
   local list, cells, aligns = text.cells("report.text", rows, wanted)
-  local titles, widths, rules = {}, {}, {}
-  for c, column in ipairs(list) do
-    titles[c] = format.printable(column.title)
-    widths[c] = format.width(titles[c])
-    for r = 1, #rows do widths[c] = math.max(widths[c], format.width(cells[r][c])) end
-    rules[c] = (o.ascii and "-" or "─"):rep(widths[c])
-  end
+  local titles, widths = measured(list, cells, rows)
+  local rules = {}
+  for c, width in ipairs(widths) do rules[c] = (o.ascii and "-" or "─"):rep(width) end
   local lines = {}
   if o.title then lines[1], lines[2] = terminal.bold(format.printable(o.title), o.color), "" end
   lines[#lines + 1] = terminal.bold(line(titles, widths, aligns), o.color)
-  lines[#lines + 1] = terminal.dim(table.concat(rules, "  "), o.color)
+  lines[#lines + 1] = terminal.dim(table.concat(rules, GAP), o.color)
   for r = 1, #rows do lines[#lines + 1] = line(cells[r], widths, aligns) end
   if #rows == 0 then lines[#lines + 1] = o.empty end
   return table.concat(lines, "\n") .. "\n"

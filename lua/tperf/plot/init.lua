@@ -1,17 +1,15 @@
 --- Plots from plain rows, one call each; a plot has :svg(), :text(), :print() and :save "file.svg|png|pdf|txt".
-local serving = require "tperf.plot.serving"
-
-return {
-  bars = require "tperf.plot.bars",
-  configurations = require "tperf.plot.configurations",
-  contour = require "tperf.plot.contour",
-  heatmap = require "tperf.plot.heatmap",
-  lines = require "tperf.plot.lines",
-  load = serving.load,
-  occupancy = serving.occupancy,
-  panels = require "tperf.plot.panels",
-  requests = serving.requests,
-  roofline = require "tperf.plot.roofline",
-  scatter = require "tperf.plot.scatter",
-  spans = require "tperf.plot.spans",
-}
+return require "tperf.base.lazy".from({}, {
+  bars = { "tperf.plot.bars" },
+  configurations = { "tperf.plot.configurations" },
+  contour = { "tperf.plot.contour" },
+  heatmap = { "tperf.plot.heatmap" },
+  lines = { "tperf.plot.lines" },
+  load = { "tperf.plot.serving", "load" },
+  occupancy = { "tperf.plot.serving", "occupancy" },
+  panels = { "tperf.plot.panels" },
+  requests = { "tperf.plot.serving", "requests" },
+  roofline = { "tperf.plot.roofline" },
+  scatter = { "tperf.plot.scatter" },
+  spans = { "tperf.plot.spans" },
+})

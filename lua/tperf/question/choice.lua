@@ -1,9 +1,11 @@
 --- What a candidate is, without its time and memory: its part of a configuration.
 local axes = require "tperf.describe.strategy.axes"
-local check = require "tperf.base.check"
 local lazy = require "tperf.base.lazy"
+local sized = require "tperf.core".resource.sized
 
 local choice = {}
+
+local MOST_FIELDS <const> = 20 -- of what a candidate is
 
 local function fast_of(s, found)
   local fast = { dp = found.fast[1], pp = found.fast[2] }
@@ -50,18 +52,10 @@ function choice.add(c, question, s, found)
   return c
 end
 
--- The names of these fields.
-local choice_of = check.once(function(s)
-  local names = { strategy = true, gpus = true, global_batch = true, dp = true, pp = true, micro_batch = true,
-    zero = true, schedule = true, virtual_stages = true, panels = true, microbatches = true, fast = true, idle = true }
-  for _, name in ipairs(s.axis_names) do names[name] = true end
-  return names
-end)
-
 --- The record of a candidate that a script may accept or reject: most are rejected by what they are, without a time.
 ---@param how fun(): table  the whole record
 function choice.offered(question, s, found, how)
-  return lazy.record(how, choice_of(s), function() return choice.add({}, question, s, found) end)
+  return lazy.record(how, choice.add(sized(MOST_FIELDS), question, s, found))
 end
 
 return choice

@@ -1,9 +1,10 @@
 --- tperf.layer: the ops of one layer, with their counts and times.
+local lazy = require "tperf.base.lazy"
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local workload = require "tperf.describe.workload"
 local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
-local placement = require "tperf.question.placement"
+local placement = lazy.module "tperf.question.placement"
 local rules = require "tperf.describe.rules.shared"
 local strategy = require "tperf.describe.strategy"
 local system = require "tperf.base.catalogue".shared(require "tperf.describe.system")

@@ -1,5 +1,6 @@
 --- What tperf.search and tperf.train share: turning arguments into a model, machines, layouts and pipelines.
-local changed = require "tperf.describe.changed"
+local lazy = require "tperf.base.lazy"
+local changed = lazy.module "tperf.describe.changed"
 local axes = require "tperf.describe.strategy.axes"
 local catalogue = require "tperf.base.catalogue"
 local check = require "tperf.base.check"

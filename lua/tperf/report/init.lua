@@ -1,33 +1,28 @@
 --- Reports: tables from plain rows, and whole documents of text, tables and figures.
-local html = require "tperf.output.html"
-local json = require "tperf.output.json"
-local layout = require "tperf.report.cut"
-local markdown = require "tperf.output.markdown"
-local save = require "tperf.output.save"
-local shape = require "tperf.output.shape"
+local lazy = require "tperf.base.lazy"
+local html = lazy.module "tperf.output.html"
 local terminal = require "tperf.output.terminal"
 local text = require "tperf.output.text"
 
 local stdout = io.output -- scripts may be denied io, but reports still print to standard output
 
-local report = {
-  text = text.table,
-  csv = require "tperf.output.csv",
-  json = json.rows,
-  launch = require "tperf.export.launch".text,
-  markdown = markdown.table,
-  new = require "tperf.output.document",
-  configurations = layout.columns,
-  layout = layout.sizes,
-  placement = layout.placement,
-  software = layout.software,
-  save = save.rows,
-  present = save.present,
-  query = require "tperf.report.query",
-  groups = shape.groups,
-  pivot = shape.pivot,
-  short = shape.short,
-}
+local report = lazy.from({ text = text.table }, {
+  csv = { "tperf.output.csv" },
+  json = { "tperf.output.json", "rows" },
+  launch = { "tperf.export.launch", "text" },
+  markdown = { "tperf.output.markdown", "table" },
+  new = { "tperf.output.document" },
+  configurations = { "tperf.report.cut", "columns" },
+  layout = { "tperf.report.cut", "sizes" },
+  placement = { "tperf.report.cut", "placement" },
+  software = { "tperf.report.cut", "software" },
+  save = { "tperf.output.save", "rows" },
+  present = { "tperf.output.save", "present" },
+  query = { "tperf.report.query" },
+  groups = { "tperf.output.shape", "groups" },
+  pivot = { "tperf.output.shape", "pivot" },
+  short = { "tperf.output.shape", "short" },
+})
 
 --- Rows as one self-contained HTML page.
 ---@param rows table[]

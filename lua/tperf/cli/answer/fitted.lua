@@ -1,13 +1,17 @@
 --- Tables in 80 columns: the least important columns are left out, or the last one wrapped, unless --wide is given.
 local format = require "tperf.output.format"
 local report = require "tperf.report"
+local tables = require "tperf.output.text"
 
 local fitted = {}
 
 local WIDTH <const> = 80
 
-local function width_of(rows, columns)
-  return format.width((report.text(rows, columns):match "^[^\n]*\n([^\n]*)")) -- of the rule under the headings
+-- The width of a table with columns of these widths.
+local function width_of(widths)
+  local sum = tables.gap * (#widths - 1)
+  for _, width in ipairs(widths) do sum = sum + width end
+  return sum
 end
 
 local OF_TABLES <const> = { usual = true, csv = true, wide = true, wrap = true } -- keys unknown to reports
@@ -25,15 +29,13 @@ function fitted.plain(columns)
   return list
 end
 
--- The columns without the one with the highest `wide`; nil if none has any.
-local function without_widest(columns)
+-- The place of the column with the highest `wide`; nil if none has any.
+local function widest_of(columns)
   local widest
   for i, column in ipairs(columns) do
     if column.wide and (not widest or column.wide > columns[widest].wide) then widest = i end
   end
-  if not widest then return nil end
-  local left = table.move(columns, 1, #columns, 1, {})
-  return left, table.remove(left, widest)
+  return widest
 end
 
 -- Breaks text at blanks into lines of at most `most` characters.
@@ -58,13 +60,13 @@ end
 
 local LEAST_WRAPPED <const> = 20 -- characters: narrower is unreadable
 
--- The rows with the last column's text wrapped onto further rows, if the table then fits.
-local function wrapped(rows, columns)
+-- The rows of a table of this width with the last column's text wrapped onto further rows, if the table then fits.
+local function wrapped(rows, columns, width)
   local last = columns[#columns]
   if not last.wrap then return rows end
   local widest = 0
   for _, row in ipairs(rows) do widest = math.max(widest, format.width(tostring(row[last.key] or ""))) end
-  local most = math.max(widest - (width_of(rows, fitted.plain(columns)) - WIDTH), LEAST_WRAPPED)
+  local most = math.max(widest - (width - WIDTH), LEAST_WRAPPED)
   local list = {}
   for _, row in ipairs(rows) do
     for i, line in ipairs(lines_of(tostring(row[last.key] or ""), most)) do
@@ -80,14 +82,17 @@ end
 ---@param columns tperf.Column[]  with wide: the highest is left out first; the last with wrap: may be wrapped
 ---@return string[] left_out  the titles of the columns left out
 function fitted.print(values, rows, columns)
-  local left_out = {}
-  while not values.wide and width_of(rows, fitted.plain(columns)) > WIDTH do
-    local fewer, column = without_widest(columns)
-    if not fewer then
-      rows = wrapped(rows, columns)
+  local left_out, widths = {}, values.wide and {} or tables.widths(rows, fitted.plain(columns))
+  columns = table.move(columns, 1, #columns, 1, {})
+  while width_of(widths) > WIDTH do
+    local widest = widest_of(columns)
+    if not widest then
+      rows = wrapped(rows, columns, width_of(widths))
       break
     end
-    columns, left_out[#left_out + 1] = fewer, column.title or column.key
+    local column = table.remove(columns, widest)
+    table.remove(widths, widest)
+    left_out[#left_out + 1] = column.title or column.key
   end
   report.print(rows, fitted.plain(columns))
   return left_out

@@ -2,13 +2,14 @@
 -- The table and the head are sharded by the vocabulary, padded to a multiple of the shards (arXiv 1909.08053, section
 -- 3). Saved: the embedding's dropout mask; the inputs of the final norm and of the head; the logits in fp32 (arXiv
 -- 2205.05198, section 4.3).
+local lazy = require "tperf.base.lazy"
 local block = require "tperf.describe.block"
-local cross = require "tperf.describe.arch.layer.cross"
-local dit = require "tperf.describe.arch.layer.dit"
+local cross = lazy.module "tperf.describe.arch.layer.cross"
+local dit = lazy.module "tperf.describe.arch.layer.dit"
 local fitting = require "tperf.describe.strategy.fitting"
 local op = require "tperf.describe.op"
 local parts = require "tperf.describe.arch.layer.parts"
-local sampling = require "tperf.describe.arch.sampling"
+local sampling = lazy.module "tperf.describe.arch.sampling"
 
 local ends = {}
 

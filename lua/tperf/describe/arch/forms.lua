@@ -1,8 +1,9 @@
 --- The forms of lists of remembered ops (tperf/describe/arch/memo.lua): recomputed, in fewer bits, several as one, and
 -- joined to the sizes of a layer's axes. Each is made once from a list that is never changed, and then remembered with
 -- it. A form's ops are copies; once they are joined, they go, and are made again where they are needed.
+local lazy = require "tperf.base.lazy"
 local core = require "tperf.core"
-local narrowed = require "tperf.describe.arch.narrowed"
+local narrowed = lazy.module "tperf.describe.arch.narrowed"
 
 local forms = {}
 

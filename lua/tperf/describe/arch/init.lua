@@ -4,16 +4,17 @@
 -- them apart); without first and last the model has the usual embedding and head. Models of several stacks, such as an
 -- encoder and a decoder, list their groups themselves, each with its sequence. Other models get the architecture
 -- that their description names (transformer.lua) or, if the rules say so, the published solver's layer (gpt.lua).
+local lazy = require "tperf.base.lazy"
 local block = require "tperf.describe.block"
 local check = require "tperf.base.check"
 local graphs = require "tperf.describe.arch.graphs"
-local gpt = require "tperf.describe.arch.layer.gpt"
-local mtp = require "tperf.describe.arch.layer.mtp"
+local gpt = lazy.module "tperf.describe.arch.layer.gpt"
+local mtp = lazy.module "tperf.describe.arch.layer.mtp"
 local offload = require "tperf.describe.arch.offload"
 local recompute = require "tperf.describe.arch.recompute"
 local stated = require "tperf.describe.model.stated"
 local transformer = require "tperf.describe.arch.layer.transformer"
-local tuned = require "tperf.describe.arch.tuned"
+local tuned = lazy.module "tperf.describe.arch.tuned"
 
 local architecture = {}
 local metatable = { __index = architecture }

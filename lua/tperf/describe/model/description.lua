@@ -1,9 +1,10 @@
 --- The fields of a model's description, their defaults, and their consistency checks.
 -- Defaults describe a plain block: multi-head attention, a GELU MLP of 4 hidden, LayerNorms, biases.
+local lazy = require "tperf.base.lazy"
 local check = require "tperf.base.check"
 local fields = require "tperf.describe.model.fields"
 local groups = require "tperf.describe.model.groups"
-local nearest = require "tperf.base.nearest"
+local nearest = lazy.module "tperf.base.nearest"
 local packing = require "tperf.describe.arch.packing"
 local records = require "tperf.describe.model.records"
 local stacks = require "tperf.describe.model.stacks"

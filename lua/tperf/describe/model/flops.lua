@@ -1,5 +1,6 @@
 --- Model FLOPs per token by the published formulas, the basis of MFU.
-local delta = require "tperf.describe.arch.layer.delta"
+local lazy = require "tperf.base.lazy"
+local delta = lazy.module "tperf.describe.arch.layer.delta"
 local packing = require "tperf.describe.arch.packing"
 local parameters = require "tperf.describe.model.parameters"
 local stacks = require "tperf.describe.model.stacks"

@@ -12,10 +12,8 @@ local ORDERS <const> = "tperf.describe.schedule.order."
 
 -- By public name, from every module in order/, whose `definitions` are as schedule.define takes them.
 local definitions = {}
-for _, module in ipairs(core.modules()) do
-  if module:sub(1, #ORDERS) == ORDERS then
-    for name, definition in pairs(require(module).definitions) do definitions[name] = definition end
-  end
+for _, module in ipairs(core.modules(ORDERS)) do
+  for name, definition in pairs(require(module).definitions) do definitions[name] = definition end
 end
 local built_in = {}
 for name in pairs(definitions) do built_in[name] = true end

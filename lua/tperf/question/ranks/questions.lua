@@ -1,6 +1,7 @@
 --- What processes ask of each other under MPI: the library's questions by name, with arguments that are plain data.
+local lazy = require "tperf.base.lazy"
 local core = require "tperf.core"
-local own_code = require "tperf.question.sweep.own_code"
+local own_code = lazy.module "tperf.question.sweep.own_code"
 local catalogue = require "tperf.base.catalogue"
 local profile = require "tperf.describe.profile"
 

@@ -1,4 +1,5 @@
 --- tperf.search: ranks all ways to train a model on a system.
+local lazy = require "tperf.base.lazy"
 local axes = require "tperf.describe.strategy.axes"
 local core = require "tperf.core".search
 local check = require "tperf.base.check"
@@ -13,8 +14,8 @@ local rerank = require "tperf.question.search.rerank"
 local search_room = require "tperf.question.search.room"
 local search_walk = require "tperf.question.search.walk"
 local shapes = require "tperf.question.search.shapes"
-local advice = require "tperf.question.search.advice"
-local gpu_counts = require "tperf.question.search.gpu_counts"
+local advice = lazy.module "tperf.question.search.advice"
+local gpu_counts = lazy.module "tperf.question.search.gpu_counts"
 local strategy = require "tperf.describe.strategy"
 local units = require "tperf.base.units"
 local questions = require "tperf.question.ranks.questions"

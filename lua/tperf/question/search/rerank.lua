@@ -1,9 +1,10 @@
 --- Ranks the candidates of a search by simulation. The core has ranked them by a lower bound of their simulated time
 -- (tperf_iteration_least, include/tperf/plan.h); they are simulated in that order until no bound is below the worst
 -- simulated time that still counts.
+local lazy = require "tperf.base.lazy"
 local configuration = require "tperf.question.configuration"
 local refusal = require "tperf.base.refusal"
-local simulate = require "tperf.question.train.simulate"
+local simulate = lazy.module "tperf.question.train.simulate"
 
 local rerank = {}
 

@@ -1,6 +1,7 @@
 --- Splits the shapes of one large search among all processes of a run under MPI: each walks a part of them, and the
 --- first process merges the results in the search's total order.
-local pool = require "tperf.question.ranks.pool"
+local lazy = require "tperf.base.lazy"
+local pool = lazy.module "tperf.question.ranks.pool"
 local search_walk = require "tperf.question.search.walk"
 
 local shapes = {}

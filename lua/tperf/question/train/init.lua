@@ -8,10 +8,10 @@ local offload = require "tperf.describe.arch.offload"
 local prepare = require "tperf.question.train.prepare"
 local recomputation = require "tperf.describe.arch.recompute"
 local search = require "tperf.question.search"
-local advice = require "tperf.question.search.advice"
+local advice = lazy.module "tperf.question.search.advice"
 local straggling = require "tperf.question.goodput.straggling"
 local simulate = require "tperf.question.train.simulate"
-local sum = require "tperf.question.train.sum"
+local sum = lazy.module "tperf.question.train.sum"
 local questions = require "tperf.question.ranks.questions"
 
 local train = {}

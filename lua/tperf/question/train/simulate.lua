@@ -1,12 +1,13 @@
 --- Simulates a configuration's iteration pass by pass in a pipeline schedule, with the pass times of the core
 -- (src/plan/iteration.c) that the closed form uses. Unlike the closed form it covers stages that differ, replicas that
 -- wait for each other while the pipeline fills and drains, and weight gradients that fill bubbles.
+local lazy = require "tperf.base.lazy"
 local check = require "tperf.base.check"
 local configuration = require "tperf.question.configuration"
 local core = require "tperf.core"
 local refusal = require "tperf.base.refusal"
 local schedule = require "tperf.describe.schedule"
-local simulation = require "tperf.timeline.simulation"
+local simulation = lazy.module "tperf.timeline.simulation"
 
 local simulate = {}
 

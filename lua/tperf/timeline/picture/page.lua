@@ -3,7 +3,8 @@ local hover = require "tperf.output.hover"
 local page = require "tperf.timeline.picture.page_style"
 
 -- All charts share the window [from, to]. A chart is redrawn whenever it changes; passes outside are skipped. Of the
--- passes narrower than a pixel, a fair sample is drawn one pixel wide: those that cross a pixel's edge.
+-- passes narrower than a pixel, a fair sample is drawn one pixel wide: those that cross a pixel's edge. The frame of a
+-- chart has its size even where the browser skips its thousands of shapes, because they are out of sight.
 -- showTimelines(root) fills in the markup of tperf/timeline/picture/view.lua, in a document or a part of one.
 page.script = hover.script .. [==[
 const showTimelines = root => {
@@ -117,11 +118,12 @@ function drawMemory(c, d, x, y, scale) {
 
 function draw(c) {
   const n = c.t.devices, svg = c.svg;
-  c.width = Math.max(svg.clientWidth || 1000, 320);
+  c.width = Math.max(svg.parentNode.clientWidth || 1000, 320);
   c.top = 4;
   const bottom = c.top + n * c.band, held = bottom + 44, height = held + n * HELD + 6;
   const x = t => LEFT + (t - from) / (to - from) * (c.width - LEFT - RIGHT);
   svg.setAttribute("height", height);
+  svg.parentNode.style.containIntrinsicHeight = height + "px";
   svg.setAttribute("viewBox", `0 0 ${c.width} ${height}`);
   svg.replaceChildren();
   for (let d = 0; d < n; d++) {

@@ -15,7 +15,8 @@ page.charts = [[
 .legend { display: flex; flex-wrap: wrap; gap: .1rem 1.2rem; margin: .25rem 0 .5rem; color: var(--soft);
   font-size: .85rem; }
 .legend svg { vertical-align: -1px; }
-.chart { display: block; width: 100%; touch-action: pan-y; cursor: grab; user-select: none; outline-offset: 3px; }
+.frame { content-visibility: auto; }
+.chart { display: block; width: 100%; touch-action: pan-y; cursor: grab; user-select: none; outline-offset: -2px; }
 .chart.drag { cursor: grabbing; }
 .chart text { font-size: 12px; fill: var(--ink); pointer-events: none; } .chart text.soft { fill: var(--soft); }
 .chart text.small { font-size: 10px; } .chart .mid { text-anchor: middle; } .chart .right { text-anchor: end; }

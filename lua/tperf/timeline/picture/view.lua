@@ -115,8 +115,8 @@ function view.body(timelines, what, options)
         palette.letter[entry.pass], entry.shade, entry.label))
     end
     put_legend_of_tasks(each, tasks, put)
-    put(('</p>\n<svg class="chart" id="chart%d" tabindex="0" role="application" aria-label="%s: timeline"></svg>'
-      .. '</section>\n'):format(i, view.escape(each.schedule)))
+    put(('</p>\n<div class="frame"><svg class="chart" id="chart%d" tabindex="0" role="application" '
+      .. 'aria-label="%s: timeline"></svg></div></section>\n'):format(i, view.escape(each.schedule)))
   end
   put '<p id="status" role="status" aria-live="polite"></p>\n<div id="tip" hidden></div>\n'
   put '<script type="application/json" id="data">['

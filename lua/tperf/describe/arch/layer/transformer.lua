@@ -1,40 +1,43 @@
 --- The architecture that a model's description names: the blocks of its layers, group by group, and of both ends.
+local lazy = require "tperf.base.lazy"
 local arrangement = require "tperf.describe.model.groups"
 local attention = require "tperf.describe.arch.layer.attention"
-local cross = require "tperf.describe.arch.layer.cross"
-local delta = require "tperf.describe.arch.layer.delta"
-local dit = require "tperf.describe.arch.layer.dit"
+local cross = lazy.module "tperf.describe.arch.layer.cross"
+local delta = lazy.module "tperf.describe.arch.layer.delta"
+local dit = lazy.module "tperf.describe.arch.layer.dit"
 local ends = require "tperf.describe.arch.ends"
-local mamba = require "tperf.describe.arch.layer.mamba"
-local mamba1 = require "tperf.describe.arch.layer.mamba1"
-local mla = require "tperf.describe.arch.layer.mla"
+local mamba = lazy.module "tperf.describe.arch.layer.mamba"
+local mamba1 = lazy.module "tperf.describe.arch.layer.mamba1"
+local mla = lazy.module "tperf.describe.arch.layer.mla"
 local mlp = require "tperf.describe.arch.layer.mlp"
-local moe = require "tperf.describe.arch.layer.moe"
-local mtp = require "tperf.describe.arch.layer.mtp"
-local parallel = require "tperf.describe.arch.layer.parallel"
+local moe = lazy.module "tperf.describe.arch.layer.moe"
+local mtp = lazy.module "tperf.describe.arch.layer.mtp"
 
 local transformer = {}
 
-local mixers = { gqa = attention.block, mla = mla.block }
-local feeds = { dense = mlp.block, experts = moe.block }
+local mixers = { gqa = attention, mla = mla }
+local feeds = { dense = mlp, experts = moe }
 
 local function mixer_of(m, group)
   if group.delta then return delta.block end
   if group.mamba then return m.mamba1 and mamba1.block or mamba.block end
-  return mixers[group.attention]
+  local mixer = mixers[group.attention]
+  return mixer and mixer.block
 end
 
 -- Attention and MLP side by side are one block; otherwise each is a sublayer.
 local function blocks_of(m, group)
   if m.diffusion then return { dit.modulation, dit.attention, dit.mlp } end
-  if m.parallel_block and group.attention == "gqa" and group.mlp == "dense" then return { parallel } end
+  if m.parallel_block and group.attention == "gqa" and group.mlp == "dense" then
+    return { (require "tperf.describe.arch.layer.parallel") }
+  end
   local mixer = mixer_of(m, group)
   local feed = feeds[group.mlp]
   local n = (mixer and 1 or 0) + (group.cross and 1 or 0) + (feed and 1 or 0)
   local blocks = {}
   if mixer then blocks[1] = mixer(n) end
   if group.cross then blocks[2] = cross.block(2, n) end
-  if feed then blocks[#blocks + 1] = feed(n, n) end
+  if feed then blocks[#blocks + 1] = feed.block(n, n) end
   return blocks
 end
 

@@ -1,18 +1,19 @@
 --- A Hugging Face config.json as a model: the text model's description in tperf's own names.
 -- The architectures are in hf/types.lua.
+local lazy = require "tperf.base.lazy"
 local check = require "tperf.base.check"
-local config = require "tperf.input.config"
-local harmless = require "tperf.describe.model.hf.harmless"
-local hf_stored = require "tperf.describe.model.hf.stored"
-local types = require "tperf.describe.model.hf.types"
-local nearest = require "tperf.base.nearest"
+local config = lazy.module "tperf.input.config"
+local harmless = lazy.module "tperf.describe.model.hf.harmless"
+local hf_stored = lazy.module "tperf.describe.model.hf.stored"
+local types = lazy.module "tperf.describe.model.hf.types"
+local nearest = lazy.module "tperf.base.nearest"
 
 local hf = {}
 
 --- The known architectures, sorted.
 ---@return string[]
 function hf.known()
-  return check.names(types)
+  return check.names(require "tperf.describe.model.hf.types")
 end
 
 --- Whether a parsed file looks like a Hugging Face configuration.
