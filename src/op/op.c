@@ -144,6 +144,12 @@ void tperf_op_repeat(tperf_op *op, double part, double output_bytes) {
     op->saved_bytes += output_bytes;
 }
 
+int64_t tperf_op_served_kernels(const tperf_op *op) {
+    if (op->fused) return 0;
+    double wide = tperf_dtype_bytes(op->dtype), narrow = tperf_dtype_bytes(op->matrix_dtype);
+    return 1 + op->more_kernels + (op->product.rows > 0 && narrow < wide);
+}
+
 void tperf_op_offload(tperf_op *op, bool input_alone) {
     double bytes = input_alone ? op->input_bytes : op->saved_bytes;
     op->offload_bytes += bytes;

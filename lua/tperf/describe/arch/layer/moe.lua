@@ -150,6 +150,8 @@ end
 -- adds up in 16 bits (DeepSeek-V3, arXiv 2412.19437, section 3.3.3).
 local function sent_element(p) return p.sent_element or BYTES end
 
+local SORTS <const> = 2 -- kernels by which engines select and sort before they gather
+
 -- Copies every row to its places (or back, adding up) and exchanges the rows by the share's dispatcher
 -- (tperf/describe/arch/experts/dispatch.lua). routed: pairs of a token and an expert to sort; nil on the way back.
 -- beside: the op that the exchange runs beside; nil: everything waits for it.
@@ -168,7 +170,7 @@ local function exchange(m, p, name, rows, lie, routed, beside)
   return op.custom {
     name = name, dtype = p.dtype, forward = pass(forward), backward = pass(backward), routed = routed,
     repeated_bytes = forward.repeated_bytes,
-  }
+  }:launches(routed and SORTS or 0)
 end
 
 -- The ops of the shared experts.
