@@ -77,6 +77,7 @@ typedef enum tperf_module {
     TPERF_MODULE_QKV_LINEAR,
     TPERF_MODULE_ATTN_PROJ,
     TPERF_MODULE_EXPERT_FC1,
+    TPERF_MODULE_MOE_ROUTER,
     TPERF_MODULE_COUNT
 } tperf_module;
 
