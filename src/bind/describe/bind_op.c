@@ -291,8 +291,6 @@ static int product(lua_State *L) {
     lua_setfield(L, -2, "expert");
     lua_pushboolean(L, op->recomputed);
     lua_setfield(L, -2, "recomputed");
-    lua_pushboolean(L, op->joined);
-    lua_setfield(L, -2, "joined");
     tperf_fields_set(L, "saved", op->saved_bytes);
     tperf_fields_set(L, "again", op->again_bytes);
     tperf_fields_set(L, "offloaded", op->offload_bytes);
