@@ -29,6 +29,17 @@ describe("a row of a training run", function()
     assert.equal("nemo-mlperf-3.1", run({ source = "MLPerf Training v5.0", gpu = "NVIDIA H200" }).stack)
   end)
 
+  it("of MLPerf is sequence parallel, and has the chunks of its configuration", function()
+    local fields = { source = "MLPerf Training v3.1", model = "GPT3-175B", layers = "96", tp = "4", pp = "2" }
+    local case = run(fields)
+    assert.same({ true, 12 }, { case.sequence_parallel, case.sizes.vp })
+    fields.vp, fields.tp = "6", "1"
+    case = run(fields)
+    assert.same({ false, 6 }, { case.sequence_parallel, case.sizes.vp })
+    fields.vp, fields.model = "", "Llama3.1-405B"
+    assert.equal(1, run(fields).sizes.vp)
+  end)
+
   it("of nanotron deals layers by weights, the head's among them", function()
     -- nanotron's docs print these blocks of Llama 3 8B for 8 stages
     local fields = { source = "nanotron best configurations", layers = "32", hidden = "4096", ffn = "14336",

@@ -30,6 +30,29 @@ local function refused(more, message)
   assert.truthy(raised:find("^spec/serve_priced_spec.lua:%d+: tperf%.serve"), raised)
 end
 
+-- TTFT and TPOT of a model whose layers are one small op of a script, which reads more the more keys its tokens see.
+local function own_op(fields)
+  local block = tperf.block("own", function(_, p)
+    local o = { forward = { bytes = 1e6 * p.micro_batch * (1 + p.context / 1e2) } }
+    for name, value in pairs(fields) do o[name] = value end
+    return { tperf.op.custom(o) }
+  end)
+  local model = tperf.model("llama-3.1-8b"):with { architecture = tperf.architecture { name = "own", layer = { block } } }
+  local r = tperf.serve(question { model = model, requests = batch_of(1, 512, 200), software = "sglang-0.5" })
+  return r.ttft.mean, r.tpot.mean
+end
+
+describe("an op of a script", function()
+  it("is priced by what it says of itself, not by its name", function()
+    local ttft, tpot = own_op { name = "mine" }
+    for _, name in ipairs { "attention", "residual", "dispatch", "kv-up", "rule", "select" } do
+      assert.same({ ttft, tpot }, { own_op { name = name } }, name)
+    end
+    local _, seeing = own_op { name = "mine", by_keys = true }
+    assert.is_true(seeing > 1.001 * tpot)
+  end)
+end)
+
 describe("a priced step", function()
   it("matches tperf.infer for one request", function()
     for _, c in ipairs {

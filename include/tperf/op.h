@@ -12,7 +12,7 @@
 
 #include "tperf/grid.h"
 
-enum { TPERF_NAME_MAX = 24, TPERF_COMMS_MAX = 6 };
+enum { TPERF_NAME_MAX = 24, TPERF_COMMS_MAX = 6, TPERF_MORE_KERNELS_MAX = 64 };
 
 // How a collective overlaps the product whose input it gathers or whose result it reduces: the product is cut into
 // chunks of rows.
@@ -77,6 +77,7 @@ typedef enum tperf_module {
     TPERF_MODULE_QKV_LINEAR,
     TPERF_MODULE_ATTN_PROJ,
     TPERF_MODULE_EXPERT_FC1,
+    TPERF_MODULE_MOE_ROUTER,
     TPERF_MODULE_COUNT
 } tperf_module;
 
@@ -129,6 +130,8 @@ typedef struct tperf_op {
     double kept_part;     // fraction of the repeated kernels' work that is not done again
     bool fused;           // its forward pass is part of a neighbour's kernel: no launch of its own
     bool eager;           // the host launches it even where an engine replays graphs
+    bool by_keys;         // its cost grows with the keys that its tokens see
+    int64_t more_kernels; // beside its own, which a serving engine's host launches without graphs
 } tperf_op;
 
 // Y = X W + bias. X is tokens x n_in, W is n_in x n_out. Saved: X, unless another op keeps it. A product cut along W's
@@ -347,6 +350,10 @@ void tperf_op_freeze(tperf_op *op, double element, bool keeps_input);
 // Nothing upstream of the op is trained: only the parameters' gradients remain of the backward pass. Without parameters
 // there is no backward pass, and nothing is kept for it.
 void tperf_op_stop(tperf_op *op);
+
+// Kernels that a serving engine's host launches for the op's forward pass where no graph holds them: its own, those
+// beside, and one that narrows the input of a product in fewer bits.
+int64_t tperf_op_served_kernels(const tperf_op *op);
 
 // Checks a finished op: every count is finite and not negative.
 tperf_status tperf_op_validate(const tperf_op *op, tperf_error *error);

@@ -80,7 +80,7 @@ static void shape_kernels(tperf_op *op, const tperf_fused_attention *shape, tper
 tperf_status tperf_op_attention(tperf_op *op, const tperf_fused_attention *shape,
                                 tperf_error *error) {
     TPERF_TRY(check_shape(shape, error));
-    op->attention = true;
+    op->attention = op->by_keys = true;
     double kv_heads = (double)(shape->kv_heads ? shape->kv_heads : shape->heads);
     double H = (double)shape->batch * (double)shape->heads, G = (double)shape->batch * kv_heads;
     double d = (double)shape->head_dim, r = (double)shape->queries, k = keys_touched(shape);

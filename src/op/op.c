@@ -8,6 +8,7 @@
 const char *const tperf_module_names[TPERF_MODULE_COUNT] = {
     "core_attn",      "moe_act",   "layernorm", "mla_up_proj", "mlp",       "moe",
     "shared_experts", "attn_norm", "mlp_norm",  "qkv_linear",  "attn_proj", "expert_fc1",
+    "moe_router",
 };
 
 tperf_status tperf_size_check(tperf_error *error, const char *field, int64_t size) {
@@ -142,6 +143,12 @@ void tperf_op_repeat(tperf_op *op, double part, double output_bytes) {
     op->recomputed = part > 0;
     op->kept_part = 1 - part;
     op->saved_bytes += output_bytes;
+}
+
+int64_t tperf_op_served_kernels(const tperf_op *op) {
+    if (op->fused) return 0;
+    double wide = tperf_dtype_bytes(op->dtype), narrow = tperf_dtype_bytes(op->matrix_dtype);
+    return 1 + op->more_kernels + (op->product.rows > 0 && narrow < wide);
 }
 
 void tperf_op_offload(tperf_op *op, bool input_alone) {

@@ -75,6 +75,7 @@ static const tperf_field given_fields[] = {
     GIVEN("repeated_bytes", NUMBER, custom.repeated_bytes),
     GIVEN("routed", NUMBER, custom.forward.routed),
     GIVEN("expert", FLAG, custom.expert),
+    GIVEN("by_keys", FLAG, custom.by_keys),
     {0},
 };
 

@@ -8,6 +8,7 @@
 //   op:single()                                   its backward pass is one kernel
 //   op:join()                                     a neighbour's call launches its kernels
 //   op:fuse()                                     its forward pass is part of a neighbour's kernel
+//   op:launches(n)                                so many kernels beside its own go with it in serving engines
 //   op:freeze(element, keeps_input)               its parameters are not trained, with this many bytes each
 //   op:stop()                                     nothing below it is trained
 //   op:again(bytes)                               this part of its kept bytes is recomputed instead
@@ -23,7 +24,7 @@
 //       the
 //                                                 output for it
 // and fields(), bytes() and routed_parts(), documented below, and given(), in bind_given.c. recompute, single, join,
-// fuse, drop_input, repeat_part, offload, hold, again, freeze, stop, belong and communicate change the op; the library
+// fuse, launches, drop_input, repeat_part, offload, hold, again, freeze, stop, belong and communicate change the op; the library
 // calls them before anyone else has it.
 #include <math.h>
 #include <string.h>
@@ -140,6 +141,15 @@ static int join(lua_State *L) {
 static int fuse(lua_State *L) {
     tperf_op *op = luaL_checkudata(L, 1, type_name);
     op->fused = true;
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int launches(lua_State *L) {
+    tperf_op *op = luaL_checkudata(L, 1, type_name);
+    lua_Integer more = luaL_checkinteger(L, 2);
+    luaL_argcheck(L, more >= 0 && more <= TPERF_MORE_KERNELS_MAX, 2, "not a number of kernels");
+    op->more_kernels = more;
     lua_settop(L, 1);
     return 1;
 }
@@ -281,8 +291,6 @@ static int product(lua_State *L) {
     lua_setfield(L, -2, "expert");
     lua_pushboolean(L, op->recomputed);
     lua_setfield(L, -2, "recomputed");
-    lua_pushboolean(L, op->joined);
-    lua_setfield(L, -2, "joined");
     tperf_fields_set(L, "saved", op->saved_bytes);
     tperf_fields_set(L, "again", op->again_bytes);
     tperf_fields_set(L, "offloaded", op->offload_bytes);
@@ -365,6 +373,7 @@ static const luaL_Reg methods[] = {
     {"single", single},
     {"join", join},
     {"fuse", fuse},
+    {"launches", launches},
     {"freeze", freeze},
     {"stop", stop},
     {"input_bytes", input_bytes},

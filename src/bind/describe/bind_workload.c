@@ -7,6 +7,8 @@
 //     blocks, of lists to make them of, and of lists { name =, block … } of several by one name
 //   workload:ops(section, system, rules, fast, panels, serves, software)   list of records, as tperf.layer documents
 //       them
+//   workload:served(the same) -> others, by_keys, kernels   a section's forward pass in a serving engine: seconds of the
+//       ops whose cost grows with the keys that tokens see, and of all others; kernels that its host launches
 //   #workload   the number of its ops
 //   and the methods of bind_iteration.c
 #include <limits.h>
@@ -290,34 +292,68 @@ static void push_op(lua_State *L, const tperf_workload *workload, size_t index,
     lua_setfield(L, -2, "backward");
 }
 
-static int workload_ops(lua_State *L) {
-    const tperf_workload *workload = tperf_bind_check_workload(L, 1);
-    lua_Integer number = luaL_checkinteger(L, 2);
-    luaL_argcheck(L, number >= 1 && number <= workload->n_kinds + 2, 2, "no such section");
-    int section = (int)number - 1;
+// A section and what its ops run on.
+typedef struct pricing {
+    const tperf_workload *workload;
+    size_t begin, end;
     tperf_system system;
     tperf_rules rules;
     tperf_software software;
-    tperf_placement placement = {.panels = luaL_checkinteger(L, 6)};
-    tperf_bind_check_system(L, 3, &system);
-    system.serves = lua_toboolean(L, 7);
-    tperf_bind_check_rules(L, 4, &rules);
-    tperf_bind_check_software(L, 8, &software, &system);
-    tperf_platform on = {&system, &rules, &software};
-    tperf_bind_check_placement(L, 5, workload, &placement);
+    tperf_placement placement;
+    tperf_platform on;
+} pricing;
+
+// Reads the arguments of the methods below.
+static void check_pricing(lua_State *L, pricing *p) {
+    p->workload = tperf_bind_check_workload(L, 1);
+    lua_Integer number = luaL_checkinteger(L, 2);
+    luaL_argcheck(L, number >= 1 && number <= p->workload->n_kinds + 2, 2, "no such section");
+    p->begin = tperf_section_begin(p->workload, (int)number - 1);
+    p->end = p->workload->section_end[number - 1];
+    p->placement = (tperf_placement){.panels = luaL_checkinteger(L, 6)};
+    tperf_bind_check_system(L, 3, &p->system);
+    p->system.serves = lua_toboolean(L, 7);
+    tperf_bind_check_rules(L, 4, &p->rules);
+    tperf_bind_check_software(L, 8, &p->software, &p->system);
+    p->on = (tperf_platform){&p->system, &p->rules, &p->software};
+    tperf_bind_check_placement(L, 5, p->workload, &p->placement);
     tperf_error error;
-    if (tperf_workload_check_system(workload, &system, &error) != TPERF_OK)
-        return tperf_bind_raise(L, &error);
-    size_t begin = tperf_section_begin(workload, section);
+    if (tperf_workload_check_system(p->workload, &p->system, &error) != TPERF_OK)
+        tperf_bind_raise(L, &error);
+}
+
+static tperf_op_cost cost_of(const pricing *p, size_t index) {
+    const tperf_op *op = p->workload->ops[index];
+    tperf_op_work work = tperf_op_work_of(op, &p->on, p->placement.panels);
+    return tperf_op_cost_of(op, &work, &p->on, p->workload->sizes, &p->placement);
+}
+
+static int workload_ops(lua_State *L) {
+    pricing p;
+    check_pricing(L, &p);
     lua_newtable(L);
-    for (size_t i = begin; i < workload->section_end[section]; i++) {
-        const tperf_op *op = workload->ops[i];
-        tperf_op_work work = tperf_op_work_of(op, &on, placement.panels);
-        tperf_op_cost cost = tperf_op_cost_of(op, &work, &on, workload->sizes, &placement);
-        push_op(L, workload, i, &cost, &placement, &on);
-        lua_rawseti(L, -2, (lua_Integer)(i - begin) + 1);
+    for (size_t i = p.begin; i < p.end; i++) {
+        tperf_op_cost cost = cost_of(&p, i);
+        push_op(L, p.workload, i, &cost, &p.placement, &p.on);
+        lua_rawseti(L, -2, (lua_Integer)(i - p.begin) + 1);
     }
     return 1;
+}
+
+static int workload_served(lua_State *L) {
+    pricing p;
+    check_pricing(L, &p);
+    double by_keys = 0, others = 0;
+    lua_Integer kernels = 0;
+    for (size_t i = p.begin; i < p.end; i++) {
+        const tperf_op *op = p.workload->ops[i];
+        *(op->by_keys ? &by_keys : &others) += cost_of(&p, i).forward.time;
+        kernels += tperf_op_served_kernels(op);
+    }
+    lua_pushnumber(L, others);
+    lua_pushnumber(L, by_keys);
+    lua_pushinteger(L, kernels);
+    return 3;
 }
 
 static int count_of_ops(lua_State *L) {
@@ -325,7 +361,8 @@ static int count_of_ops(lua_State *L) {
     return 1;
 }
 
-static const luaL_Reg methods[] = {{"ops", workload_ops}, {NULL, NULL}};
+static const luaL_Reg methods[] = {
+    {"ops", workload_ops}, {"served", workload_served}, {NULL, NULL}};
 
 void tperf_bind_block(lua_State *L) {
     luaL_newmetatable(L, block_name);

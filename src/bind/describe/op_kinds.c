@@ -267,6 +267,7 @@ static const tperf_field custom_fields[] = {
     OPTIONAL("weight_bytes", custom.weight_bytes),
     OPTIONAL("saved_bytes", custom.saved_bytes),
     OPTIONAL("expert", custom.expert),
+    OPTIONAL("by_keys", custom.by_keys),
     {0},
 };
 tperf_status tperf_op_count_custom(tperf_op *op, const tperf_op_arguments *a, tperf_error *error) {
@@ -281,6 +282,7 @@ tperf_status tperf_op_count_custom(tperf_op *op, const tperf_op_arguments *a, tp
         op->own = (tperf_own_gradients){.tensor_flops = op->backward.tensor_flops / 2,
                                         .bytes = op->backward.bytes / 2};
     op->expert = a->custom.expert;
+    op->by_keys = a->custom.by_keys;
     return TPERF_OK;
 }
 

@@ -29,10 +29,8 @@ local function set_of(text)
   return set
 end
 
-local ROUTES <const> = { norm = true, router = true, choice = true }
-
 local function routes(p, one)
-  return ROUTES[one:counts().name] or not p.overlap_shared_experts and one:belongs "shared_experts"
+  return one:belongs "moe_router" or not p.overlap_shared_experts and one:belongs "shared_experts"
 end
 
 --- Marks the ops of a block that a graph launches: the first of them makes the call.

@@ -1,6 +1,6 @@
 --- The ops of a layer whose products with weights run in fewer bits (tperf.describe.precision names the formats). Extra
 -- kernels precede each such product:
---   NAME-amax     if the scale is computed from the tensor: reads it once; the call that casts also launches this
+--   NAME-amax     if the scale is computed from the tensor: reads it once
 --   NAME-cast     forward: reads X in 16 bits, writes it by rows and, if that copy is kept, by columns. Backward: the
 --                 same for Y's gradient, plus whatever X still needs: a transposition of the gathered copy, or a second
 --                 quantisation of an input kept in 16 bits
@@ -42,11 +42,11 @@ local function column_bytes(r, made, gathered)
   return gathered > 0 and 2 * r.number * gathered or r.number * made
 end
 
+-- The call that multiplies also launches these (TransformerEngine's module/linear.py, torchao's Float8Linear).
 local function of(shape, name, o)
   o.name = (shape.name .. name):sub(1, 23)
-  local made = op.custom(o):single()
+  local made = op.custom(o):join()
   if shape.recomputed then made:recompute(0) end
-  if shape.joined then made:join() end
   return made
 end
 
@@ -54,7 +54,7 @@ local function amax(shape, n)
   return of(shape, "-amax", {
     forward = { vector_flops = FLOPS * n.input, bytes = WIDE * n.input },
     backward = { vector_flops = FLOPS * n.gradient, bytes = WIDE * n.gradient },
-  }):join()
+  })
 end
 
 -- elsewhere: attention keeps X in 12 bits, from which the backward pass makes the copy by columns.

@@ -107,7 +107,7 @@ local function keepers(ops, t)
     local c = one:counts()
     local kept = ops[i + 1] and adapters.is(ops[i + 1]) and t.peft.dropout == 0
     set[one] = follows and c.parameters > 0 and not kept or nil
-    follows = c.name == "attention" or follows and c.parameters == 0 and c.saved_bytes == 0
+    follows = one:keeping() ~= nil or follows and c.parameters == 0 and c.saved_bytes == 0
   end
   return set
 end

@@ -140,7 +140,7 @@ local pass = check.record_of({
 local custom = {
   name = check.string { name = true, default = "custom" }, dtype = check.string { default = "bf16" }, forward = pass,
   backward = pass, weight_bytes = count, saved_bytes = count, repeated_bytes = count, routed = count,
-  expert = check.boolean { default = false },
+  expert = check.boolean { default = false }, by_keys = check.boolean { default = false },
 }
 
 --- An op with counts given directly.
@@ -151,6 +151,8 @@ local custom = {
 ---   weight_bytes, saved_bytes   weight_bytes: of weights, in the op's dtype; saved_bytes: of kept activations
 ---   repeated_bytes      the part of forward bytes that is read again or freed meanwhile, and takes no memory
 ---   routed, expert      routed: pairs of token and expert that inference sorts, forward; expert: experts' weights
+---   by_keys             true: its cost grows with the keys that its tokens see, as attention's does: serving engines
+---                       price it for each request apart
 function op.custom(o)
   local given = core.given(o) -- checks all that the schema does
   if given then return given end
@@ -158,7 +160,7 @@ function op.custom(o)
   local forward, backward = o.forward, o.backward
   local one = core.custom {
     name = o.name, dtype = o.dtype, weight_bytes = o.weight_bytes, saved_bytes = o.saved_bytes, expert = o.expert,
-    forward_tensor_flops = forward.tensor_flops, forward_vector_flops = forward.vector_flops,
+    by_keys = o.by_keys, forward_tensor_flops = forward.tensor_flops, forward_vector_flops = forward.vector_flops,
     forward_bytes = forward.bytes, forward_routed = o.routed, backward_tensor_flops = backward.tensor_flops,
     backward_vector_flops = backward.vector_flops, backward_bytes = backward.bytes, repeated_bytes = o.repeated_bytes,
   }

@@ -76,14 +76,20 @@ local function states_of(row)
   return { optimizer = OPTIMIZERS[read.text(row.optimizer)], gradients = DTYPES[gradients], moments = DTYPES[first] }
 end
 
--- Default chunks of an interleaved stage: torchtitan's default.
-local USUAL_CHUNKS <const> = 2
+-- Chunks of an interleaved stage if the row does not say: torchtitan's default; that of NVIDIA's GPT-3 in MLPerf
+-- (training_results_v3.1, gpt3/implementations/pytorch/conf/custom.yaml: INTERLEAVED_PIPELINE, else 12).
+local TORCHTITAN <const>, MLPERF_GPT3 <const> = 2, 12
+
+local function usual_chunks(row)
+  if row.schedule:lower():find "^interleaved 1f1b$" then return TORCHTITAN end
+  return row.source:find "^MLPerf" and row.model:find "^GPT3" and MLPERF_GPT3 or 1
+end
 
 -- The sizes of the axes; data parallelism follows from the number of GPUs.
 local function sizes_of(row)
   local s = { gpus = read.count(row.gpus) }
   for _, name in ipairs { "tp", "pp", "cp", "ep" } do s[name] = read.count(row[name]) or 1 end
-  s.vp = read.count(row.vp) or row.schedule:lower():find "^interleaved 1f1b$" and USUAL_CHUNKS or 1
+  s.vp = read.count(row.vp) or usual_chunks(row)
   if row.tp == "" and row.pp == "" and not row.zero_fsdp:find "FSDP" and not tuning.layout(row, s) then
     return nil, "the parallelism is not given"
   end
@@ -134,7 +140,7 @@ local TRAINS <const> = { pretrain = true, lora = true, sft = true }
 -- Stacks whose recipes are sequence parallel wherever they are tensor parallel: all of their rows that say it are, and
 -- Megatron-Core wants it of experts beside tensor parallelism.
 local SEQUENCE_PARALLEL <const> = { ["nemo-24.11"] = true, ["megatron-core-moe-2025"] = true,
-  ["megatron-bridge-26.08-functional"] = true }
+  ["megatron-bridge-26.08-functional"] = true, ["nemo-mlperf-3.1"] = true }
 
 local function is_sequence_parallel(row, stack, sizes)
   if row.sp ~= "" then return row.sp == "1" end

@@ -46,26 +46,7 @@ local function graphs_of(most)
   return list
 end
 
--- Ops whose cost grows with the number of keys: an indexer scores and selects before sparse attention.
-local ATTENTION = { attention = true, ["index-scores"] = true, select = true }
-
--- Kernels beside an op's own that the host launches: routing selects and sorts before it gathers; the keys of latent
--- attention are put together of two parts. The gated delta rule takes eight (flash-linear-attention,
--- ops/gated_delta_rule/chunk.py).
-local MORE <const> = { dispatch = 2, ["kv-up"] = 2, rule = 7 }
-local EXPERTS <const> = { fc1 = true, fc2 = true } -- in blocks of experts
-
--- Kernels that the host launches for an op outside of CUDA graphs. A residual sum is part of the next norm's kernel;
--- the input of a product in 8 or 4 bits is quantised first.
-local function launches_of(op, p, o)
-  if op.name == "residual" then return 0 end
-  local stored, narrow = p.weights and p.weights.stored, o.compute_dtype ~= "bf16"
-  if stored then narrow = narrow and stored[op.block == "moe" and EXPERTS[op.name] and "experts" or "layers"] end
-  local multiplies = op.weight_bytes > 0 and op.forward.tensor_flops > 0 and op.name ~= "router"
-  return 1 + (MORE[op.name] or 0) + (narrow and multiplies and 1 or 0)
-end
-
--- An object that lays out workloads of a shape and sums the seconds of a section's ops, attention's separately.
+-- An object that lays out workloads of a shape and sums a section: seconds of its ops, of attention apart, kernels.
 local function pricer(p, o, fast)
   local laid, shards, machine = p.plan.layout, ranks.shards(o, p), core.machine(p.system)
   local self = { kinds = laid.kinds, layers = {}, shards = shards }
@@ -77,17 +58,7 @@ local function pricer(p, o, fast)
     return laid.workload(o.own, batch, variant)
   end
   function self.section(laid_out, number)
-    local attention, others, launches = 0, 0, 0
-    local ops = laid_out:ops(number, machine, p.rules, fast, 1, true, p.software)
-    for _, op in ipairs(ops) do
-      if ATTENTION[op.name] then
-        attention = attention + op.forward.time
-      else
-        others = others + op.forward.time
-      end
-      launches = launches + launches_of(op, p, o)
-    end
-    return others, attention, launches
+    return laid_out:served(number, machine, p.rules, fast, 1, true, p.software)
   end
   return self
 end

@@ -71,6 +71,8 @@ local function step(m, p, cut)
   }
 end
 
+local CHUNKED <const> = 8 -- kernels of the rule in chunks (flash-linear-attention, ops/gated_delta_rule/chunk.py)
+
 -- Keys, updates and every chunk's state pass through memory between the kernels.
 local function rule(m, p, cut)
   if p.mode == "decode" then return step(m, p, cut) end
@@ -85,7 +87,7 @@ local function rule(m, p, cut)
     name = "rule", dtype = p.dtype, saved_bytes = BYTES * tokens * (cut.convolved + 2 * cut.heads),
     forward = { tensor_flops = tokens * cut.heads * forward, bytes = bytes },
     backward = { tensor_flops = tokens * cut.heads * (2 * forward + again), bytes = 3 * bytes },
-  }
+  }:launches(CHUNKED - 1)
 end
 
 -- Bytes of a GPU's final state.

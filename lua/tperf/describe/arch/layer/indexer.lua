@@ -27,12 +27,12 @@ local function scores(m, p, cut)
   local once, twice = read + SCORE_BYTES * scored, 2 * (read + SCORE_BYTES * scored)
   return {
     op.custom {
-      name = "index-scores", dtype = p.dtype, saved_bytes = kept,
+      name = "index-scores", dtype = p.dtype, saved_bytes = kept, by_keys = true,
       forward = { tensor_flops = products, vector_flops = weighing, bytes = once },
       backward = { tensor_flops = 3 * products, vector_flops = 3 * weighing, bytes = twice },
     },
     op.custom {
-      name = "select", dtype = p.dtype,
+      name = "select", dtype = p.dtype, by_keys = true,
       forward = { vector_flops = 2 * scored, bytes = SCORE_BYTES * (scored + rows * s.top_k) },
     },
   }

@@ -38,6 +38,8 @@ local function queries(m, p, made, ops)
   })
 end
 
+local JOIN <const> = 2 -- kernels that put the keys of prompts together of their two parts
+
 local function keys_and_values(m, p, made, ops)
   local a = m.mla
   ops[#ops + 1] = p:replicated {
@@ -46,7 +48,7 @@ local function keys_and_values(m, p, made, ops)
   }:belong "qkv_linear"
   parts.append(ops, up {
     parts.norm(m, p, "kv-norm", a.kv_rank),
-    p:column { name = "kv-up", n_in = a.kv_rank, local_out = made.heads * (a.nope_dim + a.v_dim) },
+    p:column { name = "kv-up", n_in = a.kv_rank, local_out = made.heads * (a.nope_dim + a.v_dim) }:launches(JOIN),
   })
   if p.sequence_parallel then -- every GPU needs the whole shared rotary key
     parts.append(ops, up {

@@ -121,10 +121,10 @@ local CHOICE_BYTES <const> = { forward = 4 + 4 + 4 + (4 + 1) + (4 + 1) - 4, back
 local function choice(m, p)
   if p.mode ~= "train" then return {} end
   return {
-    op.elementwise {
+    op.elementwise({
       name = "choice", elements = 1.0 * p:outer_tokens() * m.experts.count, dtype = p.dtype, forward_flops = 2,
       backward_flops = 2, forward_bytes = CHOICE_BYTES.forward, backward_bytes = CHOICE_BYTES.backward, saved_bytes = 0,
-    },
+    }):belong "moe_router",
   }
 end
 
@@ -150,6 +150,8 @@ end
 -- adds up in 16 bits (DeepSeek-V3, arXiv 2412.19437, section 3.3.3).
 local function sent_element(p) return p.sent_element or BYTES end
 
+local SORTS <const> = 2 -- kernels by which engines select and sort before they gather
+
 -- Copies every row to its places (or back, adding up) and exchanges the rows by the share's dispatcher
 -- (tperf/describe/arch/experts/dispatch.lua). routed: pairs of a token and an expert to sort; nil on the way back.
 -- beside: the op that the exchange runs beside; nil: everything waits for it.
@@ -168,7 +170,7 @@ local function exchange(m, p, name, rows, lie, routed, beside)
   return op.custom {
     name = name, dtype = p.dtype, forward = pass(forward), backward = pass(backward), routed = routed,
     repeated_bytes = forward.repeated_bytes,
-  }
+  }:launches(routed and SORTS or 0)
 end
 
 -- The ops of the shared experts.
@@ -199,7 +201,7 @@ end
 local function route(m, p)
   local e, ops = m.experts, meet(m, p, "gather-tokens", "all_gather")
   ops[#ops + 1] = p:router { name = "router", width = m.hidden, experts = e.count, top_k = e.top_k,
-    bias = e.router_bias }
+    bias = e.router_bias }:belong "moe_router"
   parts.append(ops, choice(m, p))
   if e.latent then
     ops[#ops + 1] = p:replicated { name = "latent-in", n_in = m.hidden, n_out = e.latent, input_kept_elsewhere = true }
@@ -259,7 +261,8 @@ local experts = piece_of(function(m, p) return parts.module("moe", work(m, p)) e
 function moe.block(i, n)
   local pieces = {
     piece_of(function(m, p)
-      return parts.append(parts.opening(m, p, i, n, "mlp_norm"), parts.module("moe", route(m, p)))
+      local opening = parts.module("moe_router", parts.opening(m, p, i, n, "mlp_norm"))
+      return parts.append(opening, parts.module("moe", route(m, p)))
     end),
     experts,
     piece_of(function(m, p) return parts.append(parts.module("moe", finish(m, p)), parts.closing(m, p, i, n)) end),
