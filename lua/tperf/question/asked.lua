@@ -4,7 +4,8 @@ local core = require "tperf.core"
 local order = require "tperf.describe.strategy.order"
 
 local MOST <const> = 64 -- questions remembered of a model
-local OBJECTS <const> = { model = true, system = true, software = true } -- tables that count by what they are
+-- Tables that count by what they are.
+local OBJECTS <const> = { model = true, system = true, software = true, rules = true }
 
 local told = core.resource.told
 
@@ -22,7 +23,7 @@ end
 ---@return table? kept  as kept; it may be out of date
 ---@return string? key  for keep; nil: the question cannot be remembered
 function asked:find(given)
-  if type(given) ~= "table" or type(given.rules) == "table" or given.model == nil then return nil end
+  if type(given) ~= "table" or given.model == nil then return nil end
   local key = told(given, OBJECTS)
   local of_model = key and self.known[given.model]
   local one = of_model and of_model.list[key]

@@ -58,6 +58,7 @@ local checked = require "tperf.describe.strategy.checked"
 local core = require "tperf.core"
 local refusal = require "tperf.base.refusal"
 local roles = require "tperf.describe.strategy.roles"
+local sets = require "tperf.describe.rules.sets"
 local order = require "tperf.describe.strategy.order"
 
 local strategy = {}
@@ -276,7 +277,8 @@ end
 ---   weight_dtype, kv_dtype   weight_dtype: of weights, kv_dtype: of cached keys and values ("bf16")
 function strategy.share(s, model, micro_batch, sizes, rules, options)
   local share = core.resource.sized(32)
-  share.micro_batch, share.seq, share.rules = micro_batch, model.seq, rules
+  share.micro_batch, share.seq = micro_batch, model.seq
+  share.rules = s.built_in and not model.architecture and rules or sets.lend(rules)
   share.attention, share.recompute, share.mode, share.context = "flash", "none", "train", 0
   for name, value in pairs(options or {}) do share[name] = value end
   share.tokens = micro_batch * share.seq

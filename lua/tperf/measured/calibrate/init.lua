@@ -5,7 +5,7 @@ local curves = require "tperf.measured.calibrate.curves"
 local fit = require "tperf.measured.calibrate.fit"
 local gpus = require "tperf.measured.gpus"
 local measured = require "tperf.measured"
-local rules = require "tperf.describe.rules"
+local rules = require("tperf.describe.rules.sets").of
 local sources = require "tperf.measured.calibrate.sources"
 local system = require "tperf.describe.system"
 

@@ -1,0 +1,94 @@
+-- What a script changes in place between two questions: the answer is that of the new contents, as in a process that
+-- was asked nothing else.
+local tperf = require "tperf"
+
+local SMALL <const> = { name = "small", layers = 4, hidden = 256, heads = 8, kv_heads = 4, ffn = 512, vocab = 1000,
+  seq = 128 }
+
+local function small(more)
+  local model = {}
+  for _, fields in ipairs { SMALL, more or {} } do
+    for name, value in pairs(fields) do model[name] = value end
+  end
+  return model
+end
+
+local questions = {
+  train = function(o) return tperf.train { model = o.model, system = "h100-sxm", rules = o.rules, global_batch = 16,
+    tp = 2, pp = 2, dp = 2 } end,
+  infer = function(o) return tperf.infer { model = o.model, system = "h100-sxm", rules = o.rules, tp = 2, batch = 4,
+    prompt = 64, generate = 16 } end,
+  search = function(o) return tperf.search { model = o.model, system = "h100-sxm", rules = o.rules, gpus = 8,
+    global_batch = 16, threads = 1 }[1] end,
+  serve = function(o) return tperf.serve { model = o.model, system = "h100-sxm", rules = o.rules, prompt = 64,
+    output = 8, count = 20, load = { rate = 20 } } end,
+  sweep = function(o) return tperf.sweep { run = tperf.train, model = o.model, system = "h100-sxm", rules = o.rules,
+    global_batch = 16, dp = 2, tp = tperf.vary { 1, 2 }, progress = false }[2].result end,
+}
+
+-- An answer, or the message that refuses the question, as text.
+local function said(question, o)
+  local ok, answer = pcall(question, o)
+  return ok and tperf.report.json(answer):gsub('"seconds": [^,}]*', "") or tostring(answer):gsub("^[^:]*:%d+: ", "")
+end
+
+describe("a set of rules that a script changes", function()
+  local FIELDS <const> = { "layers_from_description", "columns_gather", "launch_outside_roofline",
+    "gradients_in_fp32", "small_gradients_reduced" }
+
+  for name, question in pairs(questions) do
+    it("decides the next answer of tperf." .. name .. ", and of no other set", function()
+      local moved = 0
+      for _, field in ipairs(FIELDS) do
+        local own, model = tperf.rules(), tperf.model(small())
+        local before = said(question, { model = model, rules = own })
+        own[field] = false
+        local after = said(question, { model = model, rules = own })
+        assert.equal(said(question, { model = small(), rules = { [field] = false } }), after)
+        assert.equal(before, said(question, { model = small(), rules = "default" }))
+        own[field] = true
+        assert.equal(before, said(question, { model = model, rules = own }))
+        moved = moved + (before ~= after and 1 or 0)
+      end
+      assert.truthy(moved > 0)
+    end)
+  end
+
+  it("has the name of its fields, which copies keep", function()
+    local own = tperf.rules { base = "subramanian2024", typical_software = true }
+    assert.equal("subramanian2024 +typical_software", own.name)
+    own.typical_software, own.columns_gather = false, true
+    assert.equal(own, tperf.rules(own))
+    assert.equal("subramanian2024 +columns_gather", own.name)
+    own.columns_gather = nil
+    assert.equal("subramanian2024", tperf.rules(own).name)
+    assert.equal(false, own.columns_gather)
+    local copy = {}
+    for name, value in pairs(own) do copy[name] = value end
+    assert.same(own, tperf.rules(copy))
+    copy.name = "mine"
+    assert.error_matches(function() tperf.rules(copy) end, "rules: 'name' follows from the fields and cannot be set")
+    copy.name, copy.column_gather = nil, true
+    assert.error_matches(function() tperf.rules(copy) end, "unknown field 'column_gather'")
+  end)
+
+  it("is not the one that functions of scripts get", function()
+    local changed = 0
+    local function spoil(rules)
+      if rules then rules.columns_gather, changed = false, changed + 1 end
+      return true
+    end
+    local axes = table.move(tperf.strategy.of("tensor").axes, 1, 3, 1, {})
+    axes[4] = { name = "sp", cuts = { "weights" }, default = function(_, _, rules) return spoil(rules) and 1 end,
+      admits = function(_, share, rules) return spoil(rules) and spoil(share.rules) end }
+    tperf.strategy.define { name = "spoiler", extends = "tensor", axes = axes }
+    local function ask(name, strategies)
+      local found = tperf.search { model = small { name = name }, system = "h100-sxm", gpus = 8, global_batch = 16,
+        threads = 1, strategy = strategies }
+      return tperf.report.json(found[1])
+    end
+    ask("two", { "spoiler", "tensor" })
+    assert.truthy(changed > 0)
+    assert.equal(ask("one", "tensor"), ask("two", "tensor"))
+  end)
+end)
