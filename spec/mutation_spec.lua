@@ -54,6 +54,21 @@ describe("a set of rules that a script changes", function()
     end)
   end
 
+  it("goes through a sweep, whole or field by field", function()
+    local o = { run = tperf.train, model = small(), system = "h100-sxm", global_batch = 16, dp = 2, progress = false }
+    local function times()
+      local list = {}
+      for i, row in ipairs(tperf.sweep(o)) do list[i] = row.time end
+      return list
+    end
+    o.rules = { columns_gather = tperf.vary { true, false }, gradients_in_fp32 = false }
+    local expected = times()
+    o.rules = tperf.rules { gradients_in_fp32 = false }
+    assert.same({ expected[1] }, times())
+    o.rules.columns_gather = tperf.vary { true, false }
+    assert.same(expected, times())
+  end)
+
   it("has the name of its fields, which copies keep", function()
     local own = tperf.rules { base = "subramanian2024", typical_software = true }
     assert.equal("subramanian2024 +typical_software", own.name)
@@ -90,5 +105,67 @@ describe("a set of rules that a script changes", function()
     ask("two", { "spoiler", "tensor" })
     assert.truthy(changed > 0)
     assert.equal(ask("one", "tensor"), ask("two", "tensor"))
+  end)
+end)
+
+describe("what a script changes of", function()
+  -- Every question about a strategy or a schedule, asked before the change.
+  local function refuses(ask, change, message)
+    local before = said(ask)
+    local undo = change()
+    local ok, text = pcall(ask)
+    undo()
+    assert.falsy(ok)
+    assert.truthy(text:find(message, 1, true), text)
+    assert.equal(before, said(ask))
+  end
+
+  local BASIC <const> = { model = small(), system = "h100-sxm" }
+
+  local function with(f, more)
+    return function()
+      local o = {}
+      for _, fields in ipairs { BASIC, more } do
+        for name, value in pairs(fields) do o[name] = value end
+      end
+      return f(o)
+    end
+  end
+
+  local asks = {
+    with(tperf.train, { global_batch = 16, dp = 2 }), with(tperf.infer, { prompt = 64, generate = 16 }),
+    with(function(o) return tperf.search(o)[1] end, { gpus = 4, global_batch = 16, threads = 1 }),
+    with(tperf.serve, { prompt = 64, output = 4, count = 4, load = { rate = 9 } }), with(tperf.layer, {}),
+  }
+
+  it("a strategy is refused by the next question", function()
+    for _, ask in ipairs(asks) do
+      for _, name in ipairs { "row", "features", "boundary" } do
+        refuses(ask, function()
+          local s = tperf.strategy.of "tensor"
+          local before = s[name]
+          s[name] = nil
+          return function() s[name] = before end
+        end, "strategy 'tensor' was changed in place after it was defined; undo that, and define another")
+      end
+      refuses(ask, function()
+        local axis = tperf.strategy.all()[1].axes[1]
+        local before = axis.admits
+        axis.admits = function() return false, "are refused" end
+        return function() axis.admits = before end
+      end, "strategy 'tensor' was changed in place")
+    end
+  end)
+
+  it("a schedule is refused by the next question", function()
+    for _, ask in ipairs { asks[1], asks[3],
+      function() return tperf.schedule { schedule = "1f1b", devices = 2, microbatches = 4 }.makespan end } do
+      refuses(ask, function()
+        local definition = tperf.schedule.get "1f1b"
+        local before = definition.closed_form
+        definition.closed_form = function() return { F = 1 } end
+        return function() definition.closed_form = before end
+      end, "schedule '1f1b' was changed in place after it was defined")
+    end
   end)
 end)

@@ -131,8 +131,8 @@ end
 local before = asked.new() -- what prepare returned
 
 -- Whether what decided an answer is still what the arguments name.
-local function is_same(o, given)
-  if model(given.model) ~= o.model then return false end
+local function is_same(o, s, given)
+  if strategy.of(s) ~= s or model(given.model) ~= o.model then return false end
   local set = rules(given.rules)
   return set == o.rules and profile.of(given.software, set) == o.profile and system(given.system) == o.system
 end
@@ -140,7 +140,7 @@ end
 -- The same, for a question asked before without the work. Nothing changes what it returns.
 return function(given)
   local known, key = before:find(given)
-  if known and is_same(known.o, given) then return known end
+  if known and is_same(known.o, known.strategy, given) then return known end
   local t = prepare_new(given)
   if key and t.problem.built_in then before:keep(key, given, t.strategy, t.problem.model, t) end
   return t
