@@ -1,5 +1,6 @@
 -- What a script changes in place between two questions: the answer is that of the new contents, as in a process that
 -- was asked nothing else.
+local program = require "program"
 local tperf = require "tperf"
 
 local SMALL <const> = { name = "small", layers = 4, hidden = 256, heads = 8, kv_heads = 4, ffn = 512, vocab = 1000,
@@ -105,6 +106,28 @@ describe("a set of rules that a script changes", function()
     ask("two", { "spoiler", "tensor" })
     assert.truthy(changed > 0)
     assert.equal(ask("one", "tensor"), ask("two", "tensor"))
+  end)
+end)
+
+describe("a cached sweep", function()
+  it("knows a point by what its arguments hold when it is asked", function()
+    local path = program.temporary ".db"
+    -- The times of the points, whose system a script changes after the first.
+    local function times(change)
+      local o, list = { run = tperf.train, model = small(), system = tperf.system "h100-sxm", global_batch = 16, dp = 2,
+        tp = tperf.vary { 1, 2 }, progress = false, cache = path }, {}
+      function o.each(row)
+        list[#list + 1] = row.time
+        if change then o.system.network.fast.bandwidth = 1e9 end
+      end
+      tperf.sweep(o)
+      return list
+    end
+    local changed = times(true)
+    local plain = times()
+    assert.equal(plain[1], changed[1])
+    assert.truthy(changed[2] > plain[2])
+    assert.same(changed, times(true))
   end)
 end)
 
