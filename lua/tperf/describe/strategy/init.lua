@@ -208,19 +208,17 @@ local function prepare(given)
   return s
 end
 
--- own: of the library, not a script's.
-local function add(given, own)
+local function add(given, own) -- own: the library's
   local s = prepare(given)
   if known[s.name] then check.fail("tperf.strategy: '%s' is already defined", s.name) end
   s.built_in = own
   known[s.name] = s
   order[#order + 1] = s
   return sealed.keep(s, ("strategy '%s'"):format(s.name),
-    ("define another, which may extend it: tperf.strategy.define { name = …, extends = \"%s\" … }"):format(s.name))
+    ("define another that extends it: tperf.strategy.define { name = …, extends = \"%s\" … }"):format(s.name))
 end
 
---- Registers a strategy: see public.lua.
-function strategy.define(given) return add(given) end
+strategy.define = add -- for scripts: see public.lua
 
 --- All strategies, in the order of their definition.
 function strategy.all()
