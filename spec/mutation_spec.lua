@@ -191,4 +191,18 @@ describe("what a script changes of", function()
       end, "schedule '1f1b' was changed in place after it was defined")
     end
   end)
+
+  it("an analysis of llm_analysis is refused by its next method", function()
+    local analysis = require "tperf.compat.llm_analysis".LLMAnalysis { model = "facebook_opt-13b",
+      gpu = "a100-sxm-80gb", dtype = "w16a16e16" }
+    local function ask() return analysis:get_latency_fwd { batch_size = 1, seq_len = 128 } end
+    refuses(ask, function()
+      local before = analysis.flops_efficiency
+      analysis.flops_efficiency = before / 2
+      return function() analysis.flops_efficiency = before end
+    end, "the analysis was changed in place after it was defined; undo that, and call its methods update_*")
+    local before = ask()
+    analysis:update_float_efficiency(analysis.flops_efficiency / 2)
+    assert.truthy(ask() > before)
+  end)
 end)

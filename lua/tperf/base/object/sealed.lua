@@ -27,11 +27,11 @@ function sealed.show(table)
   return table
 end
 
---- Raises if somebody has changed a table that was kept.
----@param table table
----@return table table
+--- Raises if somebody has changed a table that was kept. Returns its argument, whatever that is.
+---@param table any
+---@return any table
 function sealed.check(table)
-  local one = known[table]
+  local one = table ~= nil and known[table]
   if one and one.content and not unchanged(one.content, table) then
     check.fail("%s was changed in place after it was defined; undo that, and %s", one.what, one.remedy)
   end
