@@ -109,6 +109,27 @@ describe("a set of rules that a script changes", function()
   end)
 end)
 
+describe("a model that a function of a script changes while a question is answered", function()
+  it("ends the question, and no later answer remembers it", function()
+    local axes, calls = table.move(tperf.strategy.of("tensor").axes, 1, 3, 1, {}), 0
+    local function spoil(model)
+      calls = calls + 1
+      if calls > 3 then model.hidden = 2 * 768 end
+      return true
+    end
+    axes[4] = { name = "sq", cuts = { "weights" }, default = function(model) return spoil(model) and 1 end,
+      admits = spoil }
+    tperf.strategy.define { name = "swelling", extends = "tensor", axes = axes }
+    local function ask(strategies, model)
+      return tperf.search { model = model, system = "h100-sxm", gpus = 8, global_batch = 16, threads = 1,
+        strategy = strategies }[1].time
+    end
+    assert.error_matches(function() ask({ "swelling", "tensor" }, "gpt2") end,
+      "model 'gpt2' was changed in place while a question about it was answered")
+    assert.equal(ask("tensor", tperf.model("gpt2"):with { name = "alike" }), ask("tensor", "gpt2"))
+  end)
+end)
+
 describe("a cached sweep", function()
   it("knows a point by what its arguments hold when it is asked", function()
     local path = program.temporary ".db"
