@@ -1,5 +1,6 @@
 -- What a script changes in place between two questions: the answer is that of the new contents, as in a process that
 -- was asked nothing else.
+local cases = require "cases"
 local program = require "program"
 local tperf = require "tperf"
 
@@ -14,17 +15,24 @@ local function small(more)
   return model
 end
 
+-- A question whose model, and by name other products, come from a table.
+local function about(f, fixed)
+  return function(products)
+    local o = { system = "h100-sxm" }
+    for _, fields in ipairs { fixed, products } do
+      for name, value in pairs(fields) do o[name] = value end
+    end
+    return f(o)
+  end
+end
+
 local questions = {
-  train = function(o) return tperf.train { model = o.model, system = "h100-sxm", rules = o.rules, global_batch = 16,
-    tp = 2, pp = 2, dp = 2 } end,
-  infer = function(o) return tperf.infer { model = o.model, system = "h100-sxm", rules = o.rules, tp = 2, batch = 4,
-    prompt = 64, generate = 16 } end,
-  search = function(o) return tperf.search { model = o.model, system = "h100-sxm", rules = o.rules, gpus = 8,
-    global_batch = 16, threads = 1 }[1] end,
-  serve = function(o) return tperf.serve { model = o.model, system = "h100-sxm", rules = o.rules, prompt = 64,
-    output = 8, count = 20, load = { rate = 20 } } end,
-  sweep = function(o) return tperf.sweep { run = tperf.train, model = o.model, system = "h100-sxm", rules = o.rules,
-    global_batch = 16, dp = 2, tp = tperf.vary { 1, 2 }, progress = false }[2].result end,
+  train = about(tperf.train, { global_batch = 16, tp = 2, pp = 2, dp = 2 }),
+  infer = about(tperf.infer, { tp = 2, batch = 4, prompt = 64, generate = 16 }),
+  search = about(function(o) return tperf.search(o)[1] end, { gpus = 8, global_batch = 16, threads = 1 }),
+  serve = about(tperf.serve, { prompt = 64, output = 8, count = 20, load = { rate = 20 } }),
+  sweep = about(function(o) return tperf.sweep(o)[2].result end, { run = tperf.train, global_batch = 16, dp = 2,
+    tp = tperf.vary { 1, 2 }, progress = false }),
 }
 
 -- An answer, or the message that refuses the question, as text.
@@ -32,6 +40,64 @@ local function said(question, o)
   local ok, answer = pcall(question, o)
   return ok and tperf.report.json(answer):gsub('"seconds": [^,}]*', "") or tostring(answer):gsub("^[^:]*:%d+: ", "")
 end
+
+describe("each field that a script changes of", function()
+  -- Calls visit(table, key) for the fields of a product; of lists, for the first and the last.
+  local function each_field(product, visit)
+    local names = {}
+    for name in pairs(product) do
+      if math.type(name) ~= "integer" or name == 1 or name == #product then names[#names + 1] = name end
+    end
+    table.sort(names, function(a, b) return tostring(a) < tostring(b) end)
+    for _, name in ipairs(names) do
+      if type(product[name]) == "table" then each_field(product[name], visit) else visit(product, name) end
+    end
+  end
+
+  local function plain(value)
+    if type(value) ~= "table" then return value end
+    local copy = {}
+    for name, one in pairs(value) do copy[name] = plain(one) end
+    return copy
+  end
+
+  local function other(value)
+    if type(value) == "number" then return 2 * value end
+    if type(value) == "boolean" then return not value end
+    return nil
+  end
+
+  local products = {
+    model = function() return tperf.model(small { experts = { count = 8, top_k = 2, ffn = 128 } }) end,
+    system = function() return tperf.system "spec/data/small/system.yaml" end,
+    rules = function() return tperf.rules() end,
+    software = function() return tperf.software "typical" end,
+  }
+
+  for what, make in pairs(products) do
+    it("a product of tperf." .. what .. " decides the next answer, as a new table does", function()
+      local moved, number = 0, 0
+      local product = make()
+      each_field(product, function(at, name)
+        number = number + 1
+        if number % cases(5, 1) ~= 0 or at == product and name == "name" then return end
+        for _, question in pairs { questions.train, questions.search, what ~= "software" and questions.infer or nil } do
+          local o = { model = small(), [what] = product }
+          local before, old = said(question, o), at[name]
+          at[name] = other(old)
+          local after = said(question, o)
+          o[what] = plain(product)
+          assert.equal(said(question, o), after)
+          at[name] = old
+          o[what] = product
+          assert.equal(before, said(question, o))
+          moved = moved + (before ~= after and 1 or 0)
+        end
+      end)
+      assert.truthy(moved > 2)
+    end)
+  end
+end)
 
 describe("a set of rules that a script changes", function()
   local FIELDS <const> = { "layers_from_description", "columns_gather", "launch_outside_roofline",
@@ -164,26 +230,12 @@ describe("what a script changes of", function()
     assert.equal(before, said(ask))
   end
 
-  local BASIC <const> = { model = small(), system = "h100-sxm" }
-
-  local function with(f, more)
-    return function()
-      local o = {}
-      for _, fields in ipairs { BASIC, more } do
-        for name, value in pairs(fields) do o[name] = value end
-      end
-      return f(o)
-    end
-  end
-
-  local asks = {
-    with(tperf.train, { global_batch = 16, dp = 2 }), with(tperf.infer, { prompt = 64, generate = 16 }),
-    with(function(o) return tperf.search(o)[1] end, { gpus = 4, global_batch = 16, threads = 1 }),
-    with(tperf.serve, { prompt = 64, output = 4, count = 4, load = { rate = 9 } }), with(tperf.layer, {}),
-  }
+  local asks = {}
+  for name, question in pairs(questions) do asks[name] = function() return question { model = small() } end end
+  asks.layer = function() return about(tperf.layer, {}) { model = small() } end
 
   it("a strategy is refused by the next question", function()
-    for _, ask in ipairs(asks) do
+    for _, ask in pairs(asks) do
       for _, name in ipairs { "row", "features", "boundary" } do
         refuses(ask, function()
           local s = tperf.strategy.of "tensor"
@@ -202,7 +254,7 @@ describe("what a script changes of", function()
   end)
 
   it("a schedule is refused by the next question", function()
-    for _, ask in ipairs { asks[1], asks[3],
+    for _, ask in ipairs { asks.train, asks.search,
       function() return tperf.schedule { schedule = "1f1b", devices = 2, microbatches = 4 }.makespan end } do
       refuses(ask, function()
         local definition = tperf.schedule.get "1f1b"
