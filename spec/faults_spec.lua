@@ -24,6 +24,23 @@ describe("when memory runs out", function()
     end)
   end
 
+  it("a case may leave garbage that waits for finalizers, and nothing else", function()
+    local known, meta = setmetatable({}, { __mode = "k" }), { __gc = function() end }
+    local function litter()
+      for _ = 1, 200 do known[setmetatable({}, meta)] = true end
+      return 1
+    end
+    assert.is_true(faults.try({ name = "garbage", f = litter }, "lua", 100) > 50)
+    local kept = {}
+    local function leak()
+      kept[#kept + 1] = ("1"):rep(1500)
+      for i = 1, 100 do kept[0] = { i } end
+      return 1
+    end
+    assert.error_matches(function() faults.try({ name = "a leak", f = leak }, "lua", 100) end,
+      "a leak: %d+ KB of Lua's are kept after %d+ failures")
+  end)
+
   it("databases report it, wherever it happens", function()
     local path = program.temporary()
     program.write(path, assert(core.store.empty "CREATE TABLE t (x); INSERT INTO t VALUES (1)"))

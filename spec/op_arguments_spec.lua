@@ -88,4 +88,14 @@ describe("an op", function()
         seen = seen })
     end
   end)
+
+  it("names the same field of several that are wrong, whatever order its table has", function()
+    for i = 1, 20 do
+      local wrong = { name = "fc", tokens = 8, n_in = 64, n_out = 32 }
+      for k = 1, 9 do wrong[("f%d_%d"):format(k, i)] = k end
+      wrong[1], wrong[true] = 1, 1
+      refuses(("unknown field 'f1_%d'"):format(i), core.op.linear, wrong)
+      refuses("'tokens' must be an integer, got x", core.op.linear, { n_out = {}, n_in = "y", tokens = "x", bias = 7 })
+    end
+  end)
 end)

@@ -29,6 +29,7 @@ end
 -- luacheck: pop
 
 local NEXT <const> = 8 -- failures between two calls without one
+local MOST_KEPT <const> = 64 -- KB of Lua's that a case may leave behind: what it loads and remembers
 
 local fail, count = core.faults and core.faults.fail, core.faults and core.faults.count
 
@@ -53,22 +54,30 @@ local function numbers(total, most, part)
   return list
 end
 
+-- Bytes that Lua holds, in KB, after finalizers have run.
+local function held()
+  collectgarbage()
+  collectgarbage()
+  return collectgarbage "count"
+end
+
 --- Tries a case with all allocations of a kind, or an even sample. Raises on any wrong behaviour; else returns how many
---- failures were tried, and how many of them the caller was told about.
+--- failures were tried, how many of them the caller was told about, and what they left behind. Garbage is collected
+--- between them: a failure makes Lua collect without finalizers, so what these hold would pile up, and tables that are
+--- ours or Lua's own (of strings, of weak keys) would grow with it and keep their sizes.
 ---@param case table    of tools/fault_cases.lua
 ---@param kind string   "core", "site", "lua", "read" or "load": see src/bind/base/bind_faults.c
 ---@param most integer? the size of the sample
 ---@param part integer[]? { i, n }: the i-th of n parts, for n processes
 ---@return integer tried
 ---@return integer heard
+---@return number kept  KB of Lua's
 function faults.try(case, kind, most, part)
   local wanted = assert(answer(case.f, kind, 0)) -- also loads what is loaded once
   assert(wanted ~= "null", case.name .. ": without an answer nothing is compared")
   local _, _, total = answer(case.f, kind, 0)
   local list, heard = numbers(total, most, part), 0
-  collectgarbage()
-  collectgarbage()
-  local before = collectgarbage "count"
+  local before = held()
   for i, n in ipairs(list) do
     local got, message = answer(case.f, kind, n)
     local where = ("%s: %s allocation %d of %d: "):format(case.name, kind, n, total)
@@ -77,16 +86,15 @@ function faults.try(case, kind, most, part)
     if i % NEXT == 0 or i == #list then
       local again, problem = answer(case.f, kind, 0)
       if again ~= wanted then error(where .. "the next call: " .. (problem or "another answer:\n" .. again), 0) end
+      held()
     end
     heard = heard + (message and 1 or 0)
   end
-  collectgarbage()
-  collectgarbage()
-  local kept = collectgarbage "count" - before
-  if kept > 200 and not case.keeps then
+  local kept = held() - before
+  if kept > MOST_KEPT and not case.keeps then
     error(("%s: %.0f KB of Lua's are kept after %d failures"):format(case.name, kept, #list), 0)
   end
-  return #list, heard
+  return #list, heard, kept
 end
 
 -- --- loading ---
@@ -124,6 +132,7 @@ end
 ---@param part integer[]?
 ---@return integer tried
 ---@return integer heard
+---@return number kept
 function faults.try_module(name, kind, most, part) return faults.try(loading(name), kind, most, part) end
 
 -- --- whole runs of the program, in a separate folder ---

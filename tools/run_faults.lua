@@ -29,9 +29,9 @@ if arg[1] == "case" then
   local number, try, kind = arg[2], arg[3], arg[4]
   local part = { math.tointeger(tonumber(arg[5])), math.tointeger(tonumber(arg[6])) }
   local what = arg[7] or require "fault_cases"[tonumber(number)]
-  local ok, tried, heard = pcall(faults[try], what, kind, nil, part)
+  local ok, tried, heard, kept = pcall(faults[try], what, kind, nil, part)
   if not ok then io.stderr:write(tried, "\n") os.exit(1) end
-  print(("part\t%s\t%s\t%d\t%d"):format(number, kind, tried, heard))
+  print(("part\t%s\t%s\t%d\t%d\t%.0f"):format(number, kind, tried, heard, kept or 0))
   return
 end
 
@@ -48,15 +48,15 @@ end
 
 -- Prints a line once all parts of a case are done.
 local done, failures, all_heard = {}, 0, 0
-local function take(number, kind, tried, heard)
+local function take(number, kind, tried, heard, kept)
   local key = number .. kind
-  local sum = done[key] or { 0, 0, 0 }
-  done[key] = { sum[1] + 1, sum[2] + tried, sum[3] + heard }
+  local sum = done[key] or { 0, 0, 0, 0 }
+  done[key] = { sum[1] + 1, sum[2] + tried, sum[3] + heard, math.max(sum[4], kept) }
   failures, all_heard = failures + tried, all_heard + heard
   local case = all[tonumber(number)]
   if done[key][1] < case.parts then return end
-  print(("%-90s %-4s %6d failures, %6d heard of"):format(case.name:sub(1, 90), kind, done[key][2],
-    done[key][3]))
+  print(("%-90s %-4s %6d failures, %6d heard of, %3d KB kept"):format(case.name:sub(1, 90), kind,
+    table.unpack(done[key], 2)))
   io.stdout:flush()
 end
 
@@ -65,8 +65,8 @@ program.write(path, table.concat(list, "\n") .. "\n")
 local pipe = assert(io.popen(("xargs -r -P %s -L 1 %s run --trust tools/run_faults.lua < %s"):format(jobs,
   program.quote(program.absolute()), path)))
 for line in pipe:lines() do
-  local number, kind, tried, heard = line:match "^part\t(%d+)\t(%a+)\t(%d+)\t(%d+)$"
-  if number then take(number, kind, tonumber(tried), tonumber(heard)) else print(line) end
+  local number, kind, tried, heard, kept = line:match "^part\t(%d+)\t(%a+)\t(%d+)\t(%d+)\t(-?%d+)$"
+  if number then take(number, kind, tonumber(tried), tonumber(heard), tonumber(kept)) else print(line) end
 end
 local ok = pipe:close()
 print(("%d failures, %d heard of%s"):format(failures, all_heard, ok and "" or "; some went wrong, see above"))

@@ -65,6 +65,14 @@ static const char *push_suggestion(lua_State *L, int index, const tperf_field *f
     return lua_tostring(L, -1);
 }
 
+// Whether the string or other key at one index goes before that at another in messages: tables have no order.
+static bool goes_before(lua_State *L, int one, int other) {
+    if (lua_isnil(L, other)) return true;
+    if (lua_type(L, one) != LUA_TSTRING || lua_type(L, other) != LUA_TSTRING)
+        return lua_type(L, one) > lua_type(L, other);
+    return lua_compare(L, one, other, LUA_OPLT);
+}
+
 // Raises for the unknown field whose key is at `index`.
 static _Noreturn void fail_unknown(lua_State *L, int index, const char *what,
                                    const tperf_field *fields) {
@@ -89,6 +97,24 @@ static const tperf_field *field_of_key(lua_State *L, int index, const tperf_fiel
     return fields;
 }
 
+// Raises for one of the fields at fault, the same in every run.
+static _Noreturn void fail_table(lua_State *L, int index, const char *what,
+                                 const tperf_field *fields, void *record) {
+    lua_pushnil(L); // the first of the unknown keys so far
+    int first = lua_gettop(L);
+    for (lua_pushnil(L); lua_next(L, index); lua_settop(L, first + 1)) {
+        if (field_of_key(L, first + 1, fields)->name || !goes_before(L, first + 1, first)) continue;
+        lua_copy(L, first + 1, first);
+    }
+    if (!lua_isnil(L, first)) fail_unknown(L, first, what, fields);
+    while (tperf_bind_raw_field(L, index, fields->name) == LUA_TNIL ||
+           store(L, -1, fields, record)) {
+        lua_pop(L, 1);
+        fields++;
+    }
+    fail_value(L, what, fields, -1);
+}
+
 void tperf_fields_read(lua_State *L, int index, const char *what, const tperf_field *fields,
                        void *record) {
     index = lua_absindex(L, index);
@@ -98,8 +124,10 @@ void tperf_fields_read(lua_State *L, int index, const char *what, const tperf_fi
     lua_pushnil(L);
     while (lua_next(L, index)) {
         const tperf_field *field = field_of_key(L, -2, fields);
-        if (!field->name) fail_unknown(L, lua_gettop(L) - 1, what, fields);
-        if (!store(L, -1, field, record)) fail_value(L, what, field, -1);
+        if (!field->name || !store(L, -1, field, record)) {
+            lua_settop(L, -3);
+            fail_table(L, index, what, fields, record);
+        }
         seen |= 1UL << (field - fields);
         lua_pop(L, 1);
     }

@@ -9,6 +9,8 @@ local memo = require "tperf.describe.arch.memo"
 local adapters = require "tperf.describe.strategy.adapters"
 local sections = require "tperf.describe.arch.sections"
 
+local snapshot, unchanged = core.resource.snapshot, core.resource.unchanged
+
 local layout = {}
 
 local CACHED <const> = 16384 -- in all: workloads, and ops that are one workload's alone; each takes two KiB
@@ -126,10 +128,20 @@ local function totals_of(all, runs)
   return sum
 end
 
+-- Functions of a script that run meanwhile may change the model: then nothing that was laid out can be trusted.
+local function guard(model)
+  local content = snapshot(model)
+  return function(...)
+    if unchanged(content, model) then return ... end
+    memo.forget()
+    check.fail("model '%s' was changed in place while a question about it was answered", model.name)
+  end
+end
+
 -- The workloads of a model's parts in one strategy.
 local function lay_out(model, s, attention, rules, o)
-  local prefix = layout.signature(model) .. attention .. " " .. rules.name .. words_of_options(o)
-  local all, sums = sections.new(model, s, attention, rules, o), nil
+  local prefix, guarded = layout.signature(model) .. attention .. " " .. rules.name .. words_of_options(o), guard(model)
+  local all, sums = guarded(sections.new(model, s, attention, rules, o)), nil
   local function build(sizes, micro_batch, variant)
     local list, boundary = all:blocks(sizes, micro_batch, variant)
     return core.workload(s.grid, sizes, boundary, list)
@@ -137,14 +149,14 @@ local function lay_out(model, s, attention, rules, o)
   local function totals()
     local sizes = {}
     for i, axis in ipairs(s.axes) do sizes[i] = axes.cuts(axis, "state") and 0 or 1 end
-    sums = sums or totals_of(all:ops(sizes, 1, { recompute = "none", sequence_parallel = true }), all.runs)
+    sums = sums or guarded(totals_of(all:ops(sizes, 1, { recompute = "none", sequence_parallel = true }), all.runs))
     return sums
   end
   local function workload(sizes, micro_batch, variant)
     local key = key_of(s, sizes, micro_batch, variant)
     local known = shapes_of(s, prefix)[key]
     if known then return known end
-    local made = build(sizes, micro_batch, variant)
+    local made = guarded(build(sizes, micro_batch, variant))
     return remember(s, prefix, key, made, all:remembers(variant) and 0 or #made)
   end
   return { kinds = all.kinds, runs = all.runs, has_ends = all.has_ends, workload = workload, totals = totals }

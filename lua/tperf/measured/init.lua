@@ -13,7 +13,7 @@ local check = require "tperf.base.check"
 local core = require "tperf.core"
 local csv = require "tperf.input.csv"
 local gpus = require "tperf.measured.gpus"
-local rules = require "tperf.describe.rules"
+local rules = require("tperf.describe.rules.sets").of
 local progress = require "tperf.base.progress"
 local system = require "tperf.describe.system"
 

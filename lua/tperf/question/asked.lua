@@ -4,14 +4,15 @@ local core = require "tperf.core"
 local order = require "tperf.describe.strategy.order"
 
 local MOST <const> = 64 -- questions remembered of a model
-local OBJECTS <const> = { model = true, system = true, software = true } -- tables that count by what they are
+-- Tables that count by what they are.
+local OBJECTS <const> = { model = true, system = true, software = true, rules = true }
 
 local told = core.resource.told
 
 -- What is remembered of a question with the same arguments, which may be out of date, and the key to remember it by;
 -- without a key the question cannot be remembered.
 local function find(known, given)
-  if type(given) ~= "table" or type(given.rules) == "table" or given.model == nil then return nil end
+  if type(given) ~= "table" or given.model == nil then return nil end
   local key = told(given, OBJECTS)
   local of_model = key and known[given.model]
   local one = of_model and of_model.list[key]

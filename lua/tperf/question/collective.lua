@@ -3,7 +3,7 @@ local core = require "tperf.core"
 local check = require "tperf.base.check"
 local divisors = require "tperf.base.divisors"
 local refusal = require "tperf.base.refusal"
-local rules = require "tperf.describe.rules.shared"
+local rules = require("tperf.describe.rules.sets").of
 local questions = require "tperf.question.ranks.questions"
 local system = require "tperf.base.catalogue".shared(require "tperf.describe.system", true, "network")
 
@@ -33,7 +33,7 @@ function collective.time(given)
   local o = check.record("tperf.collective", given, schema)
   local machine = system(o.system)
   local fast = o.fast or divisors.fitting(o.gpus, machine.network.fast.domain)
-  return refusal.of(core.collective, machine, rules(o.rules, true), o.kind, o.bytes, o.gpus, fast)
+  return refusal.of(core.collective, machine, rules(o.rules), o.kind, o.bytes, o.gpus, fast)
 end
 
 questions.register("collective", collective.time)

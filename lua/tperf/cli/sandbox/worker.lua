@@ -25,7 +25,7 @@ end
 
 return function(host)
   core.search.threads = ranks.share
-  require "tperf" -- all of it, before the sandbox removes functions
+  require "tperf.base.lazy".settle(require "tperf") -- all of it, so that questions are registered
   require "tperf.question.ranks.answers"
   require "tperf.cli.sandbox".environment(host, package.path)
   local pause = SHORTEST

@@ -1,5 +1,6 @@
 --- llm-analysis's class LLMAnalysis of revision 0571436: one deployment, with its get_* and update_* methods.
 local check = require "tperf.base.check"
+local sealed = require "tperf.base.object.sealed"
 local setup = require "tperf.compat.llm_analysis.setup"
 local memory = require "tperf.compat.llm_analysis.memory"
 local latency = require "tperf.compat.llm_analysis.latency"
@@ -206,8 +207,10 @@ local methods = {}
 local setups = setmetatable({}, { __mode = "k" }) -- an analysis -> its setup
 
 local function setup_of(self, name)
-  return setups[self] or check.fail("llm_analysis: call it as analysis:%s { … }", name)
+  return setups[sealed.check(self)] or check.fail("llm_analysis: call it as analysis:%s { … }", name)
 end
+
+local function seal(self) return sealed.show(sealed.keep(self, "the analysis", "call its methods update_*")) end
 
 local function finite(name, ...)
   for i = 1, select("#", ...) do
@@ -237,6 +240,7 @@ local function update(name, checker, store)
     local m = setup_of(self, name)
     local args = check.record("llm_analysis." .. name, { value = value }, { value = checker })
     store(m, args.value, self)
+    seal(self)
     setup.derive(m)
   end
 end
@@ -285,7 +289,7 @@ function analysis.new(arguments)
   local self = setmetatable({ flops_efficiency = m.e_f, hbm_memory_efficiency = m.e_h, total_num_params = m.P_tot,
     total_num_active_params = m.P_active }, metatable)
   setups[self] = m
-  return self
+  return seal(self)
 end
 
 analysis.methods = check.names(methods)

@@ -16,7 +16,8 @@ local held, memories, listeners = 0, setmetatable({}, { __mode = "k" }), {}
 ---@param f function
 function memo.when_forgotten(f) listeners[#listeners + 1] = f end
 
-local function forget()
+--- Forgets all ops, and what keeps them alive.
+function memo.forget()
   held = 0
   for memory in pairs(memories) do memory.classes, memory.joints, memory.series = {}, {}, nil end
   for _, f in ipairs(listeners) do f() end
@@ -25,7 +26,7 @@ end
 --- Counts ops that are held in memory; forgets everything if they are too many.
 ---@param count integer
 function memo.hold(count)
-  if held > MOST_OPS then forget() end
+  if held > MOST_OPS then memo.forget() end
   held = held + count
 end
 

@@ -3,6 +3,7 @@ local check = require "tperf.base.check"
 local checked = require "tperf.describe.schedule.checked"
 local core = require "tperf.core"
 local refusal = require "tperf.base.refusal"
+local sealed = require "tperf.base.object.sealed"
 local placements = require "tperf.describe.schedule.placement"
 local rule_sets = require "tperf.describe.schedule.rules"
 
@@ -12,8 +13,14 @@ local ORDERS <const> = "tperf.describe.schedule.order."
 
 -- By public name, from every module in order/, whose `definitions` are as schedule.define takes them.
 local definitions = {}
+
+local function add(name, definition)
+  definitions[name] = sealed.keep(definition, ("schedule '%s'"):format(name),
+    "define another with tperf.schedule.define")
+end
+
 for _, module in ipairs(core.modules(ORDERS)) do
-  for name, definition in pairs(require(module).definitions) do definitions[name] = definition end
+  for name, definition in pairs(require(module).definitions) do add(name, definition) end
 end
 local built_in = {}
 for name in pairs(definitions) do built_in[name] = true end
@@ -32,13 +39,13 @@ local function choice(value, names, what)
     check.suggest(value, names))
 end
 
---- The definition of a schedule: its order, placement, closed form.
+--- The definition of a schedule.
 ---@param name string
 ---@return table
 function schedule.get(name)
   local definition = type(name) == "string" and definitions[name]
   if not definition then check.fail("tperf.schedule: %s", select(2, choice(name, schedule.names(), "schedule"))) end
-  return definition
+  return sealed.check(definition)
 end
 
 local DEFINITION = {
@@ -78,7 +85,7 @@ function schedule.define(name, definition)
   end
   if built_in[name] then check.fail("tperf.schedule.define: '%s' is built in; choose another name", name) end
   if type(definition) == "function" then definition = { order = definition, grouped = true } end
-  definitions[name] = checked(name, check.record("tperf.schedule.define", definition, DEFINITION))
+  add(name, checked(name, check.record("tperf.schedule.define", definition, DEFINITION)))
 end
 
 local function refuse(format, ...) refusal.raise("tperf.schedule: " .. format, ...) end

@@ -65,7 +65,7 @@ function axes.asked(given, serves)
   if given.strategy ~= nil then return strategy.of(given.strategy) end
   axes.words()
   for _, s in ipairs(all) do
-    if (s.serves or not serves) and not has_any(given, (axes.strangers(s))) then return s end
+    if (s.serves or not serves) and not has_any(given, (axes.strangers(s))) then return strategy.of(s) end
   end
   return strategy.of "tensor"
 end

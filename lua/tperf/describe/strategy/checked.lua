@@ -2,6 +2,7 @@
 --- custom, and a wrong value would fail far from its origin, or not at all.
 local check = require "tperf.base.check"
 local is_op = require "tperf.core".op.is
+local sets = require "tperf.describe.rules.sets"
 
 local checked = {}
 
@@ -128,8 +129,14 @@ local function exchange(s, f)
   end
 end
 
+-- A function(model, share, rules), which may be a script's.
+local function with_rules(s, f)
+  return f and function(model, share, rules) return f(model, share, s.built_in and rules or sets.lend(rules)) end
+end
+
 local function admits(s, axis, f)
   local name = ("admits of axis '%s'"):format(axis.name)
+  f = with_rules(s, f)
   return function(...)
     local admitted, reason = f(...)
     if type(admitted) ~= "boolean" then refuse_result(s, name, "true, or false and a reason", admitted) end
@@ -141,11 +148,15 @@ end
 --- Wraps the functions of a strategy that the library itself calls in checks.
 ---@param s table
 function checked.install(s)
+  s.panels = with_rules(s, s.panels)
   for _, name in ipairs { "boundary", "sequence_shards", "panels" } do
     if s[name] then s[name] = with_result(s, name, s[name]) end
   end
   if s.exchange then s.exchange = exchange(s, s.exchange) end
-  for _, axis in ipairs(s.axes) do axis.admits = admits(s, axis, axis.admits) end
+  for _, axis in ipairs(s.axes) do
+    axis.admits, axis.default, axis.tries = admits(s, axis, axis.admits), with_rules(s, axis.default),
+      with_rules(s, axis.tries)
+  end
 end
 
 return checked

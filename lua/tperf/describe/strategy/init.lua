@@ -58,6 +58,8 @@ local checked = require "tperf.describe.strategy.checked"
 local core = require "tperf.core"
 local refusal = require "tperf.base.refusal"
 local roles = require "tperf.describe.strategy.roles"
+local sealed = require "tperf.base.object.sealed"
+local sets = require "tperf.describe.rules.sets"
 local order = require "tperf.describe.strategy.order"
 
 local strategy = {}
@@ -206,16 +208,17 @@ local function prepare(given)
   return s
 end
 
---- Registers a strategy by its name, so that searches find it.
----@param given table  as described above
----@return table strategy
-function strategy.define(given)
+local function add(given, own) -- own: the library's
   local s = prepare(given)
   if known[s.name] then check.fail("tperf.strategy: '%s' is already defined", s.name) end
+  s.built_in = own
   known[s.name] = s
   order[#order + 1] = s
-  return s
+  return sealed.keep(s, ("strategy '%s'"):format(s.name),
+    ("define another that extends it: tperf.strategy.define { name = …, extends = \"%s\" … }"):format(s.name))
 end
+
+strategy.define = add -- for scripts: see public.lua
 
 --- All strategies, in the order of their definition.
 function strategy.all()
@@ -232,20 +235,20 @@ end
 
 --- A strategy by name, or one that strategy.define returned.
 function strategy.of(value)
-  if type(value) == "table" and known[value.name] == value then return value end
+  if type(value) == "table" and known[sealed.check(value).name] == value then return value end
   local found = type(value) == "string" and known[value]
   if not found then
     check.fail("unknown strategy %s%s; there are: %s", check.show(value), check.suggest(value, strategy.names()),
       table.concat(strategy.names(), ", "))
   end
-  return found
+  return sealed.check(found)
 end
 
 --- A name, a list of names, or "all", as a list of strategies without repetition.
 function strategy.list(value)
   if value == "all" or type(value) == "table" and #value == 1 and value[1] == "all" then
     local list = {}
-    for _, s in ipairs(order) do list[#list + 1] = s.trains and s or nil end
+    for _, s in ipairs(order) do list[#list + 1] = s.trains and sealed.check(s) or nil end
     return list
   end
   if type(value) ~= "table" or value.name then return { strategy.of(value) } end
@@ -277,6 +280,10 @@ end
 function strategy.share(s, model, micro_batch, sizes, rules, options)
   local share = core.resource.sized(32)
   share.micro_batch, share.seq, share.rules = micro_batch, model.seq, rules
+  if model.architecture or not s.built_in then -- functions of a script get it
+    share.rules = sets.lend(rules)
+    sealed.show(s)
+  end
   share.attention, share.recompute, share.mode, share.context = "flash", "none", "train", 0
   for name, value in pairs(options or {}) do share[name] = value end
   share.tokens = micro_batch * share.seq
@@ -287,7 +294,7 @@ function strategy.share(s, model, micro_batch, sizes, rules, options)
 end
 
 for _, name in ipairs { "tensor", "summa", "context", "stationary" } do
-  strategy.define(require("tperf.describe.strategy." .. name)).built_in = true -- not a custom one
+  add(require("tperf.describe.strategy." .. name), true)
 end
 
 return strategy

@@ -6,7 +6,7 @@ local fit = require "tperf.measured.calibrate.fit"
 local gpus = require "tperf.measured.gpus"
 local lists = require "tperf.base.lists"
 local measured = require "tperf.measured"
-local rules = require "tperf.describe.rules"
+local rules = require("tperf.describe.rules.sets").of
 local sources = require "tperf.measured.calibrate.sources"
 local system = require "tperf.describe.system"
 

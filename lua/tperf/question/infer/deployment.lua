@@ -13,7 +13,7 @@ local model = require "tperf.base.catalogue".shared(require "tperf.describe.mode
 local pipelines = require "tperf.question.search.pipelines"
 local precision = require "tperf.describe.precision"
 local placement = require "tperf.question.placement"
-local rules = require "tperf.describe.rules.shared"
+local rules = require("tperf.describe.rules.sets").of
 local stored = require "tperf.describe.stored"
 local strategy = require "tperf.describe.strategy"
 local system = require "tperf.base.catalogue".shared(require "tperf.describe.system", true)
@@ -96,10 +96,10 @@ function serving.problem(what, given)
   return p
 end
 
---- Whether a problem's model, system and rules are still what the arguments name.
+--- Whether a problem's strategy, model, system and rules are still what the arguments name.
 function serving.is_same(p, given)
-  return model(given.model) == p.model and (given.rules and rules(given.rules) or usual) == p.rules
-    and system(given.system) == p.system
+  return strategy.of(p.strategy) == p.strategy and model(given.model) == p.model
+    and (given.rules and rules(given.rules) or usual) == p.rules and system(given.system) == p.system
 end
 
 local function caches_of(p, sizes)

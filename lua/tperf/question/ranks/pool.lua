@@ -3,6 +3,7 @@
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local questions = require "tperf.question.ranks.questions"
+local sets = require "tperf.describe.rules.sets"
 
 local ranks, codec = core.ranks, core.codec
 
@@ -138,7 +139,7 @@ function Run:take(bytes, from)
   if reply.error then
     self:fail(unit, ("%s%s (rank %d, %s)"):format(check.where(), reply.error, from, unit:place(reply.at)))
   elseif reply.answers then
-    for _, name in ipairs(reply.rules) do core.rules_used[name] = true end
+    for _, name in ipairs(reply.rules) do sets.used[name] = true end
     unit:take(reply.answers)
     self.answered, self.seconds = self.answered + (unit.size or 1), self.seconds + reply.seconds
   else

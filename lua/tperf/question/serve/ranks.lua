@@ -4,7 +4,7 @@ local axes = require "tperf.describe.strategy.axes"
 local infer = require "tperf.question.infer"
 local placement = require "tperf.question.placement"
 local refusal = require "tperf.base.refusal"
-local rules = require "tperf.describe.rules.shared"
+local rules = require("tperf.describe.rules.sets").of
 local serving = require "tperf.question.infer.deployment"
 
 local ranks = {}

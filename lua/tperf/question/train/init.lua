@@ -78,13 +78,6 @@ local function details_of(t, on, optimizer)
   return details, audit
 end
 
--- A copy of a rule set, because a script may change its own.
-local function copy_of(set)
-  local copy = {}
-  for name, value in pairs(set) do copy[name] = value end
-  return copy
-end
-
 local function explain(c, t)
   local p, o, s = t.problem, t.o, t.strategy
   recomputation.describe(c, p.variants[1], o)
@@ -95,7 +88,7 @@ local function explain(c, t)
   axes.tell_options(c, s, o)
   local question, optimizer = p.questions[1], c.breakdown.optimizer
   local on = {
-    system = core.machine(question.system), rules = t.own_rules and copy_of(p.rules) or p.rules,
+    system = core.machine(question.system), rules = p.rules,
     training = question.training, pipelines = question.pipelines, global_batch = question.global_batch,
     software = question.software,
   }

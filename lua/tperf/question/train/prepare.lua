@@ -10,7 +10,7 @@ local profile = require "tperf.describe.profile"
 local recalled = require "tperf.question.recalled"
 local recomputation = require "tperf.describe.arch.recompute"
 local refusal = require "tperf.base.refusal"
-local rules = require "tperf.describe.rules.shared"
+local rules = require("tperf.describe.rules.sets").of
 local search = require "tperf.question.search"
 local straggling = require "tperf.question.goodput.straggling"
 local simulate = require "tperf.question.train.simulate"
@@ -101,8 +101,8 @@ end
 
 -- Whether what decided an answer is still what the arguments name.
 local function is_same(t, given)
-  local o = t.o
-  if model(given.model) ~= o.model then return false end
+  local o, s = t.o, t.strategy
+  if strategy.of(s) ~= s or model(given.model) ~= o.model then return false end
   local set = rules(given.rules)
   return set == o.rules and profile.of(given.software, set) == o.profile and system(given.system) == o.system
 end
@@ -115,16 +115,15 @@ return asked(function(given)
   local schema = schema_of(s)
   local o = problem.arguments("tperf.train", given, schema)
   problem.refuse_panels("tperf.train", o, { s })
-  local own_rules = type(o.rules) == "table"
   o.model, o.rules = model(o.model), rules(o.rules)
   local own, share = train_sizes.own(o, s, o.model, o.rules)
   train_sizes.complete(o, s, own)
   local list = problem.lists_systems(o.system)
   if not list then o.system = system(o.system) end
-  local p = (own_rules or list) and problem.of(o, { s }) or recalled(o, s, schema)
+  local p = list and problem.of(o, { s }) or recalled(o, s, schema)
   train_sizes.check(o, s, p, own, share)
   local question = p.questions[1]
-  local t = { o = o, strategy = s, own_rules = own_rules, problem = p }
+  local t = { o = o, strategy = s, problem = p }
   t.workload = p.layouts[1].workload(own, o.micro_batch, p.variants[1])
   t.found = { sizes = { o.dp, o.pp, table.unpack(own) }, pipeline = 1, micro_batch = o.micro_batch, zero = o.zero }
   t.found.fast = train_sizes.placement(o, s, own, question.system.network.fast.domain)
