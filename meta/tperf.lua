@@ -311,6 +311,7 @@
 ---@field repeated_bytes? number the part of forward bytes that is read again or freed meanwhile, and takes no memory
 ---@field routed? number routed: pairs of token and expert that inference sorts, forward; expert: experts' weights
 ---@field expert? boolean routed: pairs of token and expert that inference sorts, forward; expert: experts' weights
+---@field by_keys? boolean true: its cost grows with the keys that its tokens see, as attention's does: serving engines price it for each request apart
 ---@field dtype? string of its elements; selects the peak ("bf16")
 ---@field name? string of the op, in tables and messages
 
@@ -2117,7 +2118,7 @@ function tperf.report.software(rows) end
 ---@return string
 function tperf.report.text(rows, wanted, options) end
 
----A set of rules: by name, or a table of fields over a base.
+---A set of rules: by name, or a table of fields over a base. A question follows changes of its fields.
 ---@class tperf.rules.functions
 ---@overload fun(value: tperf.rules.request): table<string, boolean>
 tperf.rules = {}
@@ -2169,7 +2170,7 @@ function tperf.schedule.default_stages(definition, devices) end
 ---@param definition tperf.schedule.define.request
 function tperf.schedule.define(name, definition) end
 
----The definition of a schedule: its order, placement, closed form.
+---The definition of a schedule: its order, placement, closed form. It cannot be changed.
 ---@param name string
 ---@return table
 function tperf.schedule.get(name) end
@@ -2217,7 +2218,7 @@ tperf.strategy = {}
 ---All strategies, in the order of their definition.
 function tperf.strategy.all() end
 
----Registers a strategy by its name, so that searches find it.
+---Registers a strategy by its name, so that searches find it. It cannot be changed afterwards.
 ---@param given table as described above
 ---@return table strategy
 function tperf.strategy.define(given) end

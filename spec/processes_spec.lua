@@ -32,7 +32,7 @@ describe("--processes", function()
     return program.shell(([[
       %s run -P 3 s.lua & job=$!
       until %s; do kill -0 $job || break; sleep 0.02; done
-      copies=$(awk -v job=$job '$4 == job { print $1 }' /proc/[0-9]*/stat 2> /dev/null)
+      copies=$(cat /proc/[0-9]*/stat 2> /dev/null | awk -v job=$job '$4 == job { print $1 }')
       echo $copies | wc -w
       %s
       wait $job; echo status $?
