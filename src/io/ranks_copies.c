@@ -1,5 +1,4 @@
 // ranks_copies.c: processes on one machine, copied from the first with fork and joined to it by sockets. See ranks.h.
-#define _GNU_SOURCE // ppoll
 #include "io/transport.h"
 
 #include <errno.h>
@@ -13,7 +12,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/prctl.h>
@@ -139,7 +137,7 @@ static void rest(long nanoseconds) {
         copies.polls[i] = (struct pollfd){p->ended ? -1 : p->socket,
                                           (short)(p->first ? POLLIN | POLLOUT : POLLIN), 0};
     }
-    ppoll(copies.polls, (nfds_t)copies.n, &(struct timespec){0, nanoseconds}, NULL);
+    poll(copies.polls, (nfds_t)copies.n, (int)((nanoseconds + 999999) / 1000000));
 }
 
 // --- start and end ---
