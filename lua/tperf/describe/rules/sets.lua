@@ -96,7 +96,10 @@ local function build(value)
       set.name = set.name .. (given[name] and " +" or " -") .. name
     end
   end
-  known[set.name] = known[set.name] or set
+  if not known[set.name] then
+    core.keep_rules(set)
+    known[set.name] = set
+  end
   if bases[set.name] then usual[set.name] = known[set.name] end
   return known[set.name]
 end
