@@ -44,19 +44,21 @@ local function repeats(p, s, sizes, variant)
   return false
 end
 
--- The part, out of `of`, that a series of shapes belongs to: scattered, because neighbours are alike.
-local function part_of(series, of) return (series * 2654435761 >> 16 & 0xffff) % of + 1 end
+-- The part, out of `of`, that shapes of these sizes belong to. Most blocks depend on the sizes of the first axes, so
+-- shapes that share those are laid out by one process; parts are scattered, because neighbours take about as long.
+local function part_of(number, sizes, of)
+  local group = (number * 1009 + (sizes[1] or 0)) * 1009 + (sizes[2] or 0)
+  return (group * 2654435761 >> 16 & 0xffff) % of + 1
+end
 
 -- Calls visit(strategy's index, sizes, variant's index, micro_batches, panels) for each series of shapes, which differ
 -- only in the micro-batch, until it returns true. part: { index, of }, or nil for all.
 local function each_series(p, refused, part, visit)
-  local series = 0
   for number, s in ipairs(p.strategies) do
     local ended = false
     space.each_shape(s, p.model, p.rules, p.questions, p.pps, p.fixed, refused, function(sizes, micro_batches, panels)
       for v, variant in ipairs(p.variants) do
-        series = series + 1
-        if (not part or part_of(series, part.of) == part.index) and not repeats(p, s, sizes, variant)
+        if (not part or part_of(number, sizes, part.of) == part.index) and not repeats(p, s, sizes, variant)
           and space.admits(s, p.model, p.rules, sizes, variant, refused)
           and visit(number, sizes, v, micro_batches, panels) then
           ended = true
