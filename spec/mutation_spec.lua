@@ -196,6 +196,29 @@ describe("a model that a function of a script changes while a question is answer
   end)
 end)
 
+describe("an answer that a script changes", function()
+  local function spoil(value)
+    for name, one in pairs(value) do
+      if type(one) == "table" then spoil(one) else value[name] = type(one) == "number" and -one - 1 or nil end
+    end
+  end
+
+  local asks = { search_inference = function(products)
+    return tperf.search_inference { model = products.model, system = "h100-sxm", gpus = 4, prompt = 64, generate = 16 }
+  end }
+  for name, question in pairs(questions) do asks[name] = question end
+
+  for name, ask in pairs(asks) do
+    it("is not what tperf." .. name .. " answers next", function()
+      local o = { model = tperf.model "gpt2" }
+      local before, answer = said(ask, o), ask(o)
+      answer.model, answer.system = nil, nil -- what a search was asked with
+      spoil(answer)
+      assert.equal(before, said(ask, o))
+    end)
+  end
+end)
+
 describe("a cached sweep", function()
   it("knows a point by what its arguments hold when it is asked", function()
     local path = program.temporary ".db"

@@ -58,6 +58,11 @@ add("placements in a domain", function()
   local own = { { name = "a", cuts = 2, folds = 0, apart = 0 }, { name = "b", cuts = 1, folds = 0, apart = 0 } }
   return core.grid(own):placements({ 4, 3 }, 4, 2, { 0, 0, 0, 0 }, 12)
 end, "every")
+add("rules that a script changes", function()
+  local own = tperf.rules { gradients_in_fp32 = false }
+  own.columns_gather = false
+  return { tperf.rules(own).name, own }
+end, "every")
 add("tperf.collective", function()
   return tperf.collective { system = SYSTEM, kind = "all_reduce", bytes = "1 GB", gpus = 16 }
 end)

@@ -212,10 +212,10 @@ local function add(given, own) -- own: the library's
   local s = prepare(given)
   if known[s.name] then check.fail("tperf.strategy: '%s' is already defined", s.name) end
   s.built_in = own
-  known[s.name] = s
-  order[#order + 1] = s
-  return sealed.keep(s, ("strategy '%s'"):format(s.name),
+  sealed.keep(s, ("strategy '%s'"):format(s.name),
     ("define another that extends it: tperf.strategy.define { name = …, extends = \"%s\" … }"):format(s.name))
+  known[s.name], order[#order + 1] = s, s
+  return s
 end
 
 strategy.define = add -- for scripts: see public.lua

@@ -228,8 +228,10 @@ function serving.lay_out(p, c)
   } }
 end
 
---- The record of a choice, whether it fits or not, as it was laid out.
+--- The record of a choice, whether it fits or not, as it was laid out; its shape and its placement, which nothing
+--- changes.
 ---@param laid table?  of serving.lay_out
+---@return table record, table shape, integer[] placement
 function serving.evaluate(p, c, laid)
   local o, s = p.o, p.strategy
   laid = laid or serving.lay_out(p, c)
@@ -242,7 +244,7 @@ function serving.evaluate(p, c, laid)
   local steps = r.decode.time
   local replicas = c.dp * s.grid:batch(own)
   r.strategy, r.pp, r.dp, r.gpus = s.name, c.pp, c.dp, s.grid:gpus(own) * c.pp * c.dp
-  r.fast, r.placement = { dp = fast[1], pp = fast[2] }, fast
+  r.fast = { dp = fast[1], pp = fast[2] }
   for i, axis in ipairs(s.axes) do
     if axes.shows(axis, own[i]) then r[axis.name], r.fast[axis.name] = own[i], fast[2 + i] end
   end
@@ -262,7 +264,7 @@ function serving.evaluate(p, c, laid)
   r.memory.capacity = p.system.accelerator.hbm.capacity * (1 - o.reserve)
   r.feasible = c.batch <= r.max_batch
   figures.add_cost(r, p, replicas, prompts, steps)
-  return r, shape
+  return r, shape, fast
 end
 
 return serving

@@ -178,8 +178,8 @@ local function add_rows(rows, phase, part, layers, ops, accelerator)
 end
 
 -- The ops of both phases: those of each kind of layer, then those before and after the layers.
-local function rows_of(p, r, shape)
-  local o, rows, kinds, fast = p.o, {}, p.plan.layout.kinds, r.placement
+local function rows_of(p, shape, fast)
+  local o, rows, kinds = p.o, {}, p.plan.layout.kinds
   local counts = {}
   for _, run in ipairs(p.plan.layout.runs) do counts[run[1]] = (counts[run[1]] or 0) + run[2] end
   for _, phase in ipairs { "prefill", "decode" } do
@@ -256,10 +256,9 @@ end, function(t, given) return serving.is_same(t.p, given) end)
 function infer.run(given)
   local t = prepare(given)
   local o, p = t.o, t.p
-  local r, shape = serving.evaluate(p, o, t.laid)
+  local r, shape, fast = serving.evaluate(p, o, t.laid)
   if not r.feasible then refuse(r, o) end
-  if o.ops then r.ops = rows_of(p, r, shape) end
-  r.placement = nil
+  if o.ops then r.ops = rows_of(p, shape, fast) end
   return r
 end
 

@@ -17,7 +17,7 @@ local LOGIT_BYTES <const> = 30 -- per logit: in 16 and 32 bits, sorted, with ind
 local function usual_placement(p, c, shards)
   local usual = setmetatable({ batch = USUAL.batch }, { __index = c })
   p.o.prompt, p.o.generate = ranks.whole(USUAL.prompt, shards), USUAL.generate
-  return serving.evaluate(p, usual).placement
+  return (select(3, serving.evaluate(p, usual)))
 end
 
 -- Bytes on one GPU: weights, buffers of the largest step, the cache per token, and the state per request.
@@ -34,7 +34,7 @@ local function held_by(p, o)
   local token = (two.memory.cache - one.memory.cache) / shards
   local largest = held(ranks.whole(o.engine.max_num_batched_tokens, shards))
   return {
-    fast = largest.placement, weights = largest.memory.weights,
+    fast = c.placement, weights = largest.memory.weights,
     buffers = largest.memory.buffers, token = token,
     request = math.max(one.memory.cache - (shards + 1) * token, 0),
     capacity = p.system.accelerator.hbm.visible or p.system.accelerator.hbm.capacity,

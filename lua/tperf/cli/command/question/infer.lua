@@ -105,7 +105,7 @@ local function several(values, question, lists)
     values.csv and options.join(columns, { { key = "reason" } }) or columns)
   tell(values)
   if not values.json and not values.csv then print_reasons(rows, lists) end
-  return answered and 0 or 1
+  if not answered then error(("none of %d combinations has figures; each row says why"):format(#rows), 0) end
 end
 
 local function one(values, question)
