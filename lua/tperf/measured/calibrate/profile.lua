@@ -10,8 +10,8 @@ local profile = {}
 
 -- Where a parameter usually is, within which bounds, and by how much it usually differs (of a logarithm, but for the
 -- overlap). An op of a layer is several of PyTorch's, each of which takes its Python and C++ 5 to 20 us: 80 us is what
--- the thousand runs of small models on one node show of vTrain's stack. Stacks call the libraries that curves were timed
--- with: experts' overheads must not pass for slow products, for attention far faster than timed, nor for slow memory.
+-- the thousand runs of small models on one node show of vTrain's stack. Stacks call the libraries that curves were
+-- timed with: experts' overheads must not pass for slow products or memory, nor for attention far faster than timed.
 profile.parameters = {
   { name = "compute", start = 1.1, low = 0.85, high = 1.25, spread = 0.15 },
   { name = "attention", start = 1.3, low = 0.8, high = 6, spread = 0.4 },
