@@ -6,9 +6,9 @@
 #include "op/counts.h"
 
 const char *const tperf_module_names[TPERF_MODULE_COUNT] = {
-    "core_attn",      "moe_act",   "layernorm", "mla_up_proj", "mlp",       "moe",
-    "shared_experts", "attn_norm", "mlp_norm",  "qkv_linear",  "attn_proj", "expert_fc1",
-    "moe_router",
+    "core_attn", "moe_act",        "layernorm",  "mla_up_proj", "mlp",
+    "moe",       "shared_experts", "attn_norm",  "mlp_norm",    "qkv_linear",
+    "attn_proj", "expert_fc1",     "moe_router",
 };
 
 tperf_status tperf_size_check(tperf_error *error, const char *field, int64_t size) {
