@@ -37,8 +37,8 @@ local function own_op(fields)
     for name, value in pairs(fields) do o[name] = value end
     return { tperf.op.custom(o) }
   end)
-  local own = tperf.architecture { name = "own", layer = { block } }
-  local model = tperf.model("llama-3.1-8b"):with { architecture = own }
+  local architecture = tperf.architecture { name = "own", layer = { block } }
+  local model = tperf.model("llama-3.1-8b"):with { architecture = architecture }
   local r = tperf.serve(question { model = model, requests = batch_of(1, 512, 200), software = "sglang-0.5" })
   return r.ttft.mean, r.tpot.mean
 end

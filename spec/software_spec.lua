@@ -166,12 +166,18 @@ describe("runs that a profile was not fitted to", function()
     assert.truthy(warnings({ software = dense, model = "mixtral-8x7b", gpus = 64 }):find("(experts)", 1, true))
   end)
 
-  it("are warned of for unfused attention, whose interval covers the reach", function()
+  it("are warned of for unfused attention, whose interval has both errors", function()
     local fused, unfused = search(), search { attention = "unfused" }
     assert.equal("no run of typical with unfused attention was compared", table.concat(unfused.warnings, "\n"))
     local typical = tperf.software "typical"
     assert.near(typical.spread[1], fused.interval.low / fused.time, 1e-9)
-    assert.near(math.min(typical.spread[1], typical.reach[1]), unfused.interval.low / unfused.time, 1e-9)
+    for i, bound in ipairs { "low", "high" } do
+      local stack, reach = math.log(typical.spread[i]), math.log(typical.reach[i])
+      assert.near((stack ^ 2 + reach ^ 2) ^ 0.5, math.abs(math.log(unfused.interval[bound] / unfused.time)), 1e-9)
+    end
+    local own = tperf.software "megatron-lm-2022"
+    local elsewhere = train { attention = "flash", software = own }
+    assert.near(math.min(own.spread[1], typical.reach[1]), elsewhere.interval.low / elsewhere.time, 1e-9)
     local old = train { attention = "unfused", software = "megatron-lm-2022" }
     assert.is_nil(table.concat(old.warnings, "\n"):find("attention was compared", 1, true))
     local other = train { attention = "flash", software = "megatron-lm-2022" }

@@ -58,6 +58,21 @@ function runtime.terms(profile)
   return terms
 end
 
+local SHARED <const> = { [runtime.USUAL] = true, tuned = true } -- profiles that describe stacks without their own
+
+--- The interval of runs unlike those that a profile was fitted to. Of a shared profile, `spread` is what another stack
+--- does, and `reach` what another machine, scale or model does: independent errors, whose squared logarithms add up.
+--- The reach of a stack's own profile contains its spread.
+---@param spread number[]
+---@param reach number[]
+---@param shared boolean
+---@return number[]
+function runtime.widened(spread, reach, shared)
+  if not shared then return { math.min(spread[1], reach[1]), math.max(spread[2], reach[2]) } end
+  local function both(i) return (math.log(spread[i]) ^ 2 + math.log(reach[i]) ^ 2) ^ 0.5 end
+  return { math.exp(-both(1)), math.exp(both(2)) }
+end
+
 --- The interval of measured / predicted times that holds nine tenths of runs.
 ---@param profile table
 ---@param unlike boolean  true: no run that the profile was fitted to resembles the question
@@ -65,7 +80,7 @@ end
 function runtime.interval(profile, unlike)
   local spread, reach = profile.spread, unlike and software(runtime.USUAL).reach
   if not (spread and reach) then return spread end
-  return { math.min(spread[1], reach[1]), math.max(spread[2], reach[2]) }
+  return runtime.widened(spread, reach, SHARED[profile.name] or false)
 end
 
 --- Writes into a configuration its software, the interval that holds nine tenths of its runs, and warnings about

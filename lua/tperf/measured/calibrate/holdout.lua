@@ -79,7 +79,9 @@ local function add(row, cases, ratios, spread, facts, reach)
   table.move(ratios, 1, #ratios, #row.ratios + 1, row.ratios)
   for i, ratio in ipairs(ratios) do
     local low, high = spread[1], spread[2]
-    if reach and is_unlike(facts, cases[i]) then low, high = math.min(low, reach[1]), math.max(high, reach[2]) end
+    if reach and is_unlike(facts, cases[i]) then
+      low, high = table.unpack(runtime.widened(spread, reach, facts.shared))
+    end
     if low <= 1 / ratio and 1 / ratio <= high then row.inside = row.inside + 1 end
   end
 end
@@ -97,7 +99,7 @@ local function rows_within(stack, list, rows, reach)
       end
       local values, facts = profile.best(one.rest), profile.facts(one.rest)
       local spread = fit.spread { profile.thirds(one.rest, nil, values) }
-      facts.spread = spread
+      facts.spread, facts.shared = spread, false
       add(of[one.name], one.held, profile.add_ratios({}, one.held, values), spread, facts, reach)
     end
   end
@@ -196,7 +198,7 @@ local function rows_of_stacks(stacks, names, rows, reach)
       local made = apart and of_apart[kind] or table.pack(holdout.shared(others))
       if apart then of_apart[kind] = made end
       local row, facts = new_row(name, "by " .. kind), profile.facts(joined(others))
-      facts.spread = made[2].spread
+      facts.spread, facts.shared = made[2].spread, true
       add(row, stacks[name], profile.add_ratios({}, stacks[name], made[1]), made[2].spread, facts, reach(name))
       rows[#rows + 1] = row
     end
