@@ -1,6 +1,7 @@
 --- A worker rank of a run under MPI: answers rank 0's requests until it ends. It runs no script, reads only the
 -- library's files, and writes nothing.
 local core = require "tperf.core"
+local lazy = require "tperf.base.lazy"
 
 local SHORTEST <const>, LONGEST <const> = 20e-6, 2e-3 -- s, between two polls for messages
 
@@ -25,7 +26,7 @@ end
 
 return function(host)
   core.search.threads = ranks.share
-  require "tperf" -- all of it, before the sandbox removes functions
+  lazy.settle(require "tperf") -- all of it, before the sandbox removes functions
   require "tperf.question.ranks.answers"
   require "tperf.cli.sandbox".environment(host, package.path)
   local pause = SHORTEST
