@@ -5,7 +5,7 @@ local busted = require "busted"
 local getfenv = require "busted.compatibility".getfenv
 
 -- Like debug.traceback, but a frame is a file and a line.
-function debug.traceback(message, level) -- luacheck: ignore 122 (busted calls it)
+function debug.traceback(message, level) -- luacheck: ignore 122
   local lines = { (message and message .. "\n" or "") .. "stack traceback:" }
   level = (level or 1) + 1
   local frame = debug.getinfo(level, "Sl")

@@ -1,5 +1,6 @@
 -- The overhead of questions outside the core: Lua instructions, independent of the machine and its load. Each limit was
 -- set a tenth to two fifths above the count; lower it when a question becomes cheaper.
+local core = require "tperf.core"
 local llm_analysis = require "tperf.compat.llm_analysis"
 local normal = require "tperf.question.goodput.normal"
 local program = require "program"
@@ -228,7 +229,7 @@ local function machine_instructions(text, collected)
     collected, program.quote(program.absolute()), script))
   os.remove(script)
   local count = tonumber(result.err:match "Collected : (%d+)") or 0
-  if count == 0 or result.code ~= 0 then pending "a program built for tests cannot run in valgrind" end
+  if count == 0 or core.faults then pending "a program built for tests does more, or cannot run in valgrind" end
   return count
 end
 

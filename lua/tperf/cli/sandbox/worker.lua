@@ -1,7 +1,6 @@
---- A worker rank of a run under MPI: answers rank 0's requests until it ends. It runs no script, reads only the
--- library's files, and writes nothing.
+--- A rank other than the first, under MPI or started by --processes: answers rank 0's requests until it ends. It runs
+-- no script, reads only the library's files, and writes nothing.
 local core = require "tperf.core"
-local lazy = require "tperf.base.lazy"
 
 local SHORTEST <const>, LONGEST <const> = 20e-6, 2e-3 -- s, between two polls for messages
 
@@ -26,7 +25,7 @@ end
 
 return function(host)
   core.search.threads = ranks.share
-  lazy.settle(require "tperf") -- all of it, before the sandbox removes functions
+  require "tperf.base.lazy".settle(require "tperf") -- all of it, so that questions are registered
   require "tperf.question.ranks.answers"
   require "tperf.cli.sandbox".environment(host, package.path)
   local pause = SHORTEST
