@@ -4,6 +4,8 @@
 
 #include "search/walk.h"
 
+enum { COVERED_BY = 64 }; // queries before one that are looked at
+
 // Sizes are at most 2^31, and 32-bit division is several times faster than 64-bit.
 static bool divides(int64_t part, int64_t whole) {
     return (uint32_t)whole % (uint32_t)part == 0;
@@ -245,6 +247,19 @@ static bool might_fit(const tperf_search *search, const tperf_query *query,
     return false;
 }
 
+// Whether one of the queries before it asks for as many GPUs and samples, with no less memory: what does not fit there
+// does not fit here.
+static bool is_covered(const tperf_search *search, size_t i) {
+    const tperf_question *own = &search->queries[i].question;
+    for (size_t j = i; j-- > 0 && i - j <= COVERED_BY;) {
+        const tperf_question *other = &search->queries[j].question;
+        if (other->gpus == own->gpus && other->global_batch == own->global_batch &&
+            other->system.accelerator.hbm.capacity >= own->system.accelerator.hbm.capacity)
+            return true;
+    }
+    return false;
+}
+
 // Uses the first worker's stock: no worker walks meanwhile.
 bool tperf_search_cannot_fit(const tperf_search *search, const tperf_shape *shape) {
     if (search->options.keep_all || search->options.infeasible_too || search->options.no_pruning)
@@ -254,7 +269,8 @@ bool tperf_search_cannot_fit(const tperf_search *search, const tperf_shape *shap
     tperf_workload_bytes(shape->workload, bytes);
     tperf_stock_take(stock, shape->workload, bytes);
     for (size_t i = 0; i < search->n_queries; i++)
-        if (might_fit(search, &search->queries[i], shape, stock)) return false;
+        if (!is_covered(search, i) && might_fit(search, &search->queries[i], shape, stock))
+            return false;
     return true;
 }
 

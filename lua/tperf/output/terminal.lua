@@ -37,6 +37,17 @@ function terminal.color()
   return is_output() and not no_color()
 end
 
+--- The options of a table that is printed to standard output.
+---@param options? table  as for tperf.report.text
+---@return table
+function terminal.options(options)
+  local o = {}
+  for name, value in pairs(options or {}) do o[name] = value end
+  if o.color == nil then o.color = terminal.color() end
+  if o.ascii == nil then o.ascii = terminal.ascii() end
+  return o
+end
+
 local function styled(code)
   return function(text, on) return on and "\27[" .. code .. "m" .. text .. "\27[0m" or text end
 end

@@ -6,9 +6,7 @@ local terminal = require "tperf.output.terminal"
 
 local text = {}
 
-local GAP <const> = "  "
-
-text.gap = #GAP -- between two columns
+local GAP <const> = "  " -- between two columns
 
 local options_schema = {
   color = check.boolean { optional = true },
@@ -53,25 +51,54 @@ local function line(cells, widths, aligns)
   return table.concat(padded, GAP):match "^.*%S" or "" -- not gsub "%s+$", which is quadratic in a wide column
 end
 
--- The titles of columns, and how wide each column is with its title and cells.
-local function measured(list, cells, rows)
-  local titles, widths = {}, {}
+--- A table before it is written: the texts of its columns, and how wide each is in terminal cells.
+---@param rows table[]
+---@param wanted? (string|tperf.Column)[]
+---@return table draft
+function text.draft(rows, wanted)
+  local list, cells, aligns = text.cells("report.text", rows, wanted)
+  local draft = { titles = {}, widths = {}, cells = cells, aligns = aligns }
   for c, column in ipairs(list) do
-    titles[c] = format.printable(column.title)
-    widths[c] = format.width(titles[c])
-    for r = 1, #rows do widths[c] = math.max(widths[c], format.width(cells[r][c])) end
+    local title = format.printable(column.title)
+    local width = format.width(title)
+    for r = 1, #cells do width = math.max(width, format.width(cells[r][c])) end
+    draft.titles[c], draft.widths[c] = title, width
   end
-  return titles, widths
+  return draft
 end
 
---- The width of each column of a table in terminal cells.
----@param rows table[]
----@param wanted (string|tperf.Column)[]
----@return integer[]
-function text.widths(rows, wanted)
-  local list, cells = text.cells("report.text", rows, wanted)
-  return (select(2, measured(list, cells, rows)))
+--- The width of the table, in terminal cells.
+---@param draft table
+---@return integer
+function text.width(draft)
+  local sum = #GAP * (#draft.widths - 1)
+  for _, width in ipairs(draft.widths) do sum = sum + width end
+  return sum
 end
+
+--- Leaves out the c-th column.
+function text.leave_out(draft, c)
+  for _, name in ipairs { "titles", "widths", "aligns" } do table.remove(draft[name], c) end
+  for _, cells in ipairs(draft.cells) do table.remove(cells, c) end
+end
+
+local function write(draft, o)
+  local titles, widths, aligns, rules = draft.titles, draft.widths, draft.aligns, {}
+  for c, width in ipairs(widths) do rules[c] = (o.ascii and "-" or "─"):rep(width) end
+  local lines = {}
+  if o.title then lines[1], lines[2] = terminal.bold(format.printable(o.title), o.color), "" end
+  lines[#lines + 1] = terminal.bold(line(titles, widths, aligns), o.color)
+  lines[#lines + 1] = terminal.dim(table.concat(rules, GAP), o.color)
+  for _, cells in ipairs(draft.cells) do lines[#lines + 1] = line(cells, widths, aligns) end
+  if #draft.cells == 0 then lines[#lines + 1] = o.empty end
+  return table.concat(lines, "\n") .. "\n"
+end
+
+--- A draft as text.
+---@param draft table
+---@param options? table  as for text.table
+---@return string
+function text.write(draft, options) return write(draft, check.record("report.text", options or {}, options_schema)) end
 
 --- Rows as an aligned table with a rule under the headings.
 ---@param rows table[]
@@ -86,17 +113,7 @@ function text.table(rows, wanted, options)
   local o = check.record("report.text", options or {}, options_schema)
   columns.check_rows("report.text", rows)
   if #rows == 0 and not wanted then return (o.title and o.title .. "\n\n" or "") .. o.empty .. "\n" end
-  local list, cells, aligns = text.cells("report.text", rows, wanted)
-  local titles, widths = measured(list, cells, rows)
-  local rules = {}
-  for c, width in ipairs(widths) do rules[c] = (o.ascii and "-" or "─"):rep(width) end
-  local lines = {}
-  if o.title then lines[1], lines[2] = terminal.bold(format.printable(o.title), o.color), "" end
-  lines[#lines + 1] = terminal.bold(line(titles, widths, aligns), o.color)
-  lines[#lines + 1] = terminal.dim(table.concat(rules, GAP), o.color)
-  for r = 1, #rows do lines[#lines + 1] = line(cells[r], widths, aligns) end
-  if #rows == 0 then lines[#lines + 1] = o.empty end
-  return table.concat(lines, "\n") .. "\n"
+  return write(text.draft(rows, wanted), o)
 end
 
 return text

@@ -7,14 +7,6 @@ local choice = {}
 
 local MOST_FIELDS <const> = 20 -- of what a candidate is
 
-local function fast_of(s, found)
-  local fast = { dp = found.fast[1], pp = found.fast[2] }
-  for i, axis in ipairs(s.axes) do
-    if axes.shows(axis, found.sizes[2 + i]) then fast[axis.name] = found.fast[2 + i] end
-  end
-  return fast
-end
-
 -- A domain holds as many blocks (the GPUs placed together) as fit; its other GPUs are idle.
 local function idle_of(c, s, domain)
   if c.gpus <= domain then return 0 end
@@ -38,16 +30,19 @@ end
 ---@return table c
 function choice.add(c, question, s, found)
   local pipeline = question.pipeline_list[found.pipeline]
+  local sizes, placed = found.sizes, found.fast
+  local fast, own = { dp = placed[1], pp = placed[2] }, {}
   c.strategy, c.gpus, c.global_batch = s.name, question.gpus, question.global_batch
   for i, axis in ipairs(s.axes) do
-    local size = found.sizes[2 + i]
-    if axes.shows(axis, size) then c[axis.name] = size end
+    local size = sizes[2 + i]
+    own[i] = size or 0
+    if axes.shows(axis, size) then c[axis.name], fast[axis.name] = size, placed[2 + i] end
   end
-  c.dp, c.pp, c.micro_batch, c.zero = found.sizes[1], pipeline.pp, found.micro_batch, found.zero
+  c.dp, c.pp, c.micro_batch, c.zero = sizes[1], pipeline.pp, found.micro_batch, found.zero
   c.schedule, c.virtual_stages = pipeline.schedule, pipeline.virtual_stages
   c.panels = s.panels and found.panels or nil
-  c.microbatches = question.global_batch // (c.dp * s.grid:batch(choice.own(s, found))) // found.micro_batch
-  c.fast = fast_of(s, found)
+  c.microbatches = question.global_batch // (c.dp * s.grid:batch(own)) // found.micro_batch
+  c.fast = fast
   c.idle = idle_of(c, s, question.system.network.fast.domain)
   return c
 end

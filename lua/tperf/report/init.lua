@@ -38,11 +38,7 @@ end
 ---@param wanted? (string|tperf.Column)[]
 ---@param options? table  as for report.text
 function report.print(rows, wanted, options)
-  local o = {}
-  for name, value in pairs(options or {}) do o[name] = value end
-  if o.color == nil then o.color = terminal.color() end
-  if o.ascii == nil then o.ascii = terminal.ascii() end
-  stdout():write(text.table(rows, wanted, o))
+  stdout():write(text.table(rows, wanted, terminal.options(options)))
 end
 
 return report

@@ -2,17 +2,11 @@
 local format = require "tperf.output.format"
 local report = require "tperf.report"
 local tables = require "tperf.output.text"
+local terminal = require "tperf.output.terminal"
 
 local fitted = {}
 
 local WIDTH <const> = 80
-
--- The width of a table with columns of these widths.
-local function width_of(widths)
-  local sum = tables.gap * (#widths - 1)
-  for _, width in ipairs(widths) do sum = sum + width end
-  return sum
-end
 
 local OF_TABLES <const> = { usual = true, csv = true, wide = true, wrap = true } -- keys unknown to reports
 
@@ -82,19 +76,19 @@ end
 ---@param columns tperf.Column[]  with wide: the highest is left out first; the last with wrap: may be wrapped
 ---@return string[] left_out  the titles of the columns left out
 function fitted.print(values, rows, columns)
-  local left_out, widths = {}, values.wide and {} or tables.widths(rows, fitted.plain(columns))
+  local left_out, draft = {}, tables.draft(rows, fitted.plain(columns))
   columns = table.move(columns, 1, #columns, 1, {})
-  while width_of(widths) > WIDTH do
+  while not values.wide and tables.width(draft) > WIDTH do
     local widest = widest_of(columns)
     if not widest then
-      rows = wrapped(rows, columns, width_of(widths))
-      break
+      report.print(wrapped(rows, columns, tables.width(draft)), fitted.plain(columns))
+      return left_out
     end
     local column = table.remove(columns, widest)
-    table.remove(widths, widest)
+    tables.leave_out(draft, widest)
     left_out[#left_out + 1] = column.title or column.key
   end
-  report.print(rows, fitted.plain(columns))
+  io.output():write(tables.write(draft, terminal.options()))
   return left_out
 end
 

@@ -103,18 +103,27 @@ local function group_of(model, layer, pattern, experts, dense)
   return one
 end
 
+local function copy_at(layer, known)
+  local one = {}
+  for name, value in next, known do one[name] = value end
+  one.first, one.count = layer, 1
+  return one
+end
+
 --- The model's layers 1 .. layers as runs of equal ones.
 ---@param model table a model's description
 ---@return tperf.layer_group[]
 function groups.of(model)
   local runs, pattern, experts, dense = {}, model.layer_pattern, model.experts, dense_layers(model)
   local class_of, class, last = classes(model, pattern, experts, dense), nil, nil
+  local known = {} -- class -> the first group of it
   for layer = 1, model.layers do
     local now = class_of and class_of(layer) or 0
     if now == class then
       last.count = last.count + 1
     else
-      local one = group_of(model, layer, pattern, experts, dense)
+      local one = known[now] and copy_at(layer, known[now]) or group_of(model, layer, pattern, experts, dense)
+      known[now] = known[now] or one
       if last and last.key == one.key then
         last.count = last.count + 1
       else

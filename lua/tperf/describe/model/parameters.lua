@@ -210,6 +210,12 @@ local function of_statement(m, total, active)
   }
 end
 
+local function kind_of(m, group)
+  local one = { layer = layer(m, group) }
+  one.total, one.active = total_of(one.layer)
+  return one
+end
+
 --- The parameters of a model's description, or those that its architecture states.
 ---@param m table a model, or an unfinished description of one
 ---@return tperf.parameters? result
@@ -217,12 +223,11 @@ end
 function parameters.count(m)
   local said, active_said = stated.parameters(m)
   if said then return of_statement(m, said, active_said) end
-  local sum, parts = ends(m), groups.of(m)
+  local sum, parts, known = ends(m), groups.of(m), {} -- known: by key, what equal layers have
   for _, group in ipairs(parts) do
-    group.layer = layer(m, group)
-    local layer_total, layer_active = total_of(group.layer)
-    for name, n in pairs(group.layer) do sum[name] = (sum[name] or 0) + n * group.count end
-    group.layer_total, group.layer_active = layer_total, layer_active
+    local one = known[group.key] or kind_of(m, group)
+    known[group.key] = one
+    for name, n in pairs(one.layer) do sum[name] = (sum[name] or 0) + n * group.count end
   end
   local own = m.mtp > 0 and m.mtp * total_of(prediction(m, parts)) or 0
   local total, active = total_of(sum)
@@ -230,8 +235,9 @@ function parameters.count(m)
     return nil, ("%.3g parameters: more than can be counted exactly (2^53)"):format(total + own)
   end
   for _, group in ipairs(parts) do
-    group.layer = whole(group.layer)
-    group.layer_total, group.layer_active = math.tointeger(group.layer_total), math.tointeger(group.layer_active)
+    local one = known[group.key]
+    group.layer = whole(add({}, one.layer))
+    group.layer_total, group.layer_active = math.tointeger(one.total), math.tointeger(one.active)
     group.total, group.active = group.layer_total * group.count, group.layer_active * group.count
   end
   local components = whole(sum)
