@@ -30,7 +30,7 @@ describe("--processes", function()
   local function disturbed(disturb)
     program.write(folder .. "/s.lua", LONG)
     return program.shell(([[
-      %s run -P 3 s.lua & job=$!
+      rm -f points*; %s run -P 3 s.lua & job=$!
       until %s; do kill -0 $job || break; sleep 0.02; done
       copies=$(cat /proc/[0-9]*/stat 2> /dev/null | awk -v job=$job '$4 == job { print $1 }')
       echo $copies | wc -w

@@ -14,7 +14,9 @@ teardown(function() program.remove(folder) end)
 
 -- Builds src/tools/NAME.c with the sources and runs it; returns what it prints.
 local function run(name, sources)
-  local objects, variant = sources:gsub("src/(%S+)%.c", build .. "/%1.o"), build:match "[^/]*$"
+  -- of the sources there are: objects of others may be left over in the build folder
+  local objects = program.shell("ls " .. sources).out:gsub("src/(%S+)%.c\n", build .. "/%1.o ")
+  local variant = build:match "[^/]*$"
   local flags = FLAGS .. (OWN[variant] or "") .. (variant == "coverage" and "-dumpdir " .. folder .. "/" or "")
   local built = program.shell(("${CC:-cc} %s -o %s/%s src/tools/%s.c %s -lm -pthread && "
     .. "ASAN_OPTIONS=detect_leaks=0 %s/%s"):format(flags, folder, name, name, objects, folder, name))
