@@ -27,6 +27,7 @@ static struct {
     atomic_llong busy_at; // ms on it at the request
     atomic_flag ending;
     sem_t pressed;
+    sem_t ready; // the thread has started
     bool watched;
 } keyboard = {.ending = ATOMIC_FLAG_INIT};
 
@@ -62,6 +63,7 @@ static noreturn void end_program(void) {
 static void *watch(void *unused) {
     (void)unused;
     const struct timespec moment = {0, LOOK_EVERY * 1000000L};
+    sem_post(&keyboard.ready);
     for (;;) {
         while (sem_wait(&keyboard.pressed) != 0)
             ;
@@ -80,12 +82,17 @@ static void start_watching(void) {
     pthread_t thread;
     pthread_attr_t attributes;
     sigset_t all, before;
-    if (keyboard.watched || sem_init(&keyboard.pressed, 0, 0) != 0) return;
+    if (keyboard.watched || sem_init(&keyboard.pressed, 0, 0) != 0 ||
+        sem_init(&keyboard.ready, 0, 0) != 0)
+        return;
     sigfillset(&all);
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_sigmask(SIG_SETMASK, &all, &before); // signals go to the main thread
     keyboard.watched = pthread_create(&thread, &attributes, watch, NULL) == 0;
+    // A copy of the process made meanwhile would have the locks that a starting thread holds, for good: --processes.
+    while (keyboard.watched && sem_wait(&keyboard.ready) != 0)
+        ;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
 }
