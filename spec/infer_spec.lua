@@ -23,6 +23,17 @@ local function refuses(changes, pattern)
   assert.matches("infer_spec.lua:%d+: ", message)
 end
 
+describe("an answer", function()
+  it("names its placement by axis alone", function()
+    local found = tperf.search_inference { model = "llama-3.1-8b", system = "h100-sxm", gpus = 2, prompt = 100,
+      generate = 10 }
+    for _, r in ipairs { infer(), found[1] } do
+      assert.is_nil(r.placement)
+      assert.equal("table", type(r.fast))
+    end
+  end)
+end)
+
 describe("the cache of", function()
   -- Bytes of one token over all layers, in 16 bits: arXiv 2505.09343, table 1.
   local published = { ["deepseek-v3"] = 70272, ["qwen2.5-72b"] = 327680, ["llama-3.1-405b"] = 516096 }

@@ -3,9 +3,9 @@
 //       keys
 //   decode:ops(section, system, rules, fast, first, last)   records of the section's ops, averaged over the steps with
 //     first … last keys, like workload:ops for their forward pass
-//   tperf.core.serve(system, rules, pipelines, prefill, decode or nil, single, caches, placements, run) -> record
+//   tperf.core.serve(system, rules, pipelines, prefill, decode or nil, single, caches, placements, run) -> record, n
 //     caches: for each kind of layer { token_bytes =, most_tokens =, state_bytes = }
-//     placements: a list to choose from; record.placement is the chosen one's position
+//     placements: a list to choose from; the n-th is the chosen one
 #include <string.h>
 
 #include "bind/bind.h"
@@ -163,8 +163,6 @@ enum { FIELDS = 40 }; // of a record that lua/tperf/question/infer completes
 
 static void push_service(lua_State *L, const tperf_service *s) {
     lua_createtable(L, 0, FIELDS);
-    lua_pushinteger(L, (lua_Integer)s->placement + 1);
-    lua_setfield(L, -2, "placement");
     push_phase(L, "prefill", &s->prefill);
     push_phase(L, "decode", &s->decode);
     tperf_fields_set(L, "prefill_busiest", s->prefill_busiest);
@@ -260,7 +258,8 @@ static int serve(lua_State *L) {
         if (!tperf_bind_try_again(L, TPERF_NO_MEMORY, &tried))
             return tperf_bind_fail(L, "not enough memory");
     push_service(L, &service);
-    return 1;
+    lua_pushinteger(L, (lua_Integer)service.placement + 1);
+    return 2;
 }
 
 void tperf_bind_decode(lua_State *L) {
