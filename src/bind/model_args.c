@@ -22,21 +22,6 @@ _Static_assert(sizeof rule_fields / sizeof *rule_fields == sizeof(tperf_rules) /
 
 static const char kept_key; // of the registry: a set of rules that never changes -> its tperf_rules
 
-// The struct of a kept set, which is pushed; NULL, and nothing is pushed, if it is not kept.
-static const tperf_rules *push_kept(lua_State *L, int index) {
-    index = lua_absindex(L, index);
-    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &kept_key) == LUA_TTABLE) {
-        lua_pushvalue(L, index);
-        if (lua_rawget(L, -2) == LUA_TUSERDATA) {
-            lua_remove(L, -2);
-            return lua_touserdata(L, -1);
-        }
-        lua_pop(L, 1);
-    }
-    lua_pop(L, 1);
-    return NULL;
-}
-
 static void read_rules(lua_State *L, int index, tperf_rules *rules) {
     luaL_checktype(L, index, LUA_TTABLE);
     for (size_t i = 0; i < sizeof rule_fields / sizeof *rule_fields; i++) {
@@ -48,32 +33,24 @@ static void read_rules(lua_State *L, int index, tperf_rules *rules) {
 }
 
 void tperf_bind_check_rules(lua_State *L, int index, tperf_rules *rules) {
-    const tperf_rules *kept = push_kept(L, index);
-    if (!kept) {
+    index = lua_absindex(L, index);
+    tperf_bind_weak_table(L, &kept_key);
+    lua_pushvalue(L, index);
+    lua_rawget(L, -2);
+    const tperf_rules *kept = lua_touserdata(L, -1);
+    if (kept)
+        *rules = *kept;
+    else
         read_rules(L, index, rules);
-        return;
-    }
-    *rules = *kept;
-    lua_pop(L, 1);
+    lua_pop(L, 2);
 }
 
 static int keep_rules(lua_State *L) {
     lua_settop(L, 1);
-    tperf_rules *rules = lua_newuserdatauv(L, sizeof *rules, 0);
-    read_rules(L, 1, rules);
-    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &kept_key) != LUA_TTABLE) {
-        lua_newtable(L);
-        lua_createtable(L, 0, 1);
-        lua_pushliteral(L, "k");
-        lua_setfield(L, -2, "__mode");
-        lua_setmetatable(L, -2);
-        lua_pushvalue(L, -1);
-        lua_rawsetp(L, LUA_REGISTRYINDEX, &kept_key);
-        lua_replace(L, 3);
-    }
+    tperf_bind_weak_table(L, &kept_key);
     lua_pushvalue(L, 1);
-    lua_pushvalue(L, 2);
-    lua_rawset(L, 3);
+    read_rules(L, 1, lua_newuserdatauv(L, sizeof(tperf_rules), 0));
+    lua_rawset(L, 2);
     return 0;
 }
 

@@ -1,6 +1,5 @@
 --- Closed tables: reading a name that they lack is an error, as reading an undeclared global is.
 local check = require "tperf.base.check"
-
 local lazy = require "tperf.base.lazy"
 
 -- The names that a table has, those that wait to be found among them.

@@ -83,8 +83,6 @@ lazy.reader = {
   __settle = lazy.settle,
 }
 
-local READER <const> = lazy.reader
-
 --- Lets fields of a record be found when they are read.
 ---@param record table  its metatable, if it has one, has the fields of lazy.reader
 ---@param names table<string, true>  of fields that it may have; the same table for all such records
@@ -94,7 +92,7 @@ function lazy.add(record, names, how)
   if not list then
     list = {}
     waiting[record] = list
-    if not getmetatable(record) then setmetatable(record, READER) end
+    if not getmetatable(record) then setmetatable(record, lazy.reader) end
   end
   list[#list + 1] = { names = names, find = how }
 end

@@ -24,8 +24,8 @@
 //       the
 //                                                 output for it
 // and fields(), bytes() and routed_parts(), documented below, and given(), in bind_given.c. recompute, single, join,
-// fuse, launches, drop_input, repeat_part, offload, hold, again, freeze, stop, belong and communicate change the op; the library
-// calls them before anyone else has it.
+// fuse, launches, drop_input, repeat_part, offload, hold, again, freeze, stop, belong and communicate change the op;
+// the library calls them before anyone else has it.
 #include <math.h>
 #include <string.h>
 

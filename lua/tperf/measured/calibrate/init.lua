@@ -90,7 +90,7 @@ local function fit_curve(given, trial, o, set)
       .. "the fit's values)", table.concat(open, ", "), curve.name, curve.needs)
   end
   local function held_back(_, i) return fit.held_back(i, o.salt) end
-  local function fitted(_, i) return not held_back(_, i) end
+  local function fitted(case, i) return not held_back(case, i) end
   local partial = best_values(curve, trial, lists.where(curve.cases, fitted), set)
   local held = errors_of(curve, residuals(curve, reader, trial, partial, lists.where(curve.cases, held_back), set))
   local all = errors_of(curve, residuals(curve, reader, trial, values, curve.cases, set))

@@ -133,7 +133,7 @@ function profile.thirds(cases, salt, near)
   local ratios = {}
   for third = 0, 2 do
     local function held(_, i) return fit.third(i, salt) == third end
-    local rest = lists.where(cases, function(_, i) return not held(_, i) end)
+    local rest = lists.where(cases, function(case, i) return not held(case, i) end)
     profile.add_ratios(ratios, lists.where(cases, held), profile.best(rest, near))
   end
   return ratios

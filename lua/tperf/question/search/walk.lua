@@ -44,11 +44,12 @@ local function repeats(p, s, sizes, variant)
   return false
 end
 
--- The part, out of `of`, that shapes of these sizes belong to. Most blocks depend on the sizes of the first axes, so
--- shapes that share those are laid out by one process; parts are scattered, because neighbours take about as long.
-local function part_of(number, sizes, of)
+-- Whether a strategy's shapes of these sizes belong to a part { index, of }. Those with the same sizes of the first two
+-- axes share most of their blocks, and are laid out together. Groups are scattered over the parts, since neighbours are
+-- alike: all slow or all quick.
+local function belongs(part, number, sizes)
   local group = (number * 1009 + (sizes[1] or 0)) * 1009 + (sizes[2] or 0)
-  return (group * 2654435761 >> 16 & 0xffff) % of + 1
+  return (group * 2654435761 >> 16 & 0xffff) % part.of + 1 == part.index
 end
 
 -- Calls visit(strategy's index, sizes, variant's index, micro_batches, panels) for each series of shapes, which differ
@@ -57,9 +58,9 @@ local function each_series(p, refused, part, visit)
   for number, s in ipairs(p.strategies) do
     local ended = false
     space.each_shape(s, p.model, p.rules, p.questions, p.pps, p.fixed, refused, function(sizes, micro_batches, panels)
+      if part and not belongs(part, number, sizes) then return false end
       for v, variant in ipairs(p.variants) do
-        if (not part or part_of(number, sizes, part.of) == part.index) and not repeats(p, s, sizes, variant)
-          and space.admits(s, p.model, p.rules, sizes, variant, refused)
+        if not repeats(p, s, sizes, variant) and space.admits(s, p.model, p.rules, sizes, variant, refused)
           and visit(number, sizes, v, micro_batches, panels) then
           ended = true
           return true
