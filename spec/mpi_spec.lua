@@ -54,8 +54,8 @@ tperf.report.save("rows.csv", rows, { "global_batch", "time", "memory.total", "r
       kill -%s $(cat pid.%d)
       wait $job
       echo status $?
-      for i in 1 2 3 4 5 6 7 8 9 10; do kill -0 $(cat pid.*) 2> /dev/null || break; sleep 0.2; done
-      kill -0 $(cat pid.*) 2> /dev/null && echo left; rm pid.*
+      i=0; while test $i -lt 150 && running $(cat pid.*); do i=$((i + 1)); sleep 0.2; done
+      running $(cat pid.*) && echo left; rm pid.*
       tperf sweep --csv --db points 'SELECT count(*) AS kept FROM points' ]]):format(RUN, n, program.absolute(), points,
       signal, rank), folder)
     return result, tonumber(result.out:match "kept\n(%d+)\n$")

@@ -36,8 +36,8 @@ describe("--processes", function()
       echo $copies | wc -w
       %s
       wait $job; echo status $?
-      i=0; while test $i -lt 500 && kill -0 $copies 2> /dev/null; do i=$((i + 1)); sleep 0.02; done
-      for copy in $copies; do kill -0 $copy 2> /dev/null && echo left; done]]):format(
+      i=0; while test $i -lt 1500 && running $copies; do i=$((i + 1)); sleep 0.02; done
+      running $copies && echo left]]):format(
       program.quote(program.absolute()), SOME_POINTS, disturb), folder)
   end
 
