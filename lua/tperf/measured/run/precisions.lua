@@ -34,12 +34,12 @@ local function recipe_of(row, dtype, recipe)
   return usual(row)
 end
 
--- If a row leaves two open: the one in its configuration, or the one that its GPU supports (NVIDIA's before Blackwell
--- have no 4-bit units).
+-- The configuration of a run says more than its table, which may leave two open or call products of 4 bits "fp8": those
+-- of which a part stays in 8. NVIDIA's GPUs before Blackwell have no 4-bit units.
 local function settled(row, dtype, recipe)
-  if not dtype:find " or " then return dtype end
-  if read.text(row.gpu):find "[HA]%d00" then return "fp8" end
-  return recipe:find "^fp4" and "fp4" or nil
+  local open = dtype:find " or " ~= nil
+  if open and read.text(row.gpu):find "[HA]%d00" then return "fp8" end
+  return recipe:find "^fp4" and "fp4" or not open and dtype or nil
 end
 
 -- What FSDP gathers: with float8, torchtitan's documented command gathers in it (docs/float8.md), which rows of scales
