@@ -172,6 +172,19 @@ describe("the core's simulation of serving", function()
     it("refuses requests with " .. what, function() refused(case[1], {}, nil, case[2]) end)
   end
 
+  -- A table's order depends on its size, too.
+  it("names the same one of several wrong fields, whatever the table's order", function()
+    for size = 0, 60, 4 do
+      local unknown, values = {}, {}
+      for i = 1, size do unknown["spare" .. i], values["spare" .. i] = i, i end
+      for i = 1, size do unknown["spare" .. i], values["spare" .. i] = nil, nil end
+      for _, name in ipairs { "zeal", "arrive", "promt", "bar", 7 } do unknown[name] = 1 end
+      for _, name in ipairs { "output", "priority", "arrival", "prompt" } do values[name] = "x" end
+      refused('unknown field "arrive" (did you mean', {}, nil, { unknown })
+      refused("'requests[1].arrival' must be a number of seconds", {}, nil, { values })
+    end
+  end)
+
   local function drawn(prompt, counts, stage)
     local fixed = { { kind = 0, a = 4, b = 0, least = 1, most = 8 } }
     local one = with({ process = 0, burst = 1, count = 2, cv = 1, rate = 1, start = 0, fill = false }, stage or {})

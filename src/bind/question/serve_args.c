@@ -193,24 +193,58 @@ static void need_segments(lua_State *L, lua_Integer i, tperf_serve_box *box) {
     memset(r->first_segment, 0, (size_t)i * sizeof *r->first_segment);
 }
 
-// Reads the request on top of the stack. Fields are read raw, in the table's order.
+// Whether the key on top of the stack comes before the other one: names in the order of their bytes, before all else.
+static bool comes_before(lua_State *L, int other) {
+    if (lua_type(L, -1) != LUA_TSTRING) return false;
+    return lua_type(L, other) != LUA_TSTRING ||
+           strcmp(lua_tostring(L, -1), lua_tostring(L, other)) < 0;
+}
+
+// The fields that the request on top of the stack has, as bits. Of several unknown ones it names the same one whatever
+// the table's order, which changes from run to run.
+static unsigned fields_of(lua_State *L, lua_Integer i) {
+    unsigned has = 0;
+    bool unknown = false; // its key is below the request's fields that follow
+    lua_pushnil(L);
+    while (lua_next(L, unknown ? -3 : -2)) {
+        lua_pop(L, 1);
+        const char *key = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "";
+        int field = field_of(key);
+        if (field < N_FIELDS) {
+            has |= 1U << field;
+        } else if (!unknown) {
+            lua_pushvalue(L, -1);
+            lua_insert(L, -2);
+            unknown = true;
+        } else if (comes_before(L, -2)) {
+            lua_copy(L, -1, -2);
+        }
+    }
+    if (unknown) fail_unknown(L, i, -1);
+    return has;
+}
+
+static void read_field(lua_State *L, lua_Integer i, int field, tperf_serve_box *box) {
+    tperf_requests *r = &box->requests;
+    if (field == ARRIVAL && box->seconds) box->seconds[i - 1] = read_arrival(L, i);
+    if (field == PROMPT) r->prompt[i - 1] = read_integer(L, i, "prompt", 1, TPERF_LONGEST);
+    if (field == OUTPUT) r->output[i - 1] = read_integer(L, i, "output", 1, TPERF_LONGEST);
+    if (field == PRIORITY) read_priority(L, i, box);
+    if (field == SEGMENTS) {
+        need_segments(L, i, box);
+        read_segments(L, i, box);
+    }
+}
+
+// Reads the request on top of the stack, its fields raw.
 static void read_request(lua_State *L, lua_Integer i, tperf_serve_box *box) {
     tperf_requests *r = &box->requests;
-    unsigned seen = 0;
-    lua_pushnil(L);
-    while (lua_next(L, -2)) {
-        const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "";
-        int field = field_of(key);
-        if (field == N_FIELDS) fail_unknown(L, i, -2);
-        seen |= 1U << field;
-        if (field == ARRIVAL && box->seconds) box->seconds[i - 1] = read_arrival(L, i);
-        if (field == PROMPT) r->prompt[i - 1] = read_integer(L, i, key, 1, TPERF_LONGEST);
-        if (field == OUTPUT) r->output[i - 1] = read_integer(L, i, key, 1, TPERF_LONGEST);
-        if (field == PRIORITY) read_priority(L, i, box);
-        if (field == SEGMENTS) {
-            need_segments(L, i, box);
-            read_segments(L, i, box);
-        }
+    unsigned seen = fields_of(L, i);
+    for (int field = 0; field < N_FIELDS; field++) {
+        if (!(seen >> field & 1)) continue;
+        lua_pushstring(L, field_names[field]);
+        lua_rawget(L, -2);
+        read_field(L, i, field, box);
         lua_pop(L, 1);
     }
     for (int field = ARRIVAL; field <= OUTPUT; field++) {
