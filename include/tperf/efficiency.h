@@ -132,9 +132,23 @@ typedef struct tperf_processor {
     bool quantised;   // a separate kernel quantised the 16-bit activations
 } tperf_processor;
 
+// The seconds of a kernel on the bare machine. HBM traffic passes beside the work; the longer of the two does not hide
+// all of the shorter one, if not stated otherwise: longer + shorter^2 / (4 longer).
 typedef struct tperf_kernel_time {
-    double compute, exposed_memory; // seconds, without the launch
+    double setup; // the launch, and what a curve adds: nothing passes beside it
+    double work, traffic;
+    double rest; // HBM traffic beside which nothing runs
+    bool hides;  // the longer of work and traffic hides all of the shorter one
 } tperf_kernel_time;
+
+typedef struct tperf_kernel_cost {
+    double compute; // setup and work
+    double exposed_memory;
+} tperf_kernel_cost;
+
+// The cost of a kernel in software that takes `compute` times as long for its work, and `memory` times for its traffic.
+tperf_kernel_cost tperf_kernel_cost_of(const tperf_kernel_time *time, double compute,
+                                       double memory);
 
 tperf_kernel_time tperf_gemm_time(const tperf_gemm_curve *curve, const tperf_processor *processor,
                                   const tperf_kernel *kernel);

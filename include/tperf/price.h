@@ -7,14 +7,14 @@
 
 // The overhead that a software stack adds to the machine. lua/tperf/describe/software.lua documents every field.
 typedef struct tperf_software {
-    // Time of kernels other than attention, relative to the same kernels timed in isolation.
+    // Seconds of work of kernels other than attention, relative to the same kernels timed in isolation.
     double compute;
     double attention;    // the same for attention kernels
     bool flash2;         // fused attention is FlashAttention 2
-    double memory;       // the same for HBM traffic that compute does not hide
+    double memory;       // the same for HBM traffic, hidden beside the work or not
     double comm;         // the same for collectives within layers
     double comm_setup_s; // seconds added to each of them
-    // Seconds for the host to launch a kernel: no pass is faster than its launches.
+    // Seconds for the host to launch a kernel: no layer's pass is faster than its launches.
     double host_s;
     double overlap; // fraction of a pass that data-parallel traffic may overlap, [0, 1]
     // Multiprocessors that a collective takes from concurrent kernels, unless it says otherwise.
@@ -39,11 +39,14 @@ typedef struct tperf_pass_cost {
     double compute;        // seconds at the compute peaks, launch included
     double exposed_memory; // seconds of exposed HBM traffic
     double comm;           // seconds of exposed collectives
-    // Seconds of exposed copies to or from the host; only for whole layers.
-    double offload;
+    // Of whole layers: seconds of exposed copies to or from the host; seconds by which the host's launches outlast the
+    // GPU's work.
+    double offload, host;
     double time;     // the sum; for a recomputed op's backward pass, the repeated forward pass too
     double launches; // kernels that the host launches
-    double slowing;  // seconds that kernels beside all of `comm` lose to its multiprocessors
+    double carried;  // seconds of all collectives, exposed or not
+    double crossing; // the part of them that crosses fast domains
+    double slowing;  // seconds that kernels beside all of them lose to their multiprocessors
     double chunked;  // the part of compute and exposed memory in chunked products
 } tperf_pass_cost;
 
@@ -53,10 +56,16 @@ typedef struct tperf_placement {
     int64_t panels;
 } tperf_placement;
 
-// The part of an op's cost that depends on neither placement nor software: its passes without collectives (comm and
-// time are 0) and its FLOPs.
+// The part of a pass's cost that depends on neither placement nor software.
+typedef struct tperf_pass_work {
+    int n_kernels; // 1 if the pass has no shape that matters
+    tperf_kernel_time kernels[TPERF_KERNELS_MAX];
+    double chunked;  // the part of the first kernel that is a chunked product
+    double launches; // kernels that the host launches
+} tperf_pass_work;
+
 typedef struct tperf_op_work {
-    tperf_pass_cost forward, backward;
+    tperf_pass_work forward, backward;
     double flops;
 } tperf_op_work;
 
@@ -75,12 +84,12 @@ tperf_op_cost tperf_op_cost_of(const tperf_op *op, const tperf_op_work *work,
 // The part of a recomputed op's forward pass that its backward pass repeats first.
 tperf_pass_cost tperf_pass_again(const tperf_op *op, const tperf_pass_cost *forward);
 
-// The part of a pass's cost that depends on neither placement nor software (comm and time are 0), and all of it.
-tperf_pass_cost tperf_pass_work_of(const tperf_op *op, const tperf_pass *pass,
+// The work of one pass, and its cost.
+tperf_pass_work tperf_pass_work_of(const tperf_op *op, const tperf_pass *pass,
                                    const tperf_platform *on, int64_t panels);
-tperf_pass_cost tperf_pass_with_comms(const tperf_pass_cost *work, const tperf_op *op,
-                                      const tperf_pass *pass, const tperf_platform *on,
-                                      const int64_t *sizes, const tperf_placement *placement);
+tperf_pass_cost tperf_pass_priced(const tperf_pass_work *work, const tperf_op *op,
+                                  const tperf_pass *pass, const tperf_platform *on,
+                                  const int64_t *sizes, const tperf_placement *placement);
 
 // The cost of one pass of an op: its own, or one with other counts.
 tperf_pass_cost tperf_pass_cost_of(const tperf_op *op, const tperf_pass *pass,

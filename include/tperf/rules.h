@@ -14,7 +14,7 @@ typedef struct tperf_rules {
     bool flops_without_equivalents;  // Q6: reported FLOPs count vector work as it is
     bool panels_overlap_exactly;     // Q7: n panels of communication, not n + 1
     bool launch_outside_roofline;    // Q13: launch + max(compute, memory)
-    bool data_overlap_excludes_comm; // Q15: data-parallel traffic hides behind compute only
+    bool data_overlap_excludes_comm; // Q15: links carry one collective at a time
     bool placements_may_underfill;   // Q16: a placement may leave GPUs of a domain unused
     bool recompute_counts_everywhere; // Q17: in FLOPs and in the time's parts too
     bool memory_counts_passing;       // S7: memory live during one pass, and buffers, count

@@ -4,12 +4,20 @@
 #include <math.h>
 #include <stddef.h>
 
-// Slows the work as the clock drops, and overlaps it with the HBM traffic.
-static tperf_kernel_time overlap(double work, double sustained, double after_s, double memory) {
+tperf_kernel_cost tperf_kernel_cost_of(const tperf_kernel_time *time, double compute,
+                                       double memory) {
+    double work = compute * time->work, traffic = memory * time->traffic;
+    double longer = work > traffic ? work : traffic, shorter = work > traffic ? traffic : work;
+    double both = longer;
+    if (!time->hides && longer > 0) both += shorter * shorter / (4 * longer);
+    return (tperf_kernel_cost){compute * (time->setup + time->work),
+                               both - work + memory * time->rest};
+}
+
+// The clock drops while the work goes on.
+static tperf_kernel_time slowed(double work, double sustained, double after_s, double traffic) {
     work *= 1 + (1 / sustained - 1) * work / (work + after_s);
-    double longer = fmax(work, memory), shorter = fmin(work, memory);
-    double time = longer > 0 ? longer + shorter * shorter / (4 * longer) : 0;
-    return (tperf_kernel_time){work, time - work};
+    return (tperf_kernel_time){.work = work, .traffic = traffic};
 }
 
 static const struct {
@@ -35,7 +43,7 @@ tperf_kernel_time tperf_gemm_time(const tperf_gemm_curve *curve, const tperf_pro
     double most = curve->split > 0 ? curve->split : MOST_PARTS;
     double fewest = curve->rows > 0 ? fmax(curve->rows, whole(m, 16)) : 64;
     double bandwidth = p->bandwidth * (curve->memory > 0 ? curve->memory : 1);
-    if (!(m > 0 && n > 0 && k > 0 && kernel->batch > 0)) return (tperf_kernel_time){0, 0};
+    if (!(m > 0 && n > 0 && k > 0 && kernel->batch > 0)) return (tperf_kernel_time){0};
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
         double tm = fewest < 64 ? fewest : tiles[i].rows, tn = tiles[i].columns;
         double blocks = kernel->batch * ceil(m / tm) * ceil(n / tn);
@@ -55,9 +63,9 @@ tperf_kernel_time tperf_gemm_time(const tperf_gemm_curve *curve, const tperf_pro
     double bytes = p->element * m * k + second * k * n + fmax(p->element, 2) * m * n;
     if (p->element < 2 && !p->quantised) bytes += (2 + p->element) * m * k;
     double memory = kernel->batch * bytes / bandwidth;
-    tperf_kernel_time time = overlap(best, curve->sustained, curve->sustained_after_s,
-                                     memory + sqrt(curve->ramp_s * memory));
-    time.compute += curve->setup_s;
+    tperf_kernel_time time = slowed(best, curve->sustained, curve->sustained_after_s,
+                                    memory + sqrt(curve->ramp_s * memory));
+    time.setup = curve->setup_s;
     return time;
 }
 
@@ -75,7 +83,7 @@ static double efficiency_at(const tperf_attention_curve *curve, double head_size
 tperf_kernel_time tperf_attention_time(const tperf_attention_curve *curve, const tperf_processor *p,
                                        const tperf_kernel *kernel, bool backward) {
     double q = kernel->m, keys = kernel->n, d = kernel->k;
-    if (!(q > 0 && keys > 0 && d > 0 && kernel->batch > 0)) return (tperf_kernel_time){0, 0};
+    if (!(q > 0 && keys > 0 && d > 0 && kernel->batch > 0)) return (tperf_kernel_time){0};
     double wide = whole(d, 16), rate = efficiency_at(curve, wide) * p->peak / p->units;
     bool causal = kernel->kind == TPERF_KERNEL_ATTENTION_CAUSAL;
     // The last query sees all keys, the first keys - q + 1. The masked parts of tiles are included in curve->keys.
@@ -92,8 +100,8 @@ tperf_kernel_time tperf_attention_time(const tperf_attention_curve *curve, const
         work *= 2.5 / curve->backward;
         bytes *= 2;
     }
-    return overlap(work + curve->setup_s, curve->sustained, curve->sustained_after_s,
-                   bytes / p->bandwidth);
+    return slowed(work + curve->setup_s, curve->sustained, curve->sustained_after_s,
+                  bytes / p->bandwidth);
 }
 
 tperf_kernel_time tperf_decode_time(const tperf_decode_curve *curve,
@@ -109,10 +117,10 @@ tperf_kernel_time tperf_decode_time(const tperf_decode_curve *curve,
     double work = caches * curve->block_s * (0.5 + d / 256) / p->units;
     if (attention->n_sizes > 0)
         work = fmax(work, 4 * heads * d * keys / (efficiency_at(attention, d) * p->peak));
-    tperf_kernel_time time = overlap(work, 1, 1, memory);
-    time.compute += curve->setup_s;
-    time.exposed_memory += sqrt(curve->ramp_s * memory);
-    return time;
+    return (tperf_kernel_time){.setup = curve->setup_s,
+                               .work = work,
+                               .traffic = memory,
+                               .rest = sqrt(curve->ramp_s * memory)};
 }
 
 double tperf_stream_time(const tperf_stream_curve *curve, double bandwidth, double bytes) {

@@ -208,13 +208,13 @@ bool tperf_system_kernel_time(const tperf_system *system, tperf_dtype dtype,
         *time = tperf_gemm_time(gemm, &processor, kernel);
         if (narrow) {
             double bytes = (2 + processor.element) * kernel->batch * kernel->m * kernel->k;
-            time->exposed_memory += tperf_system_stream_time(system, bytes, kernel->warm);
+            time->rest += tperf_system_stream_time(system, bytes, kernel->warm);
         }
     } else {
         if (attention->n_sizes == 0) return false;
         *time = tperf_attention_time(attention, &processor, kernel, backward);
     }
-    time->compute += system->accelerator.launch_s;
+    time->setup += system->accelerator.launch_s;
     return true;
 }
 

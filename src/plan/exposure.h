@@ -223,7 +223,8 @@ TPERF_INLINED tperf_lanes tperf_whole(const tperf_parts *p) {
     return p->work + p->bubble + p->data_comm + p->pipeline_comm + p->optimizer - p->hidden;
 }
 
-tperf_cover tperf_cover_of(const tperf_job *job, const tperf_layer_cost *cost);
+// one_domain: all GPUs are in one fast domain.
+tperf_cover tperf_cover_of(const tperf_job *job, const tperf_layer_cost *cost, bool one_domain);
 
 // The number of layers of a section in one bucket. Buckets are sized in unsharded parameters: it may be below one.
 double tperf_layers_of_bucket(const tperf_candidate *candidate, const tperf_job *job,
@@ -237,7 +238,7 @@ void tperf_exchange_times_among(const tperf_replicas *dense, const tperf_replica
 // What a pipeline's time depends on, of a layer's cost: of its passes, and of both together.
 typedef struct tperf_layer_time {
     double forward, backward, weight_grad; // seconds
-    double forward_launches, backward_launches;
+    double launches, host; // of both passes; seconds by which they outlast the GPU's work
     double comm, slowing; // seconds
     double hidden;        // seconds saved if overlapped passes hide each other's expert exchanges
 } tperf_layer_time;

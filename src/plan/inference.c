@@ -13,7 +13,7 @@ enum {
 typedef struct placed_op {
     size_t op; // of the workload
     int section;
-    tperf_pass_cost work;
+    tperf_pass_work work;
 } placed_op;
 
 // Some ops of a workload: those without collectives summed over sections, and the others.
@@ -74,13 +74,13 @@ static tperf_phase phase_of(const trip *t, double sends, double time) {
 static void add_op(part *sum, const tperf_serving *s, const tperf_workload *workload, size_t i,
                    int section, const tperf_pass *pass) {
     const tperf_op *op = workload->ops[i];
-    tperf_pass_cost work = tperf_pass_work_of(op, pass, &s->on, 1);
+    tperf_pass_work work = tperf_pass_work_of(op, pass, &s->on, 1);
     if (pass->n_comms > 0) {
         sum->placed[sum->n_placed++] = (placed_op){i, section, work};
         return;
     }
     static const tperf_placement none;
-    tperf_pass_cost cost = tperf_pass_with_comms(&work, op, pass, &s->on, workload->sizes, &none);
+    tperf_pass_cost cost = tperf_pass_priced(&work, op, pass, &s->on, workload->sizes, &none);
     tperf_pass_cost_add(&sum->sections[section], &cost, 1);
 }
 
@@ -108,7 +108,7 @@ static void add_part(const tperf_serving *s, const tperf_workload *workload,
         const tperf_op *op = workload->ops[placed->op];
         tperf_pass then;
         if (keys > 0) tperf_decode_pass(s->decode, placed->op, keys, &then);
-        tperf_pass_cost cost = tperf_pass_with_comms(
+        tperf_pass_cost cost = tperf_pass_priced(
             &placed->work, op, keys > 0 ? &then : &op->forward, &s->on, workload->sizes, placement);
         tperf_pass_cost_add(&sections[placed->section], &cost, 1);
     }

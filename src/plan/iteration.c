@@ -69,8 +69,8 @@ tperf_layer_time tperf_layer_time_of(const tperf_job *job, const tperf_layer_cos
         .forward = f->time,
         .backward = b->time,
         .weight_grad = cost->weight_grad,
-        .forward_launches = f->launches,
-        .backward_launches = b->launches,
+        .launches = f->launches + b->launches,
+        .host = f->host + b->host,
         .comm = f->comm + b->comm,
         .slowing = f->slowing + b->slowing,
         .hidden = t->hide_experts ? hidden_exchanges(&cost->exchange, t->delay_grads) : 0,
@@ -88,18 +88,21 @@ tperf_stage_time tperf_stage_time_of(const tperf_stage *stage, const tperf_workl
     return tperf_holding_time(&holding, times, job, true);
 }
 
-// overlap: the fraction of the pass that an exchange may overlap; below 0: the software's.
-static double window_of(const tperf_pass_cost *pass, const tperf_job *job, double overlap) {
+// overlap: the fraction of the pass that an exchange may overlap; below 0: the software's. Links carry one collective
+// at a time (Q15), those that the pass hides, too; exchanges that cross domains leave the fast links to the others.
+static double window_of(const tperf_pass_cost *pass, const tperf_job *job, bool one_domain,
+                        double overlap) {
     double window = pass->time;
-    if (job->on.rules->data_overlap_excludes_comm) window -= pass->comm;
+    if (job->on.rules->data_overlap_excludes_comm)
+        window = larger(window - (one_domain ? pass->carried : pass->crossing), 0);
     return window * tperf_window(job, overlap);
 }
 
-tperf_cover tperf_cover_of(const tperf_job *job, const tperf_layer_cost *cost) {
+tperf_cover tperf_cover_of(const tperf_job *job, const tperf_layer_cost *cost, bool one_domain) {
     const tperf_training *t = job->training;
     double share = tperf_comm_share(&(tperf_comm){0}, &job->on);
-    tperf_cover c = {window_of(&cost->forward, job, t->gather_overlap),
-                     window_of(&cost->backward, job, t->reduce_overlap), 0, 0};
+    tperf_cover c = {window_of(&cost->forward, job, one_domain, t->gather_overlap),
+                     window_of(&cost->backward, job, one_domain, t->reduce_overlap), 0, 0};
     if (c.forward > 0) c.slows_forward = share;
     if (c.backward > 0) c.slows_backward = share;
     return c;
@@ -138,12 +141,21 @@ static tperf_exposure first_lane(const tperf_exposures *e) {
                             TPERF_LANE(e->update, 0)};
 }
 
+static bool in_one_domain(const tperf_candidate *candidate, const tperf_job *job,
+                          const tperf_grid *grid) {
+    double gpus = 1;
+    for (int i = 0; i < grid->n; i++)
+        if (!grid->axes[i].folds) gpus *= (double)candidate->sizes[i];
+    return gpus <= (double)job->on.system->network.fast.domain;
+}
+
 void tperf_exposures_of(const tperf_candidate *candidate, const tperf_job *job,
                         const tperf_workload *workload, const tperf_layer_cost *costs,
                         const tperf_exchange *exchanges, double optimizer,
                         tperf_exposure *sections) {
+    bool one_domain = in_one_domain(candidate, job, &workload->grid);
     for (int i = 0; i < workload->n_kinds + 2; i++) {
-        tperf_cover cover = tperf_cover_of(job, &costs[i]);
+        tperf_cover cover = tperf_cover_of(job, &costs[i], one_domain);
         double bucket = tperf_layers_of_bucket(candidate, job, workload, &costs[i]);
         tperf_exchanging x = {tperf_lanes_of(exchanges[i].gather),
                               tperf_lanes_of(exchanges[i].reduce),

@@ -6,12 +6,6 @@
 #include "base/minmax.h"
 #include "plan/exposure.h"
 
-// Seconds of a stage's pass: the GPU's, or the host's if launching its kernels one by one takes longer.
-static inline double tperf_longer(const tperf_pass_cost *pass, double host_s) {
-    double host = host_s * pass->launches;
-    return pass->time > host ? pass->time : host;
-}
-
 // An overlapped forward and backward pass of a stage, no shorter than either. If all collectives hide, those of both
 // passes run beside the kernels of both and slow them.
 static inline double tperf_pair_of(const tperf_stage_time *t, const tperf_pass_cost *both,
@@ -27,25 +21,23 @@ static inline double tperf_pair_of(const tperf_stage_time *t, const tperf_pass_c
 TPERF_INLINED tperf_stage_time tperf_holding_time(const tperf_holding *holding,
                                                   const tperf_layer_time *times,
                                                   const tperf_job *job, bool pairs) {
-    tperf_pass_cost forward = {0}, backward = {0}, both = {0};
-    double weight_grad = 0, hidden = 0, host_s = job->on.software->host_s;
+    tperf_pass_cost both = {0};
+    double forward = 0, backward = 0;
+    double weight_grad = 0, host = 0, hidden = 0;
     for (int i = 0; i < holding->n; i++) {
         double layers = holding->parts[i].layers;
         const tperf_layer_time *t = &times[holding->parts[i].section];
-        forward.time += layers * t->forward;
-        backward.time += layers * t->backward;
+        forward += layers * t->forward;
+        backward += layers * t->backward;
         weight_grad += layers * t->weight_grad;
-        forward.launches += layers * t->forward_launches;
-        backward.launches += layers * t->backward_launches;
+        host += layers * t->host;
         if (!pairs) continue;
+        both.launches += layers * t->launches;
         both.comm += layers * t->comm;
         both.slowing += layers * t->slowing;
         hidden += layers * t->hidden;
     }
-    both.launches = forward.launches + backward.launches;
-    tperf_stage_time t = {tperf_longer(&forward, host_s), tperf_longer(&backward, host_s),
-                          weight_grad, 0, 0};
-    t.host = t.forward - forward.time + (t.backward - backward.time);
+    tperf_stage_time t = {forward, backward, weight_grad, host, 0};
     if (pairs) t.pair = tperf_pair_of(&t, &both, hidden, job);
     return t;
 }

@@ -151,10 +151,17 @@ static void add_price(tperf_layer_cost *sum, const tperf_op_price *price, bool *
     add_exchange(&sum->exchange, price, inside);
 }
 
-// A pass waits for the part of copies to or from the host that outlasts it.
-static void wait_for_host(tperf_pass_cost *pass, double bytes, const tperf_system *system) {
+// A layer's pass waits for the part of its launches, and of copies to or from the host, that outlasts it. The host is
+// never further ahead than a layer, so that what hides behind a pass is known layer by layer.
+static void wait_for_host(tperf_pass_cost *pass, double bytes, const tperf_platform *on) {
+    double late = on->software->host_s * pass->launches - pass->time;
+    if (late > 0) {
+        pass->host += late;
+        pass->time += late;
+    }
     if (!(bytes > 0)) return;
-    double late = bytes / (system->host.bandwidth * system->host.efficiency) - pass->time;
+    const tperf_system *system = on->system;
+    late = bytes / (system->host.bandwidth * system->host.efficiency) - pass->time;
     if (!(late > 0)) return;
     pass->offload += late;
     pass->time += late;
@@ -168,8 +175,8 @@ void tperf_workload_time(const tperf_workload *workload, const tperf_platform *o
 }
 
 static void wait_for_hosts(tperf_layer_cost *sum, const tperf_platform *on) {
-    wait_for_host(&sum->forward, sum->offload_bytes, on->system);
-    wait_for_host(&sum->backward, sum->offload_bytes, on->system);
+    wait_for_host(&sum->forward, sum->offload_bytes, on);
+    wait_for_host(&sum->backward, sum->offload_bytes, on);
 }
 
 void tperf_workload_add_times(const tperf_workload *workload, const tperf_platform *on,

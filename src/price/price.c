@@ -37,8 +37,11 @@ void tperf_pass_cost_add(tperf_pass_cost *sum, const tperf_pass_cost *part, doub
     sum->exposed_memory += times * part->exposed_memory;
     sum->comm += times * part->comm;
     sum->offload += times * part->offload;
+    sum->host += times * part->host;
     sum->time += times * part->time;
     sum->launches += times * part->launches;
+    sum->carried += times * part->carried;
+    sum->crossing += times * part->crossing;
     sum->slowing += times * part->slowing;
 }
 
@@ -50,8 +53,8 @@ static double tensor_peak(const tperf_op *op, const tperf_pass *pass, const tper
     return 2 / (1 / peaks[op->matrix_dtype] + 1 / peaks[op->dtype]);
 }
 
-// The cost of a pass at a constant efficiency: compute and exposed memory.
-static tperf_pass_cost constant_time(const tperf_op *op, const tperf_pass *pass, double bytes,
+// The work of a pass at a constant efficiency.
+static tperf_pass_work constant_time(const tperf_op *op, const tperf_pass *pass, double bytes,
                                      const tperf_platform *on) {
     const tperf_system *system = on->system;
     double work = 0, efficiency = system->accelerator.compute_efficiency;
@@ -59,20 +62,31 @@ static tperf_pass_cost constant_time(const tperf_op *op, const tperf_pass *pass,
         work += pass->tensor_flops / (efficiency * tensor_peak(op, pass, system));
     if (pass->vector_flops > 0)
         work += pass->vector_flops / (efficiency * system->accelerator.vector[op->dtype]);
-    double memory =
-        bytes / (system->accelerator.hbm.bandwidth * system->accelerator.hbm.efficiency);
-    tperf_pass_cost cost = {.compute = (op->fused ? 0 : system->accelerator.launch_s) + work};
-    cost.exposed_memory =
-        larger(memory - (on->rules->launch_outside_roofline ? work : cost.compute), 0);
+    double launch = op->fused ? 0 : system->accelerator.launch_s;
+    bool outside = on->rules->launch_outside_roofline;
+    tperf_kernel_time time = {
+        .setup = outside ? launch : 0,
+        .work = outside ? work : launch + work,
+        .traffic =
+            bytes / (system->accelerator.hbm.bandwidth * system->accelerator.hbm.efficiency),
+        .hides = true,
+    };
     if (system->serves && pass->routed > 0)
-        cost.compute +=
+        time.setup +=
             system->accelerator.routing.setup_s + pass->routed * system->accelerator.routing.pair_s;
+    tperf_pass_work whole = {.n_kernels = 1};
     if (pass->chunks > 1) {
-        cost.compute += ((double)pass->chunks - 1) * system->accelerator.launch_s;
-        cost.chunked =
+        time.setup += ((double)pass->chunks - 1) * system->accelerator.launch_s;
+        whole.chunked =
             1 / (double)pass->n_kernels; // the gradients of input and weights are equally large
     }
-    return cost;
+    whole.kernels[0] = time;
+    return whole;
+}
+
+static double seconds_of(const tperf_kernel_time *time) {
+    tperf_kernel_cost cost = tperf_kernel_cost_of(time, 1, 1);
+    return cost.compute + cost.exposed_memory;
 }
 
 // Chunks run back to back at the clock of one long kernel; their curve would assume the clock of short ones.
@@ -80,37 +94,36 @@ static void no_faster(const tperf_op *op, const tperf_kernel *whole, const tperf
                       bool backward, tperf_kernel_time *chunks) {
     tperf_kernel_time time;
     if (!tperf_system_kernel_time(system, op->matrix_dtype, whole, backward, &time)) return;
-    if (chunks->compute + chunks->exposed_memory < time.compute + time.exposed_memory)
-        *chunks = time;
+    if (seconds_of(chunks) < seconds_of(&time)) *chunks = time;
 }
 
 // The same from the shapes of its kernels; false if the system lacks a curve for one of them.
 static bool kernels_time(const tperf_op *op, const tperf_pass *pass, const tperf_system *system,
-                         tperf_pass_cost *cost) {
-    *cost = (tperf_pass_cost){0};
+                         tperf_pass_work *work) {
+    *work = (tperf_pass_work){.n_kernels = pass->n_kernels};
     for (int i = 0; i < pass->n_kernels; i++) {
-        tperf_kernel_time time;
+        tperf_kernel_time *time = &work->kernels[i];
         bool backward = pass == &op->backward, cut = i == 0 && pass->chunks > 1;
         tperf_kernel kernel = pass->kernels[i];
         tperf_dtype dtype = kernel.wide ? op->dtype : op->matrix_dtype;
         double chunks = cut ? (double)pass->chunks : 1;
         kernel.m /= chunks;
-        if (!tperf_system_kernel_time(system, dtype, &kernel, backward, &time)) return false;
-        time.compute *= chunks;
-        time.exposed_memory *= chunks;
-        if (cut) no_faster(op, &pass->kernels[i], system, backward, &time);
-        cost->compute += time.compute;
-        cost->exposed_memory += time.exposed_memory;
-        if (cut) cost->chunked = cost->compute + cost->exposed_memory;
+        if (!tperf_system_kernel_time(system, dtype, &kernel, backward, time)) return false;
+        if (!cut) continue;
+        work->chunked = 1;
+        time->setup *= chunks;
+        time->work *= chunks;
+        time->traffic *= chunks;
+        time->rest *= chunks;
+        no_faster(op, &pass->kernels[i], system, backward, time);
     }
-    if (cost->chunked > 0) cost->chunked /= cost->compute + cost->exposed_memory;
     return pass->n_kernels > 0;
 }
 
 // A memory-bound kernel replayed in a captured graph takes its measured time, which is less than the launch of a
 // product.
 static bool stream_time(const tperf_op *op, const tperf_pass *pass, const tperf_platform *on,
-                        tperf_pass_cost *cost) {
+                        tperf_pass_work *stream) {
     const tperf_system *system = on->system;
     bool streams = system->serves && system->accelerator.hbm.stream.efficiency > 0 &&
                    pass != &op->backward && pass->tensor_flops == 0 && pass->routed == 0 &&
@@ -120,19 +133,22 @@ static bool stream_time(const tperf_op *op, const tperf_pass *pass, const tperf_
     double launch = op->fused ? 0 : op->eager ? larger(system->accelerator.launch_s, setup) : setup;
     double work = pass->vector_flops /
                   (system->accelerator.compute_efficiency * system->accelerator.vector[op->dtype]);
-    double memory = tperf_system_stream_time(system, pass->bytes, false) - setup;
-    *cost = (tperf_pass_cost){.compute = work + launch, .exposed_memory = larger(memory - work, 0)};
+    double traffic = tperf_system_stream_time(system, pass->bytes, false) - setup;
+    *stream = (tperf_pass_work){
+        .n_kernels = 1,
+        .kernels = {{.setup = launch, .work = work, .traffic = traffic, .hides = true}},
+    };
     return true;
 }
 
-// Compute and exposed memory of a pass on the bare machine.
-static tperf_pass_cost work_of_pass(const tperf_op *op, const tperf_pass *pass,
-                                    const tperf_platform *on, double panels) {
-    tperf_pass_cost cost = {0};
-    if (pass->absent) return cost;
-    if (!kernels_time(op, pass, on->system, &cost) && !stream_time(op, pass, on, &cost))
-        cost = constant_time(op, pass, pass->bytes + panels * pass->bytes_per_panel, on);
-    return cost;
+tperf_pass_work tperf_pass_work_of(const tperf_op *op, const tperf_pass *pass,
+                                   const tperf_platform *on, int64_t panels) {
+    tperf_pass_work work = {0};
+    if (pass->absent) return work;
+    double traffic = pass->bytes + tperf_panels_of(op, panels) * pass->bytes_per_panel;
+    if (!kernels_time(op, pass, on->system, &work) && !stream_time(op, pass, on, &work))
+        work = constant_time(op, pass, traffic, on);
+    return work;
 }
 
 double tperf_panels_of(const tperf_op *op, int64_t panels) {
@@ -165,7 +181,7 @@ double tperf_comm_share(const tperf_comm *comm, const tperf_platform *on) {
 
 // Seconds of a pass's collectives, by how they overlap.
 typedef struct comm_times {
-    double waited, beside, late_chunks;
+    double carried, crossing, waited, beside, late_chunks;
     double slowing, slowing_beside; // by all collectives, and by the overlapped ones
     bool chunked;                   // some overlap a product in chunks
 } comm_times;
@@ -180,6 +196,8 @@ static comm_times comm_times_of(const tperf_pass *pass, const tperf_platform *on
         const tperf_comm *comm = &pass->comms[i];
         double seconds = tperf_comm_time(comm, on, sizes, placement, panels),
                slowing = tperf_comm_share(comm, on) * seconds;
+        t.carried += seconds;
+        if (sizes[comm->axis_index] > placement->fast[comm->axis_index]) t.crossing += seconds;
         t.slowing += slowing;
         if (comm->chunking != TPERF_UNCHUNKED) {
             t.late_chunks +=
@@ -218,46 +236,48 @@ double tperf_send_time(const tperf_platform *on, double bytes, bool in_domain) {
                                  (tperf_group){2, in_domain ? 2 : 1});
 }
 
-// Applies the software's factors to the work, adds the collectives, and sums up.
-static void run_pass(tperf_pass_cost *cost, const tperf_op *op, const tperf_pass *pass,
-                     const tperf_platform *on, const int64_t *sizes,
-                     const tperf_placement *placement) {
-    const tperf_software *software = on->software;
-    cost->compute *= op->attention ? software->attention : software->compute;
-    cost->exposed_memory *= software->memory;
-    double roofline = cost->compute + cost->exposed_memory;
-    cost->time = roofline;
-    if (pass->n_comms == 0) return;
+// The kernels of a pass in this software.
+static tperf_pass_cost run_kernels(const tperf_pass_work *work, const tperf_op *op,
+                                   const tperf_software *software) {
+    tperf_pass_cost cost = {.launches = work->launches};
+    double compute = op->attention ? software->attention : software->compute;
+    for (int i = 0; i < work->n_kernels; i++) {
+        tperf_kernel_cost one =
+            tperf_kernel_cost_of(&work->kernels[i], compute, software->memory);
+        cost.compute += one.compute;
+        cost.exposed_memory += one.exposed_memory;
+        if (i == 0) cost.chunked = work->chunked * (one.compute + one.exposed_memory);
+    }
+    cost.time = cost.compute + cost.exposed_memory;
+    if (cost.chunked > 0) cost.chunked /= cost.time;
+    return cost;
+}
+
+tperf_pass_cost tperf_pass_priced(const tperf_pass_work *work, const tperf_op *op,
+                                  const tperf_pass *pass, const tperf_platform *on,
+                                  const int64_t *sizes, const tperf_placement *placement) {
+    tperf_pass_cost cost = run_kernels(work, op, on->software);
+    if (pass->n_comms == 0) return cost;
+    double kernels = cost.time, chunks = cost.chunked * kernels;
     double panels = tperf_panels_of(op, placement->panels);
-    double chunks = cost->chunked * roofline; // of the work
     comm_times t = comm_times_of(pass, on, sizes, placement, panels, chunks);
-    cost->slowing = panels * t.slowing;
-    cost->comm = t.waited;
-    cost->comm += op->panels ? tperf_late_time(op, on, panels, t.waited, cost->slowing, roofline)
-                             : tperf_late_time(op, on, 1, t.beside, t.slowing_beside,
-                                               roofline - (t.chunked ? chunks : 0));
-    cost->comm += t.late_chunks;
-    cost->time = roofline + cost->comm;
-}
-
-tperf_pass_cost tperf_pass_work_of(const tperf_op *op, const tperf_pass *pass,
-                                   const tperf_platform *on, int64_t panels) {
-    return work_of_pass(op, pass, on, tperf_panels_of(op, panels));
-}
-
-tperf_pass_cost tperf_pass_with_comms(const tperf_pass_cost *work, const tperf_op *op,
-                                      const tperf_pass *pass, const tperf_platform *on,
-                                      const int64_t *sizes, const tperf_placement *placement) {
-    tperf_pass_cost cost = *work;
-    run_pass(&cost, op, pass, on, sizes, placement);
+    cost.carried = panels * t.carried;
+    cost.crossing = panels * t.crossing;
+    cost.slowing = panels * t.slowing;
+    cost.comm = t.waited;
+    cost.comm += op->panels ? tperf_late_time(op, on, panels, t.waited, cost.slowing, kernels)
+                            : tperf_late_time(op, on, 1, t.beside, t.slowing_beside,
+                                              kernels - (t.chunked ? chunks : 0));
+    cost.comm += t.late_chunks;
+    cost.time = kernels + cost.comm;
     return cost;
 }
 
 tperf_pass_cost tperf_pass_cost_of(const tperf_op *op, const tperf_pass *pass,
                                    const tperf_platform *on, const int64_t *sizes,
                                    const tperf_placement *placement) {
-    tperf_pass_cost work = tperf_pass_work_of(op, pass, on, placement->panels);
-    return tperf_pass_with_comms(&work, op, pass, on, sizes, placement);
+    tperf_pass_work work = tperf_pass_work_of(op, pass, on, placement->panels);
+    return tperf_pass_priced(&work, op, pass, on, sizes, placement);
 }
 
 double tperf_pass_equivalent_flops(const tperf_op *op, const tperf_pass *pass,
@@ -279,10 +299,9 @@ static double op_flops(const tperf_op *op, const tperf_platform *on) {
 }
 
 tperf_op_work tperf_op_work_of(const tperf_op *op, const tperf_platform *on, int64_t panels) {
-    double parts = tperf_panels_of(op, panels);
     tperf_op_work work = {
-        work_of_pass(op, &op->forward, on, parts),
-        work_of_pass(op, &op->backward, on, parts),
+        tperf_pass_work_of(op, &op->forward, on, panels),
+        tperf_pass_work_of(op, &op->backward, on, panels),
         op_flops(op, on),
     };
     if (op->joined) return work;
@@ -302,12 +321,21 @@ tperf_pass_cost tperf_pass_again(const tperf_op *op, const tperf_pass_cost *forw
     return again;
 }
 
+// A recomputed pass counts in the time alone, and its collectives where others could travel (Q17).
+static void repeat_forward(tperf_pass_cost *backward, const tperf_pass_cost *again) {
+    backward->time += again->time;
+    backward->carried += again->carried;
+    backward->crossing += again->crossing;
+}
+
 tperf_op_cost tperf_op_cost_of(const tperf_op *op, const tperf_op_work *work,
                                const tperf_platform *on, const int64_t *sizes,
                                const tperf_placement *placement) {
-    tperf_op_cost cost = {work->forward, work->backward, 0};
-    run_pass(&cost.forward, op, &op->forward, on, sizes, placement);
-    run_pass(&cost.backward, op, &op->backward, on, sizes, placement);
+    tperf_op_cost cost = {
+        tperf_pass_priced(&work->forward, op, &op->forward, on, sizes, placement),
+        tperf_pass_priced(&work->backward, op, &op->backward, on, sizes, placement),
+        0,
+    };
     // The product dW = X^T dY is as large as dX = dY W^T, and no op waits for it.
     if (op->weight_bytes > 0 && op->backward.tensor_flops > 0 && !op->frozen)
         cost.weight_grad =
@@ -317,7 +345,7 @@ tperf_op_cost tperf_op_cost_of(const tperf_op *op, const tperf_op_work *work,
         if (on->rules->recompute_counts_everywhere)
             tperf_pass_cost_add(&cost.backward, &again, 1);
         else
-            cost.backward.time += again.time;
+            repeat_forward(&cost.backward, &again);
     }
     return cost;
 }

@@ -34,7 +34,7 @@ static void add_cost(const tperf_walk *w, const tperf_layer_cost *costs, size_t 
     for (size_t u = 0; u < w->n_used; u++) {
         const tperf_layer_cost *cost = &costs[w->used[u]];
         s->layers[at + w->used[u]] = tperf_layer_time_of(&w->job, cost);
-        s->covers[at + w->used[u]] = tperf_cover_of(&w->job, cost);
+        s->covers[at + w->used[u]] = tperf_cover_of(&w->job, cost, w->query->one_domain);
     }
 }
 

@@ -179,6 +179,24 @@ static void write_offload(tperf_writer *w, bool forward, double start) {
     w->now += forward ? cost->forward.offload : cost->backward.offload;
 }
 
+// Writes the host's work for a layer's pass that began at `start`, and waits for it. If weight gradients are delayed,
+// their pass has the host's work after that of the pass before.
+static void write_launches(tperf_writer *w, tperf_pass_kind pass, double start) {
+    const tperf_layer_cost *cost = &w->step->costs[w->section];
+    const tperf_pass_cost *whole = pass == TPERF_FORWARD ? &cost->forward : &cost->backward;
+    bool split = pass == TPERF_BACKWARD_INPUT || pass == TPERF_BACKWARD_WEIGHT;
+    double host = w->step->job->on.software->host_s * whole->launches,
+           first = whole->time - (split ? cost->weight_grad : 0),
+           from = pass == TPERF_BACKWARD_WEIGHT ? first : 0,
+           to = pass == TPERF_BACKWARD_WEIGHT ? whole->time : first;
+    tperf_task task = {.kind = TPERF_TASK_LAUNCHES, .resources = TPERF_ON_HOST, .beside = true};
+    task.seconds = fmin(host, to) - from;
+    task.start = start;
+    task.stop = start + task.seconds;
+    tperf_write(w, task);
+    if (pass != TPERF_BACKWARD_WEIGHT) w->now = fmax(w->now, start + first - whole->offload);
+}
+
 // Writes one layer, or one end of the model.
 static void write_section(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_kind pass,
                           int section, int64_t layer) {
@@ -192,6 +210,7 @@ static void write_section(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_
         write_forward(w, begin, end, false);
     else
         write_backward(w, begin, end, pass);
+    write_launches(w, pass, start);
     if (pass != TPERF_BACKWARD_WEIGHT) write_offload(w, pass == TPERF_FORWARD, start);
     if (pass != TPERF_BACKWARD_WEIGHT)
         write_exchange(w, chunk, pass == TPERF_FORWARD, first_task, start);
@@ -214,24 +233,6 @@ static void write_sections(tperf_writer *w, const tperf_chunk *chunk, tperf_pass
     w->layer = -1;
 }
 
-// The number of kernels that the host launches for a stage's pass.
-static double launches_of(const tperf_step *s, const tperf_stage *stage, bool forward) {
-    double sum = 0;
-    int kinds = s->workload->n_kinds;
-    for (int i = 0; i < kinds + 2; i++)
-        sum += tperf_stage_layers(stage, i, kinds) *
-               (forward ? s->costs[i].forward : s->costs[i].backward).launches;
-    return sum;
-}
-
-// Writes the host's work for a pass, from `from` to at most `to` seconds of it; the pass began `from` seconds ago.
-static void write_launches(tperf_writer *w, double seconds, double from, double to) {
-    double stop = fmin(seconds, to) - from;
-    tperf_task task = {.kind = TPERF_TASK_LAUNCHES, .resources = TPERF_ON_HOST, .beside = true};
-    task.seconds = task.stop = stop;
-    tperf_write(w, task);
-}
-
 // The message of a hop: its tiers and bytes, averaged over the links between stages.
 static tperf_task message(const tperf_step *s) {
     int64_t pp = s->candidate->pipeline->pp, fast = s->candidate->placement.fast[TPERF_AXIS_STAGES];
@@ -246,24 +247,9 @@ static tperf_task message(const tperf_step *s) {
 
 // Writes a pass without its message, which weight-gradient passes do not have.
 static void write_pass(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_kind pass) {
-    const tperf_step *s = w->step;
-    double host_s = s->job->on.software->host_s;
-    bool forward = pass == TPERF_FORWARD;
-    tperf_stage_time time = tperf_stage_time_of(&chunk->stage, s->workload, s->costs, s->job);
-    double host = host_s * launches_of(s, &chunk->stage, forward);
-    double whole = forward ? time.forward : time.backward;
-    double put_off =
-        pass == TPERF_BACKWARD_INPUT || pass == TPERF_BACKWARD_WEIGHT ? time.weight_grad : 0;
     write_sections(w, chunk, pass);
-    if (pass == TPERF_BACKWARD_WEIGHT) {
-        write_launches(w, host, whole - put_off, whole);
-        return;
-    }
-    write_launches(w, host, 0, whole - put_off);
-    tperf_exposure e = tperf_stage_exposure(&chunk->stage, s->workload, s->exposures);
-    double late = !each_time(s, forward) ? 0 : forward ? e.gather : e.reduce;
-    w->now = fmax(w->now, whole - put_off + late); // if the host is the bottleneck
-    if (s->candidate->pipeline->pp > 1) tperf_write_next(w, message(s));
+    if (pass != TPERF_BACKWARD_WEIGHT && w->step->candidate->pipeline->pp > 1)
+        tperf_write_next(w, message(w->step));
 }
 
 static tperf_status finish(tperf_writer *w, tperf_error *error) {

@@ -114,7 +114,7 @@ end
 ---                 of logits in fp32; "compiled", that under torch.compile
 ---  compute        by how much the matrix products take longer than timed on their own
 ---  attention      the same for attention's kernels
----  memory         by how much exposed memory traffic takes longer than the formulas have it
+---  memory         by how much HBM traffic takes longer than the formulas have it
 ---  comm           the same for tensor-parallel and expert-parallel communication
 ---  comm_setup     seconds that each of these collectives takes beside (0)
 ---  switched       true: it was fitted to runs with the switches that their rows tell
@@ -130,7 +130,7 @@ end
 ---                 caches whole), fused_experts (dtypes in which blocks of experts run in
 ---                 fused kernels), experts_setup (seconds), memory = "all", "static" or
 ---                 "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
----  host           seconds that the host takes to launch a kernel: no pass is faster than its launches
+---  host           seconds that the host takes to launch a kernel: no layer's pass is faster than its launches
 ---  overlap        part of a pass during which data-parallel traffic is under way, and so hidden
 ---  optimizer      part of the HBM's bandwidth that the optimizer's step reaches (0.7)
 ---  runs           how many published runs it was fitted to

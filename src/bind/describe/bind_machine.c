@@ -37,8 +37,9 @@ static int machine_kernel(lua_State *L) {
         if (!(system->accelerator.tensor[i] > 0)) break;
         if (!tperf_system_kernel_time(system, (tperf_dtype)i, &kernel, lua_toboolean(L, 9), &time))
             break;
-        lua_pushnumber(L, time.compute);
-        lua_pushnumber(L, time.exposed_memory);
+        tperf_kernel_cost cost = tperf_kernel_cost_of(&time, 1, 1);
+        lua_pushnumber(L, cost.compute);
+        lua_pushnumber(L, cost.exposed_memory);
         return 2;
     }
     lua_pushnil(L);

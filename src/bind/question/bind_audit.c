@@ -118,13 +118,19 @@ static void push_messages(lua_State *L, const tperf_setting *s, const tperf_work
     tperf_fields_set(L, "time", tperf_hop_time(&s->candidate, &s->job, hop));
 }
 
-static double launches_of(const tperf_stage *stage, const tperf_workload *workload,
-                          const tperf_layer_cost *costs, bool forward) {
-    double sum = 0;
-    for (int i = 0; i < workload->n_kinds + 2; i++)
-        sum += tperf_stage_layers(stage, i, workload->n_kinds) *
-               (forward ? costs[i].forward : costs[i].backward).launches;
-    return sum;
+// The launches of each section's layer, and what they take beyond its passes.
+static void push_launches(lua_State *L, const tperf_workload *workload,
+                          const tperf_layer_cost *costs) {
+    lua_createtable(L, workload->n_kinds + 2, 0);
+    for (int i = 0; i < workload->n_kinds + 2; i++) {
+        const tperf_pass_cost *f = &costs[i].forward, *b = &costs[i].backward;
+        lua_createtable(L, 0, 4);
+        tperf_fields_set(L, "forward", f->launches);
+        tperf_fields_set(L, "backward", b->launches);
+        tperf_fields_set(L, "forward_wait", f->host);
+        tperf_fields_set(L, "backward_wait", b->host);
+        lua_rawseti(L, -2, i + 1);
+    }
 }
 
 static void set_pipeline(lua_State *L, const tperf_pipeline *pipeline, const tperf_iteration *t) {
@@ -198,9 +204,8 @@ static int workload_audit(lua_State *L) {
     tperf_fields_set(
         L, "least",
         tperf_iteration_least(&s.candidate, &s.job, workload, costs, exchanges, hop, t.optimizer));
-    tperf_fields_set(L, "launches_forward", launches_of(t.pipeline.busiest, workload, costs, true));
-    tperf_fields_set(L, "launches_backward",
-                     launches_of(t.pipeline.busiest, workload, costs, false));
+    push_launches(L, workload, costs);
+    lua_setfield(L, -2, "launches");
     tperf_fields_set(L, "host", s.software.host_s);
     tperf_fields_set(L, "optimizer_bytes",
                      tperf_optimizer_bytes(&s.candidate, &s.job, workload, costs));

@@ -18,7 +18,7 @@ local fields = {
     "Q7: n + 1 panels if communication is the bound" },
   { "launch_outside_roofline", "an op's launch adds to the longer of compute and memory time",
     "Q13: it adds to compute, so that memory time can hide it" },
-  { "data_overlap_excludes_comm", "data-parallel traffic hides behind compute only",
+  { "data_overlap_excludes_comm", "data-parallel traffic hides behind what leaves its links free",
     "Q15: also behind tensor-parallel traffic on the same links" },
   { "placements_may_underfill", "a placement may leave GPUs of a fast domain unused: 64 of 72",
     "Q16: placements fill the domain, or there is no candidate" },

@@ -75,10 +75,15 @@ local function add_exchanges(add, c, audit)
 end
 
 local function add_host(add, c, audit)
-  local forward, backward = audit.host * audit.launches_forward, audit.host * audit.launches_backward
-  add("waiting for launches", c.breakdown.host, "%d micro-batches x (what forward %s and backward %s are longer than "
-    .. "their kernels: %s x %d and %d launches)", c.microbatches, seconds(forward), seconds(backward),
-    seconds(audit.host), audit.launches_forward, audit.launches_backward)
+  for i, launches in ipairs(audit.launches) do
+    local wait, layers = launches.forward_wait + launches.backward_wait, audit.layers[i]
+    if layers > 0 and wait > 0 then
+      add("waiting for launches: " .. c.exchanges[i].section, c.microbatches * layers * wait,
+        "%d micro-batches x %d x (what %d launches forward and %d backward, of %s each, take beyond the pass: %s + %s)",
+        c.microbatches, layers, launches.forward, launches.backward, seconds(audit.host),
+        seconds(launches.forward_wait), seconds(launches.backward_wait))
+    end
+  end
 end
 
 local function add_pipeline(add, c, audit, closed)
