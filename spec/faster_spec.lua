@@ -3,8 +3,8 @@
 local cases = require "cases"
 local tperf = require "tperf"
 
-local MODELS <const> = { "llama-3.1-8b", "llama-3.1-70b", "qwen3-30b-a3b", "gpt-oss-120b", "nemotron-h-8b", "mamba2-2.7b",
-  "gemma-3-27b", "deepseek-v3" }
+local MODELS <const> = { "llama-3.1-8b", "llama-3.1-70b", "qwen3-30b-a3b", "gpt-oss-120b", "nemotron-h-8b",
+  "mamba2-2.7b", "gemma-3-27b", "deepseek-v3" }
 local SYSTEMS <const> = { "h100-sxm", "b200-sxm", "gb200-nvl72", "a100-sxm-80gb", "mi300x" }
 local SOFTWARE <const> = { "typical", "tuned", "none", "megatron-bridge-26.02", "torchtitan-2024" }
 local FASTER <const> = {
@@ -56,8 +56,8 @@ describe("A faster machine", function()
           local time = tperf.train(asked).time
           tried = tried + 1
           if time > base.time * (1 + 1e-9) then
-            slower[#slower + 1] = ("%s of %s: %s on %d GPUs, tp %d, zero %d, %s, %s, %s: %g s instead of %g s"):format(what,
-              system.name, asked.model, asked.gpus, asked.tp, asked.zero, asked.software, asked.precision,
+            slower[#slower + 1] = ("%s of %s: %s on %d GPUs, tp %d, zero %d, %s, %s, %s: %g s instead of %g s"):format(
+              what, system.name, asked.model, asked.gpus, asked.tp, asked.zero, asked.software, asked.precision,
               asked.recompute, time, base.time)
           end
         end

@@ -239,8 +239,8 @@ void tperf_exchange_times_among(const tperf_replicas *dense, const tperf_replica
 typedef struct tperf_layer_time {
     double forward, backward, weight_grad; // seconds
     double launches, host; // of both passes; seconds by which they outlast the GPU's work
-    double comm, slowing; // seconds
-    double hidden;        // seconds saved if overlapped passes hide each other's expert exchanges
+    double comm, slowing;  // seconds
+    double hidden;         // seconds saved if overlapped passes hide each other's expert exchanges
 } tperf_layer_time;
 
 tperf_layer_time tperf_layer_time_of(const tperf_job *job, const tperf_layer_cost *cost);

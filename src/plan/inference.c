@@ -108,8 +108,8 @@ static void add_part(const tperf_serving *s, const tperf_workload *workload,
         const tperf_op *op = workload->ops[placed->op];
         tperf_pass then;
         if (keys > 0) tperf_decode_pass(s->decode, placed->op, keys, &then);
-        tperf_pass_cost cost = tperf_pass_priced(
-            &placed->work, op, keys > 0 ? &then : &op->forward, &s->on, workload->sizes, placement);
+        tperf_pass_cost cost = tperf_pass_priced(&placed->work, op, keys > 0 ? &then : &op->forward,
+                                                 &s->on, workload->sizes, placement);
         tperf_pass_cost_add(&sections[placed->section], &cost, 1);
     }
 }

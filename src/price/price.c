@@ -67,8 +67,7 @@ static tperf_pass_work constant_time(const tperf_op *op, const tperf_pass *pass,
     tperf_kernel_time time = {
         .setup = outside ? launch : 0,
         .work = outside ? work : launch + work,
-        .traffic =
-            bytes / (system->accelerator.hbm.bandwidth * system->accelerator.hbm.efficiency),
+        .traffic = bytes / (system->accelerator.hbm.bandwidth * system->accelerator.hbm.efficiency),
         .hides = true,
     };
     if (system->serves && pass->routed > 0)
@@ -242,8 +241,7 @@ static tperf_pass_cost run_kernels(const tperf_pass_work *work, const tperf_op *
     tperf_pass_cost cost = {.launches = work->launches};
     double compute = op->attention ? software->attention : software->compute;
     for (int i = 0; i < work->n_kernels; i++) {
-        tperf_kernel_cost one =
-            tperf_kernel_cost_of(&work->kernels[i], compute, software->memory);
+        tperf_kernel_cost one = tperf_kernel_cost_of(&work->kernels[i], compute, software->memory);
         cost.compute += one.compute;
         cost.exposed_memory += one.exposed_memory;
         if (i == 0) cost.chunked = work->chunked * (one.compute + one.exposed_memory);
