@@ -1,4 +1,4 @@
--- What different hardware would change: no step takes longer on a machine that is faster in one of its numbers, with
+-- No step takes longer on a machine that is faster in one of its numbers, with
 -- the same layout, whatever the software overlaps.
 local cases = require "cases"
 local tperf = require "tperf"
