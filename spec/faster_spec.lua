@@ -1,5 +1,5 @@
--- No step takes longer on a machine that is faster in one of its numbers, with
--- the same layout, whatever the software overlaps.
+-- No step takes longer on a machine that is faster in one of its numbers, with the same layout, whatever the software
+-- overlaps.
 local cases = require "cases"
 local tperf = require "tperf"
 
@@ -11,7 +11,8 @@ local FASTER <const> = {
   hbm = { accelerator = { hbm = { bandwidth = 1.5 } } },
   ["matrix units"] = { accelerator = { tensor = { bf16 = 1.5, fp8 = 1.5 } } },
   ["vector units"] = { accelerator = { vector = { bf16 = 1.5, fp32 = 1.5 } } },
-  ["fast links"] = { network = { fast = { bandwidth = 1.5 } } }, ["NICs"] = { network = { slow = { bandwidth = 1.5 } } },
+  ["fast links"] = { network = { fast = { bandwidth = 1.5 } } },
+  ["NICs"] = { network = { slow = { bandwidth = 1.5 } } },
   ["fast links' latency"] = { network = { fast = { latency = 0.5 } } },
   ["NICs' latency"] = { network = { slow = { latency = 0.5 } } },
 }
