@@ -32,6 +32,9 @@ local engine = {
   whole_caches = check.list(check.string(), { default = {} }),
   -- Dtypes in which blocks of experts run in fused kernels, on systems with a curve for these (`fused_experts`).
   fused_experts = check.list(check.choice { { "bf16", "fp8", "fp4" } }, { default = {} }),
+  -- Whether a compiler fuses pointwise ops between kernels; how gated delta nets project their input (layer/delta.lua).
+  compiled = check.boolean { default = true },
+  delta = check.choice { { "merged", "separate" }, default = "merged" },
   -- What a product of experts takes to start where 4-bit weights are widened to 16 bits; absent: what the system says.
   experts_setup = check.number { min = 0, max = 1, unit = "s", optional = true },
   -- Part of the memory that it uses; of that, what runtime and communicators take on a GPU alone and on one of several.

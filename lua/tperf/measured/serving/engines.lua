@@ -5,10 +5,10 @@ local serving = require "tperf.question.serve.engine"
 
 local engines = {}
 
--- The release of "0.11.2" as 0.0011, of "1.0.0rc3" as 1; nil if the row has none.
+-- The release of "0.11.2" as 0.00110002, of "1.0.0rc3" as 1; nil if the row has none.
 local function release_of(version)
-  local major, minor = version:match "^(%d+)%.(%d+)"
-  return major and tonumber(major) + tonumber(minor) / 1e4
+  local major, minor, patch = version:match "^(%d+)%.(%d+)%.?(%d*)"
+  return major and tonumber(major) + tonumber(minor) / 1e4 + (tonumber(patch) or 0) / 1e8
 end
 
 -- Profiles by engine, the newest last: each covers releases below `before`, or dates below `until_date` without a
@@ -25,7 +25,10 @@ local PROFILES <const> = {
     { name = "tensorrt-llm-1.0", before = 1.0001, until_date = "2025-09" },
     { name = "tensorrt-llm-1.2" },
   },
-  sglang = { { name = "sglang-0.5" } },
+  sglang = {
+    { name = "sglang-0.5", before = 0.000500095, until_date = "2026-03-23" }, -- 0.5.9; pull request 21019
+    { name = "sglang-0.5.10" },
+  },
 }
 
 local ENGINES <const> = { trtllm = "tensorrt-llm" }

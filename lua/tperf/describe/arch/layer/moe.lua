@@ -34,7 +34,7 @@ local popularity = require "tperf.describe.arch.experts.popularity"
 
 local moe = {}
 
-local BYTES = 2
+local BYTES <const>, ROUTER_BYTES <const> = 2, 4
 
 -- The placement of the experts on the GPUs of a share.
 --   cut       GPUs that shard each expert
@@ -173,6 +173,22 @@ local function exchange(m, p, name, rows, lie, routed, beside)
   }:launches(routed and SORTS or 0)
 end
 
+local function pointwise(p, name, width, bytes)
+  return op.elementwise {
+    name = name, elements = 1.0 * p:outer_tokens() * width, dtype = p.dtype, forward_flops = 1, backward_flops = 0,
+    forward_bytes = bytes, backward_bytes = 0, saved_bytes = 0,
+  }
+end
+
+-- In serving: the gate's sigmoid, times the shared experts' output, plus the routed experts' sum: one kernel, or three
+-- where nothing compiles the model (SGLang's qwen2_moe.py).
+local function gated_sum(m, p)
+  if p.mode == "train" then return {} end
+  if not p.eager_ops then return { pointwise(p, "gated-sum", m.hidden, 3 * BYTES) } end
+  return { pointwise(p, "gate-sigmoid", 1, 2 * BYTES), pointwise(p, "gate", m.hidden, 2 * BYTES),
+    pointwise(p, "sum", m.hidden, 3 * BYTES) }
+end
+
 -- The ops of the shared experts.
 local function shared(m, p)
   local e, ops = m.experts, {}
@@ -184,6 +200,7 @@ local function shared(m, p)
   end
   if e.shared_gate then
     ops[#ops + 1] = p:replicated { name = "shared-gate", n_in = m.hidden, n_out = 1, input_kept_elsewhere = true }
+    parts.append(ops, gated_sum(m, p))
   end
   return ops
 end
@@ -198,10 +215,20 @@ local function narrowed(m)
   return m.experts.latent and setmetatable({ hidden = m.experts.latent }, { __index = m }) or m
 end
 
+-- The router's input in 32 bits, a copy that engines make if its weights are.
+local function widen(m, p, dtype)
+  return op.elementwise {
+    name = "router-input", elements = 1.0 * p:outer_tokens() * m.hidden, dtype = dtype, forward_flops = 0,
+    backward_flops = 0, forward_bytes = BYTES + ROUTER_BYTES, backward_bytes = 0, saved_bytes = 0,
+  }
+end
+
 local function route(m, p)
   local e, ops = m.experts, meet(m, p, "gather-tokens", "all_gather")
+  local wide = p.mode ~= "train" and e.router_dtype or nil
+  if wide then ops[#ops + 1] = widen(m, p, wide) end
   ops[#ops + 1] = p:router { name = "router", width = m.hidden, experts = e.count, top_k = e.top_k,
-    bias = e.router_bias }:belong "moe_router"
+    bias = e.router_bias, dtype = wide }:belong "moe_router"
   parts.append(ops, choice(m, p))
   if e.latent then
     ops[#ops + 1] = p:replicated { name = "latent-in", n_in = m.hidden, n_out = e.latent, input_kept_elsewhere = true }
