@@ -155,23 +155,31 @@ end
 
 -- --- NVIDIA: what its aiconfigurator writes (src/aiconfigurator/generator/rule_plugin/benchmark/*.rule) ---
 
+-- SGLang's releases for which it asks for --enable-mixed-chunk: the templates of earlier ones misspell the field
+-- (config/backend_templates/sglang/cli_args.0.5.1.post1.j2).
+local MIXED <const> = 0.000500025
+
 -- A step has room for a prompt, 1,500 tokens and the decodes; all requests in flight may run.
 local function by_rule(row, c)
   local isl = read.count(row.isl)
-  if row.engine == "sglang" then return { max_num_seqs = math.max(c, 1024), max_num_batched_tokens = isl + 1500 } end
+  if row.engine == "sglang" then
+    return { max_num_seqs = math.max(c, 1024), max_num_batched_tokens = isl + 1500,
+      mixed_chunk = (release_of(row.engine_version) or 1) >= MIXED }
+  end
   return { max_num_seqs = c, max_num_batched_tokens = c + isl + 1500 }
 end
 
 --- The settings that a closed loop's engine was launched with.
 ---@param row table  of a table of closed loops
 ---@param c integer  requests in flight
+---@param origin string  who launched it
 ---@return table settings
 ---@return string|false? kv_dtype
 ---@return number? memory_utilization
 ---@return string? experts  the kernels of experts
-function engines.launched(row, c)
-  if row.origin == "NVIDIA" and read.count(row.isl) then return by_rule(row, c) end
-  local script = row.origin == "InferenceX" and SCRIPTS[row.engine]
+function engines.launched(row, c, origin)
+  if origin == "NVIDIA" and read.count(row.isl) then return by_rule(row, c) end
+  local script = origin == "InferenceX" and SCRIPTS[row.engine]
   if script then return script(row, c) end
   return { max_num_seqs = 1024 }
 end
