@@ -29,8 +29,9 @@ local function length(origin, tokens)
   return n
 end
 
--- A question's prompts: one token each after prefixes that are sent again and again.
+-- A question's prompts: one token each after prefixes of English text that are sent again and again.
 local function cached_prompts(question)
+  question.host = engines.reads_english(question.software, question.tp * question.pp > 1)
   question.prefix = { tokens = question.prompt - 1, groups = conditions.PROMPTS }
   question.prompt, question.engine.prefix_caching = 1, true
   return question

@@ -57,6 +57,15 @@ function engines.behind_front_end(software, several)
   return host
 end
 
+local ENGLISH <const> = 2e-6 -- seconds of a tokenizer for a token of English text (docs/serving.md)
+
+--- The host's costs for prompts of English text.
+function engines.reads_english(software, several)
+  local host = serving.host(serving.of(software), nil, several)
+  host.front_end_token = math.min(host.front_end_token, ENGLISH)
+  return host
+end
+
 -- --- InferenceX: its launch scripts (github.com/SemiAnalysisAI/InferenceX, benchmarks/*.sh) ---
 
 -- Per engine: its settings, the cache's dtype, the part of the memory that it uses.
@@ -159,14 +168,15 @@ end
 -- (config/backend_templates/sglang/cli_args.0.5.1.post1.j2).
 local MIXED <const> = 0.000500025
 
--- A step has room for a prompt, 1,500 tokens and the decodes; all requests in flight may run.
+-- NVIDIA's checkpoints in 8 bits say that the cache is, too (hf_quant_config.json), and vLLM does as they say. A step
+-- has room for a prompt, 1,500 tokens and the decodes; all requests in flight may run.
 local function by_rule(row, c)
-  local isl = read.count(row.isl)
+  local isl, kv = read.count(row.isl), row.model:find "^nvidia/.*FP8$" and row.engine == "vllm" and "fp8" or nil
   if row.engine == "sglang" then
     return { max_num_seqs = math.max(c, 1024), max_num_batched_tokens = isl + 1500,
       mixed_chunk = (release_of(row.engine_version) or 1) >= MIXED }
   end
-  return { max_num_seqs = c, max_num_batched_tokens = c + isl + 1500 }
+  return { max_num_seqs = c, max_num_batched_tokens = c + isl + 1500 }, kv
 end
 
 --- The settings that a closed loop's engine was launched with.
