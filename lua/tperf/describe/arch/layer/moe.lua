@@ -215,20 +215,26 @@ local function narrowed(m)
   return m.experts.latent and setmetatable({ hidden = m.experts.latent }, { __index = m }) or m
 end
 
--- The router's input in 32 bits, a copy that engines make if its weights are.
-local function widen(m, p, dtype)
-  return op.elementwise {
-    name = "router-input", elements = 1.0 * p:outer_tokens() * m.hidden, dtype = dtype, forward_flops = 0,
-    backward_flops = 0, forward_bytes = BYTES + ROUTER_BYTES, backward_bytes = 0, saved_bytes = 0,
-  }
+-- A router in 32 bits, as engines have it if its weights are: a copy of its input, the product and, since a product of
+-- few rows is split over the long side, in decode the kernel that adds the parts up (vLLM, pull request 38445).
+local function wide_router(m, p, router)
+  local function pass(name, width, bytes)
+    return op.elementwise {
+      name = name, elements = 1.0 * p:outer_tokens() * width, dtype = m.experts.router_dtype, forward_flops = 0,
+      backward_flops = 0, forward_bytes = bytes, backward_bytes = 0, saved_bytes = 0,
+    }
+  end
+  local ops = { pass("router-input", m.hidden, BYTES + ROUTER_BYTES), router }
+  if p.mode == "decode" then ops[3] = pass("router-sums", m.experts.count, 3 * ROUTER_BYTES) end
+  return ops
 end
 
 local function route(m, p)
   local e, ops = m.experts, meet(m, p, "gather-tokens", "all_gather")
   local wide = p.mode ~= "train" and e.router_dtype or nil
-  if wide then ops[#ops + 1] = widen(m, p, wide) end
-  ops[#ops + 1] = p:router { name = "router", width = m.hidden, experts = e.count, top_k = e.top_k,
+  local router = p:router { name = "router", width = m.hidden, experts = e.count, top_k = e.top_k,
     bias = e.router_bias, dtype = wide }:belong "moe_router"
+  parts.append(ops, wide and wide_router(m, p, router) or { router })
   parts.append(ops, choice(m, p))
   if e.latent then
     ops[#ops + 1] = p:replicated { name = "latent-in", n_in = m.hidden, n_out = e.latent, input_kept_elsewhere = true }
