@@ -54,7 +54,7 @@ local function question_of(row, options, known)
     load = { concurrency = c }, count = 10 * c, prompt = prompt, output = output,
     engine = engine, memory_utilization = part, experts = experts,
     software = options.software or engines.profile(row), rules = options.rules }
-  return known.cached[row.source] and math.type(prompt) and prompt > 1 and cached_prompts(question) or question
+  return known.cached(row) and math.type(prompt) and prompt > 1 and cached_prompts(question) or question
 end
 
 -- Throughput is concurrency over E2E on both sides, by Little's law.

@@ -31,10 +31,11 @@ local op = require "tperf.describe.op"
 local padding = require "tperf.describe.arch.experts.padding"
 local parts = require "tperf.describe.arch.layer.parts"
 local popularity = require "tperf.describe.arch.experts.popularity"
+local small = require "tperf.describe.arch.experts.small"
 
 local moe = {}
 
-local BYTES <const>, ROUTER_BYTES <const> = 2, 4
+local BYTES = 2
 
 -- The placement of the experts on the GPUs of a share.
 --   cut       GPUs that shard each expert
@@ -173,22 +174,6 @@ local function exchange(m, p, name, rows, lie, routed, beside)
   }:launches(routed and SORTS or 0)
 end
 
-local function pointwise(p, name, width, bytes)
-  return op.elementwise {
-    name = name, elements = 1.0 * p:outer_tokens() * width, dtype = p.dtype, forward_flops = 1, backward_flops = 0,
-    forward_bytes = bytes, backward_bytes = 0, saved_bytes = 0,
-  }
-end
-
--- In serving: the gate's sigmoid, times the shared experts' output, plus the routed experts' sum: one kernel, or three
--- where nothing compiles the model (SGLang's qwen2_moe.py).
-local function gated_sum(m, p)
-  if p.mode == "train" then return {} end
-  if not p.eager_ops then return { pointwise(p, "gated-sum", m.hidden, 3 * BYTES) } end
-  return { pointwise(p, "gate-sigmoid", 1, 2 * BYTES), pointwise(p, "gate", m.hidden, 2 * BYTES),
-    pointwise(p, "sum", m.hidden, 3 * BYTES) }
-end
-
 -- The ops of the shared experts.
 local function shared(m, p)
   local e, ops = m.experts, {}
@@ -200,7 +185,7 @@ local function shared(m, p)
   end
   if e.shared_gate then
     ops[#ops + 1] = p:replicated { name = "shared-gate", n_in = m.hidden, n_out = 1, input_kept_elsewhere = true }
-    parts.append(ops, gated_sum(m, p))
+    parts.append(ops, small.gated_sum(m, p))
   end
   return ops
 end
@@ -215,26 +200,9 @@ local function narrowed(m)
   return m.experts.latent and setmetatable({ hidden = m.experts.latent }, { __index = m }) or m
 end
 
--- A router in 32 bits, as engines have it if its weights are: a copy of its input, the product and, since a product of
--- few rows is split over the long side, in decode the kernel that adds the parts up (vLLM, pull request 38445).
-local function wide_router(m, p, router)
-  local function pass(name, width, bytes)
-    return op.elementwise {
-      name = name, elements = 1.0 * p:outer_tokens() * width, dtype = m.experts.router_dtype, forward_flops = 0,
-      backward_flops = 0, forward_bytes = bytes, backward_bytes = 0, saved_bytes = 0,
-    }
-  end
-  local ops = { pass("router-input", m.hidden, BYTES + ROUTER_BYTES), router }
-  if p.mode == "decode" then ops[3] = pass("router-sums", m.experts.count, 3 * ROUTER_BYTES) end
-  return ops
-end
-
 local function route(m, p)
   local e, ops = m.experts, meet(m, p, "gather-tokens", "all_gather")
-  local wide = p.mode ~= "train" and e.router_dtype or nil
-  local router = p:router { name = "router", width = m.hidden, experts = e.count, top_k = e.top_k,
-    bias = e.router_bias, dtype = wide }:belong "moe_router"
-  parts.append(ops, wide and wide_router(m, p, router) or { router })
+  parts.append(ops, small.router(m, p))
   parts.append(ops, choice(m, p))
   if e.latent then
     ops[#ops + 1] = p:replicated { name = "latent-in", n_in = m.hidden, n_out = e.latent, input_kept_elsewhere = true }
