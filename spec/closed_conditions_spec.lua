@@ -85,7 +85,9 @@ end)
 
 describe("SGLang's profiles", function()
   it("go by the release, or by the date of a build", function()
-    local function of(version, date) return engines.profile { engine = "sglang", engine_version = version, date = date } end
+    local function of(version, date)
+      return engines.profile { engine = "sglang", engine_version = version, date = date }
+    end
     assert.equal("sglang-0.5", of("0.5.9", "2026-04-01"))
     assert.equal("sglang-0.5", of("0.5.6.post2", ""))
     assert.equal("sglang-0.5.10", of("0.5.10", "2026-04-01"))
@@ -96,8 +98,8 @@ describe("SGLang's profiles", function()
 
   it("mix chunks where NVIDIA's templates ask for it", function()
     local function mixed(version)
-      return engines.launched({ engine = "sglang", engine_version = version, isl = "1024", model = "Qwen/Qwen3-32B" }, 8,
-        "NVIDIA").mixed_chunk
+      local row = { engine = "sglang", engine_version = version, isl = "1024", model = "Qwen/Qwen3-32B" }
+      return engines.launched(row, 8, "NVIDIA").mixed_chunk
     end
     assert.is_false(mixed "0.5.1.post1")
     assert.is_true(mixed "0.5.6.post2")

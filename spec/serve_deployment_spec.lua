@@ -207,6 +207,9 @@ describe("SGLang's scheduler", function()
     near(5, r.requests[1].last_token)
     near(3, r.requests[2].first_token)
     near(7, r.requests[2].last_token)
+    local ok, raised = pcall(sglang, { requests = requests }, { mixed_chunk = true, scheduler = "vllm" })
+    assert.is_false(ok)
+    assert.truthy(raised:find('it goes with scheduler = "sglang", got "vllm"', 1, true), raised)
   end)
 
   -- Four prompts that arrive together end together unless mixed, so that the next four wait for each other again.

@@ -1,5 +1,6 @@
--- Kernels that serving engines launch around products, beyond those of training: of gated delta nets, of routers in 32
--- bits, of shared experts' gates, of norms over heads on several GPUs. Counted from the engines' code, in bytes by hand.
+-- Kernels that serving engines launch around products, beyond those of training: of gated delta nets, of routers in
+-- 32 bits, of shared experts' gates, of norms over heads on several GPUs. Counted from the engines' code, in bytes by
+-- hand.
 local tperf = require "tperf"
 
 local rules = tperf.rules()

@@ -5,8 +5,9 @@
 -- origin's, too; MTP is as in the copies of the same layout.
 --
 -- Cached prompts: no engine multiplies at three quarters of the peak all the time, decodes included (the best of all
--- other sources: 0.46). If a source has a row whose prompts' products would, its prompts were in the cache: its client, aiperf, sends 100
--- prompts again and again unless told otherwise (--num-dataset-entries), and the engine keeps prefixes by default.
+-- other sources: 0.46). If a source has a row whose prompts' products would, its prompts were in the cache: its client,
+-- aiperf, sends 100 prompts again and again unless told otherwise (--num-dataset-entries), and the engine keeps
+-- prefixes by default.
 local read = require "tperf.measured.read"
 
 local conditions = { PROMPTS = 100 } -- that a client repeats

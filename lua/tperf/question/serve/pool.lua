@@ -109,6 +109,10 @@ local function check_engine(e)
       .. "they go with scheduler = \"tensorrt-llm\" and policy = \"fcfs\", got %s and %s", WHAT,
       check.show(e.scheduler or "vllm"), check.show(e.policy))
   end
+  if e.mixed_chunk and e.scheduler ~= "sglang" then
+    check.fail("%s: 'engine.mixed_chunk' is SGLang's: it goes with scheduler = \"sglang\", got %s", WHAT,
+      check.show(e.scheduler or "vllm"))
+  end
   if e.prefix_caching and not e.num_blocks then
     check.fail("%s: 'engine.prefix_caching' needs num_blocks: what is cached depends on how many there are", WHAT)
   end

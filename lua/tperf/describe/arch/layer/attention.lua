@@ -143,8 +143,10 @@ local function query_key_norms(m, p, made)
   end
   local over = p[p.features] > 1 and p.features or nil
   local together = p.mode ~= "train" -- engines sum both statistics in one all-reduce (vLLM, pull request 31493)
-  local ops = together and over and { sums(p, "q-sums", rows * made.heads * d), sums(p, "k-sums", rows * made.kv_heads * d) }
-    or {}
+  local ops = {}
+  if together and over then
+    ops = { sums(p, "q-sums", rows * made.heads * d), sums(p, "k-sums", rows * made.kv_heads * d) }
+  end
   return parts.append(ops, {
     parts.wide_norm(m, p, "q-norm", rows, made.heads * d, over),
     parts.wide_norm(m, p, "k-norm", rows, made.kv_heads * d, not together and over or nil),
