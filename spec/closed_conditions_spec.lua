@@ -98,8 +98,8 @@ describe("SGLang's profiles", function()
 
   it("mix chunks where NVIDIA's templates ask for it", function()
     local function mixed(version)
-      local row = { engine = "sglang", engine_version = version, isl = "1024", model = "Qwen/Qwen3-32B" }
-      return engines.launched(row, 8, "NVIDIA").mixed_chunk
+      local launched = { engine = "sglang", engine_version = version, isl = "1024", model = "Qwen/Qwen3-32B" }
+      return engines.launched(launched, 8, "NVIDIA").mixed_chunk
     end
     assert.is_false(mixed "0.5.1.post1")
     assert.is_true(mixed "0.5.6.post2")
