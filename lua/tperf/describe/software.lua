@@ -35,6 +35,8 @@ local engine = {
   -- Whether a compiler fuses pointwise ops between kernels; how gated delta nets project their input (layer/delta.lua).
   compiled = check.boolean { default = true },
   delta = check.choice { { "merged", "separate" }, default = "merged" },
+  -- Seconds that a block of experts in 8 or 4 bits takes besides, in kernels that later releases fuse.
+  experts_step = seconds,
   -- What a product of experts takes to start where 4-bit weights are widened to 16 bits; absent: what the system says.
   experts_setup = check.number { min = 0, max = 1, unit = "s", optional = true },
   -- Part of the memory that it uses; of that, what runtime and communicators take on a GPU alone and on one of several.

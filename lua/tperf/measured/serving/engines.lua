@@ -23,9 +23,11 @@ local PROFILES <const> = {
   ["tensorrt-llm"] = {
     { name = "tensorrt-llm-0.9", before = 1, until_date = "2025" },
     { name = "tensorrt-llm-1.0", before = 1.0001, until_date = "2025-09" },
+    { name = "tensorrt-llm-1.1", before = 1.0002, until_date = "2026" },
     { name = "tensorrt-llm-1.2" },
   },
   sglang = {
+    { name = "sglang-0.5.5", before = 0.000500055, until_date = "2025-12" },
     { name = "sglang-0.5", before = 0.000500095, until_date = "2026-03-23" }, -- 0.5.9; pull request 21019
     { name = "sglang-0.5.10" },
   },

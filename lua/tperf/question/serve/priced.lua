@@ -55,7 +55,7 @@ end
 -- Experts with 4-bit weights under wider activations have kernels of their own, with routing as timed beside them.
 local function kernels_of(p, o)
   local narrow = p.weights and (p.weights.experts or ELEMENT_BYTES) < 1 and o.compute_dtype ~= "fp4"
-  return { dtype = o.compute_dtype, kernels = narrow and "grouped" or o.experts }
+  return { dtype = o.compute_dtype, kernels = narrow and "grouped" or o.experts, narrow = narrow }
 end
 
 --- The problem of tperf.question.infer.deployment, with the engine's `profile` and its terms. Sets the dtypes that
