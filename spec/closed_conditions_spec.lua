@@ -93,6 +93,8 @@ describe("SGLang's profiles", function()
     assert.equal("sglang-0.5.10", of("0.5.10", "2026-04-01"))
     assert.equal("sglang-0.5.10", of("0.6.0", ""))
     assert.equal("sglang-0.5", of("nightly-dev-20260216-d3bae71e", "2026-02-20"))
+    assert.equal("sglang-0.5.5", of("", "2025-11-10"))
+    assert.equal("sglang-0.5.5", of("0.5.1.post1", ""))
     assert.equal("sglang-0.5.10", of("nightly-dev-20260402-d7256eb6", "2026-04-08"))
   end)
 

@@ -132,7 +132,7 @@ end
 ---                 async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token
 ---                 (seconds), sampler = "sort" or "fused", sampler_entry (seconds), compiled (true: a compiler fuses
 ---                 pointwise ops between kernels), delta = "merged" or "separate" (projections of gated delta nets),
----                 fused_casts (generations of
+---                 experts_step (seconds of a block of experts in 8 or 4 bits besides), fused_casts (generations of
 ---                 GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on which decode leaves
 ---                 caches whole), fused_experts (dtypes in which blocks of experts run in
 ---                 fused kernels), experts_setup (seconds), memory = "all", "static" or

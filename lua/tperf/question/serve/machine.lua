@@ -51,8 +51,8 @@ end
 
 -- What tells apart the systems made of one.
 local function key_of(engine, kernels, dtype)
-  return table.concat({ tostring(engine.experts_setup), tostring(engine.experts_step), table.concat(engine.fused_casts, " "),
-    table.concat(engine.whole_caches, " "), tostring(kernels), dtype }, ";")
+  return table.concat({ tostring(engine.experts_setup), tostring(engine.experts_step),
+    table.concat(engine.fused_casts, " "), table.concat(engine.whole_caches, " "), tostring(kernels), dtype }, ";")
 end
 
 -- The kernels that blocks of experts run in; nil: those of the system's other curves.
