@@ -20,7 +20,7 @@ tperf_status tperf_op_router(tperf_op *op, const tperf_router *shape, tperf_erro
                            .parameter_axis = shape->grad_axis};
     TPERF_TRY(tperf_op_linear(op, &scores, error));
     op->product = (tperf_product){0}; // its scores keep their precision
-    if (op->dtype == TPERF_FP32) { // no matrix units: PyTorch multiplies 32 bits as such
+    if (op->dtype == TPERF_FP32) {    // no matrix units: PyTorch multiplies 32 bits as such
         op->forward.vector_flops += op->forward.tensor_flops;
         op->backward.vector_flops += op->backward.tensor_flops;
         op->forward.tensor_flops = op->backward.tensor_flops = 0;
