@@ -238,8 +238,10 @@ describe("architectures", function()
       local pairs_flops = 2 * b * h * (n + 1) * (width + a.kv_rank)
       assert.near(1, ops.attention.forward.tensor_flops / pairs_flops, 0.01)
       -- q W_UK and the latent output times W_UV, for every head and token.
-      local absorbed = 2 * b * h * a.kv_rank * (a.nope_dim + a.v_dim)
-      assert.near(1, ops["kv-up"].forward.tensor_flops / absorbed, 0.01)
+      assert.near(1, ops["k-absorbed"].forward.tensor_flops / (2 * b * h * a.kv_rank * a.nope_dim), 0.01)
+      assert.near(1, ops["v-absorbed"].forward.tensor_flops / (2 * b * h * a.kv_rank * a.v_dim), 0.01)
+      -- one product from the stream into both latents
+      assert.near(1, ops.down.forward.tensor_flops / (2 * b * m.hidden * (a.q_rank + width)), 0.01)
     end)
 
     it("read no further back than the window", function()

@@ -7,7 +7,7 @@ local SETTINGS <const> = {
 }
 
 local ENGINE <const> = {
-  scheduler = 0, ranks = 1, stages = 1, receive_interval = 1, batch_wait_steps = 0,
+  scheduler = 0, ranks = 1, stages = 1, receive_interval = 1, batch_wait_steps = 0, mixed_chunk = false,
   batch_wait_tokens = 0, max_num_seqs = 4, max_num_batched_tokens = 32,
   max_model_len = 64, block_size = 4, num_blocks = 40,
   long_prefill_token_threshold = 0, draft_method = 0, draft_tokens = 0, replicas = 1, prefix_caching = true,

@@ -198,6 +198,32 @@ describe("SGLang's scheduler", function()
     near(5, vllm.requests[1].last_token)
   end)
 
+  it("computes answers beside prompts if chunks are mixed", function()
+    local requests = { { arrival = 0, prompt = 50, output = 5 }, { arrival = 1, prompt = 150, output = 5 } }
+    local r = sglang({ requests = requests }, { mixed_chunk = true })
+    -- 100 tokens a step, of which the first answer takes one: 99 tokens of the second prompt, then 51
+    assert.same({ 50, 99, 51 }, { r.steps[1].prefill_tokens, r.steps[2].prefill_tokens, r.steps[3].prefill_tokens })
+    assert.same({ 0, 1, 1 }, { r.steps[1].decodes, r.steps[2].decodes, r.steps[3].decodes })
+    near(5, r.requests[1].last_token)
+    near(3, r.requests[2].first_token)
+    near(7, r.requests[2].last_token)
+    local ok, raised = pcall(sglang, { requests = requests }, { mixed_chunk = true, scheduler = "vllm" })
+    assert.is_false(ok)
+    assert.truthy(raised:find('it goes with scheduler = "sglang", got "vllm"', 1, true), raised)
+  end)
+
+  -- Four prompts that arrive together end together unless mixed, so that the next four wait for each other again.
+  it("keeps requests that arrive together apart if chunks are mixed", function()
+    local function waits(mixed)
+      local r = sglang({ load = { concurrency = 4 }, count = 80, prompt = 100, output = 20 }, { mixed_chunk = mixed })
+      local sum = 0
+      for i = 41, 80 do sum = sum + r.requests[i].first_token - r.requests[i].arrival end
+      return sum / 40
+    end
+    near((1 + 2 + 3 + 4) / 4, waits(false)) -- steps of a prompt each
+    assert.truthy(waits(true) < 2.3, waits(true)) -- a whole prompt and a rest of the tokens that answers took
+  end)
+
   it("takes prompts whole without chunked prefill", function()
     local requests = {}
     for i = 1, 3 do requests[i] = { arrival = 0, prompt = 60, output = 2 } end
@@ -312,6 +338,7 @@ describe("merged steps", function()
             output = { exponential = 90, max = 400 },
             engine = { scheduler = scheduler, num_blocks = blocks, max_num_seqs = 10, chunked_prefill = true,
               async_scheduling = seed % 2 == 0, receive_interval = seed, prefix_caching = seed > 3,
+              mixed_chunk = seed == 5,
               max_num_batched_tokens = 256 } }
         end
       end

@@ -177,10 +177,11 @@ describe("a priced step", function()
     near(24 * 15, launches(oss), 1e-6)
     oss.system = "b200-sxm" -- whose experts' products take 8 bits, and no others
     near(24 * 17, launches(oss), 1e-6)
-    -- q and kv: down, norm, up; keys of two parts (2); rotary, attention, proj and two norms; three layers are dense
+    -- one down for q and kv; of each norm and up; keys of two parts (2); rotary, attention, proj and two norms; three
+    -- layers are dense
     local latent = { model = "deepseek-v3", system = "b200-sxm", tp = 16, weight_dtype = "bf16",
       compute_dtype = "bf16" }
-    near(3 * (13 + 3) + 58 * (13 + 11), launches(latent), 1e-6)
+    near(3 * (12 + 3) + 58 * (12 + 11), launches(latent), 1e-6)
   end)
 
   it("runs experts in Triton if asked to, where the system has a curve for that", function()
@@ -228,6 +229,24 @@ describe("a priced step", function()
         experts = experts }).tpot.mean
     end
     assert.equal(oss "grouped", oss "fused")
+  end)
+
+  it("adds what a release takes for a block of experts in 8 or 4 bits", function()
+    local function tpot(step, more)
+      local asked = { model = "qwen3-30b-a3b", system = "b200-sxm", weight_dtype = "fp8", compute_dtype = "fp8",
+        requests = batch_of(16, 32, 32), software = engine({}, { experts_step = step }) }
+      for name, value in pairs(more or {}) do asked[name] = value end
+      return tperf.serve(question(asked)).tpot.mean
+    end
+    near(48 * 40e-6, tpot(60e-6) - tpot(20e-6), 1e-3) -- 48 layers
+    assert.truthy(tpot(20e-6) > tpot(0))
+    local wide = { weight_dtype = "bf16", compute_dtype = "bf16" }
+    assert.equal(tpot(0, wide), tpot(60e-6, wide))
+    local function oss(step) -- whose 4-bit weights have kernels of their own
+      return tperf.serve(question { model = "gpt-oss-20b", system = "b200-sxm", requests = batch_of(16, 32, 32),
+        software = engine({}, { experts_step = step }) }).tpot.mean
+    end
+    assert.equal(oss(0), oss(60e-6))
   end)
 
   it("stores routed experts as the checkpoint does, and multiplies them in a separate dtype", function()

@@ -59,6 +59,7 @@ typedef struct tperf_engine {
     int32_t long_prefill_token_threshold; // most tokens of a request in a step; 0: off
     bool prefix_caching;                  // needs num_blocks
     bool chunked_prefill;      // else max_num_batched_tokens should be at least max_model_len
+    bool mixed_chunk;          // SGLang: steps of prefills take the decodes along
     bool async_scheduling;     // a step's batch is formed when the previous step begins
     int32_t receive_interval;  // steps between checks for new requests while some run; 0 means 1
     int32_t batch_wait_steps;  // TensorRT-LLM: steps that prompts wait beside decodes ...

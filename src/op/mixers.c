@@ -20,6 +20,11 @@ tperf_status tperf_op_router(tperf_op *op, const tperf_router *shape, tperf_erro
                            .parameter_axis = shape->grad_axis};
     TPERF_TRY(tperf_op_linear(op, &scores, error));
     op->product = (tperf_product){0}; // its scores keep their precision
+    if (op->dtype == TPERF_FP32) {    // no matrix units: PyTorch multiplies 32 bits as such
+        op->forward.vector_flops += op->forward.tensor_flops;
+        op->backward.vector_flops += op->backward.tensor_flops;
+        op->forward.tensor_flops = op->backward.tensor_flops = 0;
+    }
     double n = (double)shape->tokens * (double)shape->experts, k = (double)shape->top_k;
     op->forward.vector_flops += (3 + k) * n;
     op->backward.vector_flops += 4 * n;

@@ -32,6 +32,11 @@ local engine = {
   whole_caches = check.list(check.string(), { default = {} }),
   -- Dtypes in which blocks of experts run in fused kernels, on systems with a curve for these (`fused_experts`).
   fused_experts = check.list(check.choice { { "bf16", "fp8", "fp4" } }, { default = {} }),
+  -- Whether a compiler fuses pointwise ops between kernels; how gated delta nets project their input (layer/delta.lua).
+  compiled = check.boolean { default = true },
+  delta = check.choice { { "merged", "separate" }, default = "merged" },
+  -- Seconds that a block of experts in 8 or 4 bits takes besides, in kernels that later releases fuse.
+  experts_step = seconds,
   -- What a product of experts takes to start where 4-bit weights are widened to 16 bits; absent: what the system says.
   experts_setup = check.number { min = 0, max = 1, unit = "s", optional = true },
   -- Part of the memory that it uses; of that, what runtime and communicators take on a GPU alone and on one of several.
@@ -125,7 +130,9 @@ end
 ---  overlap_shared_experts, overlap_param_gather_with_optimizer_step   two more
 ---  engine         of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm",
 ---                 async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token
----                 (seconds), sampler = "sort" or "fused", sampler_entry (seconds), fused_casts (generations of
+---                 (seconds), sampler = "sort" or "fused", sampler_entry (seconds), compiled (true: a compiler fuses
+---                 pointwise ops between kernels), delta = "merged" or "separate" (projections of gated delta nets),
+---                 experts_step (seconds of a block of experts in 8 or 4 bits besides), fused_casts (generations of
 ---                 GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on which decode leaves
 ---                 caches whole), fused_experts (dtypes in which blocks of experts run in
 ---                 fused kernels), experts_setup (seconds), memory = "all", "static" or

@@ -78,7 +78,7 @@ end
 local VARIANT = { "recompute", "recompute_modules", "offload_modules", "loss", "fused_activation",
   "overlap_shared_experts", "cuda_graphs",
   "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype", "matrix_dtype", "sampling",
-  "part" }
+  "delta", "eager_ops", "part" }
 
 local words = setmetatable({}, { __mode = "k" }) -- variant -> strategy -> its part of a key
 

@@ -47,7 +47,7 @@ typedef struct pool_settings {
     int64_t scheduler, max_num_seqs, max_num_batched_tokens, max_model_len, block_size, num_blocks;
     int64_t long_prefill_token_threshold, draft_method, draft_tokens, replicas, ranks, stages;
     int64_t receive_interval, batch_wait_steps, batch_wait_tokens;
-    bool prefix_caching, chunked_prefill, priority, async_scheduling;
+    bool prefix_caching, chunked_prefill, mixed_chunk, priority, async_scheduling;
     double acceptance;
     line step;
     tperf_step_table table;
@@ -73,6 +73,7 @@ static const tperf_field pool_fields[] = {
     FIELD(INTEGER, batch_wait_tokens),
     FIELD(FLAG, prefix_caching),
     FIELD(FLAG, chunked_prefill),
+    FIELD(FLAG, mixed_chunk),
     FIELD(FLAG, priority),
     FIELD(FLAG, async_scheduling),
     FIELD(NUMBER, acceptance),
@@ -139,6 +140,7 @@ static tperf_engine engine_of(lua_State *L, const settings *all, const pool_sett
             narrow(L, s->long_prefill_token_threshold, "long_prefill_token_threshold"),
         .prefix_caching = s->prefix_caching,
         .chunked_prefill = s->chunked_prefill,
+        .mixed_chunk = s->mixed_chunk,
         .async_scheduling = s->async_scheduling,
         .receive_interval = narrow(L, s->receive_interval, "receive_interval"),
         .batch_wait_steps = narrow(L, s->batch_wait_steps, "batch_wait_steps"),

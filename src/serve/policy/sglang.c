@@ -1,4 +1,5 @@
-// sglang.c: SGLang's scheduler, see docs/serving.md. A step is either all prefills, which come first, or all decodes.
+// sglang.c: SGLang's scheduler, see docs/serving.md. A step is either all prefills, which come first, or all decodes;
+// with mixed_chunk a step of prefills has the decodes, too.
 // The memory that answers will need is estimated: room is kept for a fraction of their remaining tokens, which shrinks
 // with every decode step and grows again after a retraction of decodes.
 #include "base/always.h"
@@ -127,26 +128,43 @@ static tperf_status make_room(tperf_batch *b) {
     }
 }
 
-static tperf_status schedule_decodes(tperf_batch *b) {
+// One token of each answer.
+static tperf_status add_decodes(tperf_batch *b) {
     tperf_replica *replica = b->replica;
-    TPERF_TRY(make_room(b));
-    if (b->preempted > 0)
-        estimate(replica);
-    else
-        tperf_replica_decoded(replica, 1);
     for (int32_t i = 0; i < replica->n_running; i++) {
         tperf_sequence *s = &replica->sequences[replica->running[i]];
         int32_t tokens =
             least(s->known + s->drafts - s->computed, b->engine->max_model_len - 1 - s->computed);
-        if (tokens <= 0 || !decodes(s) || more_blocks(b, s) > replica->blocks.free) continue;
+        if (tokens <= 0 || s->scheduled > 0 || !decodes(s) ||
+            more_blocks(b, s) > replica->blocks.free)
+            continue;
         TPERF_TRY(tperf_batch_extend(b, s, (int64_t)s->computed + tokens + b->lookahead));
         tperf_batch_add(b, s, tokens);
     }
     return TPERF_OK;
 }
 
+static tperf_status schedule_decodes(tperf_batch *b) {
+    TPERF_TRY(make_room(b));
+    if (b->preempted > 0)
+        estimate(b->replica);
+    else
+        tperf_replica_decoded(b->replica, 1);
+    return add_decodes(b);
+}
+
+// Tokens that decodes take from the budget of prefills beside them.
+static int32_t beside(const tperf_batch *b) {
+    int32_t tokens = 0;
+    for (int32_t i = 0; i < b->replica->n_running; i++)
+        if (decodes(&b->replica->sequences[b->replica->running[i]])) tokens++;
+    return tokens;
+}
+
 tperf_status tperf_schedule_sglang(tperf_batch *b) {
-    bool prefills = false;
+    bool prefills = false, mixed = b->engine->mixed_chunk;
+    if (mixed) b->budget -= beside(b);
     TPERF_TRY(schedule_prefills(b, &prefills));
-    return prefills ? TPERF_OK : schedule_decodes(b);
+    if (!prefills) return schedule_decodes(b);
+    return mixed ? add_decodes(b) : TPERF_OK;
 }

@@ -24,6 +24,7 @@ records.experts = {
   shared_ffn = size(some), -- width of one shared expert; default: that of a routed one
   shared_gate = flag(false), -- one learned vector scales the shared experts' output (Qwen1.5-MoE, Qwen2-MoE)
   router_bias = flag(false), -- a bias of the router's scores
+  router_dtype = check.choice { { "fp32" }, optional = true }, -- of its product in serving; default: the stream's
   latent = size(some), -- width that the routed experts work at, between two projections (LatentMoE)
   capacity_factor = check.number { above = 0, max = 1e6, optional = true }, -- slots over mean load; default: dropless
   imbalance = check.number { min = 1, max = 1e6, default = 1 }, -- load of the busiest expert over the mean

@@ -134,7 +134,7 @@ end
 function tensor.router(p, o)
   return op.router {
     name = o.name, tokens = shard(p), width = o.width, experts = o.experts, top_k = o.top_k, bias = o.bias,
-    parameter_grad = shards_axis(p), dtype = p.dtype,
+    parameter_grad = shards_axis(p), dtype = o.dtype or p.dtype,
   }
 end
 

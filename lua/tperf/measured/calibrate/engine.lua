@@ -173,12 +173,12 @@ end
 
 local FITTED <const> = { step = true, step_parallel = true, request = true }
 local OWN <const> = { "release", "scheduler", "async_scheduling", "step", "step_parallel", "request", "token",
-  "front_end", "front_end_token", "sampler", "sampler_entry", "fused_casts", "whole_caches", "fused_experts",
-  "experts_setup", "memory", "memory_utilization", "runtime", "runtime_parallel" }
+  "front_end", "front_end_token", "sampler", "sampler_entry", "compiled", "delta", "fused_casts", "whole_caches",
+  "fused_experts", "experts_step", "experts_setup", "memory", "memory_utilization", "runtime", "runtime_parallel" }
 
 local UNITS <const> = { step = "us", step_parallel = "us", request = "us", token = "us", front_end = "ms",
   front_end_token = "us", sampler_entry = "ns",
-  experts_setup = "us", runtime = "GB", runtime_parallel = "GB" }
+  experts_setup = "us", experts_step = "us", runtime = "GB", runtime_parallel = "GB" }
 local SCALES <const> = { us = 1e6, ms = 1e3, ns = 1e9, GB = 1e-9 }
 
 local function line_of(name, value)
@@ -187,10 +187,12 @@ local function line_of(name, value)
   return ("  %s: %s"):format(name, unit and ("%.4g %s"):format(value * SCALES[unit], unit) or tostring(value))
 end
 
+local USUAL <const> = { async_scheduling = true, compiled = true, delta = "merged" }
+
 -- Whether a profile need not say it.
 local function usual(name, value)
   if type(value) == "table" then return #value == 0 end
-  return value == nil or value == 0 or name == "async_scheduling" and value
+  return value == nil or value == 0 or value == USUAL[name]
 end
 
 -- Text in lines of a YAML block.

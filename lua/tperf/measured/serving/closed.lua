@@ -1,7 +1,10 @@
 --- Closed loops: mean TTFT and TPOT at a fixed number of requests in flight, one row each.
 local cases = require "tperf.measured.serving.cases"
+local conditions = require "tperf.measured.serving.conditions"
 local engines = require "tperf.measured.serving.engines"
+local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 local read = require "tperf.measured.read"
+local system = require "tperf.describe.system"
 
 local closed = {
   name = "closed loop",
@@ -10,37 +13,48 @@ local closed = {
 }
 
 -- Why a row is left out; nil if it is not.
-local function refusal(row)
-  if row.duplicate_of ~= "" then return "the same measurement as another row" end
+local function refusal(row, known)
+  if row.duplicate_of ~= "" or known.copies[row] then return "the same measurement as another row" end
   if row.quality ~= "" and row.quality ~= "clean" then return "conditions are not clear: " .. row.quality end
   if row.mode ~= "agg" then return "pools of their own for prefill and decoding" end
-  if not row.mtp:find "^no" then return "multi-token prediction, whose acceptance the row does not tell" end
+  local _, mtp = known.of(row)
+  if not (mtp or row.mtp):find "^no" then return "multi-token prediction, whose acceptance the row does not tell" end
   if row.attention_dp ~= "1" then return "attention repeated over replicas inside of an engine" end
 end
 
 -- InferenceX draws lengths uniformly from 0.8 to 1 of the nominal ones.
-local function length(row, tokens)
+local function length(origin, tokens)
   local n = read.count(tokens)
-  if n and row.origin == "InferenceX" then return { uniform = { math.ceil(0.8 * n), n } } end
+  if n and origin == "InferenceX" then return { uniform = { math.ceil(0.8 * n), n } } end
   return n
 end
 
-local function question_of(row, options)
-  local reason = refusal(row)
+-- A question's prompts: one token each after prefixes of English text that are sent again and again.
+local function cached_prompts(question)
+  question.host = engines.reads_english(question.software, question.tp * question.pp > 1)
+  question.prefix = { tokens = question.prompt - 1, groups = conditions.PROMPTS }
+  question.prompt, question.engine.prefix_caching = 1, true
+  return question
+end
+
+local function question_of(row, options, known)
+  local reason = refusal(row, known)
   if reason then return nil, reason end
   local about
   about, reason = cases.subject(row.gpu, row.model, options, row.precision)
   if not about then return nil, reason end
   local c, tp, pp = read.count(row.concurrency), read.count(row.tp), read.count(row.pp)
-  local prompt, output = length(row, row.isl), length(row, row.osl)
+  local origin = known.of(row) or row.origin
+  local prompt, output = length(origin, row.isl), length(origin, row.osl)
   if not (c and tp and pp and prompt and output) then return nil, "lengths, concurrency, tp or pp are missing" end
-  local engine, kv, part, experts = engines.launched(row, c)
-  return { model = about.model, system = about.system, tp = tp, pp = pp, ep = read.count(row.moe_ep),
+  local engine, kv, part, experts = engines.launched(row, c, origin)
+  local question = { model = about.model, system = about.system, tp = tp, pp = pp, ep = read.count(row.moe_ep),
     etp = read.count(row.moe_tp), weight_dtype = about.stored, precision = about.recipe,
     compute_dtype = about.products, kv_dtype = kv or "bf16",
     load = { concurrency = c }, count = 10 * c, prompt = prompt, output = output,
     engine = engine, memory_utilization = part, experts = experts,
     software = options.software or engines.profile(row), rules = options.rules }
+  return known.cached(row) and math.type(prompt) and prompt > 1 and cached_prompts(question) or question
 end
 
 -- Throughput is concurrency over E2E on both sides, by Little's law.
@@ -53,12 +67,24 @@ local function compare(collect, about, row, r)
   collect.add(about, "throughput", 1 / r.e2e.mean, measured and 1 / measured)
 end
 
+-- What rows do not state, but the table does.
+local function known_of(rows, options)
+  local copies, of = conditions.copies(rows)
+  local cached = conditions.cached(rows, function(row)
+    local about = cases.subject(row.gpu, row.model, options, row.precision)
+    if not about then return nil end
+    local peaks = system(about.system).accelerator.tensor
+    return model(about.model), peaks[about.products or "fp8"] or peaks.bf16
+  end)
+  return { copies = copies, of = of, cached = cached }
+end
+
 --- Each row is a separate closed loop.
 function closed.cases(rows, _, options, tell)
-  local collect = cases.collector()
+  local collect, known = cases.collector(), known_of(rows, options)
   for i, row in ipairs(rows) do
     tell(i, #rows)
-    local question, reason = question_of(row, options)
+    local question, reason = question_of(row, options, known)
     local r
     if question then r, reason = cases.answer(question) end
     if r and r.e2e then

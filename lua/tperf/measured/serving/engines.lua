@@ -5,10 +5,10 @@ local serving = require "tperf.question.serve.engine"
 
 local engines = {}
 
--- The release of "0.11.2" as 0.0011, of "1.0.0rc3" as 1; nil if the row has none.
+-- The release of "0.11.2" as 0.00110002, of "1.0.0rc3" as 1; nil if the row has none.
 local function release_of(version)
-  local major, minor = version:match "^(%d+)%.(%d+)"
-  return major and tonumber(major) + tonumber(minor) / 1e4
+  local major, minor, patch = version:match "^(%d+)%.(%d+)%.?(%d*)"
+  return major and tonumber(major) + tonumber(minor) / 1e4 + (tonumber(patch) or 0) / 1e8
 end
 
 -- Profiles by engine, the newest last: each covers releases below `before`, or dates below `until_date` without a
@@ -23,9 +23,14 @@ local PROFILES <const> = {
   ["tensorrt-llm"] = {
     { name = "tensorrt-llm-0.9", before = 1, until_date = "2025" },
     { name = "tensorrt-llm-1.0", before = 1.0001, until_date = "2025-09" },
+    { name = "tensorrt-llm-1.1", before = 1.0002, until_date = "2026" },
     { name = "tensorrt-llm-1.2" },
   },
-  sglang = { { name = "sglang-0.5" } },
+  sglang = {
+    { name = "sglang-0.5.5", before = 0.000500055, until_date = "2025-12" },
+    { name = "sglang-0.5", before = 0.000500095, until_date = "2026-03-23" }, -- 0.5.9; pull request 21019
+    { name = "sglang-0.5.10" },
+  },
 }
 
 local ENGINES <const> = { trtllm = "tensorrt-llm" }
@@ -51,6 +56,15 @@ end
 function engines.behind_front_end(software, several)
   local host = serving.host(serving.of(software), nil, several)
   host.front_end, host.front_end_token = 0, 0
+  return host
+end
+
+local ENGLISH <const> = 2e-6 -- seconds of a tokenizer for a token of English text (docs/serving.md)
+
+--- The host's costs for prompts of English text.
+function engines.reads_english(software, several)
+  local host = serving.host(serving.of(software), nil, several)
+  host.front_end_token = math.min(host.front_end_token, ENGLISH)
   return host
 end
 
@@ -152,23 +166,32 @@ end
 
 -- --- NVIDIA: what its aiconfigurator writes (src/aiconfigurator/generator/rule_plugin/benchmark/*.rule) ---
 
--- A step has room for a prompt, 1,500 tokens and the decodes; all requests in flight may run.
+-- SGLang's releases for which it asks for --enable-mixed-chunk: the templates of earlier ones misspell the field
+-- (config/backend_templates/sglang/cli_args.0.5.1.post1.j2).
+local MIXED <const> = 0.000500025
+
+-- NVIDIA's checkpoints in 8 bits say that the cache is, too (hf_quant_config.json), and vLLM does as they say. A step
+-- has room for a prompt, 1,500 tokens and the decodes; all requests in flight may run.
 local function by_rule(row, c)
-  local isl = read.count(row.isl)
-  if row.engine == "sglang" then return { max_num_seqs = math.max(c, 1024), max_num_batched_tokens = isl + 1500 } end
-  return { max_num_seqs = c, max_num_batched_tokens = c + isl + 1500 }
+  local isl, kv = read.count(row.isl), row.model:find "^nvidia/.*FP8$" and row.engine == "vllm" and "fp8" or nil
+  if row.engine == "sglang" then
+    return { max_num_seqs = math.max(c, 1024), max_num_batched_tokens = isl + 1500,
+      mixed_chunk = (release_of(row.engine_version) or 1) >= MIXED }
+  end
+  return { max_num_seqs = c, max_num_batched_tokens = c + isl + 1500 }, kv
 end
 
 --- The settings that a closed loop's engine was launched with.
 ---@param row table  of a table of closed loops
 ---@param c integer  requests in flight
+---@param origin string  who launched it
 ---@return table settings
 ---@return string|false? kv_dtype
 ---@return number? memory_utilization
 ---@return string? experts  the kernels of experts
-function engines.launched(row, c)
-  if row.origin == "NVIDIA" and read.count(row.isl) then return by_rule(row, c) end
-  local script = row.origin == "InferenceX" and SCRIPTS[row.engine]
+function engines.launched(row, c, origin)
+  if origin == "NVIDIA" and read.count(row.isl) then return by_rule(row, c) end
+  local script = origin == "InferenceX" and SCRIPTS[row.engine]
   if script then return script(row, c) end
   return { max_num_seqs = 1024 }
 end

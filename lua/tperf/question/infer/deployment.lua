@@ -127,6 +127,7 @@ function serving.variant(s, o, mode, seq, context)
     recompute = "none", sequence_parallel = mode == "prefill" and o.sequence_parallel or false, mode = mode, seq = seq,
     context = context, weight_dtype = op_dtype[o.weight_dtype] or o.weight_dtype,
     kv_dtype = op_dtype[o.kv_dtype] or o.kv_dtype, matrix_dtype = o.other_dtype, sampling = o.sampler,
+    delta = o.delta, eager_ops = o.eager_ops,
   }
   for _, name in ipairs(s.option_names) do variant[name] = o[name] end
   return variant

@@ -41,10 +41,18 @@ function machine.experts(kernels, dtype)
   return { [dtype] = curve }, { setup = kernels.routing, pair = kernels.pair }
 end
 
+local NARROW <const> = { fp8 = true, fp4 = true } -- dtypes of products
+
+-- Routing that takes `step` seconds longer.
+local function slower(routing, step)
+  routing = routing or {}
+  return { setup = (routing.setup or 0) + step, pair = routing.pair or 0 }
+end
+
 -- What tells apart the systems made of one.
 local function key_of(engine, kernels, dtype)
-  return table.concat({ tostring(engine.experts_setup), table.concat(engine.fused_casts, " "),
-    table.concat(engine.whole_caches, " "), tostring(kernels), dtype }, ";")
+  return table.concat({ tostring(engine.experts_setup), tostring(engine.experts_step),
+    table.concat(engine.fused_casts, " "), table.concat(engine.whole_caches, " "), tostring(kernels), dtype }, ";")
 end
 
 -- The kernels that blocks of experts run in; nil: those of the system's other curves.
@@ -66,8 +74,11 @@ function machine.of(system, profile, asked)
   local kernels, experts, routing = kernels_of(engine, asked), nil, nil
   local own = kernels and system.accelerator[kernels .. "_experts"]
   if own then experts, routing = machine.experts(own, asked.dtype) end
-  if not (decode or experts4 or experts) then return system end
-  local key = key_of(engine, own and kernels, asked.dtype)
+  if engine.experts_step > 0 and not asked.narrow and NARROW[asked.dtype] then
+    routing = slower(routing or system.accelerator.routing, engine.experts_step)
+  end
+  if not (decode or experts4 or experts or routing) then return system end
+  local key = key_of(engine, own and kernels, asked.dtype .. (asked.narrow and " narrow" or ""))
   made[system] = made[system] or {}
   made[system][key] = made[system][key] or unread(system:with { accelerator = {
     compute_efficiency = { decode = decode, experts4 = experts4, experts = experts }, routing = routing,

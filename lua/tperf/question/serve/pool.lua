@@ -27,7 +27,7 @@ local function engine_schema(with_defaults)
     max_num_seqs = integer(1, MOST, 1024), max_num_batched_tokens = integer(1, MOST, 8192),
     max_model_len = integer(2, HUGE, HUGE), block_size = integer(1, 1 << 20, 16), num_blocks = integer(2, MOST),
     prefix_caching = check.boolean { optional = true }, async_scheduling = check.boolean { optional = true },
-    chunked_prefill = check.boolean { optional = true },
+    chunked_prefill = check.boolean { optional = true }, mixed_chunk = check.boolean { optional = true },
     scheduler = check.choice { { "vllm", "sglang", "tensorrt-llm" }, optional = true },
     receive_interval = integer(1, MOST, 1), batch_wait_timeout_iters = integer(0, MOST, 0),
     batch_wait_max_tokens_ratio = check.number { min = 0, max = 1, default = with_defaults and 0 or nil,
@@ -109,6 +109,10 @@ local function check_engine(e)
       .. "they go with scheduler = \"tensorrt-llm\" and policy = \"fcfs\", got %s and %s", WHAT,
       check.show(e.scheduler or "vllm"), check.show(e.policy))
   end
+  if e.mixed_chunk and e.scheduler ~= "sglang" then
+    check.fail("%s: 'engine.mixed_chunk' is SGLang's: it goes with scheduler = \"sglang\", got %s", WHAT,
+      check.show(e.scheduler or "vllm"))
+  end
   if e.prefix_caching and not e.num_blocks then
     check.fail("%s: 'engine.prefix_caching' needs num_blocks: what is cached depends on how many there are", WHAT)
   end
@@ -129,7 +133,8 @@ local function encode(o)
       scheduler = SCHEDULERS[scheduler], max_num_seqs = e.max_num_seqs,
       max_num_batched_tokens = e.max_num_batched_tokens, max_model_len = e.max_model_len, block_size = e.block_size,
       num_blocks = e.num_blocks or 0, long_prefill_token_threshold = e.long_prefill_token_threshold,
-      prefix_caching = caching, chunked_prefill = chunked, priority = e.policy == "priority",
+      prefix_caching = caching, chunked_prefill = chunked,
+      mixed_chunk = e.mixed_chunk or false, priority = e.policy == "priority",
       async_scheduling = ahead, draft_method = METHODS[s.method] or 0, draft_tokens = s.tokens or 0,
       acceptance = s.acceptance or 0, receive_interval = e.receive_interval,
       batch_wait_steps = e.batch_wait_timeout_iters,

@@ -55,7 +55,7 @@ end
 -- Experts with 4-bit weights under wider activations have kernels of their own, with routing as timed beside them.
 local function kernels_of(p, o)
   local narrow = p.weights and (p.weights.experts or ELEMENT_BYTES) < 1 and o.compute_dtype ~= "fp4"
-  return { dtype = o.compute_dtype, kernels = narrow and "grouped" or o.experts }
+  return { dtype = o.compute_dtype, kernels = narrow and "grouped" or o.experts, narrow = narrow }
 end
 
 --- The problem of tperf.question.infer.deployment, with the engine's `profile` and its terms. Sets the dtypes that
@@ -72,6 +72,7 @@ function priced.problem(o, s)
   for _, name in ipairs(s.option_names) do given[name] = o[name] end
   local profile, p = engines.of(o.software), serving.problem(WHAT, given)
   o.weight_dtype, o.compute_dtype, o.other_dtype = p.o.weight_dtype, p.o.compute_dtype, p.o.other_dtype
+  o.delta, o.eager_ops = profile.engine.delta, not profile.engine.compiled or nil
   p.software, p.profile, p.system = runtime.terms(profile), profile, machines.of(p.system, profile, kernels_of(p, o))
   return p
 end

@@ -168,8 +168,8 @@ end
 -- The terms of an engine's profile that tables depend on: those of kernels, none of the host.
 local function kernels_of(profile)
   local e = profile.engine
-  return ("%.17g %.17g %.17g %.17g %.17g %.17g %s"):format(profile.compute, profile.attention, profile.memory,
-    profile.comm, profile.comm_setup, e.sampler_entry, e.sampler)
+  return ("%.17g %.17g %.17g %.17g %.17g %.17g %s %s %s"):format(profile.compute, profile.attention, profile.memory,
+    profile.comm, profile.comm_setup, e.sampler_entry, e.sampler, e.delta, e.compiled)
 end
 
 local known = memo.by_text(KEPT) -- by everything that decides the tables

@@ -6,6 +6,7 @@ local memo = require "tperf.base.memo"
 local popularity = {}
 
 local KEPT <const> = 256
+local NONE <const> = 1e-9 -- experts
 
 local known = memo.by_text(KEPT) -- probabilities by what decides them
 
@@ -28,11 +29,12 @@ end
 ---@param top_k integer
 ---@param skew number
 ---@param tokens number
----@return number
+---@return number  to within 1e-9
 function popularity.touched(count, top_k, skew, tokens)
   if skew == 0 then return count * (1 - (1 - top_k / count) ^ tokens) end
   local key = ("%d %d %.17g"):format(count, top_k, skew)
   local list, sum = known(key, function() return probabilities(count, top_k, skew) end), 0
+  if count * (1 - list[count]) ^ tokens < NONE then return count end -- even the least popular has a token
   for _, p in ipairs(list) do sum = sum + 1 - (1 - p) ^ tokens end
   return sum
 end

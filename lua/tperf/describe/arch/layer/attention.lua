@@ -125,6 +125,14 @@ function attention.rotary(p, made, heads, width)
   return op.rotary { elements = 1.0 * p.micro_batch * made.queries * heads * width, dtype = p.dtype }
 end
 
+-- This GPU's sums of squares, which are a kernel of their own if they are summed over GPUs before the norm.
+local function sums(p, name, elements)
+  return op.elementwise {
+    name = name, elements = 1.0 * elements, dtype = p.dtype, forward_flops = 2, backward_flops = 0,
+    forward_bytes = BYTES, backward_bytes = 0, saved_bytes = 0,
+  }
+end
+
 -- Query and key norms: per head, or over all heads at once, with statistics summed over the GPUs that share the heads.
 local function query_key_norms(m, p, made)
   local rows, d = p.micro_batch * made.queries, m.head_dim
@@ -135,10 +143,14 @@ local function query_key_norms(m, p, made)
   end
   local over = p[p.features] > 1 and p.features or nil
   local together = p.mode ~= "train" -- engines sum both statistics in one all-reduce (vLLM, pull request 31493)
-  return {
+  local ops = {}
+  if together and over then
+    ops = { sums(p, "q-sums", rows * made.heads * d), sums(p, "k-sums", rows * made.kv_heads * d) }
+  end
+  return parts.append(ops, {
     parts.wide_norm(m, p, "q-norm", rows, made.heads * d, over),
     parts.wide_norm(m, p, "k-norm", rows, made.kv_heads * d, not together and over or nil),
-  }
+  })
 end
 
 -- The bias that relative positions add to every score: read in the forward pass, its gradient written in the backward.

@@ -107,12 +107,37 @@ local function gated_norm(m, p, cut)
   }
 end
 
+local function copied(p, name, width)
+  return op.elementwise {
+    name = name, elements = 1.0 * p:inner_tokens() * width, dtype = p.dtype, forward_flops = 0, backward_flops = 0,
+    forward_bytes = 2 * BYTES, backward_bytes = 0, saved_bytes = 0,
+  }
+end
+
+-- The first product, in training. In serving two, of q, k, v and z and of the decay and the strength, whose results
+-- one kernel sorts (SGLang's pull request 21019, vLLM's qwen3_next.py); "separate": four, whose results and, after the
+-- convolution, q, k and v are copied one by one (SGLang before pull requests 19321, 20627 and 21019).
+local function projected(m, p, cut)
+  local function product(name, width, first)
+    return p:column { name = name, n_in = m.hidden, local_out = width, input_kept_elsewhere = not first or nil }
+  end
+  local qkv, z, h = cut.convolved, cut.inner, cut.heads
+  if p.mode == "train" then return { product("in", qkv + z + 2 * h, true) }, {} end
+  if p.delta ~= "separate" then
+    return { product("in-qkvz", qkv + z, true), product("in-ba", 2 * h), copied(p, "sort", qkv + z + 2 * h) }, {}
+  end
+  local ops = { product("in-qkv", qkv, true), product("in-z", z), product("in-b", h), product("in-a", h),
+    copied(p, "join-qkv", qkv), copied(p, "copy-z", z), copied(p, "copy-b", h), copied(p, "copy-a", h) }
+  local keys = (qkv - z) // 2
+  return ops, { copied(p, "copy-q", keys), copied(p, "copy-k", keys), copied(p, "copy-v", z) }
+end
+
 local function inside(m, p)
   local d, cut = m.delta, cut_of(m, p)
-  local ops = {
-    p:column { name = "in", n_in = m.hidden, local_out = cut.convolved + cut.inner + 2 * cut.heads },
-    convolution(m, p, cut), gates(p, cut), rule(m, p, cut),
-  }
+  local ops, copies = projected(m, p, cut)
+  ops[#ops + 1] = convolution(m, p, cut)
+  parts.append(ops, copies)
+  parts.append(ops, { gates(p, cut), rule(m, p, cut) })
   parts.append(ops, fitting.states(p, state(m, p, cut)))
   parts.append(ops, gated_norm(m, p, cut))
   ops[#ops + 1] = p:row { name = "out", n_in = d.value_heads * d.value_dim, n_out = m.hidden }

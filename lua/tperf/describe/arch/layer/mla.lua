@@ -24,6 +24,10 @@ local mla = {}
 -- The projections out of the latents with their norms and the rotation: Megatron-Core's module mla_up_proj.
 local function up(ops) return parts.module("mla_up_proj", ops) end
 
+-- Whether both projections into the latents are one product: engines join their weights (fused_qkv_a_proj of vLLM and
+-- SGLang, fused_a of TensorRT-LLM).
+local function is_joined(m, p) return p.mode ~= "train" and m.mla.q_rank ~= nil end
+
 local function queries(m, p, made, ops)
   local a = m.mla
   local width = made.heads * (a.nope_dim + a.rope_dim)
@@ -31,8 +35,11 @@ local function queries(m, p, made, ops)
     ops[#ops + 1] = p:column { name = "q", n_in = m.hidden, local_out = width }:belong "qkv_linear"
     return
   end
-  ops[#ops + 1] = p:replicated { name = "q-down", n_in = m.hidden, n_out = a.q_rank, bias = m.biases.qkv }
-    :belong "qkv_linear"
+  local joined = is_joined(m, p)
+  ops[#ops + 1] = p:replicated {
+    name = joined and "down" or "q-down", n_in = m.hidden, n_out = a.q_rank + (joined and a.kv_rank + a.rope_dim or 0),
+    bias = m.biases.qkv,
+  }:belong "qkv_linear"
   parts.append(ops, up {
     parts.norm(m, p, "q-norm", a.q_rank), p:column { name = "q-up", n_in = a.q_rank, local_out = width },
   })
@@ -40,16 +47,26 @@ end
 
 local JOIN <const> = 2 -- kernels that put the keys of prompts together of their two parts
 
+-- Keys and values of all heads; in decode the two products that are absorbed, one on either side of attention.
+local function expanded(m, p, made)
+  local a = m.mla
+  local function product(name, width)
+    return p:column { name = name, n_in = a.kv_rank, local_out = made.heads * width }
+  end
+  if p.mode == "decode" then return { product("k-absorbed", a.nope_dim), product("v-absorbed", a.v_dim) } end
+  return { product("kv-up", a.nope_dim + a.v_dim):launches(JOIN) }
+end
+
 local function keys_and_values(m, p, made, ops)
   local a = m.mla
-  ops[#ops + 1] = p:replicated {
-    name = "kv-down", n_in = m.hidden, n_out = a.kv_rank + a.rope_dim, bias = m.biases.qkv,
-    input_kept_elsewhere = true, -- by the product for the queries, from the same stream
-  }:belong "qkv_linear"
-  parts.append(ops, up {
-    parts.norm(m, p, "kv-norm", a.kv_rank),
-    p:column { name = "kv-up", n_in = a.kv_rank, local_out = made.heads * (a.nope_dim + a.v_dim) }:launches(JOIN),
-  })
+  if not is_joined(m, p) then
+    ops[#ops + 1] = p:replicated {
+      name = "kv-down", n_in = m.hidden, n_out = a.kv_rank + a.rope_dim, bias = m.biases.qkv,
+      input_kept_elsewhere = true, -- by the product for the queries, from the same stream
+    }:belong "qkv_linear"
+  end
+  parts.append(ops, up { parts.norm(m, p, "kv-norm", a.kv_rank) })
+  parts.append(ops, up(expanded(m, p, made)))
   if p.sequence_parallel then -- every GPU needs the whole shared rotary key
     parts.append(ops, up {
       op.collective {

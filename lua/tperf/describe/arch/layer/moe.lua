@@ -31,6 +31,7 @@ local op = require "tperf.describe.op"
 local padding = require "tperf.describe.arch.experts.padding"
 local parts = require "tperf.describe.arch.layer.parts"
 local popularity = require "tperf.describe.arch.experts.popularity"
+local small = require "tperf.describe.arch.experts.small"
 
 local moe = {}
 
@@ -184,6 +185,7 @@ local function shared(m, p)
   end
   if e.shared_gate then
     ops[#ops + 1] = p:replicated { name = "shared-gate", n_in = m.hidden, n_out = 1, input_kept_elsewhere = true }
+    parts.append(ops, small.gated_sum(m, p))
   end
   return ops
 end
@@ -200,8 +202,7 @@ end
 
 local function route(m, p)
   local e, ops = m.experts, meet(m, p, "gather-tokens", "all_gather")
-  ops[#ops + 1] = p:router { name = "router", width = m.hidden, experts = e.count, top_k = e.top_k,
-    bias = e.router_bias }:belong "moe_router"
+  parts.append(ops, small.router(m, p))
   parts.append(ops, choice(m, p))
   if e.latent then
     ops[#ops + 1] = p:replicated { name = "latent-in", n_in = m.hidden, n_out = e.latent, input_kept_elsewhere = true }

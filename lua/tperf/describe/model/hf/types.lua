@@ -205,7 +205,7 @@ function types.minimax_m2(c)
   c:ignore "shared_moe_mode" -- a leftover of the previous model
   m.qk_norm = c:flag("use_qk_norm", false) and (c:text("qk_norm_type", "per_layer") == "per_layer" and "whole" or true)
   m.experts = experts(c, "num_local_experts|num_experts", m.ffn)
-  m.experts.router_bias = c:flag("use_routing_bias", false)
+  m.experts.router_bias, m.experts.router_dtype = c:flag("use_routing_bias", false), "fp32"
   local modules, layers = c:count("num_mtp_modules", 0, 0), c:count("mtp_transformer_layers", 1)
   m.mtp = c:flag("use_mtp", false) and modules or 0
   if m.mtp > 0 and layers ~= 1 then
