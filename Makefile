@@ -187,7 +187,7 @@ $(B)/tperf: $(OBJECTS) $(B)/flags
 $(B)/fail_write.so: src/tools/fail_write.c
 	@mkdir -p $(@D)
 	@echo "  LD  $@"
-	$(Q)$(CC) -std=c11 $(WARNINGS) -O1 -g -fPIC -fvisibility=hidden -shared -o $@ $< -ldl
+	$(Q)$(CC) -std=c11 $(WARNINGS) -O1 -g -fPIC -fvisibility=hidden -shared -o $@.$$$$ $< -ldl && mv $@.$$$$ $@
 
 # Lua comes from the interpreter that loads it.
 $(MODULE): $(filter-out $(B)/cli/%,$(OBJECTS)) $(B)/flags

@@ -287,7 +287,7 @@ describe("Ctrl-C", function()
           gpus = 16384, global_batch = 4096, threads = 1, keep = "all", prune = false,
           where = function()
             if not told then io.write "ready\n" told = true end
-            for _ = 1, 1e6 // 1 | 0 do end
+            for _ = 1, 200000 do end -- so that it lasts, but answers within the grace period
             return false
           end }
         print(found.complete, #found)]], options)
@@ -535,18 +535,18 @@ describe("the progress line", function()
     if shell("script -qec 'test -t 2' /dev/null").code ~= 0 then pending "there are no pseudo-terminals here" end
     local folder = program.folder()
     program.write(folder .. "/s.lua", [[
-      local core = require "tperf.core"
+      local core, now = require "tperf.core", 5
+      function core.clock() return now end
       local report = require "tperf.base.progress".start "working"
-      local start = core.clock()
       report(1, 4)
-      while core.clock() < start + tonumber(arg[1]) do end
+      now = now + tonumber(arg[1])
       report(3, 4)
       report()
     ]])
     local binary = program.absolute()
     local on_terminal = "script -qec '%s run --trust s.lua %s' /dev/null"
     assert.equal("\rworking  75 %, 0 s left\27[K\r\27[K", shell(on_terminal:format(binary, "0.6"), folder).out)
-    assert.equal("", shell(on_terminal:format(binary, "0.1"), folder).out)
+    assert.equal("", shell(on_terminal:format(binary, "0.4"), folder).out)
     assert.equal("", shell("tperf run --trust s.lua 0.6", folder).err)
     program.remove(folder)
   end)

@@ -22,7 +22,7 @@ describe("a launch script", function()
     program.shell("mkfifo pipe", folder)
     for _, text in ipairs { "source ./pipe", "X=$(cat pipe)" } do
       program.write(folder .. "/run.sh", text .. COMMAND)
-      local result = program.shell(("timeout 60 %s train --from run.sh --set EXTRA= -s h100-sxm"):format(
+      local result = program.shell(("timeout 600 %s train --from run.sh --set EXTRA= -s h100-sxm"):format(
         program.quote(program.absolute())), folder)
       assert.equal(0, result.code, result.err)
     end

@@ -99,7 +99,7 @@ local function values_of(c, question)
   return list
 end
 
-local TRIES <const> = cases(4, math.huge)
+local TRIES <const> = cases(2, math.huge)
 
 -- Whether a case has a value that fewer than TRIES were written with.
 local function is_wanted(values, written)

@@ -24,7 +24,11 @@ return function(options)
     io.flush()
   end
 
-  local function place(trace) return ("%s:%s"):format(trace.short_src or "?", trace.currentline or "?") end
+  -- short_src has the end of a long path only.
+  local function place(trace)
+    local path = (trace.source or ""):match "^@(.*)" or trace.short_src or "?"
+    return ("%s:%s"):format(path, trace.currentline or "?")
+  end
 
   local function describe(kind, item)
     io.write(("\n%s %s: %s\n"):format(kind, place(item.element.trace or item.trace or {}), item.name))

@@ -23,7 +23,8 @@ describe("--processes", function()
       global_batch = tperf.vary(batches),
     }]]
   local SOME_POINTS <const> =
-    [[tperf sweep --db points --csv 'SELECT count(*) > 8 AS some FROM points' 2> /dev/null | grep -q 1]]
+    [[test -s points-wal && tperf sweep --db points --csv 'SELECT count(*) > 8 AS some FROM points' 2> /dev/null |
+      grep -q 1]]
 
   -- Starts the sweep in three processes and calls a shell command with $job, the first, and $copies, once some points
   -- are kept; then waits for all of them to end.

@@ -54,19 +54,21 @@ end
 
 -- running PID...: whether any of these processes still runs. kill -0 cannot tell: it fails if one of several has ended,
 -- and succeeds for one that has ended until somebody waits for it.
-local RUNNING <const> = [[
+-- computed PID N: whether a process has computed for so many hundredths of a second, however busy the machine is.
+local WORDS <const> = [[
   running() {
     for pid; do case $(sed 's/.*) //' /proc/$pid/stat 2> /dev/null) in "" | [ZX]*) ;; *) return 0 ;; esac; done
     return 1
   }
+  computed() { test "$(cut -d ' ' -f 14 /proc/$1/stat)" -ge $2; }
 ]]
 
---- Runs a shell command line in which "tperf" stands for the program (an absolute path), and "running PID..." tells
---- whether any of these processes still runs.
+--- Runs a shell command line in which "tperf" stands for the program (an absolute path), "running PID..." tells whether
+--- any of these processes still runs, and "computed PID N" whether one has computed for N hundredths of a second.
 ---@return { out: string, err: string, code: integer }
 function program.shell(command, folder)
   local base = program.temporary()
-  local line = RUNNING .. ("cd %s && tperf() { %s \"$@\"; } && { %s\n} > %s.out 2> %s.err < /dev/null"):format(
+  local line = WORDS .. ("cd %s && tperf() { %s \"$@\"; } && { %s\n} > %s.out 2> %s.err < /dev/null"):format(
     program.quote(folder or "."), program.quote(program.absolute()), command, base, base)
   local _, kind, code = os.execute(line)
   local result = { out = program.slurp(base .. ".out"), err = program.slurp(base .. ".err") }

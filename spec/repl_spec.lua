@@ -29,8 +29,9 @@ describe("the prompt at a terminal", function()
     if there.code ~= 0 then return nil end
     local folder = program.folder()
     program.write(folder .. "/keys", keys)
-    local line = ("%s; TERM=dumb LD_LIBRARY_PATH=$PWD/lib script -qec '%s repl' /dev/null < keys"):format(
-      libraries or ":", program.absolute())
+    -- Without libedit the terminal echoes, which falls before or after the first prompt.
+    local line = ("%s; TERM=dumb LD_LIBRARY_PATH=$PWD/lib script -qec '%s %s repl' /dev/null < keys"):format(
+      libraries or ":", libraries and "stty -echo;" or "", program.absolute())
     local result = program.shell(line, folder)
     program.remove(folder)
     assert.equal(0, result.code)

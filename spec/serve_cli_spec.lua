@@ -122,7 +122,7 @@ describe("tperf serve", function()
 
   it("takes an engine's command, whole", function()
     within(function(tperf)
-      local rest = " --rate 10 --count 100 --prompt 300 --output 50 --csv"
+      local rest = " --rate 10 --count 30 --prompt 300 --output 50 --csv"
       local from = tperf("serve --from engine.sh -s h100-sxm" .. rest)
       assert.equal(0, from.code, from.err)
       local typed = tperf("serve llama-3.1-8b -s h100-sxm --tp 2 --replicas 3 --max-num-seqs 128 "
@@ -151,7 +151,7 @@ describe("tperf serve", function()
         local written = tperf(MODEL .. settings .. " --launch " .. stack .. " > out." .. (stack == "tensorrt-llm"
           and "yaml" or "sh"))
         assert.equal(0, written.code, written.err)
-        local rest = " -s h100-sxm --rate 10 --count 100 --prompt 300 --output 50 --csv"
+        local rest = " -s h100-sxm --rate 10 --count 30 --prompt 300 --output 50 --csv"
         local read = tperf("serve llama-3.1-8b --from out." .. (stack == "tensorrt-llm" and "yaml" or "sh") .. rest)
         assert.equal(0, read.code, read.err)
         assert.equal(tperf("serve llama-3.1-8b " .. settings .. rest).out, read.out, stack)

@@ -174,7 +174,7 @@ steps.forEach((step, i) => setTimeout(step, 300 * (i + 1)));
     local t, other = simulate("1f1b", 4, 8), simulate("dualpipe", 4, 8)
     local page = t:html { with = { other } }
     program.write(folder .. "/page.html", (page:gsub("</body>", function() return PROBE end)))
-    local result = program.shell("timeout 100 chromium --headless --no-sandbox --disable-gpu --window-size=1400,1000 "
+    local result = program.shell("timeout 600 chromium --headless --no-sandbox --disable-gpu --window-size=1400,1000 "
       .. "--disable-dev-shm-usage --user-data-dir=profile --virtual-time-budget=5000 --enable-logging=stderr "
       .. "--dump-dom page.html", folder)
     program.remove(folder)

@@ -1,6 +1,7 @@
 local loads = require "tperf.measured.kernel.loads"
 local sampled = require "cases"
 local fit = require "tperf.measured.calibrate.fit"
+local lists = require "tperf.base.lists"
 local measured = require "tperf.measured"
 local profile = require "tperf.measured.calibrate.profile"
 local seconds = require "tperf.measured.run.step".seconds
@@ -155,8 +156,8 @@ describe("tperf.validate", function()
     end
     local _, count = held(1) -- remembers systems and curves
     assert.is_true(count > 100)
-    local few, many = held(8, 8 * count), held(64, 64 * count)
-    assert.is_true(many - few < 40 * 56 * count, (many - few) / (56 * count))
+    local few, many = held(4, 4 * count), held(32, 32 * count)
+    assert.is_true(many - few < 40 * 28 * count, (many - few) / (28 * count))
     program.remove(folder)
   end)
 
@@ -414,7 +415,7 @@ describe("software profiles", function()
   it("err little more on held-out runs, whichever those are", function()
     for _, stack in ipairs { "llm-foundry-2023", sampled(nil, "megatron-deepspeed-2022") } do
       local errors = {}
-      local list = some(of(stack), sampled(36, math.huge))
+      local list = some(of(stack), sampled(24, math.huge))
       local all = fit.errors(profile.add_ratios({}, list, profile.best(list)))
       for salt = 1, sampled(2, 3) do
         local held = fit.errors(profile.thirds(list, salt))
@@ -565,22 +566,22 @@ end
 
 describe("held-out validation", function()
   it("predicts each system of a stack by a fit to its others", function()
-    -- 30 runs of either system: those on one take 1.0 times as long, those on the other 1.2.
-    local cases = made(joined(repeated({ stack = "torchtitan-2024", factor = 1 }, 30),
-      repeated({ stack = "torchtitan-2024", factor = 1.2, system = "b200-sxm" }, 30)))
+    -- 15 runs of either system: those on one take 1.0 times as long, those on the other 1.2.
+    local cases = made(joined(repeated({ stack = "torchtitan-2024", factor = 1 }, 15),
+      repeated({ stack = "torchtitan-2024", factor = 1.2, system = "b200-sxm" }, 15)))
     local rows, over = holdout.run(cases, "system")
     assert.same({ "b200-sxm", "h100-sxm" }, { rows[1].group, rows[2].group })
     assert.near(1 / 1.2 - 1, rows[1].bias, 2e-3)
     assert.near(0.2, rows[2].bias, 2e-3)
-    assert.same({ 30, 30, 0, 0 }, { rows[1].runs, rows[2].runs, rows[1].within, rows[2].within })
-    assert.same({ 2, 60, "torchtitan-2024 h100-sxm" }, { over.groups, over.runs, over.worst_group })
+    assert.same({ 15, 15, 0, 0 }, { rows[1].runs, rows[2].runs, rows[1].within, rows[2].within })
+    assert.same({ 2, 30, "torchtitan-2024 h100-sxm" }, { over.groups, over.runs, over.worst_group })
     assert.near((rows[1].median + rows[2].median) / 2, over.median, 1e-12)
   end)
 
   it("takes the interval of a system new to a stack from other stacks' errors there", function()
     local function both(stack, factor)
-      return joined(repeated({ stack = stack, factor = 1 }, 30),
-        repeated({ stack = stack, factor = factor, system = "b200-sxm" }, 30))
+      return joined(repeated({ stack = stack, factor = 1 }, 15),
+        repeated({ stack = stack, factor = factor, system = "b200-sxm" }, 15))
     end
     local rows = holdout.run(made(joined(both("torchtitan-2024", 1.2), both("nanotron-2025", 1.3))), "system")
     local within = {}
@@ -618,9 +619,9 @@ describe("held-out validation", function()
 
   it("holds each third back, and finds similar runs within the interval", function()
     local runs = {}
-    for i = 1, 90 do runs[i] = { stack = "torchtitan-2024", factor = 1.2 + 0.01 * (i * 7 % 20) } end
+    for i = 1, 60 do runs[i] = { stack = "torchtitan-2024", factor = 1.2 + 0.01 * (i * 7 % 20) } end
     local rows, over = holdout.run(made(runs), "third")
-    assert.same({ 1, 90 }, { #rows, rows[1].runs })
+    assert.same({ 1, 60 }, { #rows, rows[1].runs })
     assert.is_true(rows[1].median < 0.05)
     assert.is_true(over.within >= 0.8 and over.within <= 1)
   end)
@@ -670,7 +671,7 @@ describe("held-out validation", function()
     local head, rows = nil, {}
     for line in program.slurp "spec/data/measured/steps.csv":gmatch "[^\n]+" do
       head = head or line
-      if line:find "InternEvo" or line:find "llm%-foundry" and #rows < 40 then rows[#rows + 1] = line end
+      if line:find "InternEvo" or line:find "llm%-foundry" and #rows < 20 then rows[#rows + 1] = line end
     end
     program.write(path .. "/few.csv", head .. "\n" .. table.concat(rows, "\n") .. "\n")
     local result = program.shell(("tperf validate %s/few.csv --hold-out scale"):format(path))
@@ -708,11 +709,21 @@ describe("tperf.validate of serving", function()
   end)
 
   it("reads closed loops by engine, and says why it leaves rows out", function()
-    local result = run "serving/closed_loop.csv"
-    assert.equal(40, result.rows)
-    assert.equal(4 * 18, #result.cases)
+    -- Five rows of long answers or many requests take as long as the other 35.
+    local SLOW <const> = { "qwen3_5_b200_sglang", "glm_5_b200", "gpt_oss_120b_h100_sxm_vllm",
+      "llama_3_1_70b_h200_sxm_trtllm" }
+    local path, kept = program.temporary ".csv", {}
+    for line in io.lines "spec/data/measured/serving/closed_loop.csv" do
+      local slow = #lists.where(SLOW, function(name) return line:find(name, 1, true) end) > 0
+      if sampled(not slow, true) then kept[#kept + 1] = line end
+    end
+    program.write(path, table.concat(kept, "\n") .. "\n")
+    local result = tperf.validate { file = path }
+    os.remove(path)
+    assert.equal(sampled(35, 40), result.rows)
+    assert.equal(4 * sampled(13, 18), #result.cases)
     assert.is_true(of(result.metrics, "throughput").median <= 0.15)
-    assert.equal(7, of(result.engine, "TPOT", "sglang").rows)
+    assert.equal(sampled(4, 7), of(result.engine, "TPOT", "sglang").rows)
     local left = 0
     for _, reason in ipairs(result.left_out) do left = left + reason.rows end
     assert.equal(22, left)

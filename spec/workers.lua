@@ -40,8 +40,9 @@ end
 
 -- The time of each file in the last run; a file without one is ranked by its size, after those known to be slow.
 local TIMES <const> = "build/spec-times"
-local SLOW <const> = { "validate", "write_failure", "escape", "search_options", "scripts", "sweep", "calibrate", "cli",
-  "serve_cli", "memo", "sandbox", "launch_round_trip", "docs", "package", "memory_limit" }
+local SLOW <const> = { "processes", "escape", "search_options", "validate", "write_failure", "sweep", "speed",
+  "scripts", "cli", "sandbox", "launch_round_trip", "serve_cli", "memo", "memory_limit", "calibrate", "build",
+  "package" }
 
 local function longest_first(files)
   local times, order = {}, {}

@@ -6,9 +6,8 @@
 local cases = require "cases"
 local core = require "tperf.core"
 local program = require "program"
+local shim = require "shim"
 
-local build = io.popen("readlink -f " .. program.quote(program.absolute())):read("l"):match "^(.*)/"
-local shim = build .. "/fail_write.so"
 local here = io.popen("pwd"):read "l"
 
 local LIBRARY = [[
@@ -152,8 +151,7 @@ end
 local function run_failing(kind, command, place, n)
   local log = place .. "/log"
   local line = command[2]:gsub("^tperf", function()
-    return ("ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 %s=%d FAIL_LOG=%s LD_PRELOAD=%s %s")
-      :format(kind, n, log, shim, program.quote(program.absolute()))
+    return shim.environment(("%s=%d FAIL_LOG=%s"):format(kind, n, log)) .. " " .. program.quote(program.absolute())
   end)
   local result = run(("rm -rf run; cp -R prepared run; cd run; %s"):format(line), place)
   local file = io.open(log)
@@ -276,22 +274,16 @@ local function let_fail(kind, command)
   end)
 end
 
-local function build_shim()
-  local made = program.shell(("make -s -C %s VARIANT=%s %s"):format(here, build:match "[^/]*$",
-    build:match "build/[^/]*$" .. "/fail_write.so"))
-  assert.equal(0, made.code, made.err)
-end
-
 describe("a file system without links", function()
-  setup(build_shim)
+  setup(shim.build)
 
   it("gets new files whole, and keeps those that others make meanwhile", function()
     for _, way in ipairs { { "1", 0, "mine", "" }, { "2", 1, "", "s.lua:1: .*File exists" } } do
       local folder = program.folder()
       program.write(folder .. "/s.lua", "local file = assert(io.open('own.txt', 'w')) file:write 'mine'; "
         .. "assert(file:close())")
-      local result = program.shell(("ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 NO_LINKS=%s LD_PRELOAD=%s "
-        .. "%s run s.lua"):format(way[1], shim, program.quote(program.absolute())), folder)
+      local result = program.shell(("%s %s run s.lua"):format(shim.environment("NO_LINKS=" .. way[1]),
+        program.quote(program.absolute())), folder)
       assert.equal(way[2], result.code, result.err)
       assert.matches(way[4], result.err)
       assert.equal(way[3], program.slurp(folder .. "/own.txt"))
@@ -302,7 +294,7 @@ describe("a file system without links", function()
 end)
 
 describe("each", function()
-  setup(build_shim)
+  setup(shim.build)
 
   for _, command in ipairs(commands) do
     let_fail("FAIL_WRITE", command)

@@ -4,7 +4,8 @@
 // FAIL_EINTR=N: of write and fsync, interrupted by a signal before they begin. FAIL_LOG=FILE gets the name of the call
 // once it has failed; if N is 0, none fails, and the file gets a line for each: its name, a number for the stack from
 // which it was made, and its path if it has one. Standard error is not affected. NO_LINKS=1: files have no links and are
-// never synced, as in some file systems; NO_LINKS=2: and another process makes each file first.
+// never synced, as in some file systems; NO_LINKS=2: and another process makes each file first. NO_SLEEP=1: waiting for
+// another program, which SQLite does by usleep, takes no time.
 //
 // A write fails as on a full disk: half of it is written. The C library flushes streams without calling write(2) by
 // name, so a stream that is to fail temporarily gets /dev/full. Writes of gcov after the program has ended are not
@@ -198,6 +199,8 @@ SHOWN ssize_t read(int descriptor, void *data, size_t size) {
 SHOWN off_t lseek(int descriptor, off_t offset, int whence) {
     return cannot_look("lseek", "") ? fail(EIO) : REAL(lseek)(descriptor, offset, whence);
 }
+
+SHOWN int usleep(useconds_t time) { return getenv("NO_SLEEP") ? 0 : REAL(usleep)(time); }
 
 SHOWN char *realpath(const char *path, char *real) {
     if (!cannot_look("realpath", path)) return REAL(realpath)(path, real);
