@@ -213,7 +213,8 @@ static int64_t gpus_of(const tperf_workload *workload, int64_t gpus) {
 
 // Whether the model could fit, under some pipeline and ZeRO stage, with only half of the activations.
 static bool might_fit(const tperf_search *search, const tperf_query *query,
-                      const tperf_shape *shape, tperf_stock *stock) {
+                      const tperf_shape *shape, tperf_scratch *scratch) {
+    tperf_stock *stock = &scratch->stock;
     const tperf_search_options *options = &search->options;
     tperf_job job = {{&query->question.system, &options->rules, &options->software},
                      &options->training,
@@ -226,7 +227,8 @@ static bool might_fit(const tperf_search *search, const tperf_query *query,
     tperf_candidate candidate = {.micro_batch = shape->micro_batch};
     memcpy(candidate.sizes, shape->workload->sizes, sizeof candidate.sizes);
     for (size_t i = 0; i < options->n_pipelines; i++) {
-        candidate.pipeline = &options->pipelines[i];
+        size_t index = (scratch->roomiest + i) % options->n_pipelines;
+        candidate.pipeline = &options->pipelines[index];
         if (gpus % candidate.pipeline->pp != 0) continue;
         int64_t replicas = gpus / candidate.pipeline->pp;
         candidate.sizes[TPERF_AXIS_REPLICAS] = replicas;
@@ -241,7 +243,9 @@ static bool might_fit(const tperf_search *search, const tperf_query *query,
             tperf_memory m =
                 tperf_stock_memory(stock, tperf_search_contents(search, candidate.pipeline),
                                    &candidate, &sharing, job.training, shape->workload);
-            if (m.total - (m.activations + m.passing) / 2 <= capacity) return true;
+            if (m.total - (m.activations + m.passing) / 2 > capacity) continue;
+            scratch->roomiest = index;
+            return true;
         }
     }
     return false;
@@ -260,16 +264,16 @@ static bool is_covered(const tperf_search *search, size_t i) {
     return false;
 }
 
-// Uses the first worker's stock: no worker walks meanwhile.
+// Uses the first worker's scratch: no worker walks meanwhile.
 bool tperf_search_cannot_fit(const tperf_search *search, const tperf_shape *shape) {
     if (search->options.keep_all || search->options.infeasible_too || search->options.no_pruning)
         return false;
     tperf_layer_cost bytes[TPERF_SECTIONS_MAX];
-    tperf_stock *stock = &search->scratch[0].stock;
+    tperf_scratch *scratch = &search->scratch[0];
     tperf_workload_bytes(shape->workload, bytes);
-    tperf_stock_take(stock, shape->workload, bytes);
+    tperf_stock_take(&scratch->stock, shape->workload, bytes);
     for (size_t i = 0; i < search->n_queries; i++)
-        if (!is_covered(search, i) && might_fit(search, &search->queries[i], shape, stock))
+        if (!is_covered(search, i) && might_fit(search, &search->queries[i], shape, scratch))
             return false;
     return true;
 }
