@@ -288,12 +288,8 @@ function strategy.share(s, model, micro_batch, sizes, rules, options)
   for name, value in pairs(options or {}) do share[name] = value end
   share.tokens = micro_batch * share.seq
   if share.sequence_parallel == nil then share.sequence_parallel = share.mode ~= "decode" end
-  local axis_names, option_names = s.axis_names, s.option_names
-  for i = 1, #axis_names do share[axis_names[i]] = sizes[i] or share[axis_names[i]] end
-  for i = 1, #option_names do
-    local name = option_names[i]
-    share[name] = share[name] or s.options[name].choices[1]
-  end
+  for i, name in ipairs(s.axis_names) do share[name] = sizes[i] or share[name] end
+  for _, name in ipairs(s.option_names) do share[name] = share[name] or s.options[name].choices[1] end
   return setmetatable(share, s.share_metatable)
 end
 
