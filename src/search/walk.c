@@ -173,33 +173,35 @@ static bool allowed(const int64_t *sizes, size_t n, int64_t size) {
     return false;
 }
 
-// Sets the sizes and returns true if they divide the GPUs and the batch and the schedule accepts the micro-batches.
-static bool set_sizes(tperf_walk *w, const tperf_pipeline *pipeline, int64_t gpus) {
-    if (pipeline->pp > gpus || !divides(pipeline->pp, gpus)) return false;
-    int64_t replicas = gpus / pipeline->pp, batch = w->job.global_batch;
-    if (replicas > batch / w->own_batch || batch % (replicas * w->own_batch) != 0) return false;
+// Sets the sizes for so many stages and returns the micro-batches of a replica; 0 if the sizes do not divide the GPUs and
+// the batch, or are not among those asked for.
+static int64_t set_sizes(tperf_walk *w, int64_t stages, int64_t gpus) {
+    const tperf_search_options *options = &w->search->options;
+    if (stages > gpus || !divides(stages, gpus)) return 0;
+    int64_t replicas = gpus / stages, batch = w->job.global_batch;
+    if (replicas > batch / w->own_batch || batch % (replicas * w->own_batch) != 0) return 0;
     int64_t each = batch / (replicas * w->own_batch);
-    if (!divides(w->shape->micro_batch, each)) return false;
+    if (!divides(w->shape->micro_batch, each)) return 0;
     w->partial.sizes[TPERF_AXIS_REPLICAS] = replicas;
-    w->partial.sizes[TPERF_AXIS_STAGES] = pipeline->pp;
-    if (w->folds && !tperf_grid_folds(&w->workload->grid, w->partial.sizes)) return false;
-    int64_t microbatches = each / w->shape->micro_batch;
-    if (microbatches < pipeline->min_microbatches ||
-        microbatches % pipeline->microbatch_multiple != 0)
-        return false;
-    w->partial.pipeline = pipeline;
-    w->partial.microbatches = microbatches;
-    return true;
+    w->partial.sizes[TPERF_AXIS_STAGES] = stages;
+    if (w->folds && !tperf_grid_folds(&w->workload->grid, w->partial.sizes)) return 0;
+    return allowed(options->dp, options->n_dp, replicas) ? each / w->shape->micro_batch : 0;
 }
 
+// Pipelines with as many stages follow each other.
 static bool walk_pipelines(tperf_walk *w) {
     const tperf_search_options *options = &w->search->options;
-    int64_t gpus = w->query->question.gpus / w->own_gpus;
+    int64_t gpus = w->query->question.gpus / w->own_gpus, stages = 0, microbatches = 0;
     for (size_t i = 0; i < options->n_pipelines; i++) {
         const tperf_pipeline *pipeline = &options->pipelines[i];
+        if (pipeline->pp != stages) microbatches = set_sizes(w, pipeline->pp, gpus);
+        stages = pipeline->pp;
+        if (microbatches == 0 || microbatches < pipeline->min_microbatches ||
+            microbatches % pipeline->microbatch_multiple != 0)
+            continue;
         if (tperf_search_stopped(w->search)) return true;
-        if (!set_sizes(w, pipeline, gpus)) continue;
-        if (!allowed(options->dp, options->n_dp, w->partial.sizes[TPERF_AXIS_REPLICAS])) continue;
+        w->partial.pipeline = pipeline;
+        w->partial.microbatches = microbatches;
         if (!walk_sizes(w)) return false;
     }
     return true;
