@@ -115,7 +115,8 @@ static block *push_block(lua_State *L, int index, bool borrow, const double *inp
         tperf_bind_fail(L, "the block name '%s' is longer than %d bytes", name, TPERF_NAME_MAX - 1);
     lua_Unsigned n = lua_rawlen(L, index);
     if (n > TPERF_LIST_MAX) tperf_bind_fail(L, "a block has more than %d ops", TPERF_LIST_MAX);
-    size_t differing = count_differing(L, index, n), room = borrow && !input && n < USHRT_MAX ? differing : n;
+    size_t differing = count_differing(L, index, n),
+           room = borrow && !input && n < USHRT_MAX ? differing : n;
     block *joined = new_room(L, n, room);
     tperf_bind_check_own_sizes(L, 2, joined->grid, joined->sizes);
     strcpy(joined->name, name);
