@@ -205,7 +205,7 @@ end
 --- GPU has them.
 function tensor.head(p, o)
   local width = fitting.padded(o.n_out, p.tp)
-  if o.rows then return product(p, o, { tokens = o.rows, n_in = o.n_in, n_out = width }) end
+  if o.rows then return product(p, o, fields_of(p, o, o.rows, o.n_in, width)) end
   o.local_out, o.is_head = width, true
   return tensor.column(p, o)
 end
