@@ -85,6 +85,7 @@ typedef struct tperf_scratch {
     tperf_placement_cache *placement_caches; // one per number of GPUs and domain size
     tperf_holdings holdings;
     tperf_stock stock;
+    size_t roomiest;     // the pipeline in which a shape fitted last: neighbours are alike
     int64_t hop_stamp;   // changes with the shape, the group, the query and the number of stages
     int64_t shape_stamp; // changes with the shape and the group
     int64_t pace_stamp;  // changes with paced_for

@@ -173,33 +173,35 @@ static bool allowed(const int64_t *sizes, size_t n, int64_t size) {
     return false;
 }
 
-// Sets the sizes and returns true if they divide the GPUs and the batch and the schedule accepts the micro-batches.
-static bool set_sizes(tperf_walk *w, const tperf_pipeline *pipeline, int64_t gpus) {
-    if (pipeline->pp > gpus || !divides(pipeline->pp, gpus)) return false;
-    int64_t replicas = gpus / pipeline->pp, batch = w->job.global_batch;
-    if (replicas > batch / w->own_batch || batch % (replicas * w->own_batch) != 0) return false;
+// Sets the sizes for so many stages and returns the micro-batches of a replica; 0 if the sizes do not divide the GPUs and
+// the batch, or are not among those asked for.
+static int64_t set_sizes(tperf_walk *w, int64_t stages, int64_t gpus) {
+    const tperf_search_options *options = &w->search->options;
+    if (stages > gpus || !divides(stages, gpus)) return 0;
+    int64_t replicas = gpus / stages, batch = w->job.global_batch;
+    if (replicas > batch / w->own_batch || batch % (replicas * w->own_batch) != 0) return 0;
     int64_t each = batch / (replicas * w->own_batch);
-    if (!divides(w->shape->micro_batch, each)) return false;
+    if (!divides(w->shape->micro_batch, each)) return 0;
     w->partial.sizes[TPERF_AXIS_REPLICAS] = replicas;
-    w->partial.sizes[TPERF_AXIS_STAGES] = pipeline->pp;
-    if (w->folds && !tperf_grid_folds(&w->workload->grid, w->partial.sizes)) return false;
-    int64_t microbatches = each / w->shape->micro_batch;
-    if (microbatches < pipeline->min_microbatches ||
-        microbatches % pipeline->microbatch_multiple != 0)
-        return false;
-    w->partial.pipeline = pipeline;
-    w->partial.microbatches = microbatches;
-    return true;
+    w->partial.sizes[TPERF_AXIS_STAGES] = stages;
+    if (w->folds && !tperf_grid_folds(&w->workload->grid, w->partial.sizes)) return 0;
+    return allowed(options->dp, options->n_dp, replicas) ? each / w->shape->micro_batch : 0;
 }
 
+// Pipelines with as many stages follow each other.
 static bool walk_pipelines(tperf_walk *w) {
     const tperf_search_options *options = &w->search->options;
-    int64_t gpus = w->query->question.gpus / w->own_gpus;
+    int64_t gpus = w->query->question.gpus / w->own_gpus, stages = 0, microbatches = 0;
     for (size_t i = 0; i < options->n_pipelines; i++) {
         const tperf_pipeline *pipeline = &options->pipelines[i];
+        if (pipeline->pp != stages) microbatches = set_sizes(w, pipeline->pp, gpus);
+        stages = pipeline->pp;
+        if (microbatches == 0 || microbatches < pipeline->min_microbatches ||
+            microbatches % pipeline->microbatch_multiple != 0)
+            continue;
         if (tperf_search_stopped(w->search)) return true;
-        if (!set_sizes(w, pipeline, gpus)) continue;
-        if (!allowed(options->dp, options->n_dp, w->partial.sizes[TPERF_AXIS_REPLICAS])) continue;
+        w->partial.pipeline = pipeline;
+        w->partial.microbatches = microbatches;
         if (!walk_sizes(w)) return false;
     }
     return true;
@@ -213,7 +215,8 @@ static int64_t gpus_of(const tperf_workload *workload, int64_t gpus) {
 
 // Whether the model could fit, under some pipeline and ZeRO stage, with only half of the activations.
 static bool might_fit(const tperf_search *search, const tperf_query *query,
-                      const tperf_shape *shape, tperf_stock *stock) {
+                      const tperf_shape *shape, tperf_scratch *scratch) {
+    tperf_stock *stock = &scratch->stock;
     const tperf_search_options *options = &search->options;
     tperf_job job = {{&query->question.system, &options->rules, &options->software},
                      &options->training,
@@ -226,7 +229,8 @@ static bool might_fit(const tperf_search *search, const tperf_query *query,
     tperf_candidate candidate = {.micro_batch = shape->micro_batch};
     memcpy(candidate.sizes, shape->workload->sizes, sizeof candidate.sizes);
     for (size_t i = 0; i < options->n_pipelines; i++) {
-        candidate.pipeline = &options->pipelines[i];
+        size_t index = (scratch->roomiest + i) % options->n_pipelines;
+        candidate.pipeline = &options->pipelines[index];
         if (gpus % candidate.pipeline->pp != 0) continue;
         int64_t replicas = gpus / candidate.pipeline->pp;
         candidate.sizes[TPERF_AXIS_REPLICAS] = replicas;
@@ -241,7 +245,9 @@ static bool might_fit(const tperf_search *search, const tperf_query *query,
             tperf_memory m =
                 tperf_stock_memory(stock, tperf_search_contents(search, candidate.pipeline),
                                    &candidate, &sharing, job.training, shape->workload);
-            if (m.total - (m.activations + m.passing) / 2 <= capacity) return true;
+            if (m.total - (m.activations + m.passing) / 2 > capacity) continue;
+            scratch->roomiest = index;
+            return true;
         }
     }
     return false;
@@ -260,16 +266,16 @@ static bool is_covered(const tperf_search *search, size_t i) {
     return false;
 }
 
-// Uses the first worker's stock: no worker walks meanwhile.
+// Uses the first worker's scratch: no worker walks meanwhile.
 bool tperf_search_cannot_fit(const tperf_search *search, const tperf_shape *shape) {
     if (search->options.keep_all || search->options.infeasible_too || search->options.no_pruning)
         return false;
     tperf_layer_cost bytes[TPERF_SECTIONS_MAX];
-    tperf_stock *stock = &search->scratch[0].stock;
+    tperf_scratch *scratch = &search->scratch[0];
     tperf_workload_bytes(shape->workload, bytes);
-    tperf_stock_take(stock, shape->workload, bytes);
+    tperf_stock_take(&scratch->stock, shape->workload, bytes);
     for (size_t i = 0; i < search->n_queries; i++)
-        if (!is_covered(search, i) && might_fit(search, &search->queries[i], shape, stock))
+        if (!is_covered(search, i) && might_fit(search, &search->queries[i], shape, scratch))
             return false;
     return true;
 }

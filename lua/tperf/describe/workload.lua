@@ -25,23 +25,18 @@ local function check_attention(s, attention)
   refusal.raise("strategy '%s' has no attention '%s' (it has %s)", s.name, attention, table.concat(s.attention, ", "))
 end
 
-local cache, cached = {}, 0
+local cache, cached, generation = {}, 0, 0
 
-local function forget() cache, cached = {}, 0 end
+local function forget() cache, cached, generation = {}, 0, generation + 1 end
 memo.when_forgotten(forget)
 
--- The workloads of one strategy and `prefix` (a long string), by the rest of the key.
-local function shapes_of(s, prefix)
-  if cached >= CACHED then forget() end
+-- The workloads of one strategy, `prefix` (a long string) and the rest of the key, by micro-batch.
+local function shapes_of(s, prefix, key)
   cache[s] = cache[s] or {}
   cache[s][prefix] = cache[s][prefix] or {}
-  return cache[s][prefix]
-end
-
-local function remember(s, prefix, key, workload, ops)
-  shapes_of(s, prefix)[key] = workload
-  cached = cached + 1 + ops
-  return workload
+  local of_prefix = cache[s][prefix]
+  of_prefix[key] = of_prefix[key] or {}
+  return of_prefix[key]
 end
 
 -- Writes a table's content as text, the same for equal content; functions compare by identity.
@@ -97,8 +92,22 @@ local function words_of(s, variant)
   return known[s]
 end
 
-local function key_of(s, sizes, micro_batch, variant)
-  return micro_batch .. " " .. table.concat(sizes, " ") .. " " .. words_of(s, variant)
+-- Returns a function from sizes and a variant to their workloads by micro-batch. Shapes that differ in the micro-batch
+-- alone follow each other.
+local function finder(s, prefix)
+  local recent = { sizes = {} }
+  return function(sizes, variant)
+    if cached >= CACHED then forget() end
+    local same = recent.generation == generation and recent.variant == variant
+    for i = 1, #s.axes do same = same and recent.sizes[i] == sizes[i] end
+    if not same then
+      recent = {
+        generation = generation, variant = variant, sizes = table.move(sizes, 1, #s.axes, 1, {}),
+        shapes = shapes_of(s, prefix, table.concat(sizes, " ") .. " " .. words_of(s, variant)),
+      }
+    end
+    return recent.shapes
+  end
 end
 
 -- The options that affect a layout, as text.
@@ -141,7 +150,7 @@ end
 -- The workloads of a model's parts in one strategy.
 local function lay_out(model, s, attention, rules, o)
   local prefix, guarded = layout.signature(model) .. attention .. " " .. rules.name .. words_of_options(o), guard(model)
-  local all, sums = guarded(sections.new(model, s, attention, rules, o)), nil
+  local all, sums, find = guarded(sections.new(model, s, attention, rules, o)), nil, finder(s, prefix)
   local function build(sizes, micro_batch, variant)
     local list, boundary = all:blocks(sizes, micro_batch, variant)
     return core.workload(s.grid, sizes, boundary, list)
@@ -153,11 +162,12 @@ local function lay_out(model, s, attention, rules, o)
     return sums
   end
   local function workload(sizes, micro_batch, variant)
-    local key = key_of(s, sizes, micro_batch, variant)
-    local known = shapes_of(s, prefix)[key]
+    local known = find(sizes, variant)[micro_batch]
     if known then return known end
     local made = guarded(build(sizes, micro_batch, variant))
-    return remember(s, prefix, key, made, all:remembers(variant) and 0 or #made)
+    find(sizes, variant)[micro_batch] = made
+    cached = cached + 1 + (all:remembers(variant) and 0 or #made)
+    return made
   end
   return { kinds = all.kinds, runs = all.runs, has_ends = all.has_ends, workload = workload, totals = totals }
 end

@@ -23,7 +23,7 @@
 //   op:keeping(bytes)                             a copy that keeps this much of its output; nil if no other op keeps
 //       the
 //                                                 output for it
-// and fields(), bytes() and routed_parts(), documented below, and given(), in bind_given.c. recompute, single, join,
+// and fields(), bytes(), element() and routed_parts(), documented below, and given(), in bind_given.c. recompute, single, join,
 // fuse, launches, drop_input, repeat_part, offload, hold, again, freeze, stop, belong and communicate change the op;
 // the library calls them before anyone else has it.
 #include <math.h>
@@ -36,9 +36,17 @@
 
 static const char type_name[] = TPERF_BIND_OP;
 
+// The dtype of a name; TPERF_DTYPE_COUNT: none.
+static tperf_dtype dtype_of(const char *name) {
+    int i = 0;
+    while (i < TPERF_DTYPE_COUNT && strcmp(name, tperf_dtype_names[i]) != 0)
+        i++;
+    return (tperf_dtype)i;
+}
+
 static tperf_dtype check_dtype(lua_State *L, const char *what, const char *name) {
-    for (int i = 0; i < TPERF_DTYPE_COUNT; i++)
-        if (strcmp(name, tperf_dtype_names[i]) == 0) return (tperf_dtype)i;
+    tperf_dtype dtype = dtype_of(name);
+    if (dtype < TPERF_DTYPE_COUNT) return dtype;
     tperf_bind_fail(L, "%s: unknown dtype '%s'", what, name);
     return TPERF_BF16;
 }
@@ -421,6 +429,29 @@ static int bytes(lua_State *L) {
     return 1;
 }
 
+// Whether all keys of the table at 1 are among those of the table at 2.
+static bool has_only(lua_State *L) {
+    for (lua_pushnil(L); lua_next(L, 1); lua_settop(L, 3)) {
+        lua_settop(L, 3);
+        lua_pushvalue(L, 3);
+        if (lua_rawget(L, 2) == LUA_TNIL) return false;
+    }
+    return true;
+}
+
+// element(o, names) -> the bytes per element of o.dtype ("bf16"); nil if it is not a dtype, or if o has other keys than
+// names has
+static int element(lua_State *L) {
+    lua_settop(L, 2);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    if (!lua_istable(L, 1) || !has_only(L)) return 0;
+    int type = lua_getfield(L, 1, "dtype");
+    tperf_dtype dtype = type == LUA_TSTRING ? dtype_of(lua_tostring(L, -1)) : TPERF_BF16;
+    if ((type != LUA_TSTRING && type != LUA_TNIL) || dtype == TPERF_DTYPE_COUNT) return 0;
+    lua_pushnumber(L, tperf_dtype_bytes(dtype));
+    return 1;
+}
+
 // routed_parts(experts, top_k, groups, top_groups, parts): tperf_routing_parts
 static int routed_parts(lua_State *L) {
     tperf_routing routing = {.experts = luaL_checknumber(L, 1),
@@ -447,6 +478,8 @@ void tperf_bind_op(lua_State *L) {
     lua_setfield(L, -2, "fields");
     lua_pushcfunction(L, bytes);
     lua_setfield(L, -2, "bytes");
+    lua_pushcfunction(L, element);
+    lua_setfield(L, -2, "element");
     lua_pushcfunction(L, tperf_bind_given_op);
     lua_setfield(L, -2, "given");
     lua_pushcfunction(L, routed_parts);

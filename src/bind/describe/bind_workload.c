@@ -1,7 +1,8 @@
 // bind_workload.c: tperf.core.workload: the ops of a model for one shape.
-//   block(grid, sizes, ops) -> block, axes, copies
+//   block(grid, sizes, ops, saved_bytes) -> block, axes, copies
 //     a list { name =, op, op … }, whose ops are never changed again, as part of layers of these sizes; axes: bit i - 1
-//     is set if the size of the grid's i-th own axis matters to it; copies: the number of ops that it does not borrow
+//     is set if the size of the grid's i-th own axis matters to it; copies: the number of ops that it does not borrow;
+//     saved_bytes: all are recomputed, and the first one keeps this input; nil: none is
 //   workload(grid, sizes, boundary_bytes, sections) -> workload
 //     sizes: list of integers, of the grid's own axes; sections: each kind of layer, then first, then last: lists of
 //     blocks, of lists to make them of, and of lists { name =, block … } of several by one name
@@ -56,8 +57,8 @@ static size_t count_differing(lua_State *L, int list, lua_Unsigned n) {
 }
 
 // Joins the ops of the list at `list`, which were checked, to the block at the top of the stack. It has room for `room`
-// copies, and borrows the ops that do not differ if that is not all of them.
-static void join_ops(lua_State *L, int list, block *joined, size_t room) {
+// copies, and borrows the ops that do not differ if that is not all of them. input: see new_block.
+static void join_ops(lua_State *L, int list, block *joined, size_t room, const double *input) {
     tperf_op *own = joined->own;
     for (size_t i = 0; i < joined->n; i++) {
         tperf_error error;
@@ -71,6 +72,7 @@ static void join_ops(lua_State *L, int list, block *joined, size_t room) {
         if (own == &joined->own[room]) tperf_bind_fail(L, "a block's ops have changed");
         *own = *op;
         lua_pop(L, 1);
+        if (input) tperf_op_recompute(own, i == 0 ? *input : 0);
         if (tperf_op_join(own, joined->grid, joined->sizes, &joined->axes, &error) != TPERF_OK)
             tperf_bind_raise(L, &error);
         joined->ops[i] = own++;
@@ -101,8 +103,8 @@ static block *new_room(lua_State *L, lua_Unsigned n, size_t room) {
 }
 
 // Pushes the ops of the list at `index` as a block, with the grid at 1 and the sizes at 2. borrow: nobody changes the
-// ops any more.
-static block *push_block(lua_State *L, int index, bool borrow) {
+// ops any more. input: all are recomputed, and keep so many bytes of the input; NULL: none is.
+static block *push_block(lua_State *L, int index, bool borrow, const double *input) {
     index = lua_absindex(L, index);
     if (!lua_istable(L, index))
         tperf_bind_fail(L, "a block must be a list, got %s", luaL_typename(L, index));
@@ -113,17 +115,19 @@ static block *push_block(lua_State *L, int index, bool borrow) {
         tperf_bind_fail(L, "the block name '%s' is longer than %d bytes", name, TPERF_NAME_MAX - 1);
     lua_Unsigned n = lua_rawlen(L, index);
     if (n > TPERF_LIST_MAX) tperf_bind_fail(L, "a block has more than %d ops", TPERF_LIST_MAX);
-    size_t differing = count_differing(L, index, n), room = borrow && n < USHRT_MAX ? differing : n;
+    size_t differing = count_differing(L, index, n),
+           room = borrow && !input && n < USHRT_MAX ? differing : n;
     block *joined = new_room(L, n, room);
     tperf_bind_check_own_sizes(L, 2, joined->grid, joined->sizes);
     strcpy(joined->name, name);
-    join_ops(L, index, joined, room);
+    join_ops(L, index, joined, room, input);
     return joined;
 }
 
-// block(grid, sizes, list) -> block, axes, copies
+// block(grid, sizes, list, saved_bytes) -> block, axes, copies
 static int new_block(lua_State *L) {
-    const block *joined = push_block(L, 3, true);
+    double saved_bytes = luaL_optnumber(L, 4, 0);
+    const block *joined = push_block(L, 3, true, lua_isnoneornil(L, 4) ? NULL : &saved_bytes);
     lua_pushinteger(L, joined->axes >> TPERF_AXIS_OWN);
     lua_pushinteger(L, (const tperf_op *)joined->ops - joined->own);
     return 3;
@@ -148,7 +152,7 @@ typedef struct contents {
 static void add_block(lua_State *L, int name, const tperf_grid *grid, const int64_t *sizes,
                       contents *c) {
     const block *joined = luaL_testudata(L, -1, block_name);
-    if (!joined) joined = push_block(L, -1, false);
+    if (!joined) joined = push_block(L, -1, false, NULL);
     check_block(L, joined, grid, sizes);
     lua_rawseti(L, 5, ++c->length);
     if (name)

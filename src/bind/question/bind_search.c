@@ -260,13 +260,13 @@ static int new_search(lua_State *L) {
 // Reads the required placements of the workload's axes from the list on top of the stack; nil: none.
 static void read_demanded(lua_State *L, tperf_shape *shape) {
     if (lua_isnil(L, -1)) return;
-    tperf_bind_push_list(L, -1, "'fast'");
+    if (!lua_istable(L, -1))
+        tperf_bind_fail(L, "'fast' must be a list, got %s", luaL_typename(L, -1));
     for (int i = TPERF_AXIS_OWN; i < shape->workload->grid.n; i++) {
         lua_rawgeti(L, -1, i - TPERF_AXIS_OWN + 1);
         shape->fast[i] = luaL_optinteger(L, -1, 0);
         lua_pop(L, 1);
     }
-    lua_pop(L, 1);
 }
 
 // Appends the value on top of the stack to the list at `kept`, and pops it.

@@ -123,9 +123,9 @@ local function acquire(memory, kind, share)
   local proxy = kind.proxy or proxy_of(memory, kind)
   kind.proxy, kind.share = nil, share
   rawset(proxy, "block", kind.block.name)
-  for _, list in ipairs { MICRO_BATCH, kind.fields } do
-    for i = 1, #list do rawset(proxy, list[i], rawget(share, list[i])) end
-  end
+  local fields = kind.fields
+  for i = 1, #MICRO_BATCH do rawset(proxy, MICRO_BATCH[i], rawget(share, MICRO_BATCH[i])) end
+  for i = 1, #fields do rawset(proxy, fields[i], rawget(share, fields[i])) end
   return proxy
 end
 
@@ -197,15 +197,16 @@ end
 function memo.jobs(memory, block, model, share)
   local jobs = { name = block.name }
   append(class_of(memory, share), block, model, share, jobs, share.group)
+  jobs.lists = { name = block.name }
   return jobs
 end
 
 --- The ops of a block, as block:ops returns them, in a list for each job.
 ---@param jobs table   of memo.jobs for such a share
 ---@param share table  the same but for its micro-batch
----@return table[] lists  with the block's `name`, for tperf/describe/arch/forms.lua alone
+---@return table[] lists  with the block's `name`, for tperf/describe/arch/forms.lua alone; the same table next time
 function memo.lists(memory, jobs, model, share)
-  local lists, micro_batch = { name = jobs.name }, share.micro_batch
+  local lists, micro_batch = jobs.lists, share.micro_batch
   for i = 1, #jobs do
     local job = jobs[i]
     local made = job.version == job.kind.version and job.leaf[micro_batch] or made_of(memory, job, model, share)

@@ -12,7 +12,7 @@
 -- writes 16 bits, and the cast reads them. The cast keeps the input. Attention keeps its own output, which otherwise
 -- the next product would keep.
 local adapters = require "tperf.describe.strategy.adapters"
-local op = require "tperf.describe.op"
+local core = require "tperf.core".op
 
 local narrowed = {}
 
@@ -45,15 +45,15 @@ end
 -- The call that multiplies also launches these (TransformerEngine's module/linear.py, torchao's Float8Linear).
 local function of(shape, name, o)
   o.name = (shape.name .. name):sub(1, 23)
-  local made = op.custom(o):join()
+  local made = core.custom(o):join()
   if shape.recomputed then made:recompute(0) end
   return made
 end
 
 local function amax(shape, n)
   return of(shape, "-amax", {
-    forward = { vector_flops = FLOPS * n.input, bytes = WIDE * n.input },
-    backward = { vector_flops = FLOPS * n.gradient, bytes = WIDE * n.gradient },
+    forward_vector_flops = FLOPS * n.input, forward_bytes = WIDE * n.input,
+    backward_vector_flops = FLOPS * n.gradient, backward_bytes = WIDE * n.gradient,
   })
 end
 
@@ -76,9 +76,9 @@ local function cast(shape, r, n, behind_norm, elsewhere)
   if narrow_dw then backward = backward + column_bytes(r, n.gradient, n.gradient_gathered) end
   local transform = narrow_dw and 2 * (r.hadamard or 0) or 0
   local made = of(shape, "-cast", {
-    forward = { tensor_flops = transform * n.input, vector_flops = FLOPS * n.input, bytes = forward },
-    backward = { tensor_flops = transform * n.gradient, vector_flops = FLOPS * n.gradient, bytes = backward },
-    saved_bytes = saved,
+    forward_tensor_flops = transform * n.input, forward_vector_flops = FLOPS * n.input, forward_bytes = forward,
+    backward_tensor_flops = transform * n.gradient, backward_vector_flops = FLOPS * n.gradient,
+    backward_bytes = backward, saved_bytes = saved,
   })
   if with_norm then made:fuse() end
   if shape.frozen and shape.stopped then return made:stop() end
@@ -99,8 +99,8 @@ local function weight_cast(shape, r)
   end
   if backward == 0 then return nil end
   return of(shape, "-weight", {
-    forward = { vector_flops = forward > 0 and FLOPS * weights or 0, bytes = forward },
-    backward = { vector_flops = FLOPS * weights, bytes = backward },
+    forward_vector_flops = forward > 0 and FLOPS * weights or 0, forward_bytes = forward,
+    backward_vector_flops = FLOPS * weights, backward_bytes = backward,
   })
 end
 

@@ -209,9 +209,10 @@ local function remembered_series(all, sizes, variant)
   local known = all.memory.series
   if is_series(known, all, sizes, variant) then return known end
   local series = series_of(all, sizes, variant, true)
-  for _, part in ipairs(series.parts) do
+  series.list = {}
+  for i, part in ipairs(series.parts) do
     local share = set_part(part)
-    part.jobs = {}
+    part.jobs, series.list[i] = {}, {}
     for k, block in ipairs(part.blocks) do
       part.jobs[k] = memo.jobs(all.memory, block, all.model, share)
       part.jobs[k].precision = narrows(part, block)
@@ -237,15 +238,17 @@ function sections:remembers(variant)
   return self.model.experts ~= nil or variant.mode == nil or variant.mode == "train"
 end
 
---- The sections as tperf.core.workload takes them, and the bytes that a micro-batch sends to the next stage.
+--- The sections as tperf.core.workload takes them, and the bytes that a micro-batch sends to the next stage. The lists
+--- are filled anew for the next shape.
 function sections:blocks(sizes, micro_batch, variant)
   if not self:remembers(variant) then return self:ops(sizes, micro_batch, variant) end
-  local series, list = remembered_series(self, sizes, variant), {}
+  local series = remembered_series(self, sizes, variant)
+  local parts, list = series.parts, series.list
   set_micro_batch(self, series, micro_batch)
-  for i, part in ipairs(series.parts) do
-    local share, section, jobs = set_part(part), {}, part.jobs
+  for i = 1, #parts do
+    local part, section = parts[i], list[i]
+    local share, jobs = set_part(part), part.jobs
     for k = 1, #jobs do section[k] = remembered(self, jobs[k], share, sizes) end
-    list[i] = section
   end
   return list, boundary_of(self, series)
 end

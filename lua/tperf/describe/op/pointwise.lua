@@ -5,10 +5,14 @@ local fields = require "tperf.describe.op.fields"
 
 local MASK_BYTES <const> = 1 -- per entry of a dropout mask
 
+local math_type = math.type
+
 local pointwise = {}
 
 -- Bytes per element of the dtype in o; raises for fields that are not allowed.
 local function element(what, o, allowed)
+  local bytes = core.element(o, allowed)
+  if bytes then return bytes end
   fields.check("op." .. what, o, allowed)
   local dtype = o.dtype or "bf16"
   if type(dtype) ~= "string" then check.fail("op.%s: 'dtype' must be a name, got %s", what, check.show(dtype)) end
@@ -68,11 +72,13 @@ local bias_names = fields.set "dtype tokens width parameter_grad"
 --- Adds a vector of `width` to `tokens` rows.
 function pointwise.bias(o)
   local bytes = element("bias", o, bias_names)
-  for _, name in ipairs { "tokens", "width" } do
-    if not math.type(o[name]) then check.fail("op.bias: '%s' must be an integer, got %s", name, check.show(o[name])) end
+  local tokens, width = o.tokens, o.width
+  if not (math_type(tokens) and math_type(width)) then
+    local name = math_type(tokens) and "width" or "tokens"
+    check.fail("op.bias: '%s' must be an integer, got %s", name, check.show(o[name]))
   end
   return core.elementwise {
-    name = o.name or "bias", dtype = o.dtype, elements = 1.0 * o.tokens * o.width, parameters = o.width,
+    name = o.name or "bias", dtype = o.dtype, elements = 1.0 * tokens * width, parameters = width,
     forward_flops = 1, backward_flops = 1, forward_bytes = bytes, backward_bytes = bytes,
     parameter_grad = o.parameter_grad,
   }

@@ -289,7 +289,7 @@ function strategy.share(s, model, micro_batch, sizes, rules, options)
   share.tokens = micro_batch * share.seq
   if share.sequence_parallel == nil then share.sequence_parallel = share.mode ~= "decode" end
   for i, name in ipairs(s.axis_names) do share[name] = sizes[i] or share[name] end
-  for name, option in pairs(s.options) do share[name] = share[name] or option.choices[1] end
+  for _, name in ipairs(s.option_names) do share[name] = share[name] or s.options[name].choices[1] end
   return setmetatable(share, s.share_metatable)
 end
 

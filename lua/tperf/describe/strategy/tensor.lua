@@ -67,7 +67,10 @@ local function shard(p)
 end
 
 -- Products of experts are cut over a separate axis, which their share names.
-local function split(p, width, o) return fitting.split(p, width, p[p.features], p.features, o.name) end
+local function split(p, width, o)
+  local axis = p.features
+  return fitting.split(p, width, p[axis], axis, o.name)
+end
 
 -- The axis over which results computed from shards of the stream must be summed; nil if it is not sharded.
 local function shards_axis(p) return p.sequence_parallel and "tp" or nil end
@@ -79,21 +82,29 @@ function tensor.inner_tokens(p, rows)
 end
 tensor.outer_tokens = shard
 
+-- The fields of a product's op, with room for what its cut adds.
+local function fields_of(p, o, tokens, n_in, n_out)
+  return {
+    tokens = tokens, n_in = n_in, n_out = n_out, name = o.name, bias = o.bias, dtype = p.dtype,
+    input_kept_elsewhere = o.input_kept_elsewhere, weight_dtype = p.weight_dtype, matrix_dtype = p.matrix_dtype,
+    tied = nil, weights_elsewhere = nil, experts = nil, overlap = nil, gather = nil, shard = nil, input_grad = nil,
+  }
+end
+
 -- cut: "column", "row" or "replicated"
 local function product(p, o, given, cut)
-  given.name, given.bias, given.input_kept_elsewhere = o.name, o.bias, o.input_kept_elsewhere
-  given.dtype, given.weight_dtype, given.matrix_dtype = p.dtype, p.weight_dtype, p.matrix_dtype
+  local make = op.linear
   if o.experts then
-    given.experts, given.active = o.experts, o.active
-    return adapters.attach(p, o, given, cut, op.grouped_linear(given))
+    make, given.experts, given.active = op.grouped_linear, o.experts, o.active
+  else
+    given.tied, given.weights_elsewhere = o.tied, o.weights_elsewhere
   end
-  given.tied, given.weights_elsewhere = o.tied, o.weights_elsewhere
-  return adapters.attach(p, o, given, cut, op.linear(given))
+  return p.tuning and adapters.attach(p, o, given, cut, make(given)) or make(given)
 end
 
 function tensor.column(p, o)
   local rows, axis = o.rows or shard(p), p.features
-  local given = { tokens = tensor.inner_tokens(p, o.rows), n_in = o.n_in, n_out = o.local_out or split(p, o.n_out, o) }
+  local given = fields_of(p, o, tensor.inner_tokens(p, o.rows), o.n_in, o.local_out or split(p, o.n_out, o))
   if o.experts and p.sequence_parallel then return product(p, o, given, "column") end -- the rows were gathered before
   if not p.rules.columns_gather then
     given.input_grad = axis
@@ -110,24 +121,23 @@ function tensor.column(p, o)
 end
 
 function tensor.row(p, o)
-  local axis = p.features
-  local given = {
-    tokens = tensor.inner_tokens(p, o.rows), n_in = o.local_in or split(p, o.n_in, o), n_out = o.n_out,
-  }
+  local axis, sequence_parallel = p.features, p.sequence_parallel
+  local given = fields_of(p, o, tensor.inner_tokens(p, o.rows), o.local_in or split(p, o.n_in, o), o.n_out)
   if not p.rules.columns_gather then
     given.reduce_scatter = axis
   elseif not o.partial then -- else the next row product's output joins it before they are summed
-    given[p.sequence_parallel and "reduce_scatter" or "all_reduce"] = axis
-    given.output_grad = p.sequence_parallel and axis or nil
+    given[sequence_parallel and "reduce_scatter" or "all_reduce"] = axis
+    given.output_grad = sequence_parallel and axis or nil
     overlap_of(p, o, given)
-    given.output_shard = p.sequence_parallel and (o.rows or shard(p)) or nil
+    given.output_shard = sequence_parallel and (o.rows or shard(p)) or nil
   end
-  given.bias_grad = o.bias and p.sequence_parallel and axis or nil
+  given.bias_grad = o.bias and sequence_parallel and axis or nil
   return product(p, o, given, "row")
 end
 
 function tensor.replicated(p, o)
-  local given = { tokens = o.rows or shard(p), n_in = o.n_in, n_out = o.n_out, parameter_grad = shards_axis(p) }
+  local given = fields_of(p, o, o.rows or shard(p), o.n_in, o.n_out)
+  given.parameter_grad = shards_axis(p)
   return product(p, o, given, "replicated")
 end
 
@@ -165,17 +175,14 @@ function tensor.outer_bias(p, o)
 end
 
 function tensor.norm(p, o)
-  local given = {
+  local rules = p.rules
+  local gathers = not rules.columns_gather
+  local replicated = not gathers and shards_axis(p) or gathers and rules.small_gradients_reduced and "tp" or nil
+  return op.norm {
     name = o.name, tokens = shard(p), width = o.width, dtype = p.dtype, root_mean_square = o.root_mean_square,
-    parameters = o.parameters, input_kept_elsewhere = o.input_kept_elsewhere,
+    parameters = o.parameters, input_kept_elsewhere = o.input_kept_elsewhere, gather = gathers and "tp" or nil,
+    gathered_tokens = gathers and whole(p) or nil, parameter_grad = replicated,
   }
-  if p.rules.columns_gather then
-    given.parameter_grad = shards_axis(p)
-  else
-    given.gather, given.gathered_tokens = "tp", whole(p)
-    given.parameter_grad = p.rules.small_gradients_reduced and "tp" or nil
-  end
-  return op.norm(given)
 end
 
 --- kv_heads: default heads.
@@ -198,7 +205,7 @@ end
 --- GPU has them.
 function tensor.head(p, o)
   local width = fitting.padded(o.n_out, p.tp)
-  if o.rows then return product(p, o, { tokens = o.rows, n_in = o.n_in, n_out = width }) end
+  if o.rows then return product(p, o, fields_of(p, o, o.rows, o.n_in, width)) end
   o.local_out, o.is_head = width, true
   return tensor.column(p, o)
 end

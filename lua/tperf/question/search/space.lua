@@ -110,20 +110,37 @@ local function each_size(s, model, rules, questions, fixed, refused, visit)
   descend(1)
 end
 
--- The set of batches per iteration that a data-parallel replica may have with these axes, over all pipeline sizes and
--- questions.
+-- Whether some axis folds over others: then the sizes of all of them decide how many replicas there may be.
+local function folds(s, sizes)
+  for i, axis in ipairs(s.axes) do
+    if axis.folds and sizes[i] > 1 then return true end
+  end
+  return false
+end
+
+-- The batches per iteration that a data-parallel replica may have with these axes, over all pipeline sizes and
+-- questions, less those that divide another one: what divides them divides that, too.
 local function replica_batches(s, sizes, pps, questions)
   local set, product, ways = {}, s.grid:gpus(sizes), s.grid:batch(sizes)
+  local folded = product and folds(s, sizes)
   for _, q in ipairs(product and questions or {}) do
     local gpus = q.gpus // product
     for _, pp in ipairs(q.gpus % product == 0 and pps or {}) do
       local dp = gpus // pp
-      if gpus % pp == 0 and q.global_batch % (dp * ways) == 0 and s.grid:folds(sizes, dp) then
+      if gpus % pp == 0 and q.global_batch % (dp * ways) == 0 and (not folded or s.grid:folds(sizes, dp)) then
         set[q.global_batch // (dp * ways)] = true
       end
     end
   end
-  return set
+  local all, largest = {}, {}
+  for batch in pairs(set) do all[#all + 1] = batch end
+  table.sort(all, function(a, b) return a > b end)
+  for _, batch in ipairs(all) do
+    local within = false
+    for i = 1, #largest do within = within or largest[i] % batch == 0 end
+    largest[#largest + 1] = not within and batch or nil
+  end
+  return largest
 end
 
 local function micro_batches(replicas, shards, model, rules, fixed)
@@ -131,7 +148,7 @@ local function micro_batches(replicas, shards, model, rules, fixed)
   for _, seq in ipairs(rules.shards_divide_sequence and stated.sequences(model) or {}) do
     if seq % shards ~= 0 then return list end
   end
-  for batch in pairs(replicas) do
+  for _, batch in ipairs(replicas) do
     for _, b in ipairs(fixed or divisors.of(batch)) do
       if not seen[b] and batch % b == 0 and b <= MOST_TOKENS // model.seq then
         local cut = rules.shards_divide_sequence and model.seq or b * model.seq
@@ -189,16 +206,32 @@ function space.pipeline_sizes(model, rules, questions, wanted)
   return list
 end
 
---- Calls visit(sizes, micro_batches, panels) for the shapes of one strategy until it returns true. pps: the pipeline
---- sizes; fixed: micro_batch, panels and axes' names -> list of allowed values.
+-- Returns a function from sizes and the share to their micro-batches. Where no axis folds, sizes with the same products
+-- have the same ones.
+local function micro_batches_of(s, model, rules, questions, pps, fixed)
+  local known = {}
+  return function(sizes, share)
+    local shards, key = s.sequence_shards(share), nil
+    if not folds(s, sizes) then
+      key = ("%s %d %d"):format(s.grid:gpus(sizes), s.grid:batch(sizes), shards)
+      if known[key] then return known[key] end
+    end
+    local list = micro_batches(replica_batches(s, sizes, pps, questions), shards, model, rules, fixed.micro_batch)
+    if key then known[key] = list end
+    return list
+  end
+end
+
+--- Calls visit(sizes, micro_batches, panels) for the shapes of one strategy until it returns true; the list of
+--- micro-batches is not to be changed. pps: the pipeline sizes; fixed: micro_batch, panels and axes' names -> list of
+--- allowed values.
 function space.each_shape(s, model, rules, questions, pps, fixed, refused, visit)
   questions = of_each_count(questions)
+  local batches_of = micro_batches_of(s, model, rules, questions, pps, fixed)
   each_size(s, model, rules, questions, fixed, refused, function(sizes, share)
-    local replicas = replica_batches(s, sizes, pps, questions)
     local panels = fixed.panels or s.panels and s.panels(model, share, rules) or { 1 }
     local copy = table.move(sizes, 1, #sizes, 1, {})
-    return visit(copy, micro_batches(replicas, s.sequence_shards(share), model, rules, fixed.micro_batch),
-      panels)
+    return visit(copy, batches_of(sizes, share), panels)
   end)
 end
 

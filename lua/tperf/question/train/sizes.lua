@@ -20,7 +20,7 @@ end
 --- The sizes of the strategy's axes; sets those left open to their defaults.
 function train_sizes.own(o, s, m, set)
   local given = { sequence_parallel = o.sequence_parallel }
-  for name in pairs(s.options) do given[name] = o[name] end
+  for i = 1, #s.option_names do given[s.option_names[i]] = o[s.option_names[i]] end
   local own, share = {}, strategy.share(s, m, o.micro_batch, {}, set, given)
   for i, axis in ipairs(s.axes) do
     if o[axis.name] == nil then o[axis.name] = axes.default(axis, m, share, set) end
@@ -44,13 +44,15 @@ function train_sizes.complete(o, s, own)
   o.gpus = product * o.dp
 end
 
--- "tp x cp": the axes that shard the sequence, for messages.
-local function sharding(o, s)
+-- Refuses tokens that the shards of a sequence do not divide.
+local function divide_tokens(o, s, tokens, shards)
+  if tokens % shards == 0 then return end
   local names = {}
   for _, axis in ipairs(s.axes) do
     if not axis.folds and o[axis.name] > 1 then names[#names + 1] = axis.name end
   end
-  return #names > 1 and "the number of shards of the sequence (" .. table.concat(names, ", ") .. ")" or names[1]
+  local what = #names > 1 and "the number of shards of the sequence (" .. table.concat(names, ", ") .. ")" or names[1]
+  divide(tokens, shards, what, "the tokens of a micro-batch,")
 end
 
 -- Refuses axes that do not divide the axes that they fold over.
@@ -106,11 +108,11 @@ function train_sizes.check(o, s, p, own, share)
   check_folds(o, s, own)
   local shards = s.sequence_shards(share)
   if not p.rules.shards_divide_sequence then
-    divide(o.micro_batch * p.model.seq, shards, sharding(o, s), "the tokens of a micro-batch,")
+    divide_tokens(o, s, o.micro_batch * p.model.seq, shards)
     return
   end
   for _, seq in ipairs(stated.sequences(p.model)) do
-    divide(seq, shards, sharding(o, s), "the tokens of a micro-batch,")
+    divide_tokens(o, s, seq, shards)
   end
 end
 
