@@ -200,7 +200,9 @@ SHOWN off_t lseek(int descriptor, off_t offset, int whence) {
     return cannot_look("lseek", "") ? fail(EIO) : REAL(lseek)(descriptor, offset, whence);
 }
 
-SHOWN int usleep(useconds_t time) { return getenv("NO_SLEEP") ? 0 : REAL(usleep)(time); }
+SHOWN int usleep(useconds_t time) {
+    return getenv("NO_SLEEP") ? 0 : REAL(usleep)(time);
+}
 
 SHOWN char *realpath(const char *path, char *real) {
     if (!cannot_look("realpath", path)) return REAL(realpath)(path, real);
