@@ -199,6 +199,7 @@
 ---@field imbalance? number load of the busiest expert over the mean
 ---@field latent? integer width that the routed experts work at, between two projections (LatentMoE)
 ---@field router_bias? boolean a bias of the router's scores
+---@field router_dtype? "fp32" of its product in serving; default: the stream's
 ---@field shared? integer experts that process every token
 ---@field shared_ffn? integer width of one shared expert; default: that of a routed one
 ---@field shared_gate? boolean one learned vector scales the shared experts' output (Qwen1.5-MoE, Qwen2-MoE)
@@ -731,7 +732,7 @@
 ---@field columns_gather? boolean products gather their input's shards, and again in the backward pass; sizes must divide
 ---@field context_biases_alike? boolean both biases on the residual stream are cut alike
 ---@field context_grad_reads_gathered? boolean attention's backward pass reads the gathered keys and values
----@field data_overlap_excludes_comm? boolean data-parallel traffic hides behind compute only
+---@field data_overlap_excludes_comm? boolean data-parallel traffic hides behind what leaves its links free
 ---@field flops_without_equivalents? boolean reported FLOPs count vector work unscaled
 ---@field gradients_in_fp32? boolean gradients are kept and reduced in 32 bits, as Megatron-LM does
 ---@field launch_outside_roofline? boolean an op's launch adds to the longer of compute and memory time
@@ -952,7 +953,7 @@
 ---@field sampling? "greedy"|"random"|"top_p"|"none" how tokens are sampled: "greedy" (default), "random", "top_p", or "none", which takes no time
 ---@field host? table time that the host adds, in seconds: { front_end =, front_end_token =, step =, request =, token = }: for each request outside of the engine, for each token of its prompt there, for each step, for each request and each token in a step (the engine's; 0 for fields left out)
 ---@field step_time? table in place of a model: { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of a step: fixed, and for each token that it computes, each key that a decode reads, each pair of a query and a key in a prefill
----@field engine? table vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit), block_size (16), num_blocks (its num_gpu_blocks; by default as many as the memory holds, unlimited with step_time), prefix_caching (true with num_blocks), chunked_prefill (true, except for TensorRT-LLM), async_scheduling (true with a model), max_cudagraph_capture_size (tokens of the largest step in a graph: twice max_num_seqs, at most 512), long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"), speculation { method = "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }; scheduler ("vllm", "sglang" or "tensorrt-llm": the engine's), receive_interval (steps between polls for new requests: 1)
+---@field engine? table vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit), block_size (16), num_blocks (its num_gpu_blocks; by default as many as the memory holds, unlimited with step_time), prefix_caching (true with num_blocks), chunked_prefill (true, except for TensorRT-LLM), mixed_chunk (SGLang's: false), async_scheduling (true with a model), max_cudagraph_capture_size (tokens of the largest step in a graph: twice max_num_seqs, at most 512), long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"), speculation { method = "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }; scheduler ("vllm", "sglang" or "tensorrt-llm": the engine's), receive_interval (steps between polls for new requests: 1)
 ---@field prefill? table disaggregated serving: settings of the pool that computes prompts and sends their keys and values and their first token to the decode pool: { strategy =, its axes, pp =, attention_dp =, replicas =, system =, memory_utilization =, engine = { … }, step_time = }
 ---@field decode? table settings of the pool that decodes, the same fields as prefill
 ---@field transfer? table { latency =, per_token = }: seconds to send a prompt's keys and values to the decode pool (by default those of the network between the pools; 0 with step_time)
@@ -982,7 +983,7 @@
 ---@field loss? "in-place"|"copied"|"pytorch"|"compiled" what cross-entropy keeps: "in-place", the softmax in fp32, whose place the gradient takes (Megatron-LM); "copied", that of a copy of logits in fp32 (nanotron); "pytorch", F.cross_entropy of logits in fp32; "compiled", that under torch.compile
 ---@field compute number by how much the matrix products take longer than timed on their own
 ---@field attention number the same for attention's kernels
----@field memory number by how much exposed memory traffic takes longer than the formulas have it
+---@field memory number by how much HBM traffic takes longer than the formulas have it
 ---@field comm number the same for tensor-parallel and expert-parallel communication
 ---@field comm_setup? number|string seconds that each of these collectives takes beside (0)
 ---@field switched? boolean true: it was fitted to runs with the switches that their rows tell (lua/tperf/measured/run/switches.lua)
@@ -995,8 +996,8 @@
 ---@field overlap_param_gather? boolean switches of what it overlaps
 ---@field overlap_shared_experts? boolean two more
 ---@field overlap_param_gather_with_optimizer_step? boolean two more
----@field engine? table of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm", async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token (seconds), sampler = "sort" or "fused", sampler_entry (seconds), fused_casts (generations of GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on which decode leaves caches whole), fused_experts (dtypes in which blocks of experts run in fused kernels), experts_setup (seconds), memory = "all", "static" or "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
----@field host number|string seconds that the host takes to launch a kernel: no pass is faster than its launches
+---@field engine? table of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm", async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token (seconds), sampler = "sort" or "fused", sampler_entry (seconds), compiled (true: a compiler fuses pointwise ops between kernels), delta = "merged" or "separate" (projections of gated delta nets), experts_step (seconds of a block of experts in 8 or 4 bits besides), fused_casts (generations of GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on which decode leaves caches whole), fused_experts (dtypes in which blocks of experts run in fused kernels), experts_setup (seconds), memory = "all", "static" or "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
+---@field host number|string seconds that the host takes to launch a kernel: no layer's pass is faster than its launches
 ---@field overlap number part of a pass during which data-parallel traffic is under way, and so hidden
 ---@field optimizer? number part of the HBM's bandwidth that the optimizer's step reaches (0.7)
 ---@field runs? integer how many published runs it was fitted to
