@@ -130,7 +130,7 @@ describe("an answer that cannot fit", function()
   end)
 
   it("is not refused if it fits, or if only few rows are asked for", function()
-    assert.equal(rows .. "\n", run(SEARCH .. 'print(#search { keep = "all" })', "--max-memory 40MB").out)
+    assert.equal(rows .. "\n", run(SEARCH .. 'print(#search { keep = "all" })', "--max-memory 44MB").out)
     local result = run(SEARCH .. "print(#search { top = 1 << 20, pp = 1, tp = 1 } > 0)", "--max-memory 16MB")
     assert.equal("true\n", result.out, result.err)
   end)
