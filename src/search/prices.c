@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { SLOTS = 4096, OPS = 8192, FULL = SLOTS / 4 * 3 }; // 5 MiB
+enum { SLOTS = 4096, OPS = 8192, FULL = SLOTS / 4 * 3 }; // 6 MiB
 
 static bool make_room(tperf_prices *p, const tperf_heap *heap, size_t n_parts) {
     if (!p->slots) p->slots = tperf_heap_zeroed(heap, SLOTS, sizeof *p->slots);
