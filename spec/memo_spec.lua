@@ -175,4 +175,32 @@ describe("the cache of a search's shapes", function()
       end
     end
   end)
+
+  -- Where memory is tight, it decides which shapes are laid out at all.
+  it("gives the same answer after another one of what fits", function()
+    local function answer(changes)
+      local question = { model = "llama-3.1-70b", system = "h100-sxm", gpus = 32, global_batch = 32, seq = 4096, top = 5,
+        threads = 1 }
+      for name, value in pairs(changes) do question[name] = value end
+      local rows = {}
+      for i, c in ipairs(tperf.search(question)) do
+        rows[i] = ("%d %d %d %d %d %s %.17g"):format(c.tp, c.pp, c.dp, c.zero, c.micro_batch, c.recompute, c.memory.total)
+      end
+      return table.concat(rows, "\n")
+    end
+    local questions = { {}, { zero = 3 }, { zero = 0, optimizer = "sgd" }, { reserve = 0.5 }, { keep = "all" },
+      { infeasible = true, top = 50 } }
+    local first = {}
+    for i, changes in ipairs(questions) do
+      memo.forget()
+      first[i] = answer(changes)
+    end
+    for before = 1, #questions do
+      memo.forget()
+      answer(questions[before])
+      for i, changes in ipairs(questions) do
+        assert.truthy(first[i] == answer(changes), ("question %d after question %d"):format(i, before))
+      end
+    end
+  end)
 end)
