@@ -179,12 +179,14 @@ describe("the cache of a search's shapes", function()
   -- Where memory is tight, it decides which shapes are laid out at all.
   it("gives the same answer after another one of what fits", function()
     local function answer(changes)
-      local question = { model = "llama-3.1-70b", system = "h100-sxm", gpus = 32, global_batch = 32, seq = 4096, top = 5,
-        threads = 1 }
+      local question = {
+        model = "llama-3.1-70b", system = "h100-sxm", gpus = 32, global_batch = 32, seq = 4096, top = 5, threads = 1,
+      }
       for name, value in pairs(changes) do question[name] = value end
       local rows = {}
       for i, c in ipairs(tperf.search(question)) do
-        rows[i] = ("%d %d %d %d %d %s %.17g"):format(c.tp, c.pp, c.dp, c.zero, c.micro_batch, c.recompute, c.memory.total)
+        rows[i] = ("%d %d %d %d %d %s %.17g"):format(c.tp, c.pp, c.dp, c.zero, c.micro_batch, c.recompute,
+          c.memory.total)
       end
       return table.concat(rows, "\n")
     end
