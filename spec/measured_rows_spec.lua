@@ -232,7 +232,9 @@ describe("a row of a training run", function()
     assert.equal("fp8-delayed", case(open).precision.recipe)
     open.gpu, open.fp8_recipe = "NVIDIA Blackwell GPU (B200-SXM-180GB)", "fp4 nvfp4, fp8 attention"
     assert.equal("nvfp4", case(open).precision.recipe)
-    open.fp8_recipe = ""
+    open.dtype = "fp8" -- of the attention alone
+    assert.equal("nvfp4", case(open).precision.recipe)
+    open.dtype, open.fp8_recipe = "fp8 or fp4 (config not matched)", ""
     local none, reason = case(open)
     assert.is_nil(none)
     assert.equal("the precision is not settled", reason)

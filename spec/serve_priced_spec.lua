@@ -19,6 +19,12 @@ local function question(more)
   return q
 end
 
+-- The mean time per output token of a question, changed by `more`.
+local function tpot_of(asked, more)
+  for name, value in pairs(more or {}) do asked[name] = value end
+  return tperf.serve(question(asked)).tpot.mean
+end
+
 local function near(want, got, within)
   assert.truthy(math.abs(got / want - 1) <= within, ("%g is not within %g of %g"):format(got, within, want))
 end
@@ -196,10 +202,8 @@ describe("a priced step", function()
 
   it("uses an engine's own kernels if its profile names them", function()
     local function tpot(settings, more)
-      local asked = { model = "llama-3.1-8b", system = "b200-sxm", kv_dtype = "fp8", requests = batch_of(64, 64, 64) }
-      for name, value in pairs(more or {}) do asked[name] = value end
-      asked.software = engine({}, settings)
-      return tperf.serve(question(asked)).tpot.mean
+      return tpot_of({ model = "llama-3.1-8b", system = "b200-sxm", kv_dtype = "fp8", requests = batch_of(64, 64, 64),
+        software = engine({}, settings) }, more)
     end
     local apart = tpot {}
     assert.truthy(tpot { fused_casts = { "Blackwell" } } < 0.97 * apart)
@@ -212,10 +216,8 @@ describe("a priced step", function()
 
   it("runs experts in fused kernels where engine, system and question have them", function()
     local function tpot(fused, more)
-      local asked = { model = "qwen3-30b-a3b", system = "b200-sxm", weight_dtype = "fp8", compute_dtype = "fp8",
-        requests = batch_of(16, 32, 32), software = engine({}, { fused_experts = fused }) }
-      for name, value in pairs(more or {}) do asked[name] = value end
-      return tperf.serve(question(asked)).tpot.mean
+      return tpot_of({ model = "qwen3-30b-a3b", system = "b200-sxm", weight_dtype = "fp8", compute_dtype = "fp8",
+        requests = batch_of(16, 32, 32), software = engine({}, { fused_experts = fused }) }, more)
     end
     local grouped, fused = tpot {}, tpot { "fp8" }
     assert.truthy(fused < 0.97 * grouped, fused / grouped)
@@ -233,10 +235,8 @@ describe("a priced step", function()
 
   it("adds what a release takes for a block of experts in 8 or 4 bits", function()
     local function tpot(step, more)
-      local asked = { model = "qwen3-30b-a3b", system = "b200-sxm", weight_dtype = "fp8", compute_dtype = "fp8",
-        requests = batch_of(16, 32, 32), software = engine({}, { experts_step = step }) }
-      for name, value in pairs(more or {}) do asked[name] = value end
-      return tperf.serve(question(asked)).tpot.mean
+      return tpot_of({ model = "qwen3-30b-a3b", system = "b200-sxm", weight_dtype = "fp8", compute_dtype = "fp8",
+        requests = batch_of(16, 32, 32), software = engine({}, { experts_step = step }) }, more)
     end
     near(48 * 40e-6, tpot(60e-6) - tpot(20e-6), 1e-3) -- 48 layers
     assert.truthy(tpot(20e-6) > tpot(0))

@@ -22,8 +22,7 @@ TPERF_INLINED tperf_stage_time tperf_holding_time(const tperf_holding *holding,
                                                   const tperf_layer_time *times,
                                                   const tperf_job *job, bool pairs) {
     tperf_pass_cost both = {0};
-    double forward = 0, backward = 0;
-    double weight_grad = 0, host = 0, hidden = 0;
+    double forward = 0, backward = 0, weight_grad = 0, host = 0, hidden = 0;
     for (int i = 0; i < holding->n; i++) {
         double layers = holding->parts[i].layers;
         const tperf_layer_time *t = &times[holding->parts[i].section];

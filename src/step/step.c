@@ -66,11 +66,10 @@ tperf_status tperf_step_init(tperf_step *step, const tperf_heap *heap,
         const tperf_op *op = workload->ops[i];
         tperf_op_work work = tperf_op_work_of(op, &job->on, placement->panels);
         tperf_op_cost *price = &step->prices[i];
-        price->weight_grad =
-            tperf_op_cost_of(op, &work, &job->on, workload->sizes, placement).weight_grad;
-        price->forward = tperf_pass_cost_of(op, &op->forward, &job->on, workload->sizes, placement);
-        price->backward =
-            tperf_pass_cost_of(op, &op->backward, &job->on, workload->sizes, placement);
+        *price = tperf_op_cost_of(op, &work, &job->on, workload->sizes, placement);
+        // without the forward pass that a recomputed op's backward pass repeats: its tasks are apart
+        price->backward = tperf_pass_priced(&work.backward, op, &op->backward, &job->on,
+                                            workload->sizes, placement);
     }
     step->hop = tperf_hop_time(candidate, job, tperf_hop_times(job, workload));
     price_exchanges(step);
@@ -211,9 +210,9 @@ static void write_section(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_
     else
         write_backward(w, begin, end, pass);
     write_launches(w, pass, start);
-    if (pass != TPERF_BACKWARD_WEIGHT) write_offload(w, pass == TPERF_FORWARD, start);
-    if (pass != TPERF_BACKWARD_WEIGHT)
-        write_exchange(w, chunk, pass == TPERF_FORWARD, first_task, start);
+    if (pass == TPERF_BACKWARD_WEIGHT) return;
+    write_offload(w, pass == TPERF_FORWARD, start);
+    write_exchange(w, chunk, pass == TPERF_FORWARD, first_task, start);
 }
 
 static void write_sections(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_kind pass) {

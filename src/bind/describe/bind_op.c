@@ -21,11 +21,10 @@
 //   op:is_norm()
 //   op:keeps()                                    bytes that its backward pass needs, kept or recomputed
 //   op:keeping(bytes)                             a copy that keeps this much of its output; nil if no other op keeps
-//       the
-//                                                 output for it
-// and fields(), bytes(), element() and routed_parts(), documented below, and given(), in bind_given.c. recompute, single, join,
-// fuse, launches, drop_input, repeat_part, offload, hold, again, freeze, stop, belong and communicate change the op;
-// the library calls them before anyone else has it.
+//                                                 the output for it
+// and fields(), bytes(), element() and routed_parts(), documented below, and given(), in bind_given.c. recompute, single,
+// join, fuse, launches, drop_input, repeat_part, offload, hold, again, freeze, stop, belong and communicate change the
+// op; the library calls them before anyone else has it.
 #include <math.h>
 #include <string.h>
 

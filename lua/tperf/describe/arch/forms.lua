@@ -128,12 +128,9 @@ function forms.block(grid, ops, sizes, hold)
   local tree, at = joined, joined and joined.positions or {}
   for i = 1, #at do tree = tree and tree[sizes[at[i]]] end
   if tree and tree.block then return tree.block end
-  local made, bits, copies
-  if ops.fill == fill_recomputed and #ops == 0 then
-    made, bits, copies = core.block(grid, sizes, ops.of, ops.saved)
-  else
-    made, bits, copies = core.block(grid, sizes, filled(ops))
-  end
+  local recomputed = ops.fill == fill_recomputed and #ops == 0 -- the core makes these copies as it joins them
+  local made, bits, copies = core.block(grid, sizes, recomputed and ops.of or filled(ops),
+    recomputed and ops.saved or nil)
   joined = joined or { positions = positions(bits) }
   ops.joined, tree = joined, joined
   for _, position in ipairs(joined.positions) do

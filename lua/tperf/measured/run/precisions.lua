@@ -34,8 +34,8 @@ local function recipe_of(row, dtype, recipe)
   return usual(row)
 end
 
--- The configuration of a run says more than its table, which may leave two open or call products of 4 bits "fp8": those
--- of which a part stays in 8. NVIDIA's GPUs before Blackwell have no 4-bit units.
+-- A run's configuration, where it was read, is right: its table may name two precisions, or call a run "fp8" whose
+-- products have 4 bits and whose attention has 8. NVIDIA's GPUs before Blackwell have no 4-bit units.
 local function settled(row, dtype, recipe)
   local open = dtype:find " or " ~= nil
   if open and read.text(row.gpu):find "[HA]%d00" then return "fp8" end
