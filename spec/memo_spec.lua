@@ -74,7 +74,7 @@ describe("a cached block", function()
 end)
 
 describe("a workload of cached blocks", function()
-  local SIZES <const> = { { 8, 1, 8, 0 }, { 8, 8, 4, 0 }, { 4, 1, 8, 0 } }
+  local SIZES <const> = { { 4, 1, 8, 0 }, { 8, 1, 8, 0 }, { 8, 8, 4, 0 } } -- the second twice as often: as many tokens
   local VARIANTS <const> = {
     { recompute = "none" }, { recompute = "full" }, { recompute = "full", sequence_parallel = false },
     { recompute = "selective", recompute_modules = "layernorm+moe" }, { recompute = "none", loss = "pytorch" },
@@ -130,6 +130,23 @@ describe("a workload of cached blocks", function()
       end
     end)
   end
+
+  it("shares experts among sizes that give a GPU as many tokens", function()
+    local all = sections.new(tperf.model "deepseek-v3", tensor, "flash", rules, {})
+    local function experts_of(tp, micro_batch)
+      local list = all:blocks({ tp, 1, 8, 0 }, micro_batch, { recompute = "none" })
+      for i, kind in ipairs(all.kinds) do
+        for k, block in ipairs(kind.blocks) do
+          if block.name == "moe" then return list[i][k][2], list[i][k][3] end -- experts, and the shared ones
+        end
+      end
+    end
+    local experts, shared = experts_of(4, 1)
+    local others, also_shared = experts_of(8, 2)
+    assert.equal(experts, others)
+    assert.is_false(shared == also_shared)
+    assert.is_false(experts == experts_of(8, 1))
+  end)
 
   it("refuses a block that is joined to other sizes", function()
     local model = tperf.model "mixtral-8x7b"

@@ -259,6 +259,23 @@ describe("tperf.search", function()
     each(some, function(c) assert.is_false(c.feasible) end)
   end)
 
+  -- Without pruning every shape is laid out. The default leaves out those of larger micro-batches that cannot fit.
+  it("counts the same feasible candidates without laying out all of them", function()
+    local names = { "deepseek-v3", "llama-3.1-70b", "jamba-v0.1", "t5-11b", "gpt-oss-20b", "qwen3-next-80b-a3b" }
+    local precisions = { "bf16", "fp8-block", "fp8-current" }
+    for i = 1, cases(3, #names) do
+      for j = cases(i, 1), cases(i, #precisions) do
+        local question = { model = names[i], system = "h100-sxm", gpus = 256, global_batch = 768, software = "none",
+          strategy = i == 3 and "context" or nil, precision = precisions[j], recompute = { "none", "full" } }
+        local found = tperf.search(question)
+        question.prune = false
+        local all = tperf.search(question)
+        assert.same({ all.candidates, all.feasible }, { found.candidates, found.feasible }, names[i])
+        assert.is_true(found.feasible > 0 and found.feasible < found.candidates, names[i])
+      end
+    end
+  end)
+
   it("reports progress", function()
     local last = 0
     search { progress = function(done)

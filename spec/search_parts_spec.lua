@@ -99,7 +99,7 @@ describe("a search in parts", function()
         local changed = {}
         for key, item in pairs(shape) do changed[key] = item end
         changed[field] = value
-        local ok, message = pcall(core_search.cannot_fit, core_search, changed)
+        local ok, message = pcall(core_search.cannot_fit, core_search, changed, 1)
         assert.is_false(ok)
         assert.truthy(tostring(message):find(text_of, 1, true), message)
       end

@@ -83,9 +83,9 @@ tperf_search *tperf_search_new(const tperf_search_options *options, const tperf_
 void tperf_search_free(tperf_search *search); // NULL is fine
 
 // Whether no candidate of the shape, or of a larger micro-batch with the same sizes, can fit for any question: the
-// weights and half of the activations already exceed the memory. Activations grow with the micro-batch; rounding inside
-// a layer cannot halve them. The caller may then add larger micro-batches with cannot_fit set. Not during a walk.
-bool tperf_search_cannot_fit(const tperf_search *search, const tperf_shape *shape);
+// weights and `times` the activations of the shape's workload, which may be a smaller micro-batch's, exceed the memory.
+// The caller may then add these micro-batches with cannot_fit set. Not during a walk.
+bool tperf_search_cannot_fit(const tperf_search *search, const tperf_shape *shape, double times);
 
 // Walks the spaces of these shapes for every question that they suit. TPERF_INTERRUPTED if stopped.
 tperf_status tperf_search_walk(tperf_search *search, const tperf_shape *shapes, size_t n_shapes,

@@ -213,9 +213,9 @@ static int64_t gpus_of(const tperf_workload *workload, int64_t gpus) {
     return product && gpus % product == 0 ? product : 0;
 }
 
-// Whether the model could fit, under some pipeline and ZeRO stage, with only half of the activations.
+// Whether the model could fit, under some pipeline and ZeRO stage, with `times` the activations.
 static bool might_fit(const tperf_search *search, const tperf_query *query,
-                      const tperf_shape *shape, tperf_scratch *scratch) {
+                      const tperf_shape *shape, double times, tperf_scratch *scratch) {
     tperf_stock *stock = &scratch->stock;
     const tperf_search_options *options = &search->options;
     tperf_job job = {{&query->question.system, &options->rules, &options->software},
@@ -245,7 +245,7 @@ static bool might_fit(const tperf_search *search, const tperf_query *query,
             tperf_memory m =
                 tperf_stock_memory(stock, tperf_search_contents(search, candidate.pipeline),
                                    &candidate, &sharing, job.training, shape->workload);
-            if (m.total - (m.activations + m.passing) / 2 > capacity) continue;
+            if (m.total - m.passing / 2 + (times - 1) * m.activations > capacity) continue;
             scratch->roomiest = index;
             return true;
         }
@@ -267,7 +267,7 @@ static bool is_covered(const tperf_search *search, size_t i) {
 }
 
 // Uses the first worker's scratch: no worker walks meanwhile.
-bool tperf_search_cannot_fit(const tperf_search *search, const tperf_shape *shape) {
+bool tperf_search_cannot_fit(const tperf_search *search, const tperf_shape *shape, double times) {
     if (search->options.keep_all || search->options.infeasible_too || search->options.no_pruning)
         return false;
     tperf_layer_cost bytes[TPERF_SECTIONS_MAX];
@@ -275,7 +275,7 @@ bool tperf_search_cannot_fit(const tperf_search *search, const tperf_shape *shap
     tperf_workload_bytes(shape->workload, bytes);
     tperf_stock_take(&scratch->stock, shape->workload, bytes);
     for (size_t i = 0; i < search->n_queries; i++)
-        if (!is_covered(search, i) && might_fit(search, &search->queries[i], shape, scratch))
+        if (!is_covered(search, i) && might_fit(search, &search->queries[i], shape, times, scratch))
             return false;
     return true;
 }

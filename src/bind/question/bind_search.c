@@ -6,7 +6,8 @@
 //   search:shapes(list) -> shapes   read once, for searches of the same pipelines; list: of { strategy, variant, workload,
 //     micro_batch, panels, fast, cannot_fit }
 //   search:walk(shapes)          or such a list; false when interrupted
-//   search:cannot_fit(shape)       whether neither this shape nor one of a larger micro-batch can fit
+//   search:cannot_fit(shape, times)  whether neither this shape nor one of a larger micro-batch can fit if it holds
+//                                  `times` the activations of its workload
 //   search:add(question, answer) takes what search:answer gave in another process, of other shapes
 //   search:answer(question)      { candidates, feasible, evaluated, found, found … }
 //   search.threads() -> the number of processors; search.clock() -> seconds, for durations
@@ -307,11 +308,12 @@ static void read_shape(lua_State *L, int kept, tperf_shape *shape) {
 static int cannot_fit(lua_State *L) {
     box *b = check_idle(L);
     tperf_shape shape;
+    double times = luaL_checknumber(L, 3);
     lua_settop(L, 2);
     lua_newtable(L);
     lua_insert(L, 2);
     read_shape(L, 2, &shape);
-    lua_pushboolean(L, tperf_search_cannot_fit(b->search, &shape));
+    lua_pushboolean(L, tperf_search_cannot_fit(b->search, &shape, times));
     return 1;
 }
 

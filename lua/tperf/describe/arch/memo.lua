@@ -3,6 +3,10 @@
 -- shares that agree in all fields that it ever read have the same ops. Shapes that differ in the micro-batch alone
 -- follow each other: the other fields are compared once for all of them. Ops that are remembered are never changed
 -- again. A layer's ops, joined to the sizes of its axes, are shared by all workloads that have them.
+--
+-- Norms, routers and experts see nothing of the micro-batch but the tokens of this GPU's stream: four samples on four
+-- GPUs are as many as two on two. A share offers them as its `stream`, and as long as a block reads that and not the
+-- micro-batch, its ops are remembered by their number.
 local axes = require "tperf.describe.strategy.axes"
 local forms = require "tperf.describe.arch.forms"
 
@@ -44,7 +48,7 @@ local MICRO_BATCH <const> = { "micro_batch", "tokens" }
 function memo.new(s)
   local foreign, fixed = {}, {}
   for _, name in ipairs((axes.words())) do foreign[#foreign + 1] = not s.index[name] and name or nil end
-  for _, list in ipairs { LAYOUT, CLASS, MICRO_BATCH } do
+  for _, list in ipairs { LAYOUT, CLASS, MICRO_BATCH, { "stream" } } do
     for _, name in ipairs(list) do fixed[name] = true end
   end
   local memory = { strategy = s, fixed = fixed, foreign = foreign, classes = {}, joints = {} }
@@ -69,11 +73,13 @@ local function class_of(memory, share)
 end
 
 -- What a block made for the shares of a class. fields: all that it ever read and that may differ between them; root: a
--- tree of their values, whose leaves have the list of ops for each micro-batch. A new field begins a new tree, of
--- another version.
+-- tree of their values, whose leaves have the list of ops for each stream or, once the block has read the micro-batch,
+-- for each of these. A new field begins a new tree, of another version.
 local function new_kind(block)
-  return { block = block, fields = {}, known = {}, root = {}, version = 1, written = {} }
+  return { block = block, fields = {}, known = {}, root = {}, version = 1, written = {}, by_stream = true }
 end
+
+local function renew(kind) kind.root, kind.version = {}, kind.version + 1 end
 
 local NONE <const> = {} -- a value that stands for nil
 
@@ -100,6 +106,7 @@ local function proxy_of(memory, kind)
   return setmetatable(own, {
     __index = function(proxy, field)
       if known[field] then return s[field] end
+      if field == "micro_batch" or field == "tokens" then kind.by_stream = false end
       local value = rawget(kind.share, field)
       local same = fixed[field]
       if value == nil then
@@ -124,7 +131,11 @@ local function acquire(memory, kind, share)
   kind.proxy, kind.share = nil, share
   rawset(proxy, "block", kind.block.name)
   local fields = kind.fields
-  for i = 1, #MICRO_BATCH do rawset(proxy, MICRO_BATCH[i], rawget(share, MICRO_BATCH[i])) end
+  local by_stream = kind.by_stream
+  rawset(proxy, "stream", by_stream and rawget(share, "stream"))
+  for i = 1, #MICRO_BATCH do
+    rawset(proxy, MICRO_BATCH[i], not by_stream and rawget(share, MICRO_BATCH[i]) or nil)
+  end
   for i = 1, #fields do rawset(proxy, fields[i], rawget(share, fields[i])) end
   return proxy
 end
@@ -139,12 +150,16 @@ local function release(kind, proxy)
 end
 
 local function build(memory, kind, model, share)
-  local count, proxy = #kind.fields, acquire(memory, kind, share)
+  local count, proxy, by_stream = #kind.fields, acquire(memory, kind, share), kind.by_stream
   share.block = kind.block.name -- for messages
   local made = kind.block.build(model, proxy)
   made.name = kind.block.name
   release(kind, proxy)
-  if #kind.fields > count then kind.root, kind.version = {}, kind.version + 1 end
+  if by_stream and not kind.by_stream then
+    renew(kind)
+    return build(memory, kind, model, share) -- now the fields that its stream follows from are read, too
+  end
+  if #kind.fields > count then renew(kind) end
   memo.hold(#made + 1)
   return made
 end
@@ -154,11 +169,11 @@ local function made_of(memory, job, model, share)
   local kind, group = job.kind, share.group
   share.group = job.group
   if job.version ~= kind.version then job.leaf, job.version = leaf_of(kind, share), kind.version end
-  local made = job.leaf[share.micro_batch]
+  local made = job.leaf[kind.by_stream and share.stream or share.micro_batch]
   if not made then
     made = build(memory, kind, model, share)
     if job.version ~= kind.version then job.leaf, job.version = leaf_of(kind, share), kind.version end
-    job.leaf[share.micro_batch] = made
+    job.leaf[kind.by_stream and share.stream or share.micro_batch] = made
   end
   share.group = group
   return made
@@ -206,10 +221,12 @@ end
 ---@param share table  the same but for its micro-batch
 ---@return table[] lists  with the block's `name`, for tperf/describe/arch/forms.lua alone; the same table next time
 function memo.lists(memory, jobs, model, share)
-  local lists, micro_batch = jobs.lists, share.micro_batch
+  local lists, micro_batch, stream = jobs.lists, share.micro_batch, share.stream
   for i = 1, #jobs do
     local job = jobs[i]
-    local made = job.version == job.kind.version and job.leaf[micro_batch] or made_of(memory, job, model, share)
+    local kind = job.kind
+    local made = job.version == kind.version and job.leaf[kind.by_stream and stream or micro_batch]
+      or made_of(memory, job, model, share)
     lists[i] = job.full and forms.recomputed(made, job.opens and 2 * share:outer(model.hidden) or 0) or made
   end
   return lists

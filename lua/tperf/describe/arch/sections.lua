@@ -163,6 +163,14 @@ local function set_micro_batch(all, series, micro_batch)
   end
 end
 
+-- Tokens of this GPU's stream, by which ops are remembered (tperf/describe/arch/memo.lua).
+local function set_streams(series)
+  for _, share in ipairs(series.shares) do
+    share.stream = nil -- what it was before
+    share.stream = share:outer_tokens()
+  end
+end
+
 -- Bytes that a micro-batch sends to the next stage. A reference model's activations are sent forward, too: one message
 -- in three.
 local function boundary_of(all, series)
@@ -245,6 +253,7 @@ function sections:blocks(sizes, micro_batch, variant)
   local series = remembered_series(self, sizes, variant)
   local parts, list = series.parts, series.list
   set_micro_batch(self, series, micro_batch)
+  set_streams(series)
   for i = 1, #parts do
     local part, section = parts[i], list[i]
     local share, jobs = set_part(part), part.jobs

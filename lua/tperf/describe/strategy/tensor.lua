@@ -63,7 +63,7 @@ local function shards_of(p) return p.mode == "decode" and 1 or (p.cp or 1) * (p.
 local function whole(p) return p.micro_batch * (p.seq // shards_of(p)) end
 
 local function shard(p)
-  return p.sequence_parallel and p.micro_batch * (p.seq // (p.tp * shards_of(p))) or whole(p)
+  return p.stream or p.sequence_parallel and p.micro_batch * (p.seq // (p.tp * shards_of(p))) or whole(p)
 end
 
 -- Products of experts are cut over a separate axis, which their share names.

@@ -17,15 +17,30 @@ function search_walk.new(p, o, accept)
   }, p.rules, p.training, p.pipelines, p.questions, p.zero, p.fixed.dp, accept, p.software)
 end
 
--- Calls add(shape) for the micro-batches of one combination of sizes. Once one of them cannot fit, the larger ones are
--- added without a layout, only to be counted.
-local function add_micro_batches(core_search, workload, shape_of, micro_batches, add)
+-- What a layer keeps for its backward pass grows with the micro-batch. Rounding and padding change it by far less than
+-- this part of it.
+local GROWTH <const>, LEAST <const> = 0.75, 0.5
+
+-- Whether no micro-batch from `after` on can fit, if `micro_batch` is laid out. What a script's own layers keep may grow
+-- more slowly than the micro-batch.
+local function cannot_fit_from(after, core_search, laid_out, micro_batch, shape_of, own)
+  if not after then return false end
+  if own then return core_search:cannot_fit(shape_of(laid_out, micro_batch), LEAST) end
+  return core_search:cannot_fit(shape_of(laid_out, after), GROWTH * after / micro_batch)
+end
+
+-- Calls add(shape) for the micro-batches of one combination of sizes. Those that cannot fit are added without a layout,
+-- only to be counted. own: the layers or the strategy are the script's.
+local function add_micro_batches(core_search, workload, shape_of, micro_batches, own, add)
   local cannot_fit
-  for _, micro_batch in ipairs(micro_batches) do
-    local shape = shape_of(cannot_fit or workload(micro_batch), micro_batch)
+  for i, micro_batch in ipairs(micro_batches) do
+    local laid_out = cannot_fit or workload(micro_batch)
+    local shape = shape_of(laid_out, micro_batch)
     shape.cannot_fit = cannot_fit ~= nil
-    if not cannot_fit and core_search:cannot_fit(shape) then cannot_fit = shape.workload end
     if add(shape) then return true end
+    if not cannot_fit and cannot_fit_from(micro_batches[i + 1], core_search, laid_out, micro_batch, shape_of, own) then
+      cannot_fit = laid_out
+    end
   end
   return false
 end
@@ -111,7 +126,8 @@ local function lay_out(p, o, core_search, part, flush)
       }
     end
     local function workload_of(micro_batch) return workload(sizes, micro_batch, variant) end
-    return add_micro_batches(core_search, workload_of, shape_of, micro_batches, add)
+    local own = p.model.architecture ~= nil or not p.strategies[number].built_in
+    return add_micro_batches(core_search, workload_of, shape_of, micro_batches, own, add)
   end)
   if complete and #shapes > 0 then flush(shapes, true) end
 end

@@ -43,12 +43,13 @@ local BYTES = 2
 --             those of tp beyond `cut`); each works only for its own experts
 --   replicas  GPUs with different tokens that the experts are spread over
 local function spread(m, p)
-  local tp, gpus = p[p.features] or 1, dispatch.gpus(p)
-  local cut = p[p.expert_features] or tp
+  local gpus = dispatch.gpus(p)
+  local cut = p[p.expert_features] or p[p.features] or 1
   if m.experts.count % gpus ~= 0 then
     refusal.raise("block 'moe': the %d experts are not divided by %s = %d", m.experts.count, p.spread, gpus)
   end
   if p.sequence_parallel then return { cut = cut, sharing = 1, replicas = gpus } end
+  local tp = p[p.features] or 1
   if math.max(tp, cut) % math.min(tp, cut) ~= 0 then
     refusal.raise("block 'moe': %s = %d neither divides %s = %d nor is divided by it, as where each GPU has the whole "
       .. "stream it must", p.expert_features, cut, p.features, tp)

@@ -81,6 +81,12 @@ function parts.sublayer(m, p, i, n, inside, name)
   return parts.append(parts.append(parts.opening(m, p, i, n, name), inside), parts.closing(m, p, i, n))
 end
 
+-- Features of an activation between products on this GPU, whatever the micro-batch: those of one sample.
+local function inner_width(p, width)
+  local one = setmetatable({ micro_batch = 1, tokens = p.seq, stream = false }, { __index = p })
+  return one:inner(width) / one:inner_tokens()
+end
+
 --- An MLP of `width` between its products; o passes on to both (rows, experts, active) and to one of them
 --- (input_kept_elsewhere, gathered: fc1; partial: fc2). name: a prefix for the ops' names.
 -- Saved: fc1's input; the activation's inputs (both halves of a gated one); fc2's input. Bias and activation run
@@ -93,7 +99,7 @@ function parts.mlp(m, p, width, o, name)
     experts = o.experts, active = o.active, input_kept_elsewhere = o.input_kept_elsewhere, gathered = o.gathered,
     parts = m.gated and { gate = 1, up = 1 } or nil,
   }
-  local elements = p:inner(width) / p:inner_tokens() * p:inner_tokens(o.rows)
+  local elements = o.rows and inner_width(p, width) * p:inner_tokens(o.rows) or p:inner(width)
   local activation = op.activation {
     name = name .. m.activation, kind = m.activation, gated = m.gated, dtype = p.dtype, elements = elements,
     kept_element = p.kept_element,
