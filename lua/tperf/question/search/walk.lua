@@ -21,16 +21,16 @@ end
 -- this part of it.
 local GROWTH <const>, LEAST <const> = 0.75, 0.5
 
--- Whether no micro-batch from `after` on can fit, if `micro_batch` is laid out. What a script's own layers keep may grow
--- more slowly than the micro-batch.
-local function cannot_fit_from(after, core_search, laid_out, micro_batch, shape_of, own)
+-- Whether no micro-batch from `after` on can fit, if `micro_batch` is laid out. own: the layers or the strategy are the
+-- script's, and what they keep may grow more slowly than the micro-batch.
+local function none_fits(after, core_search, laid_out, micro_batch, shape_of, own)
   if not after then return false end
   if own then return core_search:cannot_fit(shape_of(laid_out, micro_batch), LEAST) end
   return core_search:cannot_fit(shape_of(laid_out, after), GROWTH * after / micro_batch)
 end
 
 -- Calls add(shape) for the micro-batches of one combination of sizes. Those that cannot fit are added without a layout,
--- only to be counted. own: the layers or the strategy are the script's.
+-- only to be counted.
 local function add_micro_batches(core_search, workload, shape_of, micro_batches, own, add)
   local cannot_fit
   for i, micro_batch in ipairs(micro_batches) do
@@ -38,7 +38,7 @@ local function add_micro_batches(core_search, workload, shape_of, micro_batches,
     local shape = shape_of(laid_out, micro_batch)
     shape.cannot_fit = cannot_fit ~= nil
     if add(shape) then return true end
-    if not cannot_fit and cannot_fit_from(micro_batches[i + 1], core_search, laid_out, micro_batch, shape_of, own) then
+    if not cannot_fit and none_fits(micro_batches[i + 1], core_search, laid_out, micro_batch, shape_of, own) then
       cannot_fit = laid_out
     end
   end
