@@ -3,6 +3,7 @@
 //     a list { name =, op, op … }, whose ops are never changed again, as part of layers of these sizes; axes: bit i - 1
 //     is set if the size of the grid's i-th own axis matters to it; copies: the number of ops that it does not borrow;
 //     saved_bytes: all are recomputed, and the first one keeps this input; nil: none is
+//   block(grid, sizes, block, saved_bytes) -> the same    a block of these sizes, all of whose ops are recomputed
 //   workload(grid, sizes, boundary_bytes, sections) -> workload
 //     sizes: list of integers, of the grid's own axes; sections: each kind of layer, then first, then last: lists of
 //     blocks, of lists to make them of, and of lists { name =, block … } of several by one name
@@ -124,15 +125,6 @@ static block *push_block(lua_State *L, int index, bool borrow, const double *inp
     return joined;
 }
 
-// block(grid, sizes, list, saved_bytes) -> block, axes, copies
-static int new_block(lua_State *L) {
-    double saved_bytes = luaL_optnumber(L, 4, 0);
-    const block *joined = push_block(L, 3, true, lua_isnoneornil(L, 4) ? NULL : &saved_bytes);
-    lua_pushinteger(L, joined->axes >> TPERF_AXIS_OWN);
-    lua_pushinteger(L, (const tperf_op *)joined->ops - joined->own);
-    return 3;
-}
-
 static void check_block(lua_State *L, const block *joined, const tperf_grid *grid,
                         const int64_t *sizes) {
     if (joined->grid != grid) tperf_bind_fail(L, "a block is of another strategy's layers");
@@ -140,6 +132,33 @@ static void check_block(lua_State *L, const block *joined, const tperf_grid *gri
         if (joined->axes >> i & 1 && joined->sizes[i] != sizes[i])
             tperf_bind_fail(L, "a block is of layers of another size along '%s'",
                             grid->axes[i].name);
+}
+
+// Pushes a copy of a block of these sizes, all of whose ops are recomputed, and keep so many bytes of the input.
+static const block *push_recomputed(lua_State *L, const block *plain, double saved_bytes) {
+    block *copy = new_room(L, plain->n, plain->n);
+    tperf_bind_check_own_sizes(L, 2, copy->grid, copy->sizes);
+    check_block(L, plain, copy->grid, copy->sizes);
+    copy->axes = plain->axes;
+    memcpy(copy->name, plain->name, sizeof copy->name);
+    for (size_t i = 0; i < plain->n; i++) {
+        copy->own[i] = *plain->ops[i];
+        tperf_op_recompute(&copy->own[i], i == 0 ? saved_bytes : 0);
+        copy->ops[i] = &copy->own[i];
+    }
+    return copy;
+}
+
+// block(grid, sizes, list or block, saved_bytes) -> block, axes, copies
+static int new_block(lua_State *L) {
+    const block *plain = luaL_testudata(L, 3, block_name);
+    bool recomputed = plain || !lua_isnoneornil(L, 4);
+    double saved_bytes = recomputed ? luaL_checknumber(L, 4) : 0;
+    const block *joined = plain ? push_recomputed(L, plain, saved_bytes)
+                                : push_block(L, 3, true, recomputed ? &saved_bytes : NULL);
+    lua_pushinteger(L, joined->axes >> TPERF_AXIS_OWN);
+    lua_pushinteger(L, (const tperf_op *)joined->ops - joined->own);
+    return 3;
 }
 
 // What the sections hold: the length of a list of pairs of a block and its name, and the ops in them.

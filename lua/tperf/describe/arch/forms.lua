@@ -18,7 +18,8 @@ local function empty(list)
 end
 
 local function fill_recomputed(list)
-  for i, one in ipairs(list.of) do list[i] = one:recomputed(i == 1 and list.saved or 0) end
+  for i, one in ipairs(filled(list.of)) do list[i] = one:recomputed(i == 1 and list.saved or 0) end
+  empty(list.of)
 end
 
 --- A block's ops, all of them recomputed. saved: bytes of the layer's input, which the first one keeps.
@@ -88,21 +89,32 @@ local function ends_in_norm(list, before)
   return list.ends == "in a norm" or list.ends == "before" and before
 end
 
+-- The list that a recomputed one is made of, or the list itself.
+local function plain_of(list) return list.fill == fill_recomputed and list.of or list end
+
+-- A list, recomputed if `list` is. The core recomputes what is narrowed already: narrowing takes much longer.
+local function recomputed_as(list, narrow) return list.saved and forms.recomputed(narrow, list.saved) or narrow end
+
+-- Those lists as one, in a precision.
+local function joint_narrowed(joints, lists, r)
+  local all = { name = lists.name }
+  for i, list in ipairs(lists) do all[i] = plain_of(list) end
+  return { name = lists.name, recomputed_as(lists[1], in_precision(forms.joint(joints, all), r, "narrowed", false)) }
+end
+
 --- The lists of a block in a precision. They become one where a product changes what an op of another list keeps. No
 --- list begins with an adapter: these are in the list of their product.
 ---@param joints table  the tree of such lists
----@param lists table   of memo.lists
+---@param lists table   of memo.lists, all of them recomputed or none
 ---@param r table       of precision.resolve or precision.stored
 ---@return table lists
 function forms.narrowed(joints, lists, r)
   local made, after_norm, count = { name = lists.name }, false, #lists
   for i = 1, count do
     local list = lists[i]
-    local one = in_precision(list, r, after_norm and "behind_norm" or "narrowed", after_norm)
-    if one.open and i < count then
-      return { name = lists.name, in_precision(forms.joint(joints, lists), r, "narrowed", false) }
-    end
-    made[i], after_norm = one, ends_in_norm(list, after_norm)
+    local one = in_precision(plain_of(list), r, after_norm and "behind_norm" or "narrowed", after_norm)
+    if one.open and i < count then return joint_narrowed(joints, lists, r) end
+    made[i], after_norm = recomputed_as(list, one), ends_in_norm(list, after_norm)
   end
   return made
 end
@@ -117,6 +129,26 @@ local function positions(bits)
   return list
 end
 
+-- The block that a list was joined to for these sizes; nil: none. Also what remembers it.
+local function joined_to(ops, sizes)
+  local joined = ops.joined
+  local tree, at = joined, joined and joined.positions or {}
+  for i = 1, #at do tree = tree and tree[sizes[at[i]]] end
+  return tree and tree.block
+end
+
+local function remember(ops, sizes, bits, made)
+  local joined = ops.joined or { positions = positions(bits) }
+  local tree = joined
+  ops.joined = joined
+  for _, position in ipairs(joined.positions) do
+    local size = sizes[position]
+    tree[size] = tree[size] or {}
+    tree = tree[size]
+  end
+  tree.block = made
+end
+
 --- A list of ops as a block of layers of these sizes (src/bind/describe/bind_workload.c).
 ---@param grid userdata   of the strategy
 ---@param ops table       of memo.lists or forms.narrowed
@@ -124,23 +156,14 @@ end
 ---@param hold fun(ops: integer)  is called with the number of ops that a new block holds besides remembered ones
 ---@return userdata block
 function forms.block(grid, ops, sizes, hold)
-  local joined = ops.joined
-  local tree, at = joined, joined and joined.positions or {}
-  for i = 1, #at do tree = tree and tree[sizes[at[i]]] end
-  if tree and tree.block then return tree.block end
-  local recomputed = ops.fill == fill_recomputed and #ops == 0 -- the core makes these copies as it joins them
-  local made, bits, copies = core.block(grid, sizes, recomputed and ops.of or filled(ops),
-    recomputed and ops.saved or nil)
-  joined = joined or { positions = positions(bits) }
-  ops.joined, tree = joined, joined
-  for _, position in ipairs(joined.positions) do
-    local size = sizes[position]
-    tree[size] = tree[size] or {}
-    tree = tree[size]
-  end
-  tree.block = made
+  local known = joined_to(ops, sizes)
+  if known then return known end
+  local of = #ops == 0 and ops.saved and ops.of or nil -- the core makes these copies as it joins them
+  local source = of and joined_to(of, sizes) or filled(of or ops)
+  local made, bits, copies = core.block(grid, sizes, source, of and ops.saved or nil)
+  remember(ops, sizes, bits, made)
   hold(copies + (ops.fill and #ops or 0))
-  empty(ops)
+  empty(of or ops)
   return made
 end
 
