@@ -120,7 +120,8 @@ describe("a custom axis", function()
       local one, other = {}, { strategy = "wide" }
       for name, value in pairs(question) do one[name], other[name == "ep" and "wide" or name] = value, value end
       local expected, got = ask(one), ask(other)
-      for _, field in ipairs(fields) do assert.equal(expected[field], got[field], field) end
+      -- Its blocks are not cut into pieces that shapes share, so they are added up in another order.
+      for _, field in ipairs(fields) do assert.near(expected[field], got[field], 1e-12 * expected[field], field) end
       assert.same(expected.memory, got.memory)
     end
     same(train, { model = "mixtral-8x7b", tp = 2, ep = 8, etp = 1, pp = 4, dp = 8, global_batch = 64 },

@@ -12,12 +12,34 @@
 
 enum { TPERF_KINDS_MAX = 8, TPERF_SECTIONS_MAX = TPERF_KINDS_MAX + 2 };
 
+// Parameters on one GPU.
+typedef struct tperf_weights {
+    double bytes;  // in the dtypes in which ops use them
+    double count;  // trained parameters
+    double narrow; // of `count`, those in fewer than 32 bits
+    // FLOPs of one Newton-Schulz iteration over all matrices, see src/plan/workload.c.
+    double orthogonal;
+    double gathered; // bytes that replicas gather of trained parameters
+    double copies;   // bytes of further copies between passes
+    double step;     // bytes read and written once per iteration to make these copies
+    // The part of `bytes` in parameters that are not trained, which neither count nor gathered includes.
+    double frozen;
+} tperf_weights;
+
+// What the ops of a block hold; see tperf_layer_cost.
+typedef struct tperf_block_bytes {
+    tperf_weights weights, experts, tied;
+    double saved, again, offload, work;
+    bool whole; // all of it is recomputed
+} tperf_block_bytes;
+
 // Consecutive ops of a section: those of a block, which other sections and workloads may share.
 typedef struct tperf_block_part {
     uint64_t id;      // the same for the same ops, joined to the same sizes; never reused
     unsigned axes;    // bit i: their times may depend on the placement of axis i
     size_t end;       // ops below this index belong to this or an earlier part
     const char *name; // of the block
+    const tperf_block_bytes *bytes;
 } tperf_block_part;
 
 typedef struct tperf_workload {
@@ -45,20 +67,6 @@ tperf_status tperf_op_join(tperf_op *op, const tperf_grid *grid, const int64_t *
 
 // The name of the block that the op of this index is part of.
 const char *tperf_workload_block(const tperf_workload *workload, size_t index);
-
-// Parameters on one GPU.
-typedef struct tperf_weights {
-    double bytes;  // in the dtypes in which ops use them
-    double count;  // trained parameters
-    double narrow; // of `count`, those in fewer than 32 bits
-    // FLOPs of one Newton-Schulz iteration over all matrices, see src/plan/workload.c.
-    double orthogonal;
-    double gathered; // bytes that replicas gather of trained parameters
-    double copies;   // bytes of further copies between passes
-    double step;     // bytes read and written once per iteration to make these copies
-    // The part of `bytes` in parameters that are not trained, which neither count nor gathered includes.
-    double frozen;
-} tperf_weights;
 
 // A layer with experts, overlapped with another micro-batch's pass: what that pass can hide of this layer, and this
 // layer of that pass; [forward, backward]. `inside`: kernels between dispatch and combine.
@@ -96,6 +104,8 @@ static inline void tperf_weights_add(tperf_weights *sum, const tperf_weights *pa
     sum->frozen += times * part->frozen;
 }
 
+tperf_block_bytes tperf_block_bytes_of(const tperf_op *const *ops, size_t n);
+
 // What an op adds to its layer's cost.
 typedef struct tperf_op_price {
     tperf_op_cost cost;
@@ -107,6 +117,23 @@ typedef struct tperf_op_price {
 tperf_op_price tperf_op_price_of(const tperf_op *op, const tperf_op_work *work,
                                  const tperf_platform *on, const int64_t *sizes,
                                  const tperf_placement *placement);
+
+// What the ops of a block add to their layer's cost. A layer's times are sums over its blocks of sums over their ops,
+// whoever adds them up, so that they agree to the last digit.
+typedef struct tperf_block_price {
+    tperf_pass_cost forward, backward;
+    double weight_grad, flops;
+    tperf_expert_cost exchange;
+    bool
+        inside; // preceding ops, of this block or before it, have dispatched tokens and not yet combined them
+} tperf_block_price;
+
+void tperf_block_price_add(tperf_block_price *sum, const tperf_op_price *price);
+
+// A block's price outside an exchange of tokens that an earlier block began, and inside one.
+typedef struct tperf_either_price {
+    tperf_block_price outside, inside;
+} tperf_either_price;
 
 // Fills works[n_ops], for a number of panels.
 void tperf_workload_work(const tperf_workload *workload, const tperf_platform *on, int64_t panels,
@@ -124,9 +151,9 @@ void tperf_workload_add_times(const tperf_workload *workload, const tperf_platfo
                               const tperf_placement *placement, const tperf_op_work *works,
                               tperf_layer_cost *costs);
 
-// The same from the prices of every part's ops: prices[n_parts].
+// The same from the prices of the parts: prices[n_parts].
 void tperf_workload_add_prices(const tperf_workload *workload, const tperf_platform *on,
-                               const tperf_op_price *const *prices, tperf_layer_cost *costs);
+                               const tperf_either_price *const *prices, tperf_layer_cost *costs);
 
 // Fails if the system lacks a peak that an op needs: its dtype on the tensor or vector units.
 tperf_status tperf_workload_check_system(const tperf_workload *workload, const tperf_system *system,

@@ -70,26 +70,42 @@ static tperf_weights weights_of(const tperf_op *op) {
     };
 }
 
+tperf_block_bytes tperf_block_bytes_of(const tperf_op *const *ops, size_t n) {
+    tperf_block_bytes sum = {.whole = true};
+    for (size_t i = 0; i < n; i++) {
+        const tperf_op *op = ops[i];
+        tperf_weights weights = weights_of(op);
+        tperf_weights_add(op->expert ? &sum.experts : &sum.weights, &weights, 1);
+        if (op->tied) tperf_weights_add(&sum.tied, &weights, 1);
+        sum.saved += op->saved_bytes;
+        sum.again += op->again_bytes;
+        sum.offload += op->offload_bytes;
+        sum.whole = sum.whole && (op->recomputed || op->backward.absent);
+        double panels = op->panels ? op->forward.bytes_per_panel : 0;
+        double read = op->product.read_bytes > 0 ? op->product.read_bytes : op->weight_bytes;
+        double work = op->forward.bytes + panels - op->repeated_bytes - read - op->saved_bytes -
+                      op->again_bytes;
+        if (op->passing_bytes > 0) work = op->passing_bytes;
+        sum.work = fmax(sum.work, work);
+    }
+    return sum;
+}
+
 void tperf_workload_bytes(const tperf_workload *workload, tperf_layer_cost *costs) {
+    size_t part = 0;
     for (int section = 0; section < workload->n_kinds + 2; section++) {
         tperf_layer_cost sum = {0};
-        bool whole = true; // all of it is recomputed
-        for (size_t i = tperf_section_begin(workload, section); i < workload->section_end[section];
-             i++) {
-            const tperf_op *op = workload->ops[i];
-            tperf_weights weights = weights_of(op);
-            tperf_weights_add(op->expert ? &sum.experts : &sum.weights, &weights, 1);
-            if (op->tied) tperf_weights_add(&sum.tied, &weights, 1);
-            sum.saved_bytes += op->saved_bytes;
-            sum.again_bytes += op->again_bytes;
-            sum.offload_bytes += op->offload_bytes;
-            whole = whole && (op->recomputed || op->backward.absent);
-            double panels = op->panels ? op->forward.bytes_per_panel : 0;
-            double read = op->product.read_bytes > 0 ? op->product.read_bytes : op->weight_bytes;
-            double work = op->forward.bytes + panels - op->repeated_bytes - read - op->saved_bytes -
-                          op->again_bytes;
-            if (op->passing_bytes > 0) work = op->passing_bytes;
-            sum.work_bytes = fmax(sum.work_bytes, work);
+        bool whole = true;
+        for (; part < workload->part_end[section]; part++) {
+            const tperf_block_bytes *block = workload->parts[part].bytes;
+            tperf_weights_add(&sum.weights, &block->weights, 1);
+            tperf_weights_add(&sum.experts, &block->experts, 1);
+            tperf_weights_add(&sum.tied, &block->tied, 1);
+            sum.saved_bytes += block->saved;
+            sum.again_bytes += block->again;
+            sum.offload_bytes += block->offload;
+            sum.work_bytes = fmax(sum.work_bytes, block->work);
+            whole = whole && block->whole;
         }
         sum.input_bytes = whole ? sum.saved_bytes : 0;
         costs[section] = sum;
@@ -128,27 +144,42 @@ tperf_op_price tperf_op_price_of(const tperf_op *op, const tperf_op_work *work,
     };
 }
 
-// Adds an op to its layer's expert exchanges. *inside: preceding ops have dispatched tokens to experts and not yet
-// combined them.
-static void add_exchange(tperf_expert_cost *sum, const tperf_op_price *price, bool *inside) {
+// Adds an op to its block's expert exchanges.
+static void add_exchange(tperf_block_price *block, const tperf_op_price *price) {
     const tperf_op_cost *cost = &price->cost;
-    bool exchange = price->exchanges[0] > 0 || price->exchanges[1] > 0;
-    double *seconds = *inside ? sum->combine : sum->dispatch;
-    double *work = *inside && !exchange ? sum->inside : sum->outside;
+    tperf_expert_cost *sum = &block->exchange;
+    bool exchange = price->exchanges[0] > 0 || price->exchanges[1] > 0, inside = block->inside;
+    double *seconds = inside ? sum->combine : sum->dispatch;
+    double *work = inside && !exchange ? sum->inside : sum->outside;
     seconds[0] += price->exchanges[0];
     seconds[1] += price->exchanges[1];
     work[0] += kernels_of(&cost->forward);
     work[1] += kernels_of(&cost->backward);
-    if (*inside && !exchange) sum->inside_grad += cost->weight_grad;
-    if (exchange) *inside = !*inside;
+    if (inside && !exchange) sum->inside_grad += cost->weight_grad;
+    if (exchange) block->inside = !inside;
 }
 
-static void add_price(tperf_layer_cost *sum, const tperf_op_price *price, bool *inside) {
+void tperf_block_price_add(tperf_block_price *sum, const tperf_op_price *price) {
     tperf_pass_cost_add(&sum->forward, &price->cost.forward, 1);
     tperf_pass_cost_add(&sum->backward, &price->cost.backward, 1);
     sum->weight_grad += price->cost.weight_grad;
     sum->flops += price->flops;
-    add_exchange(&sum->exchange, price, inside);
+    add_exchange(sum, price);
+}
+
+// Adds a block to its layer's cost.
+static void add_block(tperf_layer_cost *sum, const tperf_block_price *block) {
+    tperf_pass_cost_add(&sum->forward, &block->forward, 1);
+    tperf_pass_cost_add(&sum->backward, &block->backward, 1);
+    sum->weight_grad += block->weight_grad;
+    sum->flops += block->flops;
+    for (int way = 0; way < 2; way++) {
+        sum->exchange.dispatch[way] += block->exchange.dispatch[way];
+        sum->exchange.combine[way] += block->exchange.combine[way];
+        sum->exchange.inside[way] += block->exchange.inside[way];
+        sum->exchange.outside[way] += block->exchange.outside[way];
+    }
+    sum->exchange.inside_grad += block->exchange.inside_grad;
 }
 
 // A layer's pass waits for the part of its launches, and of copies to or from the host, that outlasts it. The host is
@@ -182,27 +213,35 @@ static void wait_for_hosts(tperf_layer_cost *sum, const tperf_platform *on) {
 void tperf_workload_add_times(const tperf_workload *workload, const tperf_platform *on,
                               const tperf_placement *placement, const tperf_op_work *works,
                               tperf_layer_cost *costs) {
+    size_t part = 0, i = 0;
     for (int section = 0; section < workload->n_kinds + 2; section++) {
         bool inside = false;
-        for (size_t i = tperf_section_begin(workload, section); i < workload->section_end[section];
-             i++) {
-            const tperf_op *op = workload->ops[i];
-            tperf_op_work work = works ? works[i] : tperf_op_work_of(op, on, placement->panels);
-            tperf_op_price price = tperf_op_price_of(op, &work, on, workload->sizes, placement);
-            add_price(&costs[section], &price, &inside);
+        for (; part < workload->part_end[section]; part++) {
+            tperf_block_price block = {.inside = inside};
+            for (; i < workload->parts[part].end; i++) {
+                const tperf_op *op = workload->ops[i];
+                tperf_op_work work = works ? works[i] : tperf_op_work_of(op, on, placement->panels);
+                tperf_op_price price = tperf_op_price_of(op, &work, on, workload->sizes, placement);
+                tperf_block_price_add(&block, &price);
+            }
+            add_block(&costs[section], &block);
+            inside = block.inside;
         }
         wait_for_hosts(&costs[section], on);
     }
 }
 
 void tperf_workload_add_prices(const tperf_workload *workload, const tperf_platform *on,
-                               const tperf_op_price *const *prices, tperf_layer_cost *costs) {
-    size_t part = 0, op = 0;
+                               const tperf_either_price *const *prices, tperf_layer_cost *costs) {
+    size_t part = 0;
     for (int section = 0; section < workload->n_kinds + 2; section++) {
         bool inside = false;
-        for (; part < workload->part_end[section]; part++)
-            for (size_t i = 0; op < workload->parts[part].end; i++, op++)
-                add_price(&costs[section], &prices[part][i], &inside);
+        for (; part < workload->part_end[section]; part++) {
+            const tperf_block_price *block =
+                inside ? &prices[part]->inside : &prices[part]->outside;
+            add_block(&costs[section], block);
+            inside = block->inside;
+        }
         wait_for_hosts(&costs[section], on);
     }
 }

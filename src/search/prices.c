@@ -7,11 +7,11 @@ enum { SLOTS = 4096, OPS = 8192, FULL = SLOTS / 4 * 3 }; // 6 MiB
 
 static bool make_room(tperf_prices *p, const tperf_heap *heap, size_t n_parts) {
     if (!p->slots) p->slots = tperf_heap_zeroed(heap, SLOTS, sizeof *p->slots);
-    if (!p->ops) p->ops = tperf_heap_new(heap, OPS, sizeof *p->ops);
+    if (!p->blocks) p->blocks = tperf_heap_new(heap, FULL, sizeof *p->blocks);
     if (!p->bases) p->bases = tperf_heap_new(heap, OPS, sizeof *p->bases);
-    if (!p->slots || !p->ops || !p->bases) return false;
+    if (!p->slots || !p->blocks || !p->bases) return false;
     if (n_parts <= p->parts_capacity) return true;
-    const tperf_op_price **parts = tperf_heap_grow(heap, p->parts, n_parts, sizeof *parts);
+    const tperf_either_price **parts = tperf_heap_grow(heap, p->parts, n_parts, sizeof *parts);
     if (!parts) return false;
     p->parts = parts;
     p->parts_capacity = n_parts;
@@ -20,7 +20,7 @@ static bool make_room(tperf_prices *p, const tperf_heap *heap, size_t n_parts) {
 
 static void forget(tperf_prices *p) {
     memset(p->slots, 0, SLOTS * sizeof *p->slots);
-    p->n_slots = p->n_ops = p->n_bases = 0;
+    p->n_slots = p->n_blocks = p->n_bases = 0;
 }
 
 static uint64_t mixed(uint64_t hash, uint64_t value) {
@@ -57,10 +57,24 @@ static const tperf_base *bases_of_part(tperf_prices *p, const tperf_workload *wo
     return &p->bases[slot->first];
 }
 
-static const tperf_op_price *prices_of_part(tperf_prices *p, const tperf_workload *workload,
-                                            const tperf_block_part *part, size_t begin,
-                                            const tperf_platform *on,
-                                            const tperf_placement *placement) {
+static void price_block(tperf_either_price *block, const tperf_workload *workload, size_t begin,
+                        size_t end, const tperf_base *bases, const tperf_platform *on,
+                        const tperf_placement *placement) {
+    *block = (tperf_either_price){.inside = {.inside = true}};
+    for (size_t i = begin; i < end; i++, bases++) {
+        tperf_op_price price = bases->price;
+        if (bases->communicates)
+            price =
+                tperf_op_price_of(workload->ops[i], &bases->work, on, workload->sizes, placement);
+        tperf_block_price_add(&block->outside, &price);
+        tperf_block_price_add(&block->inside, &price);
+    }
+}
+
+static const tperf_either_price *price_of_part(tperf_prices *p, const tperf_workload *workload,
+                                               const tperf_block_part *part, size_t begin,
+                                               const tperf_platform *on,
+                                               const tperf_placement *placement) {
     tperf_price_key key = {.block = part->id,
                            .system = (uintptr_t)on->system,
                            .panels = placement->panels,
@@ -72,39 +86,36 @@ static const tperf_op_price *prices_of_part(tperf_prices *p, const tperf_workloa
             hash = mixed(hash, (uint64_t)placement->fast[i]);
         }
     tperf_price_slot *slot = slot_of(p, &key, hash);
-    if (slot->key.block) return &p->ops[slot->first];
-    *slot = (tperf_price_slot){key, p->n_ops};
+    if (slot->key.block) return &p->blocks[slot->first];
+    *slot = (tperf_price_slot){key, p->n_blocks};
     p->n_slots++;
     const tperf_base *bases = bases_of_part(p, workload, begin, part->end, key, on, placement);
-    for (size_t i = begin; i < part->end; i++, bases++)
-        p->ops[p->n_ops++] = bases->communicates ? tperf_op_price_of(workload->ops[i], &bases->work,
-                                                                     on, workload->sizes, placement)
-                                                 : bases->price;
-    return &p->ops[slot->first];
+    tperf_either_price *block = &p->blocks[p->n_blocks++];
+    price_block(block, workload, begin, part->end, bases, on, placement);
+    return block;
 }
 
 bool tperf_prices_hold(const tperf_workload *workload) {
     return workload->n_ops <= OPS && 2 * workload->n_parts <= FULL;
 }
 
-const tperf_op_price *const *tperf_prices_of(tperf_prices *prices, const tperf_heap *heap,
-                                             const tperf_workload *workload,
-                                             const tperf_platform *on,
-                                             const tperf_placement *placement) {
+const tperf_either_price *const *tperf_prices_of(tperf_prices *prices, const tperf_heap *heap,
+                                                 const tperf_workload *workload,
+                                                 const tperf_platform *on,
+                                                 const tperf_placement *placement) {
     if (!make_room(prices, heap, workload->n_parts)) return NULL;
-    if (prices->n_ops + workload->n_ops > OPS || prices->n_bases + workload->n_ops > OPS ||
-        prices->n_slots + 2 * workload->n_parts > FULL)
+    if (prices->n_bases + workload->n_ops > OPS || prices->n_slots + 2 * workload->n_parts > FULL)
         forget(prices);
     size_t begin = 0;
     for (size_t i = 0; i < workload->n_parts; begin = workload->parts[i++].end)
         prices->parts[i] =
-            prices_of_part(prices, workload, &workload->parts[i], begin, on, placement);
+            price_of_part(prices, workload, &workload->parts[i], begin, on, placement);
     return prices->parts;
 }
 
 void tperf_prices_release(tperf_prices *prices) {
     tperf_heap_free(prices->slots);
-    tperf_heap_free(prices->ops);
+    tperf_heap_free(prices->blocks);
     tperf_heap_free(prices->bases);
     tperf_heap_free(prices->parts);
 }

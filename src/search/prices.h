@@ -14,7 +14,7 @@ typedef struct tperf_price_key {
 
 typedef struct tperf_price_slot {
     tperf_price_key key; // block 0: free
-    size_t first;        // index of the first op's price or base
+    size_t first;        // index of the block's price, or of its first op's base
 } tperf_price_slot;
 
 // What an op costs wherever it is placed: its work; its price, too, unless it communicates.
@@ -27,21 +27,21 @@ typedef struct tperf_base {
 // The arrays are NULL until they are needed. All is forgotten when one is full.
 typedef struct tperf_prices {
     tperf_price_slot *slots;
-    tperf_op_price *ops;
+    tperf_either_price *blocks;
     tperf_base *bases;
-    size_t n_slots, n_ops, n_bases; // used
-    const tperf_op_price **parts;   // of the current workload
+    size_t n_slots, n_blocks, n_bases; // used
+    const tperf_either_price **parts;  // of the current workload
     size_t parts_capacity;
 } tperf_prices;
 
 // Whether there is room for a workload's prices.
 bool tperf_prices_hold(const tperf_workload *workload);
 
-// The prices of the ops of each of the workload's parts, until the next call; NULL: out of memory.
-const tperf_op_price *const *tperf_prices_of(tperf_prices *prices, const tperf_heap *heap,
-                                             const tperf_workload *workload,
-                                             const tperf_platform *on,
-                                             const tperf_placement *placement);
+// The prices of the workload's parts, until the next call; NULL: out of memory.
+const tperf_either_price *const *tperf_prices_of(tperf_prices *prices, const tperf_heap *heap,
+                                                 const tperf_workload *workload,
+                                                 const tperf_platform *on,
+                                                 const tperf_placement *placement);
 
 void tperf_prices_release(tperf_prices *prices);
 

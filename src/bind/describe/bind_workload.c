@@ -35,6 +35,7 @@ typedef struct block {
     int64_t sizes[TPERF_AXES_MAX];
     unsigned axes; // bit i: an op looked up axis i
     char name[TPERF_NAME_MAX];
+    tperf_block_bytes bytes;
     size_t n;
     const tperf_op **ops;
     tperf_op own[];
@@ -122,6 +123,7 @@ static block *push_block(lua_State *L, int index, bool borrow, const double *inp
     tperf_bind_check_own_sizes(L, 2, joined->grid, joined->sizes);
     strcpy(joined->name, name);
     join_ops(L, index, joined, room, input);
+    joined->bytes = tperf_block_bytes_of(joined->ops, n);
     return joined;
 }
 
@@ -146,6 +148,7 @@ static const block *push_recomputed(lua_State *L, const block *plain, double sav
         tperf_op_recompute(&copy->own[i], i == 0 ? saved_bytes : 0);
         copy->ops[i] = &copy->own[i];
     }
+    copy->bytes = tperf_block_bytes_of(copy->ops, copy->n);
     return copy;
 }
 
@@ -238,7 +241,7 @@ static void fill(lua_State *L, tperf_workload *workload, const contents *c) {
         for (size_t k = 0; k < joined->n; k++)
             workload->ops[workload->n_ops++] = joined->ops[k];
         parts[workload->n_parts++] = (tperf_block_part){joined->id, joined->axes, workload->n_ops,
-                                                        name ? name : joined->name};
+                                                        name ? name : joined->name, &joined->bytes};
         lua_pop(L, 2);
     }
     lua_pushvalue(L, 5);
