@@ -148,6 +148,19 @@ describe("a workload of cached blocks", function()
     assert.is_false(experts == experts_of(8, 1))
   end)
 
+  it("shares blocks among groups of layers that agree in what these read", function()
+    local function first_blocks(name)
+      local all = sections.new(tperf.model(name), tensor, "flash", rules, {})
+      local list = all:blocks({ 4, 1, 1, 0 }, 1, { recompute = "none" })
+      assert.equal(2, #all.kinds)
+      return list[1][1], list[2][1]
+    end
+    local dense, sparse = first_blocks "deepseek-v3"
+    assert.equal(dense, sparse)
+    local windowed, whole = first_blocks "gemma-2-27b"
+    assert.is_false(windowed == whole)
+  end)
+
   it("refuses a block that is joined to other sizes", function()
     local model = tperf.model "mixtral-8x7b"
     local all = sections.new(model, tensor, "flash", rules, {})

@@ -48,7 +48,7 @@ local MICRO_BATCH <const> = { "micro_batch", "tokens" }
 function memo.new(s)
   local foreign, fixed = {}, {}
   for _, name in ipairs((axes.words())) do foreign[#foreign + 1] = not s.index[name] and name or nil end
-  for _, list in ipairs { LAYOUT, CLASS, MICRO_BATCH, { "stream" } } do
+  for _, list in ipairs { LAYOUT, CLASS, MICRO_BATCH, { "stream", "group" } } do
     for _, name in ipairs(list) do fixed[name] = true end
   end
   local memory = { strategy = s, fixed = fixed, foreign = foreign, classes = {}, joints = {} }
@@ -75,33 +75,51 @@ end
 -- What a block made for the shares of a class. fields: all that it ever read and that may differ between them; root: a
 -- tree of their values, whose leaves have the list of ops for each stream or, once the block has read the micro-batch,
 -- for each of these. A new field begins a new tree, of another version.
+--
+-- Groups of layers that agree in what the block reads of them share its ops: of_group are those fields.
 local function new_kind(block)
-  return { block = block, fields = {}, known = {}, root = {}, version = 1, written = {}, by_stream = true }
+  return {
+    block = block, fields = {}, known = {}, of_group = {}, root = {}, version = 1, written = {}, by_stream = true,
+  }
 end
 
 local function renew(kind) kind.root, kind.version = {}, kind.version + 1 end
 
 local NONE <const> = {} -- a value that stands for nil
 
-local function leaf_of(kind, share)
-  local fields, node = kind.fields, kind.root
-  for i = 1, #fields do
-    local value = rawget(share, fields[i])
-    if value == nil then value = NONE end
-    local after = node[value]
-    if not after then
-      after = {}
-      node[value] = after
-    end
-    node = after
+local function step(node, value)
+  if value == nil then value = NONE end
+  local after = node[value]
+  if not after then
+    after = {}
+    node[value] = after
   end
+  return after
+end
+
+local function leaf_of(kind, share)
+  local fields, of_group, node, group = kind.fields, kind.of_group, kind.root, rawget(share, "group")
+  for i = 1, #fields do node = step(node, rawget(share, fields[i])) end
+  if not kind.known.group then return node end
+  node = step(node, group ~= nil)
+  for i = 1, #of_group do node = step(node, group and group[of_group[i]]) end
   return node
+end
+
+-- A proxy of the group of kind.share that lists what is read of it.
+local function group_of(kind)
+  local known, of_group = {}, kind.of_group
+  return setmetatable({}, { __index = function(_, field)
+    if not known[field] then known[field], of_group[#of_group + 1] = true, field end
+    return kind.share.group[field]
+  end })
 end
 
 -- A proxy of kind.share that lists the fields that were never read before: the others are in it already. What is the
 -- same in the whole class stays there. Sizes of axes that the strategy lacks are false.
 local function proxy_of(memory, kind)
   local fixed, own, known, s = memory.fixed, {}, kind.known, memory.strategy
+  kind.group = kind.group or group_of(kind)
   for _, name in ipairs(memory.foreign) do own[name] = false end
   return setmetatable(own, {
     __index = function(proxy, field)
@@ -109,6 +127,7 @@ local function proxy_of(memory, kind)
       if field == "micro_batch" or field == "tokens" then kind.by_stream = false end
       local value = rawget(kind.share, field)
       local same = fixed[field]
+      if field == "group" then value = value and kind.group end
       if value == nil then
         value = kind.share[field] -- the strategy's
         same = same or value ~= nil
@@ -137,6 +156,7 @@ local function acquire(memory, kind, share)
     rawset(proxy, MICRO_BATCH[i], not by_stream and rawget(share, MICRO_BATCH[i]) or nil)
   end
   for i = 1, #fields do rawset(proxy, fields[i], rawget(share, fields[i])) end
+  rawset(proxy, "group", kind.known.group and rawget(share, "group") and kind.group or nil)
   return proxy
 end
 
@@ -150,7 +170,8 @@ local function release(kind, proxy)
 end
 
 local function build(memory, kind, model, share)
-  local count, proxy, by_stream = #kind.fields, acquire(memory, kind, share), kind.by_stream
+  local count, proxy, by_stream = #kind.fields + #kind.of_group, acquire(memory, kind, share), kind.by_stream
+  local asked_group = kind.known.group
   share.block = kind.block.name -- for messages
   local made = kind.block.build(model, proxy)
   made.name = kind.block.name
@@ -159,7 +180,7 @@ local function build(memory, kind, model, share)
     renew(kind)
     return build(memory, kind, model, share) -- now the fields that its stream follows from are read, too
   end
-  if #kind.fields > count then renew(kind) end
+  if #kind.fields + #kind.of_group > count or asked_group ~= kind.known.group then renew(kind) end
   memo.hold(#made + 1)
   return made
 end

@@ -195,9 +195,9 @@ function attention.inside(m, p, o)
   return ops
 end
 
---- The attention block, first of the layer's n sublayers.
-function attention.block(n)
-  return block("attention", function(m, p) return parts.sublayer(m, p, 1, n, attention.inside(m, p), "attn_norm") end)
+--- The attention block, i-th of the layer's n sublayers.
+function attention.block(i, n)
+  return block("attention", function(m, p) return parts.sublayer(m, p, i, n, attention.inside(m, p), "attn_norm") end)
 end
 
 return attention

@@ -150,9 +150,9 @@ function delta.state_bytes(m, p)
   return 1.0 * STATE_BYTES * cut.heads * d.key_dim * d.value_dim + 1.0 * BYTES * (d.conv - 1) * cut.convolved
 end
 
---- The gated delta net block, first of the layer's n sublayers.
-function delta.block(n)
-  return block("delta", function(m, p) return parts.sublayer(m, p, 1, n, inside(m, p)) end)
+--- The gated delta net block, i-th of the layer's n sublayers.
+function delta.block(i, n)
+  return block("delta", function(m, p) return parts.sublayer(m, p, i, n, inside(m, p)) end)
 end
 
 return delta

@@ -84,9 +84,9 @@ local function inside(m, p)
   return ops
 end
 
---- The Mamba block, first of the layer's n sublayers.
-function mamba.block(n)
-  return block("mamba", function(m, p) return parts.sublayer(m, p, 1, n, inside(m, p)) end)
+--- The Mamba block, i-th of the layer's n sublayers.
+function mamba.block(i, n)
+  return block("mamba", function(m, p) return parts.sublayer(m, p, i, n, inside(m, p)) end)
 end
 
 return mamba

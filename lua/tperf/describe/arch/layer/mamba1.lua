@@ -81,9 +81,9 @@ function mamba1.state_bytes(m, p)
   return 1.0 * STATE_BYTES * inner * s.state + 1.0 * BYTES * (s.conv - 1) * inner
 end
 
---- The Mamba block, first of the layer's n sublayers.
-function mamba1.block(n)
-  return block("mamba", function(m, p) return parts.sublayer(m, p, 1, n, inside(m, p)) end)
+--- The Mamba block, i-th of the layer's n sublayers.
+function mamba1.block(i, n)
+  return block("mamba", function(m, p) return parts.sublayer(m, p, i, n, inside(m, p)) end)
 end
 
 return mamba1

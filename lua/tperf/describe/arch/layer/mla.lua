@@ -111,9 +111,9 @@ local function inside(m, p)
   return ops
 end
 
---- The attention block, first of the layer's n sublayers.
-function mla.block(n)
-  return block("attention", function(m, p) return parts.sublayer(m, p, 1, n, inside(m, p), "attn_norm") end)
+--- The attention block, i-th of the layer's n sublayers.
+function mla.block(i, n)
+  return block("attention", function(m, p) return parts.sublayer(m, p, i, n, inside(m, p), "attn_norm") end)
 end
 
 return mla

@@ -18,11 +18,20 @@ local transformer = {}
 local mixers = { gqa = attention, mla = mla }
 local feeds = { dense = mlp, experts = moe }
 
+local made = {} -- a module's blocks by their place in a layer: groups with the same block share its ops
+
+-- The block of a module in this place.
+local function block_of(module, i, n)
+  made[module] = made[module] or {}
+  local place = ("%d of %d"):format(i, n)
+  made[module][place] = made[module][place] or module.block(i, n)
+  return made[module][place]
+end
+
 local function mixer_of(m, group)
-  if group.delta then return delta.block end
-  if group.mamba then return m.mamba1 and mamba1.block or mamba.block end
-  local mixer = mixers[group.attention]
-  return mixer and mixer.block
+  if group.delta then return delta end
+  if group.mamba then return m.mamba1 and mamba1 or mamba end
+  return mixers[group.attention]
 end
 
 -- Attention and MLP side by side are one block; otherwise each is a sublayer.
@@ -35,9 +44,9 @@ local function blocks_of(m, group)
   local feed = feeds[group.mlp]
   local n = (mixer and 1 or 0) + (group.cross and 1 or 0) + (feed and 1 or 0)
   local blocks = {}
-  if mixer then blocks[1] = mixer(n) end
-  if group.cross then blocks[2] = cross.block(2, n) end
-  if feed then blocks[#blocks + 1] = feed.block(n, n) end
+  if mixer then blocks[1] = block_of(mixer, 1, n) end
+  if group.cross then blocks[2] = block_of(cross, 2, n) end
+  if feed then blocks[#blocks + 1] = block_of(feed, n, n) end
   return blocks
 end
 
