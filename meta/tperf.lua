@@ -1089,6 +1089,7 @@
 ---@field tensor tperf.system.accelerator.tensor Dense peaks of the matrix units (no sparsity). fp16 and bf16 substitute for each other.
 ---@field units? integer streaming multiprocessors; curves need them
 ---@field vector? tperf.system.accelerator.vector Dense peaks of the vector units; default: for 16 bits an eighth of the matrix units', for fp32 half of that.
+---@field whole_caches? tperf.system.accelerator.whole_caches Decoding by kernels that leave caches whole (FlashAttention 2), where an engine's profile says that they run.
 
 ---@class tperf.system.accelerator.cache
 ---@field bandwidth number|string replaces the HBM's; the same efficiencies apply
@@ -1133,6 +1134,10 @@
 ---@field fp16? number|string at this dtype
 ---@field fp32? number|string at this dtype
 ---@field fp64? number|string at this dtype
+---@field source? string where the numbers come from
+
+---@class tperf.system.accelerator.whole_caches
+---@field bandwidth number|string at which a streaming multiprocessor reads a cache for one token's heads
 ---@field source? string where the numbers come from
 
 ---@class tperf.system.host

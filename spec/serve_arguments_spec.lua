@@ -22,7 +22,7 @@ local STEPS <const> = {
   graphs = { 1, 2, 4 }, decode_tokens = line(), prefill_tokens = line(), rows = line(),
   decode = surface(), decode_window = surface(), chunk = surface(), chunk_among = surface(),
   more = { step = 0, request = 0, token = 0, window = 16, separate = false, stages = 1, send = 0, send_token = 0,
-    launch = 0, eager_prefills = false },
+    launch = 0, whole_key = 0, whole_each = 0, whole_from = 0, eager_prefills = false },
 }
 
 local function with(base, more)

@@ -78,6 +78,7 @@ typedef struct tperf_step_work {
     int64_t prefill_tokens;    // including recomputed tokens of preempted requests
     int64_t decode_context;    // sum over decodes of c + n: keys read
     int64_t decode_window;     // sum over decodes of min(c + n, window); 0 without a window
+    int64_t decode_longest;    // the largest c + n of a decode
     int64_t prefill_pairs;     // sum over prefills of n c + n (n + 1) / 2: query-key pairs
 } tperf_step_work;
 
@@ -112,6 +113,14 @@ typedef struct tperf_step_grid {
     const double *x, *y, *z; // z[nx][ny]
 } tperf_step_grid;
 
+// Decoding by kernels that leave caches whole (FlashAttention 2): a unit reads a cache alone, key by key, so that the
+// longest may end last. In a step with prefills or drafts, every query head reads its cache by itself.
+typedef struct tperf_whole_caches {
+    double key;  // seconds of a unit for a key, in all layers; 0: caches are cut evenly
+    double each; // seconds of all units for a key that every query head reads
+    double from; // decodes, padded to a graph, from which on caches stay whole without prefills
+} tperf_whole_caches;
+
 // Seconds of an engine's step, priced from its model's workload: work that sees all tokens alike, the sampled rows, and
 // attention, which depends on each request's length. docs/serving.md has the rules.
 typedef struct tperf_step_table {
@@ -121,6 +130,7 @@ typedef struct tperf_step_table {
     tperf_line decode_tokens, prefill_tokens; // seconds by tokens, as if all were of one kind
     tperf_line rows;                          // the final norm and head, by rows
     tperf_step_grid decode, decode_window;    // attention, by decodes and mean keys
+    tperf_whole_caches whole;                 // of kernels that leave caches whole
     tperf_step_grid chunk,
         chunk_among;         // by a prefill's tokens and those before: alone; beside others
     bool separate;           // decode attention is a separate kernel, also beside prefills

@@ -37,6 +37,7 @@ static void count_decode(tperf_step_work *work, int64_t tokens, int64_t keys, in
     work->decode_tokens += tokens;
     work->decode_context += keys;
     work->decode_window += keys < window ? keys : window;
+    if (keys > work->decode_longest) work->decode_longest = keys;
 }
 
 static void count_prefill(tperf_step_work *work, tperf_prefill_chunk *chunks, int32_t tokens,

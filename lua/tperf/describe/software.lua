@@ -28,7 +28,8 @@ local engine = {
   -- Generations of GPUs on which what attention needs beside an 8-bit cache (queries in 8 bits, keys and values cast as
   -- they are stored) is in other kernels, so that the cache costs its bytes alone.
   fused_casts = check.list(check.string(), { default = {} }),
-  -- Generations or systems on which decode leaves caches whole (FlashAttention 2), which then fill whole waves.
+  -- Generations or systems on which decode leaves 16-bit caches whole (FlashAttention 2), if the system says how fast a
+  -- multiprocessor reads one.
   whole_caches = check.list(check.string(), { default = {} }),
   -- Dtypes in which blocks of experts run in fused kernels, on systems with a curve for these (`fused_experts`).
   fused_experts = check.list(check.choice { { "bf16", "fp8", "fp4" } }, { default = {} }),

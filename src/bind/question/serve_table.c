@@ -70,6 +70,7 @@ typedef struct beside {
     double send, send_token;
     int64_t window, stages;
     double launch;
+    tperf_whole_caches whole;
     bool separate, eager_prefills;
 } beside;
 
@@ -81,6 +82,9 @@ void tperf_serve_read_table(lua_State *L, int index, tperf_step_table *table, in
         {"window", TPERF_FIELD_INTEGER, offsetof(beside, window), true},
         {"separate", TPERF_FIELD_FLAG, offsetof(beside, separate), true},
         {"launch", TPERF_FIELD_NUMBER, offsetof(beside, launch), true},
+        {"whole_key", TPERF_FIELD_NUMBER, offsetof(beside, whole.key), true},
+        {"whole_each", TPERF_FIELD_NUMBER, offsetof(beside, whole.each), true},
+        {"whole_from", TPERF_FIELD_NUMBER, offsetof(beside, whole.from), true},
         {"eager_prefills", TPERF_FIELD_FLAG, offsetof(beside, eager_prefills), true},
         {"stages", TPERF_FIELD_INTEGER, offsetof(beside, stages), true},
         {"send", TPERF_FIELD_NUMBER, offsetof(beside, send), true},
@@ -105,10 +109,12 @@ void tperf_serve_read_table(lua_State *L, int index, tperf_step_table *table, in
     if (more.stages < 1 || more.stages > INT32_MAX || !(more.send >= 0 && more.send_token >= 0) ||
         more.window < 0 || more.window > TPERF_LONGEST ||
         (table->chunk.nx && !table->chunk_among.nx) ||
-        !(more.step >= 0 && more.request >= 0 && more.token >= 0 && more.launch >= 0))
+        !(more.step >= 0 && more.request >= 0 && more.token >= 0 && more.launch >= 0) ||
+        !(more.whole.key >= 0 && more.whole.each >= 0 && more.whole.from >= 0))
         tperf_bind_fail(L, "tperf.serve: a table of steps is out of range");
     table->separate = more.separate;
     table->launch = more.launch;
+    table->whole = more.whole;
     table->eager_prefills = more.eager_prefills;
     table->stages = (int32_t)more.stages;
     table->send = more.send;

@@ -7,18 +7,18 @@ local machine = {}
 
 local made = setmetatable({}, { __mode = "k" }) -- by the system that they were made of, and by what differs
 
--- Decode of 8-bit caches takes what that of 16-bit caches of as many bytes takes; caches stay whole.
+-- Decode of 8-bit caches takes what that of 16-bit caches of as many bytes takes; 16-bit caches stay whole.
 local function own_decode(compute, engine, system)
   local known, changed, any = compute.decode or {}, {}, false
+  local whole = system.accelerator.whole_caches
   if known.fp8 and known.bf16 and has(engine.fused_casts, system.generation) then
     changed.fp8, any = known.bf16, true
   end
-  if has(engine.whole_caches, system.generation) or has(engine.whole_caches, system.name) then
-    for dtype, curve in pairs(known) do
-      local mine = {}
-      for name, value in pairs(changed[dtype] or curve) do mine[name] = value end
-      changed[dtype], mine.whole, any = mine, 1, true
-    end
+  local listed = has(engine.whole_caches, system.generation) or has(engine.whole_caches, system.name)
+  if whole and listed and known.bf16 then
+    local mine = {}
+    for name, value in pairs(known.bf16) do mine[name] = value end
+    changed.bf16, mine.whole, any = mine, whole.bandwidth, true
   end
   return any and changed or nil
 end

@@ -96,7 +96,8 @@ function priced.steps(p, o)
   engine.num_blocks = engine.num_blocks or memory.blocks(held, p, o)
   local t = tables.of(p, o, held.fast)
   local send, send_token = sends(p, o)
-  t.more = { window = t.more.window, step = o.host.step, request = o.host.request, token = o.host.token,
+  t.more = { window = t.more.window, whole_key = t.whole.key, whole_each = t.whole.each, whole_from = t.whole.from,
+    step = o.host.step, request = o.host.request, token = o.host.token,
     separate = engine.scheduler == "tensorrt-llm", stages = o.pp, send = send, send_token = send_token,
     launch = profile.host * t.more.launches, eager_prefills = engine.scheduler ~= "vllm" }
   return t, { token = held.token, memory = held, system = p.system, rules = p.rules, spread = profile.spread }
