@@ -87,6 +87,8 @@ typedef struct tperf_prefill_chunk {
     int32_t tokens, before; // computed in the step; before it
 } tperf_prefill_chunk;
 
+#define TPERF_MOST_SHAPES 31
+
 // The duration of a step, in ticks: any function of the work, such as a line, a table or a priced step.
 // chunks[work->prefills]: one per prefill. A step that computes anything takes at least one tick. Called from several
 // threads.
@@ -97,6 +99,12 @@ typedef struct tperf_step_time {
     int64_t (*stage_ticks)(const void *context, const tperf_step_work *work,
                            const tperf_prefill_chunk *chunks);
     const void *context;
+    // An engine that has just started: a step takes `compile` ticks longer the first time that its number of tokens is in
+    // a piece between two of shapes[n_shapes], or above the last, and the first time that it is there as a multiple of
+    // `even`. NULL: all kernels are compiled.
+    const double *shapes;
+    int32_t n_shapes, even;
+    int64_t compile;
     int32_t window; // for decode_window: keys that windowed layers see; 0: no such layers
 } tperf_step_time;
 

@@ -109,6 +109,8 @@ tperf_status tperf_coast(tperf_fleet *fleet, tperf_unit *unit, tperf_error *erro
     tperf_lane *lane = &fleet->lanes[unit->first];
     tperf_replica *replica = &lane->replica;
     if (!may_coast(fleet, unit, lane)) return TPERF_OK;
+    const tperf_step_time *time = &unit->pool->step_time;
+    if (time->n_shapes > 0 && lane->replica.n_running > time->shapes[0]) return TPERF_OK;
     int64_t start = fleet->now;
     const tperf_event *next = tperf_event_first(&fleet->events);
     stretch ahead = {.now = start, .end = next ? next->time : INT64_MAX};

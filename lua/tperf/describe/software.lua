@@ -36,6 +36,9 @@ local engine = {
   -- Whether a compiler fuses pointwise ops between kernels; how gated delta nets project their input (layer/delta.lua).
   compiled = check.boolean { default = true },
   delta = check.choice { { "merged", "separate" }, default = "merged" },
+  -- Seconds to compile the products of experts for another tile, the first time that a step after the engine's start
+  -- has as many tokens (experts in Triton).
+  compile = seconds,
   -- Seconds that a block of experts in 8 or 4 bits takes besides, in kernels that later releases fuse.
   experts_step = seconds,
   -- What a product of experts takes to start where 4-bit weights are widened to 16 bits; absent: what the system says.
@@ -135,8 +138,8 @@ end
 ---                 pointwise ops between kernels), delta = "merged" or "separate" (projections of gated delta nets),
 ---                 experts_step (seconds of a block of experts in 8 or 4 bits besides), fused_casts (generations of
 ---                 GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on which decode leaves
----                 caches whole), fused_experts (dtypes in which blocks of experts run in
----                 fused kernels), experts_setup (seconds), memory = "all", "static" or
+---                 caches whole), fused_experts (dtypes in which blocks of experts run in fused kernels),
+---                 experts_setup (seconds), compile (seconds: see `cold` of tperf.serve), memory = "all", "static" or
 ---                 "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
 ---  host           seconds that the host takes to launch a kernel: no layer's pass is faster than its launches
 ---  overlap        part of a pass during which data-parallel traffic is under way, and so hidden

@@ -174,12 +174,13 @@ end
 local FITTED <const> = { step = true, step_parallel = true, request = true }
 local OWN <const> = { "release", "scheduler", "async_scheduling", "step", "step_parallel", "request", "token",
   "front_end", "front_end_token", "sampler", "sampler_entry", "compiled", "delta", "fused_casts", "whole_caches",
-  "fused_experts", "experts_step", "experts_setup", "memory", "memory_utilization", "runtime", "runtime_parallel" }
+  "fused_experts", "experts_step", "experts_setup", "compile", "memory", "memory_utilization", "runtime",
+  "runtime_parallel" }
 
 local UNITS <const> = { step = "us", step_parallel = "us", request = "us", token = "us", front_end = "ms",
   front_end_token = "us", sampler_entry = "ns",
-  experts_setup = "us", experts_step = "us", runtime = "GB", runtime_parallel = "GB" }
-local SCALES <const> = { us = 1e6, ms = 1e3, ns = 1e9, GB = 1e-9 }
+  experts_setup = "us", experts_step = "us", compile = "s", runtime = "GB", runtime_parallel = "GB" }
+local SCALES <const> = { us = 1e6, ms = 1e3, ns = 1e9, s = 1, GB = 1e-9 }
 
 local function line_of(name, value)
   local unit = UNITS[name]
