@@ -150,7 +150,7 @@ describe("sparse attention", function()
   end)
 
   -- SGLang's pull request 27705: rope, Hadamard, cast and scale of queries, the same but the scale of keys
-  it("launches its small kernels in engines, and only those of keys for prompts that choose all their tokens", function()
+  it("launches small kernels in engines, and only those of keys for prompts that choose all tokens", function()
     local function small(mode, seq, context)
       local count, scored = 0, false
       for name, op in pairs(ops_of(sparse, any, { seq = seq, mode = mode, context = context,
