@@ -951,6 +951,7 @@
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field memory_utilization? number part of the memory that the engine may use; num_blocks follows from it (the engine's)
 ---@field sampling? "greedy"|"random"|"top_p"|"none" how tokens are sampled: "greedy" (default), "random", "top_p", or "none", which takes no time
+---@field cold? boolean true: the engine has just started; kernels that it then compiles as steps need them take its profile's `compile` (false)
 ---@field host? table time that the host adds, in seconds: { front_end =, front_end_token =, step =, request =, token = }: for each request outside of the engine, for each token of its prompt there, for each step, for each request and each token in a step (the engine's; 0 for fields left out)
 ---@field step_time? table in place of a model: { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of a step: fixed, and for each token that it computes, each key that a decode reads, each pair of a query and a key in a prefill
 ---@field engine? table vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit), block_size (16), num_blocks (its num_gpu_blocks; by default as many as the memory holds, unlimited with step_time), prefix_caching (true with num_blocks), chunked_prefill (true, except for TensorRT-LLM), mixed_chunk (SGLang's: false), async_scheduling (true with a model), max_cudagraph_capture_size (tokens of the largest step in a graph: twice max_num_seqs, at most 512), long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"), speculation { method = "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }; scheduler ("vllm", "sglang" or "tensorrt-llm": the engine's), receive_interval (steps between polls for new requests: 1)
@@ -996,7 +997,7 @@
 ---@field overlap_param_gather? boolean switches of what it overlaps
 ---@field overlap_shared_experts? boolean two more
 ---@field overlap_param_gather_with_optimizer_step? boolean two more
----@field engine? table of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm", async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token (seconds), sampler = "sort" or "fused", sampler_entry (seconds), compiled (true: a compiler fuses pointwise ops between kernels), delta = "merged" or "separate" (projections of gated delta nets), experts_step (seconds of a block of experts in 8 or 4 bits besides), fused_casts (generations of GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on which decode leaves caches whole), fused_experts (dtypes in which blocks of experts run in fused kernels), experts_setup (seconds), memory = "all", "static" or "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
+---@field engine? table of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm", async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token (seconds), sampler = "sort" or "fused", sampler_entry (seconds), compiled (true: a compiler fuses pointwise ops between kernels), delta = "merged" or "separate" (projections of gated delta nets), experts_step = { fp8 =, fp4 = } (seconds that a block of experts takes besides), fused_casts (generations of GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on which decode leaves caches whole), fused_experts and portable_experts (dtypes in which blocks of experts run in fused kernels, or in portable ones), experts_setup (seconds), compile (seconds: see `cold` of tperf.serve), memory = "all", "static" or "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
 ---@field host number|string seconds that the host takes to launch a kernel: no layer's pass is faster than its launches
 ---@field overlap number part of a pass during which data-parallel traffic is under way, and so hidden
 ---@field optimizer? number part of the HBM's bandwidth that the optimizer's step reaches (0.7)
@@ -1089,6 +1090,7 @@
 ---@field tensor tperf.system.accelerator.tensor Dense peaks of the matrix units (no sparsity). fp16 and bf16 substitute for each other.
 ---@field units? integer streaming multiprocessors; curves need them
 ---@field vector? tperf.system.accelerator.vector Dense peaks of the vector units; default: for 16 bits an eighth of the matrix units', for fp32 half of that.
+---@field whole_caches? tperf.system.accelerator.whole_caches Decoding by kernels that leave caches whole (FlashAttention 2), where an engine's profile says that they run.
 
 ---@class tperf.system.accelerator.cache
 ---@field bandwidth number|string replaces the HBM's; the same efficiencies apply
@@ -1133,6 +1135,10 @@
 ---@field fp16? number|string at this dtype
 ---@field fp32? number|string at this dtype
 ---@field fp64? number|string at this dtype
+---@field source? string where the numbers come from
+
+---@class tperf.system.accelerator.whole_caches
+---@field bandwidth number|string at which a streaming multiprocessor reads a cache for one token's heads
 ---@field source? string where the numbers come from
 
 ---@class tperf.system.host

@@ -149,6 +149,24 @@ describe("sparse attention", function()
     assert.near(per_head("prefill", 2048, 0, 1) / 8, per_head("prefill", 2048, 0, 8), 1)
   end)
 
+  -- SGLang's pull request 27705: rope, Hadamard, cast and scale of queries, the same but the scale of keys
+  it("launches small kernels in engines, and only those of keys for prompts that choose all tokens", function()
+    local function small(mode, seq, context)
+      local count, scored = 0, false
+      for name, op in pairs(ops_of(sparse, any, { seq = seq, mode = mode, context = context,
+        sequence_parallel = false })) do
+        local own = name:find "^index%-[qk]%-"
+        count, scored = count + (own and 1 or 0), scored or name == "index-scores"
+        assert.is_true(not own or op.forward.bytes > 0, name)
+      end
+      return { count, scored }
+    end
+    assert.same({ 5, true }, small("decode", 1, 1000))
+    assert.same({ 5, true }, small("prefill", 2048, 1))
+    assert.same({ 2, false }, small("prefill", 2048, 0))
+    assert.same({ 0, true }, small("train", 1024, 0))
+  end)
+
   it("does less work than full attention for a long context, and no less for a short one", function()
     local function attention(model, seq)
       return model:flops_per_token { seq = seq, backward = false }.attention

@@ -19,10 +19,10 @@ local function line(x, y) return { x = x or { 1, 8 }, y = y or { 1e-6, 2e-6 } } 
 local function surface(z) return { x = { 1, 8 }, y = { 1, 64 }, z = z or { 1e-6, 2e-6, 3e-6, 4e-6 } } end
 
 local STEPS <const> = {
-  graphs = { 1, 2, 4 }, decode_tokens = line(), prefill_tokens = line(), rows = line(),
+  graphs = { 1, 2, 4 }, shapes = {}, decode_tokens = line(), prefill_tokens = line(), rows = line(),
   decode = surface(), decode_window = surface(), chunk = surface(), chunk_among = surface(),
   more = { step = 0, request = 0, token = 0, window = 16, separate = false, stages = 1, send = 0, send_token = 0,
-    launch = 0, eager_prefills = false },
+    launch = 0, compile = 0, even = 1, whole_key = 0, whole_each = 0, whole_from = 0, eager_prefills = false },
 }
 
 local function with(base, more)
@@ -222,6 +222,7 @@ describe("the core's simulation of serving", function()
   end
 
   for what, case in pairs {
+    ["lack their shapes"] = { "lacks 'shapes'", { shapes = "nil" } },
     ["lack their graphs"] = { "lacks 'graphs'", { graphs = "nil" } },
     ["lack a line"] = { "lacks 'rows'", { rows = "nil" } },
     ["lack a line's values"] = { "lacks 'y'", { rows = { x = { 1 } } } },
@@ -253,8 +254,8 @@ describe("the core's simulation of serving", function()
 
   it("prices steps by tables of one point, and without the tables of attention", function()
     local one = { x = { 1 }, y = { 2e-3 } }
-    local steps = { graphs = {}, decode_tokens = one, prefill_tokens = one, rows = { x = { 1 }, y = { 0 } },
-      more = STEPS.more }
+    local steps = { graphs = {}, shapes = {}, decode_tokens = one, prefill_tokens = one, more = STEPS.more,
+      rows = { x = { 1 }, y = { 0 } } }
     -- a prefill and three decodes of a millisecond or two each, whatever they hold
     assert.near(8e-3, served({}, nil, { request() }, nil, steps).duration, 1e-9)
     steps.decode = { x = { 1 }, y = { 1 }, z = { 5e-3 } }

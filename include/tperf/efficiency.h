@@ -54,14 +54,15 @@ typedef struct tperf_attention_curve {
 // With s seconds of HBM traffic at `efficiency`, and FLOPs at the efficiency that attention reaches:
 //   work = max(H/shared x block_s (1/2 + k/256) / U, FLOPs)   each cache starts and ends a block
 //   time = setup + longer + shorter^2 / (4 longer) of work and s + sqrt(ramp s)
-// Kernels that cut caches share them out evenly. Those that leave them whole where there are 0.8 U and more
-// (FlashAttention 2, num_splits_heuristic) take s in waves of U, of which the part `whole` is rounded up.
+// Kernels that cut caches share them out evenly. Those that leave them whole where there are 1.6 U and more, or where
+// no two heads share one (FlashAttention 2, num_splits_heuristic), take them in waves of U, each no shorter than a unit
+// needs for a cache: its bytes / `whole`.
 typedef struct tperf_decode_curve {
     double efficiency; // fraction of the HBM's bandwidth for an endless cache; 0: no curve
     double setup_s;    // beyond the launch
     double block_s;    // that a unit spends on a head of 128 without keys
     double ramp_s;     // the effective bandwidth grows with the bytes
-    double whole;      // part of the blocks, one for each cache, that is rounded up to whole waves
+    double whole;      // bytes/s at which a unit reads a cache that stays whole; 0: caches are cut
 } tperf_decode_curve;
 
 // A kernel that only reads and writes: setup + bytes at `efficiency`, launch included.

@@ -78,6 +78,7 @@ typedef struct tperf_step_work {
     int64_t prefill_tokens;    // including recomputed tokens of preempted requests
     int64_t decode_context;    // sum over decodes of c + n: keys read
     int64_t decode_window;     // sum over decodes of min(c + n, window); 0 without a window
+    int64_t decode_longest;    // the largest c + n of a decode
     int64_t prefill_pairs;     // sum over prefills of n c + n (n + 1) / 2: query-key pairs
 } tperf_step_work;
 
@@ -85,6 +86,8 @@ typedef struct tperf_step_work {
 typedef struct tperf_prefill_chunk {
     int32_t tokens, before; // computed in the step; before it
 } tperf_prefill_chunk;
+
+#define TPERF_MOST_SHAPES 31
 
 // The duration of a step, in ticks: any function of the work, such as a line, a table or a priced step.
 // chunks[work->prefills]: one per prefill. A step that computes anything takes at least one tick. Called from several
@@ -96,6 +99,12 @@ typedef struct tperf_step_time {
     int64_t (*stage_ticks)(const void *context, const tperf_step_work *work,
                            const tperf_prefill_chunk *chunks);
     const void *context;
+    // An engine that has just started: a step takes `compile` ticks longer the first time that its number of tokens is in
+    // a piece between two of shapes[n_shapes], or above the last, and the first time that it is there as a multiple of
+    // `even`. NULL: all kernels are compiled.
+    const double *shapes;
+    int32_t n_shapes, even;
+    int64_t compile;
     int32_t window; // for decode_window: keys that windowed layers see; 0: no such layers
 } tperf_step_time;
 
@@ -112,6 +121,14 @@ typedef struct tperf_step_grid {
     const double *x, *y, *z; // z[nx][ny]
 } tperf_step_grid;
 
+// Decoding by kernels that leave caches whole (FlashAttention 2): a unit reads a cache alone, key by key, so that the
+// longest may end last. In a step with prefills or drafts, every query head reads its cache by itself.
+typedef struct tperf_whole_caches {
+    double key;  // seconds of a unit for a key, in all layers; 0: caches are cut evenly
+    double each; // seconds of all units for a key that every query head reads
+    double from; // decodes, padded to a graph, from which on caches stay whole without prefills
+} tperf_whole_caches;
+
 // Seconds of an engine's step, priced from its model's workload: work that sees all tokens alike, the sampled rows, and
 // attention, which depends on each request's length. docs/serving.md has the rules.
 typedef struct tperf_step_table {
@@ -121,6 +138,7 @@ typedef struct tperf_step_table {
     tperf_line decode_tokens, prefill_tokens; // seconds by tokens, as if all were of one kind
     tperf_line rows;                          // the final norm and head, by rows
     tperf_step_grid decode, decode_window;    // attention, by decodes and mean keys
+    tperf_whole_caches whole;                 // of kernels that leave caches whole
     tperf_step_grid chunk,
         chunk_among;         // by a prefill's tokens and those before: alone; beside others
     bool separate;           // decode attention is a separate kernel, also beside prefills

@@ -25,7 +25,7 @@ static const struct {
 } tiles[] = {{256, 128}, {128, 256}, {128, 128}, {64, 256}, {128, 64}, {64, 128}, {64, 64}};
 
 enum { MOST_PARTS = 16 };
-static const double uncut = 0.8;       // caches of a unit, from which on kernels do not cut them
+static const double uncut = 1.6;       // caches of a unit, from which on kernels do not cut them
 static const double least_depth = 256; // of k in a part
 static const double scale_bytes = 1. / 16; // of a 4-bit number
 
@@ -104,6 +104,14 @@ tperf_kernel_time tperf_attention_time(const tperf_attention_curve *curve, const
                   bytes / p->bandwidth);
 }
 
+// Seconds of caches that stay whole, of which all together take `even`: in waves, the last of which may not fill the
+// units, and none of which ends before a unit has read its cache.
+static double whole_caches(double even, double caches, double units, double each_s) {
+    double full = floor(caches / units), left = caches - full * units, wave = even * units / caches;
+    double last = left > 0 ? fmax(even * left / caches, each_s) : 0;
+    return full * fmax(wave, each_s) + last;
+}
+
 tperf_kernel_time tperf_decode_time(const tperf_decode_curve *curve,
                                     const tperf_attention_curve *attention,
                                     const tperf_processor *p, const tperf_kernel *kernel) {
@@ -112,8 +120,8 @@ tperf_kernel_time tperf_decode_time(const tperf_decode_curve *curve,
     double memory = bytes / (curve->efficiency * p->bandwidth);
     double narrow = kernel->second > 0 ? kernel->second / p->element : 1;
     double caches = heads / fmax(shared * narrow, 1);
-    if (caches >= uncut * p->units)
-        memory *= waves_of(caches, p->units, curve->whole) / fmax(caches / p->units, 1);
+    if (curve->whole > 0 && (caches >= uncut * p->units || shared == 1))
+        memory = whole_caches(memory, caches, p->units, bytes / caches / curve->whole);
     double work = caches * curve->block_s * (0.5 + d / 256) / p->units;
     if (attention->n_sizes > 0)
         work = fmax(work, 4 * heads * d * keys / (efficiency_at(attention, d) * p->peak));

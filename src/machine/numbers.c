@@ -68,7 +68,7 @@ const tperf_system_number tperf_decode_numbers[] = {
     WAIT(decode, "setup", setup_s),
     WAIT(decode, "block", block_s),
     WAIT(decode, "ramp", ramp_s),
-    {"whole", NULL, offsetof(tperf_decode_curve, whole), 0, 1, true},
+    {"whole", NULL, offsetof(tperf_decode_curve, whole), 0, TPERF_MAX_RATE, true},
     {0},
 };
 

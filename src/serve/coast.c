@@ -6,6 +6,7 @@
 typedef struct stretch {
     int64_t steps;    // before the step in which the first answer ends
     int64_t context;  // keys read in the first of them
+    int64_t longest;  // the most that a request reads in it
     int64_t end;      // ticks: every step must end before
     int64_t last_gap; // ticks of the longest step except the first
     int64_t first_end, now;
@@ -52,6 +53,7 @@ static void measure(const tperf_replica *replica, int32_t window, stretch *ahead
         int64_t left = s->full - s->known - 1;
         if (left < ahead->steps) ahead->steps = left;
         ahead->context += s->known;
+        if (s->known > ahead->longest) ahead->longest = s->known;
     }
 }
 
@@ -63,7 +65,8 @@ static int64_t run(tperf_fleet *fleet, const tperf_unit *unit, tperf_replica *re
     tperf_step_work work = {.decodes = replica->n_running,
                             .decode_tokens = n,
                             .decode_context = ahead->context,
-                            .decode_window = n * time->window};
+                            .decode_window = n * time->window,
+                            .decode_longest = ahead->longest};
     for (; taken < ahead->steps; taken++) {
         int64_t ticks = time->ticks(time->context, &work, replica->chunks);
         if (ticks < 0) break;
@@ -77,6 +80,7 @@ static int64_t run(tperf_fleet *fleet, const tperf_unit *unit, tperf_replica *re
         else if (ticks > ahead->last_gap)
             ahead->last_gap = ticks;
         work.decode_context += n;
+        work.decode_longest++;
     }
     return taken;
 }
@@ -105,6 +109,8 @@ tperf_status tperf_coast(tperf_fleet *fleet, tperf_unit *unit, tperf_error *erro
     tperf_lane *lane = &fleet->lanes[unit->first];
     tperf_replica *replica = &lane->replica;
     if (!may_coast(fleet, unit, lane)) return TPERF_OK;
+    const tperf_step_time *time = &unit->pool->step_time;
+    if (time->n_shapes > 0 && lane->replica.n_running > time->shapes[0]) return TPERF_OK;
     int64_t start = fleet->now;
     const tperf_event *next = tperf_event_first(&fleet->events);
     stretch ahead = {.now = start, .end = next ? next->time : INT64_MAX};

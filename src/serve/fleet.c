@@ -237,6 +237,7 @@ static void reset_lane(tperf_fleet *fleet, int32_t number) {
     lane->replica.continues = fleet->n_prefill > 0 && !unit->prefills;
     lane->fruitless = 0;
     lane->has_preempted = false;
+    lane->compiled = 0;
     for (int32_t k = 0; k < at_least_one(unit->pool->stages); k++)
         lane->flights[k].n = lane->flights[k].n_chunks = 0;
     fleet->load[number] = 0;

@@ -34,6 +34,7 @@ typedef struct tperf_lane {
     tperf_flight *flights; // [stages of its pool]
     int64_t fruitless;     // preemptions since the last token
     bool has_preempted;
+    uint64_t compiled;        // bits: pieces of the pool's shapes that steps have met, two for each
     tperf_step_record record; // of the latest step
 } tperf_lane;
 
@@ -47,6 +48,9 @@ typedef struct tperf_unit {
     int64_t free, last;      // ticks: when the first stage is free; when the latest batch ends
     bool prefills;           // belongs to the prefill pool
 } tperf_unit;
+
+// Ticks that a step of so many tokens takes longer because kernels are compiled; notes that they are.
+int64_t tperf_compile(const tperf_step_time *time, tperf_lane *lane, int64_t tokens);
 
 typedef struct tperf_fleet {
     const tperf_serve_options *options;

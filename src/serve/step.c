@@ -37,6 +37,7 @@ static void count_decode(tperf_step_work *work, int64_t tokens, int64_t keys, in
     work->decode_tokens += tokens;
     work->decode_context += keys;
     work->decode_window += keys < window ? keys : window;
+    if (keys > work->decode_longest) work->decode_longest = keys;
 }
 
 static void count_prefill(tperf_step_work *work, tperf_prefill_chunk *chunks, int32_t tokens,
@@ -117,6 +118,17 @@ static tperf_status check_progress(const tperf_fleet *fleet, const tperf_lane *l
     return TPERF_OK;
 }
 
+int64_t tperf_compile(const tperf_step_time *time, tperf_lane *lane, int64_t tokens) {
+    int32_t piece = 0;
+    while (piece < time->n_shapes && (double)tokens > time->shapes[piece])
+        piece++;
+    if (piece == 0) return 0;
+    uint64_t bit = UINT64_C(1) << (2 * piece + (tokens % time->even == 0));
+    bool known = lane->compiled & bit;
+    lane->compiled |= bit;
+    return known ? 0 : time->compile;
+}
+
 // A rank's part of a step: schedules it; returns its duration, and *stage: the delay until the next batch may begin.
 static tperf_status begin_lane(tperf_fleet *fleet, const tperf_unit *unit, int32_t number,
                                int64_t *stage, tperf_error *error) {
@@ -142,7 +154,8 @@ static tperf_status begin_lane(tperf_fleet *fleet, const tperf_unit *unit, int32
     record->waiting = (int32_t)replica->waiting.count;
     record->free_blocks = replica->blocks.usable < INT32_MAX ? replica->blocks.free : -1;
     if (tokens == 0) return TPERF_OK;
-    record->duration = time->ticks(time->context, &record->work, replica->chunks);
+    record->duration = time->ticks(time->context, &record->work, replica->chunks) +
+                       tperf_compile(time, lane, tokens);
     int32_t stages = unit->pool->stages > 1 ? unit->pool->stages : 1;
     *stage = stages == 1         ? record->duration
              : time->stage_ticks ? time->stage_ticks(time->context, &record->work, replica->chunks)

@@ -28,15 +28,21 @@ local engine = {
   -- Generations of GPUs on which what attention needs beside an 8-bit cache (queries in 8 bits, keys and values cast as
   -- they are stored) is in other kernels, so that the cache costs its bytes alone.
   fused_casts = check.list(check.string(), { default = {} }),
-  -- Generations or systems on which decode leaves caches whole (FlashAttention 2), which then fill whole waves.
+  -- Generations or systems on which decode leaves 16-bit caches whole (FlashAttention 2), if the system says how fast a
+  -- multiprocessor reads one.
   whole_caches = check.list(check.string(), { default = {} }),
   -- Dtypes in which blocks of experts run in fused kernels, on systems with a curve for these (`fused_experts`).
   fused_experts = check.list(check.choice { { "bf16", "fp8", "fp4" } }, { default = {} }),
+  -- And those in which they run in kernels that are not made for the GPU's generation (`portable_experts`).
+  portable_experts = check.list(check.choice { { "bf16", "fp8", "fp4" } }, { default = {} }),
   -- Whether a compiler fuses pointwise ops between kernels; how gated delta nets project their input (layer/delta.lua).
   compiled = check.boolean { default = true },
   delta = check.choice { { "merged", "separate" }, default = "merged" },
-  -- Seconds that a block of experts in 8 or 4 bits takes besides, in kernels that later releases fuse.
-  experts_step = seconds,
+  -- Seconds to compile the products of experts for another tile, the first time that a step after the engine's start
+  -- has as many tokens (experts in Triton).
+  compile = seconds,
+  -- Seconds that a block of experts takes besides, by the dtype of its products: in kernels that others fuse.
+  experts_step = check.record_of({ fp8 = seconds, fp4 = seconds }, { default = {} }),
   -- What a product of experts takes to start where 4-bit weights are widened to 16 bits; absent: what the system says.
   experts_setup = check.number { min = 0, max = 1, unit = "s", optional = true },
   -- Part of the memory that it uses; of that, what runtime and communicators take on a GPU alone and on one of several.
@@ -132,11 +138,12 @@ end
 ---                 async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token
 ---                 (seconds), sampler = "sort" or "fused", sampler_entry (seconds), compiled (true: a compiler fuses
 ---                 pointwise ops between kernels), delta = "merged" or "separate" (projections of gated delta nets),
----                 experts_step (seconds of a block of experts in 8 or 4 bits besides), fused_casts (generations of
----                 GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on which decode leaves
----                 caches whole), fused_experts (dtypes in which blocks of experts run in
----                 fused kernels), experts_setup (seconds), memory = "all", "static" or
----                 "free", memory_utilization (0.9), runtime, runtime_parallel (bytes) }
+---                 experts_step = { fp8 =, fp4 = } (seconds that a block of experts takes besides), fused_casts
+---                 (generations of GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on
+---                 which decode leaves caches whole), fused_experts and portable_experts (dtypes in which blocks of
+---                 experts run in fused kernels, or in portable ones), experts_setup (seconds), compile (seconds: see
+---                 `cold` of tperf.serve), memory = "all", "static" or "free", memory_utilization (0.9), runtime,
+---                 runtime_parallel (bytes) }
 ---  host           seconds that the host takes to launch a kernel: no layer's pass is faster than its launches
 ---  overlap        part of a pass during which data-parallel traffic is under way, and so hidden
 ---  optimizer      part of the HBM's bandwidth that the optimizer's step reaches (0.7)

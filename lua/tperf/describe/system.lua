@@ -151,6 +151,11 @@ local schema = {
       error = check.number { min = 0, max = 10, optional = true }, -- the fit's median error, over whole blocks
       points = check.integer { min = 1, max = 1 << 31, optional = true }, -- measurements of the fit
     }, { optional = true }),
+    -- Decoding by kernels that leave caches whole (FlashAttention 2), where an engine's profile says that they run.
+    whole_caches = check.record_of({
+      source = source,
+      bandwidth = quantity "bytes/s", -- at which a streaming multiprocessor reads a cache for one token's heads
+    }, { optional = true }),
     cache = check.record_of({ -- last-level cache, from which repeated measurements read
       source = source,
       bandwidth = quantity "bytes/s", -- replaces the HBM's; the same efficiencies apply

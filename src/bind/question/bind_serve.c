@@ -167,13 +167,8 @@ static void set_pool(lua_State *L, int index, const settings *all, double ticks_
     s->step.per_token *= ticks_per_second;
     s->step.per_context_token *= ticks_per_second;
     s->step.per_prefill_pair *= ticks_per_second;
-    if (tperf_bind_raw_field(L, index, "steps") == LUA_TTABLE) {
-        tperf_serve_read_table(L, lua_gettop(L), &s->table, &pool->step_time.window);
-        s->table.ticks_per_second = ticks_per_second;
-        pool->step_time.ticks = tperf_step_table_ticks;
-        pool->step_time.stage_ticks = tperf_step_table_stage_ticks;
-        pool->step_time.context = &s->table;
-    }
+    if (tperf_bind_raw_field(L, index, "steps") == LUA_TTABLE)
+        tperf_serve_read_table(L, lua_gettop(L), ticks_per_second, &s->table, &pool->step_time);
     if (tperf_bind_raw_field(L, index, "accepted") == LUA_TTABLE) {
         tperf_drafting *drafting = &pool->engine.drafting;
         drafting->accepted = tperf_serve_read_integers(L, lua_gettop(L), "accepted", 0, INT32_MAX,

@@ -37,9 +37,10 @@ void tperf_serve_draw_arrivals(lua_State *L, int index, uint64_t seed, tperf_ser
 int32_t *tperf_serve_read_integers(lua_State *L, int index, const char *what, int64_t low,
                                    int64_t high, size_t *n);
 
-// Reads a priced step's tables (lua/tperf/question/serve/priced.lua), except ticks_per_second, and the window of
-// tperf_step_time; its arrays stay on the stack.
-void tperf_serve_read_table(lua_State *L, int index, tperf_step_table *table, int32_t *window);
+// Reads a priced step's tables (lua/tperf/question/serve/priced.lua) and what else tperf_step_time has of them; arrays
+// stay on the stack.
+void tperf_serve_read_table(lua_State *L, int index, double ticks_per_second,
+                            tperf_step_table *table, tperf_step_time *time);
 
 // Converts seconds to the nearest tick; raises beyond the end of the clock.
 int64_t tperf_serve_ticks(lua_State *L, const tperf_serve_box *box, double seconds);

@@ -9,7 +9,8 @@ local ENGINE = { "max_num_seqs", "max_num_batched_tokens", "max_model_len", "blo
   "long_prefill_token_threshold", "max_cudagraph_capture_size" }
 local LOAD = { "rate", "process", "cv", "burst", "concurrency", "think" }
 local QUESTION = options.join({ "count", "seed", "replicas", "router", "threads", "system", "pp", "attention_dp",
-  "software", "sampling", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "gpu_hour" }, serving_axes.chosen())
+  "software", "sampling", "cold", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "gpu_hour" },
+  serving_axes.chosen())
 
 -- Parses "fixed=5ms,per_token=20us" to { fixed = 0.005, per_token = 2e-5 }, or returns nil and a message.
 local function times(option, text)

@@ -174,24 +174,38 @@ end
 local FITTED <const> = { step = true, step_parallel = true, request = true }
 local OWN <const> = { "release", "scheduler", "async_scheduling", "step", "step_parallel", "request", "token",
   "front_end", "front_end_token", "sampler", "sampler_entry", "compiled", "delta", "fused_casts", "whole_caches",
-  "fused_experts", "experts_step", "experts_setup", "memory", "memory_utilization", "runtime", "runtime_parallel" }
+  "fused_experts", "portable_experts", "experts_step", "experts_setup", "compile", "memory", "memory_utilization",
+  "runtime", "runtime_parallel" }
 
 local UNITS <const> = { step = "us", step_parallel = "us", request = "us", token = "us", front_end = "ms",
   front_end_token = "us", sampler_entry = "ns",
-  experts_setup = "us", experts_step = "us", runtime = "GB", runtime_parallel = "GB" }
-local SCALES <const> = { us = 1e6, ms = 1e3, ns = 1e9, GB = 1e-9 }
+  experts_setup = "us", experts_step = "us", compile = "s", runtime = "GB", runtime_parallel = "GB" }
+local SCALES <const> = { us = 1e6, ms = 1e3, ns = 1e9, s = 1, GB = 1e-9 }
+
+local function with_unit(value, unit)
+  return unit and ("%.4g %s"):format(value * SCALES[unit], unit) or tostring(value)
+end
+
+-- The fields of a record that are not 0, as "fp8: 30 us".
+local function fields_of(record, unit)
+  local fields = {}
+  for _, name in ipairs(check.names(record)) do
+    if record[name] ~= 0 then fields[#fields + 1] = ("%s: %s"):format(name, with_unit(record[name], unit)) end
+  end
+  return fields
+end
 
 local function line_of(name, value)
-  local unit = UNITS[name]
-  if type(value) == "table" then value = "[" .. table.concat(value, ", ") .. "]" end
-  return ("  %s: %s"):format(name, unit and ("%.4g %s"):format(value * SCALES[unit], unit) or tostring(value))
+  if type(value) ~= "table" then return ("  %s: %s"):format(name, with_unit(value, UNITS[name])) end
+  if value[1] then return ("  %s: [%s]"):format(name, table.concat(value, ", ")) end
+  return ("  %s: { %s }"):format(name, table.concat(fields_of(value, UNITS[name]), ", "))
 end
 
 local USUAL <const> = { async_scheduling = true, compiled = true, delta = "merged" }
 
 -- Whether a profile need not say it.
 local function usual(name, value)
-  if type(value) == "table" then return #value == 0 end
+  if type(value) == "table" then return not value[1] and #fields_of(value) == 0 end
   return value == nil or value == 0 or value == USUAL[name]
 end
 

@@ -57,7 +57,7 @@ local function question_of(run, rows, options)
   for i, stage in ipairs(run.stages) do load[i] = { rate = stage.rate, duration = stage.duration_s } end
   return { model = about.model, system = about.system, tp = run.tp, pp = run.pp, requests = requests_of(run, prompt),
     sampling = TOP_P[run.model:match "([^/]*)$"] and "top_p" or "random", load = { stages = load },
-    keep = "requests", memory_utilization = run.gpu_memory_utilization,
+    keep = "requests", cold = true, memory_utilization = run.gpu_memory_utilization,
     engine = { max_num_seqs = run.max_num_seqs, max_num_batched_tokens = run.max_num_batched_tokens,
       max_model_len = run.max_model_len }, rules = options.rules,
     software = options.software or engines.profile(run) }
@@ -71,19 +71,37 @@ local function p99(requests)
   return all[math.ceil(0.99 * #all)]
 end
 
-local function compare(collect, about, run, r, rows)
-  collect.add(about(rows[0] or rows[-1]), "KV cache", r.num_blocks, run.num_gpu_blocks)
+local DRAWS <const> = 4 -- of arrivals: the run's own are not known, and the slowest requests depend on them
+
+-- Answers for several draws of the arrivals, as { num_blocks =, { requests } … }; nil and a reason.
+local function drawn(question)
+  local answers = {}
+  for seed = 1, DRAWS do
+    question.seed = seed
+    local r, reason = cases.answer(question)
+    if not r then return nil, reason end
+    answers.num_blocks, answers[seed] = r.num_blocks, r.requests
+  end
+  return answers
+end
+
+local function compare(collect, about, run, answers, rows)
+  collect.add(about(rows[0] or rows[-1]), "KV cache", answers.num_blocks, run.num_gpu_blocks)
   local first = 1
   for i, stage in ipairs(run.stages) do
-    local of_stage, m = table.move(r.requests, first, first + stage.requests - 1, 1, {}), rows[i - 1]
+    local m, last = rows[i - 1], first + stage.requests - 1
+    local function mean(value) -- over the draws, of a value of the stage's requests
+      return cases.mean(answers, function(requests) return value(table.move(requests, first, last, 1, {})) end)
+    end
+    local function of(time) return mean(function(list) return cases.mean(list, time) end) end
     if m then
       local one = about(m)
-      collect.add(one, "E2E", cases.mean(of_stage, cases.e2e), read.positive(m.e2e_mean_s))
-      collect.add(one, "E2E p99", p99(of_stage), read.positive(m.e2e_p99_s))
-      collect.add(one, "TPOT", cases.mean(of_stage, cases.tpot), read.positive(m.tpot_mean_s))
-      collect.add(one, "TTFT", cases.mean(of_stage, cases.ttft), read.positive(m.ttft_mean_s))
+      collect.add(one, "E2E", of(cases.e2e), read.positive(m.e2e_mean_s))
+      collect.add(one, "E2E p99", mean(p99), read.positive(m.e2e_p99_s))
+      collect.add(one, "TPOT", of(cases.tpot), read.positive(m.tpot_mean_s))
+      collect.add(one, "TTFT", of(cases.ttft), read.positive(m.ttft_mean_s))
     end
-    first = first + stage.requests
+    first = last + 1
   end
 end
 
@@ -104,7 +122,7 @@ local function stages_of(rows)
   return n
 end
 
---- Each run is one simulation; its stages are compared one by one.
+--- Each run is simulated as a whole; its stages are compared one by one.
 function open.cases(rows, path, options, tell)
   local collect, measured = cases.collector(), by_run(rows)
   local runs = runs_of(path)
@@ -112,7 +130,7 @@ function open.cases(rows, path, options, tell)
     tell(i, #runs)
     local of_run, question, reason, r = measured[run.run_id], nil, nil, nil
     if of_run then question, reason = question_of(run, of_run, options) end
-    if question then r, reason = cases.answer(question) end
+    if question then r, reason = drawn(question) end
     if r then
       compare(collect, function(row)
         return { engine = run.engine, gpu = question.system, model = question.model, source = "open loop", row = row,

@@ -50,4 +50,27 @@ function engine.host(profile, given, several)
   return times
 end
 
+-- Tokens of a step for which vLLM's tuned configurations of experts in Triton give a tile; others take the nearest.
+local TILES <const> = { 256, 512, 1024, 1536, 2048, 3072, 4096 }
+local ALIGNED <const> = 16 -- rows of experts: Triton compiles a multiple of it apart from other numbers
+
+--- What an engine that has just started has not compiled: the ends of the ranges of a step's tokens with a tile each,
+--- the first of them what its graphs cover, and of which number of tokens multiples are compiled apart.
+---@param p table       of tperf.question.serve.priced
+---@param o table       checked arguments of tperf.serve
+---@param graph integer tokens of the largest graph
+---@return number[] shapes  empty: all is compiled
+---@return integer even
+function engine.uncompiled(p, o, graph)
+  local experts, plain = p.model.experts, o.compute_dtype == "bf16" and not p.weights
+  if not (o.cold and experts and (plain or o.experts == "portable")) then return {}, 1 end
+  local shapes, even = { graph }, ALIGNED
+  for i = 2, #TILES do
+    local between = (TILES[i - 1] + TILES[i]) / 2
+    if between > graph then shapes[#shapes + 1] = between end
+  end
+  while even > 1 and experts.top_k * even // 2 % ALIGNED == 0 do even = even // 2 end
+  return shapes, even
+end
+
 return engine

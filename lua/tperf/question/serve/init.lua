@@ -194,6 +194,8 @@ end
 ---  gpu_hour               dollars per GPU-hour, in place of the system's price
 ---  memory_utilization     part of the memory that the engine may use; num_blocks follows from it (the engine's)
 ---  sampling   how tokens are sampled: "greedy" (default), "random", "top_p", or "none", which takes no time
+---  cold       true: the engine has just started; kernels that it then compiles as steps need them take its profile's
+---             `compile` (false)
 ---  host       time that the host adds, in seconds: { front_end =, front_end_token =, step =, request =, token = }: for
 ---             each request outside of the engine, for each token of its prompt there, for each step, for each request
 ---             and each token in a step (the engine's; 0 for fields left out)

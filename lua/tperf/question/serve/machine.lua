@@ -7,18 +7,18 @@ local machine = {}
 
 local made = setmetatable({}, { __mode = "k" }) -- by the system that they were made of, and by what differs
 
--- Decode of 8-bit caches takes what that of 16-bit caches of as many bytes takes; caches stay whole.
+-- Decode of 8-bit caches takes what that of 16-bit caches of as many bytes takes; 16-bit caches stay whole.
 local function own_decode(compute, engine, system)
   local known, changed, any = compute.decode or {}, {}, false
+  local whole = system.accelerator.whole_caches
   if known.fp8 and known.bf16 and has(engine.fused_casts, system.generation) then
     changed.fp8, any = known.bf16, true
   end
-  if has(engine.whole_caches, system.generation) or has(engine.whole_caches, system.name) then
-    for dtype, curve in pairs(known) do
-      local mine = {}
-      for name, value in pairs(changed[dtype] or curve) do mine[name] = value end
-      changed[dtype], mine.whole, any = mine, 1, true
-    end
+  local listed = has(engine.whole_caches, system.generation) or has(engine.whole_caches, system.name)
+  if whole and listed and known.bf16 then
+    local mine = {}
+    for name, value in pairs(known.bf16) do mine[name] = value end
+    changed.bf16, mine.whole, any = mine, whole.bandwidth, true
   end
   return any and changed or nil
 end
@@ -41,8 +41,6 @@ function machine.experts(kernels, dtype)
   return { [dtype] = curve }, { setup = kernels.routing, pair = kernels.pair }
 end
 
-local NARROW <const> = { fp8 = true, fp4 = true } -- dtypes of products
-
 -- Routing that takes `step` seconds longer.
 local function slower(routing, step)
   routing = routing or {}
@@ -51,14 +49,15 @@ end
 
 -- What tells apart the systems made of one.
 local function key_of(engine, kernels, dtype)
-  return table.concat({ tostring(engine.experts_setup), tostring(engine.experts_step),
+  return table.concat({ tostring(engine.experts_setup), tostring(engine.experts_step[dtype:match "^%w+"]),
     table.concat(engine.fused_casts, " "), table.concat(engine.whole_caches, " "), tostring(kernels), dtype }, ";")
 end
 
 -- The kernels that blocks of experts run in; nil: those of the system's other curves.
 local function kernels_of(engine, experts)
   if experts.kernels then return experts.kernels end
-  return has(engine.fused_experts, experts.dtype) and "fused" or nil
+  return has(engine.fused_experts, experts.dtype) and "fused" or has(engine.portable_experts, experts.dtype)
+    and "portable" or nil
 end
 
 --- The system on which an engine's steps are priced.
@@ -74,8 +73,9 @@ function machine.of(system, profile, asked)
   local kernels, experts, routing = kernels_of(engine, asked), nil, nil
   local own = kernels and system.accelerator[kernels .. "_experts"]
   if own then experts, routing = machine.experts(own, asked.dtype) end
-  if engine.experts_step > 0 and not asked.narrow and NARROW[asked.dtype] then
-    routing = slower(routing or system.accelerator.routing, engine.experts_step)
+  local step = not asked.narrow and engine.experts_step[asked.dtype] or 0
+  if step > 0 then
+    routing = slower(routing or system.accelerator.routing, step)
   end
   if not (decode or experts4 or experts or routing) then return system end
   local key = key_of(engine, own and kernels, asked.dtype .. (asked.narrow and " narrow" or ""))

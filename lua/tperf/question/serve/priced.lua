@@ -29,7 +29,7 @@ priced.schema = {
   memory_utilization = check.number { above = 0, max = 1, optional = true },
   experts = check.choice { { "fused", "grouped", "portable" }, optional = true },
   software = check.any(optional), host = engines.host_checker, gpu_hour = serving.schema.gpu_hour,
-  sampling = check.choice { sampling.KINDS, default = "greedy" },
+  sampling = check.choice { sampling.KINDS, default = "greedy" }, cold = check.boolean { default = false },
 }
 
 -- Elements per token that a GPU sends to the next stage: its part of the residual stream, which GPUs there gather.
@@ -96,7 +96,11 @@ function priced.steps(p, o)
   engine.num_blocks = engine.num_blocks or memory.blocks(held, p, o)
   local t = tables.of(p, o, held.fast)
   local send, send_token = sends(p, o)
-  t.more = { window = t.more.window, step = o.host.step, request = o.host.request, token = o.host.token,
+  local even
+  t.shapes, even = engines.uncompiled(p, o, t.graphs[#t.graphs])
+  t.more = { window = t.more.window, whole_key = t.whole.key, whole_each = t.whole.each, whole_from = t.whole.from,
+    compile = profile.engine.compile, even = even,
+    step = o.host.step, request = o.host.request, token = o.host.token,
     separate = engine.scheduler == "tensorrt-llm", stages = o.pp, send = send, send_token = send_token,
     launch = profile.host * t.more.launches, eager_prefills = engine.scheduler ~= "vllm" }
   return t, { token = held.token, memory = held, system = p.system, rules = p.rules, spread = profile.spread }

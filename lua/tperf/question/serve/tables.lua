@@ -7,6 +7,7 @@ local workload = require "tperf.describe.workload"
 local ranks = require "tperf.question.serve.ranks"
 local refusal = require "tperf.base.refusal"
 local serving = require "tperf.question.infer.deployment"
+local whole = require "tperf.question.serve.whole"
 
 local tables = {}
 
@@ -131,13 +132,24 @@ local function window_of(kinds)
   return window
 end
 
-local function add_attention(t, price, seqs, most, longest)
+-- Layers whose attention sees all keys.
+local function layers_without_window(price)
+  local laid_out, layers = price.workload("decode", 1, 1, 1024, "attention"), 0
+  for kind, group in ipairs(price.kinds) do
+    local _, attention = price.section(laid_out, kind)
+    if attention > 0 and not group.window then layers = layers + (price.layers[kind] or 0) end
+  end
+  return layers
+end
+
+local function add_attention(t, price, p, o, seqs, most, longest)
   local batches, keys = grid(1, seqs, 2), grid(16, longest, 2)
   local window = t.more.window
   local function decodes(of)
     return function(batch, n) return attention_of(price, "decode", batch, 1, n - 1, of) end
   end
   t.decode = surface(batches, keys, decodes(false))
+  t.whole = whole.of(p, o, layers_without_window(price))
   if window > 0 then t.decode_window = surface(batches, grid(1, window, 2), decodes(window)) end
   local chunks, before = grid(1, most, 2 ^ 0.5), grid(16, longest, 4)
   table.insert(before, 1, 0)
@@ -161,7 +173,7 @@ local function made_of(p, o, fast, seqs, most, longest)
   t.prefill_tokens = alike and t.decode_tokens or tokens_line(price, "prefill", axis)
   t.rows = rows_line(price, grid(1, math.min(most, seqs * (1 + drafts)), 2 ^ 0.25),
     o.sampler == "top_p" and p.profile.engine.sampler_entry * p.model.vocab or 0)
-  add_attention(t, price, seqs, most, longest)
+  add_attention(t, price, p, o, seqs, most, longest)
   return t
 end
 

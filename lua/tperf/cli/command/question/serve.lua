@@ -88,6 +88,7 @@ With --slo and --rate but no deployment, finds the fewest GPUs that serve the ra
     { long = "software", value = "NAME", from = "software", help = "the engine: vllm (default), sglang, tensorrt-llm" },
     { long = "sampling", value = "NAME", from = { "greedy", "random", "top_p", "none" },
       help = "how tokens are sampled (default greedy)" },
+    { long = "cold", help = "the engine has just started: it compiles kernels as steps need them" },
     { long = "precision", value = "NAME", from = precision.names,
       help = "of layers: fp8-block, mxfp8 (default: the checkpoint's)" },
     { long = "weight-dtype", value = "NAME", help = "dtype of the stored weights (default: likewise)" },

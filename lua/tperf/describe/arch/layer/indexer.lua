@@ -38,10 +38,35 @@ local function scores(m, p, cut)
   }
 end
 
---- The ops of the indexer, placed before the attention that uses its choice. cut: p:heads(…).
-function indexer.ops(m, p, cut)
-  local s = m.sparse
+-- A kernel of a serving engine that reads and writes `elements` once each, in bytes.
+local function pass(p, name, elements, read, written, flops)
+  return op.elementwise {
+    name = name, elements = elements, dtype = p.dtype, forward_flops = flops, backward_flops = 0,
+    forward_bytes = read + written, backward_bytes = 0, saved_bytes = 0,
+  }
+end
+
+-- What engines launch between the projections and the scores, which they compute in 8 bits: rotation of queries and
+-- keys together, a Hadamard transform and a quantisation of each (the keys' stores them), and the weights times the
+-- queries' scales. SGLang's and vLLM's releases until the spring of 2026 have them as kernels of their own; later ones
+-- fuse them (SGLang's pull requests 24324 and 27705, vLLM's 38928). chooses: without it only keys are needed.
+local function between(m, p, cut, chooses)
+  local s, rows = m.sparse, 1.0 * p.micro_batch * cut.queries
+  local queries, keys, steps = rows * s.heads * s.head_dim, rows * s.head_dim, math.log(s.head_dim, 2)
   local ops = {
+    op.rotary { elements = rows * ((chooses and s.heads or 0) + 1) * m.mla.rope_dim, dtype = p.dtype },
+    pass(p, "index-k-hadamard", keys, BYTES, BYTES, steps), pass(p, "index-k-cast", keys, BYTES, 1, 2),
+  }
+  return chooses and parts.append(ops, {
+    pass(p, "index-q-hadamard", queries, BYTES, BYTES, steps), pass(p, "index-q-cast", queries, BYTES, 1, 2),
+    pass(p, "index-q-scale", rows * s.heads, BYTES + SCORE_BYTES, SCORE_BYTES, 2),
+  }) or ops
+end
+
+-- Queries from the latent, keys, and the heads' weights.
+local function projections(m, p)
+  local s = m.sparse
+  return {
     p:replicated {
       name = "index-q", n_in = m.mla.q_rank, n_out = s.heads * s.head_dim, input_kept_elsewhere = true,
     },
@@ -52,13 +77,23 @@ function indexer.ops(m, p, cut)
     },
     p:replicated { name = "index-weights", n_in = m.hidden, n_out = s.heads, input_kept_elsewhere = true },
   }
+end
+
+-- Whether there is a choice to make: prompts of up to top_k tokens take all of them.
+local function may_choose(m, p) return p.mode ~= "prefill" or p.context + p.seq > m.sparse.top_k end
+
+--- The ops of the indexer, placed before the attention that uses its choice. cut: p:heads(…).
+function indexer.ops(m, p, cut)
+  local s, chooses = m.sparse, may_choose(m, p)
+  local ops = projections(m, p)
   if p.sequence_parallel then -- every GPU selects for all rows
     ops[#ops + 1] = op.collective {
       name = "index-rows", kind = "all_gather", axis = p.features, share = true,
       bytes = 1.0 * BYTES * p:outer_tokens() * (s.heads * s.head_dim + s.head_dim + s.heads),
     }
   end
-  return parts.append(ops, scores(m, p, cut))
+  if p.mode ~= "train" then parts.append(ops, between(m, p, cut, chooses)) end
+  return chooses and parts.append(ops, scores(m, p, cut)) or ops
 end
 
 return indexer
