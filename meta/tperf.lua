@@ -1828,7 +1828,8 @@ tperf.op = {}
 
 ---An activation with `elements` results: kind ("gelu", "silu", "relu", "relu2", "quick_gelu", "tanh"); gated: times a
 ---second input, as in SwiGLU (arXiv 2002.05202), in one kernel. Saved: the inputs; kept_element: bytes per input if
----they are kept in fewer, in an extra copy that the kernel writes and the backward pass reads.
+---they are kept in fewer, in an extra copy that the kernel writes and the backward pass reads. fused: part of its
+---neighbours' kernels, which in the backward pass read the inputs.
 ---@param o any
 function tperf.op.activation(o) end
 

@@ -78,6 +78,46 @@ end)
 
 local function work(pass) return pass.compute_time + pass.exposed_memory_time end
 
+describe("fused experts", function()
+  local NUMBER <const>, ROWS <const>, FFN <const> = 1 + 1 / 32, 16384 + 124, 2048
+  local function ops(fused)
+    return ops_of(trained { precision = { recipe = "mxfp8", fused_experts = fused }, system = "b200-sxm",
+      model = experts_model { shared = 0 } })
+  end
+  local plain, fused = ops(false), ops(true)
+
+  it("neither write nor read in 16 bits what lies between their products", function()
+    -- both copies of the second product's input, and of the gradient of the first one's output
+    assert.near(2 * NUMBER * ROWS * FFN, fused["fc2-cast"].forward.bytes, 1)
+    assert.near(2 * NUMBER * ROWS * 2 * FFN, fused["fc1-cast"].backward.bytes, 1)
+    assert.near((2 + 2 * NUMBER) * ROWS * FFN, plain["fc2-cast"].forward.bytes, 1)
+    assert.near((2 + 2 * NUMBER) * ROWS * 2 * FFN, plain["fc1-cast"].backward.bytes, 1)
+    -- the activation has no kernel; its gradient reads both of its kept inputs
+    assert.equal(0, fused.silu.forward.bytes)
+    assert.near(2 * 2 * ROWS * FFN, fused.silu.backward.bytes, 1)
+  end)
+
+  it("read the rows that arrive, and the gradients of their results, as before", function()
+    assert.equal(plain["fc1-cast"].forward.bytes, fused["fc1-cast"].forward.bytes)
+    assert.equal(plain["fc2-cast"].backward.bytes, fused["fc2-cast"].backward.bytes)
+    for _, name in ipairs { "fc1", "fc2" } do
+      assert.equal(plain[name].forward.tensor_flops, fused[name].forward.tensor_flops)
+    end
+  end)
+
+  it("leave a dense model as it is", function()
+    local q = { model = "llama-2-7b", system = "b200-sxm", gpus = 8, global_batch = 32, precision = "mxfp8" }
+    local time = tperf.train(q).time
+    q.precision = { recipe = "mxfp8", fused_experts = true }
+    assert.equal(time, tperf.train(q).time)
+  end)
+
+  it("are of one recipe alone", function()
+    assert.error_matches(function() trained { precision = { recipe = "fp8-block", fused_experts = true } } end,
+      "'precision.fused_experts' is for recipe 'mxfp8', got 'fp8%-block'")
+  end)
+end)
+
 describe("overlap_shared_experts", function()
   local FAR <const> = { gpus = 32, ep = 32, global_batch = 64 } -- over the NICs
 

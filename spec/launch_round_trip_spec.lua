@@ -26,7 +26,7 @@ local function random_axes(pick, c)
       { "optimizer", pick { "sgd", "muon", "lion" } },
       { "precision", pick { "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "fp8-tensorwise",
         "fp8-rowwise", "fp8-delayed (parameters narrow)", "mxfp8 (padding router)", "nvfp4 (padding router)",
-        "fp8-block (padding router, parameters narrow)" } },
+        "fp8-block (padding router, parameters narrow)", "mxfp8 (fused experts true)" } },
       { "gradients", "bf16" }, { "peft", pick { { rank = 16 }, { rank = 8, targets = { "linear_qkv" } },
         { rank = 4, targets = "all-linear" } } },
       { "cuda_graphs", pick { { "attn", "mlp" }, { "layer" }, { "full_iteration" }, { "attn", "moe_router" } } },
@@ -111,7 +111,7 @@ end
 
 -- The random cases drawn for a stack, and the values of all axes that those have that it can be told.
 local STACKS <const> = {
-  { "megatron", 3200, 81 }, { "megatron-bridge", 3000, 83 }, { "torchtitan", 15200, 58 }, { "deepspeed", 9700, 45 },
+  { "megatron", 3200, 82 }, { "megatron-bridge", 3000, 84 }, { "torchtitan", 15200, 58 }, { "deepspeed", 9700, 45 },
   { "nanotron", 8800, 40 },
 }
 

@@ -247,7 +247,7 @@ describe("a constructor of ops", function()
       refuses("(did you mean 'name'?)", op[name], given)
       refuses("op." .. name .. " needs a table of ", op[name])
     end
-    refuses([[op.activation: unknown field "nonsense"; it has dtype, elements, gated, kept_element, kind, name]],
+    refuses([[op.activation: unknown field "nonsense"; it has dtype, elements, fused, gated, kept_element, kind, name]],
       op.activation, { kind = "gelu", elements = 8, nonsense = 1 })
     refuses([[op.activation: unknown kind "silo" (did you mean 'silu'?)]], op.activation, { kind = "silo" })
     refuses("op.bias: 'tokens' must be an integer, got nil", op.bias, { width = 4 })

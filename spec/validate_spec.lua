@@ -9,6 +9,7 @@ local program = require "program"
 local runtime = require "tperf.describe.profile"
 local stacks = require "tperf.measured.run.stacks"
 local holdout = require "tperf.measured.calibrate.holdout"
+local kinds = require "tperf.measured.calibrate.kinds"
 local tperf = require "tperf"
 local validate = require "tperf.measured.validate"
 
@@ -425,6 +426,25 @@ describe("software profiles", function()
       end
       assert.is_true(math.max(table.unpack(errors)) - math.min(table.unpack(errors)) < 0.05, stack)
     end
+  end)
+
+  it("are pulled to what the other stacks of their kind share, of few runs", function()
+    local names = { "internevo-2024", "llm-foundry-2023", "torchtitan-2024" }
+    local all, by_stack = some(of "llm-foundry-2023", 12), {}
+    for i, name in ipairs(names) do by_stack[name] = table.move(all, 4 * i - 3, 4 * i, 1, {}) end
+    local usual = kinds.usual(by_stack)
+    local shared = usual "torchtitan-2024"
+    by_stack["torchtitan-2024"] = {} -- its own runs say nothing of what is usual
+    assert.same(shared, kinds.usual(by_stack) "torchtitan-2024")
+    assert.is_nil(usual "nemo-24.11") -- `tuned`: there is no stack of that kind
+    local two = { all[1], all[2] }
+    local function memory(value)
+      local center = {}
+      for name, number in pairs(shared) do center[name] = number end
+      center.memory = value
+      return profile.best(two, nil, center).memory
+    end
+    assert.is_true(memory(1) < memory(2.5))
   end)
 
   it("have at most six numbers to fit", function()

@@ -87,6 +87,9 @@ precision.schema = {
   attention_output = check.choice { { "bf16", "e5m6" }, default = "bf16" },
   dispatch = check.choice { { "fp8", "bf16" }, default = "bf16" }, -- how tokens, and their gradients, go to experts
   padding = check.choice { { "experts", "sort", "router" }, optional = true }, -- of rows (arch/experts/padding.lua)
+  -- The products of experts, their activation and the quantisation between them are two kernels in each pass
+  -- (Transformer Engine's fused grouped MLP, of mxfp8 alone).
+  fused_experts = check.boolean { default = false },
   -- In which attention multiplies queries, keys and values (Transformer Engine's fp8_dpa); what it keeps stays.
   attention = check.choice { { "fp8", "bf16" }, default = "bf16" },
 }
@@ -113,7 +116,7 @@ local function bytes_of(recipe, block) return BYTES[recipe.dtype] + (block and r
 local known = {} -- name -> record
 
 local ALL <const> = { products = "all", first_layers = 0, last_layers = 0, parameters = "bf16", activation = "bf16",
-  attention_output = "bf16", dispatch = "bf16", attention = "bf16" }
+  attention_output = "bf16", dispatch = "bf16", attention = "bf16", fused_experts = false }
 
 -- "fp8-current (parameters narrow)": the recipe, and the fields that differ from its defaults.
 local function name_of(o)
@@ -125,6 +128,8 @@ local function name_of(o)
   return #list > 0 and ("%s (%s)"):format(o.recipe, table.concat(list, ", ")) or o.recipe
 end
 
+local FUSES <const> = "mxfp8" -- the recipe whose experts' kernels may be fused
+
 local function record_of(value)
   local o = value
   if type(o) == "string" then
@@ -132,6 +137,9 @@ local function record_of(value)
     for name, field in pairs(ALL) do o[name] = field end
   elseif RECIPES[o.name] then
     check.fail("'precision.name' must not be a recipe's, got '%s'", o.name)
+  end
+  if o.fused_experts and o.recipe ~= FUSES then
+    check.fail("'precision.fused_experts' is for recipe '%s', got '%s'", FUSES, o.recipe)
   end
   local recipe, r = RECIPES[o.recipe], {}
   for name, field in pairs(recipe) do r[name] = field end
@@ -220,11 +228,13 @@ end
 --   sent_element   bytes per number of tokens, and their gradients, that travel to experts
 --   fused_dtype    in which fused attention multiplies
 --   row_multiple, row_padding   of the rows of each expert, and who adds them
+--   fused_experts  whether the activation between experts' products is part of their kernels
 local function share_of(r)
   local padded = r.products ~= "dense" and r.row_multiple or nil
   return {
     kept_element = r.activation == "fp8" and r.eight or nil, sent_element = r.dispatch == "fp8" and r.eight or nil,
     fused_dtype = r.attention == "fp8" and "fp8" or nil, row_multiple = padded, row_padding = padded and r.padding,
+    fused_experts = padded and r.fused_experts or nil,
   }
 end
 

@@ -58,8 +58,10 @@ local function amax(shape, n)
 end
 
 -- elsewhere: attention keeps X in 12 bits, from which the backward pass makes the copy by columns.
-local function cast(shape, r, n, behind_norm, elsewhere)
-  local forward, backward = (WIDE + r.number) * n.input, (WIDE + r.number) * n.gradient
+-- unread: which of both tensors the fused kernel that makes it quantises, "input" or "gradient"; nil: neither.
+local function cast(shape, r, n, behind_norm, elsewhere, unread)
+  local forward = ((unread == "input" and 0 or WIDE) + r.number) * n.input
+  local backward = ((unread == "gradient" and 0 or WIDE) + r.number) * n.gradient
   local narrow_dw = r.weight_grad == "narrow" and not shape.frozen -- frozen weights have no gradient
   local saved, again = 0, r.column_scales and WIDE or 0
   local turned = r.columns == "transposed" and n.input_gathered > 0 -- X's second copy, made once X is gathered again
@@ -150,6 +152,13 @@ local function keep_output(list, attention, shape, r)
   return shared
 end
 
+-- Between fused products of experts, nothing in 16 bits is read to be quantised: not what the activation makes of the
+-- first product's output, nor the gradient of that output.
+local function unread_of(one, shape, r)
+  if not (r.fused_experts and shape.expert) then return nil end
+  return one:belongs "expert_fc1" and "gradient" or "input"
+end
+
 -- Whether no op after this one keeps anything.
 local function keeps_last(list, i)
   for k = i + 1, #list do
@@ -174,7 +183,7 @@ function narrowed.block(ops, r, after_norm)
       local shared = behind_norm and ops[i + 1] ~= nil and adapters.is(ops[i + 1])
       local n = numbers(shape, r, shared)
       if r.measured then list[#list + 1] = amax(shape, n) end
-      list[#list + 1] = cast(shape, r, n, behind_norm and not shared, elsewhere)
+      list[#list + 1] = cast(shape, r, n, behind_norm and not shared, elsewhere, unread_of(one, shape, r))
       list[#list + 1] = weight_cast(shape, r)
       list[#list + 1] = product(one, r, shape.frozen, shared)
       attention = nil

@@ -26,10 +26,11 @@ local activations = {
   gelu = { 8, 13 }, quick_gelu = { 5, 9 }, silu = { 4, 8 }, tanh = { 1, 3 }, relu = { 1, 1 }, relu2 = { 2, 3 },
 }
 
-local activation_names = fields.set "kind dtype elements gated kept_element"
+local activation_names = fields.set "kind dtype elements gated kept_element fused"
 --- An activation with `elements` results: kind ("gelu", "silu", "relu", "relu2", "quick_gelu", "tanh"); gated: times a
 --- second input, as in SwiGLU (arXiv 2002.05202), in one kernel. Saved: the inputs; kept_element: bytes per input if
---- they are kept in fewer, in an extra copy that the kernel writes and the backward pass reads.
+--- they are kept in fewer, in an extra copy that the kernel writes and the backward pass reads. fused: part of its
+--- neighbours' kernels, which in the backward pass read the inputs.
 function pointwise.activation(o)
   local bytes = element("activation", o, activation_names)
   local flops, inputs, kept = activations[o.kind], o.gated and 2 or 1, o.kept_element or bytes
@@ -37,11 +38,12 @@ function pointwise.activation(o)
     check.fail("op.activation: unknown kind %s%s; there are: %s", check.show(o.kind),
       check.suggest(o.kind, check.names(activations)), table.concat(check.names(activations), ", "))
   end
+  local passed = o.fused and 0 or (inputs + 1) * bytes -- inputs and outputs of a kernel of its own
   return core.elementwise {
-    name = o.name or o.kind, dtype = o.dtype, elements = o.elements,
+    name = o.name or o.kind, dtype = o.dtype, elements = o.elements, fused = o.fused,
     forward_flops = flops[1] + inputs - 1, backward_flops = flops[2] + 3 * (inputs - 1),
-    forward_bytes = (inputs + 1) * bytes + (o.kept_element and inputs * kept or 0),
-    backward_bytes = (inputs + 1) * bytes + inputs * kept, saved_bytes = inputs * kept, input_bytes = inputs * kept,
+    forward_bytes = passed + (o.kept_element and inputs * kept or 0),
+    backward_bytes = passed + inputs * kept, saved_bytes = inputs * kept, input_bytes = inputs * kept,
   }
 end
 

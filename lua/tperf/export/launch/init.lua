@@ -99,7 +99,8 @@ local function schedule_of(c)
   check.fail("tperf.report.launch: the configuration's 'schedule' must be a schedule's name, got %s", check.show(name))
 end
 
-local TOLD <const> = { ["parameters narrow"] = true, ["padding router"] = true } -- by options of their own
+-- By options of their own.
+local TOLD <const> = { ["parameters narrow"] = true, ["padding router"] = true, ["fused experts true"] = true }
 
 -- The recipe of a precision's name, "fp8-current (padding router, parameters narrow)", and which fields it tells.
 local function precision_of(c)
@@ -110,7 +111,7 @@ local function precision_of(c)
   for field in pairs(told) do
     if not TOLD[field] then return name end
   end
-  return recipe or name, told["parameters narrow"], told["padding router"]
+  return recipe or name, told["parameters narrow"], told["padding router"], told["fused experts true"]
 end
 
 -- Megatron's names for the kinds of context parallelism.
@@ -137,7 +138,7 @@ local function training(c, model, options)
   n.microbatches = n.global_batch // n.dp // n.micro_batch
   n.seq = sequence(c, model, options)
   n.zero = choice(c, "zero", { 1, 0, 2, 3 })
-  n.precision, n.narrow_parameters, n.router_padding = precision_of(c)
+  n.precision, n.narrow_parameters, n.router_padding, n.fused_experts = precision_of(c)
   n.reshards = n.zero < 3 or c.reshard_after_forward ~= false
   n.sequence_parallel = n.tp > 1 and c.sequence_parallel ~= false
   expert_sizes(n, model)

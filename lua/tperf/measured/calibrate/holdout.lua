@@ -4,6 +4,7 @@ local check = require "tperf.base.check"
 local fit = require "tperf.measured.calibrate.fit"
 local profile = require "tperf.measured.calibrate.profile"
 local runtime = require "tperf.describe.profile"
+local kinds = require "tperf.measured.calibrate.kinds"
 local kind_of = require "tperf.measured.run.stacks".kind
 local nearest_of = require "tperf.measured.run.stacks".nearest
 local system = require "tperf.describe.system"
@@ -89,7 +90,7 @@ end
 local function new_row(stack, name) return { stack = stack, group = name, ratios = {}, inside = 0 } end
 
 -- Rows of one stack, with each split predicted by the stack's profile fitted to the rest of its runs.
-local function rows_within(stack, list, rows, reach)
+local function rows_within(stack, list, rows, reach, usual)
   local of = {}
   for _, one in ipairs(list) do
     if #one.held > 0 and #one.rest >= FEWEST then
@@ -97,8 +98,8 @@ local function rows_within(stack, list, rows, reach)
         of[one.name] = new_row(stack, one.name)
         rows[#rows + 1] = of[one.name]
       end
-      local values, facts = profile.best(one.rest), profile.facts(one.rest)
-      local spread = fit.spread { profile.thirds(one.rest, nil, values) }
+      local values, facts = profile.best(one.rest, nil, usual), profile.facts(one.rest)
+      local spread = fit.spread { profile.thirds(one.rest, nil, values, usual) }
       facts.spread, facts.shared = spread, false
       add(of[one.name], one.held, profile.add_ratios({}, one.held, values), spread, facts, reach)
     end
@@ -107,12 +108,12 @@ end
 
 -- Predicted / measured of groups of one stack's runs unlike the rest: on a system, at a scale or of a family of models
 -- that the rest does not have; one list per group.
-local function strangers(cases)
-  local lists, near = {}, profile.best(cases)
+local function strangers(cases, usual)
+  local lists, near = {}, profile.best(cases, nil, usual)
   for _, way in ipairs { "system", "scale", "model" } do
     for _, one in ipairs(splits[way](cases)) do
       if #one.held > 0 and #one.rest >= FEWEST then
-        lists[#lists + 1] = profile.add_ratios({}, one.held, profile.best(one.rest, near))
+        lists[#lists + 1] = profile.add_ratios({}, one.held, profile.best(one.rest, near, usual))
       end
     end
   end
@@ -122,10 +123,13 @@ end
 --- The interval of measured / predicted times that holds nine tenths of runs unlike those that their stack's
 --- profile was fitted to: each group of them held out in turn, all with the same weight.
 ---@param stacks table<string, table[]>  from profile.by_stack
+---@param usual fun(name: string): table?  from kinds.usual
 ---@return fun(but: string?): number[]?  the interval over all stacks except one
-function holdout.reach(stacks)
+function holdout.reach(stacks, usual)
   local of = {}
-  for name, cases in pairs(stacks) do of[name] = kind_of(name) ~= "tests" and strangers(cases) or {} end
+  for name, cases in pairs(stacks) do
+    of[name] = kind_of(name) ~= "tests" and strangers(cases, usual(name)) or {}
+  end
   return function(but)
     local lists = {}
     for name, own in pairs(of) do
@@ -166,21 +170,6 @@ function holdout.shared(groups)
   return values, { median = median_error(ratios), spread = fit.spread(ratios) }
 end
 
---- The cases of the stacks that `typical` or `tuned` is fitted to, a list per stack.
----@param stacks table<string, table[]>  from profile.by_stack
----@param kind string
----@param but string?  a stack to leave out
----@return table[][]
-function holdout.of_kind(stacks, kind, but)
-  local names, list = {}, {}
-  for name in pairs(stacks) do
-    if kind_of(name) == kind and name ~= but then names[#names + 1] = name end
-  end
-  table.sort(names)
-  for i, name in ipairs(names) do list[i] = stacks[name] end
-  return list
-end
-
 local function joined(lists)
   local all = {}
   for _, list in ipairs(lists) do table.move(list, 1, #list, #all + 1, all) end
@@ -193,7 +182,7 @@ local function rows_of_stacks(stacks, names, rows, reach)
   local of_apart = {}
   for _, name in ipairs(names) do
     local apart, kind = kind_of(name) == "apart", nearest_of(name)
-    local others = holdout.of_kind(stacks, kind, name)
+    local others = kinds.of(stacks, kind, name)
     if #others >= 2 then
       local made = apart and of_apart[kind] or table.pack(holdout.shared(others))
       if apart then of_apart[kind] = made end
@@ -230,8 +219,8 @@ end
 
 local reaches = setmetatable({}, { __mode = "k" }) -- of lists of cases, which take longer than all else
 
-local function reach_of(cases, stacks)
-  reaches[cases] = reaches[cases] or holdout.reach(stacks)
+local function reach_of(cases, stacks, usual)
+  reaches[cases] = reaches[cases] or holdout.reach(stacks, usual)
   return reaches[cases]
 end
 
@@ -245,11 +234,12 @@ holdout.WAYS = { "stack", "system", "scale", "model", "third" }
 ---@return table summary  over groups: { groups, runs, median, worst, worst_group, within }
 function holdout.run(cases, way)
   local stacks, names = stacks_of(cases)
-  local rows, reach = {}, reach_of(cases, stacks)
+  local usual = kinds.usual(stacks)
+  local rows, reach = {}, reach_of(cases, stacks, usual)
   if way == "stack" then
     rows_of_stacks(stacks, names, rows, reach)
   else
-    for _, name in ipairs(names) do rows_within(name, splits[way](stacks[name]), rows, reach(name)) end
+    for _, name in ipairs(names) do rows_within(name, splits[way](stacks[name]), rows, reach(name), usual(name)) end
   end
   if #rows == 0 then check.fail("tperf.validate: these runs have no two groups to hold out by %s", way) end
   for _, row in ipairs(rows) do

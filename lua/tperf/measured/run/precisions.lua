@@ -50,6 +50,12 @@ local function gather_of(row, recipe)
   return (by_default or recipe:find "float8 all%-gather") and "narrow" or nil
 end
 
+-- Megatron-Core stashes experts' activations in pages only where TransformerEngine's fused experts make them (its
+-- guide, "MoE Paged Stash", prerequisites).
+local function fuses(row, kind)
+  return kind == "mxfp8" and read.text(row.offload):find "paged_stash" ~= nil or nil
+end
+
 --- The precision; nil if the row leaves it open.
 ---@return string|table?
 function precisions.of(row)
@@ -58,8 +64,9 @@ function precisions.of(row)
   if not dtype then return nil end
   if not dtype:find "fp[48]" then return "bf16" end
   local gathered = recipe:find "param[_ ]gather in" or recipe:find "fp8 params"
+  local kind = recipe_of(row, dtype, recipe)
   return {
-    recipe = recipe_of(row, dtype, recipe), parameters = gathered and "narrow" or nil,
+    recipe = kind, fused_experts = fuses(row, kind), parameters = gathered and "narrow" or nil,
     gather = gather_of(row, recipe),
     weight_grad = recipe:find "gw_hp" and "bf16" or nil,
     activation = recipe:find "activations stored" and "fp8" or nil,

@@ -37,15 +37,16 @@ local function write_profile(folder, rows, name, fitted)
 end
 
 -- Writes `typical` and `tuned`, which the stacks of their kind share.
-local function write_shared(folder, rows, stacks)
+local function write_shared(folder, rows, stacks, usual)
+  local kinds = require "tperf.measured.calibrate.kinds"
   local holdout = require "tperf.measured.calibrate.holdout"
   local profile, fit = require "tperf.measured.calibrate.profile", require "tperf.measured.calibrate.fit"
   for _, kind in ipairs { "typical", "tuned" } do
-    local groups, cases = holdout.of_kind(stacks, kind), {}
+    local groups, cases = kinds.of(stacks, kind), {}
     for _, group in ipairs(groups) do table.move(group, 1, #group, #cases + 1, cases) end
     if #groups >= 2 then
       local values, held = holdout.shared(groups)
-      held.reach = kind == "typical" and holdout.reach(stacks)() or nil
+      held.reach = kind == "typical" and holdout.reach(stacks, usual)() or nil
       local all = fit.errors(profile.add_ratios({}, cases, values))
       write_profile(folder, rows, kind, { cases = cases, values = values, all = all, held = held, shared = true })
     end
@@ -80,11 +81,12 @@ local function calibrate_software(values, files, host)
   local rows, stacks, names = {}, profile.stacks(files)
   table.sort(names)
   for _, name in ipairs(names) do output.check(path_of(values.software, name)) end
-  for i, fitted in ipairs(profile.fit_all(stacks, names)) do
+  local usual = require "tperf.measured.calibrate.kinds".usual(stacks)
+  for i, fitted in ipairs(profile.fit_all(stacks, names, usual)) do
     fitted.cases = stacks[names[i]]
     write_profile(values.software, rows, names[i], fitted)
   end
-  write_shared(values.software, rows, stacks)
+  write_shared(values.software, rows, stacks, usual)
   require "tperf.cli.answer.table"(values, rows, STEP_COLUMNS)
 end
 

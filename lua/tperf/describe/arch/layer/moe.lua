@@ -217,7 +217,7 @@ local function routed(m, p, rows, active, lie)
   local ops = parts.append(gather_rows(m, p, rows, lie), padding.copy(m, own, "pad", rows, padded))
   local mlp = parts.mlp(m, own, m.experts.ffn, {
     rows = padded, experts = m.experts.count // dispatch.gpus(p), active = active, gathered = summed_later,
-    partial = summed_later,
+    partial = summed_later, fused = p.fused_experts,
   })
   mlp[1]:belong "expert_fc1"
   mlp[2]:belong "moe_act"

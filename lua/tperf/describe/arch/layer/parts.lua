@@ -88,7 +88,7 @@ local function inner_width(p, width)
 end
 
 --- An MLP of `width` between its products; o passes on to both (rows, experts, active) and to one of them
---- (input_kept_elsewhere, gathered: fc1; partial: fc2). name: a prefix for the ops' names.
+--- (input_kept_elsewhere, gathered: fc1; partial: fc2; fused: activation). name: a prefix for the ops' names.
 -- Saved: fc1's input; the activation's inputs (both halves of a gated one); fc2's input. Bias and activation run
 -- in one kernel, as do the halves of a gated activation (Megatron-LM's bias_gelu_fusion and bias_swiglu_fusion).
 function parts.mlp(m, p, width, o, name)
@@ -102,7 +102,7 @@ function parts.mlp(m, p, width, o, name)
   local elements = o.rows and inner_width(p, width) * p:inner_tokens(o.rows) or p:inner(width)
   local activation = op.activation {
     name = name .. m.activation, kind = m.activation, gated = m.gated, dtype = p.dtype, elements = elements,
-    kept_element = p.kept_element,
+    kept_element = p.kept_element, fused = o.fused,
   }
   if m.gated and p.fused_activation == false then -- the product with the other half keeps the first kernel's output
     activation:hold(activation:counts().saved_bytes + BYTES * elements, 0)

@@ -38,6 +38,7 @@ local function precision(n, w)
     if n.narrow_parameters then w.put("mixed_precision.fp8_param_gather", true) end
   end
   if n.router_padding then w.put("model.moe_router_padding_for_quantization", true) end
+  if n.fused_experts then w.put("model.use_transformer_engine_op_fuser", true) end
 end
 
 local function model(m, w)

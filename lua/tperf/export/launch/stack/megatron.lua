@@ -45,6 +45,7 @@ local function precision(n, w)
     w.put("--fp4-recipe", "nvfp4")
   end
   if n.router_padding then w.put("--moe-router-padding-for-quantization", true) end
+  if n.fused_experts then w.put("--use-transformer-engine-op-fuser", true) end
   local recipe = fp8[n.precision]
   if not recipe then return end
   w.put("--fp8-format", recipe[2])

@@ -99,7 +99,10 @@ local function precision_of(p)
   if p.fp4_format then return { recipe = "nvfp4", padding = padding } end
   if p.fp8_format then
     local recipe = MEGATRON[p.fp8_recipe or "delayed"]
-    return recipe and { recipe = recipe, parameters = p.fp8_params and "narrow" or nil, padding = padding }
+    return recipe and {
+      recipe = recipe, parameters = p.fp8_params and "narrow" or nil, padding = padding,
+      fused_experts = recipe == "mxfp8" and p.fused_experts or nil,
+    }
   end
   local recipe = TORCHAO[p.fp8_recipe]
   return recipe and {

@@ -31,6 +31,7 @@ local function precision(s)
     fp8_params = format and (s:set "mixed_precision.fp8_param_gather" or s:set "ddp.fp8_param_gather") == true,
     fp4_format = s:set "mixed_precision.fp4",
     router_padding = s:get "model.moe_router_padding_for_quantization" == true or nil,
+    fused_experts = s:get "model.use_transformer_engine_op_fuser" == true or nil,
   }
 end
 

@@ -50,6 +50,7 @@ local function precision(s)
   end
   p.fp4_format = s:set "--fp4-format"
   p.router_padding = s:get "--moe-router-padding-for-quantization" == true or nil
+  p.fused_experts = s:get "--use-transformer-engine-op-fuser" == true or nil
   if s:get "--use-precision-aware-optimizer" then
     p.main_params, p.main_grads = s:get "--main-params-dtype", s:get "--main-grads-dtype"
     p.exp_avg, p.exp_avg_sq = s:get "--exp-avg-dtype", s:get "--exp-avg-sq-dtype"
