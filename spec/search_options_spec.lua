@@ -264,8 +264,9 @@ describe("tperf.search", function()
     local precisions = { "bf16", "fp8-block", "fp8-current" }
     for i = 1, cases(3, #names) do
       for j = cases(i, 1), cases(i, #precisions) do
-        local question = { model = names[i], system = "h100-sxm", gpus = 256, global_batch = 768, software = "none",
-          strategy = i == 3 and "context" or nil, precision = precisions[j], recompute = { "none", "full" } }
+        local question = { model = names[i], system = "h100-sxm", gpus = 256, global_batch = cases(256, 768),
+          software = "none", strategy = i == 3 and "context" or nil, precision = precisions[j],
+          recompute = { "none", "full" } }
         local found = tperf.search(question)
         question.prune = false
         local all = tperf.search(question)
