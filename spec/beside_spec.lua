@@ -137,7 +137,8 @@ end)
 
 describe("a measured step beside the predicted one", function()
   it("matches if the trace is the prediction's own", function()
-    local _, t = tperf.train { model = "llama-3.1-8b", system = "h100-sxm", tp = 2, dp = 4, global_batch = 8, zero = 0,
+    local model = tperf.model "llama-3.1-8b":with { layers = 8 }
+    local _, t = tperf.train { model = model, system = "h100-sxm", tp = 2, dp = 4, global_batch = 8, zero = 0,
       simulate = true, software = "none" }
     local names = { ["matrix products"] = "gemm", attention = "flash_fwd", norms = "rms_norm" }
     local work, events = require "tperf.timeline.work", { step(1, 0, 1e6 * t.iteration_time // 1) }

@@ -1,5 +1,6 @@
 -- The fuzzers' seeds and findings, kept in spec/data/fuzz, and a few seeded cases of each fuzzer.
 package.path = "./tools/?.lua;" .. package.path
+local cases = require "cases"
 local core = require "tperf.core"
 local csv_reader = require "tperf.input.csv"
 local program = require "program"
@@ -41,10 +42,10 @@ describe("the command lines that fuzzing found", function()
 end)
 
 describe("the fuzzer of", function()
-  for kind, cases in pairs { json = 300, csv = 120, cli = 12 } do
-    it(kind .. " finds nothing in " .. cases .. " cases", function()
+  for kind, count in pairs { json = cases(120, 300), csv = cases(60, 120), cli = cases(8, 12) } do
+    it(kind .. " finds nothing in " .. count .. " cases", function()
       local fuzzer, folder = require("fuzz." .. kind), program.folder()
-      for seed = 1, cases do
+      for seed = 1, count do
         local ok, message = xpcall(fuzzer.step, debug.traceback, random.new(seed), folder)
         assert(ok, ("seed %d: %s\ninput: %q"):format(seed, message, wrong.last))
       end

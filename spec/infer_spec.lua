@@ -1,4 +1,5 @@
 -- tperf.infer: published sizes and speeds, physical bounds, and monotonicity.
+local cases = require "cases"
 local tperf = require "tperf"
 
 local h100 = tperf.system "h100-sxm"
@@ -162,12 +163,13 @@ describe("infer", function()
   end)
 
   it("sums decode steps as if priced one by one", function()
+    local STEPS <const> = cases(111, 299)
     for _, name in ipairs { "llama-3.1-8b", "gemma-2-27b", "deepseek-v3" } do
       for _, machine in ipairs { plain, h100:with { accelerator = { hbm = { capacity = "10 TB" } } } } do
         for _, pp in ipairs { 1, 3 } do
-          local question = { model = name, system = machine, batch = 7, pp = pp, prompt = 4000, generate = 300 }
+          local question = { model = name, system = machine, batch = 7, pp = pp, prompt = 4000, generate = STEPS + 1 }
           local sum, whole = 0, infer(question)
-          for step = 1, 299 do
+          for step = 1, STEPS do
             question.prompt, question.generate = 4000 + step - 1, 2
             sum = sum + infer(question).tpot
           end

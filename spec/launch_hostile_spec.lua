@@ -38,7 +38,8 @@ describe("a launch script", function()
   end)
 
   it("limits the bytes it expands", function()
-    refused("bytes together", "for i in $(seq 1 10000); do for j in $(seq 1 10000); do X=\"$X$i\"; done; done")
+    refused("bytes together", ("X=%s; for i in $(seq 1 10000); do for j in $(seq 1 10000); do X=\"$X$i\"; done; done")
+      :format(("x"):rep(20000)))
   end)
 end)
 

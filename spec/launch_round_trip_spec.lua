@@ -5,7 +5,7 @@ local picker = require "picker"
 local tperf = require "tperf"
 local tables = require "tperf.import.launch.tables"
 
-local CASES <const> = cases(100, 2000)
+local CASES <const> = cases(40, 2000)
 
 local DENSE <const>, MOE <const> = "llama-3.1-8b", "mixtral-8x7b"
 local models = { [DENSE] = tperf.model(DENSE), [MOE] = tperf.model(MOE) }
@@ -175,7 +175,7 @@ describe("a launch written and read back", function()
     it("is the same configuration, under " .. stack, function()
       local pick, written, count = picker(seed), {}, 0
       for draw = 1, draws do
-        if count >= kinds and draw > cases(1000, draws) then break end
+        if count >= kinds and draw > cases(250, draws) then break end
         local c, model, seq, question = random_training(pick)
         local values = values_of(c, question)
         local ok, text
@@ -209,7 +209,7 @@ describe("a launch written and read back", function()
 
   it("asks tperf.train the same question", function()
     local pick, asked = picker(11), 0
-    while asked < cases(50, 300) do
+    while asked < cases(25, 300) do
       local c, model, seq = random_training(pick)
       local ok, text = pcall(tperf.report.launch, c, "megatron", { model = model, seq = seq })
       if ok then

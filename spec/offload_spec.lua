@@ -1,5 +1,6 @@
 -- Activations and optimizer states offloaded to the host: bytes and seconds by hand, monotonicity, simulation,
 -- refusals.
+local cases = require "cases"
 local near = require "near"
 local picker = require "picker"
 local program = require "program"
@@ -113,7 +114,7 @@ end)
 
 it("a simulated offload takes as long as the closed form, and has tasks for its copies", function()
   local pick, copies = picker(31), 0
-  for _ = 1, 60 do
+  for _ = 1, cases(24, 60) do
     local pp = pick { 1, 2, 4 }
     local c, t = train {
       model = { name = "equal", layers = 8, hidden = 2048, heads = 16, ffn = 8192, seq = 2048 }, pp = pp,
@@ -127,7 +128,7 @@ it("a simulated offload takes as long as the closed form, and has tasks for its 
       for _, resource in ipairs(task.resources) do copies = copies + (resource == "copy" and 1 or 0) end
     end
   end
-  assert.is_true(copies > 60)
+  assert.is_true(copies > cases(24, 60))
 end)
 
 describe("offload options", function()

@@ -1,9 +1,10 @@
 -- Overlap: expert exchanges with the other micro-batch, products in chunks, buckets of gradients.
+local cases = require "cases"
 local experts_only = require "experts_only"
 local picker = require "picker"
 local tperf = require "tperf"
 
-local SEED <const>, CASES <const> = 163, 400
+local SEED <const>, CASES <const> = 163, cases(160, 400)
 local STACK <const>, MODEL <const> = experts_only.STACK, experts_only.model(16)
 
 local function trained(change)

@@ -19,7 +19,7 @@ describe("--processes", function()
     local batches = {}
     for i = 1, 2000 do batches[i] = 1024 * i end
     local rows = tperf.sweep {
-      cache = "points", model = "gpt3-175b", system = "h100-sxm", gpus = 3072, threads = 1, prune = false,
+      cache = "points", model = "gpt3-175b", system = "h100-sxm", gpus = 1024, threads = 1, prune = false,
       global_batch = tperf.vary(batches),
     }]]
   local SOME_POINTS <const> =
@@ -32,7 +32,7 @@ describe("--processes", function()
     program.write(folder .. "/s.lua", LONG)
     return program.shell(([[
       rm -f points*; %s run -P 3 s.lua & job=$!
-      until %s; do kill -0 $job || break; sleep 0.02; done
+      until %s; do kill -0 $job || break; sleep 0.05; done
       copies=$(cat /proc/[0-9]*/stat 2> /dev/null | awk -v job=$job '$4 == job { print $1 }')
       echo $copies | wc -w
       %s

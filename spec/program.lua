@@ -1,4 +1,6 @@
 -- Runs the program as a user does, for specs: its standard output, standard error and exit status.
+local lfs = require "lfs"
+
 local program = {}
 
 -- The lowest negative index of arg holds the program started by the shell: ./tperf or build/asan/tperf.
@@ -23,33 +25,47 @@ function program.write(path, text)
   file:close()
 end
 
---- A new empty folder; remove it with program.remove.
-function program.folder()
-  local pipe = assert(io.popen "mktemp -d")
-  local path = pipe:read "l"
-  pipe:close()
-  return path
+-- Removes a file, or a folder with all in it, without a process. Leaves what a spec has protected.
+local function remove(path)
+  if lfs.symlinkattributes(path, "mode") == "directory" and lfs.attributes(path, "permissions"):find "^rwx" then
+    for name in lfs.dir(path) do
+      if name ~= "." and name ~= ".." then remove(path .. "/" .. name) end
+    end
+  end
+  os.remove(path)
 end
 
-function program.remove(path) os.execute("rm -rf " .. program.quote(path)) end
-
---- The program's absolute path.
-function program.absolute()
-  if program.path:sub(1, 1) == "/" then return program.path end
-  local pipe = assert(io.popen "pwd")
-  local folder = pipe:read "l"
-  pipe:close()
-  return folder .. "/" .. program.path
+function program.remove(path)
+  remove(path)
+  if lfs.symlinkattributes(path, "mode") then os.execute("rm -rf " .. program.quote(path)) end
 end
 
 -- This process's folder of temporary files, removed with the Lua state.
-local own = setmetatable({}, { __gc = function(t) if t.path then program.remove(t.path) end end })
+local own = setmetatable({ count = 0 }, { __gc = function(t) if t.path then program.remove(t.path) end end })
 
 --- A name for a temporary file that nothing else uses.
 ---@param ending? string  such as ".yaml"
 function program.temporary(ending)
-  own.path, own.count = own.path or program.folder(), (own.count or 0) + 1
+  if not own.path then
+    local pipe = assert(io.popen "mktemp -d")
+    own.path = pipe:read "l"
+    pipe:close()
+  end
+  own.count = own.count + 1
   return ("%s/%d%s"):format(own.path, own.count, ending or "")
+end
+
+--- A new empty folder; remove it with program.remove.
+function program.folder()
+  local path = program.temporary()
+  assert(lfs.mkdir(path))
+  return path
+end
+
+--- The program's absolute path.
+function program.absolute()
+  if program.path:sub(1, 1) == "/" then return program.path end
+  return lfs.currentdir() .. "/" .. program.path
 end
 
 -- running PID...: whether any of these processes still runs. kill -0 cannot tell: it fails if one of several has ended,

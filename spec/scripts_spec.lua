@@ -314,9 +314,9 @@ end)
 describe("scripts/serving_fleet.lua", function()
   it("prints the deployment that tperf.search_serving finds, and draws the front and the load", function()
     local tperf = require "tperf"
-    local result = run("serving_fleet", "--model llama-3.1-8b --systems h100-sxm --rate 10 --tp 1,2 --prompt 300 "
+    local result = run("serving_fleet", "--model llama-3.1-8b --systems h100-sxm --rate 10 --tp 1 --prompt 300 "
       .. "--output 50 --quantile 0.9 --gpu-hour 2")
-    local found = tperf.search_serving { model = "llama-3.1-8b", system = "h100-sxm", rate = 10, tp = { 1, 2 },
+    local found = tperf.search_serving { model = "llama-3.1-8b", system = "h100-sxm", rate = 10, tp = { 1 },
       prompt = { lognormal = { median = 300, sigma = 0.7 } }, output = { exponential = 50 }, gpu_hour = 2,
       slo = { ttft = 0.5, tpot = 0.05, quantile = 0.9 } }
     local row = csv.rows(result.folder .. "/serving_fleet.csv")[1]

@@ -31,7 +31,7 @@ describe("tperf.search", function()
       { top = 3, infeasible = true, strategy = "summa" }, { top = 20, where = function(c) return c.pp == 2 end },
     } do
       local texts = {}
-      for i, threads in ipairs { 1, 2, 8 } do
+      for i, threads in ipairs(cases({ 1, 8 }, { 1, 2, 8 })) do
         change.threads = threads
         local found = search(change)
         local list = found.candidates and { found } or found
@@ -40,8 +40,7 @@ describe("tperf.search", function()
         assert.is_true(#rows > 0)
         texts[i] = tperf.report.json(table.move(rows, 1, 50, 1, {})) .. exact(found)
       end
-      assert.equal(texts[1], texts[2])
-      assert.equal(texts[1], texts[3])
+      for i = 2, #texts do assert.equal(texts[1], texts[i]) end
     end
   end)
 
@@ -265,8 +264,9 @@ describe("tperf.search", function()
     local precisions = { "bf16", "fp8-block", "fp8-current" }
     for i = 1, cases(3, #names) do
       for j = cases(i, 1), cases(i, #precisions) do
-        local question = { model = names[i], system = "h100-sxm", gpus = 256, global_batch = 768, software = "none",
-          strategy = i == 3 and "context" or nil, precision = precisions[j], recompute = { "none", "full" } }
+        local question = { model = names[i], system = "h100-sxm", gpus = 256, global_batch = cases(256, 768),
+          software = "none", strategy = i == 3 and "context" or nil, precision = precisions[j],
+          recompute = { "none", "full" } }
         local found = tperf.search(question)
         question.prune = false
         local all = tperf.search(question)
@@ -289,7 +289,7 @@ end)
 describe("odd sizes", function()
   local MOST = 1 << 31
   -- 2^4 3^2 5 7 11 13 has 240 divisors; 2^4 3^4 5 7 11 13 17 19 has 1600, the most below 2^31.
-  local COMPOSITES = { tensor = 2095133040, summa = cases(720720, 2095133040), context = cases(720720, 2095133040) }
+  local COMPOSITES = { tensor = 2095133040, summa = cases(55440, 2095133040), context = cases(55440, 2095133040) }
 
   local MOST_STEPS = 100000000 -- far fewer than GPUs
 

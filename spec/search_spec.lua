@@ -119,7 +119,7 @@ describe("tperf.search under the published rules", function()
 end)
 
 -- Random small searches: every strategy, rules of any mixture, machines and models of any shape.
-local SEARCHES <const> = cases(30, 300)
+local SEARCHES <const> = cases(20, 300)
 local random = { seed = tonumber(os.getenv "TPERF_SPEC_SEED") or 20241002 }
 
 local function pick(list) return list[math.random(#list)] end

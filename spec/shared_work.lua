@@ -91,11 +91,11 @@ return function(spec, start, counts, whole)
   end)
 
   it("walks a large search on all processes, whatever its options", function()
-    program.write(folder .. "/s.lua", [[
+    program.write(folder .. "/s.lua", ("local GPUS <const> = %d\n"):format(whole and 192 or 96) .. [[
       local tperf = require "tperf"
       local parts = 0
       local function search(q)
-        q.model, q.gpus, q.global_batch, q.strategy = "gpt3-175b", q.gpus or 192, 192, "all"
+        q.model, q.gpus, q.global_batch, q.strategy = "gpt3-175b", q.gpus or GPUS, GPUS, "all"
         q.system = q.system or "h100-sxm"
         q.progress = function() parts = parts + 1 end
         local found = tperf.search(q)
@@ -108,7 +108,7 @@ return function(spec, start, counts, whole)
         end
       end
       search { top = 300 }
-      search { gpus = { 96, 192 }, system = { "h100-sxm", "a100-sxm-80gb" } }
+      search { gpus = { GPUS // 2, GPUS }, system = { "h100-sxm", "a100-sxm-80gb" } }
       search { infeasible = true, top = 3000, threads = 2 }
       search { where = function(c) return c.tp == 8 end }
       search { simulate = true, top = 2 }

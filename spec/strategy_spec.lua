@@ -132,7 +132,7 @@ describe("scripts/custom_strategy.lua", function()
 
   it("never tries more GPUs than there are heads", function()
     local found = tperf.search {
-      model = tperf.model "llama-3.1-8b":with { seq = 65536 }, system = "h100-sxm", gpus = 64, global_batch = 16,
+      model = tperf.model "llama-3.1-8b":with { seq = 65536 }, system = "h100-sxm", gpus = 64, global_batch = 4,
       strategy = "ulysses", keep = "all", infeasible = true,
     }
     local largest = 0
@@ -150,7 +150,7 @@ describe("scripts/custom_strategy.lua", function()
   it("is searched beside the built-in ones, by name or with all", function()
     local seen = {}
     for _, c in ipairs(tperf.search {
-      model = "llama-3.1-8b", system = "h100-sxm", gpus = 16, global_batch = 32, strategy = "all", keep = "all",
+      model = "llama-3.1-8b", system = "h100-sxm", gpus = 8, global_batch = 8, strategy = "all", keep = "all",
     }) do seen[c.strategy] = true end
     assert.is_true(seen.ulysses and seen.context and seen.tensor)
   end)

@@ -6,7 +6,7 @@ local tperf = require "tperf"
 local yaml = require "tperf.core".yaml
 local program = require "program"
 
-local SEED <const>, CASES <const> = 70131, cases(30, 120)
+local SEED <const>, CASES <const> = 70131, cases(20, 120)
 local STACK = {
   compute = 1.2, attention = 1.4, memory = 1.5, comm = 1.3, host = 3e-5, overlap = 0.7, optimizer = 0.5,
   kernel = "flash", name = "spec",
@@ -89,7 +89,7 @@ describe("the tasks of a step", function()
 
   it("add up to the parts of the reported time if stages are equal", function()
     local pick = picker(SEED + 1)
-    for _ = 1, cases(25, 100) do
+    for _ = 1, cases(12, 100) do
       local q = question(pick, EQUAL)
       q.simulate = true
       q.schedule = q.pp > 1 and pick { "1f1b", "gpipe" } or "1f1b"

@@ -20,6 +20,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/small.h"
 #include "bind/interrupt.h"
 #include "io/ranks.h"
 
@@ -35,6 +36,7 @@ enum {
 };
 
 static struct {
+    tperf_small small;           // most of what Lua asks for
     size_t memory, memory_limit; // bytes; limit 0: none
     bool memory_hit;
     uint64_t steps, step_limit; // instructions
@@ -82,7 +84,7 @@ void *tperf_limits_allocate(void *unused, void *block, size_t old_size, size_t n
     (void)unused;
     size_t old = block ? old_size : 0; // without a block, Lua passes the object's type here
     if (new_size == 0) {
-        if (!limits.ending) free(block);
+        if (!limits.ending) tperf_small_free(&limits.small, block, old);
         limits.memory -= old;
         return NULL;
     }
@@ -92,7 +94,7 @@ void *tperf_limits_allocate(void *unused, void *block, size_t old_size, size_t n
         limits.memory_hit = true;
         return NULL;
     }
-    void *result = realloc(block, new_size);
+    void *result = tperf_small_resize(&limits.small, block, old, new_size);
     if (!result) return NULL;
     limits.memory += new_size - old;
     // One instruction may create a string of any length: charge it by its size.
