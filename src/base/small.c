@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined NDEBUG && !defined TPERF_FAULTS && !defined __EMSCRIPTEN__
+#if defined NDEBUG && !defined TPERF_FAULTS
 
 enum { REGION = 32 << 20 }; // bytes; pages that are never touched cost nothing
 

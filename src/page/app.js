@@ -70,7 +70,7 @@
       shown = await writeState(view.name, form.differences(), form.texts);
       if (location.hash !== shown) history.replaceState(null, "", shown);
     }, 150);
-    const again = later(() => answer(view, form, out, problem), 30);
+    const again = later(() => answer(view, form, out, problem), 0); // once for all events of a change
     const form = makeForm(view.name, view.fields(lists), state.values, state.texts, () => {
       address();
       if (!view.manual) again();
