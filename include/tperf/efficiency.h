@@ -50,13 +50,16 @@ typedef struct tperf_attention_curve {
     double flash2;
 } tperf_attention_curve;
 
+// Caches of a unit, from which on kernels that may leave them whole do so.
+#define TPERF_UNCUT 1.6
+
 // Decoding: one query of every head against n cached keys, H heads of which `shared` read the same keys.
 // With s seconds of HBM traffic at `efficiency`, and FLOPs at the efficiency that attention reaches:
 //   work = max(H/shared x block_s (1/2 + k/256) / U, FLOPs)   each cache starts and ends a block
 //   time = setup + longer + shorter^2 / (4 longer) of work and s + sqrt(ramp s)
-// Kernels that cut caches share them out evenly. Those that leave them whole where there are 1.6 U and more, or where
-// no two heads share one (FlashAttention 2, num_splits_heuristic), take them in waves of U, each no shorter than a unit
-// needs for a cache: its bytes / `whole`.
+// Kernels that cut caches share them out evenly. Those that leave them whole where there are TPERF_UNCUT U and more, or
+// where no two heads share one (FlashAttention 2, num_splits_heuristic), take them in waves of U, each no shorter than
+// a unit needs for a cache: its bytes / `whole`.
 typedef struct tperf_decode_curve {
     double efficiency; // fraction of the HBM's bandwidth for an endless cache; 0: no curve
     double setup_s;    // beyond the launch

@@ -124,8 +124,7 @@ typedef struct tperf_block_price {
     tperf_pass_cost forward, backward;
     double weight_grad, flops;
     tperf_expert_cost exchange;
-    bool
-        inside; // preceding ops, of this block or before it, have dispatched tokens and not yet combined them
+    bool inside; // tokens that ops up to here have dispatched are not yet combined
 } tperf_block_price;
 
 void tperf_block_price_add(tperf_block_price *sum, const tperf_op_price *price);

@@ -25,8 +25,7 @@ static const struct {
 } tiles[] = {{256, 128}, {128, 256}, {128, 128}, {64, 256}, {128, 64}, {64, 128}, {64, 64}};
 
 enum { MOST_PARTS = 16 };
-static const double uncut = 1.6;       // caches of a unit, from which on kernels do not cut them
-static const double least_depth = 256; // of k in a part
+static const double least_depth = 256;     // of k in a part
 static const double scale_bytes = 1. / 16; // of a 4-bit number
 
 static double waves_of(double blocks, double units, double quantisation) {
@@ -120,7 +119,7 @@ tperf_kernel_time tperf_decode_time(const tperf_decode_curve *curve,
     double memory = bytes / (curve->efficiency * p->bandwidth);
     double narrow = kernel->second > 0 ? kernel->second / p->element : 1;
     double caches = heads / fmax(shared * narrow, 1);
-    if (curve->whole > 0 && (caches >= uncut * p->units || shared == 1))
+    if (curve->whole > 0 && (caches >= TPERF_UNCUT * p->units || shared == 1))
         memory = whole_caches(memory, caches, p->units, bytes / caches / curve->whole);
     double work = caches * curve->block_s * (0.5 + d / 256) / p->units;
     if (attention->n_sizes > 0)

@@ -49,9 +49,6 @@ typedef struct tperf_unit {
     bool prefills;           // belongs to the prefill pool
 } tperf_unit;
 
-// Ticks that a step of so many tokens takes longer because kernels are compiled; notes that they are.
-int64_t tperf_compile(const tperf_step_time *time, tperf_lane *lane, int64_t tokens);
-
 typedef struct tperf_fleet {
     const tperf_serve_options *options;
     tperf_requests *requests;

@@ -118,7 +118,8 @@ static tperf_status check_progress(const tperf_fleet *fleet, const tperf_lane *l
     return TPERF_OK;
 }
 
-int64_t tperf_compile(const tperf_step_time *time, tperf_lane *lane, int64_t tokens) {
+// Ticks that a step of so many tokens takes longer because kernels are compiled; notes that they are.
+static int64_t compile(const tperf_step_time *time, tperf_lane *lane, int64_t tokens) {
     int32_t piece = 0;
     while (piece < time->n_shapes && (double)tokens > time->shapes[piece])
         piece++;
@@ -154,8 +155,8 @@ static tperf_status begin_lane(tperf_fleet *fleet, const tperf_unit *unit, int32
     record->waiting = (int32_t)replica->waiting.count;
     record->free_blocks = replica->blocks.usable < INT32_MAX ? replica->blocks.free : -1;
     if (tokens == 0) return TPERF_OK;
-    record->duration = time->ticks(time->context, &record->work, replica->chunks) +
-                       tperf_compile(time, lane, tokens);
+    record->duration =
+        time->ticks(time->context, &record->work, replica->chunks) + compile(time, lane, tokens);
     int32_t stages = unit->pool->stages > 1 ? unit->pool->stages : 1;
     *stage = stages == 1         ? record->duration
              : time->stage_ticks ? time->stage_ticks(time->context, &record->work, replica->chunks)

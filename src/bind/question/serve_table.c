@@ -134,6 +134,7 @@ void tperf_serve_read_table(lua_State *L, int index, double ticks_per_second,
     table->separate = more.separate;
     table->launch = more.launch;
     table->whole = more.whole;
+    table->whole.from *= TPERF_UNCUT;
     table->eager_prefills = more.eager_prefills;
     table->stages = (int32_t)more.stages;
     table->send = more.send;

@@ -129,7 +129,7 @@ local function positions(bits)
   return list
 end
 
--- The block that a list was joined to for these sizes; nil: none. Also what remembers it.
+-- The block that a list was joined to for these sizes; nil: none.
 local function joined_to(ops, sizes)
   local joined = ops.joined
   local tree, at = joined, joined and joined.positions or {}
@@ -137,6 +137,7 @@ local function joined_to(ops, sizes)
   return tree and tree.block
 end
 
+-- Remembers a block for sizes along the axes whose bits are set.
 local function remember(ops, sizes, bits, made)
   local joined = ops.joined or { positions = positions(bits) }
   local tree = joined

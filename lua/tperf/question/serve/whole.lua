@@ -4,10 +4,10 @@ local strategy = require "tperf.describe.strategy"
 
 local whole = {}
 
-local UNCUT <const> = 1.6 -- caches of a unit, from which on kernels do not cut them (src/machine/efficiency.c)
 local NONE <const> = { key = 0, each = 0, from = 0 }
 
---- What the core needs to know of a deployment's kernels: { key, each, from } of tperf_whole_caches.
+--- What the core needs to know of a deployment's kernels: { key, each } of tperf_whole_caches, and from: decodes with a
+--- cache for every unit; 0 if kernels never cut caches.
 ---@param p table       a problem of tperf.question.infer.deployment, with the engine's system
 ---@param o table       checked arguments of tperf.serve
 ---@param layers number layers whose attention sees all keys
@@ -20,7 +20,7 @@ function whole.of(p, o, layers)
   local units = p.system.accelerator.units
   local key = layers * 2 * 2 * p.model.head_dim / curve.whole -- keys and values in 16 bits
   return { key = key, each = key * cut.heads / units,
-    from = cut.heads > cut.kv_heads and UNCUT * units / cut.kv_heads or 0 }
+    from = cut.heads > cut.kv_heads and units / cut.kv_heads or 0 }
 end
 
 return whole
