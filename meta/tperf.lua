@@ -939,7 +939,7 @@
 ---@field pp? integer pipeline stages (1)
 ---@field attention_dp? integer ranks of a replica, each with its own queue and cache and with the GPUs of those axes. They step together, and experts are spread over them (1)
 ---@field ep? integer GPUs that experts are spread over, out of tp x cp x ranks (1). Without attention_dp, as many replicas as ep and etp span are ranks
----@field etp? integer GPUs that shard each expert, out of tp x cp x ranks (as tp)
+---@field etp? integer GPUs that shard each expert, out of tp x cp x ranks: those that ep leaves (as tp without ep)
 ---@field cp_kind? "all_gather"|"ring"|"all_to_all" options of the strategy; with "deepep", batches of up to 256 tokens per GPU use its low-latency kernels
 ---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" options of the strategy; with "deepep", batches of up to 256 tokens per GPU use its low-latency kernels
 ---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table as for tperf.infer

@@ -160,6 +160,8 @@ describe("tperf serve", function()
       assert.matches("%-%-gpu%-memory%-utilization 0.8", all.out)
       assert.matches("%-%-quantization fp8", all.out)
       assert.matches("%-%-no%-enable%-prefix%-caching", all.out)
+      local shared = tperf "serve mixtral-8x7b -s h100-sxm --tp 4 --ep 4 --launch vllm"
+      assert.matches("%-%-enable%-expert%-parallel", shared.out, shared.err)
       local best = tperf(MODEL .. "--rate 20 --slo tpot=15ms -g 2 --launch vllm")
       assert.equal(0, best.code, best.err)
       assert.matches("vllm serve MODEL", best.out)

@@ -404,7 +404,7 @@ describe("a deployment that cannot be priced", function()
     local ok, raised = pcall(tperf.serve, question { software = "vlm" })
     assert.truthy(not ok and raised:find('unknown software "vlm"', 1, true), raised)
     refused({ prefill = { tp = 1 } }, "'prefill' and 'decode' go together")
-    refused({ model = "mixtral-8x7b", ep = 2, attention_dp = 4 }, "'ep' = 2 and 'attention_dp' = 4")
+    refused({ model = "mixtral-8x7b", ep = 8, attention_dp = 4 }, "'ep' = 8 and 'attention_dp' = 4")
     refused({ model = "deepseek-v2", system = "b300-sxm", ep = 8 },
       "'replicas' = 1 must be a multiple of 8, the replicas over which 'ep' = 8")
     refused({ host = { step = -1 } }, "host.step")

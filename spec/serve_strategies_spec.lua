@@ -119,7 +119,25 @@ describe("wide expert parallelism", function()
     local ranks = deepseek { tp = 4, etp = 1, attention_dp = 8 }
     same(ranks, deepseek { tp = 4, etp = 1, ep = 32, replicas = 8 })
     same(ranks, deepseek { tp = 4, etp = 1, ep = 32, attention_dp = 8 })
-    same(deepseek { tp = 4, attention_dp = 8 }, deepseek { tp = 4, etp = 4, ep = 8, replicas = 8 })
+    same(deepseek { tp = 4, etp = 4, attention_dp = 8 }, deepseek { tp = 4, etp = 4, ep = 8, replicas = 8 })
+  end)
+
+  it("keeps experts whole where engines do, unless etp says otherwise", function()
+    local function sizes(q)
+      q.system, q.model = "h200-sxm", q.model or "deepseek-v3"
+      local found = require("tperf.question.serve").sizes(q)
+      return { found.tp, found.ep, found.etp }
+    end
+    -- vLLM's --enable-expert-parallel, SGLang's --ep-size and TensorRT-LLM's moe_expert_parallel_size below tp
+    assert.same({ 8, 8, 1 }, sizes { tp = 8, ep = 8 })
+    assert.same({ 8, 2, 4 }, sizes { tp = 8, ep = 2 })
+    assert.same({ 8, 1, 8 }, sizes { tp = 8 })
+    assert.same({ 4, 32, 1 }, sizes { tp = 4, attention_dp = 8 })
+    assert.same({ 4, 8, 4 }, sizes { tp = 4, attention_dp = 8, etp = 4 })
+    assert.same({ 4, 16, 2 }, sizes { tp = 4, attention_dp = 8, ep = 16 })
+    assert.same({ 4, 8, 2 }, sizes { model = "mixtral-8x7b", tp = 4, attention_dp = 4 })
+    assert.same({ 4, 8, 4 }, sizes { tp = 4, ep = 8, replicas = 8 }) -- more than an engine's GPUs
+    assert.same({ 8, 1, 1 }, sizes { model = "llama-3.1-8b", tp = 8 })
   end)
 
   it("keeps experts on the GPUs of one engine if they suffice", function()
@@ -182,7 +200,7 @@ describe("an impossible layout", function()
     refused({ cp = 2, cp_kind = "rign" }, "(did you mean 'ring'?)")
     refused({ attention_dp = 2 }, "'attention_dp' = 2: model 'llama-3.1-8b' has no experts")
     refused({ strategy = "stationary", attention_dp = 2 }, "strategy 'stationary' spreads no experts")
-    refused({ model = "mixtral-8x7b", ep = 2, attention_dp = 4 }, "'ep' = 2 and 'attention_dp' = 4")
+    refused({ model = "mixtral-8x7b", ep = 8, attention_dp = 4 }, "'ep' = 8 and 'attention_dp' = 4")
     refused({ model = "mixtral-8x7b", tp = 2, etp = 1, attention_dp = 8 }, "'ep' = 16 does not divide the 8 experts")
     refused({ stratgy = "context" }, "unknown field 'stratgy' (did you mean 'strategy'?)")
   end)

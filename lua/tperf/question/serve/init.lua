@@ -183,7 +183,7 @@ end
 ---                         step together, and experts are spread over them (1)
 ---  ep                     GPUs that experts are spread over, out of tp x cp x ranks (1). Without attention_dp, as many
 ---                         replicas as ep and etp span are ranks
----  etp                    GPUs that shard each expert, out of tp x cp x ranks (as tp)
+---  etp                    GPUs that shard each expert, out of tp x cp x ranks: those that ep leaves (as tp without ep)
 ---  cp_kind, moe_dispatcher   options of the strategy; with "deepep", batches of up to 256 tokens per GPU use its
 ---                         low-latency kernels
 ---  precision, weight_dtype, kv_dtype, compute_dtype   as for tperf.infer
@@ -247,6 +247,11 @@ function serve.run(given)
   if spread and r.tpot then r.interval = { low = r.tpot.mean * spread[1], high = r.tpot.mean * spread[2] } end
   return r
 end
+
+--- The sizes of the axes of a deployment (one pool), those not given too.
+---@param given table  the arguments of tperf.serve
+---@return table<string, integer>
+function serve.sizes(given) return pool.sizes(check.record("tperf.serve", given, schema())) end
 
 questions.register("serve", serve.run)
 

@@ -147,13 +147,26 @@ local function encode(o)
   }
 end
 
--- A pool: its checked arguments, the core's form and, with a model, its memory.
-local function made(o)
+-- Sets the sizes of all axes in checked arguments, and returns their problem.
+local function divided(o)
   check_times(o)
-  local s, held = axes.asked(o, true), nil
+  local s = axes.asked(o, true)
   problem.refuse_axes(WHAT, o, { s })
   local p = o.step_time and ranks.unpriced(s) or priced.problem(o, s)
   ranks.set(o, p)
+  return p
+end
+
+--- The sizes of all axes of checked arguments, by name.
+function pool.sizes(o)
+  local sizes = {}
+  for i, name in ipairs(divided(o).strategy.axis_names) do sizes[name] = o.own[i] end
+  return sizes
+end
+
+-- A pool: its checked arguments, the core's form and, with a model, its memory.
+local function made(o)
+  local p, held = divided(o), nil
   if not o.step_time then o.steps, held = priced.steps(p, o) end
   check_engine(o.engine)
   return { o = o, core = encode(o), held = held, gpus = o.rank_gpus * o.ranks * o.replicas }

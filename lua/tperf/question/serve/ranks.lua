@@ -1,6 +1,7 @@
 --- How a deployment divides its GPUs: sizes of the strategy's axes, the ranks of a replica that share experts, and the
 --- number of replicas. docs/serving.md.
 local axes = require "tperf.describe.strategy.axes"
+local divisors = require "tperf.base.divisors"
 local infer = require "tperf.question.infer"
 local placement = require "tperf.question.placement"
 local refusal = require "tperf.base.refusal"
@@ -12,9 +13,9 @@ local ranks = {}
 local WHAT <const> = "tperf.serve"
 local MOST <const> = 1 << 31 -- GPUs
 
---- Stands in for a problem if step times are given, so that no model restricts the sizes.
+--- Stands in for a problem if step times are given, so that no model restricts the sizes: all divide 0 experts.
 function ranks.unpriced(s)
-  return { strategy = s, model = { name = "step_time", seq = 1, experts = {} }, rules = rules(), o = {} }
+  return { strategy = s, model = { name = "step_time", seq = 1, experts = { count = 0 } }, rules = rules(), o = {} }
 end
 
 local function check_sizes(p, o, c)
@@ -27,11 +28,11 @@ local function check_sizes(p, o, c)
   end
 end
 
--- The product of the sizes of the axes that spread experts, except axis number `open`.
-local function folded(s, own, open)
+-- The product of the sizes of the axes that spread experts, except those without a size of their own.
+local function folded(s, own, free, usual)
   local product = 1
   for i, axis in ipairs(s.axes) do
-    if axes.spreads(axis) and i ~= open then product = product * own[i] end
+    if axes.spreads(axis) and i ~= free and i ~= usual then product = product * own[i] end
   end
   return product
 end
@@ -45,29 +46,45 @@ local function said(s, own)
   return table.concat(parts, " and ")
 end
 
--- The index of an axis that spreads experts and whose size is not given.
-local function open_axis(s, o)
+-- The axes that spread experts and are not given: one without a default (ep), and one with (etp).
+local function open_axes(s, o)
+  local free, usual
   for i, axis in ipairs(s.axes) do
-    if axes.spreads(axis) and not axis.default and o[axis.name] == nil then return i end
+    if axes.spreads(axis) and o[axis.name] == nil then
+      if axis.default then usual = usual or i else free = free or i end
+    end
   end
+  return free, usual
 end
 
--- Spreads experts over all GPUs of the ranks, unless sizes are given.
-local function spread(p, o, c, own)
+local function check_experts(p, o)
   local s, some = p.strategy, false
   for _, axis in ipairs(s.axes) do some = some or axes.spreads(axis) end
   if not (some and p.model.experts) then
     refusal.raise("%s: 'attention_dp' = %d: %s no experts for ranks to share; 'replicas' are engines apart", WHAT,
       o.attention_dp, some and ("model '%s' has"):format(p.model.name) or ("strategy '%s' spreads"):format(s.name))
   end
-  local open = open_axis(s, o)
-  if not open then return end
-  local name, gpus, others = s.axis_names[open], s.grid:gpus(own) * o.attention_dp, folded(s, own, open)
-  if gpus % others ~= 0 then
-    refusal.raise("%s: %s do not divide the %d GPUs of 'attention_dp' = %d ranks; give '%s'", WHAT, said(s, own), gpus,
-      o.attention_dp, name)
+end
+
+-- Spreads experts over all GPUs of a replica, unless sizes are given: whole ones as far as their number allows. Of
+-- `ep` alone, the rest of the GPUs cut each expert, as in engines, where tp is attention's alone.
+local function spread(p, o, c, own)
+  local s, ranks_of = p.strategy, o.attention_dp or 1
+  local free, usual = open_axes(s, o)
+  local gpus, others = s.grid:gpus(own) * ranks_of, folded(s, own, free, usual)
+  local function set(i, size) c[s.axis_names[i]], own[i] = size, size end
+  if ranks_of > 1 then
+    check_experts(p, o)
+    if free and gpus % others ~= 0 then
+      refusal.raise("%s: %s do not divide the %d GPUs of 'attention_dp' = %d ranks; give '%s'", WHAT, said(s, own),
+        gpus, ranks_of, s.axis_names[free])
+    end
+    if free then set(free, usual and divisors.gcd(gpus // others, p.model.experts.count) or gpus // others) end
+  elseif free then
+    return
   end
-  c[name], own[open] = gpus // others, gpus // others
+  if free then others = others * own[free] end
+  if usual and (others > 1 or ranks_of > 1) and gpus % others == 0 then set(usual, gpus // others) end
 end
 
 -- Engines of axes that cut the batch: those that experts are spread over step together, the others independently.
@@ -92,7 +109,7 @@ function ranks.set(o, p)
   local s, c = p.strategy, {}
   for _, axis in ipairs(s.axes) do c[axis.name] = o[axis.name] end
   local own = serving.own_sizes(p, c)
-  if (o.attention_dp or 1) > 1 then spread(p, o, c, own) end
+  spread(p, o, c, own)
   if p.model.layers then check_sizes(p, o, c) end
   local sharing, gpus = placement.sharing(s, own), s.grid:gpus(own)
   if not gpus or gpus > MOST // o.pp or not s.grid:folds(own, sharing) then

@@ -23,13 +23,12 @@ local function check(values, arguments)
   end
 end
 
--- Prints only the command that starts a deployment.
-local function launch(values, d, asked)
+-- Prints only the command that starts a deployment, of which `sizes` has all axes.
+local function launch(values, d, sizes, asked)
   local e = asked.engine
-  local strategy, ranks, ep = require "tperf.describe.strategy.axes".asked(d, true).name, d.attention_dp or 1, d.ep
-  if ranks > 1 and not ep then ep = (d.tp or 1) * ranks // (d.etp or d.tp or 1) end -- over all of the replica's GPUs
-  io.write(require "tperf".report.launch({ strategy = strategy, tp = d.tp, pp = d.pp, dp = ranks > 1 and ranks
-    or d.replicas, ep = ep, etp = d.etp, batch = d.max_num_seqs or e.max_num_seqs }, values.launch, {
+  local strategy, ranks = require "tperf.describe.strategy.axes".asked(sizes, true).name, d.attention_dp or 1
+  io.write(require "tperf".report.launch({ strategy = strategy, tp = sizes.tp, pp = d.pp, dp = ranks > 1 and ranks
+    or d.replicas, ep = sizes.ep, etp = sizes.etp, batch = d.max_num_seqs or e.max_num_seqs }, values.launch, {
     model = asked.model,
     max_tokens = d.max_num_batched_tokens or e.max_num_batched_tokens, seq_max = e.max_model_len,
     kv_dtype = asked.kv_dtype ~= "bf16" and asked.kv_dtype or nil, weight_dtype = asked.weight_dtype,
@@ -39,7 +38,7 @@ end
 
 local function search(values, asked)
   local found = require "tperf".search_serving(question.search(values, asked))
-  if values.launch and found[1] then return launch(values, found[1], asked) end
+  if values.launch and found[1] then return launch(values, found[1], found[1], asked) end
   if values.plot then answer.front(found.pareto):save(values.plot) end
   answer.deployments(values, found)
 end
@@ -151,7 +150,7 @@ With --slo and --rate but no deployment, finds the fewest GPUs that serve the ra
     if question.is_open(values, asked.model) then return search(values, asked) end
     local tperf = require "tperf"
     if values.saturation then return answer.saturation(values, tperf.saturation(question.without_rate(asked))) end
-    if values.launch then return launch(values, asked, asked) end
+    if values.launch then return launch(values, asked, require("tperf.question.serve").sizes(asked), asked) end
     local r = tperf.serve(asked)
     if values.requests then return answer.requests(values, r) end
     if values.steps then return answer.steps(values, r) end
