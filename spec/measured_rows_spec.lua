@@ -24,6 +24,22 @@ describe("a row of a training run", function()
     assert.equal(20e9, shown "max allocated")
   end)
 
+  it("counts the workspaces of its libraries", function()
+    -- Transformer Engine: 32 MiB on Hopper and later, 4 before. PyTorch: 2 x 32, before 2 x (2 x 4096 + 8 x 16 KiB).
+    local function mib(...) return require("tperf.measured.run.peak").workspaces(...) / 2 ^ 20 end
+    assert.equal(32, mib("megatron-core-2024", "Blackwell", false))
+    assert.equal(4 + 2 * (8320 / 1024 - 32), mib("megatron-core-ci-2025", "Ampere", false))
+    assert.equal(4, mib("megatron-core-ci-2025", "Ampere", true))
+    assert.equal(0, mib("torchtitan-2024", "Hopper", false))
+    local fields = { source = "Megatron-LM golden values (CI small models)", table = "gpt3_mcore_te_tp1" }
+    fields.notes = "exact; attention-backend flash; tied embeddings"
+    local flash = run(fields)
+    fields.notes = "exact; attention-backend unfused"
+    local unfused = run(fields)
+    assert.same({ false, true }, { flash.deterministic, unfused.deterministic })
+    assert.same({ n = 2, nil, "unfused" }, table.pack(flash.attention, unfused.attention))
+  end)
+
   it("of MLPerf on AMD's GPUs is a run of AMD's implementation", function()
     assert.equal("rocm-mlperf-5.0", run({ source = "MLPerf Training v5.0", gpu = "AMD Instinct MI325X" }).stack)
     assert.equal("nemo-mlperf-3.1", run({ source = "MLPerf Training v5.0", gpu = "NVIDIA H200" }).stack)

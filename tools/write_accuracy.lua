@@ -7,8 +7,8 @@ local software = require "tperf.base.catalogue".list "software"
 
 local function percent(value) return ("%.1f"):format(100 * value) end
 
-local function statistics_table(out, sources)
-  out[#out + 1] = "| source | rows | median % | mean % | p90 % | max % | bias % |"
+local function statistics_table(out, sources, title)
+  out[#out + 1] = ("| %s | rows | median %% | mean %% | p90 %% | max %% | bias %% |"):format(title or "source")
   out[#out + 1] = "|---|---:|---:|---:|---:|---:|---:|"
   for _, s in ipairs(sources) do
     out[#out + 1] = ("| %s | %d | %s | %s | %s | %s | %s |"):format(s.source, s.rows, percent(s.median),
@@ -40,6 +40,8 @@ local function section(out, path)
   if result.memory then
     out[#out + 1] = "Peak memory of a GPU, as the source measured it (allocated, reserved or as nvidia-smi shows it):\n"
     statistics_table(out, result.memory)
+    out[#out + 1] = "The same by what the source's figure counts:\n"
+    statistics_table(out, result.memory_kinds, "figure")
   end
   left_out(out, result)
 end

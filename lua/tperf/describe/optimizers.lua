@@ -32,9 +32,10 @@ training.optimizers = {}
 for name in pairs(optimizers) do training.optimizers[#training.optimizers + 1] = name end
 table.sort(training.optimizers)
 
--- Library buffers on each GPU, as documented: cuBLAS's workspace as PyTorch requests it on Hopper; per communicator,
--- NCCL's buffer of NCCL_BUFFSIZE = 4 MiB in each of at most 32 channels (NCCL_MAX_CTAS).
-local WORKSPACE, COMMUNICATOR = 32 << 20, 32 * (4 << 20)
+-- Library buffers on each GPU, as documented: cuBLAS's workspaces as PyTorch requests them on Hopper, one for each
+-- thread that starts products, that of the forward and that of the backward pass; per communicator, NCCL's buffer of
+-- NCCL_BUFFSIZE = 4 MiB in each of at most 32 channels (NCCL_MAX_CTAS).
+local WORKSPACE, COMMUNICATOR = 2 * (32 << 20), 32 * (4 << 20)
 
 --- The part of a configuration's buffers that PyTorch's allocator does not see: NCCL's.
 ---@param memory tperf.memory

@@ -69,7 +69,8 @@ end
 ---   each      function(case): called with each case in place of keeping it in `cases`, so that a table of a million
 ---             rows takes 16 bytes a row; not for serving, nor with hold_out
 ---@return table result { kind, rows, predicted, cases = { { predicted, measured, source, label, system, row } … },
----   left_out = { { reason, rows } … }, memory = as sources, for peak memory,
+---   left_out = { { reason, rows } … }, memory = as sources, for peak memory, and memory_kinds, the same by what the
+---   source's figure counts: "allocated", "reserved", "whole GPU" or "not stated",
 ---   sources = { { source, rows, median, mean, p90, max, bias } … } }; for serving, whose cases have a metric, an
 ---   engine, a model and a gpu, also metrics = { { metric, group, rows, median, mean, p90, max, bias } … } with group
 ---   "all", engine, model and gpu (the same, grouped by each), and others = { { simulator, metric, rows, median, p90,
@@ -88,12 +89,14 @@ function validate.run(given)
   if o.each and (o.hold_out or reader.cases) then
     check.fail("tperf.validate: 'each' is for tables whose rows are predicted one by one, without 'hold_out'")
   end
-  local cases, predicted, errors, memory = {}, 0, tally(), tally()
+  local cases, predicted, errors, memory, kinds = {}, 0, tally(), tally(), tally()
   local function visit(case)
     predicted = predicted + 1
     errors.add(case.source, case.predicted / case.measured)
     if case.memory and case.predicted_memory then
-      memory.add(case.source, case.predicted_memory / (case.memory * 2 ^ 30))
+      local ratio = case.predicted_memory / (case.memory * 2 ^ 30)
+      memory.add(case.source, ratio)
+      kinds.add(case.memory_kind, ratio)
     end
     if o.each then o.each(case) else cases[predicted] = case end
   end
@@ -107,6 +110,7 @@ function validate.run(given)
     result.rows, result.left_out = measured.each(o.file, reader, o, visit)
     local used = memory.rows()
     result.sources, result.memory = errors.rows(), used[1] and used or nil
+    result.memory_kinds = used[1] and kinds.rows() or nil
   end
   result.predicted = predicted
   if o.hold_out then result.groups, result.over_groups = holdout.run(cases, o.hold_out) end

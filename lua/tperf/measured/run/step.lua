@@ -153,10 +153,15 @@ local function common_reason(row, software_stack)
   if not software_stack then return "the software stack is not known (software = NAME says it for all rows)" end
 end
 
+local function attention_backend(row)
+  local stated = read.text(row.attention_backend)
+  return stated ~= "" and stated or row.notes:match "attention%-backend (%a+)"
+end
+
 -- Megatron's own transformer ("local": no "_te_" in the names of its tests) has no fused attention.
 local function attention_of(row)
   local is_local = read.text(row.table):find "^gpt3_mcore_" and not row.table:find "_te_"
-  return (is_local or read.text(row.attention_backend) == "unfused") and "unfused" or nil
+  return (is_local or attention_backend(row) == "unfused") and "unfused" or nil
 end
 
 -- CUDA graphs of whole iterations or layers remove all launches; those of parts of a layer do not.
@@ -196,6 +201,8 @@ function step.case(row, options)
     loss = compiled_loss(row) and "compiled" or nil,
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
     graphs = captures_all(row), memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
+    memory_kind = peak.kind(row.mem_note),
+    deterministic = software_stack == "megatron-core-ci-2025" and attention_backend(row) ~= "flash",
     gradients = first_of(row.grad_reduce_dtype, { { "fp32", "fp32" }, { "bf16", "bf16" } }),
     peft = tuning.peft(row), packing = tuning.packing(row), apart = tuning.apart(row, software_stack),
   }
@@ -243,7 +250,8 @@ end
 local function add_predictor(case, system, profile)
   local predictor, c, stages = require "tperf.question.train".predictor(step.request(case, system, profile))
   case.profile, case.predictors = profile, { predictor }
-  case.predicted_memory = peak.shown(c.memory, stages, case.memory_note)
+  case.predicted_memory = peak.shown(c.memory, stages, case.memory_note,
+    peak.workspaces(case.stack, system.generation, case.deterministic))
 end
 
 --- Seconds of a case's step in a stack with these terms.

@@ -106,9 +106,9 @@ its own profile fitted to the rest; and each third of the runs by the other two.
     if values.json then
       io.stdout:write(require "tperf.output.json".encode {
         kind = result.kind, rows = result.rows, predicted = result.predicted, sources = result.sources,
-        memory = result.memory, left_out = result.left_out, groups = result.groups, over_groups = result.over_groups,
-        metrics = result.metrics, engine = result.engine, model = result.model, gpu = result.gpu,
-        others = result.others,
+        memory = result.memory, memory_kinds = result.memory_kinds, left_out = result.left_out,
+        groups = result.groups, over_groups = result.over_groups, metrics = result.metrics, engine = result.engine,
+        model = result.model, gpu = result.gpu, others = result.others,
       }, "\n")
       return
     end
@@ -122,6 +122,8 @@ its own profile fitted to the rest; and each third of the runs by the other two.
     if result.memory then
       print "\npeak memory:"
       require "tperf.cli.answer.table"(values, result.memory, COLUMNS)
+      print "\nby what the figure counts:"
+      require "tperf.cli.answer.table"(values, result.memory_kinds, COLUMNS)
     end
     print((result.metrics and "\n%d figures of %d rows" or "\n%d of %d rows predicted"):format(result.predicted,
       result.rows))
