@@ -2,19 +2,22 @@ local core = require "tperf.core"
 local tperf = require "tperf"
 
 local h100 = tperf.system "h100-sxm"
+local peak_of_bf16 = 989.4e12
 
 -- A machine without losses.
-local function ideal(changes)
+local function ideal_system(changes)
   local curve = {
     efficiency = 1, tile_loss = 0, depth = 0, quantisation = 0, sustained = 1, sustained_after = 1e-3,
   }
   for name, value in pairs(changes or {}) do curve[name] = value end
-  return core.machine(h100:with {
+  return h100:with {
     accelerator = {
       compute_efficiency = { other = 0.8, gemm = { bf16 = curve } }, launch = 0, hbm = { efficiency = 1 },
     },
-  })
+  }
 end
+
+local function ideal(changes) return core.machine(ideal_system(changes)) end
 
 local function time(machine, m, n, k)
   local compute, memory = machine:kernel("gemm", "bf16", 1, m, n, k)
@@ -22,7 +25,7 @@ local function time(machine, m, n, k)
 end
 
 describe("efficiency curves of products", function()
-  local peak, bandwidth = 989.4e12, 3.35e12
+  local peak, bandwidth = peak_of_bf16, 3.35e12
 
   it("reach the peak without losses, and the HBM's bandwidth if memory-bound", function()
     local _, compute = time(ideal(), 8192, 8192, 8192)
@@ -298,6 +301,30 @@ describe("a machine with an efficiency and no curves", function()
       local op = ops_of { precision = recipe ~= "bf16" and narrow or nil }.fc2
       local half = 0.5 * op.backward.tensor_flops / 0.8
       assert.near(5e-6 + half / peaks[1] + half / peaks[2], op.backward.compute_time, 1e-7)
+    end
+  end)
+end)
+
+describe("products with rows that do not begin on whole 16 bytes", function()
+  -- Seconds of the head's forward product, whose rows are 50,257 // tp 16-bit numbers.
+  local function head(tp, padded)
+    local stack = { name = "ideal", padded_vocabulary = padded, compute = 1, attention = 1, memory = 1, comm = 1,
+      host = 0, overlap = 0 }
+    local model = { name = "m", layers = 1, hidden = 2048, heads = 16, seq = 1024, vocab = 50257 - 50257 % tp }
+    local r = tperf.train { model = model, system = ideal_system(), gpus = tp, tp = tp, global_batch = 16,
+      micro_batch = 16, software = stack }
+    for _, op in ipairs(r.last) do
+      if op.name == "head" then return op.forward.compute_time, op.forward.tensor_flops end
+    end
+  end
+
+  it("are slow in a stack that does not pad its vocabulary", function()
+    local part = { [1] = 0.45, [2] = 1, [4] = 0.6, [8] = 0.45 } -- 50257 is odd, 25128 = 8 x 3141
+    for tp, rate in pairs(part) do
+      local seconds, flops = head(tp, false)
+      assert.near(1, seconds * rate * peak_of_bf16 / flops, 0.02, tp)
+      seconds, flops = head(tp, true)
+      assert.near(1, seconds * peak_of_bf16 / flops, 0.02, tp)
     end
   end)
 end)

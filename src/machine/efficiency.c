@@ -28,6 +28,16 @@ enum { MOST_PARTS = 16 };
 static const double least_depth = 256;     // of k in a part
 static const double scale_bytes = 1. / 16; // of a 4-bit number
 
+// The part of the rate that is left where rows of a factor begin on multiples of 8 bytes, or of fewer. The copies that
+// feed the tensor cores then take 8 or 4 bytes at a time, and 2 have to pass through registers. Narrow factors have no
+// such kernels: they are padded.
+static double alignment(const tperf_kernel *kernel, double element) {
+    static const double by_8 = 0.6, by_less = 0.45;
+    double bytes = kernel->aligned * element;
+    if (bytes == 0 || bytes >= 16 || element < 2) return 1;
+    return bytes >= 8 ? by_8 : by_less;
+}
+
 static double waves_of(double blocks, double units, double quantisation) {
     return quantisation * ceil(blocks / units) + (1 - quantisation) * fmax(blocks / units, 1);
 }
@@ -42,12 +52,13 @@ tperf_kernel_time tperf_gemm_time(const tperf_gemm_curve *curve, const tperf_pro
     double most = curve->split > 0 ? curve->split : MOST_PARTS;
     double fewest = curve->rows > 0 ? fmax(curve->rows, whole(m, 16)) : 64;
     double bandwidth = p->bandwidth * (curve->memory > 0 ? curve->memory : 1);
+    double peak = p->peak * alignment(kernel, p->element);
     if (!(m > 0 && n > 0 && k > 0 && kernel->batch > 0)) return (tperf_kernel_time){0};
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
         double tm = fewest < 64 ? fewest : tiles[i].rows, tn = tiles[i].columns;
         double blocks = kernel->batch * ceil(m / tm) * ceil(n / tn);
         double rate =
-            curve->efficiency * p->peak / p->units / (1 + curve->tile_loss * (1 / tm + 1 / tn));
+            curve->efficiency * peak / p->units / (1 + curve->tile_loss * (1 / tm + 1 / tn));
         for (double parts = 1; parts <= most; parts *= 2) {
             if (parts > 1 && (k / parts < least_depth || blocks * parts / 2 > p->units)) break;
             double block = 2 * tm * tn * (k / parts + curve->depth) / rate;

@@ -1,5 +1,6 @@
 // linear.c: matrix products with weights: a plain one, and SUMMA's on a grid.
 // docs/model.md section 1.1. Letters: N tokens, I and O features.
+#include <math.h>
 #include <stddef.h>
 
 #include "op/counts.h"
@@ -76,6 +77,14 @@ static void communicate_linear(tperf_op *op, const tperf_linear *shape, double w
                                    element * biases);
 }
 
+// The greatest power of 2 that divides both sizes, but no more than 16.
+static double alignment(double n_in, double n_out) {
+    double step = 16;
+    while (fmod(n_in, step) != 0 || fmod(n_out, step) != 0)
+        step /= 2;
+    return step;
+}
+
 tperf_status tperf_op_linear(tperf_op *op, const tperf_linear *shape, tperf_error *error) {
     TPERF_TRY(check_linear(shape, error));
     double N = (double)shape->tokens, I = (double)shape->n_in, O = (double)shape->n_out;
@@ -91,6 +100,8 @@ tperf_status tperf_op_linear(tperf_op *op, const tperf_linear *shape, tperf_erro
     tperf_pass_kernel(&op->backward, TPERF_KERNEL_GEMM, used, I, O, N / used);
     op->forward.kernels[0].second = op->backward.kernels[0].second = weight;
     op->forward.kernels[0].grouped = shape->experts > 0;
+    op->forward.kernels[0].aligned = op->backward.kernels[0].aligned =
+        op->backward.kernels[1].aligned = alignment(I, O);
     op->forward.vector_flops = op->backward.vector_flops = shape->bias ? N * O : 0;
     op->forward.bytes = element * (N * I + N * O) + weight * used * I * O + weight * biases;
     op->backward.bytes =

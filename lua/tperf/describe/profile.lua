@@ -39,6 +39,7 @@ function runtime.fill(o, given, profile)
   o.gradients, o.weights = o.gradients or profile.gradients, o.weights or profile.weights
   o.loss = o.loss or profile.loss
   if profile.fused_activation == false then o.fused_activation = false end -- true is as without a profile
+  if profile.padded_vocabulary == false then o.padded_vocabulary = false end
   o.gradient_buckets = profile.gradient_buckets
   if given.attention == nil then o.attention = runtime.attention(profile) end
   for _, name in ipairs(HABITS) do

@@ -59,6 +59,7 @@ local schema = {
   gradient_shard = check.boolean { default = false },
   gradient_buckets = check.boolean { default = false },
   fused_activation = check.boolean { default = true },
+  padded_vocabulary = check.boolean { default = true },
   gradients = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
   weights = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
   loss = check.choice { { "in-place", "copied", "pytorch", "compiled" }, default = "in-place" },
@@ -118,6 +119,8 @@ end
 ---  gradient_buckets   whether replicas exchange gradients in buckets beside those kept, of the weights' dtype, as
 ---                 PyTorch's DistributedDataParallel does where a stack accumulates them elsewhere
 ---  fused_activation   false: a gated activation is two kernels, the second of which keeps what the first made
+---  padded_vocabulary  false: the vocabulary's parts keep their size, and products with rows that do not begin on
+---                 multiples of 16 bytes are slow (docs/model.md); true: it is padded
 ---  weights        what weights are kept in where a run does not say: "fp32", and no master copy beside; as the ops
 ---                 have them
 ---  loss           what cross-entropy keeps: "in-place", the softmax in fp32, whose place the gradient takes

@@ -5,6 +5,7 @@
 //   op:drop_input(part), op:repeat_part(part, output_bytes)   its input's producer, or the op itself, is recomputed
 //   op:offload(input_alone)                       offloads its kept activations to the host, see tperf/op.h
 //   op:hold(saved_bytes, passing_bytes)           sets its kept bytes, and the bytes live only during its passes
+//   op:pad()                                      the rows of its factors are padded to whole 16 bytes
 //   op:single()                                   its backward pass is one kernel
 //   op:join()                                     a neighbour's call launches its kernels
 //   op:fuse()                                     its forward pass is part of a neighbour's kernel
@@ -23,7 +24,7 @@
 //   op:keeping(bytes)                             a copy that keeps this much of its output; nil if no other op keeps
 //                                                 the output for it
 // and fields(), bytes(), element() and routed_parts(), documented below, and given(), in bind_given.c. recompute, single,
-// join, fuse, launches, drop_input, repeat_part, offload, hold, again, freeze, stop, belong and communicate change the
+// join, fuse, launches, drop_input, repeat_part, offload, hold, pad, again, freeze, stop, belong and communicate change the
 // op; the library calls them before anyone else has it.
 #include <math.h>
 #include <string.h>
@@ -111,45 +112,45 @@ static int is_op(lua_State *L) {
     return 1;
 }
 
+// The op, for a chain of calls.
+static int itself(lua_State *L) {
+    lua_settop(L, 1);
+    return 1;
+}
+
 static int recompute(lua_State *L) {
     tperf_op *op = luaL_checkudata(L, 1, type_name);
     tperf_op_recompute(op, luaL_checknumber(L, 2));
-    lua_settop(L, 1);
-    return 1;
+    return itself(L);
 }
 
 static int freeze(lua_State *L) {
     tperf_op *op = luaL_checkudata(L, 1, type_name);
     tperf_op_freeze(op, luaL_optnumber(L, 2, -1), lua_toboolean(L, 3));
-    lua_settop(L, 1);
-    return 1;
+    return itself(L);
 }
 
 static int stop(lua_State *L) {
     tperf_op_stop(luaL_checkudata(L, 1, type_name));
-    lua_settop(L, 1);
-    return 1;
+    return itself(L);
 }
 
 static int single(lua_State *L) {
     tperf_op *op = luaL_checkudata(L, 1, type_name);
     op->single = true;
-    lua_settop(L, 1);
-    return 1;
+    return itself(L);
 }
 
 static int join(lua_State *L) {
     tperf_op *op = luaL_checkudata(L, 1, type_name);
     op->joined = true;
-    lua_settop(L, 1);
-    return 1;
+    return itself(L);
 }
 
 static int fuse(lua_State *L) {
     tperf_op *op = luaL_checkudata(L, 1, type_name);
     op->fused = true;
-    lua_settop(L, 1);
-    return 1;
+    return itself(L);
 }
 
 static int launches(lua_State *L) {
@@ -157,8 +158,7 @@ static int launches(lua_State *L) {
     lua_Integer more = luaL_checkinteger(L, 2);
     luaL_argcheck(L, more >= 0 && more <= TPERF_MORE_KERNELS_MAX, 2, "not a number of kernels");
     op->more_kernels = more;
-    lua_settop(L, 1);
-    return 1;
+    return itself(L);
 }
 
 static int input_bytes(lua_State *L) {
@@ -174,16 +174,14 @@ static double check_part(lua_State *L, int index) {
 
 static int drop_input(lua_State *L) {
     tperf_op_drop_input(luaL_checkudata(L, 1, type_name), check_part(L, 2));
-    lua_settop(L, 1);
-    return 1;
+    return itself(L);
 }
 
 static int repeat(lua_State *L) {
     double output_bytes = luaL_checknumber(L, 3);
     luaL_argcheck(L, isfinite(output_bytes) && output_bytes >= 0, 3, "not a number of bytes");
     tperf_op_repeat(luaL_checkudata(L, 1, type_name), check_part(L, 2), output_bytes);
-    lua_settop(L, 1);
-    return 1;
+    return itself(L);
 }
 
 static int again(lua_State *L) {
@@ -191,8 +189,7 @@ static int again(lua_State *L) {
     double bytes = fmin(luaL_checknumber(L, 2), op->saved_bytes);
     op->saved_bytes -= bytes;
     op->again_bytes += bytes;
-    lua_settop(L, 1);
-    return 1;
+    return itself(L);
 }
 
 static int hold(lua_State *L) {
@@ -202,14 +199,21 @@ static int hold(lua_State *L) {
     luaL_argcheck(L, isfinite(passing) && passing >= 0, 3, "not a number of bytes");
     op->saved_bytes = saved;
     op->passing_bytes = passing;
-    lua_settop(L, 1);
-    return 1;
+    return itself(L);
+}
+
+static int pad(lua_State *L) {
+    tperf_op *op = luaL_checkudata(L, 1, type_name);
+    for (int i = 0; i < op->forward.n_kernels; i++)
+        op->forward.kernels[i].aligned = 0;
+    for (int i = 0; i < op->backward.n_kernels; i++)
+        op->backward.kernels[i].aligned = 0;
+    return itself(L);
 }
 
 static int offload(lua_State *L) {
     tperf_op_offload(luaL_checkudata(L, 1, type_name), lua_toboolean(L, 2));
-    lua_settop(L, 1);
-    return 1;
+    return itself(L);
 }
 
 static tperf_module check_module(lua_State *L, int index) {
@@ -223,8 +227,7 @@ static tperf_module check_module(lua_State *L, int index) {
 static int belong(lua_State *L) {
     tperf_op *op = luaL_checkudata(L, 1, type_name);
     op->modules |= 1U << check_module(L, 2);
-    lua_settop(L, 1);
-    return 1;
+    return itself(L);
 }
 
 static int belongs(lua_State *L) {
@@ -388,6 +391,7 @@ static const luaL_Reg methods[] = {
     {"repeat_part", repeat},
     {"offload", offload},
     {"hold", hold},
+    {"pad", pad},
     {"belong", belong},
     {"belongs", belongs},
     {"again", again},

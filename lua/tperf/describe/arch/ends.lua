@@ -73,12 +73,11 @@ function ends.logits(m, p, shared)
   local width = m.embedding_width or m.hidden
   local rows = p.mode ~= "train" and p.micro_batch or nil -- only the last token of a prompt needs logits
   local own_bias = m.tied_embeddings and m.biases.head and not shared -- the input table has no bias to share
-  local ops = {
-    p:head {
-      name = "head", n_in = width, n_out = m.vocab, bias = m.biases.head and not own_bias, tied = m.tied_embeddings,
-      weights_elsewhere = shared, rows = rows,
-    },
+  local head = p:head {
+    name = "head", n_in = width, n_out = m.vocab, bias = m.biases.head and not own_bias, tied = m.tied_embeddings,
+    weights_elsewhere = shared, rows = rows,
   }
+  local ops = { p.padded_vocabulary == false and head or head:pad() }
   if own_bias then
     ops[2] = op.bias {
       name = "head-bias", tokens = rows or p:inner_tokens(), width = fitting.padded(m.vocab, p[p.features]),

@@ -96,6 +96,8 @@ local function described(size, experts, row)
   end
   size.name, size.gated, size.experts = row.model ~= "" and row.model or "a model", gated, experts
   size.vocab = size.vocab or 50257
+  -- vTrain's model gives each GPU vocab // tp rows (its gpt_modeling.py).
+  if row.source:find "^vTrain" then size.vocab = size.vocab - size.vocab % (read.count(row.tp) or 1) end
   size.norm = gated and "rmsnorm" or "layernorm"
   size.positions = gated and "rotary" or "learned"
   size.activation = row.mlp == "squared-relu" and "relu2" or nil
