@@ -244,6 +244,19 @@ local function machine_instructions(text, collected)
   return count
 end
 
+local SERVED <const> = [[
+require "tperf".infer {
+  model = "deepseek-v3", system = "h100-sxm", tp = 4, pp = 8, ep = 4, batch = 64, prompt = 2048, generate = 256,
+}
+]]
+
+describe("the C of inference", function()
+  it("prices experts in a pipeline, with eight placements, in so many instructions", function()
+    local count = machine_instructions(SERVED, "--toggle-collect=tperf_serve")
+    assert.truthy(count <= 165000, ("%d instructions of C"):format(count))
+  end)
+end)
+
 describe("the C of a search", function()
   it("walks 12,320 candidates in so many instructions", function()
     local count = machine_instructions(WALK, "--toggle-collect=tperf_search_walk")
