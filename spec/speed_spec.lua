@@ -43,8 +43,8 @@ describe("the Lua of a question", function()
     local given = { fast = { tp = 8, pp = 1, dp = 1 } }
     costs(1000, training())
     costs(1000, training(given))
-    costs(3500, training(nil, true))
-    costs(3700, training(given, true))
+    costs(3000, training(nil, true))
+    costs(3100, training(given, true))
   end)
 
   it("is short in a model's groups, however many layers it has", function()
@@ -58,7 +58,7 @@ describe("the Lua of a question", function()
   it("is short in a configuration that does not fit", function()
     local large = { tp = 1, dp = 256, recompute = "none" }
     costs(1100, training(large))
-    costs(3600, training(large, true))
+    costs(3100, training(large, true))
   end)
 
   it("is bounded while remedies are searched for", function()
