@@ -264,6 +264,26 @@ describe("the C of a search", function()
   end)
 end)
 
+-- The same machine with domains of different sizes.
+local DOMAINS <const> = [[
+local machines = {}
+for i = 1, %d do
+  machines[i] = require "tperf".system("h100-sxm"):with { network = { fast = { domain = 4 << i } } }
+end
+require "tperf".search {
+  model = "llama-3.1-70b", system = machines, gpus = 256, global_batch = 256, threads = 1, prune = false,
+  infeasible = true,
+}
+]]
+
+describe("the prices of ops", function()
+  it("are shared by machines that differ in the size of their domains", function()
+    local one = machine_instructions(DOMAINS:format(1), "--toggle-collect=tperf_prices_of")
+    local four = machine_instructions(DOMAINS:format(4), "--toggle-collect=tperf_prices_of")
+    assert.truthy(four <= 2 * one, ("%d instructions for four machines, %d for one"):format(four, one))
+  end)
+end)
+
 -- Prints how many modules of the library are loaded.
 local LOADED <const> = [[
 local count = 0
