@@ -238,17 +238,25 @@ static bool might_fit(const tperf_search *search, const tperf_query *query,
     int64_t own_batch = tperf_grid_own_batch(&shape->workload->grid, shape->workload->sizes);
     tperf_candidate candidate = {.micro_batch = shape->micro_batch};
     memcpy(candidate.sizes, shape->workload->sizes, sizeof candidate.sizes);
+    int64_t stages = 0;
+    tperf_sharing sharing = {0};
     for (size_t i = 0; i < options->n_pipelines; i++) {
         size_t index = (scratch->roomiest + i) % options->n_pipelines;
         candidate.pipeline = &options->pipelines[index];
         if (gpus % candidate.pipeline->pp != 0) continue;
-        int64_t replicas = gpus / candidate.pipeline->pp;
-        candidate.sizes[TPERF_AXIS_REPLICAS] = replicas;
-        candidate.sizes[TPERF_AXIS_STAGES] = candidate.pipeline->pp;
-        if (!tperf_grid_folds(&shape->workload->grid, candidate.sizes)) continue;
-        candidate.microbatches = job.global_batch / replicas / own_batch / candidate.micro_batch;
-        candidate.zero = 0;
-        tperf_sharing sharing = tperf_sharing_of(&candidate, &job, shape->workload, stock->experts);
+        if (candidate.pipeline->pp != stages) {
+            int64_t replicas = gpus / candidate.pipeline->pp;
+            candidate.sizes[TPERF_AXIS_REPLICAS] = replicas;
+            candidate.sizes[TPERF_AXIS_STAGES] = candidate.pipeline->pp;
+            bool folds = tperf_grid_folds(&shape->workload->grid, candidate.sizes);
+            stages = folds ? candidate.pipeline->pp : 0;
+            if (!folds) continue;
+            candidate.microbatches =
+                job.global_batch / replicas / own_batch / candidate.micro_batch;
+            candidate.zero = 0;
+            sharing = tperf_sharing_of(&candidate, &job, shape->workload, stock->experts);
+        }
+        sharing.last_in_flight = candidate.pipeline->last_in_flight;
         for (size_t z = 0; z < options->n_zero; z++) {
             candidate.zero = options->zero[z];
             tperf_sharing_at(&sharing, &candidate, job.training);
