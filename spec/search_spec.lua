@@ -208,3 +208,35 @@ describe("tp x cp GPUs for fewer tokens", function()
     assert.is_true(found[1].time > 0)
   end)
 end)
+
+describe("machines that differ in the size of their domains", function()
+  local function ask(machines, fast)
+    return tperf.search { model = "llama-3.1-8b", system = machines, gpus = 16, global_batch = 16, tp = 2, fast = fast,
+      top = 5 }
+  end
+
+  local function agree(name, fast)
+    local machines = {}
+    for i = 1, 3 do
+      machines[i] = tperf.system(name):with { name = name .. i, network = { fast = { domain = 2 << i } } }
+    end
+    local together, times = ask(machines, fast), {}
+    for i, machine in ipairs(machines) do
+      local alone = ask(machine, fast)
+      assert.equal(#alone, #together[i])
+      for rank, c in ipairs(alone) do assert.equal(c.time, together[i][rank].time) end
+      times[i] = alone[1].time
+    end
+    return times
+  end
+
+  it("have the same times beside each other as alone", function()
+    local times = agree("h100-sxm", { tp = 2 })
+    assert.truthy(times[1] >= times[2] and times[2] >= times[3])
+  end)
+
+  it("have slower links between two GPUs of a larger mesh", function()
+    local times = agree("mi300x", { tp = 2, dp = 1, pp = 1 })
+    assert.truthy(times[1] < times[2] and times[2] < times[3])
+  end)
+end)

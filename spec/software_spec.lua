@@ -166,6 +166,15 @@ describe("runs that a profile was not fitted to", function()
     assert.truthy(warnings({ software = dense, model = "mixtral-8x7b", gpus = 64 }):find("(experts)", 1, true))
   end)
 
+  it("are warned of again when only the sizes of a question change", function()
+    local function warned(dp)
+      local c = tperf.train { model = "llama-3.1-8b", system = "h100-sxm", zero = 3, micro_batch = 1, global_batch = dp,
+        dp = dp }
+      return #c.warnings > 0
+    end
+    for _, dp in ipairs { 64, 8192, 8192, 64 } do assert.equal(dp > 64, warned(dp)) end
+  end)
+
   it("are warned of for unfused attention, whose interval has both errors", function()
     local fused, unfused = search(), search { attention = "unfused" }
     assert.equal("no run of typical with unfused attention was compared", table.concat(unfused.warnings, "\n"))

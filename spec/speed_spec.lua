@@ -43,8 +43,8 @@ describe("the Lua of a question", function()
     local given = { fast = { tp = 8, pp = 1, dp = 1 } }
     costs(1000, training())
     costs(1000, training(given))
-    costs(3500, training(nil, true))
-    costs(3700, training(given, true))
+    costs(3000, training(nil, true))
+    costs(3100, training(given, true))
   end)
 
   it("is short in a model's groups, however many layers it has", function()
@@ -58,7 +58,7 @@ describe("the Lua of a question", function()
   it("is short in a configuration that does not fit", function()
     local large = { tp = 1, dp = 256, recompute = "none" }
     costs(1100, training(large))
-    costs(3600, training(large, true))
+    costs(3100, training(large, true))
   end)
 
   it("is bounded while remedies are searched for", function()
@@ -244,10 +244,43 @@ local function machine_instructions(text, collected)
   return count
 end
 
+local SERVED <const> = [[
+require "tperf".infer {
+  model = "deepseek-v3", system = "h100-sxm", tp = 4, pp = 8, ep = 4, batch = 64, prompt = 2048, generate = 256,
+}
+]]
+
+describe("the C of inference", function()
+  it("prices experts in a pipeline, with eight placements, in so many instructions", function()
+    local count = machine_instructions(SERVED, "--toggle-collect=tperf_serve")
+    assert.truthy(count <= 165000, ("%d instructions of C"):format(count))
+  end)
+end)
+
 describe("the C of a search", function()
   it("walks 12,320 candidates in so many instructions", function()
     local count = machine_instructions(WALK, "--toggle-collect=tperf_search_walk")
     assert.truthy(count <= 35e6, ("%d instructions of C"):format(count))
+  end)
+end)
+
+-- The same machine with domains of different sizes.
+local DOMAINS <const> = [[
+local machines = {}
+for i = 1, %d do
+  machines[i] = require "tperf".system("h100-sxm"):with { network = { fast = { domain = 4 << i } } }
+end
+require "tperf".search {
+  model = "llama-3.1-70b", system = machines, gpus = 256, global_batch = 256, threads = 1, prune = false,
+  infeasible = true,
+}
+]]
+
+describe("the prices of ops", function()
+  it("are shared by machines that differ in the size of their domains", function()
+    local one = machine_instructions(DOMAINS:format(1), "--toggle-collect=tperf_prices_of")
+    local four = machine_instructions(DOMAINS:format(4), "--toggle-collect=tperf_prices_of")
+    assert.truthy(four <= 2 * one, ("%d instructions for four machines, %d for one"):format(four, one))
   end)
 end)
 

@@ -133,18 +133,23 @@ void tperf_bind_check_software(lua_State *L, int index, tperf_software *software
     if (software->flash2) tperf_system_flash2(system);
 }
 
-void tperf_bind_check_placement(lua_State *L, int index, const tperf_workload *workload,
-                                tperf_placement *placement) {
-    size_t n = tperf_bind_check_sizes(L, index, placement->fast, TPERF_AXES_MAX);
-    if (n != (size_t)workload->grid.n)
-        tperf_bind_fail(L, "a placement of %d axes, not %d", workload->grid.n, (int)n);
-    for (size_t i = TPERF_AXIS_OWN; i < n; i++)
+void tperf_bind_check_parts(lua_State *L, const tperf_workload *workload,
+                            const tperf_placement *placement) {
+    for (int i = TPERF_AXIS_OWN; i < workload->grid.n; i++)
         if (workload->sizes[i] == 0)
             continue; // shards the state of all replicas, without collectives of its own
         else if (placement->fast[i] > workload->sizes[i] ||
                  workload->sizes[i] % placement->fast[i] != 0)
             tperf_bind_fail(L, "%I of %I GPUs cannot share a fast domain",
                             (LUAI_UACINT)placement->fast[i], (LUAI_UACINT)workload->sizes[i]);
+}
+
+void tperf_bind_check_placement(lua_State *L, int index, const tperf_workload *workload,
+                                tperf_placement *placement) {
+    size_t n = tperf_bind_check_sizes(L, index, placement->fast, TPERF_AXES_MAX);
+    if (n != (size_t)workload->grid.n)
+        tperf_bind_fail(L, "a placement of %d axes, not %d", workload->grid.n, (int)n);
+    tperf_bind_check_parts(L, workload, placement);
     if (placement->panels < 1) tperf_bind_fail(L, "'panels' must be at least 1");
 }
 

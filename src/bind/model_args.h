@@ -22,6 +22,9 @@ void tperf_bind_check_own_sizes(lua_State *L, int index, const tperf_grid *grid,
 // GPUs per fast domain, for each axis. The caller checks that those of replicas and stages divide their sizes.
 void tperf_bind_check_placement(lua_State *L, int index, const tperf_workload *workload,
                                 tperf_placement *placement);
+// Raises unless a placement that was read for another workload of the same axes suits this one.
+void tperf_bind_check_parts(lua_State *L, const tperf_workload *workload,
+                            const tperf_placement *placement);
 // Reads a table of booleans, one for each field of tperf_rules; further fields are for the layout in Lua.
 void tperf_bind_check_rules(lua_State *L, int index, tperf_rules *rules);
 // Reads a table of the fields of tperf_training.

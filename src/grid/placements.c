@@ -308,8 +308,12 @@ const tperf_placement_list *tperf_placement_cache_find(tperf_placement_cache *fo
     if (found->stamp != cache->stamp)
         found->n_lists = found->n_placements = found->n_runs = found->n_exchanges = 0;
     found->stamp = cache->stamp;
-    for (size_t i = 0; i < found->n_lists; i++)
-        if (found->lists[i].stages == problem->sizes[TPERF_AXIS_STAGES]) return &found->lists[i];
+    int64_t stages = problem->sizes[TPERF_AXIS_STAGES];
+    for (size_t i = 0; i < found->n_lists; i++) { // most often asked for in the same order
+        size_t at = found->next < found->n_lists ? found->next : 0;
+        found->next = at + 1;
+        if (found->lists[at].stages == stages) return &found->lists[at];
+    }
     return add_placements(found, cache, problem);
 }
 

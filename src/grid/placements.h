@@ -75,6 +75,7 @@ typedef struct tperf_placement_list {
 // The placements for one set of sizes of the own axes, by number of stages.
 typedef struct tperf_placement_cache {
     int64_t stamp; // that of the layout cache
+    size_t next;   // list to look at first
     size_t n_lists, n_placements, n_runs, n_exchanges, lists_capacity, placements_capacity,
         runs_capacity, exchanges_capacity;
     tperf_placement_list *lists;

@@ -20,9 +20,12 @@ static tperf_kernel_time slowed(double work, double sustained, double after_s, d
     return (tperf_kernel_time){.work = work, .traffic = traffic};
 }
 
+enum { HEIGHTS = 3 };
+static const double heights[HEIGHTS] = {64, 128, 256}; // rows of tiles
 static const struct {
-    double rows, columns;
-} tiles[] = {{256, 128}, {128, 256}, {128, 128}, {64, 256}, {128, 64}, {64, 128}, {64, 64}};
+    double columns;
+    int heights; // there are tiles of so many of them
+} widths[] = {{256, 2}, {128, 3}, {64, 2}};
 
 enum { MOST_PARTS = 16 };
 static const double least_depth = 256;     // of k in a part
@@ -46,27 +49,60 @@ static double whole(double size, double step) {
     return ceil(size / step) * step;
 }
 
-tperf_kernel_time tperf_gemm_time(const tperf_gemm_curve *curve, const tperf_processor *p,
-                                  const tperf_kernel *kernel) {
-    double m = kernel->m, n = kernel->n, k = kernel->k, best = INFINITY;
-    double most = curve->split > 0 ? curve->split : MOST_PARTS;
-    double fewest = curve->rows > 0 ? fmax(curve->rows, whole(m, 16)) : 64;
-    double bandwidth = p->bandwidth * (curve->memory > 0 ? curve->memory : 1);
-    double peak = p->peak * alignment(kernel, p->element);
-    if (!(m > 0 && n > 0 && k > 0 && kernel->batch > 0)) return (tperf_kernel_time){0};
-    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
-        double tm = fewest < 64 ? fewest : tiles[i].rows, tn = tiles[i].columns;
-        double blocks = kernel->batch * ceil(m / tm) * ceil(n / tn);
-        double rate =
-            curve->efficiency * peak / p->units / (1 + curve->tile_loss * (1 / tm + 1 / tn));
-        for (double parts = 1; parts <= most; parts *= 2) {
-            if (parts > 1 && (k / parts < least_depth || blocks * parts / 2 > p->units)) break;
-            double block = 2 * tm * tn * (k / parts + curve->depth) / rate;
-            double sum = parts > 1 ? 2 * kernel->batch * m * n * (parts + 1) / p->bandwidth : 0;
-            double waves = waves_of(blocks * parts, p->units, curve->quantisation);
-            best = fmin(best, waves * block + sum);
+// What all tiles of a product share: units of a second's work, and at most so many parts of its depth.
+typedef struct tiling {
+    const tperf_gemm_curve *curve;
+    const tperf_processor *processor;
+    const tperf_kernel *kernel;
+    double rate, most;
+} tiling;
+
+// Seconds with so many tiles of so many rows and columns.
+static double tiled_time(const tiling *t, double blocks, double rows, double columns) {
+    const tperf_kernel *kernel = t->kernel;
+    double units = t->processor->units, best = INFINITY;
+    double rate = t->rate / (1 + t->curve->tile_loss * (1 / rows + 1 / columns));
+    for (double parts = 1; parts <= t->most; parts *= 2) {
+        if (parts > 1 && (kernel->k / parts < least_depth || blocks * parts / 2 > units)) break;
+        double block = 2 * rows * columns * (kernel->k / parts + t->curve->depth) / rate;
+        double sum = 0;
+        if (parts > 1)
+            sum = 2 * kernel->batch * kernel->m * kernel->n * (parts + 1) / t->processor->bandwidth;
+        double time = waves_of(blocks * parts, units, t->curve->quantisation) * block + sum;
+        if (time < best) best = time;
+    }
+    return best;
+}
+
+static double best_time(const tiling *t) {
+    const tperf_kernel *kernel = t->kernel;
+    double best = INFINITY, rows[HEIGHTS], down[HEIGHTS];
+    double low = heights[0];
+    if (t->curve->rows > 0) low = fmax(t->curve->rows, whole(kernel->m, 16));
+    for (int i = 0; i < HEIGHTS; i++) {
+        rows[i] = low < heights[0] ? low : heights[i];
+        down[i] = ceil(kernel->m / rows[i]);
+    }
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        double across = ceil(kernel->n / widths[i].columns);
+        for (int j = 0; j < widths[i].heights; j++) {
+            if (j > 0 && down[j] == down[j - 1]) continue; // as many tiles as of the lower ones
+            double blocks = kernel->batch * down[j] * across;
+            best = fmin(best, tiled_time(t, blocks, rows[j], widths[i].columns));
         }
     }
+    return best;
+}
+
+tperf_kernel_time tperf_gemm_time(const tperf_gemm_curve *curve, const tperf_processor *p,
+                                  const tperf_kernel *kernel) {
+    double m = kernel->m, n = kernel->n, k = kernel->k;
+    double bandwidth = p->bandwidth * (curve->memory > 0 ? curve->memory : 1);
+    if (!(m > 0 && n > 0 && k > 0 && kernel->batch > 0)) return (tperf_kernel_time){0};
+    double peak = p->peak * alignment(kernel, p->element);
+    tiling t = {curve, p, kernel, curve->efficiency * peak / p->units,
+                curve->split > 0 ? curve->split : MOST_PARTS};
+    double best = best_time(&t);
     // Results have 16 bits; narrower factors are first quantised from 16-bit activations, here or by an earlier kernel.
     double second = kernel->second > 0 ? kernel->second : p->element;
     if (second == 0.5) second += scale_bytes; // more than half a byte has its scales already

@@ -85,11 +85,6 @@ void tperf_decode_pass(const tperf_decode *decode, size_t op, double keys, tperf
         pass->comms[i].bytes = between(pass->comms[i].bytes, end->comms[i].bytes, part);
 }
 
-static void add(double sum[TPERF_STEP_VALUES], const double *values, double times) {
-    for (int i = 0; i < TPERF_STEP_VALUES; i++)
-        sum[i] += times * values[i];
-}
-
 // An interval is looked at in so many points, evenly spaced; FEW steps are added up one by one.
 enum { NODES = 9, MIDDLE = NODES / 2, FEW = 2 * NODES };
 
@@ -102,8 +97,14 @@ typedef struct interval {
 typedef struct summing {
     tperf_step_function step;
     const void *context;
+    int n; // values of a step
     double *sum;
 } summing;
+
+static void add(const summing *s, const double *values, double times) {
+    for (int i = 0; i < s->n; i++)
+        s->sum[i] += times * values[i];
+}
 
 static void look(const summing *s, interval *all, int node) {
     double part = (double)node / (NODES - 1);
@@ -130,8 +131,8 @@ static double quartic_at(const quartic *q, double t) {
 
 // Whether the other nodes lie on it, of every value; a time that is small beside the first, which is the time of all,
 // as nearly as that does.
-static bool is_quartic(const interval *all) {
-    for (int value = 0; value < TPERF_STEP_VALUES; value++) {
+static bool is_quartic(const summing *s, const interval *all) {
+    for (int value = 0; value < s->n; value++) {
         quartic q = quartic_of(all, value);
         for (int node = 1; node < NODES; node += 2) {
             double t = (double)(node - MIDDLE) / MIDDLE;
@@ -148,7 +149,7 @@ static void add_quartic(const summing *s, const interval *all) {
     double n = all->high - all->low;
     double squares = (n + 1) * (n + 2) / (3 * n);
     double fourths = (n + 1) * (n + 2) * (3 * n * n + 6 * n - 4) / (15 * n * n * n);
-    for (int value = 0; value < TPERF_STEP_VALUES; value++) {
+    for (int value = 0; value < s->n; value++) {
         quartic q = quartic_of(all, value);
         s->sum[value] += (n + 1) * q.c0 + squares * q.c2 + fourths * q.c4;
     }
@@ -164,15 +165,15 @@ static void add_each(const summing *s, double low, double high) {
     double values[TPERF_STEP_VALUES];
     for (double keys = low; keys <= high; keys++) {
         s->step(s->context, keys, values);
-        add(s->sum, values, 1);
+        add(s, values, 1);
     }
 }
 
 // steps times the mean of both ends
 static void add_chord(const summing *s, const interval *all) {
     double half = (all->high - all->low + 1) / 2;
-    add(s->sum, all->at[0], half);
-    add(s->sum, all->at[NODES - 1], half);
+    add(s, all->at[0], half);
+    add(s, all->at[NODES - 1], half);
 }
 
 static void add_interval(const summing *s, double low, double high) {
@@ -188,13 +189,13 @@ static void add_interval(const summing *s, double low, double high) {
     if (is_affine(&all)) {
         add_chord(s, &all);
     } else if (steps <= FEW) {
-        add(s->sum, all.at[0], 1);
+        add(s, all.at[0], 1);
         add_each(s, low + 1, high - 1);
-        add(s->sum, all.at[NODES - 1], 1);
+        add(s, all.at[NODES - 1], 1);
     } else {
         for (int node = 1; node < NODES - 1; node++)
             look(s, &all, node);
-        if (is_quartic(&all)) {
+        if (is_quartic(s, &all)) {
             add_quartic(s, &all);
         } else {
             add_interval(s, low, middle);
@@ -203,11 +204,10 @@ static void add_interval(const summing *s, double low, double high) {
     }
 }
 
-void tperf_decode_sum(const tperf_decode *decode, double first, double last,
-                      tperf_step_function step, const void *context,
-                      double sum[TPERF_STEP_VALUES]) {
-    memset(sum, 0, TPERF_STEP_VALUES * sizeof *sum);
-    summing s = {step, context, sum};
+void tperf_decode_sum(const tperf_decode *decode, double first, double last, int n_values,
+                      tperf_step_function step, const void *context, double *sum) {
+    memset(sum, 0, (size_t)n_values * sizeof *sum);
+    summing s = {step, context, n_values, sum};
     for (int k = 0; k + 1 < decode->n || k == 0; k++) {
         double end = k + 2 < decode->n ? decode->keys[k + 1] : last;
         double low = fmax(first, k ? decode->keys[k] + 1 : first), high = fmin(last, end);

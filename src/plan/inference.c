@@ -3,62 +3,99 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     TOKEN_BYTES = 4,  // a token id, which returns to the first stage
+    PHASE_VALUES = 6, // of a tperf_phase
     KNOWN_STEPS = 12, // as many as an interval of decode steps is looked at in, and more
 };
 
-// An op with collectives, whose cost depends on the placement.
-typedef struct placed_op {
+// The parts of a pass's cost that phases report.
+typedef struct cost {
+    double compute, memory, comm, time;
+} cost;
+
+// One micro-batch's pass through all stages, or some ops' part of it.
+typedef struct trip {
+    cost sum;
+    double *stages; // seconds of each stage
+} trip;
+
+// An op's cost, which depends on the placement if it has collectives.
+typedef struct priced_op {
     size_t op; // of the workload
     int section;
     tperf_pass_work work;
-} placed_op;
+    cost cost;
+    // Of each collective, the GPUs in a domain that the cost is for: many placements differ in other axes.
+    int64_t fast[TPERF_COMMS_MAX];
+    const struct priced_op *twin; // the same op in an earlier kind of layer, or NULL
+    struct priced_op *next;       // of those with collectives
+} priced_op;
 
-// Some ops of a workload: those without collectives summed over sections, and the others.
+// Some ops of a workload.
 typedef struct part {
-    tperf_pass_cost sections[TPERF_SECTIONS_MAX];
-    size_t n_placed;
-    placed_op *placed;
+    const tperf_workload *workload;
+    double keys; // of a decode step; 0: the ops do not depend on them
+    trip trip;   // of those without collectives
+    size_t n_ops;
+    priced_op *ops, *others; // others: the first of those with collectives
+    priced_op **end;         // where the next one of them goes
 } part;
 
 // What all placements share.
 typedef struct shared {
     const tperf_serving *serving;
-    part prefill, fixed;       // fixed: a step's ops that do not depend on the number of keys
-    part varying[KNOWN_STEPS]; // the others, with as many keys
-    double keys[KNOWN_STEPS];
-    int n_keys;
-    // Sections of all stages together.
-    double layers[TPERF_SECTIONS_MAX];
+    int n_sections;
+    double *passes;          // how often each stage passes each section: stage by stage
+    double *layers;          // how often all stages together pass it
+    part prefill, fixed;     // fixed: a step's ops that do not depend on the number of keys
+    part steps[KNOWN_STEPS]; // the others, with as many keys
+    int n_steps;
+    // Those of one placement.
+    trip prompt, constant, step;
 } shared;
 
-// One micro-batch's pass through all stages.
-typedef struct trip {
-    tperf_pass_cost sum;
-    double busiest; // seconds of the busiest stage
-} trip;
-
-// How often a stage passes a section.
-static double times_of(const tperf_stage *stage, int n_kinds, int section) {
-    if (section < n_kinds) return (double)stage->layers[section];
-    return (section == n_kinds ? stage->first : stage->last) ? 1 : 0;
+static double larger(double a, double b) {
+    return a > b ? a : b;
 }
 
-static trip trip_of(const shared *p, const tperf_pass_cost *sections) {
-    trip t = {0};
-    int n_kinds = p->serving->prefill->n_kinds;
-    for (int section = 0; section < n_kinds + 2; section++)
-        tperf_pass_cost_add(&t.sum, &sections[section], p->layers[section]);
+static void add_cost(cost *sum, const cost *one, double times) {
+    sum->compute += times * one->compute;
+    sum->memory += times * one->memory;
+    sum->comm += times * one->comm;
+    sum->time += times * one->time;
+}
+
+static void add_sections(const shared *p, const cost *sections, trip *sum) {
+    const double *passes = p->passes;
+    for (int section = 0; section < p->n_sections; section++)
+        add_cost(&sum->sum, &sections[section], p->layers[section]);
     for (size_t i = 0; i < p->serving->pipeline->n_stages; i++) {
-        const tperf_stage *stage = &p->serving->pipeline->stages[i];
         double time = 0;
-        for (int section = 0; section < n_kinds + 2; section++)
-            time += times_of(stage, n_kinds, section) * sections[section].time;
-        t.busiest = fmax(t.busiest, time);
+        for (int section = 0; section < p->n_sections; section++)
+            time += *passes++ * sections[section].time;
+        sum->stages[i] += time;
     }
-    return t;
+}
+
+static void add_trip(const shared *p, const trip *one, trip *sum) {
+    add_cost(&sum->sum, &one->sum, 1);
+    for (size_t i = 0; i < p->serving->pipeline->n_stages; i++)
+        sum->stages[i] += one->stages[i];
+}
+
+static void clear_trip(const shared *p, trip *t) {
+    t->sum = (cost){0};
+    memset(t->stages, 0, p->serving->pipeline->n_stages * sizeof *t->stages);
+}
+
+static double busiest_of(const shared *p, const trip *t) {
+    double most = 0;
+    for (size_t i = 0; i < p->serving->pipeline->n_stages; i++)
+        most = larger(t->stages[i], most);
+    return most;
 }
 
 static double send_time(const tperf_serving *s, const tperf_placement *placement, double bytes) {
@@ -67,62 +104,127 @@ static double send_time(const tperf_serving *s, const tperf_placement *placement
 }
 
 static tperf_phase phase_of(const trip *t, double sends, double time) {
-    return (tperf_phase){time,        t->sum.compute, t->sum.exposed_memory,
-                         t->sum.comm, sends,          fmax(time - t->sum.time - sends, 0)};
+    return (tperf_phase){time,        t->sum.compute, t->sum.memory,
+                         t->sum.comm, sends,          larger(time - t->sum.time - sends, 0)};
 }
 
-static void add_op(part *sum, const tperf_serving *s, const tperf_workload *workload, size_t i,
-                   int section, const tperf_pass *pass) {
-    const tperf_op *op = workload->ops[i];
-    tperf_pass_work work = tperf_pass_work_of(op, pass, &s->on, 1);
+static cost cost_of(const tperf_pass_work *work, const tperf_op *op, const tperf_pass *pass,
+                    const tperf_serving *s, const tperf_workload *workload,
+                    const tperf_placement *placement) {
+    tperf_pass_cost all = tperf_pass_priced(work, op, pass, &s->on, workload->sizes, placement);
+    return (cost){all.compute, all.exposed_memory, all.comm, all.time};
+}
+
+// Adds the i-th op of the workload to a part, or to the sections of those without collectives. Kinds of layers share
+// most ops: last: of those added for the section before, the one at the same place.
+static void add_op(part *sum, cost *sections, const tperf_serving *s, size_t i, int section,
+                   const tperf_pass *pass, const priced_op *last) {
+    const tperf_op *op = sum->workload->ops[i];
+    priced_op *added = &sum->ops[sum->n_ops++];
+    bool is_twin = last && sum->workload->ops[last->op] == op;
+    *added = (priced_op){.op = i, .section = section, .twin = is_twin ? last : NULL};
+    if (is_twin)
+        added->cost = last->cost;
+    else
+        added->work = tperf_pass_work_of(op, pass, &s->on, 1);
     if (pass->n_comms > 0) {
-        sum->placed[sum->n_placed++] = (placed_op){i, section, work};
+        *sum->end = added;
+        sum->end = &added->next;
         return;
     }
     static const tperf_placement none;
-    tperf_pass_cost cost = tperf_pass_priced(&work, op, pass, &s->on, workload->sizes, &none);
-    tperf_pass_cost_add(&sum->sections[section], &cost, 1);
+    if (!is_twin) added->cost = cost_of(&added->work, op, pass, s, sum->workload, &none);
+    add_cost(&sections[section], &added->cost, 1);
+}
+
+// The ops of a section that were added last.
+typedef struct added {
+    int section;
+    size_t begin, before; // the first of them, and of those of the section before
+} added;
+
+// The one at the same place of the section before as the next one of this section.
+static const priced_op *last_at(added *a, const part *sum, int section) {
+    if (section != a->section) *a = (added){section, sum->n_ops, a->begin};
+    size_t i = a->before + (sum->n_ops - a->begin);
+    return i < a->begin ? &sum->ops[i] : NULL;
+}
+
+static void empty(const shared *p, part *sum) {
+    sum->n_ops = 0;
+    sum->others = NULL;
+    sum->end = &sum->others;
+    clear_trip(p, &sum->trip);
 }
 
 // Fills a part with all ops, except the varying ones (which are in order).
-static void add_ops(part *sum, const tperf_serving *s, const tperf_workload *workload,
-                    const tperf_varying *varying, size_t n_varying) {
-    for (int section = 0; section < workload->n_kinds + 2; section++)
+static void add_ops(const shared *p, part *sum, const tperf_varying *varying, size_t n_varying) {
+    const tperf_workload *workload = sum->workload;
+    cost sections[TPERF_SECTIONS_MAX] = {0};
+    added a = {0};
+    empty(p, sum);
+    for (int section = 0; section < p->n_sections; section++)
         for (size_t i = tperf_section_begin(workload, section); i < workload->section_end[section];
              i++) {
             if (n_varying && varying->op == i)
                 varying++, n_varying--;
             else
-                add_op(sum, s, workload, i, section, &workload->ops[i]->forward);
+                add_op(sum, sections, p->serving, i, section, &workload->ops[i]->forward,
+                       last_at(&a, sum, section));
         }
+    add_sections(p, sections, &sum->trip);
 }
 
-// keys: of a decode step; 0: the ops do not depend on them.
-static void add_part(const tperf_serving *s, const tperf_workload *workload,
-                     const tperf_placement *placement, const part *ops, double keys,
-                     tperf_pass_cost *sections) {
-    for (int i = 0; i < workload->n_kinds + 2; i++)
-        tperf_pass_cost_add(&sections[i], &ops->sections[i], 1);
-    for (size_t i = 0; i < ops->n_placed; i++) {
-        const placed_op *placed = &ops->placed[i];
-        const tperf_op *op = workload->ops[placed->op];
-        tperf_pass then;
-        if (keys > 0) tperf_decode_pass(s->decode, placed->op, keys, &then);
-        tperf_pass_cost cost = tperf_pass_priced(&placed->work, op, keys > 0 ? &then : &op->forward,
-                                                 &s->on, workload->sizes, placement);
-        tperf_pass_cost_add(&sections[placed->section], &cost, 1);
+static bool is_priced(const priced_op *one, const tperf_pass *pass,
+                      const tperf_placement *placement) {
+    for (int i = 0; i < pass->n_comms; i++)
+        if (one->fast[i] != placement->fast[pass->comms[i].axis_index]) return false;
+    return true;
+}
+
+static void price(const tperf_serving *s, const part *ops, priced_op *one,
+                  const tperf_placement *placement) {
+    const tperf_op *op = ops->workload->ops[one->op];
+    const tperf_pass *pass = &op->forward;
+    for (int i = 0; i < pass->n_comms; i++)
+        one->fast[i] = placement->fast[pass->comms[i].axis_index];
+    tperf_pass then;
+    if (ops->keys > 0) {
+        tperf_decode_pass(s->decode, one->op, ops->keys, &then);
+        pass = &then;
     }
+    one->cost = cost_of(&one->work, op, pass, s, ops->workload, placement);
 }
 
-static void serve_prompts(const shared *p, const tperf_placement *placement, tperf_service *out) {
+static void add_others(const shared *p, const tperf_placement *placement, const part *ops,
+                       trip *sum) {
+    cost sections[TPERF_SECTIONS_MAX] = {0};
+    for (priced_op *one = ops->others; one; one = one->next) {
+        const tperf_pass *pass = &ops->workload->ops[one->op]->forward;
+        if (one->twin)
+            one->cost = one->twin->cost;
+        else if (!is_priced(one, pass, placement))
+            price(p->serving, ops, one, placement);
+        add_cost(&sections[one->section], &one->cost, 1);
+    }
+    add_sections(p, sections, sum);
+}
+
+static void add_part(const shared *p, const tperf_placement *placement, const part *ops,
+                     trip *sum) {
+    add_trip(p, &ops->trip, sum);
+    if (ops->others) add_others(p, placement, ops, sum);
+}
+
+static void serve_prompts(shared *p, const tperf_placement *placement, tperf_service *out) {
     const tperf_serving *s = p->serving;
-    tperf_pass_cost sections[TPERF_SECTIONS_MAX] = {0};
-    add_part(s, s->prefill, placement, &p->prefill, 0, sections);
-    trip t = trip_of(p, sections);
+    trip *t = &p->prompt;
+    clear_trip(p, t);
+    add_part(p, placement, &p->prefill, t);
     double hops = (double)(s->pipeline->pp - 1);
     double sends = hops > 0 ? hops * send_time(s, placement, s->prefill->boundary_bytes) : 0;
-    out->prefill = phase_of(&t, sends, t.sum.time + sends);
-    out->prefill_busiest = t.busiest;
+    out->prefill = phase_of(t, sends, t->sum.time + sends);
+    out->prefill_busiest = busiest_of(p, t);
 }
 
 // Shared by the steps of a micro-batch.
@@ -130,7 +232,6 @@ typedef struct stepper {
     shared *shared;
     const tperf_placement *placement;
     double sends;
-    tperf_pass_cost fixed[TPERF_SECTIONS_MAX];
     double first, last;     // numbers of keys
     tperf_service *service; // whose first and last step are set
 } stepper;
@@ -138,57 +239,57 @@ typedef struct stepper {
 // The ops that vary, with so many keys; beyond KNOWN_STEPS the last are forgotten.
 static const part *varying_at(shared *p, double keys) {
     const tperf_decode *decode = p->serving->decode;
-    for (int i = 0; i < p->n_keys; i++)
-        if (p->keys[i] == keys) return &p->varying[i];
-    int slot = p->n_keys < KNOWN_STEPS ? p->n_keys++ : KNOWN_STEPS - 1;
-    part *ops = &p->varying[slot];
-    p->keys[slot] = keys;
-    *ops = (part){.placed = ops->placed};
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->steps[i].keys == keys) return &p->steps[i];
+    part *ops = &p->steps[p->n_steps < KNOWN_STEPS ? p->n_steps++ : KNOWN_STEPS - 1];
+    cost sections[TPERF_SECTIONS_MAX] = {0};
+    added a = {0};
+    ops->keys = keys;
+    empty(p, ops);
     for (size_t i = 0; i < decode->n_varying; i++) {
         const tperf_varying *v = &decode->varying[i];
         tperf_pass pass;
         tperf_decode_pass(decode, v->op, keys, &pass);
-        add_op(ops, p->serving, decode->workloads[0], v->op, v->section, &pass);
+        add_op(ops, sections, p->serving, v->op, v->section, &pass, last_at(&a, ops, v->section));
     }
+    add_sections(p, sections, &ops->trip);
     return ops;
 }
 
 // With m micro-batches in flight, one returns to the first stage once it has passed all stages, but not before the
 // busiest stage has served the others.
-static void step_at(const void *context, double keys, double values[TPERF_STEP_VALUES]) {
-    const stepper *p = context;
-    const tperf_serving *s = p->shared->serving;
-    const tperf_workload *workload = s->decode->workloads[0];
-    tperf_pass_cost sections[TPERF_SECTIONS_MAX];
-    for (int i = 0; i < workload->n_kinds + 2; i++)
-        sections[i] = p->fixed[i];
-    add_part(s, workload, p->placement, varying_at(p->shared, keys), keys, sections);
-    trip t = trip_of(p->shared, sections);
-    double time = fmax(t.sum.time + p->sends, (double)s->microbatches * t.busiest);
-    tperf_phase phase = phase_of(&t, p->sends, time);
+static void step_at(const void *context, double keys, double *values) {
+    const stepper *of = context;
+    shared *p = of->shared;
+    trip *t = &p->step;
+    clear_trip(p, t);
+    add_trip(p, &p->constant, t);
+    add_part(p, of->placement, varying_at(p, keys), t);
+    double time =
+        larger(t->sum.time + of->sends, (double)p->serving->microbatches * busiest_of(p, t));
+    tperf_phase phase = phase_of(t, of->sends, time);
     values[0] = phase.time;
     values[1] = phase.compute;
     values[2] = phase.memory;
     values[3] = phase.tensor_comm;
     values[4] = phase.pipeline_comm;
     values[5] = phase.wait;
-    values[6] = values[7] = 0;
-    if (keys == p->first) p->service->first_step = time;
-    if (keys == p->last) p->service->last_step = time;
+    if (keys == of->first) of->service->first_step = time;
+    if (keys == of->last) of->service->last_step = time;
 }
 
 static void serve_tokens(shared *p, const tperf_placement *placement, tperf_service *out) {
     const tperf_serving *s = p->serving;
-    const tperf_workload *workload = s->decode->workloads[0];
     stepper step = {p, placement, .first = (double)s->prompt + 1,
                     .last = (double)(s->prompt + s->generate - 1), .service = out};
-    add_part(s, workload, placement, &p->fixed, 0, step.fixed);
+    clear_trip(p, &p->constant);
+    add_part(p, placement, &p->fixed, &p->constant);
     double hops = (double)(s->pipeline->pp - 1);
     if (hops > 0)
-        step.sends = hops * send_time(s, placement, workload->boundary_bytes) +
+        step.sends = hops * send_time(s, placement, s->decode->workloads[0]->boundary_bytes) +
                      send_time(s, placement, TOKEN_BYTES * (double)s->micro_batch);
-    double sum[TPERF_STEP_VALUES];
-    tperf_decode_sum(s->decode, step.first, step.last, step_at, &step, sum);
+    double sum[PHASE_VALUES];
+    tperf_decode_sum(s->decode, step.first, step.last, PHASE_VALUES, step_at, &step, sum);
     out->decode = (tperf_phase){sum[0], sum[1], sum[2], sum[3], sum[4], sum[5]};
 }
 
@@ -196,8 +297,8 @@ static void serve_tokens(shared *p, const tperf_placement *placement, tperf_serv
 static double widest(const tperf_workload *workload, int section) {
     double most = 0;
     for (size_t i = tperf_section_begin(workload, section); i < workload->section_end[section]; i++)
-        most = fmax(most, workload->ops[i]->forward.bytes - workload->ops[i]->repeated_bytes -
-                              workload->ops[i]->weight_bytes);
+        most = larger(most, workload->ops[i]->forward.bytes - workload->ops[i]->repeated_bytes -
+                                workload->ops[i]->weight_bytes);
     return most;
 }
 
@@ -205,9 +306,9 @@ static double widest(const tperf_workload *workload, int section) {
 static double buffers_of(const tperf_stage *stage, const tperf_workload *workload) {
     double most = 0;
     for (int kind = 0; kind < workload->n_kinds; kind++)
-        if (stage->layers[kind]) most = fmax(most, widest(workload, kind));
-    if (stage->first) most = fmax(most, widest(workload, workload->n_kinds));
-    if (stage->last) most = fmax(most, widest(workload, workload->n_kinds + 1));
+        if (stage->layers[kind]) most = larger(most, widest(workload, kind));
+    if (stage->first) most = larger(most, widest(workload, workload->n_kinds));
+    if (stage->last) most = larger(most, widest(workload, workload->n_kinds + 1));
     return workload->boundary_bytes + most;
 }
 
@@ -281,45 +382,88 @@ static void place(shared *p, tperf_service *out) {
     }
 }
 
-static void count_layers(shared *p) {
-    const tperf_pipeline *pipeline = p->serving->pipeline;
-    int n_kinds = p->serving->prefill->n_kinds;
-    for (int section = 0; section < n_kinds + 2; section++)
-        p->layers[section] = 0;
-    for (size_t i = 0; i < pipeline->n_stages; i++)
-        for (int section = 0; section < n_kinds + 2; section++)
-            p->layers[section] += (double)pipeline->stages[i].repeats *
-                                  times_of(&pipeline->stages[i], n_kinds, section);
+// How often a stage passes a section.
+static double times_of(const tperf_stage *stage, int n_kinds, int section) {
+    if (section < n_kinds) return (double)stage->layers[section];
+    return (section == n_kinds ? stage->first : stage->last) ? 1 : 0;
 }
 
-// All but the varying parts, which need not be cleared.
-static void prepare(shared *p, const tperf_serving *s, placed_op *room) {
-    p->serving = s;
-    p->n_keys = 0;
-    count_layers(p);
-    p->prefill = (part){.placed = room};
-    add_ops(&p->prefill, s, s->prefill, NULL, 0);
+static void count_passes(shared *p) {
+    const tperf_pipeline *pipeline = p->serving->pipeline;
+    double *passes = p->passes;
+    for (size_t i = 0; i < pipeline->n_stages; i++)
+        for (int section = 0; section < p->n_sections; section++) {
+            *passes = times_of(&pipeline->stages[i], p->n_sections - 2, section);
+            p->layers[section] += (double)pipeline->stages[i].repeats * *passes++;
+        }
+}
+
+// What the parts and trips of a question are written to.
+typedef struct room {
+    priced_op *ops;
+    double *numbers;
+} room;
+
+static bool make_room(const tperf_serving *s, room *r) {
+    size_t stages = s->pipeline->n_stages, sections = (size_t)s->prefill->n_kinds + 2;
+    size_t n = s->prefill->n_ops, trips = 2 + KNOWN_STEPS + 3;
+    if (s->decode) n += s->decode->workloads[0]->n_ops + KNOWN_STEPS * s->decode->n_varying;
+    r->ops = malloc(n * sizeof *r->ops);
+    r->numbers = calloc(stages * (sections + trips) + sections, sizeof *r->numbers);
+    if (r->ops && r->numbers) return true;
+    free(r->ops);
+    free(r->numbers);
+    return false;
+}
+
+static double *take(double **numbers, size_t n) {
+    double *taken = *numbers;
+    *numbers += n;
+    return taken;
+}
+
+static void divide(shared *p, const room *r) {
+    const tperf_serving *s = p->serving;
+    size_t stages = s->pipeline->n_stages, sections = (size_t)p->n_sections;
+    double *numbers = r->numbers;
+    priced_op *ops = r->ops;
+    p->passes = take(&numbers, stages * sections);
+    p->layers = take(&numbers, sections);
+    trip *trips[] = {&p->prefill.trip, &p->fixed.trip, &p->prompt, &p->constant, &p->step};
+    for (size_t i = 0; i < sizeof trips / sizeof *trips; i++)
+        *trips[i] = (trip){.stages = take(&numbers, stages)};
+    p->prefill.ops = ops;
     if (!s->decode) return;
     const tperf_workload *workload = s->decode->workloads[0];
-    room += s->prefill->n_ops;
-    p->fixed = (part){.placed = room};
-    add_ops(&p->fixed, s, workload, s->decode->varying, s->decode->n_varying);
-    room += workload->n_ops;
-    for (size_t i = 0; i < KNOWN_STEPS; i++)
-        p->varying[i].placed = room + i * s->decode->n_varying;
+    p->fixed.ops = ops + s->prefill->n_ops;
+    ops = p->fixed.ops + workload->n_ops;
+    for (size_t i = 0; i < KNOWN_STEPS; i++) {
+        p->steps[i] = (part){.workload = workload, .trip.stages = take(&numbers, stages)};
+        p->steps[i].ops = ops + i * s->decode->n_varying;
+    }
+}
+
+static void prepare(shared *p, const room *r) {
+    const tperf_serving *s = p->serving;
+    p->n_sections = s->prefill->n_kinds + 2;
+    divide(p, r);
+    count_passes(p);
+    p->prefill.workload = s->prefill;
+    add_ops(p, &p->prefill, NULL, 0);
+    if (!s->decode) return;
+    p->fixed.workload = s->decode->workloads[0];
+    add_ops(p, &p->fixed, s->decode->varying, s->decode->n_varying);
 }
 
 tperf_status tperf_serve(const tperf_serving *serving, tperf_service *service) {
-    const tperf_decode *decode = serving->decode;
-    size_t n = serving->prefill->n_ops;
-    if (decode) n += decode->workloads[0]->n_ops + KNOWN_STEPS * decode->n_varying;
-    placed_op *room = malloc(n * sizeof *room);
-    if (!room) return TPERF_NO_MEMORY;
-    shared p;
-    prepare(&p, serving, room);
+    room r;
+    if (!make_room(serving, &r)) return TPERF_NO_MEMORY;
+    shared p = {.serving = serving};
+    prepare(&p, &r);
     *service = (tperf_service){0};
     account(serving, service);
     place(&p, service);
-    free(room);
+    free(r.ops);
+    free(r.numbers);
     return TPERF_OK;
 }

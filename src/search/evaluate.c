@@ -23,8 +23,9 @@ static bool add_times(tperf_walk *w, const tperf_placement *placement, size_t i,
                                  &s->works[i * w->workload->n_ops], costs);
         return true;
     }
+    tperf_platform on = {w->query->priced_as, w->job.on.rules, w->job.on.software};
     const tperf_either_price *const *prices =
-        tperf_prices_of(&s->prices, &w->search->heap.heap, w->workload, &w->job.on, placement);
+        tperf_prices_of(&s->prices, &w->search->heap.heap, w->workload, &on, placement);
     if (prices) tperf_workload_add_prices(w->workload, &w->job.on, prices, costs);
     return prices != NULL;
 }

@@ -1,4 +1,5 @@
 // search.c: see tperf/search.h.
+#include <stddef.h>
 #include <string.h>
 
 #include "search/space.h"
@@ -52,10 +53,33 @@ static size_t seat_of(const tperf_query *queries, size_t i) {
     return seat;
 }
 
+// Whether machines differ at most in how many GPUs share a domain, which decides where ops may be placed, but not what
+// they cost there; in a mesh, it also decides how many links there are.
+static bool price_alike(const tperf_system *a, const tperf_system *b) {
+    size_t domain = offsetof(tperf_system, network.fast.domain);
+    size_t after = domain + sizeof a->network.fast.domain;
+    return (!a->network.fast.mesh || a->network.fast.domain == b->network.fast.domain) &&
+           memcmp(a, b, domain) == 0 &&
+           memcmp((const char *)a + after, (const char *)b + after, sizeof *a - after) == 0;
+}
+
+enum { PRICED = 64 }; // queries before one that are looked at
+
+static const tperf_system *priced_as(const tperf_query *queries, size_t i) {
+    const tperf_system *own = &queries[i].question.system, *last = NULL;
+    for (size_t j = i; j-- > 0 && i - j <= PRICED;) {
+        const tperf_system *other = queries[j].priced_as;
+        if (other != last && price_alike(other, own)) return other;
+        last = other;
+    }
+    return own;
+}
+
 static void group_queries(tperf_search *search) {
     tperf_query *queries = search->queries;
     for (size_t i = 0; i < search->n_queries; i++) {
         queries[i].seat = seat_of(queries, i);
+        queries[i].priced_as = priced_as(queries, i);
         if (i == 0 || !same_placements(&queries[i - 1], &queries[i]))
             search->query_groups[search->n_query_groups++] = (tperf_query_group){i, i};
         search->query_groups[search->n_query_groups - 1].end++;

@@ -15,6 +15,8 @@ typedef struct tperf_query {
     tperf_question question;
     bool one_domain;                // all GPUs are in one fast domain
     const tperf_divisors *divisors; // of the number of GPUs
+    // A machine on which ops cost the same, placed the same: the question's, or an earlier one's.
+    const tperf_system *priced_as;
     // The same for queries whose own axes can be placed in the same ways, whatever the machine.
     size_t seat;
 } tperf_query;

@@ -98,7 +98,7 @@ static bool find_placements(tperf_walk *w) {
     tperf_placement_problem problem = problem_of(w);
     tperf_placement_cache *known = tperf_walk_cached_placements(w);
     w->list = tperf_placement_cache_find(known, tperf_walk_layouts(w), &problem);
-    return w->list && room_for_placements(w);
+    return w->list != NULL;
 }
 
 static void note_least(tperf_walk *w) {
@@ -136,13 +136,20 @@ static tperf_sharing sharing_of(const tperf_walk *w) {
                                experts ? replicas * w->expert_shards : 1);
 }
 
-static bool walk_sizes(tperf_walk *w) {
-    const tperf_search_options *options = &w->search->options;
+// What pipelines with as many stages share.
+static bool prepare_sizes(tperf_walk *w) {
     if (!find_placements(w)) return false;
-    if (w->hops_of != w->partial.pipeline->pp) w->scratch->hop_stamp++;
-    w->hops_of = w->partial.pipeline->pp;
+    w->scratch->hop_stamp++;
     size_buckets(w);
     w->sharing = sharing_of(w);
+    w->prepared = true;
+    return true;
+}
+
+static bool walk_pipeline(tperf_walk *w) {
+    const tperf_search_options *options = &w->search->options;
+    if (!w->prepared && !prepare_sizes(w)) return false;
+    w->sharing.last_in_flight = w->partial.pipeline->last_in_flight;
     int64_t count = (int64_t)(count_of(w) * w->shape->n_panels);
     if (count == 0) return true;
     double capacity = w->job.on.system->accelerator.hbm.capacity * (1 - options->training.reserved);
@@ -161,7 +168,7 @@ static bool walk_sizes(tperf_walk *w) {
         if (w->feasible) w->result->feasible += count;
         if (options->memory_only) continue;
         if (!w->feasible && !options->keep_all && !options->infeasible_too) continue;
-        if (!tperf_walk_placements(w)) return false;
+        if (!room_for_placements(w) || !tperf_walk_placements(w)) return false;
     }
     return true;
 }
@@ -194,15 +201,18 @@ static bool walk_pipelines(tperf_walk *w) {
     int64_t gpus = w->query->question.gpus / w->own_gpus, stages = 0, microbatches = 0;
     for (size_t i = 0; i < options->n_pipelines; i++) {
         const tperf_pipeline *pipeline = &options->pipelines[i];
-        if (pipeline->pp != stages) microbatches = set_sizes(w, pipeline->pp, gpus);
-        stages = pipeline->pp;
+        if (pipeline->pp != stages) {
+            microbatches = set_sizes(w, pipeline->pp, gpus);
+            stages = pipeline->pp;
+            w->prepared = false;
+        }
         if (microbatches == 0 || microbatches < pipeline->min_microbatches ||
             microbatches % pipeline->microbatch_multiple != 0)
             continue;
         if (tperf_search_stopped(w->search)) return true;
         w->partial.pipeline = pipeline;
         w->partial.microbatches = microbatches;
-        if (!walk_sizes(w)) return false;
+        if (!walk_pipeline(w)) return false;
     }
     return true;
 }
@@ -228,17 +238,25 @@ static bool might_fit(const tperf_search *search, const tperf_query *query,
     int64_t own_batch = tperf_grid_own_batch(&shape->workload->grid, shape->workload->sizes);
     tperf_candidate candidate = {.micro_batch = shape->micro_batch};
     memcpy(candidate.sizes, shape->workload->sizes, sizeof candidate.sizes);
+    int64_t stages = 0;
+    tperf_sharing sharing = {0};
     for (size_t i = 0; i < options->n_pipelines; i++) {
         size_t index = (scratch->roomiest + i) % options->n_pipelines;
         candidate.pipeline = &options->pipelines[index];
         if (gpus % candidate.pipeline->pp != 0) continue;
-        int64_t replicas = gpus / candidate.pipeline->pp;
-        candidate.sizes[TPERF_AXIS_REPLICAS] = replicas;
-        candidate.sizes[TPERF_AXIS_STAGES] = candidate.pipeline->pp;
-        if (!tperf_grid_folds(&shape->workload->grid, candidate.sizes)) continue;
-        candidate.microbatches = job.global_batch / replicas / own_batch / candidate.micro_batch;
-        candidate.zero = 0;
-        tperf_sharing sharing = tperf_sharing_of(&candidate, &job, shape->workload, stock->experts);
+        if (candidate.pipeline->pp != stages) {
+            int64_t replicas = gpus / candidate.pipeline->pp;
+            candidate.sizes[TPERF_AXIS_REPLICAS] = replicas;
+            candidate.sizes[TPERF_AXIS_STAGES] = candidate.pipeline->pp;
+            bool folds = tperf_grid_folds(&shape->workload->grid, candidate.sizes);
+            stages = folds ? candidate.pipeline->pp : 0;
+            if (!folds) continue;
+            candidate.microbatches =
+                job.global_batch / replicas / own_batch / candidate.micro_batch;
+            candidate.zero = 0;
+            sharing = tperf_sharing_of(&candidate, &job, shape->workload, stock->experts);
+        }
+        sharing.last_in_flight = candidate.pipeline->last_in_flight;
         for (size_t z = 0; z < options->n_zero; z++) {
             candidate.zero = options->zero[z];
             tperf_sharing_at(&sharing, &candidate, job.training);
@@ -286,7 +304,6 @@ static bool walk_query(tperf_walk *w, size_t query_index) {
     w->job.global_batch = query->question.global_batch;
     if (!w->own_gpus) return true;
     if (w->job.global_batch % w->shape->micro_batch != 0) return true;
-    w->hops_of = 0;
     w->query = query;
     w->query_index = query_index;
     w->result = tperf_search_result(w->search, w->worker, query_index);

@@ -30,7 +30,7 @@ typedef struct tperf_walk {
     bool feasible, worked_out;
     bool shares_prices; // remembers the prices of blocks, for other shapes
     tperf_hop hop;
-    int64_t hops_of;                            // stages of the previous pipeline
+    bool prepared;                              // for pipelines with as many stages
     unsigned sections;                          // bit i: section i has ops
     size_t n_used, used[TPERF_SECTIONS_MAX];    // those sections
     const tperf_holding *lone;                  // see lone_stage

@@ -1,5 +1,6 @@
 --- Applies a software profile to a question: defaults of its arguments, terms for the core, and the answer's interval
 -- and warnings, which come from the runs that the profile was fitted to.
+local check = require "tperf.base.check"
 local refusal = require "tperf.base.refusal"
 local software = require "tperf.base.catalogue".shared(require "tperf.describe.software")
 local unfit = require "tperf.describe.unfit"
@@ -29,6 +30,15 @@ function runtime.attention(profile) return profile.kernel == "unfused" and "unfu
 local HABITS <const> = { "moe_dispatcher", "overlap_tp", "overlap_moe_a2a", "delay_wgrad",
   "overlap_shared_experts", "overlap_grad_reduce", "overlap_param_gather", "overlap_param_gather_with_optimizer_step" }
 
+-- Those that a profile has.
+local habits_of = check.once(function(profile)
+  local names = {}
+  for _, name in ipairs(HABITS) do
+    if profile[name] ~= nil then names[#names + 1] = name end
+  end
+  return names
+end)
+
 --- Sets the arguments that a profile decides unless the caller gives them.
 ---@param o table        checked arguments, changed in place
 ---@param given table    as the caller gave them
@@ -42,8 +52,10 @@ function runtime.fill(o, given, profile)
   if profile.padded_vocabulary == false then o.padded_vocabulary = false end
   o.gradient_buckets = profile.gradient_buckets
   if given.attention == nil then o.attention = runtime.attention(profile) end
-  for _, name in ipairs(HABITS) do
-    if given[name] == nil and profile[name] ~= nil then o[name] = profile[name] end
+  local habits = habits_of(profile)
+  for i = 1, #habits do
+    local name = habits[i]
+    if given[name] == nil then o[name] = profile[name] end
   end
 end
 
@@ -92,8 +104,12 @@ end
 function runtime.describe(c, profile, question)
   c.software = profile and profile.name or "none"
   if not profile then return end
-  question.warnings = question.warnings or unfit.warnings(profile, question, question.gpus)
-  c.warnings = table.move(question.warnings, 1, #question.warnings, 1, {})
+  local warned = question.warned or {}
+  question.warned = warned
+  if warned.gpus ~= question.gpus then
+    warned.gpus, warned.list = question.gpus, unfit.warnings(profile, question, question.gpus)
+  end
+  c.warnings = table.move(warned.list, 1, #warned.list, 1, {})
   local spread = runtime.interval(profile, #c.warnings > 0)
   if spread then c.interval = { low = c.time * spread[1], high = c.time * spread[2] } end
 end

@@ -36,7 +36,7 @@ local function with_sizes(base, o)
   local p, question = sized(32), sized(16)
   for name, value in next, base do p[name] = value end
   for name, value in next, base.questions[1] do question[name] = value end
-  question.gpus, question.global_batch, question.warnings = o.gpus, o.global_batch, nil
+  question.gpus, question.global_batch = o.gpus, o.global_batch
   p.built_in = true
   p.questions, p.fixed = { question }, { dp = { o.dp } }
   return p
@@ -54,7 +54,9 @@ return function(o, s, schema)
   local key = ("%p %p %p %p "):format(s, o.system, o.rules, o.profile) .. words
   known[o.model] = known[o.model] or memo.by_text(MOST)
   local one = known[o.model](key, function()
-    return { base = problem.of(o, { s }), objects = { s, o.system, o.rules, o.profile } }
+    local base = problem.of(o, { s })
+    base.questions[1].warned = {} -- by runtime.describe, for all sizes
+    return { base = base, objects = { s, o.system, o.rules, o.profile } }
   end)
   return with_sizes(one.base, o)
 end

@@ -55,7 +55,7 @@ static const char *const op_values[TPERF_STEP_VALUES] = {
     "time",         "compute_time", "exposed_memory_time", "comm_time", "tensor_flops",
     "vector_flops", "bytes"};
 
-static void op_step(const void *context, double keys, double values[TPERF_STEP_VALUES]) {
+static void op_step(const void *context, double keys, double *values) {
     const op_steps *o = context;
     const tperf_workload *workload = o->decode->workloads[0];
     tperf_pass pass;
@@ -69,7 +69,6 @@ static void op_step(const void *context, double keys, double values[TPERF_STEP_V
     values[4] = pass.tensor_flops;
     values[5] = pass.vector_flops;
     values[6] = pass.bytes;
-    values[7] = 0;
 }
 
 static int decode_ops(lua_State *L) {
@@ -94,7 +93,7 @@ static int decode_ops(lua_State *L) {
     size_t begin = tperf_section_begin(workload, section);
     for (o.op = begin; o.op < workload->section_end[section]; o.op++) {
         double sum[TPERF_STEP_VALUES];
-        tperf_decode_sum(decode, first, last, op_step, &o, sum);
+        tperf_decode_sum(decode, first, last, TPERF_STEP_VALUES, op_step, &o, sum);
         lua_createtable(L, 0, 10);
         lua_pushstring(L, workload->ops[o.op]->name);
         lua_setfield(L, -2, "name");
@@ -102,7 +101,7 @@ static int decode_ops(lua_State *L) {
         lua_setfield(L, -2, "block");
         tperf_fields_set(L, "weight_bytes", workload->ops[o.op]->weight_bytes);
         for (int i = 0; i < TPERF_STEP_VALUES; i++)
-            if (op_values[i]) tperf_fields_set(L, op_values[i], sum[i] / (last - first + 1));
+            tperf_fields_set(L, op_values[i], sum[i] / (last - first + 1));
         lua_rawseti(L, -2, (lua_Integer)(o.op - begin) + 1);
     }
     return 1;
@@ -209,9 +208,8 @@ static void check_placements(lua_State *L, int index, tperf_serving *s) {
     for (size_t i = 0; i < s->n_placements; i++) {
         list[i].panels = 1;
         lua_rawgeti(L, index, (lua_Integer)i + 1);
-        int at = lua_gettop(L);
-        tperf_bind_check_placement(L, at, s->prefill, &list[i]);
-        if (s->decode) tperf_bind_check_placement(L, at, s->decode->workloads[0], &list[i]);
+        tperf_bind_check_placement(L, lua_gettop(L), s->prefill, &list[i]);
+        if (s->decode) tperf_bind_check_parts(L, s->decode->workloads[0], &list[i]);
         if (s->pipeline->pp % list[i].fast[TPERF_AXIS_STAGES] != 0)
             tperf_bind_fail(L, "serve: the stages do not divide among fast domains");
         lua_pop(L, 1);

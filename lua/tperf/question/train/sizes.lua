@@ -116,25 +116,28 @@ function train_sizes.check(o, s, p, own, share)
   end
 end
 
+local function take(used, part, domain)
+  if part > domain // used then
+    refusal.raise("tperf.train: the placement takes more GPUs than the %d of a fast domain", domain)
+  end
+  return used * part
+end
+
 --- The checked placement, if all of it is given; else nil.
 function train_sizes.placement(o, s, own, domain)
-  local given, used, fast = o.fast or {}, 1, { 0, 0 }
-  for name, part in pairs(given) do divide(o[name], part, "fast." .. name, name) end
-  local function take(part)
-    if part > domain // used then
-      refusal.raise("tperf.train: the placement takes more GPUs than the %d of a fast domain", domain)
-    end
-    used = used * part
+  local given = o.fast
+  if not given then return nil end
+  for name, part in next, given do
+    if o[name] % part ~= 0 then divide(o[name], part, "fast." .. name, name) end
   end
   if not (given.dp and given.pp) then return nil end
-  fast[1], fast[2] = given.dp, given.pp
+  local used, fast = 1, { given.dp, given.pp }
   for i, axis in ipairs(s.axes) do
     if not axis.folds and not given[axis.name] then return nil end
     fast[2 + i] = given[axis.name] or 1
-    if not axis.folds then take(fast[2 + i]) end
+    if not axis.folds then used = take(used, fast[2 + i], domain) end
   end
-  take(fast[1])
-  take(fast[2])
+  take(take(used, fast[1], domain), fast[2], domain)
   local whole = s.grid:fold(own, fast)
   for i, axis in ipairs(s.axes) do
     if axis.folds and given[axis.name] then whole[2 + i] = given[axis.name] end
