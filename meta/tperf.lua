@@ -981,6 +981,7 @@
 ---@field gradient_buckets? boolean whether replicas exchange gradients in buckets beside those kept, of the weights' dtype, as PyTorch's DistributedDataParallel does where a stack accumulates them elsewhere
 ---@field fused_activation? boolean false: a gated activation is two kernels, the second of which keeps what the first made
 ---@field padded_vocabulary? boolean false: the vocabulary's parts keep their size, and products with rows that do not begin on multiples of 16 bytes are slow (docs/model.md); true: it is padded
+---@field grouped_kernels? boolean true: the products of a GPU's experts are one kernel (PyTorch's grouped_mm); false: the host launches one for each expert, as TransformerEngine's GroupedLinear does
 ---@field weights? "fp32"|"bf16"|"fp16" what weights are kept in where a run does not say: "fp32", and no master copy beside; as the ops have them
 ---@field loss? "in-place"|"copied"|"pytorch"|"compiled" what cross-entropy keeps: "in-place", the softmax in fp32, whose place the gradient takes (Megatron-LM); "copied", that of a copy of logits in fp32 (nanotron); "pytorch", F.cross_entropy of logits in fp32; "compiled", that under torch.compile
 ---@field compute number by how much the matrix products take longer than timed on their own

@@ -48,6 +48,29 @@ describe("between the products of experts", function()
     assert.equal(40 * numbers, ops.bias.backward.bytes)
   end)
 
+  it("the host launches a product for each of a GPU's experts, or one of all", function()
+    -- A host that takes a second for a call: the step is its calls.
+    local function calls(software, more)
+      local q = {
+        model = tperf.model { name = "spec", layers = 1, hidden = 1024, heads = 8, ffn = 4096, gated = true, seq = 1024,
+          experts = { count = 8, top_k = 2, ffn = 512, dense_layers = 0 } },
+        system = "b200-sxm", gpus = 2, ep = 2, global_batch = 2,
+      }
+      for name, value in pairs(more or {}) do q[name] = value end
+      q.software = { name = "spec", compute = 1, attention = 1, memory = 1, comm = 1, host = 1, overlap = 1,
+        optimizer = 0 }
+      for name, value in pairs(software) do q.software[name] = value end
+      return tperf.train(q).time
+    end
+    local one = calls { grouped_kernels = true }
+    -- 4 experts on each of 2 GPUs: 3 calls more for each of 2 products, forward and, for both gradients, backward
+    assert.near(one + 3 * 2 * (1 + 2), calls {}, 1e-3)
+    assert.near(calls({ grouped_kernels = true }, { recompute = "full" }) + 3 * 2 * (1 + 2 + 1),
+      calls({}, { recompute = "full" }), 1e-3)
+    local fused = { precision = { recipe = "mxfp8", fused_experts = true } }
+    assert.near(calls({ grouped_kernels = true }, fused), calls({}, fused), 1e-9)
+  end)
+
   it("products are priced by the rows of one expert", function()
     local few, many = ops_of("qwen3-30b-a3b", 8), ops_of("qwen3-30b-a3b", 128)
     -- 16 experts of 2048 rows or one of 32768: the same FLOPs except for the additions that each weight saves

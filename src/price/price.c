@@ -303,10 +303,11 @@ tperf_op_work tperf_op_work_of(const tperf_op *op, const tperf_platform *on, int
         op_flops(op, on),
     };
     if (op->joined) return work;
-    work.forward.launches = op->fused ? 0 : 1;
+    double calls = op->calls > 1 && !op->single ? (double)op->calls : 1;
+    work.forward.launches = op->fused ? 0 : calls;
     // the gradients of the input and of the weights
     bool one = op->single || op->frozen || op->stopped;
-    work.backward.launches = op->backward.absent ? 0 : one ? 1 : 2;
+    work.backward.launches = op->backward.absent ? 0 : one ? calls : 2 * calls;
     return work;
 }
 

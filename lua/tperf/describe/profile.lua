@@ -51,6 +51,7 @@ function runtime.fill(o, given, profile)
   if profile.fused_activation == false then o.fused_activation = false end -- true is as without a profile
   if profile.padded_vocabulary == false then o.padded_vocabulary = false end
   o.gradient_buckets = profile.gradient_buckets
+  o.grouped_kernels = profile.grouped_kernels or nil
   if given.attention == nil then o.attention = runtime.attention(profile) end
   local habits = habits_of(profile)
   for i = 1, #habits do

@@ -60,6 +60,7 @@ local schema = {
   gradient_buckets = check.boolean { default = false },
   fused_activation = check.boolean { default = true },
   padded_vocabulary = check.boolean { default = true },
+  grouped_kernels = check.boolean { default = false },
   gradients = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
   weights = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
   loss = check.choice { { "in-place", "copied", "pytorch", "compiled" }, default = "in-place" },
@@ -121,6 +122,8 @@ end
 ---  fused_activation   false: a gated activation is two kernels, the second of which keeps what the first made
 ---  padded_vocabulary  false: the vocabulary's parts keep their size, and products with rows that do not begin on
 ---                 multiples of 16 bytes are slow (docs/model.md); true: it is padded
+---  grouped_kernels   true: the products of a GPU's experts are one kernel (PyTorch's grouped_mm); false: the host
+---                 launches one for each expert, as TransformerEngine's GroupedLinear does
 ---  weights        what weights are kept in where a run does not say: "fp32", and no master copy beside; as the ops
 ---                 have them
 ---  loss           what cross-entropy keeps: "in-place", the softmax in fp32, whose place the gradient takes

@@ -8,6 +8,7 @@
 //   op:pad()                                      the rows of its factors are padded to whole 16 bytes
 //   op:single()                                   its backward pass is one kernel
 //   op:join()                                     a neighbour's call launches its kernels
+//   op:calls(n)                                   the host makes so many calls for each of its kernels in training
 //   op:fuse()                                     its forward pass is part of a neighbour's kernel
 //   op:launches(n)                                so many kernels beside its own go with it in serving engines
 //   op:freeze(element, keeps_input)               its parameters are not trained, with this many bytes each
@@ -23,9 +24,8 @@
 //   op:keeps()                                    bytes that its backward pass needs, kept or recomputed
 //   op:keeping(bytes)                             a copy that keeps this much of its output; nil if no other op keeps
 //                                                 the output for it
-// and fields(), bytes(), element() and routed_parts(), documented below, and given(), in bind_given.c. recompute, single,
-// join, fuse, launches, drop_input, repeat_part, offload, hold, pad, again, freeze, stop, belong and communicate change the
-// op; the library calls them before anyone else has it.
+// and fields(), bytes(), element() and routed_parts(), documented below, and given(), in bind_given.c. Methods that
+// return neither a copy nor what they ask for change the op; the library calls them before anyone else has it.
 #include <math.h>
 #include <string.h>
 
@@ -112,6 +112,10 @@ static int is_op(lua_State *L) {
     return 1;
 }
 
+static tperf_op *own(lua_State *L) {
+    return luaL_checkudata(L, 1, type_name);
+}
+
 // The op, for a chain of calls.
 static int itself(lua_State *L) {
     lua_settop(L, 1);
@@ -119,45 +123,46 @@ static int itself(lua_State *L) {
 }
 
 static int recompute(lua_State *L) {
-    tperf_op *op = luaL_checkudata(L, 1, type_name);
-    tperf_op_recompute(op, luaL_checknumber(L, 2));
+    tperf_op_recompute(own(L), luaL_checknumber(L, 2));
     return itself(L);
 }
 
 static int freeze(lua_State *L) {
-    tperf_op *op = luaL_checkudata(L, 1, type_name);
-    tperf_op_freeze(op, luaL_optnumber(L, 2, -1), lua_toboolean(L, 3));
+    tperf_op_freeze(own(L), luaL_optnumber(L, 2, -1), lua_toboolean(L, 3));
     return itself(L);
 }
 
 static int stop(lua_State *L) {
-    tperf_op_stop(luaL_checkudata(L, 1, type_name));
+    tperf_op_stop(own(L));
     return itself(L);
 }
 
 static int single(lua_State *L) {
-    tperf_op *op = luaL_checkudata(L, 1, type_name);
-    op->single = true;
+    own(L)->single = true;
     return itself(L);
 }
 
 static int join(lua_State *L) {
-    tperf_op *op = luaL_checkudata(L, 1, type_name);
-    op->joined = true;
+    own(L)->joined = true;
+    return itself(L);
+}
+
+static int calls(lua_State *L) {
+    lua_Integer n = luaL_checkinteger(L, 2);
+    luaL_argcheck(L, n >= 1, 2, "not a number of calls");
+    own(L)->calls = n;
     return itself(L);
 }
 
 static int fuse(lua_State *L) {
-    tperf_op *op = luaL_checkudata(L, 1, type_name);
-    op->fused = true;
+    own(L)->fused = true;
     return itself(L);
 }
 
 static int launches(lua_State *L) {
-    tperf_op *op = luaL_checkudata(L, 1, type_name);
     lua_Integer more = luaL_checkinteger(L, 2);
     luaL_argcheck(L, more >= 0 && more <= TPERF_MORE_KERNELS_MAX, 2, "not a number of kernels");
-    op->more_kernels = more;
+    own(L)->more_kernels = more;
     return itself(L);
 }
 
@@ -173,19 +178,19 @@ static double check_part(lua_State *L, int index) {
 }
 
 static int drop_input(lua_State *L) {
-    tperf_op_drop_input(luaL_checkudata(L, 1, type_name), check_part(L, 2));
+    tperf_op_drop_input(own(L), check_part(L, 2));
     return itself(L);
 }
 
 static int repeat(lua_State *L) {
     double output_bytes = luaL_checknumber(L, 3);
     luaL_argcheck(L, isfinite(output_bytes) && output_bytes >= 0, 3, "not a number of bytes");
-    tperf_op_repeat(luaL_checkudata(L, 1, type_name), check_part(L, 2), output_bytes);
+    tperf_op_repeat(own(L), check_part(L, 2), output_bytes);
     return itself(L);
 }
 
 static int again(lua_State *L) {
-    tperf_op *op = luaL_checkudata(L, 1, type_name);
+    tperf_op *op = own(L);
     double bytes = fmin(luaL_checknumber(L, 2), op->saved_bytes);
     op->saved_bytes -= bytes;
     op->again_bytes += bytes;
@@ -193,7 +198,7 @@ static int again(lua_State *L) {
 }
 
 static int hold(lua_State *L) {
-    tperf_op *op = luaL_checkudata(L, 1, type_name);
+    tperf_op *op = own(L);
     double saved = luaL_checknumber(L, 2), passing = luaL_checknumber(L, 3);
     luaL_argcheck(L, isfinite(saved) && saved >= 0, 2, "not a number of bytes");
     luaL_argcheck(L, isfinite(passing) && passing >= 0, 3, "not a number of bytes");
@@ -203,7 +208,7 @@ static int hold(lua_State *L) {
 }
 
 static int pad(lua_State *L) {
-    tperf_op *op = luaL_checkudata(L, 1, type_name);
+    tperf_op *op = own(L);
     for (int i = 0; i < op->forward.n_kernels; i++)
         op->forward.kernels[i].aligned = 0;
     for (int i = 0; i < op->backward.n_kernels; i++)
@@ -212,7 +217,7 @@ static int pad(lua_State *L) {
 }
 
 static int offload(lua_State *L) {
-    tperf_op_offload(luaL_checkudata(L, 1, type_name), lua_toboolean(L, 2));
+    tperf_op_offload(own(L), lua_toboolean(L, 2));
     return itself(L);
 }
 
@@ -225,8 +230,7 @@ static tperf_module check_module(lua_State *L, int index) {
 }
 
 static int belong(lua_State *L) {
-    tperf_op *op = luaL_checkudata(L, 1, type_name);
-    op->modules |= 1U << check_module(L, 2);
+    own(L)->modules |= 1U << check_module(L, 2);
     return itself(L);
 }
 
@@ -383,6 +387,7 @@ static const luaL_Reg methods[] = {
     {"single", single},
     {"join", join},
     {"fuse", fuse},
+    {"calls", calls},
     {"launches", launches},
     {"freeze", freeze},
     {"stop", stop},

@@ -211,14 +211,26 @@ local function route(m, p)
   return ops
 end
 
+-- A grouped product is one for each of the GPU's experts, which the host launches one after the other, each with its
+-- views, casts and scales (TransformerEngine's GroupedLinear, whose C++ loops over them): as many calls as products of
+-- their own. Kernels of all experts at once are one call: fused_experts, and stacks with grouped_kernels.
+local function launched(p, mlp, experts)
+  if p.mode == "train" and not (p.fused_experts or p.grouped_kernels) then
+    mlp[1]:calls(experts)
+    mlp[3]:calls(experts)
+  end
+  return mlp
+end
+
 -- The routed experts' products on the rows that were dispatched, padded for narrow products.
 local function routed(m, p, rows, active, lie)
   local own, summed_later, padded = of_experts(p), not p.sequence_parallel, padding.rows(m, p, rows, active, lie)
   local ops = parts.append(gather_rows(m, p, rows, lie), padding.copy(m, own, "pad", rows, padded))
-  local mlp = parts.mlp(m, own, m.experts.ffn, {
-    rows = padded, experts = m.experts.count // dispatch.gpus(p), active = active, gathered = summed_later,
-    partial = summed_later, fused = p.fused_experts,
-  })
+  local held = m.experts.count // dispatch.gpus(p)
+  local mlp = launched(p, parts.mlp(m, own, m.experts.ffn, {
+    rows = padded, experts = held, active = active, gathered = summed_later, partial = summed_later,
+    fused = p.fused_experts,
+  }), held)
   mlp[1]:belong "expert_fc1"
   mlp[2]:belong "moe_act"
   parts.append(ops, mlp)
