@@ -1,6 +1,7 @@
 -- Objects that scripts pass to the core: tables that change while they are read, numbers that divide by zero, objects
 -- used out of order. Errors are fine; a crash or an invalid read is not (`make check` runs this under sanitizers).
 local program = require "program"
+local sampled = require "cases"
 
 local MODEL <const> = [[
   local tperf = require "tperf"
@@ -243,13 +244,13 @@ end)
 
 -- What the fuzzers have found: seeds and numbers of cases (tools/fuzz).
 local FOUND <const> = {
-  { "api", 6, 45 }, { "api", 20040, 33 }, { "core", 1, 23 }, { "core", 2, 144 }, { "core", 3, 5 }, { "core", 4, 115 },
-  { "core", 6, 39 }, { "api", 303128, 12 }, { "api", 304187, 6 },
-  { "api", 306580, 150 },
+  { "core", 1, 23 }, { "core", 3, 5 }, { "api", 303128, 12 }, { "api", 304187, 6 }, { "api", 20040, 33 },
+  { "api", 6, 45 }, { "core", 2, 144 }, { "core", 4, 115 }, { "core", 6, 39 }, { "api", 306580, 150 }, -- slower
 }
 
 describe("the fuzzers' finds", function()
-  for _, found in ipairs(FOUND) do
+  for i = 1, sampled(5, #FOUND) do
+    local found = FOUND[i]
     it(("stay fixed: %s %d"):format(found[1], found[2]), function()
       local trust = found[1] == "core" and "--trust" or ""
       local result = program.shell(("tperf run %s tools/fuzz/%s.lua %d %d"):format(trust, table.unpack(found)))

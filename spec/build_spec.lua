@@ -1,5 +1,6 @@
 -- The build: outputs and effects of `make`. Everything is a dry run or uses stand-ins for the system's tools, so
 -- nothing is installed, and nothing outside a temporary folder is written.
+local cases = require "cases"
 local program = require "program"
 
 local function sh(command)
@@ -110,7 +111,7 @@ describe("make lua-module", function()
 end)
 
 describe("make install", function()
-  it("installs a program that finds its data below DESTDIR, and uninstalls all of it", function()
+  cases(function() end, it)("installs a program that finds its data below DESTDIR, and uninstalls all of it", function()
     local dir = (sh "mktemp -d"):gsub("\n", "")
     local text, code = sh(("make VARIANT=release install DESTDIR=%s"):format(dir))
     assert.equal(0, code, text)

@@ -1,4 +1,5 @@
 -- The program as a user meets it: standard output, standard error and exit status of real runs.
+local sampled = require "cases"
 local program = require "program"
 
 local shell = program.shell
@@ -253,16 +254,18 @@ describe("Ctrl-C", function()
   it("ends a script that does not check for signals", function()
     local question = 'model = "llama-2-7b", system = "h100-sxm", global_batch = 64, gpus = 64'
     local loop = '= function() io.write "ready\\n" while true do end end }'
-    for text, options in pairs {
-      ['require "tperf".search { ' .. question .. ", where " .. loop] = "",
-      ['require "tperf".sweep { x = require "tperf".vary { 1 }, run ' .. loop] = "",
-      ['table.sort({ 3, 1, 2 }, function() io.write "ready\\n" while true do end end)'] = "",
-      ['local s = ("a"):rep(2e7) io.write "ready\\n" while true do s:upper() end'] = "",
-      ['local t, s = {}, ("a"):rep(2e7) for i = 1, 1e5 do t[i] = s end io.write "ready\\n" table.sort(t)'] = "--trust",
-      ['coroutine.wrap(function() local s = ("a"):rep(2e7) io.write "ready\\n" while s == s .. "" do end end)()'] =
-        "--trust",
-    } do
-      local result = interrupt(text, options)
+    local scripts = {
+      { 'require "tperf".search { ' .. question .. ", where " .. loop },
+      { 'local s = ("a"):rep(2e7) io.write "ready\\n" while true do s:upper() end' },
+      { 'local t, s = {}, ("a"):rep(2e7) for i = 1, 1e5 do t[i] = s end io.write "ready\\n" table.sort(t)', "--trust" },
+      { 'require "tperf".sweep { x = require "tperf".vary { 1 }, run ' .. loop },
+      { 'table.sort({ 3, 1, 2 }, function() io.write "ready\\n" while true do end end)' },
+      { 'coroutine.wrap(function() local s = ("a"):rep(2e7) io.write "ready\\n" while s == s .. "" do end end)()',
+        "--trust" },
+    }
+    for i = 1, sampled(3, #scripts) do
+      local text, options = table.unpack(scripts[i])
+      local result = interrupt(text, options or "")
       assert.truthy(result.err:find "^tperf: [^\n]*interrupted\n$", text .. "\n" .. result.err)
       assert.equal(1, result.code)
     end

@@ -1,6 +1,7 @@
 -- The README and the pages of docs/: examples run and print the output shown, links resolve, nothing is missing.
 package.path = "./tools/?.lua;" .. package.path
 local examples = require "examples"
+local cases = require "cases"
 local program = require "program"
 local tperf = require "tperf"
 
@@ -12,9 +13,13 @@ local function pages()
   return list
 end
 
+-- Pages whose examples take longest.
+local SLOW <const> = { ["docs/scripting.md"] = true, ["docs/by_role.md"] = true }
+
 describe("the examples of", function()
   for _, path in ipairs(examples.pages) do
-    it(path .. " run as they stand", function()
+    local try = SLOW[path] and cases(function() end, it) or it
+    try(path .. " run as they stand", function()
       local list, folder, outputs = examples.of(program.slurp(path)), program.folder(), 0
       for _, example in ipairs(list) do
         local where = ("%s:%d: "):format(path, example.line)

@@ -2,10 +2,16 @@
 -- duration and how much it skipped.
 local skipped = { seconds = true, evaluated = true, model = true, system = true }
 
-local function before(a, b) -- numbers, then strings
-  local x, y = type(a), type(b)
-  if x ~= y then return x < y end
-  return a < b
+-- The names of a table's fields: numbers, then strings, each in order.
+local function names_of(value)
+  local numbers, texts = {}, {}
+  for name in pairs(value) do
+    local list = type(name) == "number" and numbers or texts
+    list[#list + 1] = name
+  end
+  table.sort(numbers)
+  table.sort(texts)
+  return table.move(texts, 1, #texts, #numbers + 1, numbers)
 end
 
 local function add(list, value)
@@ -13,10 +19,7 @@ local function add(list, value)
     list[#list + 1] = math.type(value) == "float" and ("%a"):format(value) or tostring(value)
     return
   end
-  local names = {}
-  for name in pairs(value) do names[#names + 1] = name end
-  table.sort(names, before)
-  for _, name in ipairs(names) do
+  for _, name in ipairs(names_of(value)) do
     if not skipped[name] then
       list[#list + 1] = tostring(name)
       add(list, value[name])

@@ -1,9 +1,10 @@
 -- Rows of experts that are padded for narrow products, and shared experts beside the exchanges.
+local cases = require "cases"
 local experts_only = require "experts_only"
 local picker = require "picker"
 local tperf = require "tperf"
 
-local SEED <const>, CASES <const> = 167, 100
+local SEED <const>, CASES <const> = 167, cases(30, 100)
 local STACK <const> = experts_only.STACK
 
 -- Layers with a shared expert, too.

@@ -4,7 +4,7 @@ local cases = require "cases"
 local steps = require "steps"
 local tperf = require "tperf"
 
-local TRIES = math.tointeger(tonumber(os.getenv "HOSTILE" or cases(40, 250)))
+local TRIES = math.tointeger(tonumber(os.getenv "HOSTILE" or cases(24, 250)))
 local SEED = math.tointeger(tonumber(os.getenv "HOSTILE_SEED" or 1))
 local MOST_STEPS = 200000000 -- of Lua, for one call
 

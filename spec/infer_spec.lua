@@ -163,7 +163,7 @@ describe("infer", function()
   end)
 
   it("sums decode steps as if priced one by one", function()
-    local STEPS <const> = cases(111, 299)
+    local STEPS <const> = cases(37, 299)
     for _, name in ipairs { "llama-3.1-8b", "gemma-2-27b", "deepseek-v3" } do
       for _, machine in ipairs { plain, h100:with { accelerator = { hbm = { capacity = "10 TB" } } } } do
         for _, pp in ipairs { 1, 3 } do

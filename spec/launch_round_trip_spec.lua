@@ -1,5 +1,5 @@
 -- tperf.import.launch reads back what report.launch writes: the same configuration, for hundreds of random ones that
--- have every value of every axis several times, or for all of thousands with TPERF_THOROUGH=1.
+-- have nine tenths of the values of all axes, or with TPERF_THOROUGH=1 for thousands that have each several times.
 local cases = require "cases"
 local picker = require "picker"
 local tperf = require "tperf"
@@ -172,10 +172,11 @@ end
 describe("a launch written and read back", function()
   for seed, entry in ipairs(STACKS) do
     local stack, draws, kinds = table.unpack(entry)
+    kinds = cases(kinds * 9 // 10, kinds) -- the last values take most draws
     it("is the same configuration, under " .. stack, function()
       local pick, written, count = picker(seed), {}, 0
       for draw = 1, draws do
-        if count >= kinds and draw > cases(250, draws) then break end
+        if count >= kinds and draw > cases(0, draws) then break end
         local c, model, seq, question = random_training(pick)
         local values = values_of(c, question)
         local ok, text
@@ -209,7 +210,7 @@ describe("a launch written and read back", function()
 
   it("asks tperf.train the same question", function()
     local pick, asked = picker(11), 0
-    while asked < cases(25, 300) do
+    while asked < cases(12, 300) do
       local c, model, seq = random_training(pick)
       local ok, text = pcall(tperf.report.launch, c, "megatron", { model = model, seq = seq })
       if ok then

@@ -314,7 +314,7 @@ describe("broken launch files", function()
     end
     local refusals = 0
     for name, seed in pairs(SEEDS) do
-      for _ = 1, cases(120, 400) do
+      for _ = 1, cases(60, 400) do
         local text = seed
         for _ = 1, pick(3) do
           local at, rest = pick(#text + 1), pick(2) == 1 and 0 or pick(12)
@@ -330,6 +330,6 @@ describe("broken launch files", function()
         end
       end
     end
-    assert.is_true(refusals > cases(60, 200))
+    assert.is_true(refusals > cases(30, 200))
   end)
 end)

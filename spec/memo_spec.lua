@@ -245,7 +245,7 @@ describe("the cache of a search's shapes", function()
     for before = 1, #questions do
       memo.forget()
       answer(questions[before])
-      for i = 1 + before % cases(2, 1), #questions, cases(2, 1) do -- sampled: each after three others
+      for i = 1 + before % cases(3, 1), #questions, cases(3, 1) do -- sampled: each after two others
         local changes = questions[i]
         assert.truthy(first[i] == answer(changes), ("question %d after question %d"):format(i, before))
       end

@@ -4,7 +4,7 @@ local experts_only = require "experts_only"
 local picker = require "picker"
 local tperf = require "tperf"
 
-local SEED <const>, CASES <const> = 163, cases(160, 400)
+local SEED <const>, CASES <const> = 163, cases(80, 400)
 local STACK <const>, MODEL <const> = experts_only.STACK, experts_only.model(16)
 
 local function trained(change)

@@ -1,4 +1,5 @@
 -- What users install: `make install` in a clean root, the Debian package, the library for stock Lua.
+local cases = require "cases"
 local program = require "program"
 
 local function run(command)
@@ -93,7 +94,7 @@ describe("the Debian package", function()
   local tools = program.shell("command -v dpkg-deb dpkg-shlibdeps").code == 0
   local test = tools and it or pending
 
-  test("installs with dpkg -i and answers", function()
+  cases(function() end, test)("installs with dpkg -i and answers", function()
     with_folder(function(folder)
       -- `make deb` compiles with /usr as the prefix; here the installed program is enough.
       run(("make VARIANT=release install DESTDIR=%s/stage && cd %s/stage && mv usr/local/* usr/ && rmdir usr/local")

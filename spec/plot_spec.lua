@@ -217,7 +217,7 @@ describe("every plot", function()
         rows[i] = { x = v, y = v, n = "n" .. i }
         positive = positive and v > 0
       end
-      for _, log in ipairs { false, positive } do
+      for _, log in ipairs(positive and { false, true } or { false }) do
         for _, made in ipairs { plot.lines { rows = rows, x = "x", y = "y", logx = log, logy = log, yunit = "bytes" },
           plot.scatter { rows = rows, x = "x", y = "y", logx = log, logy = log, xunit = "s" },
           plot.bars { rows = rows, x = "n", y = "y", mode = "grouped", logy = log } } do

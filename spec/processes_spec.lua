@@ -26,12 +26,14 @@ describe("--processes", function()
     [[test -s points-wal && tperf sweep --db points --csv 'SELECT count(*) > 8 AS some FROM points' 2> /dev/null |
       grep -q 1]]
 
-  -- Starts the sweep in three processes and calls a shell command with $job, the first, and $copies, once some points
+  local PROCESSES <const> = cases(2, 3)
+
+  -- Starts the sweep in so many processes and calls a shell command with $job, the first, and $copies, once some points
   -- are kept; then waits for all of them to end.
   local function disturbed(disturb)
     program.write(folder .. "/s.lua", LONG)
     return program.shell(([[
-      rm -f points*; %s run -P 3 s.lua & job=$!
+      rm -f points*; %s run -P %d s.lua & job=$!
       until %s; do kill -0 $job || break; sleep 0.05; done
       copies=$(cat /proc/[0-9]*/stat 2> /dev/null | awk -v job=$job '$4 == job { print $1 }')
       echo $copies | wc -w
@@ -39,13 +41,14 @@ describe("--processes", function()
       wait $job; echo status $?
       i=0; while test $i -lt 1500 && running $copies; do i=$((i + 1)); sleep 0.02; done
       running $copies && echo left]]):format(
-      program.quote(program.absolute()), SOME_POINTS, disturb), folder)
+      program.quote(program.absolute()), PROCESSES, SOME_POINTS, disturb), folder)
   end
 
   it("leaves no process behind, however the first ends", function()
-    for _, signal in ipairs { "INT", "TERM", "KILL" } do
+    for _, signal in ipairs(cases({ "INT", "KILL" }, { "INT", "TERM", "KILL" })) do
       local result = disturbed("kill -" .. signal .. " $job")
-      assert.truthy(result.out:find "^2\nstatus [^0]%d*\n$", result.out .. result.err)
+      local copies = result.out:match "^(%d+)\nstatus [^0]%d*\n$"
+      assert.equal(PROCESSES - 1, tonumber(copies), result.out .. result.err)
       if signal == "INT" then assert.truthy(result.err:find("'points' keeps them", 1, true), result.err) end
     end
   end)
@@ -53,7 +56,7 @@ describe("--processes", function()
   it("ends when one of them dies, with the points kept", function()
     local result = disturbed "kill -KILL ${copies%% *}"
     assert.truthy(result.err:find("s.lua:4: rank %d has ended before the run did"), result.err)
-    assert.truthy(result.out:find "^2\nstatus 1\n$", result.out)
+    assert.equal(("%d\nstatus 1\n"):format(PROCESSES - 1), result.out)
   end)
 
   it("is ignored by a terminal's Ctrl-C but for the first", function()

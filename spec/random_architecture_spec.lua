@@ -3,7 +3,7 @@
 local cases = require "cases"
 local tperf = require "tperf"
 
-local SEED, CASES, BYTES = 20240501, cases(40, 150), 2
+local SEED, CASES, BYTES = 20240501, cases(24, 150), 2
 
 math.randomseed(SEED)
 local function pick(list) return list[math.random(#list)] end

@@ -1,9 +1,11 @@
 -- The examples of these pages run, sandboxed like a user's scripts, and write the stated files.
+local cases = require "cases"
 local program = require "program"
 
 describe("the documentation's examples", function()
-  for _, page in ipairs { "docs/reports.md", "docs/plots.md", "docs/inference.md", "docs/serving.md",
-    "docs/parallelism.md" } do
+  local pages = { "docs/reports.md", "docs/plots.md", "docs/inference.md", "docs/parallelism.md", "docs/serving.md" }
+  for i = 1, cases(4, #pages) do -- the last takes longest
+    local page = pages[i]
     it("run: " .. page, function()
       local count = 0
       for code in program.slurp(page):gmatch "```lua\n(.-)```" do

@@ -4,7 +4,7 @@ local picker = require "picker"
 local tperf = require "tperf"
 local program = require "program"
 
-local SEED <const>, CASES <const> = 9119, cases(160, 2000)
+local SEED <const>, CASES <const> = 9119, cases(80, 2000)
 local SCHEDULES = { "1f1b", "gpipe", "interleaved_1f1b", "1f1b_overlap", "interleaved_1f1b_overlap", "zb1p", "dualpipe",
   "dualpipe_v" }
 
@@ -53,7 +53,7 @@ describe("the lower bound of an iteration", function()
 
   it("is below the simulation of a custom schedule", function()
     local pick = picker(SEED + 1)
-    for _ = 1, cases(40, 100) do
+    for _ = 1, cases(20, 100) do
       local c = tperf.train { model = "llama-3.1-8b", system = "h100-sxm", tp = pick { 1, 4 }, pp = pick { 2, 4, 8 },
         dp = 2, zero = pick { 0, 1, 2, 3 }, global_batch = 64, schedule = "rerank_own" }
       assert.is_true(c.least_time <= c.simulated.time)

@@ -1,4 +1,5 @@
 -- tperf.search_inference against every deployment one by one; the command; the script.
+local cases = require "cases"
 local csv = require "csv"
 local program = require "program"
 local tperf = require "tperf"
@@ -156,7 +157,7 @@ describe("tperf infer", function()
     assert.equal(#found.pareto, #front)
   end)
 
-  it("runs as the documentation shows it", function()
+  cases(function() end, it)("runs as the documentation shows it", function()
     local count = 0
     for _, page in ipairs { "docs/inference.md" } do
       for line in program.slurp(page):gmatch "\n    (tperf infer %l[^\n]*)" do

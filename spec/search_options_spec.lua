@@ -155,10 +155,14 @@ describe("tperf.search", function()
 
   describe("with sizes fixed", function()
     local all = search { keep = "all" }
+    local texts = {} -- of those that were compared before
     local function check(change, fits)
       local expected, got = {}, {}
-      for _, c in ipairs(all) do
-        if fits(c) then expected[#expected + 1] = exact(c) end
+      for i, c in ipairs(all) do
+        if fits(c) then
+          texts[i] = texts[i] or exact(c)
+          expected[#expected + 1] = texts[i]
+        end
       end
       change.keep = "all"
       local found = search(change)
@@ -263,8 +267,9 @@ describe("tperf.search", function()
     local names = { "deepseek-v3", "llama-3.1-70b", "jamba-v0.1", "t5-11b", "gpt-oss-20b", "qwen3-next-80b-a3b" }
     local precisions = { "bf16", "fp8-block", "fp8-current" }
     for i = 1, cases(3, #names) do
+      local gpus = cases(i == 1 and 256 or 64, 256) -- the first needs them
       for j = cases(i, 1), cases(i, #precisions) do
-        local question = { model = names[i], system = "h100-sxm", gpus = 256, global_batch = cases(256, 768),
+        local question = { model = names[i], system = "h100-sxm", gpus = gpus, global_batch = cases(gpus, 768),
           software = "none", strategy = i == 3 and "context" or nil, precision = precisions[j],
           recompute = { "none", "full" } }
         local found = tperf.search(question)
@@ -288,8 +293,8 @@ end)
 
 describe("odd sizes", function()
   local MOST = 1 << 31
-  -- 2^4 3^2 5 7 11 13 has 240 divisors; 2^4 3^4 5 7 11 13 17 19 has 1600, the most below 2^31.
-  local COMPOSITES = { tensor = 2095133040, summa = cases(55440, 2095133040), context = cases(55440, 2095133040) }
+  -- 2^4 3^2 5 7 has 60 divisors; 2^4 3^4 5 7 11 13 17 19 has 1600, the most below 2^31.
+  local COMPOSITES = { tensor = 2095133040, summa = cases(5040, 2095133040), context = cases(5040, 2095133040) }
 
   local MOST_STEPS = 100000000 -- far fewer than GPUs
 
@@ -320,7 +325,7 @@ describe("odd sizes", function()
       sound(with { gpus = 1009, global_batch = 64 }, false)
       sound(with { gpus = 2147483647, global_batch = 2147483647 }, true) -- also a prime
       sound(with { gpus = MOST, global_batch = MOST }, true)
-      sound(with { gpus = MOST, global_batch = 1 }, false)
+      if cases(strategy == "tensor", true) then sound(with { gpus = MOST, global_batch = 1 }, false) end
       sound(with { gpus = COMPOSITE, global_batch = COMPOSITE }, true)
       if cases(strategy == "tensor", true) then sound(with { gpus = COMPOSITE, global_batch = 2147483647 }, false) end
       sound(with { gpus = 64, global_batch = 2147483647 }, true) -- nothing divides the batch: one replica
@@ -462,7 +467,7 @@ describe("Ctrl-C", function()
       while ! test -s out; do sleep 0.02; done
       read pid < out
       while test "$(ls /proc/$pid/task | wc -l)" -lt 2; do sleep 0.02; done # the core has started its second thread
-      until computed $pid 20; do running $pid || break; sleep 0.02; done
+      until computed $pid 10; do running $pid || break; sleep 0.02; done
       kill -INT $pid
       wait $job; code=$?; tail -n 1 out; exit $code]], folder)
     program.remove(folder)

@@ -137,13 +137,15 @@ describe("the margin of a figure", function()
 
   it("covers the quantiles of a run that is thirty times as long", function()
     local long = tperf.serve(single({ rate = LOAD / STEP }, 1000, 300000)).ttft
-    for _, name in ipairs { "p90", "p99" } do
-      local covered = 0
-      for seed = 1, 40 do
-        local t = tperf.serve(single({ rate = LOAD / STEP }, seed, 10000)).ttft
-        if math.abs(t[name] - long[name]) <= t.margin[name] then covered = covered + 1 end
+    local covered = { p90 = 0, p99 = 0 }
+    for seed = 1, 40 do
+      local t = tperf.serve(single({ rate = LOAD / STEP }, seed, 10000)).ttft
+      for name, count in pairs(covered) do
+        if math.abs(t[name] - long[name]) <= t.margin[name] then covered[name] = count + 1 end
       end
-      assert.is_true(covered >= 33, ("%s: %d of 40"):format(name, covered))
+    end
+    for name, count in pairs(covered) do
+      assert.is_true(count >= 33, ("%s: %d of 40"):format(name, count))
     end
   end)
 

@@ -59,12 +59,12 @@ describe("tperf.serve", function()
     local question = with { replicas = 7, count = cases(1500, 4000), load = { rate = 300 }, keep = "requests",
       engine = { num_blocks = 500, max_num_seqs = 16, speculation = speculation } }
     local answers = {}
-    for i, threads in ipairs { 1, 2, 5, 2 } do
+    for i, threads in ipairs(cases({ 1, 5 }, { 1, 2, 5, 2 })) do
       question.threads = threads
       answers[i] = encode(tperf.serve(question))
     end
     assert.truthy(#answers[1] > cases(40000, 100000))
-    for i = 2, 4 do assert.truthy(answers[1] == answers[i]) end
+    for i = 2, #answers do assert.truthy(answers[1] == answers[i]) end
     question.seed = 2
     assert.is_false(encode(tperf.serve(question)) == answers[1])
   end)

@@ -205,10 +205,10 @@ return function(spec, start, counts, whole)
   end)
 
   it("sends of long lists what each process needs", function()
-    program.write(folder .. "/s.lua", [[
+    program.write(folder .. "/s.lua", ("local N <const> = %d\n"):format(whole and 1201 or 301) .. [[
       local tperf = require "tperf"
       local sizes, counts, points = {}, {}, {}
-      for i = 1, 1201 do sizes[i], counts[i], points[i] = 1000 * i, 8 * i, { bytes = 1e6 + i, gpus = 8 * i } end
+      for i = 1, N do sizes[i], counts[i], points[i] = 1000 * i, 8 * i, { bytes = 1e6 + i, gpus = 8 * i } end
       points[7] = { bytes = 5, gpus = 16, ["system.network.slow.latency"] = "9us" }
       local function sweep(name, q)
         q.run, q.system, q.fields, q.kind = tperf.collective, "h100-sxm", { "time" }, q.kind or "all_reduce"

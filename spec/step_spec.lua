@@ -3,7 +3,7 @@ local cases = require "cases"
 local picker = require "picker"
 local tperf = require "tperf"
 
-local SEED <const>, CASES <const> = 20260, cases(200, 2400)
+local SEED <const>, CASES <const> = 20260, cases(100, 2400)
 local STACK = {
   compute = 1.2, attention = 1.4, memory = 1.5, comm = 1.3, host = 2e-5, overlap = 0.7, kernel = "flash", name = "spec",
 }
@@ -50,7 +50,7 @@ describe("an iteration", function()
 
   it("takes no less time in simulation if a closed form assumes more about the passes", function()
     local pick, longer = picker(SEED + 1), 0
-    for _ = 1, cases(120, 300) do
+    for _ = 1, cases(60, 300) do
       local q = question(pick, { "dualpipe", "zb1p" })
       if q.pp > 1 then
         local c = tperf.train(q)
@@ -63,7 +63,7 @@ describe("an iteration", function()
 
   it("is the sum of its parts, with and without software", function()
     local pick = picker(SEED + 2)
-    for _ = 1, cases(80, 200) do
+    for _ = 1, cases(40, 200) do
       local q = question(pick, EXACT)
       q.simulate = nil
       local c, sum = tperf.train(q), 0

@@ -85,8 +85,8 @@ describe("timeline:svg", function()
   end)
 
   it("refuses pictures that are too large to open", function()
-    local t = tperf.schedule { schedule = "1f1b", devices = 64, microbatches = 1024 }
-    refuses("a picture of 131072 passes is too large", t.svg, t)
+    local t = tperf.schedule { schedule = "1f1b", devices = 64, microbatches = 800 }
+    refuses("a picture of 102400 passes is too large", t.svg, t)
     assert.truthy(t:svg { to = 50 })
   end)
 end)

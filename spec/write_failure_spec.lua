@@ -1,10 +1,11 @@
 -- Every write, sync and rename of the main commands fails once (src/tools/fail_write.c): the command reports it and
 -- ends with 1, each file is complete, either the old or the new one, nothing else is left behind, and the next run
 -- works. The same for every stat of a file, whose failure may also have no effect, and for interrupted calls, which
--- must have none. Of calls from the same place in the program, for a file of the same name, the first fails, in the
--- first command that makes one; with TPERF_THOROUGH=1, each in turn.
+-- must have none. Of calls from the same place in the program (its function and the callers of that), for a file of the
+-- same name, the first fails, in the first command that makes one; with TPERF_THOROUGH=1, each in turn.
 local cases = require "cases"
 local core = require "tperf.core"
+local lfs = require "lfs"
 local program = require "program"
 local shim = require "shim"
 
@@ -86,19 +87,45 @@ end
 
 local function is_cache(name) return CACHES[name] or CACHES[name:gsub("%-%w+$", "")] and BESIDE[name:match "%-%w+$"] end
 
--- Writes what lies in the folder to a file beside it.
-local LIST <const> = "find . ! -type d -printf '%y %p %l\\n' > ../list"
+-- Calls visit(name, attributes) for all below a folder: folders before what they hold.
+local function each_below(folder, visit)
+  local function look(inside)
+    for entry in lfs.dir(folder .. "/" .. inside) do
+      if entry ~= "." and entry ~= ".." then
+        local name = inside .. entry
+        local known = lfs.symlinkattributes(folder .. "/" .. name)
+        visit(name, known)
+        if known.mode == "directory" then look(name .. "/") end
+      end
+    end
+  end
+  look ""
+end
 
--- Of a folder that LIST has listed: name -> content; and all of it as one text, with what links say.
+-- Of a folder: name -> content; and all of it as one text, with what links say.
 local function files_of(folder)
   local files, lines = {}, {}
-  for line in program.slurp(folder .. "/../list"):gmatch "[^\n]+" do
-    local name = line:match "^f %./(.-) $"
-    if name then files[name] = program.slurp(folder .. "/" .. name) end
-    lines[#lines + 1] = name and ("%s %q"):format(line, files[name]) or line
-  end
+  each_below(folder, function(name, known)
+    if known.mode == "directory" then return end
+    if known.mode == "file" then files[name] = program.slurp(folder .. "/" .. name) end
+    lines[#lines + 1] = ("%s %s %q"):format(known.mode, name, files[name] or known.target or "")
+  end)
   table.sort(lines)
   return files, table.concat(lines, "\n")
+end
+
+local function copy(from, to)
+  assert(lfs.mkdir(to))
+  each_below(from, function(name, known)
+    local path = to .. "/" .. name
+    if known.mode == "directory" then
+      assert(lfs.mkdir(path))
+    elseif known.mode == "link" then
+      assert(lfs.link(known.target, path, true))
+    else
+      program.write(path, program.slurp(from .. "/" .. name))
+    end
+  end)
 end
 
 -- Name -> content of files; of caches, their points.
@@ -142,18 +169,15 @@ local function prepare(command, folder)
   end
 end
 
--- Runs a command in the folder and lists what lies there then.
-local function run(command, folder)
-  return program.shell(command .. "; code=$?; " .. LIST .. "; exit $code", folder)
-end
-
 -- Runs it in a new copy, "run", of the folder "prepared" beside it; its n-th call of a kind fails, or, if n is 0, none.
 local function run_failing(kind, command, place, n)
   local log = place .. "/log"
   local line = command[2]:gsub("^tperf", function()
     return shim.environment(("%s=%d FAIL_LOG=%s"):format(kind, n, log)) .. " " .. program.quote(program.absolute())
   end)
-  local result = run(("rm -rf run; cp -R prepared run; cd run; %s"):format(line), place)
+  program.remove(place .. "/run")
+  copy(place .. "/prepared", place .. "/run")
+  local result = program.shell(line, place .. "/run")
   local file = io.open(log)
   result.call = file and file:read "a"
   if file then file:close() end
@@ -231,9 +255,8 @@ local function let_fail(kind, command)
     prepare(command, folder)
     program.shell("mv run prepared", place)
     prepare(command, folder)
-    program.shell(LIST, folder)
     local before = contents(files_of(folder))
-    local result = run(command[2], folder)
+    local result = program.shell(command[2], folder)
     assert.equal(0, result.code, result.err)
     local printed, after = result.out, contents(files_of(folder))
     local wrong, tried = {}, {}
@@ -241,7 +264,7 @@ local function let_fail(kind, command)
     -- What is wrong with a run after a failed one; where the same lies there, it does the same.
     local function next_run(state)
       if tried[state] then return tried[state] end
-      local faulty, again = {}, run(command[2], folder)
+      local faulty, again = {}, program.shell(command[2], folder)
       local files = files_of(folder)
       if lies_beside(files) then faulty[1] = "something lies beside the cache afterwards" end
       local now = contents(files)

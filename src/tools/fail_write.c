@@ -2,7 +2,7 @@
 // among those that change a disk: creating a file, writing, flushing a stream, fsync, rename, link, truncate.
 // FAIL_READ=N: likewise among those that read: opening, fstat, pread, duplicating a descriptor and the like.
 // FAIL_EINTR=N: of write and fsync, interrupted by a signal before they begin. FAIL_LOG=FILE gets the name of the call
-// once it has failed; if N is 0, none fails, and the file gets a line for each: its name, a number for the stack from
+// once it has failed; if N is 0, none fails, and the file gets a line for each: its name, a number for the place from
 // which it was made, and its path if it has one. Standard error is not affected. NO_LINKS=1: files have no links and are
 // never synced, as in some file systems; NO_LINKS=2: and another process makes each file first. NO_SLEEP=1: waiting for
 // another program, which SQLite does by usleep, takes no time.
@@ -34,11 +34,13 @@
 static long writes, reads, interruptions;
 static int half_written = -1; // the next write to it fails
 
-// The stack, as a number that is the same for all calls from it, in every process of the same program.
+// The innermost frames of the stack, as a number that is the same for all calls from there, in every process of the
+// same program: three functions here, and a few that lead to them.
 static unsigned long stack_number(void) {
-    void *frames[64];
+    enum { FRAMES = 6 };
+    void *frames[FRAMES];
     unsigned long number = 14695981039346656037UL;
-    for (int i = 0, count = backtrace(frames, 64); i < count; i++) {
+    for (int i = 0, count = backtrace(frames, FRAMES); i < count; i++) {
         Dl_info info;
         bool known = dladdr(frames[i], &info) != 0;
         number ^= (unsigned long)frames[i] - (known ? (unsigned long)info.dli_fbase : 0);

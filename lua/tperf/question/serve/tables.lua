@@ -49,13 +49,17 @@ end
 
 -- An object that lays out workloads of a shape and sums a section: seconds of its ops, of attention apart, kernels.
 local function pricer(p, o, fast)
-  local laid, shards, machine = p.plan.layout, ranks.shards(o, p), core.machine(p.system)
+  local laid, shards, machine, variants = p.plan.layout, ranks.shards(o, p), core.machine(p.system), {}
   local self = { kinds = laid.kinds, layers = {}, shards = shards }
   for _, run in ipairs(laid.runs) do self.layers[run[1]] = (self.layers[run[1]] or 0) + run[2] end
   function self.workload(mode, batch, seq, context, part)
     if mode == "prefill" then seq = ranks.whole(seq, shards) end
-    local variant = serving.variant(p.strategy, o, mode, seq, context)
-    variant.part = part
+    local key = table.concat({ mode, seq, context, part }, " ") -- of batches of every size
+    local variant = variants[key]
+    if not variant then
+      variant = serving.variant(p.strategy, o, mode, seq, context)
+      variant.part, variants[key] = part, variant
+    end
     return laid.workload(o.own, batch, variant)
   end
   function self.section(laid_out, number)
