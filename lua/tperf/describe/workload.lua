@@ -71,8 +71,7 @@ function layout.signature(model)
 end
 
 local VARIANT = { "recompute", "recompute_modules", "offload_modules", "loss", "fused_activation",
-  "padded_vocabulary", "grouped_kernels",
-  "overlap_shared_experts", "cuda_graphs",
+  "padded_vocabulary", "grouped_kernels", "overlap_shared_experts", "cuda_graphs",
   "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype", "matrix_dtype", "sampling",
   "delta", "eager_ops", "part" }
 
