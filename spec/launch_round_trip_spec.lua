@@ -234,8 +234,9 @@ describe("a launch written and read back", function()
         local c = { tp = pick { 1, 2, 4, 8 }, pp = pick { 1, 2, 4 }, dp = pick { 1, 2, 4, 8 }, batch = pick { 1, 8, 64,
           300 } }
         local name = pick { DENSE, MOE }
-        c.ep = name ~= DENSE and pick { 1, c.dp * c.tp } or 1
-        c.etp = name ~= DENSE and (c.ep > 1 and 1 or c.tp) or nil
+        local gpus = c.dp * c.tp
+        c.ep = name ~= DENSE and pick { 1, gpus, math.max(gpus // 2, 1) } or 1
+        c.etp = name ~= DENSE and (c.ep > 1 and gpus // c.ep or c.tp) or nil
         local options = { model = models[name], seq_max = pick { 2048, 8192 }, max_tokens = 8192, kv_dtype = "fp8" }
         local ok, text = pcall(tperf.report.launch, c, stack, options)
         if not ok then

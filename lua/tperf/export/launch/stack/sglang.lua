@@ -2,10 +2,10 @@
 local engines = require "tperf.export.launch.stack.engines"
 
 return function(n, w)
-  if n.ep > 1 and n.etp > 1 then
-    w.cannot("ep", n.ep, "keeps experts whole when it shares them, and does not cut them over tp")
-  end
   engines.alone(n, w)
+  if n.ep > 1 and n.ep * n.etp ~= n.tp * n.dp then
+    w.cannot("ep", n.ep, "cuts each expert over the GPUs that --ep-size leaves of --tp-size")
+  end
   local inside = n.dp > 1
   w.put("--model-path", engines.model(n, w))
   w.put("--tp-size", n.tp * n.dp)
@@ -13,11 +13,9 @@ return function(n, w)
   w.put("--dp-size", n.dp)
   if inside then
     w.put("--enable-dp-attention", true)
-    w.put("--ep-size", n.tp * n.dp)
     w.note "attention's replicas lie inside --tp-size"
-  elseif n.ep > 1 then
-    w.put("--ep-size", n.ep)
   end
+  if n.ep > 1 then w.put("--ep-size", n.ep) end
   if n.max_batch then w.put("--max-running-requests", n.max_batch * n.dp) end
   if n.max_tokens and n.chunked_prefill then w.put("--chunked-prefill-size", n.max_tokens * n.dp) end
   if not n.chunked_prefill then w.put("--chunked-prefill-size", -1) end

@@ -185,11 +185,10 @@ local function serving(launch, model)
   local dp = inside and launch.attention_dp or launch.dp
   local a = { model = model, tp = tp, pp = launch.pp, dp = dp, batch = launch.batch or launch.max_batch }
   if launch.ep > 1 and models(model).experts then
-    if launch.etp > 1 or launch.ep ~= tp * dp then
-      check.fail("ep %d with etp %d: engines keep experts whole, over all of tp x dp = %d x %d, or cut them over tp",
-        launch.ep, launch.etp, tp, dp)
+    if launch.ep * launch.etp ~= tp * dp then
+      check.fail("ep %d with etp %d: engines spread experts over all of tp x dp = %d x %d", launch.ep, launch.etp, tp, dp)
     end
-    a.ep, a.etp = launch.ep, 1
+    a.ep, a.etp = launch.ep, launch.etp
   elseif dp > 1 and models(model).experts then
     a.etp = launch.etp
   end
