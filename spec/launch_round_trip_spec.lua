@@ -248,6 +248,7 @@ describe("a launch written and read back", function()
           local servers = c.ep == 1 and c.dp or 1 -- replicas that share nothing are servers of their own
           assert.same({ c.tp, c.pp, c.dp // servers, c.ep, c.batch, options.seq_max, "fp8" },
             { a.tp, a.pp, a.dp, a.ep or 1, a.batch, got.seq_max, got.kv_dtype })
+          if c.ep > 1 then assert.equal(c.etp, a.etp) end
         end
       end
     end)
