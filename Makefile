@@ -109,10 +109,10 @@ faults: deps ## let every allocation of the main questions and commands fail onc
 	@$(MAKE) VARIANT=asan build/asan/tperf
 	$(Q)build/asan/tperf run --trust tools/run_faults.lua
 
-coverage: deps deps-test ## lines and branches of src that the specs reach, by gcov
+coverage: deps deps-test ## lines and branches of src that the specs reach with all of their cases, by gcov
 	@$(MAKE) VARIANT=coverage build/coverage/tperf
 	@find build/coverage -name '*.gcda' -delete
-	$(Q)build/coverage/tperf run --trust spec/run.lua $(if $(JOBS),--jobs=$(JOBS)) spec; status=$$?; \
+	$(Q)TPERF_THOROUGH=1 build/coverage/tperf run --trust spec/run.lua $(if $(JOBS),--jobs=$(JOBS)) spec; status=$$?; \
 	  build/coverage/tperf run --trust tools/coverage.lua && exit $$status
 
 accuracy: all ## write docs/accuracy.md, and the figures of docs/limits.md, from the tables of measurements in the folder MEASURED
