@@ -186,7 +186,8 @@ local function serving(launch, model)
   local a = { model = model, tp = tp, pp = launch.pp, dp = dp, batch = launch.batch or launch.max_batch }
   if launch.ep > 1 and models(model).experts then
     if launch.ep * launch.etp ~= tp * dp then
-      check.fail("ep %d with etp %d: engines spread experts over all of tp x dp = %d x %d", launch.ep, launch.etp, tp, dp)
+      check.fail("ep %d with etp %d: engines spread experts over all of tp x dp = %d x %d", launch.ep, launch.etp, tp,
+        dp)
     end
     a.ep, a.etp = launch.ep, launch.etp
   elseif dp > 1 and models(model).experts then
