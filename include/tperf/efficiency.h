@@ -15,8 +15,8 @@
 // Parts are written and added up at the HBM's bandwidth; factors of 8 or 4 bits are made first from 16-bit
 // activations, which are read and written once more. Results have 16 bits. 4-bit factors are read with their scales, a
 // byte for 16 numbers (NVFP4). HBM traffic of t seconds takes t + sqrt(ramp t).
-// Of 16-bit factors whose rows begin on multiples of 8 bytes only, the rate is 0.8 of P, of fewer 0.6 (fitted to vTrain's
-// runs with a vocabulary of 50,257: docs/model.md).
+// Of 16-bit factors whose rows begin on multiples of 8 bytes only, the rate is 0.8 of P, of fewer 0.6: the
+// rates that predict held-out runs of vTrain best (docs/model.md).
 // After some time at full load the clock drops: work grows to work / sustained, half of the growth
 // at sustained_after_s. Kernel = launch + longer + shorter^2 / (4 longer) of work and HBM traffic.
 typedef struct tperf_gemm_curve {
@@ -121,14 +121,13 @@ typedef enum tperf_kernel_kind {
 typedef struct tperf_kernel {
     tperf_kernel_kind kind;
     double batch, m, n, k;
-    double second; // bytes of one element of the k x n factor, or of keys; 0: as of the others
-    bool grouped;  // gemm: the products of experts, each with rows of its own
-    double
-        aligned; // gemm: the power of 2, in elements, by which rows of its factors begin; 0: at least 16 bytes
-    double shared; // attention: heads that share their keys and values, in bytes; 0 or 1 = none
-    bool warm;     // its operands still lie in the last-level cache
-    bool made;     // its factors come in the precision that it multiplies in: it makes none first
-    bool wide;     // multiplies in its op's own dtype, not in the precision of the others
+    double second;  // bytes of one element of the k x n factor, or of keys; 0: as of the others
+    bool grouped;   // gemm: the products of experts, each with rows of its own
+    double aligned; // gemm: its rows begin on multiples of so many elements; 0: of 16 bytes
+    double shared;  // attention: heads that share their keys and values, in bytes; 0 or 1 = none
+    bool warm;      // its operands still lie in the last-level cache
+    bool made;      // its factors come in the precision that it multiplies in: it makes none first
+    bool wide;      // multiplies in its op's own dtype, not in the precision of the others
 } tperf_kernel;
 
 // The accelerator as the curves see it.

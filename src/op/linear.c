@@ -78,7 +78,7 @@ static void communicate_linear(tperf_op *op, const tperf_linear *shape, double w
 }
 
 // The greatest power of 2 that divides both sizes, but no more than 16.
-static double alignment(double n_in, double n_out) {
+static double common_step(double n_in, double n_out) {
     double step = 16;
     while (fmod(n_in, step) != 0 || fmod(n_out, step) != 0)
         step /= 2;
@@ -101,7 +101,7 @@ tperf_status tperf_op_linear(tperf_op *op, const tperf_linear *shape, tperf_erro
     op->forward.kernels[0].second = op->backward.kernels[0].second = weight;
     op->forward.kernels[0].grouped = shape->experts > 0;
     op->forward.kernels[0].aligned = op->backward.kernels[0].aligned =
-        op->backward.kernels[1].aligned = alignment(I, O);
+        op->backward.kernels[1].aligned = common_step(I, O);
     op->forward.vector_flops = op->backward.vector_flops = shape->bias ? N * O : 0;
     op->forward.bytes = element * (N * I + N * O) + weight * used * I * O + weight * biases;
     op->backward.bytes =

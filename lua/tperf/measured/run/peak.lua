@@ -17,6 +17,9 @@ local OLDER <const> = { Volta = true, Ampere = true, Ada = true }
 local CUBLAS <const>, CUBLAS_OLDER <const> = 32 * MIB, 8.125 * MIB
 local ENGINE <const>, ENGINE_OLDER <const> = 32 * MIB, 4 * MIB
 
+-- Megatron-Core, Megatron-Bridge and NeMo multiply through Transformer Engine.
+local function has_engine(stack) return stack:find "^megatron%-[cb]" or stack:find "^nemo" end
+
 --- Bytes of workspaces that a run's libraries hold beside those in tperf.memory, which are PyTorch's on Hopper.
 ---@param stack string         a profile in software/
 ---@param generation string    of the GPU
@@ -25,7 +28,7 @@ local ENGINE <const>, ENGINE_OLDER <const> = 32 * MIB, 4 * MIB
 function peak.workspaces(stack, generation, deterministic)
   local older, bytes = OLDER[generation], 0
   if older and not deterministic then bytes = 2 * (CUBLAS_OLDER - CUBLAS) end
-  if stack:find "^megatron%-[cb]" or stack:find "^nemo" then bytes = bytes + (older and ENGINE_OLDER or ENGINE) end
+  if has_engine(stack) then bytes = bytes + (older and ENGINE_OLDER or ENGINE) end
   return bytes
 end
 

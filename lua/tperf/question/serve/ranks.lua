@@ -66,25 +66,23 @@ local function check_experts(p, o)
   end
 end
 
--- Spreads experts over all GPUs of a replica, unless sizes are given: whole ones as far as their number allows. Of
--- `ep` alone, the rest of the GPUs cut each expert, as in engines, where tp is attention's alone.
+-- Spreads experts over all GPUs of a replica, as far as sizes are not given. Ranks share whole experts if their number
+-- allows. Without ranks, `ep` alone leaves the rest of the GPUs to cut each expert, as in the engines.
 local function spread(p, o, c, own)
-  local s, ranks_of = p.strategy, o.attention_dp or 1
+  local s, n_ranks = p.strategy, o.attention_dp or 1
   local free, usual = open_axes(s, o)
-  local gpus, others = s.grid:gpus(own) * ranks_of, folded(s, own, free, usual)
+  if n_ranks > 1 then check_experts(p, o) elseif free then return end
+  local gpus, others = s.grid:gpus(own) * n_ranks, folded(s, own, free, usual)
   local function set(i, size) c[s.axis_names[i]], own[i] = size, size end
-  if ranks_of > 1 then
-    check_experts(p, o)
-    if free and gpus % others ~= 0 then
+  if free then
+    if gpus % others ~= 0 then
       refusal.raise("%s: %s do not divide the %d GPUs of 'attention_dp' = %d ranks; give '%s'", WHAT, said(s, own),
-        gpus, ranks_of, s.axis_names[free])
+        gpus, n_ranks, s.axis_names[free])
     end
-    if free then set(free, usual and divisors.gcd(gpus // others, p.model.experts.count) or gpus // others) end
-  elseif free then
-    return
+    set(free, usual and divisors.gcd(gpus // others, p.model.experts.count) or gpus // others)
+    others = others * own[free]
   end
-  if free then others = others * own[free] end
-  if usual and (others > 1 or ranks_of > 1) and gpus % others == 0 then set(usual, gpus // others) end
+  if usual and (others > 1 or n_ranks > 1) and gpus % others == 0 then set(usual, gpus // others) end
 end
 
 -- Engines of axes that cut the batch: those that experts are spread over step together, the others independently.
