@@ -532,6 +532,7 @@ describe("a sweep's cache", function()
     program.write(folder .. "/s.lua", SCRIPT:format("", 2))
     local result = program.shell("tperf run s.lua", folder)
     assert.equal(1, result.code)
+    assert.truthy(result.err:find("the cache 'points' is missing, but 'points-wal'", 1, true), result.err)
     assert.equal("my notes", program.slurp(folder .. "/points-wal"))
   end)
 
@@ -584,18 +585,19 @@ describe("a sweep's cache", function()
     refuses("'fields' must be a list", { run = echo, x = tperf.vary { 1 }, fields = "time" })
   end)
 
-  it("ends with the same bytes after some kills", function()
+  it("ends with the same bytes after kills in the middle of writing", function()
     local rows, points = run(cases(20, 40))
-    os.remove(folder .. "/points")
     os.remove(folder .. "/rows.csv")
-    local seed, killed = 12345, 0
-    for _ = 1, cases(5, 10) do
-      seed = seed * 48271 % 2147483647
-      local result = program.shell(("timeout -s KILL %.3f %s run s.lua"):format(0.02 + seed % 100 / 1000,
-        program.quote(program.absolute())), folder)
-      if result.code ~= 0 then killed = killed + 1 end
+    local function code_of(call) -- of a run that is killed at this call
+      return program.shell(("%s %s run s.lua"):format(
+        shim.environment(("FAIL_WRITE=%d FAIL_KILL=1"):format(call)), program.quote(program.absolute())), folder).code
     end
-    assert.is_true(killed > 0)
+    for _, call in ipairs(cases({ 2, 40, 300 }, { 1, 2, 3, 5, 9, 25, 70, 150, 300, 600 })) do
+      program.shell("rm -f points points-*", folder)
+      assert.equal(128 + 9, code_of(call))
+    end
+    -- Each goes on where the one before was killed, and may have fewer calls left to make.
+    for _, call in ipairs(cases({ 100 }, { 7, 30, 100, 150 })) do code_of(call) end
     local again, points_again = run(cases(20, 40))
     assert.is_true(rows == again)
     assert.same(points, points_again)

@@ -5,7 +5,8 @@
 // once it has failed; if N is 0, none fails, and the file gets a line for each: its name, a number for the place from
 // which it was made, and its path if it has one. Standard error is not affected. NO_LINKS=1: files have no links and are
 // never synced, as in some file systems; NO_LINKS=2: and another process makes each file first. NO_SLEEP=1: waiting for
-// another program, which SQLite does by usleep, takes no time.
+// another program, which SQLite does by usleep, takes no time. FAIL_KILL=1: the call does not fail, but the program is
+// killed in its middle.
 //
 // A write fails as on a full disk: half of it is written. The C library flushes streams without calling write(2) by
 // name, so a stream that is to fail temporarily gets /dev/full. Writes of gcov after the program has ended are not
@@ -15,6 +16,7 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -84,7 +86,12 @@ static bool is_interrupted(const char *name) {
     return is_turn("FAIL_EINTR", &interruptions, name, "");
 }
 
+static void die_if_asked(void) {
+    if (getenv("FAIL_KILL")) raise(SIGKILL);
+}
+
 static int fail(int error) {
+    die_if_asked();
     errno = error;
     return -1;
 }
@@ -99,7 +106,9 @@ SHOWN ssize_t write(int descriptor, const void *data, size_t size) {
         return REAL(write)(descriptor, data, size);
     if (size < 2) return fail(ENOSPC);
     half_written = descriptor;
-    return REAL(write)(descriptor, data, size / 2);
+    ssize_t written = REAL(write)(descriptor, data, size / 2);
+    die_if_asked();
+    return written;
 }
 
 // SQLite writes with this; after a short write it writes the rest, which half_written makes fail.
@@ -110,7 +119,9 @@ SHOWN ssize_t pwrite64(int descriptor, const void *data, size_t size, off64_t at
     }
     if (!fails("pwrite64", "")) return REAL(pwrite64)(descriptor, data, size, at);
     half_written = descriptor;
-    return REAL(pwrite64)(descriptor, data, size / 2, at);
+    ssize_t written = REAL(pwrite64)(descriptor, data, size / 2, at);
+    die_if_asked();
+    return written;
 }
 
 SHOWN int fdatasync(int descriptor) {
@@ -230,6 +241,7 @@ SHOWN int fcntl(int descriptor, int command, ...) {
 
 // Replaces a stream's file by /dev/full, or restores it.
 static int exchange(FILE *stream, int kept) {
+    die_if_asked();
     int descriptor = fileno(stream);
     if (kept >= 0) {
         dup3(kept, descriptor, O_CLOEXEC);

@@ -89,6 +89,10 @@ end
 function open_file(self)
   empty = empty or core.store.empty(SCHEMA)
   local file, message = core.file.keep(self.path, empty)
+  if not file and message:find "File exists$" then
+    check.fail("%s: the cache '%s' is missing, but '%s-wal', '-shm' or '-journal' is there, which SQLite would take "
+      .. "for a part of it: move it away, or name another cache", WHAT, self.path, self.path)
+  end
   if not file then check.fail("%s: the cache '%s': %s", WHAT, self.path, message) end
   local reason
   self.file = file
