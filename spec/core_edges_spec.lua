@@ -358,6 +358,8 @@ describe("core.file", function()
       assert.truthy(message(core.file.writable(path)):find(why, 1, true), path)
     end
     assert.is_true(core.file.writable(folder .. "/x"))
+    local memory <close> = io.open "/dev/shm" -- a folder like others
+    if memory then assert.is_true(core.file.writable "/dev/shm/x.svg") end
     assert.is_true(core.file.writable "/dev/null")
     assert.is_true(core.file.writable "/dev/fd/1")
     assert.is_nil((core.file.writable "/dev/fd/900"))

@@ -58,10 +58,12 @@ static int open_place(const char *path, char real[PATH_MAX], const char **name) 
     return open(slash == real ? "/" : real, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-// Whether a path is a pipe, a terminal, /dev/null: to be written to, not replaced.
+// Whether a path is a pipe, a terminal, /dev/null: to be written to, not replaced. /dev/stdout and /dev/fd/1 are, even
+// if they are regular files; /dev/shm/x is a file like others.
 static bool is_stream(const char *path) {
     struct stat info;
-    return strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0 ||
+    bool is_device = strncmp(path, "/dev/", 5) == 0 && !strchr(path + 5, '/');
+    return is_device || strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/", 6) == 0 ||
            (stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode));
 }
 

@@ -18,10 +18,20 @@ function ranks.unpriced(s)
   return { strategy = s, model = { name = "step_time", seq = 1, experts = { count = 0 } }, rules = rules(), o = {} }
 end
 
-local function check_sizes(p, o, c)
-  for _, axis in ipairs(p.strategy.axes) do
-    local reason = c[axis.name] > 1 and infer.refusal(p, axis, c)
-    if reason then refusal.raise("%s: '%s' = %d %s", WHAT, axis.name, c[axis.name], reason) end
+local function refuse_size(p, o, c, own, name, reason)
+  if o[name] then refusal.raise("%s: '%s' = %d %s", WHAT, name, c[name], reason) end
+  refusal.raise("%s: the %d experts on %d GPUs would need '%s' = %d, which %s; give other sizes", WHAT,
+    p.model.experts.count, p.strategy.grid:gpus(own) * (o.attention_dp or 1), name, c[name], reason)
+end
+
+-- Checks given sizes first: those that follow from them may be wrong for the same reason.
+local function check_sizes(p, o, c, own)
+  for _, given in ipairs { true, false } do
+    for _, axis in ipairs(p.strategy.axes) do
+      local name = axis.name
+      local reason = (o[name] ~= nil) == given and c[name] > 1 and infer.refusal(p, axis, c)
+      if reason then refuse_size(p, o, c, own, name, reason) end
+    end
   end
   if o.pp > p.model.layers then
     refusal.raise("%s: 'pp' = %d is more than the model's %d layers", WHAT, o.pp, p.model.layers)
@@ -108,7 +118,7 @@ function ranks.set(o, p)
   for _, axis in ipairs(s.axes) do c[axis.name] = o[axis.name] end
   local own = serving.own_sizes(p, c)
   spread(p, o, c, own)
-  if p.model.layers then check_sizes(p, o, c) end
+  if p.model.layers then check_sizes(p, o, c, own) end
   local sharing, gpus = placement.sharing(s, own), s.grid:gpus(own)
   if not gpus or gpus > MOST // o.pp or not s.grid:folds(own, sharing) then
     refusal.raise("%s: 'pp' x the strategy's axes is more than 2^31 GPUs", WHAT)
