@@ -22,7 +22,7 @@ local VERSION <const> = program.slurp("VERSION"):match "%S+"
 describe("make install", function()
   it("in a clean root gives a working program with all its dependencies", function()
     with_folder(function(root)
-      run(("make VARIANT=release install DESTDIR=%s"):format(root))
+      run(("make VARIANT=release install PREFIX=/usr/local DESTDIR=%s"):format(root))
       local tperf = root .. "/usr/local/bin/tperf"
       assert.truthy(alone(tperf, "--version"):find(VERSION, 1, true))
       assert.truthy(alone(tperf, "train llama-2-7b -s h100-sxm -b 64 --tp 8"):find "software typical")
@@ -97,8 +97,8 @@ describe("the Debian package", function()
   cases(function() end, test)("installs with dpkg -i and answers", function()
     with_folder(function(folder)
       -- `make deb` compiles with /usr as the prefix; here the installed program is enough.
-      run(("make VARIANT=release install DESTDIR=%s/stage && cd %s/stage && mv usr/local/* usr/ && rmdir usr/local")
-        :format(folder, folder))
+      run(([[make VARIANT=release install PREFIX=/usr/local DESTDIR=%s/stage && cd %s/stage &&
+        mv usr/local/* usr/ && rmdir usr/local]]):format(folder, folder))
       -- Compressing takes longer than all the rest.
       run(("DPKG_DEB_COMPRESSOR_TYPE=none packaging/deb.sh %s/stage %s %s/tperf.deb"):format(folder, VERSION, folder))
       local about = run(("dpkg-deb -f %s/tperf.deb"):format(folder))

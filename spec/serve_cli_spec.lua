@@ -148,11 +148,11 @@ describe("tperf serve", function()
 
   it("writes a command that it reads back as the same deployment", function()
     within(function(tperf)
-      local settings = "--tp 2 --max-num-seqs 64 --max-num-batched-tokens 128 --max-model-len 4096 "
+      local settings = "--tp 2 --max-num-seqs 64 --max-num-batched-tokens 512 --max-model-len 4096 "
         .. "--no-enable-prefix-caching"
       local rest = " -s h100-sxm --rate 10 --count 30 --prompt 300 --output 50 --csv"
-      local plain = tperf("serve llama-3.1-8b " .. settings .. rest).out
       for _, stack in ipairs { "vllm", "sglang", "tensorrt-llm" } do
+        local plain = tperf("serve llama-3.1-8b --software " .. stack .. " " .. settings .. rest).out
         local written = tperf(MODEL .. settings .. " --launch " .. stack .. " > out." .. (stack == "tensorrt-llm"
           and "yaml" or "sh"))
         assert.equal(0, written.code, written.err)
@@ -160,6 +160,15 @@ describe("tperf serve", function()
         assert.equal(0, read.code, read.err)
         assert.equal(plain, read.out, stack)
       end
+      local mixed = "--software sglang --tp 2 --enable-mixed-chunk --gpu-memory-utilization 0.5 "
+        .. "--max-num-batched-tokens 128"
+      local written = tperf(MODEL .. mixed .. " --launch sglang > mixed.sh && cat mixed.sh")
+      assert.matches("%-%-enable%-mixed%-chunk", written.out)
+      assert.matches("%-%-mem%-fraction%-static 0.5", written.out)
+      assert.equal(tperf("serve llama-3.1-8b " .. mixed .. rest).out,
+        tperf("serve llama-3.1-8b --from mixed.sh" .. rest).out)
+      local other = tperf("serve llama-3.1-8b --from mixed.sh --software vllm" .. rest)
+      assert.matches("not in the prediction: what SGLang schedules otherwise than vllm", other.err)
       local all = tperf(MODEL .. settings .. " --gpu-memory-utilization 0.8 --weight-dtype fp8 --launch vllm")
       assert.matches("%-%-gpu%-memory%-utilization 0.8", all.out)
       assert.matches("%-%-quantization fp8", all.out)

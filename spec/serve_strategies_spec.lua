@@ -203,7 +203,8 @@ describe("an impossible layout", function()
     refused({ model = "mixtral-8x7b", ep = 8, attention_dp = 4 }, "'ep' = 8 and 'attention_dp' = 4")
     refused({ model = "mixtral-8x7b", tp = 2, etp = 1, attention_dp = 8 },
       "the 8 experts on 16 GPUs would need 'ep' = 16, which does not divide the 8 experts")
-    refused({ model = "mixtral-8x7b", tp = 4, attention_dp = 3 }, "8 experts on 12 GPUs would need 'etp' = 3, which does")
+    refused({ model = "mixtral-8x7b", tp = 4, attention_dp = 3 },
+      "the 8 experts on 12 GPUs would need 'etp' = 3, which does")
     refused({ tp = 4, ep = 2 }, "'ep' = 2 has no experts to spread")
     refused({ stratgy = "context" }, "unknown field 'stratgy' (did you mean 'strategy'?)")
   end)

@@ -79,16 +79,18 @@ local RENAMED <const> = { global_batch = "batch" }
 
 -- Options of `tperf serve` under the names of tperf.import.arguments and its engine.
 local SERVE <const> = { dp = "replicas", memory_utilization = "gpu_memory_utilization" }
+local ON <const> = { chunked_prefill = "enable_chunked_prefill", mixed_chunk = "enable_mixed_chunk" }
 local OFF <const> = { prefix_caching = "no_enable_prefix_caching", chunked_prefill = "no_enable_chunked_prefill" }
 
--- Adds a server launch's dtypes and, for `tperf serve`, its engine settings to the arguments.
-local function add_engine(asked, launch, left_out, serve)
+-- Adds a server launch's dtypes and, for `tperf serve`, its engine and the engine's settings to the arguments.
+local function add_engine(asked, launch, left_out, serve, software)
   local into = require "tperf.import.launch.arguments"
   for name, value in pairs(into.dtypes(launch)) do asked[name] = value end
   if not serve then return end
-  local engine, left = into.engine(launch)
+  local engine, left = into.engine(launch, software)
   for name, value in pairs(engine) do
-    if OFF[name] then asked[OFF[name]] = true else asked[SERVE[name] or name] = value end
+    local switch = (value and ON or OFF)[name]
+    if switch then asked[switch] = true else asked[SERVE[name] or name] = value end
   end
   asked.replicas, asked.dp, asked.batch = asked.dp, nil, nil
   table.move(left, 1, #left, #left_out + 1, left_out)
@@ -135,7 +137,7 @@ function from.fill(values, arguments, how)
     error(("%s: this launch of %s %s: tperf %s reads it"):format(values.from[1], launch.stack,
       serves and "serves" or "trains", OTHERS[how]), 0)
   end
-  if serves then add_engine(asked, launch, left_out, how == "serve") end
+  if serves then add_engine(asked, launch, left_out, how == "serve", values.software) end
   tell(launch, left_out)
   arguments[1] = asked.model
   for _, name in ipairs(check.names(asked)) do

@@ -83,7 +83,10 @@ function question.of(values, model)
   asked.engine.policy = values.scheduling_policy
   if values.no_enable_prefix_caching then asked.engine.prefix_caching = false end
   if values.no_async_scheduling then asked.engine.async_scheduling = false end
+  if values.enable_chunked_prefill then asked.engine.chunked_prefill = true end
   if values.no_enable_chunked_prefill then asked.engine.chunked_prefill = false end
+  if values.enable_mixed_chunk then asked.engine.mixed_chunk = true end
+  asked.software = asked.software or values.launch -- what is to be launched
   asked.keep = values.steps and "steps" or values.requests and "requests" or nil
   return asked
 end

@@ -156,7 +156,7 @@ local function serving(c, model, options)
   end
   local n = { model = model, max_tokens = options.max_tokens, seq_max = options.seq_max, kv_dtype = options.kv_dtype,
     memory_utilization = options.memory_utilization, prefix_caching = options.prefix_caching,
-    chunked_prefill = options.chunked_prefill, weight_dtype = options.weight_dtype }
+    chunked_prefill = options.chunked_prefill, mixed_chunk = options.mixed_chunk, weight_dtype = options.weight_dtype }
   for _, name in ipairs { "tp", "pp", "dp", "ep" } do n[name] = whole(c, name, 1) end
   n.max_batch = c.batch and whole(c, "batch") or nil
   n.etp = whole(c, "etp", n.tp)
@@ -174,8 +174,9 @@ local schema = {
   seq = check.integer { min = 1, max = 1 << 31, optional = true },
   max_tokens = check.integer { min = 1, max = 1 << 31, optional = true },
   seq_max = check.integer { min = 1, max = 1 << 31, optional = true }, kv_dtype = check.string { optional = true },
-  memory_utilization = check.number { above = 0, max = 1, default = 0.9 },
-  prefix_caching = check.boolean { default = true }, chunked_prefill = check.boolean { default = true },
+  memory_utilization = check.number { above = 0, max = 1, optional = true },
+  prefix_caching = check.boolean { default = true }, chunked_prefill = check.boolean { optional = true },
+  mixed_chunk = check.boolean { optional = true },
   weight_dtype = check.string { default = "bf16" },
 }
 
@@ -193,7 +194,8 @@ end
 ---@param options table?  model: its name, path or object, for the arguments that describe it; seq: tokens of a
 ---  sequence (else the configuration's); question: the arguments that found the configuration, for what it does not
 ---  contain (optimizer, gradients, peft, pipeline_layout …); for servers max_tokens, seq_max, kv_dtype, weight_dtype,
----  memory_utilization (vLLM; 0.9), prefix_caching and chunked_prefill (true)
+---  memory_utilization (0.9; SGLang chooses its own), prefix_caching (true), chunked_prefill (true, except for
+---  TensorRT-LLM), mixed_chunk (SGLang)
 ---@return string text
 function launch.text(configuration, stack, options)
   local known = STACKS[stack]

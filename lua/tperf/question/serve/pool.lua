@@ -110,7 +110,7 @@ local function check_engine(e)
       check.show(e.scheduler or "vllm"), check.show(e.policy))
   end
   if e.mixed_chunk and e.scheduler ~= "sglang" then
-    check.fail("%s: 'engine.mixed_chunk' is SGLang's: it goes with scheduler = \"sglang\", got %s", WHAT,
+    check.fail("%s: 'engine.mixed_chunk' is SGLang's: it goes with software or scheduler = \"sglang\", got %s", WHAT,
       check.show(e.scheduler or "vllm"))
   end
   if e.prefix_caching and not e.num_blocks then

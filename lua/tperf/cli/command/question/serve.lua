@@ -33,7 +33,7 @@ local function launch(values, d, sizes, asked)
     max_tokens = d.max_num_batched_tokens or e.max_num_batched_tokens, seq_max = e.max_model_len,
     kv_dtype = asked.kv_dtype ~= "bf16" and asked.kv_dtype or nil, weight_dtype = asked.weight_dtype,
     memory_utilization = asked.memory_utilization,
-    prefix_caching = e.prefix_caching, chunked_prefill = e.chunked_prefill }))
+    prefix_caching = e.prefix_caching, chunked_prefill = e.chunked_prefill, mixed_chunk = e.mixed_chunk }))
 end
 
 local function search(values, asked)
@@ -76,7 +76,7 @@ With --slo and --rate but no deployment, finds the fewest GPUs that serve the ra
     ["step_time.*"] = "step-time *", ["prompt.*"] = "prompt", ["output.*"] = "output",
     ["engine.num_blocks"] = "num-gpu-blocks", ["engine.policy"] = "scheduling-policy", num_blocks = "num-gpu-blocks",
     memory_utilization = "gpu-memory-utilization", requests = "trace", load = "rate or --concurrency",
-    policy = "scheduling-policy" },
+    policy = "scheduling-policy", ["engine.mixed_chunk"] = "enable-mixed-chunk", mixed_chunk = "enable-mixed-chunk" },
   options = options.join({
     { long = "system", short = "s", value = "NAME", from = "systems files",
       help = "the system (`tperf list systems`, or a file)" },
@@ -121,7 +121,9 @@ With --slo and --rate but no deployment, finds the fewest GPUs that serve the ra
     { long = "scheduling-policy", value = "NAME", from = { "fcfs", "priority" }, help = "fcfs (default) or priority" },
     { long = "no-enable-prefix-caching", help = "do not reuse cached prefixes" },
     { long = "no-async-scheduling", help = "schedule a step only when the previous one has ended" },
+    { long = "enable-chunked-prefill", help = "TensorRT-LLM: prefill long prompts over several steps, as others do" },
     { long = "no-enable-chunked-prefill", help = "prefill every prompt in one step" },
+    { long = "enable-mixed-chunk", help = "SGLang: chunks of prompts share steps with decodes" },
     { long = "replicas", value = "N", kind = "integer", help = "engines behind a router (default 1)" },
     { long = "router", value = "NAME", from = { "round_robin", "least_loaded", "prefix" },
       help = "round_robin (default), least_loaded or prefix" },

@@ -17,8 +17,10 @@ return function(n, w)
   end
   if n.ep > 1 then w.put("--ep-size", n.ep) end
   if n.max_batch then w.put("--max-running-requests", n.max_batch * n.dp) end
-  if n.max_tokens and n.chunked_prefill then w.put("--chunked-prefill-size", n.max_tokens * n.dp) end
-  if not n.chunked_prefill then w.put("--chunked-prefill-size", -1) end
+  if n.max_tokens and n.chunked_prefill ~= false then w.put("--chunked-prefill-size", n.max_tokens * n.dp) end
+  if n.chunked_prefill == false then w.put("--chunked-prefill-size", -1) end
+  if n.mixed_chunk then w.put("--enable-mixed-chunk", true) end
+  if n.memory_utilization then w.put("--mem-fraction-static", n.memory_utilization) end
   if not n.prefix_caching then w.put("--disable-radix-cache", true) end
   engines.weights(n, w, "--quantization")
   if n.seq_max then w.put("--context-length", n.seq_max) end

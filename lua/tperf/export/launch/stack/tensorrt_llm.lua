@@ -20,8 +20,8 @@ return function(n, w)
   if n.seq_max then w.put("max_seq_len", n.seq_max) end
   if n.kv_dtype then w.put("kv_cache_config.dtype", n.kv_dtype) end
   if not n.prefix_caching then w.put("kv_cache_config.enable_block_reuse", false) end
-  w.put("kv_cache_config.free_gpu_memory_fraction", 0.9)
-  w.put("enable_chunked_prefill", n.chunked_prefill)
+  w.put("kv_cache_config.free_gpu_memory_fraction", n.memory_utilization or 0.9)
+  w.put("enable_chunked_prefill", n.chunked_prefill == true)
   engines.weights(n, w)
   w.note("trtllm-serve %s --extra_llm_api_options FILE, FILE being this one", engines.model(n, w))
   return format.notes(w.notes) .. format.yaml(w.list)

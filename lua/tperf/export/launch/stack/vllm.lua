@@ -16,8 +16,8 @@ return function(n, w)
   if n.kv_dtype then w.put("--kv-cache-dtype", n.kv_dtype) end
   engines.weights(n, w, "--quantization")
   if not n.prefix_caching then w.off "--enable-prefix-caching" end
-  if not n.chunked_prefill then w.off "--enable-chunked-prefill" end
-  w.put("--gpu-memory-utilization", n.memory_utilization)
+  if n.chunked_prefill == false then w.off "--enable-chunked-prefill" end
+  w.put("--gpu-memory-utilization", n.memory_utilization or 0.9)
   w.note "--max-num-seqs is of each of the data-parallel engines"
   return engines.script(w, "vllm serve " .. engines.model(n, w))
 end

@@ -217,21 +217,29 @@ function arguments.of(launch, given)
   return (launch.kind == "serving" and serving or training)(whole, model), notes_of(launch)
 end
 
+-- tperf's profiles of the engines.
+local SOFTWARE <const> = { vLLM = "vllm", SGLang = "sglang", ["TensorRT-LLM"] = "tensorrt-llm" }
+
 --- The engine settings of a server's launch, as named by tperf.serve; those left at the engine's default are absent.
 ---@param launch table
----@return table engine  { max_num_seqs, max_num_batched_tokens, max_model_len, prefix_caching, chunked_prefill,
----  memory_utilization }
+---@param software string?  the profile asked for; the launch's own engine if nil
+---@return table engine  { software, max_num_seqs, max_num_batched_tokens, max_model_len, prefix_caching,
+---  chunked_prefill, mixed_chunk, memory_utilization }
 ---@return string[] left_out
-function arguments.engine(launch)
-  local vllm, left = launch.stack == "vLLM", {}
-  if not vllm then
-    left[1] = ("what %s schedules otherwise than vLLM, and its share of memory for the cache"):format(launch.stack)
+function arguments.engine(launch, software)
+  local own, left = SOFTWARE[launch.stack], {}
+  local same = not software or software:find(own, 1, true) == 1
+  if not same then
+    left[1] = ("what %s schedules otherwise than %s, and its share of memory for the cache"):format(launch.stack,
+      software)
   end
   local off = function(value) if value == false then return false end end
   return {
-    max_num_seqs = launch.batch or launch.max_batch, max_num_batched_tokens = launch.max_tokens or launch.chunk,
+    software = own, max_num_seqs = launch.batch or launch.max_batch,
+    max_num_batched_tokens = launch.max_tokens or launch.chunk,
     max_model_len = launch.seq_max, prefix_caching = off(launch.prefix_cache),
-    chunked_prefill = off(launch.chunked_prefill), memory_utilization = vllm and launch.memory_fraction or nil,
+    chunked_prefill = launch.chunked_prefill, mixed_chunk = same and launch.mixed_chunk or nil,
+    memory_utilization = same and (launch.memory_fraction or launch.kv_free_fraction) or nil,
   }, left
 end
 

@@ -31,6 +31,7 @@ function sglang.read(s, context)
   r.memory_fraction = s:set "--mem-fraction-static"
   r.prefix_cache, r.cuda_graph = not s:get "--disable-radix-cache", not s:get "--disable-cuda-graph"
   if r.chunk == -1 then r.chunk, r.chunked_prefill = nil, false end
+  r.mixed_chunk = s:get "--enable-mixed-chunk" or nil
   local algorithm = s:concept "speculative" and (s:set "--speculative-algorithm" or s:set "--speculative-algo")
   r.speculative = algorithm and { method = algorithm, steps = s:set "--speculative-num-steps",
     draft_tokens = s:set "--speculative-num-draft-tokens" } or nil
