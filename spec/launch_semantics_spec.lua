@@ -209,9 +209,11 @@ describe("servers", function()
   it("split tp into experts and matrices under TensorRT-LLM", function()
     local function yaml(text) return import("llm.yaml", text, {}, { stack = "TensorRT-LLM" }) end
     local r = yaml "tensor_parallel_size: 8\nmoe_expert_parallel_size: 2\n"
-    assert.same({ 2, 4, 8, 2048, 8192, true }, { r.ep, r.etp, r.attention_tp, r.max_batch, r.max_tokens, r.cuda_graph })
+    assert.same({ 2, 4, 8, 2048, 8192, true }, { r.ep, r.etp, r.attention_tp, r.max_batch, r.max_tokens,
+      r.engine.max_cudagraph_capture_size == nil })
     r = yaml "tensor_parallel_size: 8\nenable_attention_dp: true\ncuda_graph_config: null\n"
-    assert.same({ 1, 8, 1, 8, false }, { r.ep, r.etp, r.attention_tp, r.attention_dp, r.cuda_graph })
+    assert.same({ 1, 8, 1, 8, 0 }, { r.ep, r.etp, r.attention_tp, r.attention_dp,
+      r.engine.max_cudagraph_capture_size })
     fails("moe tp 8 x moe ep 2 is not tp 8", yaml, "tensor_parallel_size: 8\nmoe_expert_parallel_size: 2\n"
       .. "moe_tensor_parallel_size: 8\n")
     r = import("serve.sh", "cat > x.yml <<EOF\nmax_batch_size: 16\nEOF\ntrtllm-serve m --tp_size 4 --ep_size 4 "

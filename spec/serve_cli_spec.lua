@@ -11,7 +11,10 @@ vllm serve meta-llama/Llama-3.1-8B-Instruct --tensor-parallel-size $TP --data-pa
   --gpu-memory-utilization 0.8 --no-enable-prefix-caching --port 8000
 ]]
 
-local function within(run) return program.within({ ["engine.sh"] = ENGINE }, run) end
+local EAGER <const> = "vllm serve meta-llama/Llama-3.1-8B --enforce-eager --block-size 64 --no-async-scheduling "
+  .. "--scheduling-policy priority --swap-space 4\n"
+
+local function within(run) return program.within({ ["engine.sh"] = ENGINE, ["eager.sh"] = EAGER }, run) end
 
 local function lines(text)
   local list = {}
@@ -143,6 +146,22 @@ describe("tperf serve", function()
         tperf("train --from engine.sh -s h100-sxm").err)
       local infer = tperf "infer --from engine.sh -s h100-sxm -p 300 -n 50 --csv"
       assert.equal(0, infer.code, infer.err)
+    end)
+  end)
+
+  it("takes what a command says of CUDA graphs, blocks and scheduling, and says what it leaves out", function()
+    within(function(tperf)
+      local rest = " -s h100-sxm --rate 5 --count 30 --prompt 300 --output 50 --csv"
+      local read = tperf("serve --from eager.sh" .. rest)
+      assert.matches("known, but not in the prediction: %-%-swap%-space\n", read.err)
+      local typed = tperf("serve llama-3.1-8b --enforce-eager --block-size 64 --no-async-scheduling "
+        .. "--scheduling-policy priority" .. rest)
+      assert.equal(typed.out, read.out)
+      local function tpot(options)
+        local all = lines(tperf("serve llama-3.1-8b --json" .. options .. rest:gsub(" %-%-csv", "")).out)
+        return tonumber(table.concat(all):match '"tpot": {.-"mean": ([%d.e+-]+)')
+      end
+      assert.is_true(tpot " --enforce-eager" > 2 * tpot "") -- the host launches every kernel
     end)
   end)
 

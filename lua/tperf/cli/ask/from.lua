@@ -53,6 +53,7 @@ local function tell(launch, left_out)
   for _, text in ipairs(launch.assumed) do line("assumed", text) end
   line("changes neither time nor memory", names(launch.ignored))
   line("not known, taken for harmless", names(launch.unknown))
+  line("known, but not in the prediction", names(launch.unused))
   for _, text in ipairs(left_out) do line("not in the prediction", text) end
 end
 
@@ -78,9 +79,11 @@ for _, name in ipairs(axes.names()) do OPEN[name] = true end
 local RENAMED <const> = { global_batch = "batch" }
 
 -- Options of `tperf serve` under the names of tperf.import.arguments and its engine.
-local SERVE <const> = { dp = "replicas", memory_utilization = "gpu_memory_utilization" }
+local SERVE <const> = { memory_utilization = "gpu_memory_utilization", num_blocks = "num_gpu_blocks",
+  policy = "scheduling_policy" }
 local ON <const> = { chunked_prefill = "enable_chunked_prefill", mixed_chunk = "enable_mixed_chunk" }
-local OFF <const> = { prefix_caching = "no_enable_prefix_caching", chunked_prefill = "no_enable_chunked_prefill" }
+local OFF <const> = { prefix_caching = "no_enable_prefix_caching", chunked_prefill = "no_enable_chunked_prefill",
+  async_scheduling = "no_async_scheduling" }
 
 -- Adds a server launch's dtypes and, for `tperf serve`, its engine and the engine's settings to the arguments.
 local function add_engine(asked, launch, left_out, serve, software)

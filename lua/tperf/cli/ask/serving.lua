@@ -6,10 +6,11 @@ local serving_axes = require "tperf.cli.ask.serving_axes"
 local question = {}
 
 local ENGINE = { "max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size",
-  "long_prefill_token_threshold", "max_cudagraph_capture_size" }
+  "long_prefill_token_threshold", "max_cudagraph_capture_size", "receive_interval", "batch_wait_timeout_iters",
+  "batch_wait_max_tokens_ratio" }
 local LOAD = { "rate", "process", "cv", "burst", "concurrency", "think" }
 local QUESTION = options.join({ "count", "seed", "replicas", "router", "threads", "system", "pp", "attention_dp",
-  "software", "sampling", "cold", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "gpu_hour" },
+  "software", "experts", "sampling", "cold", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "gpu_hour" },
   serving_axes.chosen())
 
 -- Parses "fixed=5ms,per_token=20us" to { fixed = 0.005, per_token = 2e-5 }, or returns nil and a message.
@@ -85,6 +86,7 @@ function question.of(values, model)
   if values.no_async_scheduling then asked.engine.async_scheduling = false end
   if values.enable_chunked_prefill then asked.engine.chunked_prefill = true end
   if values.no_enable_chunked_prefill then asked.engine.chunked_prefill = false end
+  if values.enforce_eager then asked.engine.max_cudagraph_capture_size = 0 end
   if values.enable_mixed_chunk then asked.engine.mixed_chunk = true end
   asked.software = asked.software or values.launch -- what is to be launched
   asked.keep = values.steps and "steps" or values.requests and "requests" or nil

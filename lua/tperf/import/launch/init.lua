@@ -119,8 +119,8 @@ end
 ---  microbatches, global_batch, seq, zero, sequence_parallel, recompute, precision, overlap, model or model_name; for
 ---  serving gpus, tp, pp, dp, attention_tp, attention_dp, ep, etp, max_batch, max_tokens or chunk, seq_max, kv_dtype …,
 ---  or a table for each role. Also stack, version, kind, and what was read: understood (a list of { option, value,
----  concept, place }), ignored and unknown (lists of { option, value, place }), refused (the unknown options whose
----  names suggest that they matter), assumed (texts)
+---  concept, place }), unused (those of them that nothing of the above follows from), ignored and unknown (lists of
+---  { option, value, place }), refused (the unknown options whose names suggest that they matter), assumed (texts)
 function launch.read(arguments)
   local o = check.record("tperf.import.launch", arguments, schema)
   o.given = o.given or {}

@@ -93,11 +93,12 @@ function reading.of(s, context, where)
   refuse_sizes(where, s)
   local r = module_of(s.table).read(s, context)
   r.stack, r.version, r.kind = s.table.stack, s.table.version, s.table.kind
-  r.understood, r.ignored, r.unknown, r.assumed = {}, s.ignored, {}, context.assumed
+  r.understood, r.unused, r.ignored, r.unknown, r.assumed = {}, {}, s.ignored, {}, context.assumed
   for _, entry in ipairs(s.list) do
     if not ignored.concept(entry.concept) then
-      r.understood[#r.understood + 1] = { option = entry.option, value = entry.value, concept = entry.concept,
-        place = entry.place }
+      local one = { option = entry.option, value = entry.value, concept = entry.concept, place = entry.place }
+      r.understood[#r.understood + 1] = one
+      if not entry.read and entry.value ~= entry.row.default then r.unused[#r.unused + 1] = one end
     end
   end
   r.refused = {}

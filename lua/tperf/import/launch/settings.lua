@@ -173,13 +173,17 @@ end
 --- The value of an option if it is set, or nil.
 function settings:set(option)
   local entry = self.by_option[option]
+  if entry then entry.read = true end
   return entry and entry.value
 end
 
 --- The value of an option, or its default.
 function settings:get(option)
   local entry = self.by_option[option]
-  if entry then return entry.value end
+  if entry then
+    entry.read = true
+    return entry.value
+  end
   local row = self.table.by_name[tables.plain(option)]
   return row and row.default
 end
@@ -193,7 +197,10 @@ function settings:concept(concept)
   local switch = rows[1] and SWITCHES[rows[1].type]
   for i = #self.list, 1, -1 do
     local entry = self.list[i]
-    if entry.concept == concept and (switch or not SWITCHES[entry.row.type]) then return entry.value, entry.option end
+    if entry.concept == concept and (switch or not SWITCHES[entry.row.type]) then
+      entry.read = true
+      return entry.value, entry.option
+    end
   end
   for _, row in ipairs(rows) do
     if row.default ~= nil and (switch or not SWITCHES[row.type]) then return row.default, row.option end
@@ -203,7 +210,10 @@ end
 --- Whether an option of a concept is set.
 function settings:has(concept)
   for _, entry in ipairs(self.list) do
-    if entry.concept == concept then return true end
+    if entry.concept == concept then
+      entry.read = true
+      return true
+    end
   end
   return false
 end

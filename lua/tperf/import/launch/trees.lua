@@ -31,7 +31,7 @@ end
 
 local function read_roles(o, file, content, at, stack, key, null)
   local t = tables.of(o.stack or stack, o.version)[1]
-  local all = { understood = {}, ignored = {}, unknown = {}, refused = {}, assumed = {} }
+  local all = { understood = {}, unused = {}, ignored = {}, unknown = {}, refused = {}, assumed = {} }
   local r = disaggregated.read(content, key, function(tree, path)
     local context = reading.context(o, file.path)
     context.null = function(name) return null(path .. "." .. name) end

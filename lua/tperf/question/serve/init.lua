@@ -207,8 +207,8 @@ end
 ---             holds, unlimited with step_time), prefix_caching (true with num_blocks),
 ---             chunked_prefill (true, except for TensorRT-LLM), mixed_chunk (SGLang's: false),
 ---             async_scheduling (true with a model), max_cudagraph_capture_size (tokens of the largest step in a
----             graph: twice max_num_seqs, at most 512), long_prefill_token_threshold (0: off), policy ("fcfs" or
----             "priority"), speculation { method = "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or
+---             graph: twice max_num_seqs, at most 512; 0: none), long_prefill_token_threshold (0: off), policy ("fcfs"
+---             or "priority"), speculation { method = "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or
 ---             acceptance = }; scheduler ("vllm", "sglang" or "tensorrt-llm": the engine's), receive_interval (steps
 ---             between polls for new requests: 1)
 ---  prefill    disaggregated serving: settings of the pool that computes prompts and sends their keys and values and

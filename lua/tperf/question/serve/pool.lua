@@ -32,7 +32,7 @@ local function engine_schema(with_defaults)
     receive_interval = integer(1, MOST, 1), batch_wait_timeout_iters = integer(0, MOST, 0),
     batch_wait_max_tokens_ratio = check.number { min = 0, max = 1, default = with_defaults and 0 or nil,
       optional = not with_defaults },
-    long_prefill_token_threshold = integer(0, MOST, 0), max_cudagraph_capture_size = integer(1, MOST),
+    long_prefill_token_threshold = integer(0, MOST, 0), max_cudagraph_capture_size = integer(0, MOST),
     policy = check.choice { { "fcfs", "priority" }, default = with_defaults and "fcfs" or nil,
       optional = not with_defaults },
     speculation = check.record_of({

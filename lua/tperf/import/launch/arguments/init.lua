@@ -223,24 +223,23 @@ local SOFTWARE <const> = { vLLM = "vllm", SGLang = "sglang", ["TensorRT-LLM"] = 
 --- The engine settings of a server's launch, as named by tperf.serve; those left at the engine's default are absent.
 ---@param launch table
 ---@param software string?  the profile asked for; the launch's own engine if nil
----@return table engine  { software, max_num_seqs, max_num_batched_tokens, max_model_len, prefix_caching,
----  chunked_prefill, mixed_chunk, memory_utilization }
+---@return table engine  software, experts, memory_utilization and fields of `engine`
 ---@return string[] left_out
 function arguments.engine(launch, software)
-  local own, left = SOFTWARE[launch.stack], {}
-  local same = not software or software:find(own, 1, true) == 1
-  if not same then
+  local name, left = SOFTWARE[launch.stack], {}
+  local engine = { software = name, max_num_seqs = launch.batch or launch.max_batch,
+    max_num_batched_tokens = launch.max_tokens or launch.chunk, max_model_len = launch.seq_max,
+    chunked_prefill = launch.chunked_prefill }
+  if launch.prefix_cache == false then engine.prefix_caching = false end
+  if software and software:find(name, 1, true) ~= 1 then
     left[1] = ("what %s schedules otherwise than %s, and its share of memory for the cache"):format(launch.stack,
       software)
+    return engine, left
   end
-  local off = function(value) if value == false then return false end end
-  return {
-    software = own, max_num_seqs = launch.batch or launch.max_batch,
-    max_num_batched_tokens = launch.max_tokens or launch.chunk,
-    max_model_len = launch.seq_max, prefix_caching = off(launch.prefix_cache),
-    chunked_prefill = launch.chunked_prefill, mixed_chunk = same and launch.mixed_chunk or nil,
-    memory_utilization = same and (launch.memory_fraction or launch.kv_free_fraction) or nil,
-  }, left
+  for field, value in pairs(launch.engine) do engine[field] = value end
+  engine.experts = launch.experts
+  engine.memory_utilization = launch.memory_fraction or launch.kv_free_fraction
+  return engine, left
 end
 
 return arguments

@@ -19,6 +19,17 @@ function common.divided(context, whole, part, what)
   return whole // part
 end
 
+--- The largest of the numbers in a list, such as the batches of CUDA graphs; nil if there are none.
+---@param list any
+---@return integer?
+function common.largest(list)
+  local most
+  for _, text in ipairs(type(list) == "table" and list or { list }) do
+    for word in tostring(text):gmatch "%d+" do most = math.max(most or 0, math.tointeger(tonumber(word)) or 0) end
+  end
+  return most
+end
+
 --- Checks a size: an integer from 1 on.
 function common.size(context, value, name)
   if value == nil then return nil end

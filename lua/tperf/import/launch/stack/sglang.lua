@@ -7,10 +7,14 @@ local sglang = {}
 local FORCING <const> = { deepep = true, mooncake = true, nixl = true, mori = true, megamoe = true, flashinfer = true,
   ascend_fuseep = true }
 
+-- Kernels of experts, as tperf.serve names them.
+local EXPERTS <const> = { triton = "portable", flashinfer_trtllm = "fused", cutlass = "grouped",
+  flashinfer_cutlass = "grouped", deep_gemm = "grouped" }
+
 local function expert_sizes(s, context, r)
   local backend = tostring(s:get "--moe-a2a-backend" or "none")
-  local forced = FORCING[backend] or s:get "--enable-deepep-moe" or s:get "--enable-ep-moe"
-  r.ep = forced and r.tp or s:get "--ep-size" or 1
+  local deepep, whole = s:get "--enable-deepep-moe", s:get "--enable-ep-moe"
+  r.ep = (FORCING[backend] or deepep or whole) and r.tp or s:get "--ep-size" or 1
   r.etp = common.divided(context, r.tp, r.ep * (s:get "--moe-dp-size" or 1), "ep x moe dp in tp")
   if backend ~= "none" then r.moe_dispatcher = backend end
 end
@@ -22,6 +26,7 @@ function sglang.read(s, context)
   local inside = s:get "--enable-dp-attention" and dp > 1
   r.gpus = r.tp * r.pp * (inside and 1 or dp)
   r.dp, r.attention_dp = inside and 1 or dp, inside and dp or 1
+  common.divided(context, r.gpus, s:get "--nnodes", "--nnodes in the GPUs")
   r.attention_tp = common.divided(context, r.tp, r.attention_dp * r.cp, "dp x attention cp in tp")
   expert_sizes(s, context, r)
   local share = function(value) return value and value > 0 and inside and value // dp or value end
@@ -29,12 +34,19 @@ function sglang.read(s, context)
   r.batch = r.max_batch and math.max(1, r.max_batch // r.attention_dp) -- of one data-parallel rank of attention
   r.seq_max, r.kv_dtype = s:set "--context-length", s:get "--kv-cache-dtype"
   r.memory_fraction = s:set "--mem-fraction-static"
-  r.prefix_cache, r.cuda_graph = not s:get "--disable-radix-cache", not s:get "--disable-cuda-graph"
+  r.prefix_cache = not s:get "--disable-radix-cache"
   if r.chunk == -1 then r.chunk, r.chunked_prefill = nil, false end
-  r.mixed_chunk = s:get "--enable-mixed-chunk" or nil
+  local tokens, page = s:set "--max-total-tokens", s:set "--page-size"
+  r.engine = { mixed_chunk = s:get "--enable-mixed-chunk" or nil, block_size = page,
+    num_blocks = tokens and tokens // (page or 16), async_scheduling = not s:get "--disable-overlap-schedule",
+    receive_interval = s:set "--scheduler-recv-interval",
+    max_cudagraph_capture_size = s:get "--disable-cuda-graph" and 0
+      or s:set "--cuda-graph-max-bs-decode" or s:set "--cuda-graph-max-bs"
+      or common.largest(s:set "--cuda-graph-bs-decode" or s:set "--cuda-graph-bs") }
+  r.experts = EXPERTS[s:set "--moe-runner-backend"]
   local algorithm = s:concept "speculative" and (s:set "--speculative-algorithm" or s:set "--speculative-algo")
   r.speculative = algorithm and { method = algorithm, steps = s:set "--speculative-num-steps",
-    draft_tokens = s:set "--speculative-num-draft-tokens" } or nil
+    draft_tokens = s:set "--speculative-num-draft-tokens", branches = s:set "--speculative-eagle-topk" } or nil
   r.quantization, r.model_name = s:set "--quantization", s:set "--model-path"
   return r
 end

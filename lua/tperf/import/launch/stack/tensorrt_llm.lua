@@ -3,6 +3,9 @@ local common = require "tperf.import.launch.stack.common"
 
 local trtllm = {}
 
+-- Kernels of experts, as tperf.serve names them.
+local EXPERTS <const> = { TRTLLM = "fused", CUTLASS = "grouped", DEEPGEMM = "grouped", TRITON = "portable" }
+
 local function experts(s, context, r)
   local ep, etp = s:concept "ep", s:set "moe_tensor_parallel_size"
   local cluster = s:set "moe_cluster_parallel_size" or 1
@@ -42,8 +45,17 @@ function trtllm.read(s, context)
     or s:set "--kv_cache_free_gpu_memory_fraction" or 0.9
   r.prefix_cache = s:get "kv_cache_config.enable_block_reuse"
   r.chunked_prefill = s:concept "scheduler.chunked_prefill" == true
-  r.cuda_graph = not context.null("cuda_graph_config")
-  r.moe_kernel = s:get "moe_config.backend"
+  local tokens, block = s:set "kv_cache_config.max_tokens", s:set "kv_cache_config.tokens_per_block"
+  local largest, batches = s:set "cuda_graph_config.max_batch_size", s:set "cuda_graph_config.batch_sizes"
+  r.engine = { block_size = block, num_blocks = tokens and tokens // (block or 16),
+    async_scheduling = not s:get "disable_overlap_scheduler",
+    batch_wait_timeout_iters = s:set "batch_wait_timeout_iters",
+    batch_wait_max_tokens_ratio = s:set "batch_wait_max_tokens_ratio",
+    max_cudagraph_capture_size = context.null("cuda_graph_config") and 0 or largest ~= 0 and largest
+      or common.largest(batches) }
+  s:set "cuda_graph_config"
+  s:set "cuda_graph_config.enable_padding" -- as tperf.serve assumes
+  r.experts = EXPERTS[s:set "moe_config.backend"]
   local kind = s:set "speculative_config.decoding_type"
   r.speculative = kind and { method = kind, draft_tokens = s:set "speculative_config.max_draft_len"
     or s:get "speculative_config.num_nextn_predict_layers" } or nil

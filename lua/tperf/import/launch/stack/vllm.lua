@@ -3,6 +3,10 @@ local common = require "tperf.import.launch.stack.common"
 
 local vllm = {}
 
+-- Kernels of experts, as tperf.serve names them.
+local EXPERTS <const> = { triton = "portable", flashinfer_trtllm = "fused", cutlass = "grouped",
+  flashinfer_cutlass = "grouped", deep_gemm = "grouped" }
+
 function vllm.read(s, context)
   local size = function(option) return common.size(context, s:get(option), option) end
   local r = { tp = size "--tensor-parallel-size", pp = size "--pipeline-parallel-size",
@@ -26,7 +30,12 @@ function vllm.read(s, context)
     context.fail("without chunked prefill --max-num-batched-tokens must reach --max-model-len %d", r.seq_max)
   end
   r.prefix_cache = s:set "--enable-prefix-caching" ~= false
-  r.cuda_graph = s:get "--enforce-eager" ~= true
+  r.engine = { block_size = s:set "--block-size", num_blocks = s:set "--num-gpu-blocks-override",
+    async_scheduling = s:set "--async-scheduling", policy = s:set "--scheduling-policy",
+    long_prefill_token_threshold = s:set "--long-prefill-token-threshold",
+    max_cudagraph_capture_size = s:get "--enforce-eager" and 0 or s:set "--max-cudagraph-capture-size"
+      or common.largest(s:set "--cudagraph-capture-sizes") }
+  r.experts = EXPERTS[s:set "--moe-backend"]
   r.moe_dispatcher = s:set "--all2all-backend"
   local speculative = s:set "--speculative-config"
   if type(speculative) == "string" then
