@@ -12,7 +12,7 @@ vllm serve meta-llama/Llama-3.1-8B-Instruct --tensor-parallel-size $TP --data-pa
 ]]
 
 local EAGER <const> = "vllm serve meta-llama/Llama-3.1-8B --enforce-eager --block-size 64 --no-async-scheduling "
-  .. "--scheduling-policy priority --swap-space 4\n"
+  .. "--scheduling-policy priority --swap-space 4 --prefill-context-parallel-size 2\n"
 
 local function within(run) return program.within({ ["engine.sh"] = ENGINE, ["eager.sh"] = EAGER }, run) end
 
@@ -154,6 +154,7 @@ describe("tperf serve", function()
       local rest = " -s h100-sxm --rate 5 --count 30 --prompt 300 --output 50 --csv"
       local read = tperf("serve --from eager.sh" .. rest)
       assert.matches("known, but not in the prediction: %-%-swap%-space\n", read.err)
+      assert.matches("not in the prediction: context parallelism of prompts over 2 GPUs", read.err)
       local typed = tperf("serve llama-3.1-8b --enforce-eager --block-size 64 --no-async-scheduling "
         .. "--scheduling-policy priority" .. rest)
       assert.equal(typed.out, read.out)

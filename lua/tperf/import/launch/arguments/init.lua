@@ -122,6 +122,11 @@ local function notes_of(launch)
   recomputation.note(launch, note)
   if launch.lora_rank then note "adapters: predicted on all products of layers, with all else frozen" end
   if launch.speculative then note "speculative decoding" end
+  for _, name in ipairs(launch.kind == "serving" and { "cp", "decode_cp" } or {}) do
+    if (launch[name] or 1) > 1 then
+      note("context parallelism of %s over %d GPUs", name == "cp" and "prompts" or "decoding", launch[name])
+    end
+  end
   if launch.quantization and not arguments.dtypes(launch).weight_dtype then
     note("quantization %s: --weight-dtype says how weights are stored", launch.quantization)
   end
