@@ -72,6 +72,28 @@ describe("Megatron's arguments", function()
     fails("pp x ep x etp", megatron, moe .. "--expert-tensor-parallel-size 2 --expert-model-parallel-size 8")
   end)
 
+  it("say whether attention is one kernel", function()
+    local function attention(flags) return megatron(flags .. " --vocab-size 32000").attention end
+    assert.is_nil(attention "")
+    assert.is_nil(attention "--attention-backend flash")
+    assert.is_nil(attention "--transformer-impl local --use-flash-attn")
+    for _, flags in ipairs { "--attention-backend unfused", "--attention-backend local", "--transformer-impl local" } do
+      assert.equal("unfused", attention(flags), flags)
+    end
+    assert.equal("unfused", tperf.import.arguments(megatron "--attention-backend unfused --vocab-size 32000").attention)
+  end)
+
+  it("list what no prediction follows from", function()
+    local function unused(flags)
+      local options = {}
+      for i, one in ipairs(megatron(flags).unused) do options[i] = one.option end
+      return options
+    end
+    assert.same({}, unused "")
+    assert.same({ "--moe-permute-fusion" }, unused "--moe-permute-fusion --lr 1e-4 --attention-backend flash")
+    assert.same({}, unused "--cpu-offloading-num-layers 0 --attention-backend auto")
+  end)
+
   it("ramp batches up to the global one", function()
     local r = megatron "--rampup-batch-size 16 16 9_765_625 --global-batch-size 1_024"
     assert.equal(1024, r.global_batch)

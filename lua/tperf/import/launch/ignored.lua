@@ -27,8 +27,8 @@ end
 -- Words in option names that refer to sizes, work or bytes, regardless of other words.
 local MATTERS <const> = {}
 for word in ([[parallel degree shard sharding micro global batch stage stages virtual layers hidden heads experts expert
-  moe seq sequence recompute offload fp8 fp4 quantization quantize quant zero fsdp overlap interleaved accumulation
-  replicas replicate ffn dp tp pp cp ep lora speculative mtp context]]):gmatch "%S+" do
+  moe seq sequence recompute offload offloading fp8 fp4 quantization quantize quant zero fsdp overlap interleaved
+  accumulation replicas replicate ffn dp tp pp cp ep lora speculative mtp context]]):gmatch "%S+" do
   MATTERS[word] = true
 end
 

@@ -169,7 +169,7 @@ local function training(launch, model)
     a.account_for_embedding, a.account_for_loss = launch.account_for_embedding_and_loss,
       launch.account_for_embedding_and_loss
   end
-  a.peft = launch.peft
+  a.peft, a.attention = launch.peft, launch.attention
   axes.add(launch, a)
   local experts = models(model).experts
   if not experts then a.moe_dispatcher, a.overlap_moe_a2a, a.delay_wgrad = nil, nil, nil end

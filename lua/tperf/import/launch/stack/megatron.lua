@@ -111,15 +111,24 @@ end
 ---@param s table settings
 ---@param context table
 ---@return table
+-- "unfused" if attention is several kernels; nil if one, as by default.
+local function attention(s)
+  local backend, plain, flash = s:get "--attention-backend", s:get "--transformer-impl" == "local",
+    s:get "--use-flash-attn"
+  return (backend == "unfused" or backend == "local" or plain and not flash) and "unfused" or nil
+end
+
 function megatron.read(s, context)
   local r = megatron.degrees(s, context)
   layout.read(s, context, r)
   megatron.batches(s, context, r)
   r.seq = common.size(context, s:concept "seq", "seq")
   r.zero, r.recompute = megatron.zero(s, context), megatron.recompute(s)
-  r.precision, r.overlap = precision(s), overlap(s)
+  r.precision, r.overlap, r.attention = precision(s), overlap(s), attention(s)
   r.moe_dispatcher = r.model.experts and s:get "--moe-token-dispatcher-type" or nil
-  if r.moe_dispatcher == "flex" then r.moe_dispatcher_backend = s:get "--moe-flex-dispatcher-backend" end
+  if r.moe_dispatcher == "flex" then
+    r.moe_dispatcher_backend = s:set "--moe-enable-deepep" and "deepep" or s:get "--moe-flex-dispatcher-backend"
+  end
   r.cp_kind = common.cp_kind(context, r, s:set "--cp-comm-type", "ring")
   if s:get "--optimizer-cpu-offload" then r.offload = { optimizer = "cpu" } end
   r.offloading = offloading.megatron(s)
