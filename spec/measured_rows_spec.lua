@@ -40,6 +40,45 @@ describe("a row of a training run", function()
     assert.same({ n = 2, nil, "unfused" }, table.pack(flash.attention, unfused.attention))
   end)
 
+  it("of an unknown stack is one as shipped, or what a vendor shows, and stays out of fits", function()
+    local function stack(source)
+      local case = run { source = source, gpu = "H100" }
+      return { case.stack, case.unknown, case.apart }
+    end
+    assert.same({ "typical", true, true }, stack "A laboratory's blog, 2025")
+    assert.same({ "tuned", true, true }, stack "AMD ROCm performance page")
+    assert.same({ "torchtitan-2024" }, { run({ source = "torchtitan H200 2025-06" }).stack })
+    assert.is_nil((step.case(row { source = "Megatron-Core on GB200 (optimisation history)", workload = "pretrain" })))
+  end)
+
+  it("of an unknown stack has attention of several kernels before 2023, and on V100s", function()
+    local function attention(source, gpu) return run({ source = source, gpu = gpu }).attention end
+    assert.equal("unfused", attention("arXiv 2104.04473 table 1", "A100"))
+    assert.equal("unfused", attention("A blog of 2022", "A100"))
+    assert.equal("unfused", attention("A blog of 2024", "V100"))
+    assert.is_nil(attention("arXiv 2407.21783", "H100"))
+    assert.is_nil(attention("Some page", "A100"))
+  end)
+
+  it("without a batch, but with a micro-batch and no stages, computes one micro-batch", function()
+    assert.equal(16, run({ source = "A page", global_batch = "", micro_batch = "2" }).global_batch)
+    local _, reason = step.case(row { workload = "pretrain", source = "A page", layers = "24", hidden = "2048",
+      ffn = "8192", heads = "16", seq = "2048", vocab = "50257", dtype = "fp16", mlp = "gelu", gpus = "8", tp = "1",
+      pp = "2", micro_batch = "1", iter_s = "1" })
+    assert.equal("the global batch is not given", reason)
+  end)
+
+  it("recomputes some layers whole, if its text says how many", function()
+    local case = run { source = "A page", recompute = "full, block (config: 20 of 24 layers)" }
+    assert.same({ recompute = "full", recompute_method = "block", recompute_num_layers = 20 }, case.recompute)
+  end)
+
+  it("of Llama 3 405B has the chunks, shards and exchanges of its paper", function()
+    local case = run { source = "Llama 3 405B (paper, table 4)", tp = "1", pp = "2", cp = "2", layers = "30",
+      zero_fsdp = "FSDP (shard)" }
+    assert.same({ 8, 2, "all_gather", true }, { case.sizes.vp, case.zero, case.cp_kind, case.dealt.account_for_loss })
+  end)
+
   it("of MLPerf on AMD's GPUs is a run of AMD's implementation", function()
     assert.equal("rocm-mlperf-5.0", run({ source = "MLPerf Training v5.0", gpu = "AMD Instinct MI325X" }).stack)
     assert.equal("nemo-mlperf-3.1", run({ source = "MLPerf Training v5.0", gpu = "NVIDIA H200" }).stack)

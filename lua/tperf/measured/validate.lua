@@ -54,6 +54,17 @@ local function add_serving(result, reader, file)
   result.others = reader.others and reader.others(cases, file)
 end
 
+-- Counts a case of a source that is not known.
+local function count(list, case)
+  for _, one in ipairs(list) do
+    if one.source == case.source then
+      one.rows = one.rows + 1
+      return
+    end
+  end
+  list[#list + 1] = { source = case.source, software = case.stack, rows = 1 }
+end
+
 --- Predicts every row of a table of measurements that gives enough information.
 ---@param given table
 ---   file      a CSV file with the columns of one of the published tables (docs/accuracy.md)
@@ -70,7 +81,8 @@ end
 ---             rows takes 16 bytes a row; not for serving, nor with hold_out
 ---@return table result { kind, rows, predicted, cases = { { predicted, measured, source, label, system, row } … },
 ---   left_out = { { reason, rows } … }, memory = as sources, for peak memory, and memory_kinds, the same by what the
----   source's figure counts: "allocated", "reserved", "whole GPU" or "not stated",
+---   source's figure counts: "allocated", "reserved", "whole GPU" or "not stated"; unknown = { { source, software,
+---   rows } … }, training runs whose stack is not known, and the profile that predicts them instead,
 ---   sources = { { source, rows, median, mean, p90, max, bias } … } }; for serving, whose cases have a metric, an
 ---   engine, a model and a gpu, also metrics = { { metric, group, rows, median, mean, p90, max, bias } … } with group
 ---   "all", engine, model and gpu (the same, grouped by each), and others = { { simulator, metric, rows, median, p90,
@@ -89,9 +101,10 @@ function validate.run(given)
   if o.each and (o.hold_out or reader.cases) then
     check.fail("tperf.validate: 'each' is for tables whose rows are predicted one by one, without 'hold_out'")
   end
-  local cases, predicted, errors, memory, kinds = {}, 0, tally(), tally(), tally()
+  local cases, predicted, errors, memory, kinds, unknown = {}, 0, tally(), tally(), tally(), {}
   local function visit(case)
     predicted = predicted + 1
+    if case.unknown then count(unknown, case) end
     errors.add(case.source, case.predicted / case.measured)
     if case.memory and case.predicted_memory then
       local ratio = case.predicted_memory / (case.memory * 2 ^ 30)
@@ -111,6 +124,7 @@ function validate.run(given)
     local used = memory.rows()
     result.sources, result.memory = errors.rows(), used[1] and used or nil
     result.memory_kinds = used[1] and kinds.rows() or nil
+    result.unknown = unknown
   end
   result.predicted = predicted
   if o.hold_out then result.groups, result.over_groups = holdout.run(cases, o.hold_out) end

@@ -7,7 +7,7 @@ local rates = {}
 
 -- Sources whose model FLOPs count only the attention scores that causal masks leave; others count all of them, like
 -- Narayanan et al. (arXiv 2104.04473, section 5.1).
-local CAUSAL = { "megatron%-bridge", "automodel", "modelzoo" }
+local CAUSAL = { "megatron%-bridge", "automodel", "modelzoo", "llama 3 405b" }
 
 local function counts_causal(source)
   for _, name in ipairs(CAUSAL) do

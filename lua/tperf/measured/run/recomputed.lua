@@ -46,11 +46,13 @@ function recomputed.of(row, stack, model)
   end
   local modules = modules_of(row, model)
   if modules[1] then return { recompute = "selective", recompute_modules = modules } end
-  local method = row.recompute_method ~= "" and row.recompute_method ~= "uniform" and row.recompute_method or nil
+  local part = row.recompute:match "block.-(%d+) of %d+ layers" -- "full, block (72 of 80 layers)"
+  local method = row.recompute_method ~= "" and row.recompute_method ~= "uniform" and row.recompute_method
+    or part and "block" or nil
   if not how then return nil end
   return {
     recompute = how, recompute_method = how == "full" and method or nil,
-    recompute_num_layers = how == "full" and method and read.count(row.recompute_num_layers) or nil,
+    recompute_num_layers = how == "full" and method and read.count(part or row.recompute_num_layers) or nil,
   }
 end
 

@@ -11,7 +11,7 @@ local patterns = {
   { "llm%-foundry", "", "llm-foundry-2023" }, { "fms%-fsdp", "", "fms-fsdp-2024" },
   { "internevo", "", "internevo-2024" },
   -- torchao times torchtitan with its own kernels; model and batch of the table of 8 H100s are guesses.
-  { "torchao", "8 h100s", nil }, { "torchtitan", "", "torchtitan-2024" }, { "torchao", "", "torchao-2025" },
+  { "torchao", "8 h100s", false }, { "torchtitan", "", "torchtitan-2024" }, { "torchao", "", "torchao-2025" },
   { "nanotron", "", "nanotron-2025" },
   { "automodel", "", "nemo-automodel-26.02" }, { "mlperf", "", "nemo-mlperf-3.1" },
   -- DGX Cloud's recipes run NeMo (24.11 to 25.05), except one model in JAX.
@@ -27,22 +27,41 @@ local patterns = {
   -- The paper's Qwen3 rows are ModelZoo's.
   { "modelzoo", "", "megatron-core-moe-2025" }, { "megatron%-core moe paper", "", "megatron-core-moe-2025" },
   -- Each row of this history uses other kernels than the one before: no profile describes two of them.
-  { "optimisation history", "", nil },
+  { "optimisation history", "", false },
   -- Functional tests: models so small that kernel launches dominate.
   { "golden values %(ci", "", "megatron-core-ci-2025" },
   { "megatron", "", "megatron-core-simumax-1.2" }, { "simumax", "", "megatron-core-simumax-1.2" },
 }
 
---- The name of a profile, or nil.
+-- Vendors, who show what their machines reach; and a run that its owner tuned for months.
+local TUNED <const> = { "nvidia", "amd ", "rocm", "intel ", "llama 3 405b" }
+
+--- The name of a profile; false if none describes the runs. That of a source that is not known is shared by stacks.
 ---@param source string
 ---@param table string?  of the source
 ---@param gpu string?    AMD submits to MLPerf an implementation of its own
+---@return string|false profile
+---@return boolean? unknown  true: the source is not known
 function stacks.of(source, table, gpu)
   source, table = source:lower(), (table or ""):lower()
   if source:find "^mlperf" and (gpu or ""):find "MI%d" then return "rocm-mlperf-5.0" end
   for _, pattern in ipairs(patterns) do
     if source:find(pattern[1]) and table:find(pattern[2]) then return pattern[3] end
   end
+  for _, name in ipairs(TUNED) do
+    if source:find(name, 1, true) then return "tuned", true end
+  end
+  return "typical", true
+end
+
+--- Whether a run of an unknown stack had no fused attention yet: on V100s, for which there is none, or published before
+--- 2023, by the year or the arXiv number of its source.
+---@param row table
+---@return boolean
+function stacks.is_unfused(row)
+  local text = row.source .. " " .. row.url
+  local year = text:match "%f[%d](%d%d)[01]%d%.%d%d%d%d%d?%f[%D]" or text:match "%f[%d]20(%d%d)%f[%D]"
+  return row.gpu:find "V100" ~= nil or year ~= nil and tonumber(year) < 23
 end
 
 -- Who published the runs, and to what end, decides. Tuned: NVIDIA's submissions to MLPerf and the tables in which

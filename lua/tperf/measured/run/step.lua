@@ -126,7 +126,9 @@ local function usual_micro_batch(row, s, share)
 end
 
 local function micro_batch_of(row, s)
-  local batch = read.count(row.global_batch)
+  -- A replica without stages needs no more than one micro-batch.
+  local alone = s.pp == 1 and read.count(row.micro_batch)
+  local batch = read.count(row.global_batch) or alone and alone * s.dp
   if not batch then return nil, nil, "the global batch is not given" end
   if batch % s.dp ~= 0 then return nil, nil, "the global batch is no multiple of dp" end
   local micro = read.count(row.micro_batch) or usual_micro_batch(row, s, batch // s.dp)
@@ -150,7 +152,7 @@ end
 local function common_reason(row, software_stack)
   if not TRAINS[row.workload] then return "not training alone (" .. row.workload .. ")" end
   if row.notes:find "INVALID" or row.notes:find "wrong%-ffn" then return "the table itself says that it is wrong" end
-  if not software_stack then return "the software stack is not known (software = NAME says it for all rows)" end
+  if not software_stack then return "no profile describes the stack (software = NAME says one for all rows)" end
 end
 
 local function attention_backend(row)
@@ -175,10 +177,27 @@ local function compiled_loss(row)
   return row.source:find "^torchtitan.*202[5-9]" ~= nil and read.text(row.compile):find "compile" ~= nil
 end
 
+-- What a table leaves out and its source says elsewhere. Meta's (arXiv 2407.21783, 3.3.2): chunks of one layer, the
+-- embedding and the head each in place of one; gradients are sharded, weights stay gathered; keys are gathered.
+local ELSEWHERE <const> = {
+  ["^Llama 3 405B"] = { vp = "8", pp_layout = "account embedding=1 loss=1", zero_fsdp = "zero-2",
+    cp_kind = "all_gather" },
+}
+
+local function with_facts(row)
+  for source, facts in pairs(ELSEWHERE) do
+    if row.source:find(source) then
+      return setmetatable({}, { __index = function(_, name) return facts[name] or row[name] end })
+    end
+  end
+  return row
+end
+
 --- A case, or nil and why the row is left out. options.software: the profile for all rows, from tperf.software.
 function step.case(row, options)
-  local software_stack = options and options.software and options.software.name
-    or stacks.of(row.source, row.table, row.gpu)
+  row = with_facts(row)
+  local software_stack, unknown = options and options.software and options.software.name
+  if not software_stack then software_stack, unknown = stacks.of(row.source, row.table, row.gpu) end
   local reason = common_reason(row, software_stack)
   if reason then return nil, reason end
   local precision = precisions.of(row)
@@ -193,18 +212,21 @@ function step.case(row, options)
   local zero, reshards = zero_of(row, sizes)
   local case = {
     gpu = row.gpu, source = row.source, stack = software_stack,
+    cp_kind = (row.cp_kind == "all_gather" or GATHERING[software_stack]) and "all_gather" or "ring",
     label = row.model, model = model, sizes = sizes, global_batch = batch, micro_batch = micro, recompute = recompute,
     zero = zero, reshards = reshards, shard = shard_of(row, sizes), states = states_of(row), offload = offload_of(row),
     sequence_parallel = is_sequence_parallel(row, software_stack, sizes), precision = precision,
     dealt = dealt(row, model, sizes, software_stack),
-    switches = switches(row, sizes, checked and model), attention = attention_of(row),
+    switches = switches(row, sizes, checked and model),
+    attention = attention_of(row) or unknown and stacks.is_unfused(row) and "unfused" or nil,
     loss = compiled_loss(row) and "compiled" or nil,
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
     graphs = captures_all(row), memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
     memory_kind = peak.kind(row.mem_note),
     deterministic = software_stack == "megatron-core-ci-2025" and attention_backend(row) ~= "flash",
     gradients = first_of(row.grad_reduce_dtype, { { "fp32", "fp32" }, { "bf16", "bf16" } }),
-    peft = tuning.peft(row), packing = tuning.packing(row), apart = tuning.apart(row, software_stack),
+    peft = tuning.peft(row), packing = tuning.packing(row), apart = unknown or tuning.apart(row, software_stack),
+    unknown = unknown,
   }
   case.measured, reason = rates.seconds(case, row)
   if not case.measured then return nil, reason end
@@ -230,7 +252,7 @@ function step.request(case, system, profile)
   local interleaved = s.vp > 1 and s.pp > 1
   local request = {
     model = case.model, system = system, strategy = s.cp > 1 and "context" or "tensor", gpus = s.gpus, tp = s.tp,
-    cp = s.cp > 1 and s.cp or nil, cp_kind = s.cp > 1 and (GATHERING[case.stack] and "all_gather" or "ring") or nil,
+    cp = s.cp > 1 and s.cp or nil, cp_kind = s.cp > 1 and case.cp_kind or nil,
     ep = s.ep, etp = require "tperf.describe.model"(case.model).experts and s.etp or nil, pp = s.pp, dp = s.dp,
     global_batch = case.global_batch,
     micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b", shard = case.shard,

@@ -106,7 +106,8 @@ its own profile fitted to the rest; and each third of the runs by the other two.
     if values.json then
       io.stdout:write(require "tperf.output.json".encode {
         kind = result.kind, rows = result.rows, predicted = result.predicted, sources = result.sources,
-        memory = result.memory, memory_kinds = result.memory_kinds, left_out = result.left_out,
+        memory = result.memory, memory_kinds = result.memory_kinds, unknown = result.unknown,
+        left_out = result.left_out,
         groups = result.groups, over_groups = result.over_groups, metrics = result.metrics, engine = result.engine,
         model = result.model, gpu = result.gpu, others = result.others,
       }, "\n")
@@ -127,6 +128,10 @@ its own profile fitted to the rest; and each third of the runs by the other two.
     end
     print((result.metrics and "\n%d figures of %d rows" or "\n%d of %d rows predicted"):format(result.predicted,
       result.rows))
+    for _, one in ipairs(result.unknown or {}) do
+      print(("%6d of a stack that is not known, predicted by software %s: %s"):format(one.rows, one.software,
+        one.source))
+    end
     for _, left in ipairs(result.left_out) do print(("%6d left out: %s"):format(left.rows, left.reason)) end
   end,
 }
