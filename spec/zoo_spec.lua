@@ -64,6 +64,44 @@ local published = {
   { "qwen3.5-397b-a17b", 396346350336, 17e9, 0.03 },
   { "glm-5", 744e9, 40e9, 0.05 }, -- the report's 744B and 40B; the tables are 1.9B of our active parameters
   { "qwen3.8-27b", 27781427952 - 460730096 - 424699392 },
+  { "bloom-7b1", 7069016064 },
+  { "command-r-plus", 103810674688 },
+  { "dbrx", 131596523520, 36e9, 0.02 },
+  { "deepseek-67b", 67.4e9, nil, 0.001 },
+  { "deepseek-v2-lite", 15706484224, 2.7e9, 0.02 },
+  { "falcon-7b", 6921720704 },
+  { "falcon-40b", 41303293952 },
+  { "gemma-2-9b", 9241705984 },
+  { "glm-4-9b", 9399951360 },
+  { "gpt-j-6b", 6050882784 },
+  { "gpt-neox-20b", 20554567680 },
+  { "grok-1", 314e9, 86e9, 0.03 }, -- a quarter of the weights, with attention's, for a token
+  { "llama-2-13b", 13015864320 },
+  { "llama-3.2-1b", 1235814400 },
+  { "llama-3.2-3b", 3212749824 },
+  { "llama-4-scout", 107769861120, 17e9, 0.015 },
+  { "mistral-large-123b", 122610069504 },
+  { "mistral-nemo-12b", 12247782400 },
+  { "mistral-small-24b", 23572403200 },
+  { "nemotron-4-15b", 15.6e9, nil, 0.005 },
+  { "nemotron-4-340b", 341e9, nil, 0.002 },
+  { "olmoe-1b-7b", 6919161856, 1.3e9, 0.02 },
+  { "opt-6.7b", 6658473984 },
+  { "opt-13b", 12853473280 },
+  { "opt-30b", 30e9, nil, 0.002 },
+  { "opt-66b", 65719701504 },
+  { "phi-3-mini", 3821079552 },
+  { "phi-4", 14659507200 },
+  { "qwen2-57b-a14b", 57.4e9, 14e9, 0.02 },
+  { "qwen2.5-0.5b", 494032768 },
+  { "qwen2.5-1.5b", 1543714304 },
+  { "qwen2.5-3b", 3085938688 },
+  { "qwen2.5-14b", 14770033664 },
+  { "qwen3-1.7b", 1720574976 },
+  { "qwen3-4b", 4022468096 },
+  { "qwen3-8b", 8190735360 },
+  { "qwen3-14b", 14768307200 },
+  { "qwen3-coder-480b-a35b", 480154875392, 35e9, 0.02 },
 }
 
 -- The same models as their config.json files describe them (spec/data/hf).
@@ -71,7 +109,8 @@ local imported = { "mixtral-8x7b", "mixtral-8x22b", "deepseek-v2", "deepseek-v3"
   "qwen2.5-72b", "qwen3-30b-a3b", "qwen3-32b", "gpt-oss-20b", "qwen3-235b-a22b",
   "llama-4-maverick", "gpt-oss-120b", "gemma-2-27b", "opt-175b", "gpt2", "t5-large", "t5-11b",
   "flan-t5-xxl", "glm-5", "qwen3.5-397b-a17b", "llama-2-7b", "llama-2-70b", "llama-3.1-8b", "llama-3.1-70b",
-  "llama-3.1-405b" }
+  "llama-3.1-405b", "llama-2-13b", "falcon-7b", "falcon-40b", "gemma-2-9b", "gpt-neox-20b", "opt-66b", "phi-3-mini",
+  "qwen2-57b-a14b", "qwen3-8b", "deepseek-v2-lite" }
 
 local function near(expected, actual, tolerance)
   if not tolerance then return assert.equal(expected, actual) end
