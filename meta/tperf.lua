@@ -1069,7 +1069,7 @@
 
 ---@class tperf.system
 ---@field accelerator tperf.system.accelerator one GPU
----@field curves_of? string The system whose GPU the curves were fitted to, if it is another: the same chip or generation.
+---@field curves_of? string efficiencies and latencies of kernels and networks that the file leaves out.
 ---@field generation? string generation of the accelerator, for display
 ---@field host? tperf.system.host memory that a GPU reaches besides its own; needed for offloading
 ---@field name string name in messages and reports

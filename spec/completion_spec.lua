@@ -123,12 +123,12 @@ describe("tperf completion bash", function()
 
   it("works when Tab is pressed", function()
     if not installed "script" then return pending "needs script(1), which gives bash a terminal" end
-    local typed = "tperf sea\\tgpt3\\t--syst\\th200\\t--strategy tensor,su\\t\\nexit\\n"
+    local typed = "tperf sea\\tgpt3\\t--syst\\th800\\t--strategy tensor,su\\t\\nexit\\n"
     local out = bash(([[
       { cat completion.bash; echo 'tperf() { echo "<$*>"; }'; } > rc
       printf '%s' | TERM=dumb script -qec 'bash --noprofile --rcfile rc -i' /dev/null 2>&1 |
         tr -d '\r']]):format(typed))
-    assert.is_truthy(out:find("\n<search gpt3-175b --system h200-sxm --strategy tensor,summa>\n", 1, true), out)
+    assert.is_truthy(out:find("\n<search gpt3-175b --system h800-sxm --strategy tensor,summa>\n", 1, true), out)
   end)
 end)
 

@@ -84,8 +84,16 @@ describe("the GPU of a table of measurements", function()
     end
   end)
 
+  it("may be of another form than the usual one", function()
+    for name, system in pairs { ["GH200"] = "gh200", ["NVIDIA H200-NVL-141GB"] = "h200-nvl",
+      ["A100-PCIe"] = "a100-pcie-80gb", ["A100-PCIE-40GB"] = "a100-pcie-40gb", ["A100 40GB"] = "a100-sxm-40gb",
+      ["NVIDIA H200"] = "h200-sxm", ["RTX 6000 Ada"] = "rtx-6000-ada" } do
+      assert.equal(system, gpus.system(name), name)
+    end
+  end)
+
   it("is refused if it is unknown", function()
-    for _, name in ipairs { "H20-3e", "GH200", "NVIDIA H200-NVL-141GB", "A10G", "L40", "A100-PCIe", "MI300A" } do
+    for _, name in ipairs { "H20-3e", "GH200 144GB", "H800 PCIe", "A10G", "L40", "MI300A" } do
       local system, reason = gpus.system(name)
       assert.is_nil(system, name)
       assert.equal("no system describes the GPU " .. name, reason)

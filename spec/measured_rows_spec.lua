@@ -40,6 +40,18 @@ describe("a row of a training run", function()
     assert.same({ n = 2, nil, "unfused" }, table.pack(flash.attention, unfused.attention))
   end)
 
+  it("of a model that is not known has the shared experts and the routing that it states", function()
+    local fields = { source = "A page", model = "Something", experts = "16", topk = "1", moe_ffn = "4096", ep = "8",
+      mlp = "swiglu", shared_expert_ffn = "2048" }
+    local e = run(fields).model.experts
+    assert.same({ 1, 2048 }, { e.shared, e.shared_ffn })
+    assert.is_true(e.imbalance > 1)
+    fields.moe_router_force_balance = "1"
+    assert.equal(1, run(fields).model.experts.imbalance)
+    fields.moe_router_force_balance, fields.source = "", "torchao training benchmarks"
+    assert.equal(1, run(fields).model.experts.imbalance)
+  end)
+
   it("of an unknown stack is one as shipped, or what a vendor shows, and stays out of fits", function()
     local function stack(source)
       local case = run { source = source, gpu = "H100" }

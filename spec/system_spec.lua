@@ -253,3 +253,56 @@ describe("a system that a script changes in place", function()
     assert.truthy(message:find("'network.fast.domain' is missing", 1, true), message)
   end)
 end)
+
+describe("curves of another system", function()
+  local FIVE = {
+    name = "mine", curves_of = "h100-sxm",
+    accelerator = { tensor = { bf16 = "500 TFLOP/s" }, hbm = { bandwidth = "2 TB/s", capacity = "48 GB" } },
+    network = { fast = { bandwidth = "300 GB/s", domain = 4 }, slow = { bandwidth = "200 Gb/s" } },
+  }
+
+  it("stand in for what a system leaves out, and for nothing else", function()
+    local mine, base = tperf.system(FIVE), tperf.system "h100-sxm"
+    local own, others = mine.accelerator.compute_efficiency, base.accelerator.compute_efficiency
+    for _, name in ipairs { "efficiency", "depth", "tile_loss" } do
+      assert.equal(others.gemm.fp8[name], own.gemm.fp8[name])
+    end
+    assert.equal(base.accelerator.launch, mine.accelerator.launch)
+    assert.equal(base.accelerator.hbm.stream.efficiency, mine.accelerator.hbm.stream.efficiency)
+    assert.equal(base.network.fast.efficiency.all_reduce.large, mine.network.fast.efficiency.all_reduce.large)
+    assert.is_nil(own.gemm.fp8.error) -- of the fit, which was there
+    assert.same({ 500e12, 2e12, 48e9, nil }, { mine.accelerator.tensor.bf16, mine.accelerator.hbm.bandwidth,
+      mine.accelerator.hbm.capacity, mine.accelerator.cache })
+    assert.same({ "borrowed", "h100-sxm" }, { mine:calibration() })
+    assert.equal("h100-sxm's: ", mine.accelerator.hbm.stream.source:sub(1, 12))
+  end)
+
+  it("leave what a system says of its own, dtype by dtype", function()
+    local changed = { name = "mine", curves_of = "h100-sxm", network = FIVE.network, accelerator = {
+      tensor = FIVE.accelerator.tensor, hbm = { bandwidth = "2 TB/s", capacity = "48 GB", efficiency = 0.5 },
+      launch = "1 us", compute_efficiency = { gemm = { bf16 = { efficiency = 0.7, depth = 50, quantisation = 0,
+        sustained = 1, sustained_after = 1e-4, tile_loss = 0 } } } } }
+    local mine, base = tperf.system(changed).accelerator, tperf.system("h100-sxm").accelerator
+    assert.same({ 0.7, 0.5, 1e-6 }, { mine.compute_efficiency.gemm.bf16.efficiency, mine.hbm.efficiency, mine.launch })
+    assert.equal(base.compute_efficiency.gemm.fp8.efficiency, mine.compute_efficiency.gemm.fp8.efficiency)
+    assert.equal(base.compute_efficiency.attention.bf16.keys, mine.compute_efficiency.attention.bf16.keys)
+    changed.accelerator.compute_efficiency = 0.6
+    assert.equal(0.6, tperf.system(changed).accelerator.compute_efficiency)
+    assert.equal("datasheet", (tperf.system(changed):calibration()))
+  end)
+
+  it("must be of a system that there is, and not of itself", function()
+    local function with(of)
+      local s = {}
+      for key, value in pairs(FIVE) do s[key] = value end
+      s.curves_of = of
+      return refusal(tperf.system, s)
+    end
+    assert.truthy(with "h100-sxn":find("(did you mean 'h100-sxm'?)", 1, true))
+    assert.truthy(with(7):find("'curves_of' must be a string", 1, true))
+    local path = program.temporary() .. ".yaml"
+    program.write(path, good .. "curves_of: " .. path .. "\n")
+    assert.truthy(refusal(tperf.system, path):find("has its curves from itself", 1, true))
+    os.remove(path)
+  end)
+end)

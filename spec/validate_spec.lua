@@ -792,7 +792,7 @@ describe("tperf.validate of serving", function()
     end
     program.write(path, table.concat(rows, "\n") .. "\n")
     local static = tperf.validate { file = path }
-    assert.equal(sampled(11, 26), #static.cases)
+    assert.equal(sampled(12, 27), #static.cases)
     assert.is_true(of(static.engine, "E2E", "TensorRT-LLM").median <= 0.15)
     local requests = run "serving/rtxpro6000.requests.csv"
     assert.equal(300, requests.rows)

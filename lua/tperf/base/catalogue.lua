@@ -199,7 +199,8 @@ end
 --- Makes a constructor of checked objects. It takes a name, a path, a table with the content of a file, or an object.
 --- options: what ("tperf.system"), kind ("systems"), schema; optional: methods, renamed (deprecated name -> new name),
 --- and the hooks
---- import(content, origin) -> content, run before the check; finish(object) -> message, path of what is wrong;
+--- import(content, origin, construct) -> content, origin, run before the check, which may construct others;
+--- finish(object) -> message, path of what is wrong;
 --- seal(object) for objects that catalogue.shared hands out. private: scripts get copies of objects, made when they
 --- read them, so that no question needs to check those that they did not.
 ---@return fun(value: string|table): table
@@ -244,7 +245,9 @@ function catalogue.constructor(options)
       objects:reveal(value)
     end
     local path = origin and origin.path
-    if options.import and type(value) == "table" then value, origin = options.import(value, origin) end
+    if options.import and type(value) == "table" then
+      value, origin = options.import(value, origin, construct)
+    end
     return build(what, value, origin), path
   end
 

@@ -1,4 +1,5 @@
 --- tperf.system: the machine. `schema` below is the whole format of systems/*.yaml; numbers are converted to SI units.
+local borrowed = require "tperf.describe.borrowed"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local catalogue = require "tperf.base.catalogue"
@@ -115,7 +116,8 @@ local schema = {
   name = check.string { name = true }, -- name in messages and reports
   vendor = check.string { optional = true }, -- vendor of the accelerator, for display
   generation = check.string { optional = true }, -- generation of the accelerator, for display
-  -- The system whose GPU the curves were fitted to, if it is another: the same chip or generation.
+  -- The system whose GPU the curves were fitted to, if it is another: the same chip or generation. It gives the curves,
+  -- efficiencies and latencies of kernels and networks that the file leaves out.
   curves_of = check.string { optional = true },
   source = source,
   accelerator = check.record_of { -- one GPU
@@ -250,8 +252,8 @@ function methods:calibration()
 end
 
 -- Turns a file of the published solver into a description, whose errors can only name the file.
-local function import(content, origin)
-  if not solver.recognise(content) then return content, origin end
+local function import(content, origin, construct)
+  if not solver.recognise(content) then return borrowed.fill(content, construct), origin end
   if not origin then return solver.describe(content) end
   return solver.describe(content, origin.path, origin.positions), {
     path = origin.path, positions = { [""] = origin.positions[""] },

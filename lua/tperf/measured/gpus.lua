@@ -4,18 +4,20 @@ local gpus = {}
 -- Lower-case patterns; the first match decides.
 local patterns = {
   { "gb300", "gb300-nvl72" }, { "gb200", "gb200-nvl72" }, { "b300", "b300-sxm" }, { "b200", "b200-sxm" },
-  { "h200", "h200-sxm" }, { "h100.*pcie", "h100-pcie" }, { "h100.*nvl", "h100-nvl" }, { "h100", "h100-sxm" },
+  { "gh200", "gh200" }, { "h200.*nvl", "h200-nvl" }, { "h200", "h200-sxm" },
+  { "h100.*pcie", "h100-pcie" }, { "h100.*nvl", "h100-nvl" }, { "h100", "h100-sxm" },
   { "h800", "h800-sxm" }, { "h20%f[^%w]", "h20" },
-  { "a100.*40gb", "a100-sxm-40gb" }, { "a100", "a100-sxm-80gb" }, { "a800", "a800-sxm-80gb" },
+  { "a100.*pcie.*40 ?gb", "a100-pcie-40gb" }, { "a100.*40 ?gb.*pcie", "a100-pcie-40gb" },
+  { "a100.*pcie", "a100-pcie-80gb" }, { "a100.*40gb", "a100-sxm-40gb" },
+  { "a100", "a100-sxm-80gb" }, { "a800", "a800-sxm-80gb" },
   { "a10%f[^%w]", "a10" }, { "l40s", "l40s" }, { "%f[%w]l4%f[^%w]", "l4" },
   { "rtx[_ ]pro[_ ]6000", "rtx-pro-6000" }, { "v100", "v100-sxm" }, { "b60", "arc-pro-b60" },
   { "mi300x", "mi300x" }, { "mi325x", "mi325x" }, { "mi350x", "mi350x" }, { "mi355x", "mi355x" },
-  { "rtx[_ -]?4090", "rtx-4090" },
+  { "rtx[_ -]?4090", "rtx-4090" }, { "rtx[_ -]?6000[_ -]?ada", "rtx-6000-ada" },
 }
 
 -- Chips that the patterns would mistake for a faster relative.
-local others = { "gh200", "h200.*nvl", "h20%f[^%w].*141", "h20%-3e", "h800.*pcie", "a800.*40gb", "a800.*pcie",
-  "a100.*pcie" }
+local others = { "gh200.*144", "h20%f[^%w].*141", "h20%-3e", "h800.*pcie", "a800.*40gb", "a800.*pcie" }
 
 -- Meta's H100s with HBM2e run at 500 W (torchtitan, benchmarks/asyncTP_llama3_h100_2025-06_torchtitan.md).
 local META <const> = 500

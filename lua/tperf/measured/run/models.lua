@@ -94,6 +94,8 @@ local function described(size, experts, row)
   if experts and not (experts.top_k and experts.ffn) then
     return nil, "top-k or the width of the experts is not given"
   end
+  local shared = experts and read.count(row.shared_expert_ffn)
+  if shared and shared > 0 then experts.shared, experts.shared_ffn = 1, shared end
   size.name, size.gated, size.experts = row.model ~= "" and row.model or "a model", gated, experts
   size.vocab = size.vocab or 50257
   -- vTrain's model gives each GPU vocab // tp rows (its gpt_modeling.py).
@@ -117,13 +119,14 @@ local function natural(experts, gpus)
   return 1 + deviation * normal.expected_largest(gpus)
 end
 
--- Tables note forced balance of routing in a column or in words; SimuMax's and NeMo AutoModel's scripts force it
--- (--moe-pad-expert-input-to-capacity with a capacity of 1; fake_balanced_gate).
+-- Tables note forced balance of routing in a column or in words; SimuMax's, NeMo AutoModel's and torchao's scripts
+-- force it (--moe-pad-expert-input-to-capacity with a capacity of 1; fake_balanced_gate; pytorch/ao, pull request
+-- 3193).
 local function imbalance_of(row)
   local count, gpus = read.count(row.experts), read.count(row.ep) or 1
   local told, text = row.moe_router_force_balance, (row.source .. " " .. row.notes):lower()
   local balanced = text:find "force%-balanced" or text:find "force balanced" or text:find "forced balance"
-    or text:find "simumax" or text:find "automodel"
+    or text:find "simumax" or text:find "automodel" or text:find "torchao"
   if told == "1" or told == "0" then balanced = told == "1" end
   return (balanced or not count or gpus == 1) and 1 or natural(count, gpus)
 end
@@ -136,6 +139,7 @@ end
 -- What of a row the model follows from, beside how balanced its routing was.
 local COLUMNS <const> = { "experts", "topk", "moe_ffn", "model", "mtp_layers", "mlp", "mla", "q_lora_rank",
   "kv_lora_rank", "qk_nope_dim", "qk_rope_dim", "v_head_dim", "tp", "moe_token_drop", "params_b",
+  "shared_expert_ffn",
   table.unpack(SIZES) }
 
 local function make(row, imbalance)
@@ -146,10 +150,11 @@ local function make(row, imbalance)
     experts = { count = count, top_k = read.count(row.topk), ffn = read.count(row.moe_ffn) }
   end
   local known = published_of(row, size.hidden)
+  if experts then experts.imbalance, experts.capacity_factor = imbalance, capacity_of(row) end
   if not known then return described(size, experts, row) end
   local ok, model = check.attempt(changed, known, size, experts, row)
   if not ok then return nil, "the row's sizes do not go with the model of its name" end
-  if not model.experts then return model end
+  if not model.experts or experts then return model end
   return model:with { experts = { imbalance = imbalance, capacity_factor = capacity_of(row) } }
 end
 
