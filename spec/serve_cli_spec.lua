@@ -14,7 +14,11 @@ vllm serve meta-llama/Llama-3.1-8B-Instruct --tensor-parallel-size $TP --data-pa
 local EAGER <const> = "vllm serve meta-llama/Llama-3.1-8B --enforce-eager --block-size 64 --no-async-scheduling "
   .. "--scheduling-policy priority --swap-space 4 --prefill-context-parallel-size 2\n"
 
-local function within(run) return program.within({ ["engine.sh"] = ENGINE, ["eager.sh"] = EAGER }, run) end
+local MTP <const> = [[vllm serve m --speculative-config '{"method":"mtp","num_speculative_tokens":2}']] .. "\n"
+
+local function within(run)
+  return program.within({ ["engine.sh"] = ENGINE, ["eager.sh"] = EAGER, ["mtp.sh"] = MTP }, run)
+end
 
 local function lines(text)
   local list = {}
@@ -163,6 +167,27 @@ describe("tperf serve", function()
         return tonumber(table.concat(all):match '"tpot": {.-"mean": ([%d.e+-]+)')
       end
       assert.is_true(tpot " --enforce-eager" > 2 * tpot "") -- the host launches every kernel
+    end)
+  end)
+
+  it("drafts tokens as a command says, if it is told how many are accepted", function()
+    within(function(tperf)
+      local rest = " -s h100-sxm --rate 5 --count 30 --prompt 300 --output 50 --csv"
+      local plain = tperf("serve llama-3.1-8b --from mtp.sh" .. rest)
+      assert.matches("not in the prediction: speculative decoding: %-%-acceptance says", plain.err)
+      local drafted = tperf("serve llama-3.1-8b --from mtp.sh --acceptance 0.9" .. rest)
+      assert.equal(0, drafted.code, drafted.err)
+      assert.equal(tperf("serve llama-3.1-8b --speculation mtp:2 --acceptance 0.9" .. rest).out, drafted.out)
+      assert.are_not.equal(plain.out, drafted.out)
+      for options, message in pairs {
+        ["--speculation eagle"] = "METHOD:N is needed, such as eagle:3",
+        ["--speculation medusa:2"] = "METHOD:N is needed, such as eagle:3",
+        ["--speculation eagle:3"] = "%-%-speculation needs %-%-acceptance",
+        ["--acceptance 0.9"] = "%-%-acceptance goes with %-%-speculation",
+        ["--speculation mtp:1 --acceptance 2"] = "%-%-acceptance must be",
+      } do
+        assert.matches(message, tperf("serve llama-3.1-8b " .. options .. rest).err)
+      end
     end)
   end)
 

@@ -85,8 +85,23 @@ local ON <const> = { chunked_prefill = "enable_chunked_prefill", mixed_chunk = "
 local OFF <const> = { prefix_caching = "no_enable_prefix_caching", chunked_prefill = "no_enable_chunked_prefill",
   async_scheduling = "no_async_scheduling" }
 
+-- A launch says how many tokens are drafted, but not how many of them are accepted.
+local function add_drafts(asked, launch, left_out, acceptance)
+  local drafts = launch.speculative
+  local n = drafts and (drafts.draft_tokens or drafts.steps)
+  if not n then return end
+  for i, text in ipairs(left_out) do
+    if text == "speculative decoding" then
+      left_out[i] = text .. ": --acceptance says how many drafts count"
+      if acceptance then table.remove(left_out, i) end
+      break
+    end
+  end
+  if acceptance then asked.speculation = ("%s:%d"):format(tostring(drafts.method):lower(), n) end
+end
+
 -- Adds a server launch's dtypes and, for `tperf serve`, its engine and the engine's settings to the arguments.
-local function add_engine(asked, launch, left_out, serve, software)
+local function add_engine(asked, launch, left_out, serve, software, acceptance)
   local into = require "tperf.import.launch.arguments"
   for name, value in pairs(into.dtypes(launch)) do asked[name] = value end
   if not serve then return end
@@ -96,6 +111,7 @@ local function add_engine(asked, launch, left_out, serve, software)
     if switch then asked[switch] = true else asked[SERVE[name] or name] = value end
   end
   asked.replicas, asked.dp, asked.batch = asked.dp, nil, nil
+  add_drafts(asked, launch, left_out, acceptance)
   table.move(left, 1, #left, #left_out + 1, left_out)
 end
 
@@ -140,7 +156,7 @@ function from.fill(values, arguments, how)
     error(("%s: this launch of %s %s: tperf %s reads it"):format(values.from[1], launch.stack,
       serves and "serves" or "trains", OTHERS[how]), 0)
   end
-  if serves then add_engine(asked, launch, left_out, how == "serve", values.software) end
+  if serves then add_engine(asked, launch, left_out, how == "serve", values.software, values.acceptance) end
   tell(launch, left_out)
   arguments[1] = asked.model
   for _, name in ipairs(check.names(asked)) do

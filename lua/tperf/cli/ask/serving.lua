@@ -52,6 +52,20 @@ local function limits(option, text)
   return found
 end
 
+local METHODS <const> = { ngram = "ngram", draft_model = "draft_model", eagle = "eagle", eagle3 = "eagle",
+  mtp = "eagle" }
+
+-- Parses "eagle:3" to what tperf.serve takes, or returns nil and a message. MTP's modules draft as EAGLE's heads do.
+local function speculation(text, acceptance)
+  local method, tokens = text:match "^([%w_]+):(%d+)$"
+  if not METHODS[method] then
+    return nil, ("--speculation: METHOD:N is needed, such as eagle:3 (or ngram, draft_model, mtp), got '%s'")
+      :format(text)
+  end
+  if not acceptance then return nil, "--speculation needs --acceptance, the probability that a draft is accepted" end
+  return { method = METHODS[method], tokens = math.tointeger(tonumber(tokens)), acceptance = acceptance }
+end
+
 local function copy(names, values)
   local found
   for _, name in ipairs(names) do
@@ -89,6 +103,13 @@ function question.of(values, model)
   if values.enforce_eager then asked.engine.max_cudagraph_capture_size = 0 end
   if values.enable_mixed_chunk then asked.engine.mixed_chunk = true end
   asked.software = asked.software or values.launch -- what is to be launched
+  if values.speculation then
+    local found, message = speculation(values.speculation, values.acceptance)
+    if not found then return nil, message end
+    asked.engine.speculation = found
+  elseif values.acceptance then
+    return nil, "--acceptance goes with --speculation"
+  end
   asked.keep = values.steps and "steps" or values.requests and "requests" or nil
   return asked
 end

@@ -26,6 +26,7 @@ end
 -- Prints only the command that starts a deployment, of which `sizes` has all axes.
 local function launch(values, d, sizes, asked)
   local e = asked.engine
+  if e.speculation then io.stderr:write "tperf: the launch does not have the drafts of --speculation: add them\n" end
   local strategy, ranks = require "tperf.describe.strategy.axes".asked(sizes, true).name, d.attention_dp or 1
   io.write(require "tperf".report.launch({ strategy = strategy, tp = sizes.tp, pp = d.pp, dp = ranks > 1 and ranks
     or d.replicas, ep = sizes.ep, etp = sizes.etp, batch = d.max_num_seqs or e.max_num_seqs }, values.launch, {
@@ -74,6 +75,7 @@ With --slo and --rate but no deployment, finds the fewest GPUs that serve the ra
   arguments = "[MODEL]",
   fields = { ["load.*"] = "*", ["engine.*"] = "*", ["host.*"] = "host *", ["slo.*"] = "slo *",
     ["step_time.*"] = "step-time *", ["prompt.*"] = "prompt", ["output.*"] = "output",
+    ["engine.speculation.acceptance"] = "acceptance",
     ["engine.num_blocks"] = "num-gpu-blocks", ["engine.policy"] = "scheduling-policy", num_blocks = "num-gpu-blocks",
     memory_utilization = "gpu-memory-utilization", requests = "trace", load = "rate or --concurrency",
     policy = "scheduling-policy", ["engine.mixed_chunk"] = "enable-mixed-chunk", mixed_chunk = "enable-mixed-chunk" },
@@ -127,6 +129,8 @@ With --slo and --rate but no deployment, finds the fewest GPUs that serve the ra
     { long = "enable-chunked-prefill", help = "TensorRT-LLM: prefill long prompts over several steps, as others do" },
     { long = "no-enable-chunked-prefill", help = "prefill every prompt in one step" },
     { long = "enable-mixed-chunk", help = "SGLang: chunks of prompts share steps with decodes" },
+    { long = "speculation", value = "METHOD:N", help = "drafts per step, such as eagle:3; ngram, draft_model, mtp" },
+    { long = "acceptance", value = "PART", kind = "number", help = "probability that a draft is accepted" },
     { long = "replicas", value = "N", kind = "integer", help = "engines behind a router (default 1)" },
     { long = "router", value = "NAME", from = { "round_robin", "least_loaded", "prefix" },
       help = "round_robin (default), least_loaded or prefix" },
