@@ -91,7 +91,8 @@ return function(spec, start, counts, whole)
   end)
 
   it("walks a large search on all processes, whatever its options", function()
-    program.write(folder .. "/s.lua", ("local GPUS <const> = %d\n"):format(whole and 192 or 96) .. [[
+    local sizes = ("local GPUS <const>, ROWS <const> = %d, %d\n"):format(whole and 192 or 96, whole and 3000 or 400)
+    program.write(folder .. "/s.lua", sizes .. [[
       local tperf = require "tperf"
       local parts = 0
       local function search(q)
@@ -109,7 +110,7 @@ return function(spec, start, counts, whole)
       end
       search { top = 300 }
       search { gpus = { GPUS // 2, GPUS }, system = { "h100-sxm", "a100-sxm-80gb" } }
-      search { infeasible = true, top = 3000, threads = 2 }
+      search { infeasible = true, top = ROWS, threads = 2 }
       search { where = function(c) return c.tp == 8 end }
       search { simulate = true, top = 2 }
       if ... == "spread" then io.stderr:write(parts, "\n") end]])
