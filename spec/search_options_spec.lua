@@ -221,7 +221,9 @@ describe("tperf.search", function()
       } do
         local strategy, change, fits = table.unpack(case)
         local count = 0
-        for _, c in ipairs(search_smaller { strategy = strategy, keep = "all" }) do count = count + (fits(c) and 1 or 0) end
+        for _, c in ipairs(search_smaller { strategy = strategy, keep = "all" }) do
+          count = count + (fits(c) and 1 or 0)
+        end
         change.strategy, change.keep = strategy, "all"
         local found = search_smaller(change)
         assert.truthy(change.panels or change.fast and #found >= count or #found == count)

@@ -115,7 +115,8 @@ describe("tperf.search_serving", function()
   end)
 
   it("returns the same for every number of threads", function()
-    local one, three = search { threads = 1, pareto = true }, search { threads = 3, pareto = true }
+    local one, three = search { threads = 1, pareto = true, max_num_seqs = 32 },
+      search { threads = 3, pareto = true, max_num_seqs = 32 }
     assert.are.same(one, three)
   end)
 

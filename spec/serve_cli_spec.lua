@@ -195,7 +195,8 @@ describe("tperf serve", function()
       assert.matches("%-%-no%-enable%-prefix%-caching", all.out)
       local shared = tperf "serve mixtral-8x7b -s h100-sxm --tp 4 --ep 4 --launch vllm"
       assert.matches("%-%-enable%-expert%-parallel", shared.out, shared.err)
-      local best = tperf(MODEL .. "--rate 20 --slo tpot=15ms -g 2 --max-num-seqs 64 --max-num-batched-tokens 4096 --launch vllm")
+      local best = tperf(MODEL .. "--rate 20 --slo tpot=15ms -g 2 --max-num-seqs 64 --max-num-batched-tokens 4096 "
+        .. "--launch vllm")
       assert.equal(0, best.code, best.err)
       assert.matches("vllm serve MODEL", best.out)
     end)

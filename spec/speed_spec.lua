@@ -198,19 +198,19 @@ describe("the Lua of a question", function()
 
   it("does not lay out again what another precision, or another loss, does not change", function()
     local function ask(change)
-      local o = { model = "deepseek-v3", system = "h100-sxm", gpus = 1024, global_batch = 1024, threads = 1 }
+      local o = { model = "deepseek-v3", system = "h100-sxm", gpus = 256, global_batch = 256, threads = 1 }
       for name, value in pairs(change) do o[name] = value end
       return function() tperf.search(o) end
     end
     ask {} ()
     local losses, recipes = { "in-place", "copied" }, { "fp8-current", "fp8-delayed" }
     local number = 0
-    costs(3400000, function()
+    costs(1700000, function()
       number = number + 1
       ask { loss = losses[number] } ()
     end, 1)
     ask { precision = "fp8-block" } ()
-    costs(5600000, function()
+    costs(2700000, function()
       number = number - 1
       ask { precision = recipes[number + 1] } ()
     end, 1)
