@@ -103,7 +103,7 @@ describe("a fast domain", function()
       local model, base, sizes, most = table.unpack(case)
       never_later(model, domains_of(most, 4, 8), function(domain)
         return tperf.serve(with({ model = model, system = machine(base, domain), load = { concurrency = 8 }, count = 16,
-          prompt = 900, output = 100, engine = { max_num_seqs = 64, max_num_batched_tokens = 2048 } }, sizes)).e2e.mean
+          prompt = 900, output = 40, engine = { max_num_seqs = 64, max_num_batched_tokens = 2048 } }, sizes)).e2e.mean
       end)
     end
   end)

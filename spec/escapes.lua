@@ -519,7 +519,8 @@ endless("long texts compared by rawequal", "local a, b = ('x'):rep(2e6) .. 'a', 
 endless("long texts as keys", "local a, b = ('x'):rep(2e6) .. 'a', ('x'):rep(2e6) .. 'a' local t = { [a] = 1 } "
   .. "while true do local _ = t[b] end")
 endless("arithmetic on long texts", "local s = ('9'):rep(1e6) while true do local _ = s + 0 end")
-endless("the sine of a long text", "local s = ('9'):rep(1e6) while true do math.sin(s) end")
+endless("a table that was large", "local t = {} for i = 1, 1e5 do t['k' .. i] = 1 end "
+  .. "for i = 1, 1e5 do t['k' .. i] = nil end while true do next(t) end")
 endless("many values passed on and on", "local t = {} for i = 1, 2e5 do t[i] = i end "
   .. "local function f(...) while true do local _ = select('#', ...) end end f(table.unpack(t))")
 endless("a long chain of __index", "local t = {} for _ = 1, 1900 do t = setmetatable({}, { __index = t }) end "
@@ -529,8 +530,7 @@ endless("coroutines that end before they are looked at", "local function f() for
 endless("coroutines that are made only", "while true do coroutine.create(print) end")
 endless("a chunk in long pieces", "local s = (' '):rep(1e6) load(function() return s end)")
 endless("a chunk that is one long comment", "local s, i = ('-'):rep(1e6), 0 load(function() return s end)")
-endless("a table that was large", "local t = {} for i = 1, 1e5 do t['k' .. i] = 1 end "
-  .. "for i = 1, 1e5 do t['k' .. i] = nil end while true do next(t) end")
+endless("the sine of a long text", "local s = ('9'):rep(1e6) while true do math.sin(s) end")
 endless("a file that grows without end", "local s, f = (' '):rep(1e6), io.open('x', 'w') while true do f:write(s) end")
 endless("a long number read again and again", "local f = io.open('x', 'w') f:write(('1'):rep(1e6)) f:close() "
   .. "f = io.open 'x' while true do f:seek 'set' f:read 'n' end")

@@ -2,6 +2,17 @@
 -- duration and how much it skipped.
 local skipped = { seconds = true, evaluated = true, model = true, system = true }
 
+local orders = {} -- texts in order, by the texts as they came: many tables have the same fields
+
+local function in_order(texts)
+  local key = table.concat(texts, "\0")
+  if not orders[key] then
+    table.sort(texts)
+    orders[key] = texts
+  end
+  return orders[key]
+end
+
 -- The names of a table's fields: numbers, then strings, each in order.
 local function names_of(value)
   local numbers, texts = {}, {}
@@ -10,8 +21,8 @@ local function names_of(value)
     list[#list + 1] = name
   end
   table.sort(numbers)
-  table.sort(texts)
-  return table.move(texts, 1, #texts, #numbers + 1, numbers)
+  texts = in_order(texts)
+  return #numbers == 0 and texts or table.move(texts, 1, #texts, #numbers + 1, numbers)
 end
 
 local function add(list, value)

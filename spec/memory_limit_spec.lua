@@ -33,7 +33,7 @@ describe("the memory limit", function()
   end)
 
   it("lets a script continue that frees them", function()
-    local result = run(SCHEDULE .. "local t for _ = 1, 100 do t = make() end print(t.makespan > 0)",
+    local result = run(SCHEDULE .. "local t for _ = 1, 50 do t = make() end print(t.makespan > 0)",
       "--max-memory 24MB")
     assert.equal("true\n", result.out, result.err)
   end)
@@ -88,7 +88,7 @@ describe("a simulation of serving", function()
   end)
 
   it("is released completely", function()
-    local result = run(SERVE .. "for _ = 1, 50 do serve { count = 20000 } end print 'done'", "--max-memory 20MB")
+    local result = run(SERVE .. "for _ = 1, 20 do serve { count = 20000 } end print 'done'", "--max-memory 8MB")
     assert.equal("done\n", result.out, result.err)
   end)
 end)

@@ -105,7 +105,7 @@ describe("Plan", function()
   it("draws the timeline, unless it has too many passes", function()
     local t = answer { ask = "timeline", row = 1, values = values { pp = "4" } }
     contains(t.html, 'id="chart1"')
-    local slow = { ask = "timeline", row = 1, values = values { pp = "16", gpus = "16", batch = "1024",
+    local slow = { ask = "timeline", row = 1, values = values { pp = "16", gpus = "16", batch = "384",
       ["micro-batch"] = "1" } }
     t = answer(slow)
     assert.is_true(t.waits)

@@ -23,7 +23,7 @@ describe("--processes", function()
       global_batch = tperf.vary(batches),
     }]]
   local SOME_POINTS <const> =
-    [[test -s points-wal && tperf sweep --db points --csv 'SELECT count(*) > 8 AS some FROM points' 2> /dev/null |
+    [[test -s points-wal && tperf sweep --db points --csv 'SELECT count(*) > 2 AS some FROM points' 2> /dev/null |
       grep -q 1]]
 
   local PROCESSES <const> = cases(2, 3)

@@ -136,7 +136,7 @@ describe("the other scripts", function()
   local machine = tperf.system(B200):with { network = { fast = { domain = 8 } } }
 
   it("best_configuration.lua", function()
-    local rows = outputs("best_configuration", SMALL .. "--gpus 1,64,256 --strategy all", "best_configuration.csv",
+    local rows = outputs("best_configuration", SMALL .. "--gpus 1,64,128 --strategy all", "best_configuration.csv",
       "best_configuration.svg")
     assert.truthy(rows[1].reason:find "fits in")
     for i = 2, 3 do
@@ -169,7 +169,7 @@ describe("the other scripts", function()
   end)
 
   it("compare_strategies.lua", function()
-    local rows = outputs("compare_strategies", SMALL .. "--gpus 64,512 --domains 8 --strategy tensor,context "
+    local rows = outputs("compare_strategies", SMALL .. "--gpus 64,128 --domains 8 --strategy tensor,context "
       .. "--systems " .. B200, "compare_strategies.csv", "compare_strategies.svg")
     assert.equal(2, #rows)
     for _, row in ipairs(rows) do
@@ -199,7 +199,7 @@ describe("the other scripts", function()
   end)
 
   it("sweep_memory.lua: more memory and more bandwidth never harm", function()
-    local rows = outputs("sweep_memory", SMALL .. "--gpus 64,128 --figure-gpus 128 --capacities 4 --bandwidths 3",
+    local rows = outputs("sweep_memory", SMALL .. "--gpus 32,64 --figure-gpus 64 --capacities 4 --bandwidths 3",
       "sweep_memory.csv", "sweep_memory.svg")
     assert.equal(24, #rows)
     local at = {}
@@ -215,7 +215,7 @@ describe("the other scripts", function()
   end)
 
   it("sweep_flops.lua: passes through the machines that exist", function()
-    local rows, out = outputs("sweep_flops", SMALL .. "--gpus 64 --memory-steps 1 --flops-steps 2", "sweep_flops.csv",
+    local rows, out = outputs("sweep_flops", SMALL .. "--gpus 32 --memory-steps 1 --flops-steps 2", "sweep_flops.csv",
       "sweep_flops.svg")
     assert.equal(4 * 7, #rows)
     local B200_peak, H200_peak = 2500e12, tperf.system "subramanian2024/H200".accelerator.tensor.fp16
@@ -317,9 +317,9 @@ describe("scripts/serving_fleet.lua", function()
   it("prints the deployment that tperf.search_serving finds, and draws the front and the load", function()
     local tperf = require "tperf"
     local result = run("serving_fleet", "--model llama-3.1-8b --systems h100-sxm --rate 10 --tp 1 --prompt 300 "
-      .. "--output 50 --quantile 0.9 --gpu-hour 2")
+      .. "--output 20 --quantile 0.9 --gpu-hour 2")
     local found = tperf.search_serving { model = "llama-3.1-8b", system = "h100-sxm", rate = 10, tp = { 1 },
-      prompt = { lognormal = { median = 300, sigma = 0.7 } }, output = { exponential = 50 }, gpu_hour = 2,
+      prompt = { lognormal = { median = 300, sigma = 0.7 } }, output = { exponential = 20 }, gpu_hour = 2,
       slo = { ttft = 0.5, tpot = 0.05, quantile = 0.9 } }
     local row = csv.rows(result.folder .. "/serving_fleet.csv")[1]
     assert.equal(found[1].gpus, tonumber(row.gpus))

@@ -115,13 +115,14 @@ describe("tperf.search_serving", function()
   end)
 
   it("returns the same for every number of threads", function()
-    local one, three = search { threads = 1, pareto = true }, search { threads = 3, pareto = true }
+    local one, three = search { threads = 1, pareto = true, max_num_seqs = 32 },
+      search { threads = 3, pareto = true, max_num_seqs = 32 }
     assert.are.same(one, three)
   end)
 
   it("shares experts over as many replicas as they need to fit", function()
     local found = tperf.search_serving { model = "mixtral-8x22b", system = "h100-sxm", rate = 2, tp = 2, ep = { 1, 4 },
-      prompt = 500, output = 100, slo = { ttft = "2 s", tpot = "100 ms" }, max_num_seqs = 256 }
+      prompt = 500, output = 30, slo = { ttft = "2 s", tpot = "100 ms" }, max_num_seqs = 256 }
     assert.equal(4, found[1].ep)
     assert.equal(0, found[1].replicas % 4)
     assert.equal(2 * found[1].replicas, found[1].gpus)

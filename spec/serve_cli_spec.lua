@@ -2,7 +2,7 @@
 local cases = require "cases"
 local program = require "program"
 
-local MODEL <const> = "serve llama-3.1-8b -s h100-sxm --prompt 200..600 --output mean=100 "
+local MODEL <const> = "serve llama-3.1-8b -s h100-sxm --prompt 200..600 --output mean=20 "
 local ENGINE <const> = [[
 #!/bin/bash
 TP=${TP:-2}
@@ -30,7 +30,7 @@ describe("tperf serve", function()
   it("finds deployments given limits and a rate, and simulates a given one", function()
     within(function(tperf)
       local limits = "--rate 50 --slo ttft=300ms,tpot=15ms,quantile=0.9 "
-      local found = tperf(MODEL .. limits .. "-g 8 --max-num-batched-tokens 4096 --max-num-seqs 256 --top 2 --csv")
+      local found = tperf(MODEL .. limits .. "-g 4 --max-num-batched-tokens 4096 --max-num-seqs 256 --top 2 --csv")
       assert.equal(0, found.code, found.err)
       assert.matches("^gpus,strategy,tp,etp,ep,pp,replicas,max_num_seqs,max_num_batched_tokens,", found.out)
       local gpus, tp, replicas = lines(found.out)[2]:match "^(%d+),tensor,(%d+),%d+,1,1,(%d+),256,4096,"
@@ -39,7 +39,7 @@ describe("tperf serve", function()
         .. "--count 500 --csv"):format(tp, replicas))
       assert.equal(0, one.code, one.err)
       assert.matches("^throughput,", one.out)
-      local none = tperf(MODEL .. "--rate 50 --slo tpot=1ms")
+      local none = tperf(MODEL .. "--rate 50 --slo tpot=1ms --max-num-seqs 64")
       assert.equal(1, none.code)
       assert.matches("of the requests keep the limits", none.err)
       assert.equal(2, tperf(MODEL .. "--rate 5 --count 10 --gpus 8").code)
@@ -220,7 +220,8 @@ describe("tperf serve", function()
       assert.matches("%-%-no%-enable%-prefix%-caching", all.out)
       local shared = tperf "serve mixtral-8x7b -s h100-sxm --tp 4 --ep 4 --launch vllm"
       assert.matches("%-%-enable%-expert%-parallel", shared.out, shared.err)
-      local best = tperf(MODEL .. "--rate 20 --slo tpot=15ms -g 2 --launch vllm")
+      local best = tperf(MODEL .. "--rate 20 --slo tpot=15ms -g 2 --max-num-seqs 64 --max-num-batched-tokens 4096 "
+        .. "--launch vllm")
       assert.equal(0, best.code, best.err)
       assert.matches("vllm serve MODEL", best.out)
     end)

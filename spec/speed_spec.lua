@@ -198,19 +198,19 @@ describe("the Lua of a question", function()
 
   it("does not lay out again what another precision, or another loss, does not change", function()
     local function ask(change)
-      local o = { model = "deepseek-v3", system = "h100-sxm", gpus = 1024, global_batch = 1024, threads = 1 }
+      local o = { model = "deepseek-v3", system = "h100-sxm", gpus = 256, global_batch = 256, threads = 1 }
       for name, value in pairs(change) do o[name] = value end
       return function() tperf.search(o) end
     end
     ask {} ()
     local losses, recipes = { "in-place", "copied" }, { "fp8-current", "fp8-delayed" }
     local number = 0
-    costs(3400000, function()
+    costs(1700000, function()
       number = number + 1
       ask { loss = losses[number] } ()
     end, 1)
     ask { precision = "fp8-block" } ()
-    costs(5600000, function()
+    costs(2700000, function()
       number = number - 1
       ask { precision = recipes[number + 1] } ()
     end, 1)
@@ -238,17 +238,21 @@ require "tperf".search {
 }
 ]]
 
--- The instructions of a script that is trusted, in a process of its own; collected: options of callgrind.
+-- Runs a trusted script in callgrind; collected: its options. Returns all instructions, and a list of those before each
+-- call of lua_gc, after which callgrind writes what it has counted, if it has counted any.
 local function machine_instructions(text, collected)
   if program.shell("command -v valgrind").code ~= 0 then pending "needs valgrind" end
-  local script = program.temporary ".lua"
-  program.write(script, text)
-  local result = program.shell(("valgrind --tool=callgrind %s --callgrind-out-file=/dev/null %s run --trust %s"):format(
-    collected, program.quote(program.absolute()), script))
-  os.remove(script)
-  local count = tonumber(result.err:match "Collected : (%d+)") or 0
-  if count == 0 or core.faults then pending "a program built for tests does more, or cannot run in valgrind" end
-  return count
+  local folder = program.folder()
+  program.write(folder .. "/s.lua", text)
+  local result = program.shell(("valgrind --tool=callgrind %s --callgrind-out-file=counts --dump-after=lua_gc %s run "
+    .. "--trust s.lua"):format(collected, program.quote(program.absolute())), folder)
+  local all, parts = tonumber(result.err:match "Collected : (%d+)") or 0, {}
+  for count in program.shell("cat $(ls counts.* | sort -t . -k 2n)", folder).out:gmatch "\ntotals: ([1-9]%d*)" do
+    parts[#parts + 1] = tonumber(count)
+  end
+  program.remove(folder)
+  if all == 0 or core.faults then pending "a program built for tests does more, or cannot run in valgrind" end
+  return all, parts
 end
 
 local SERVED <const> = [[
@@ -257,10 +261,37 @@ require "tperf".infer {
 }
 ]]
 
-describe("the C of inference", function()
+-- The same machine with domains of different sizes.
+local DOMAINS <const> = [[
+do
+  local machines = {}
+  for i = 1, %d do
+    machines[i] = require "tperf".system("h100-sxm"):with { network = { fast = { domain = 4 << i } } }
+  end
+  require "tperf".search {
+    model = "gpt2", system = machines, gpus = 64, global_batch = 64, threads = 1, prune = false, infeasible = true,
+  }
+end
+]]
+
+-- One process for all parts: valgrind takes longer to start than a part does.
+describe("the C of inference and of prices", function()
+  local parts
+  local function part(i)
+    if not parts then
+      local text = table.concat({ SERVED, DOMAINS:format(1), DOMAINS:format(4), "" }, "collectgarbage 'count'\n")
+      parts = select(2, machine_instructions(text, "--toggle-collect=tperf_serve --toggle-collect=tperf_prices_of"))
+      assert.equal(3, #parts)
+    end
+    return parts[i]
+  end
+
   it("prices experts in a pipeline, with eight placements, in so many instructions", function()
-    local count = machine_instructions(SERVED, "--toggle-collect=tperf_serve")
-    assert.truthy(count <= 165000, ("%d instructions of C"):format(count))
+    assert.truthy(part(1) <= 165000, ("%d instructions of C"):format(part(1)))
+  end)
+
+  it("shares the prices of ops among machines that differ in the size of their domains", function()
+    assert.truthy(part(3) <= 2 * part(2), ("%d instructions for four machines, %d for one"):format(part(3), part(2)))
   end)
 end)
 
@@ -268,26 +299,6 @@ describe("the C of a search", function()
   cases(function() end, it)("walks 12,320 candidates in so many instructions", function()
     local count = machine_instructions(WALK, "--toggle-collect=tperf_search_walk")
     assert.truthy(count <= 35e6, ("%d instructions of C"):format(count))
-  end)
-end)
-
--- The same machine with domains of different sizes.
-local DOMAINS <const> = [[
-local machines = {}
-for i = 1, %d do
-  machines[i] = require "tperf".system("h100-sxm"):with { network = { fast = { domain = 4 << i } } }
-end
-require "tperf".search {
-  model = "llama-3.1-70b", system = machines, gpus = 256, global_batch = 256, threads = 1, prune = false,
-  infeasible = true,
-}
-]]
-
-describe("the prices of ops", function()
-  it("are shared by machines that differ in the size of their domains", function()
-    local one = machine_instructions(DOMAINS:format(1), "--toggle-collect=tperf_prices_of")
-    local four = machine_instructions(DOMAINS:format(4), "--toggle-collect=tperf_prices_of")
-    assert.truthy(four <= 2 * one, ("%d instructions for four machines, %d for one"):format(four, one))
   end)
 end)
 

@@ -709,7 +709,7 @@ describe("report.query", function()
       print(select(2, pcall(tperf.report.query, "db", "%s")))
       print(select(2, pcall(tperf.report.query, "db", "%s")))]]):format(ENDLESS:format "x",
       ENDLESS:format "x" .. " ORDER BY x DESC"))
-    result = program.shell("tperf run --max-memory 30MB s.lua", folder)
+    result = program.shell("tperf run --max-memory 12MB s.lua", folder)
     assert.equal("not enough memory\nnot enough memory\n", (result.out:gsub("s%.lua:%d+: ", "")))
   end)
 

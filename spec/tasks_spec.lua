@@ -6,7 +6,7 @@ local tperf = require "tperf"
 local yaml = require "tperf.core".yaml
 local program = require "program"
 
-local SEED <const>, CASES <const> = 70131, cases(20, 120)
+local SEED <const>, CASES <const> = 70131, cases(14, 120)
 local STACK = {
   compute = 1.2, attention = 1.4, memory = 1.5, comm = 1.3, host = 3e-5, overlap = 0.7, optimizer = 0.5,
   kernel = "flash", name = "spec",

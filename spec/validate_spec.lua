@@ -716,15 +716,22 @@ describe("tperf.validate of serving", function()
   end
 
   it("holds stages of open loops to the errors promised, and has other simulators beside them", function()
-    local result = run "serving/measured.csv"
+    local folder, kept = program.folder(), {}
+    program.shell("cp spec/data/measured/serving/*.* " .. program.quote(folder))
+    for line in io.lines "spec/data/measured/serving/measured.csv" do
+      if sampled(not line:find "^blis%-60", true) then kept[#kept + 1] = line end -- two runs of three that are clear
+    end
+    program.write(folder .. "/measured.csv", table.concat(kept, "\n") .. "\n")
+    local result = tperf.validate { file = folder .. "/measured.csv" }
+    program.remove(folder)
     assert.equal("open loop", result.kind)
-    assert.equal(5, of(result.metrics, "E2E").rows)
+    assert.equal(sampled(3, 5), of(result.metrics, "E2E").rows)
     assert.is_true(of(result.metrics, "E2E").median <= 0.05)
     assert.is_true(of(result.metrics, "TPOT").median <= 0.05)
     assert.is_true(of(result.metrics, "TTFT").median <= 0.12)
     assert.is_true(of(result.metrics, "KV cache").median <= 0.1)
     assert.equal(2, of(result.model, "TTFT", "yi-34b").rows)
-    assert.equal(5, of(result.gpu, "E2E", "h100-sxm").rows)
+    assert.equal(sampled(3, 5), of(result.gpu, "E2E", "h100-sxm").rows)
     assert.are.same({ { reason = "conditions are not clear: overload", rows = 1 } }, result.left_out)
     local vidur
     for _, row in ipairs(result.others) do
@@ -736,9 +743,9 @@ describe("tperf.validate of serving", function()
   end)
 
   it("reads closed loops by engine, and says why it leaves rows out", function()
-    -- Five rows of long answers or many requests take as long as the other 35.
-    local SLOW <const> = { "qwen3_5_b200_sglang", "glm_5_b200", "gpt_oss_120b_h100_sxm_vllm",
-      "llama_3_1_70b_h200_sxm_trtllm" }
+    -- Six rows of long answers or many requests take longer than the other 34.
+    local SLOW <const> = { "qwen3_5_b200_sglang", "dsr1_b200_sglang_fp8_agg_1024x1024_c64", "glm_5_b200",
+      "gpt_oss_120b_h100_sxm_vllm", "llama_3_1_70b_h200_sxm_trtllm" }
     local path, kept = program.temporary ".csv", {}
     for line in io.lines "spec/data/measured/serving/closed_loop.csv" do
       local slow = #lists.where(SLOW, function(name) return line:find(name, 1, true) end) > 0
@@ -747,10 +754,10 @@ describe("tperf.validate of serving", function()
     program.write(path, table.concat(kept, "\n") .. "\n")
     local result = tperf.validate { file = path }
     os.remove(path)
-    assert.equal(sampled(35, 40), result.rows)
-    assert.equal(4 * sampled(13, 18), #result.cases)
+    assert.equal(sampled(34, 40), result.rows)
+    assert.equal(4 * sampled(12, 18), #result.cases)
     assert.is_true(of(result.metrics, "throughput").median <= 0.15)
-    assert.equal(sampled(4, 7), of(result.engine, "TPOT", "sglang").rows)
+    assert.equal(sampled(3, 7), of(result.engine, "TPOT", "sglang").rows)
     local left = 0
     for _, reason in ipairs(result.left_out) do left = left + reason.rows end
     assert.equal(22, left)

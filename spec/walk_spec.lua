@@ -39,7 +39,7 @@ describe("the walk of a search", function()
       return tperf.search { model = "mixtral-8x7b", system = system, gpus = gpus, global_batch = 64,
         micro_batch = { 1, 2 }, strategy = "context", zero = { 1, 3 }, top = 20, threads = 1 }
     end
-    local systems, gpus = { "h100-sxm", "h200-sxm", "gb200-nvl72", "b200-sxm" }, { 8, 64, 32 }
+    local systems, gpus = { "h100-sxm", "h200-sxm", "gb200-nvl72", "b200-sxm" }, { 8, 32, 16 }
     local together, i = ask(systems, gpus), 0
     for _, system in ipairs(systems) do
       for _, n in ipairs(gpus) do
