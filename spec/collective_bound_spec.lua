@@ -62,7 +62,7 @@ local function faster_than_the_wire(system, serves)
   end
   table.sort(list, function(a, b) return a[1] < b[1] end)
   for i, entry in ipairs(list) do list[i] = entry[2] end
-  assert.is_true(tried > 2000)
+  assert.is_true(tried > (system.network.fast.domain > 1 and 2000 or 900))
   return table.concat(list, "\n", 1, math.min(#list, 5))
 end
 

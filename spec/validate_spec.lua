@@ -827,6 +827,18 @@ describe("tperf.validate of serving", function()
     program.remove(folder)
   end)
 
+  sampled(function() end, it)("reads a run of which the table has a later stage alone", function()
+    local folder, rows = program.folder(), {}
+    program.shell("cp spec/data/measured/serving/*.* " .. program.quote(folder))
+    for line in io.lines "spec/data/measured/serving/measured.csv" do
+      if #rows == 0 or line:find "^blis%-60,1," then rows[#rows + 1] = line end
+    end
+    program.write(folder .. "/measured.csv", table.concat(rows, "\n") .. "\n")
+    local result = tperf.validate { file = folder .. "/measured.csv" }
+    program.remove(folder)
+    assert.equal(1, of(result.metrics, "E2E").rows)
+  end)
+
   it("prints the errors by metric, and the rest as JSON", function()
     local folder, rows = program.folder(), {}
     program.shell("cp spec/data/measured/serving/*.* " .. program.quote(folder))

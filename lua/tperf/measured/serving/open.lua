@@ -86,7 +86,8 @@ local function drawn(question)
 end
 
 local function compare(collect, about, run, answers, rows)
-  collect.add(about(rows[0] or rows[-1]), "KV cache", answers.num_blocks, run.num_gpu_blocks)
+  local whole = rows[0] or rows[-1]
+  if whole then collect.add(about(whole), "KV cache", answers.num_blocks, run.num_gpu_blocks) end
   local first = 1
   for i, stage in ipairs(run.stages) do
     local m, last = rows[i - 1], first + stage.requests - 1
