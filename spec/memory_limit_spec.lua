@@ -78,9 +78,10 @@ describe("a simulation of serving", function()
     refused("serve { count = 2000000 }", "2000000 requests", "60MB")
   end)
 
-  it("is charged for blocks of the cache, by every thread", function()
+  -- One thread's blocks are too many: whether two threads hold theirs at once depends on the machine's load.
+  it("is charged for blocks of the cache, in threads too", function()
     refused("serve { count = 8, replicas = 8, threads = 2, prompt = 1600000, engine = { num_blocks = 200000 } }",
-      "the blocks of a", "12MB")
+      "the blocks of a", "8MB")
   end)
 
   it("is charged for the steps that it keeps", function()
