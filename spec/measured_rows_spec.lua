@@ -205,6 +205,8 @@ describe("a row of a training run", function()
     assert.same({ "attn", "moe_router" }, captured "transformer_engine:attn+moe_router+moe_preprocess")
     assert.same({ "layer" }, captured "transformer_engine")
     assert.same({ "layer" }, captured "transformer_engine:full")
+    assert.same({ "layer" }, captured "layer") -- MLPerf's LAYER_CUDA_GRAPH
+    assert.is_nil(captured "per layer (MCORE_CUDA_GRAPH)") -- Megatron's own: host 0, see step.lua
     assert.is_nil(captured "none")
     assert.is_nil(captured "local:full_iteration") -- host 0, see step.lua
   end)

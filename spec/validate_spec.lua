@@ -552,7 +552,7 @@ describe("a run's stack", function()
     end
     for text, graphs in pairs {
       [""] = false, none = false, ["local:full_iteration"] = true, ["transformer_engine:attn"] = false,
-      ["per layer (MCORE_CUDA_GRAPH) + full iteration"] = true,
+      ["per layer (MCORE_CUDA_GRAPH) + full iteration"] = true, ["per layer (MCORE_CUDA_GRAPH)"] = true,
     } do
       local one = case(text)
       one.predictors = { function(terms) return terms.host end }

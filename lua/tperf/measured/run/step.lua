@@ -166,10 +166,11 @@ local function attention_of(row)
   return (is_local or attention_backend(row) == "unfused") and "unfused" or nil
 end
 
--- CUDA graphs of whole iterations or layers remove all launches; those of parts of a layer do not.
+-- CUDA graphs of whole iterations, and Megatron-Core's own of whole layers (enable_cuda_graph, which MLPerf's
+-- configurations set by MCORE_CUDA_GRAPH), remove all launches; those of parts of a layer do not.
 local function captures_all(row)
   local text = read.text(row.cuda_graph):lower()
-  return text:find "full[_ ]iteration" ~= nil or text:find "full%-layer" ~= nil
+  return text:find "full[_ ]iteration" ~= nil or text:find "full%-layer" ~= nil or text:find "^per layer" ~= nil
 end
 
 -- torchtitan also compiles its loss since 2025 (components/loss.py); the source names the month of the run.

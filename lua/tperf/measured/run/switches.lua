@@ -13,11 +13,12 @@ local DISPATCHERS <const> = { alltoall = "alltoall", allgather = "allgather", de
 local graphed = {}
 for _, name in ipairs(graphs.modules) do graphed[name] = true end
 
--- TransformerEngine's graphs: of the modules named, else of whole layers. Those of the whole iteration and Megatron's
--- own take away all launches (step.lua).
+-- TransformerEngine's graphs: of the modules named, else of whole layers ("layer": LAYER_CUDA_GRAPH of MLPerf's
+-- configurations). Those of the whole iteration and Megatron's own take away all launches (step.lua).
 local function graphs_of(row)
   local list = {}
-  local modules = read.text(row.cuda_graph):match "^transformer_engine:?(.*)"
+  local text = read.text(row.cuda_graph)
+  local modules = text == "layer" and "" or text:match "^transformer_engine:?(.*)"
   for name in (modules or ""):gmatch "[^+]+" do list[#list + 1] = graphed[name] and name or nil end
   if modules == "" or modules == "full" then list[1] = "layer" end
   return list[1] and list or nil
