@@ -3,10 +3,10 @@ local tperf = require "tperf"
 
 local TOKENS <const> = 4096 -- per GPU: one sequence
 
-local function ops_of(model, ep)
+local function ops_of(model, ep, precision)
   local c = tperf.train {
     model = model, system = "gb200-nvl72", gpus = math.max(ep, 2), ep = ep, global_batch = math.max(ep, 2),
-    seq = TOKENS, software = "none",
+    seq = TOKENS, software = "none", precision = precision,
   }
   local ops = {}
   for _, kind in ipairs(c.kinds) do
@@ -69,6 +69,28 @@ describe("between the products of experts", function()
       calls({}, { recompute = "full" }), 1e-3)
     local fused = { precision = { recipe = "mxfp8", fused_experts = true } }
     assert.near(calls({ grouped_kernels = true }, fused), calls({}, fused), 1e-9)
+  end)
+
+  it("rows in their experts' order pass at 0.7 of the rate of a stream, unless one kernel has all experts", function()
+    local launch = tperf.system "gb200-nvl72".accelerator.launch
+    local function slower(ops, name, pass) -- than the stream's residual sums, to which `launch` is known
+      local function rate(op) return op.bytes / (op.time - op.comm_time - launch) end
+      return rate(ops.residual[pass]) / rate(ops[name][pass])
+    end
+    for _, pass in ipairs { "forward", "backward" } do
+      local ops = ops_of("gpt-oss-120b", 64)
+      for _, name in ipairs { "dispatch", "combine", "silu", "bias" } do
+        assert.near(1 / 0.7, slower(ops, name, pass), 1e-3, name)
+      end
+      assert.near(1, slower(ops, "norm", pass), 1e-3)
+      ops = ops_of("qwen3-30b-a3b", 8, "mxfp8")
+      assert.near(1 / 0.7, slower(ops, "fc1-cast", pass), 1e-3)
+      assert.near(1, slower(ops, "proj-cast", pass), 1e-3)
+      ops = ops_of("qwen3-30b-a3b", 8, { recipe = "mxfp8", fused_experts = true })
+      for _, name in ipairs { "dispatch", "combine", "fc1-cast" } do
+        assert.near(1, slower(ops, name, pass), 1e-3, name)
+      end
+    end
   end)
 
   it("products are priced by the rows of one expert", function()

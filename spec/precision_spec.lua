@@ -229,6 +229,14 @@ describe("layers", function()
       local name, pass, part = table.unpack(case)
       assert.near(part, op_of(narrow, name)[pass].comms[1].bytes / op_of(wide, name)[pass].comms[1].bytes, 1e-12)
     end
+    -- Already in 8 bits, rows are read for their copy by columns alone; from 16 bits both copies are written.
+    local n = 1 + 4 / 128
+    for _, case in ipairs { { "fc1-cast", "forward", "backward" }, { "fc2-cast", "backward", "forward" } } do
+      local name, pass, other = table.unpack(case)
+      local came, made = op_of(narrow, name), op_of(wide, name)
+      assert.near(2 * n / (2 + 2 * n), came[pass].bytes / made[pass].bytes, 1e-9, name)
+      assert.equal(made[other].bytes, came[other].bytes)
+    end
     assert.is_nil(op_of(wide, "router-cast"))
   end)
 end)

@@ -5,6 +5,11 @@
 
 #include "tperf/op.h"
 
+// Part of the bandwidth of one long stream that HBM reaches in training for kernels over rows in their experts' order.
+// Fitted once, to the runs with experts of all stacks (docs/model.md section 3.4); serving engines have kernels of their
+// own, with curves of their own.
+#define TPERF_SCATTERED 0.7
+
 // The overhead that a software stack adds to the machine. lua/tperf/describe/software.lua documents every field.
 typedef struct tperf_software {
     // Seconds of work of kernels other than attention, relative to the same kernels timed in isolation.

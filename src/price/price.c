@@ -53,6 +53,13 @@ static double tensor_peak(const tperf_op *op, const tperf_pass *pass, const tper
     return 2 / (1 / peaks[op->matrix_dtype] + 1 / peaks[op->dtype]);
 }
 
+// Bytes/s of HBM that a pass's kernel reaches. In training, rows in their experts' order are a few thousand at a time,
+// copied from and to places all over the memory; serving engines have kernels made for them.
+static double bandwidth_of(const tperf_op *op, const tperf_system *system) {
+    double streamed = system->accelerator.hbm.bandwidth * system->accelerator.hbm.efficiency;
+    return op->scattered && !system->serves ? TPERF_SCATTERED * streamed : streamed;
+}
+
 // The work of a pass at a constant efficiency.
 static tperf_pass_work constant_time(const tperf_op *op, const tperf_pass *pass, double bytes,
                                      const tperf_platform *on) {
@@ -67,7 +74,7 @@ static tperf_pass_work constant_time(const tperf_op *op, const tperf_pass *pass,
     tperf_kernel_time time = {
         .setup = outside ? launch : 0,
         .work = outside ? work : launch + work,
-        .traffic = bytes / (system->accelerator.hbm.bandwidth * system->accelerator.hbm.efficiency),
+        .traffic = bytes / bandwidth_of(op, system),
         .hides = true,
     };
     if (system->serves && pass->routed > 0)

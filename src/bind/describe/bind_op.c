@@ -10,6 +10,7 @@
 //   op:join()                                     a neighbour's call launches its kernels
 //   op:calls(n)                                   the host makes so many calls for each of its kernels in training
 //   op:fuse()                                     its forward pass is part of a neighbour's kernel
+//   op:scatter()                                  it passes over rows in their experts' order
 //   op:launches(n)                                so many kernels beside its own go with it in serving engines
 //   op:freeze(element, keeps_input)               its parameters are not trained, with this many bytes each
 //   op:stop()                                     nothing below it is trained
@@ -137,25 +138,21 @@ static int stop(lua_State *L) {
     return itself(L);
 }
 
-static int single(lua_State *L) {
-    own(L)->single = true;
-    return itself(L);
-}
-
-static int join(lua_State *L) {
-    own(L)->joined = true;
-    return itself(L);
-}
+// A method that sets one of the op's flags.
+#define FLAG(method, flag)                                                                         \
+    static int method(lua_State *L) {                                                              \
+        own(L)->flag = true;                                                                       \
+        return itself(L);                                                                          \
+    }
+FLAG(single, single)
+FLAG(join, joined)
+FLAG(scatter, scattered)
+FLAG(fuse, fused)
 
 static int calls(lua_State *L) {
     lua_Integer n = luaL_checkinteger(L, 2);
     luaL_argcheck(L, n >= 1, 2, "not a number of calls");
     own(L)->calls = n;
-    return itself(L);
-}
-
-static int fuse(lua_State *L) {
-    own(L)->fused = true;
     return itself(L);
 }
 
@@ -387,6 +384,7 @@ static const luaL_Reg methods[] = {
     {"single", single},
     {"join", join},
     {"fuse", fuse},
+    {"scatter", scatter},
     {"calls", calls},
     {"launches", launches},
     {"freeze", freeze},

@@ -50,18 +50,31 @@ local function of(shape, name, o)
   return made
 end
 
-local function amax(shape, n)
-  return of(shape, "-amax", {
+-- Of the rows that are multiplied: an expert's, or the stream's.
+local function of_rows(shape, r, name, o)
+  local made = of(shape, name, o)
+  return shape.expert and not r.fused_experts and made:scatter() or made
+end
+
+local function amax(shape, r, n)
+  return of_rows(shape, r, "-amax", {
     forward_vector_flops = FLOPS * n.input, forward_bytes = WIDE * n.input,
     backward_vector_flops = FLOPS * n.gradient, backward_bytes = WIDE * n.gradient,
   })
 end
 
+-- Bytes per number to make the copy by rows; came: the tensor came with it, and is read for that by columns alone.
+local function row_bytes(r, came, unread)
+  if came then return r.columns == "none" and 0 or r.number end
+  return (unread and 0 or WIDE) + r.number
+end
+
 -- elsewhere: attention keeps X in 12 bits, from which the backward pass makes the copy by columns.
 -- unread: which of both tensors the fused kernel that makes it quantises, "input" or "gradient"; nil: neither.
-local function cast(shape, r, n, behind_norm, elsewhere, unread)
-  local forward = ((unread == "input" and 0 or WIDE) + r.number) * n.input
-  local backward = ((unread == "gradient" and 0 or WIDE) + r.number) * n.gradient
+-- came: which of both was quantised before it travelled to the experts.
+local function cast(shape, r, n, behind_norm, elsewhere, unread, came)
+  local forward = row_bytes(r, came == "input", unread == "input") * n.input
+  local backward = row_bytes(r, came == "gradient", unread == "gradient") * n.gradient
   local narrow_dw = r.weight_grad == "narrow" and not shape.frozen -- frozen weights have no gradient
   local saved, again = 0, r.column_scales and WIDE or 0
   local turned = r.columns == "transposed" and n.input_gathered > 0 -- X's second copy, made once X is gathered again
@@ -77,7 +90,7 @@ local function cast(shape, r, n, behind_norm, elsewhere, unread)
   if with_norm then forward = math.max(forward - 2 * WIDE * n.input, 0) end
   if narrow_dw then backward = backward + column_bytes(r, n.gradient, n.gradient_gathered) end
   local transform = narrow_dw and 2 * (r.hadamard or 0) or 0
-  local made = of(shape, "-cast", {
+  local made = of_rows(shape, r, "-cast", {
     forward_tensor_flops = transform * n.input, forward_vector_flops = FLOPS * n.input, forward_bytes = forward,
     backward_tensor_flops = transform * n.gradient, backward_vector_flops = FLOPS * n.gradient,
     backward_bytes = backward, saved_bytes = saved,
@@ -152,6 +165,13 @@ local function keep_output(list, attention, shape, r)
   return shared
 end
 
+-- Tokens, and the gradients of their results, that travel in 8 bits are quantised before (arXiv 2412.19437, section
+-- 3.3.3): what the experts' first product reads, and the gradient that their last one does.
+local function came_of(one, shape, r)
+  if not (r.dispatch == "fp8" and shape.expert) then return nil end
+  return one:belongs "expert_fc1" and "input" or "gradient"
+end
+
 -- Between fused products of experts, nothing in 16 bits is read to be quantised: not what the activation makes of the
 -- first product's output, nor the gradient of that output.
 local function unread_of(one, shape, r)
@@ -182,8 +202,9 @@ function narrowed.block(ops, r, after_norm)
       if i > 1 then behind_norm = ops[i - 1]:is_norm() end
       local shared = behind_norm and ops[i + 1] ~= nil and adapters.is(ops[i + 1])
       local n = numbers(shape, r, shared)
-      if r.measured then list[#list + 1] = amax(shape, n) end
-      list[#list + 1] = cast(shape, r, n, behind_norm and not shared, elsewhere, unread_of(one, shape, r))
+      if r.measured then list[#list + 1] = amax(shape, r, n) end
+      list[#list + 1] = cast(shape, r, n, behind_norm and not shared, elsewhere, unread_of(one, shape, r),
+        came_of(one, shape, r))
       list[#list + 1] = weight_cast(shape, r)
       list[#list + 1] = product(one, r, shape.frozen, shared)
       attention = nil

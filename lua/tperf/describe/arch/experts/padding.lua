@@ -55,7 +55,8 @@ end
 function padding.copy(m, p, name, rows, padded)
   if padded == rows or p.row_padding == "sort" or not COPYING[p.moe_dispatcher or "alltoall"] then return {} end
   local pass = { bytes = BYTES * 1.0 * m.hidden * p:inner_tokens(rows + padded) }
-  return { op.custom({ name = name, dtype = p.dtype, forward = pass, backward = pass }):single() }
+  local copy = op.custom({ name = name, dtype = p.dtype, forward = pass, backward = pass }):single()
+  return { p.fused_experts and copy or copy:scatter() }
 end
 
 return padding

@@ -130,6 +130,10 @@ local function choice(m, p)
   }
 end
 
+-- Marks an op that passes over rows in their experts' order. Fused experts leave one kernel for all of a GPU's, with
+-- places that are known beforehand.
+local function over_rows(p, one) return p.fused_experts and one or one:scatter() end
+
 -- Bytes per number of the last product's output, forward: bias times weight is written in fp32; it and the output are
 -- read and the sum written; the experts' sums are read and written as one tensor; that is read and written in 16 bits.
 -- Backward: the gradient is read and written in fp32; that is read and written in 16 bits per expert; those are read
@@ -140,11 +144,11 @@ local BIAS_BYTES <const> = { forward = 4 + (4 + 2 + 4) + (4 + 4) + (4 + 2), back
 local function bias(m, p, rows)
   if p.mode ~= "train" or not m.biases.mlp then return {} end
   return {
-    op.elementwise {
+    over_rows(p, op.elementwise {
       name = "bias", elements = 1.0 * p:inner_tokens(rows) * m.hidden, dtype = p.dtype, forward_flops = 2,
       backward_flops = 3, forward_bytes = BIAS_BYTES.forward, backward_bytes = BIAS_BYTES.backward, saved_bytes = 0,
       repeated_bytes = BIAS_BYTES.forward - (2 + 4 + 4), -- output, experts' sums and the joined tensor are held at once
-    },
+    }),
   }
 end
 
@@ -158,7 +162,12 @@ local SORTS <const> = 2 -- kernels by which engines select and sort before they 
 -- (tperf/describe/arch/experts/dispatch.lua). routed: pairs of a token and an expert to sort; nil on the way back.
 -- beside: the op that the exchange runs beside; nil: everything waits for it.
 local function exchange(m, p, name, rows, lie, routed, beside)
-  local function way(there) return dispatch.way(m, p, there, rows, lie, there and sent_element(p) or BYTES) end
+  local function way(there)
+    local element = there and sent_element(p) or BYTES
+    local w = dispatch.way(m, p, there, rows, lie, element)
+    if element < BYTES then w.bytes = w.bytes + (BYTES + element) * p:outer_tokens() * m.hidden end -- to quantise
+    return w
+  end
   local travels = lie.replicas > 1
   local function pass(w)
     local comms = travels and not beside and { w.comm } or {}
@@ -169,10 +178,10 @@ local function exchange(m, p, name, rows, lie, routed, beside)
     local c = w.comm
     beside:communicate(kind, c.kind, c.axis, c.bytes, c.share, true, c.once, c.exchanges)
   end
-  return op.custom {
+  return over_rows(p, op.custom {
     name = name, dtype = p.dtype, forward = pass(forward), backward = pass(backward), routed = routed,
     repeated_bytes = forward.repeated_bytes,
-  }:launches(routed and SORTS or 0)
+  }):launches(routed and SORTS or 0)
 end
 
 -- The ops of the shared experts.
@@ -232,7 +241,7 @@ local function routed(m, p, rows, active, lie)
     fused = p.fused_experts,
   }), held)
   mlp[1]:belong "expert_fc1"
-  mlp[2]:belong "moe_act"
+  over_rows(p, mlp[2]:belong "moe_act")
   parts.append(ops, mlp)
   parts.append(ops, padding.copy(m, own, "unpad", rows, padded))
   return parts.append(ops, bias(m, own, rows))
