@@ -376,7 +376,7 @@ describe("tperf search, train and collective", function()
     local result = shell("tperf search " .. QUESTION .. " -g 64 -k 2 --strategy tensor,context")
     assert.equal(8, select(2, result.out:gsub("\n", "")))
     assert.truthy(result.out:find "\n%(%-%-wide also shows tokens/s/GPU, ")
-    assert.truthy(result.out:find "\nsoftware typical: half of the runs that its fit did not see came within %d+ %%")
+    assert.truthy(result.out:find "\nsoftware typical: half of the runs that its fit did not see came within [%d.]+ %%")
     assert.truthy(result.out:find "\nwithout waste %(%-%-software none%) the first takes [%d.]+ %a+\n$")
     assert.truthy(result.err:find "^%d+ candidates, %d+ feasible\n")
     local wide = shell("tperf search " .. QUESTION .. " -g 64 -k 1 --software none --wide").out

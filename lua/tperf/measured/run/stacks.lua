@@ -22,7 +22,9 @@ local patterns = {
   { "verification cards", "", "megatron-bridge-26.08-functional" },
   { "matched experiments", "", "megatron-bridge-26.08-functional" },
   { "bridge", "^2[0-5]%.", "megatron-bridge-25.09" }, { "bridge", "^26%.0[1-5]", "megatron-bridge-26.02" },
-  { "bridge", "", "megatron-bridge-26.06" }, { "nemo long%-sequence", "", "nemo-long-2025" },
+  { "bridge", "", "megatron-bridge-26.06" },
+  -- Its tables are of NeMo's containers 24.03.01 (H100) and 25.04 (B200).
+  { "nemo long%-sequence", "h100", "nemo-24.03" }, { "nemo long%-sequence", "", "nemo-long-2025" },
   { "megatron%-core readme", "", "megatron-core-2024" },
   -- The paper's Qwen3 rows are ModelZoo's.
   { "modelzoo", "", "megatron-core-moe-2025" }, { "megatron%-core moe paper", "", "megatron-core-moe-2025" },
@@ -77,7 +79,7 @@ local APART <const> = { ["bigscience-2022"] = "typical", ["megatron-deepspeed-20
 local KINDS = {
   ["nemo-mlperf-3.1"] = "tuned", ["megatron-core-2024"] = "tuned", ["megatron-core-moe-2025"] = "tuned",
   ["megatron-bridge-25.09"] = "tuned", ["megatron-bridge-26.02"] = "tuned", ["megatron-bridge-26.06"] = "tuned",
-  ["nemo-24.11"] = "tuned", ["nemo-long-2025"] = "tuned",
+  ["nemo-24.03"] = "tuned", ["nemo-24.11"] = "tuned", ["nemo-long-2025"] = "tuned",
   ["megatron-core-ci-2025"] = "tests",
 }
 
