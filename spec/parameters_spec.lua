@@ -94,6 +94,17 @@ local expected = { -- name, total, active (nil: the total)
   { "mt5-small", 300176768 },
   { "mt5-base", 582401280 },
   { "dit-xl-2-256", 675129632 }, -- seen
+  { "gpt-j-6b", 6050882784 }, -- seen
+  { "olmoe-1b-7b", 6919161856, 1282017280 }, -- seen; the paper's 1.3B
+  { "granite-3.1-8b", 8170848256 }, -- seen
+  { "starcoder2-15b", 15957889024 }, -- seen
+  { "command-r-plus", 103810674688 }, -- seen
+  { "seed-oss-36b", 36151104512 }, -- seen
+  { "smollm3-3b", 3075098624 }, -- seen
+  { "glm-4-9b", 9399951360 }, -- seen
+  { "olmo-2-7b", 32 * (4 * 4096 * 4096 + 3 * 4096 * 11008 + 4 * 4096) + 2 * 100352 * 4096 + 4096 },
+  { "minitron-8b", 32 * (2 * 4096 * 48 * 128 + 2 * 4096 * 8 * 128 + 2 * 4096 * 16384 + 4 * 4096)
+    + 2 * 256000 * 4096 + 2 * 4096 },
 }
 
 -- A small plain model, changed.

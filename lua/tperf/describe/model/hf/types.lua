@@ -228,7 +228,7 @@ function types.minimax(c)
     .. "docs/architectures.md", check.show(class))
 end
 
-for _, more in ipairs { "latent", "gemma", "images", "recurrent", "encoders", "t5" } do
+for _, more in ipairs { "latent", "gemma", "dense", "images", "recurrent", "encoders", "t5" } do
   for name, describe in next, (require("tperf.describe.model.hf." .. more)) do types[name] = describe end
 end
 
