@@ -42,10 +42,10 @@ describe("the Lua of a question", function()
 
   it("is short in a configuration, its placement open or given", function()
     local given = { fast = { tp = 8, pp = 1, dp = 1 } }
-    costs(1000, training())
-    costs(1000, training(given))
-    costs(3000, training(nil, true))
-    costs(3100, training(given, true))
+    costs(800, training())
+    costs(800, training(given))
+    costs(2300, training(nil, true))
+    costs(2500, training(given, true))
   end)
 
   it("is short in a model's groups, however many layers it has", function()
@@ -58,8 +58,8 @@ describe("the Lua of a question", function()
 
   it("is short in a configuration that does not fit", function()
     local large = { tp = 1, dp = 256, recompute = "none" }
-    costs(1100, training(large))
-    costs(3100, training(large, true))
+    costs(1000, training(large))
+    costs(2400, training(large, true))
   end)
 
   it("is bounded while remedies are searched for", function()
@@ -86,7 +86,7 @@ describe("the Lua of a question", function()
 
   it("is short in each point of a sweep", function()
     local batch = 0
-    costs(32 * 4800, function()
+    costs(32 * 3600, function()
       batch = batch + 1024
       tperf.sweep {
         run = tperf.train, model = "llama-3.1-70b", system = "h100-sxm", gpus = 1024, recompute = "full",
@@ -131,10 +131,10 @@ describe("the Lua of a question", function()
 
   it("is bounded in a search with known shapes: repeated, or with other prices", function()
     local bandwidth = 100e9
-    costs(12000, function()
+    costs(10300, function()
       tperf.search { model = "llama-3.1-70b", system = "h100-sxm", gpus = 1024, global_batch = 1024, threads = 1 }
     end)
-    costs(38000, function()
+    costs(34000, function()
       bandwidth = bandwidth / 2
       local system = tperf.system("h100-sxm"):with { network = { slow = { bandwidth = bandwidth } } }
       tperf.search { model = "llama-3.1-70b", system = system, gpus = 1024, global_batch = 1024, threads = 1 }
@@ -225,7 +225,7 @@ describe("the Lua of a question", function()
       batch = batch * 2
       ask()
     end)
-    costs(350000, ask)
+    costs(11000, ask)
   end)
 end)
 
