@@ -221,7 +221,7 @@ describe("the Lua of a question", function()
     local function ask()
       tperf.search { model = "deepseek-v3", system = "h100-sxm", gpus = 1024, global_batch = batch, threads = 1 }
     end
-    costs(1300000, function()
+    costs(700000, function()
       batch = batch * 2
       ask()
     end)
