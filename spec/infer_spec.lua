@@ -332,6 +332,41 @@ describe("infer", function()
   end)
 end)
 
+describe("what is remembered of a question", function()
+  -- Of a model that nobody has asked about, nothing is remembered.
+  local copies = 0
+  local function asked_first(question)
+    copies = copies + 1
+    local fresh = {}
+    for name, value in pairs(question) do fresh[name] = value end
+    fresh.model = tperf.model(question.model):with { name = "copy " .. copies }
+    return tperf.infer(fresh)
+  end
+
+  it("holds for its machine, pipeline and lengths alone", function()
+    local question = { model = "deepseek-v3", tp = 4, pp = 4, ep = 4, batch = 32, prompt = 2048, generate = 256 }
+    local slower = h100:with { network = { fast = { bandwidth = 100e9 } } }
+    for _, change in ipairs {
+      { system = h100 }, { system = slower }, { system = h100 }, { system = plain }, { pp = 2 }, { pp = 4 },
+      { system = h100:with { network = { fast = { domain = 4 } } } }, { system = h100, fast = { tp = 1, ep = 1 } },
+      { fast = { tp = 4 } },
+      { model = "gemma-2-27b", ep = 1, tp = 8, fast = { tp = 8 }, prompt = 6000, generate = 1000 }, { generate = 3 },
+      { generate = 1 }, { prompt = 6001 }, { generate = 1000 },
+    } do
+      for name, value in pairs(change) do question[name] = value end
+      local want = asked_first(question)
+      for _ = 1, 2 do
+        local r = tperf.infer(question)
+        for _, name in ipairs { "ttft", "latency", "tpot", "first_step", "last_step", "max_batch" } do
+          assert.equal(want[name], r[name])
+        end
+        for name, bytes in pairs(want.memory) do assert.equal(bytes, r.memory[name]) end
+        for axis, size in pairs(want.fast) do assert.equal(size, r.fast[axis]) end
+      end
+    end
+  end)
+end)
+
 describe("a batch that is always full", function()
   -- Simulates slots with a request each: a prompt enters where an answer has ended; otherwise all decode one token.
   local function by_steps(slots, prompt, step, tokens, random)

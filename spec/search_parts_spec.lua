@@ -90,7 +90,7 @@ describe("a search in parts", function()
     search({ model = SMALL, system = "h100-sxm", gpus = 8, global_batch = 16 }, function(p, o, core_search)
       local listening = setmetatable({}, { __index = function(_, name)
         return function(_, first, ...)
-          if name == "cannot_fit" then shape = first end
+          if name == "shapes" then shape = first[1] end
           return core_search[name](core_search, first, ...)
         end
       end })
@@ -99,7 +99,7 @@ describe("a search in parts", function()
         local changed = {}
         for key, item in pairs(shape) do changed[key] = item end
         changed[field] = value
-        local ok, message = pcall(core_search.cannot_fit, core_search, changed, 1)
+        local ok, message = pcall(core_search.shapes, core_search, { changed })
         assert.is_false(ok)
         assert.truthy(tostring(message):find(text_of, 1, true), message)
       end
@@ -107,6 +107,8 @@ describe("a search in parts", function()
       refuses("a shape needs a number of panels", "panels", {})
       refuses("number expected", "strategy", "x")
       refuses("workload expected", "workload", {})
+      local _, message = pcall(core_search.cannot_fit, core_search, shape.workload, 0, 1)
+      assert.truthy(tostring(message):find("a shape needs a micro-batch of at least 1", 1, true), message)
       return done
     end)
     assert.is_table(shape)

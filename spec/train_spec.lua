@@ -269,3 +269,35 @@ describe("a configuration that does not fit", function()
     shortage.advice = advice
   end)
 end)
+
+describe("sizes that were asked about before", function()
+  local question = { model = "llama-2-7b", system = "h100-sxm", global_batch = 64, tp = 8, dp = 2 }
+
+  local function asked(change)
+    local o = {}
+    for name, value in pairs(question) do o[name] = value end
+    for name, value in pairs(change) do o[name] = value end
+    return pcall(tperf.train, o)
+  end
+
+  it("are refused where something else no longer admits them", function()
+    for _, change in ipairs {
+      { seq = 4100 }, { model = "gpt2" }, { global_batch = 63 }, { zero = 0, shard = 2 }, { dp = 3 }, { pp = 33 },
+      { rules = "subramanian2024" }, { sequence_parallel = false, tp = 3 },
+    } do
+      assert.is_true((asked {}))
+      local ok, message = asked(change)
+      assert.is_false(ok, tostring(next(change)))
+      local _, again = asked(change)
+      assert.equal(message, again)
+    end
+  end)
+
+  it("leave open what was left open", function()
+    for _, dp in ipairs { 4, 1, 2 } do
+      local c = tperf.train { model = "llama-2-7b", system = "h100-sxm", global_batch = 64, tp = 8, gpus = 8 * dp }
+      assert.equal(dp, c.dp)
+      assert.equal(8 * dp, c.gpus)
+    end
+  end)
+end)

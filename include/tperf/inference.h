@@ -50,6 +50,10 @@ typedef struct tperf_cache {
     double state_bytes; // independent of the length
 } tperf_cache;
 
+// What the ops of one question's workloads cost on its machine: neither placements nor the memory that is kept free
+// change it, and another question of the same workloads need not price them again.
+typedef struct tperf_served tperf_served;
+
 // A model served by one replica of pp stages. Prompts are prefilled `prefill_batch` at a time; `batch` sequences decode
 // at a time, in `microbatches` of micro_batch that follow each other through the stages (a smaller last one is priced
 // as a full one).
@@ -65,6 +69,8 @@ typedef struct tperf_serving {
     int64_t batch, prefill_batch, micro_batch, microbatches;
     int64_t prompt, generate; // tokens
     double reserved;          // fraction of the HBM that is kept free
+    // Of tperf_served_size bytes, 0 before the first question, for questions with the same pipeline and workloads.
+    tperf_served *known;
 } tperf_serving;
 
 // Seconds; the parts add up to time.
@@ -89,7 +95,8 @@ typedef struct tperf_service {
     double max_batch; // the largest batch that fits; 0: not even one sequence does
 } tperf_service;
 
-// TPERF_NO_MEMORY, or TPERF_OK.
-tperf_status tperf_serve(const tperf_serving *serving, tperf_service *service);
+size_t tperf_served_size(const tperf_serving *serving);
+
+tperf_service tperf_serve(const tperf_serving *serving);
 
 #endif

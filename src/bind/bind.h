@@ -69,8 +69,8 @@ void tperf_bind_op(lua_State *L);
 int tperf_bind_given_op(lua_State *L);    // op.given
 int tperf_bind_communicate(lua_State *L); // op:communicate
 void tperf_bind_pipelines(lua_State *L);
-// tperf.core.keep_rules(set): reads a set of rules that nothing will change once, for all later uses.
-void tperf_bind_keep_rules(lua_State *L);
+// tperf.core.keep(table, kind): reads rules, training or software that nothing will change once, for all later uses.
+void tperf_bind_keep(lua_State *L);
 void tperf_bind_ranks(lua_State *L);
 void tperf_bind_search(lua_State *L);
 void tperf_bind_serve(lua_State *L);

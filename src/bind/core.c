@@ -141,7 +141,7 @@ static const struct {
     {"workload", tperf_bind_workload},
     {"op", tperf_bind_op},
     {"pipelines", tperf_bind_pipelines},
-    {"keep_rules", tperf_bind_keep_rules},
+    {"keep", tperf_bind_keep},
     {"ranks", tperf_bind_ranks},
     {"search", tperf_bind_search},
     {"serve", tperf_bind_serve},

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/minmax.h"
 #include "tperf/inference.h"
 
 static const double SAME_CHORD = 1e-8; // relative
@@ -136,7 +137,7 @@ static bool is_quartic(const summing *s, const interval *all) {
         quartic q = quartic_of(all, value);
         for (int node = 1; node < NODES; node += 2) {
             double t = (double)(node - MIDDLE) / MIDDLE;
-            double scale = fmax(fabs(all->at[node][value]), fabs(all->at[node][0]));
+            double scale = tperf_larger(fabs(all->at[node][value]), fabs(all->at[node][0]));
             if (fabs(all->at[node][value] - quartic_at(&q, t)) > SAME_CHORD * scale) return false;
         }
     }

@@ -1,14 +1,17 @@
-// inference.c: one replica's time for a prompt and for all decode steps, and its memory. See tperf/inference.h.
+// inference.c: one replica's time for a prompt and for all decode steps. See tperf/inference.h.
 #include "tperf/inference.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "base/minmax.h"
+#include "plan/service.h"
 
 enum {
     TOKEN_BYTES = 4,  // a token id, which returns to the first stage
     PHASE_VALUES = 6, // of a tperf_phase
-    KNOWN_STEPS = 12, // as many as an interval of decode steps is looked at in, and more
+    KNOWN_STEPS = 24, // as many as two intervals of decode steps are looked at in, and more
+    KNOWN_COSTS = 4,  // of an op with collectives
 };
 
 // The parts of a pass's cost that phases report.
@@ -22,16 +25,21 @@ typedef struct trip {
     double *stages; // seconds of each stage
 } trip;
 
-// An op's cost, which depends on the placement if it has collectives.
+// An op's cost with so many GPUs in a domain, of each collective: many placements differ in other axes.
+typedef struct placed_cost {
+    int64_t fast[TPERF_COMMS_MAX];
+    cost cost;
+} placed_cost;
+
+// An op with collectives, whose cost depends on the placement.
 typedef struct priced_op {
     size_t op; // of the workload
     int section;
     tperf_pass_work work;
-    cost cost;
-    // Of each collective, the GPUs in a domain that the cost is for: many placements differ in other axes.
-    int64_t fast[TPERF_COMMS_MAX];
+    placed_cost known[KNOWN_COSTS]; // beyond them the last is forgotten
+    int n_known;
+    const cost *cost;             // the current placement's
     const struct priced_op *twin; // the same op in an earlier kind of layer, or NULL
-    struct priced_op *next;       // of those with collectives
 } priced_op;
 
 // Some ops of a workload.
@@ -39,27 +47,34 @@ typedef struct part {
     const tperf_workload *workload;
     double keys; // of a decode step; 0: the ops do not depend on them
     trip trip;   // of those without collectives
-    size_t n_ops;
-    priced_op *ops, *others; // others: the first of those with collectives
-    priced_op **end;         // where the next one of them goes
+    size_t n_others;
+    priced_op *others; // those with collectives
 } part;
 
+// An op as it was added to a part.
+typedef struct added {
+    size_t op;
+    cost cost;        // without collectives
+    priced_op *other; // with collectives
+} added;
+
 // What all placements share.
-typedef struct shared {
-    const tperf_serving *serving;
+struct tperf_served {
+    tperf_system system; // and rules: for which the ops are priced
+    tperf_rules rules;
+    bool priced;
+    const tperf_serving *serving; // of the current question
     int n_sections;
     double *passes;          // how often each stage passes each section: stage by stage
     double *layers;          // how often all stages together pass it
     part prefill, fixed;     // fixed: a step's ops that do not depend on the number of keys
     part steps[KNOWN_STEPS]; // the others, with as many keys
     int n_steps;
-    // Those of one placement.
-    trip prompt, constant, step;
-} shared;
-
-static double larger(double a, double b) {
-    return a > b ? a : b;
-}
+    trip prompt, constant, step; // those of one placement
+    added *added;                // of the part that is filled
+    size_t n_added;
+};
+typedef tperf_served shared;
 
 static void add_cost(cost *sum, const cost *one, double times) {
     sum->compute += times * one->compute;
@@ -94,7 +109,7 @@ static void clear_trip(const shared *p, trip *t) {
 static double busiest_of(const shared *p, const trip *t) {
     double most = 0;
     for (size_t i = 0; i < p->serving->pipeline->n_stages; i++)
-        most = larger(t->stages[i], most);
+        most = tperf_larger(t->stages[i], most);
     return most;
 }
 
@@ -105,7 +120,7 @@ static double send_time(const tperf_serving *s, const tperf_placement *placement
 
 static tperf_phase phase_of(const trip *t, double sends, double time) {
     return (tperf_phase){time,        t->sum.compute, t->sum.memory,
-                         t->sum.comm, sends,          larger(time - t->sum.time - sends, 0)};
+                         t->sum.comm, sends,          tperf_larger(time - t->sum.time - sends, 0)};
 }
 
 static cost cost_of(const tperf_pass_work *work, const tperf_op *op, const tperf_pass *pass,
@@ -117,51 +132,52 @@ static cost cost_of(const tperf_pass_work *work, const tperf_op *op, const tperf
 
 // Adds the i-th op of the workload to a part, or to the sections of those without collectives. Kinds of layers share
 // most ops: last: of those added for the section before, the one at the same place.
-static void add_op(part *sum, cost *sections, const tperf_serving *s, size_t i, int section,
-                   const tperf_pass *pass, const priced_op *last) {
+static void add_op(shared *p, part *sum, cost *sections, size_t i, int section,
+                   const tperf_pass *pass, const added *last) {
     const tperf_op *op = sum->workload->ops[i];
-    priced_op *added = &sum->ops[sum->n_ops++];
-    bool is_twin = last && sum->workload->ops[last->op] == op;
-    *added = (priced_op){.op = i, .section = section, .twin = is_twin ? last : NULL};
-    if (is_twin)
-        added->cost = last->cost;
-    else
-        added->work = tperf_pass_work_of(op, pass, &s->on, 1);
+    const tperf_serving *s = p->serving;
+    added *now = &p->added[p->n_added++];
+    *now = (added){.op = i};
+    if (last && sum->workload->ops[last->op] != op) last = NULL;
     if (pass->n_comms > 0) {
-        *sum->end = added;
-        sum->end = &added->next;
+        now->other = &sum->others[sum->n_others++];
+        *now->other = (priced_op){.op = i, .section = section, .twin = last ? last->other : NULL};
+        if (!last) now->other->work = tperf_pass_work_of(op, pass, &s->on, 1);
         return;
     }
     static const tperf_placement none;
-    if (!is_twin) added->cost = cost_of(&added->work, op, pass, s, sum->workload, &none);
-    add_cost(&sections[section], &added->cost, 1);
+    if (last) {
+        now->cost = last->cost;
+    } else {
+        tperf_pass_work work = tperf_pass_work_of(op, pass, &s->on, 1);
+        now->cost = cost_of(&work, op, pass, s, sum->workload, &none);
+    }
+    add_cost(&sections[section], &now->cost, 1);
 }
 
 // The ops of a section that were added last.
-typedef struct added {
+typedef struct recent {
     int section;
     size_t begin, before; // the first of them, and of those of the section before
-} added;
+} recent;
 
 // The one at the same place of the section before as the next one of this section.
-static const priced_op *last_at(added *a, const part *sum, int section) {
-    if (section != a->section) *a = (added){section, sum->n_ops, a->begin};
-    size_t i = a->before + (sum->n_ops - a->begin);
-    return i < a->begin ? &sum->ops[i] : NULL;
+static const added *last_at(recent *r, const shared *p, int section) {
+    if (section != r->section) *r = (recent){section, p->n_added, r->begin};
+    size_t i = r->before + (p->n_added - r->begin);
+    return i < r->begin ? &p->added[i] : NULL;
 }
 
-static void empty(const shared *p, part *sum) {
-    sum->n_ops = 0;
-    sum->others = NULL;
-    sum->end = &sum->others;
+static void empty(shared *p, part *sum) {
+    p->n_added = sum->n_others = 0;
     clear_trip(p, &sum->trip);
 }
 
 // Fills a part with all ops, except the varying ones (which are in order).
-static void add_ops(const shared *p, part *sum, const tperf_varying *varying, size_t n_varying) {
+static void add_ops(shared *p, part *sum, const tperf_varying *varying, size_t n_varying) {
     const tperf_workload *workload = sum->workload;
     cost sections[TPERF_SECTIONS_MAX] = {0};
-    added a = {0};
+    recent r = {0};
     empty(p, sum);
     for (int section = 0; section < p->n_sections; section++)
         for (size_t i = tperf_section_begin(workload, section); i < workload->section_end[section];
@@ -169,43 +185,50 @@ static void add_ops(const shared *p, part *sum, const tperf_varying *varying, si
             if (n_varying && varying->op == i)
                 varying++, n_varying--;
             else
-                add_op(sum, sections, p->serving, i, section, &workload->ops[i]->forward,
-                       last_at(&a, sum, section));
+                add_op(p, sum, sections, i, section, &workload->ops[i]->forward,
+                       last_at(&r, p, section));
         }
     add_sections(p, sections, &sum->trip);
 }
 
-static bool is_priced(const priced_op *one, const tperf_pass *pass,
+static bool is_placed(const placed_cost *one, const tperf_pass *pass,
                       const tperf_placement *placement) {
     for (int i = 0; i < pass->n_comms; i++)
         if (one->fast[i] != placement->fast[pass->comms[i].axis_index]) return false;
     return true;
 }
 
-static void price(const tperf_serving *s, const part *ops, priced_op *one,
+static cost price(const tperf_serving *s, const part *ops, const priced_op *one,
                   const tperf_placement *placement) {
     const tperf_op *op = ops->workload->ops[one->op];
     const tperf_pass *pass = &op->forward;
-    for (int i = 0; i < pass->n_comms; i++)
-        one->fast[i] = placement->fast[pass->comms[i].axis_index];
     tperf_pass then;
     if (ops->keys > 0) {
         tperf_decode_pass(s->decode, one->op, ops->keys, &then);
         pass = &then;
     }
-    one->cost = cost_of(&one->work, op, pass, s, ops->workload, placement);
+    return cost_of(&one->work, op, pass, s, ops->workload, placement);
+}
+
+static const cost *cost_at(const tperf_serving *s, const part *ops, priced_op *one,
+                           const tperf_placement *placement) {
+    const tperf_pass *pass = &ops->workload->ops[one->op]->forward;
+    if (one->twin) return one->twin->cost;
+    for (int i = 0; i < one->n_known; i++)
+        if (is_placed(&one->known[i], pass, placement)) return &one->known[i].cost;
+    placed_cost *now = &one->known[one->n_known < KNOWN_COSTS ? one->n_known++ : KNOWN_COSTS - 1];
+    for (int i = 0; i < pass->n_comms; i++)
+        now->fast[i] = placement->fast[pass->comms[i].axis_index];
+    now->cost = price(s, ops, one, placement);
+    return &now->cost;
 }
 
 static void add_others(const shared *p, const tperf_placement *placement, const part *ops,
                        trip *sum) {
     cost sections[TPERF_SECTIONS_MAX] = {0};
-    for (priced_op *one = ops->others; one; one = one->next) {
-        const tperf_pass *pass = &ops->workload->ops[one->op]->forward;
-        if (one->twin)
-            one->cost = one->twin->cost;
-        else if (!is_priced(one, pass, placement))
-            price(p->serving, ops, one, placement);
-        add_cost(&sections[one->section], &one->cost, 1);
+    for (priced_op *one = ops->others; one < ops->others + ops->n_others; one++) {
+        one->cost = cost_at(p->serving, ops, one, placement);
+        add_cost(&sections[one->section], one->cost, 1);
     }
     add_sections(p, sections, sum);
 }
@@ -213,7 +236,7 @@ static void add_others(const shared *p, const tperf_placement *placement, const 
 static void add_part(const shared *p, const tperf_placement *placement, const part *ops,
                      trip *sum) {
     add_trip(p, &ops->trip, sum);
-    if (ops->others) add_others(p, placement, ops, sum);
+    if (ops->n_others) add_others(p, placement, ops, sum);
 }
 
 static void serve_prompts(shared *p, const tperf_placement *placement, tperf_service *out) {
@@ -243,17 +266,37 @@ static const part *varying_at(shared *p, double keys) {
         if (p->steps[i].keys == keys) return &p->steps[i];
     part *ops = &p->steps[p->n_steps < KNOWN_STEPS ? p->n_steps++ : KNOWN_STEPS - 1];
     cost sections[TPERF_SECTIONS_MAX] = {0};
-    added a = {0};
+    recent r = {0};
     ops->keys = keys;
     empty(p, ops);
     for (size_t i = 0; i < decode->n_varying; i++) {
         const tperf_varying *v = &decode->varying[i];
         tperf_pass pass;
         tperf_decode_pass(decode, v->op, keys, &pass);
-        add_op(ops, sections, p->serving, v->op, v->section, &pass, last_at(&a, ops, v->section));
+        add_op(p, ops, sections, v->op, v->section, &pass, last_at(&r, p, v->section));
     }
     add_sections(p, sections, &ops->trip);
     return ops;
+}
+
+// The busiest stage of two trips together, and their sum.
+static double busiest_of_both(const shared *p, const trip *a, const trip *b, trip *both) {
+    double most = 0;
+    both->sum = a->sum;
+    add_cost(&both->sum, &b->sum, 1);
+    for (size_t i = 0; i < p->serving->pipeline->n_stages; i++)
+        most = tperf_larger(a->stages[i] + b->stages[i], most);
+    return most;
+}
+
+// The same of a step; only placements of ops with collectives differ in what varies.
+static double busiest_of_step(shared *p, const tperf_placement *placement, const part *varying) {
+    trip *t = &p->step;
+    if (!varying->n_others) return busiest_of_both(p, &p->constant, &varying->trip, t);
+    clear_trip(p, t);
+    add_trip(p, &p->constant, t);
+    add_part(p, placement, varying, t);
+    return busiest_of(p, t);
 }
 
 // With m micro-batches in flight, one returns to the first stage once it has passed all stages, but not before the
@@ -261,12 +304,9 @@ static const part *varying_at(shared *p, double keys) {
 static void step_at(const void *context, double keys, double *values) {
     const stepper *of = context;
     shared *p = of->shared;
-    trip *t = &p->step;
-    clear_trip(p, t);
-    add_trip(p, &p->constant, t);
-    add_part(p, of->placement, varying_at(p, keys), t);
-    double time =
-        larger(t->sum.time + of->sends, (double)p->serving->microbatches * busiest_of(p, t));
+    const trip *t = &p->step;
+    double busiest = busiest_of_step(p, of->placement, varying_at(p, keys));
+    double time = tperf_larger(t->sum.time + of->sends, (double)p->serving->microbatches * busiest);
     tperf_phase phase = phase_of(t, of->sends, time);
     values[0] = phase.time;
     values[1] = phase.compute;
@@ -293,80 +333,6 @@ static void serve_tokens(shared *p, const tperf_placement *placement, tperf_serv
     out->decode = (tperf_phase){sum[0], sum[1], sum[2], sum[3], sum[4], sum[5]};
 }
 
-// Bytes that the widest op of a section reads and writes besides weights.
-static double widest(const tperf_workload *workload, int section) {
-    double most = 0;
-    for (size_t i = tperf_section_begin(workload, section); i < workload->section_end[section]; i++)
-        most = larger(most, workload->ops[i]->forward.bytes - workload->ops[i]->repeated_bytes -
-                                workload->ops[i]->weight_bytes);
-    return most;
-}
-
-// Buffers of a stage: the residual stream and the working set of its widest op.
-static double buffers_of(const tperf_stage *stage, const tperf_workload *workload) {
-    double most = 0;
-    for (int kind = 0; kind < workload->n_kinds; kind++)
-        if (stage->layers[kind]) most = larger(most, widest(workload, kind));
-    if (stage->first) most = larger(most, widest(workload, workload->n_kinds));
-    if (stage->last) most = larger(most, widest(workload, workload->n_kinds + 1));
-    return workload->boundary_bytes + most;
-}
-
-// One stage's GPU holds weights + batch x cache + max(prompts, batch x step) bytes.
-typedef struct holdings {
-    double weights, cache, prompts, step;
-} holdings;
-
-static double total_of(const holdings *h, double batch) {
-    return h->weights + batch * h->cache + fmax(h->prompts, batch * h->step);
-}
-
-static holdings holdings_of(const tperf_serving *s, const tperf_stage *stage,
-                            const tperf_layer_cost *costs) {
-    int n_kinds = s->prefill->n_kinds;
-    double length = (double)(s->prompt + s->generate);
-    holdings h = {.prompts = buffers_of(stage, s->prefill), .step = buffers_of(stage, s->single)};
-    for (int kind = 0; kind < n_kinds; kind++) {
-        const tperf_cache *c = &s->caches[kind];
-        double layers = (double)stage->layers[kind];
-        double kept = c->most_tokens > 0 ? fmin(c->most_tokens, length) : length;
-        h.weights += layers * (costs[kind].weights.bytes + costs[kind].experts.bytes);
-        h.cache += layers * (kept * c->token_bytes + c->state_bytes);
-    }
-    const tperf_layer_cost *first = &costs[n_kinds], *last = &costs[n_kinds + 1];
-    if (stage->first) h.weights += first->weights.bytes + first->experts.bytes;
-    if (stage->last) h.weights += last->weights.bytes + last->experts.bytes;
-    if (stage->first && stage->last) h.weights -= last->tied.bytes;
-    return h;
-}
-
-// The largest batch with total_of <= room. Both arms of the maximum bound it; the last two lines correct a quotient
-// that rounding moved across an integer.
-static double largest_batch(const holdings *h, double room) {
-    double left = room - h->weights;
-    double batch = floor(fmin((left - h->prompts) / h->cache, left / (h->cache + h->step)));
-    if (total_of(h, batch + 1) <= room) batch++;
-    if (total_of(h, batch) > room) batch--;
-    return fmin(fmax(batch, 0), 9007199254740992.0); // 2^53
-}
-
-static void account(const tperf_serving *s, tperf_service *out) {
-    tperf_layer_cost costs[TPERF_SECTIONS_MAX];
-    tperf_workload_bytes(s->prefill, costs);
-    double room = s->on.system->accelerator.hbm.capacity * (1 - s->reserved);
-    double batch = (double)s->batch;
-    out->max_batch = INFINITY;
-    for (size_t i = 0; i < s->pipeline->n_stages; i++) {
-        const tperf_stage *stage = &s->pipeline->stages[i];
-        holdings h = holdings_of(s, stage, costs);
-        out->cache_sequence += h.cache * (double)stage->repeats;
-        out->max_batch = fmin(out->max_batch, largest_batch(&h, room));
-        tperf_serving_memory m = {h.weights, batch * h.cache, fmax(h.prompts, batch * h.step),
-                                  total_of(&h, batch)};
-        if (m.total > out->memory.total) out->memory = m;
-    }
-}
-
 // The placement with the least latency of a request.
 static void place(shared *p, tperf_service *out) {
     double least = INFINITY;
@@ -391,6 +357,7 @@ static double times_of(const tperf_stage *stage, int n_kinds, int section) {
 static void count_passes(shared *p) {
     const tperf_pipeline *pipeline = p->serving->pipeline;
     double *passes = p->passes;
+    memset(p->layers, 0, (size_t)p->n_sections * sizeof *p->layers);
     for (size_t i = 0; i < pipeline->n_stages; i++)
         for (int section = 0; section < p->n_sections; section++) {
             *passes = times_of(&pipeline->stages[i], p->n_sections - 2, section);
@@ -398,22 +365,41 @@ static void count_passes(shared *p) {
         }
 }
 
-// What the parts and trips of a question are written to.
+// What the parts and trips of a question take.
 typedef struct room {
-    priced_op *ops;
-    double *numbers;
+    size_t stages, sections, trips;           // numbers
+    size_t prefill, decode, varying, longest; // ops with collectives, and of the longer workload
 } room;
 
-static bool make_room(const tperf_serving *s, room *r) {
-    size_t stages = s->pipeline->n_stages, sections = (size_t)s->prefill->n_kinds + 2;
-    size_t n = s->prefill->n_ops, trips = 2 + KNOWN_STEPS + 3;
-    if (s->decode) n += s->decode->workloads[0]->n_ops + KNOWN_STEPS * s->decode->n_varying;
-    r->ops = malloc(n * sizeof *r->ops);
-    r->numbers = calloc(stages * (sections + trips) + sections, sizeof *r->numbers);
-    if (r->ops && r->numbers) return true;
-    free(r->ops);
-    free(r->numbers);
-    return false;
+static size_t count_others(const tperf_workload *workload) {
+    size_t n = 0;
+    for (size_t i = 0; i < workload->n_ops; i++)
+        n += workload->ops[i]->forward.n_comms > 0;
+    return n;
+}
+
+static room room_of(const tperf_serving *s) {
+    const tperf_decode *d = s->decode;
+    room r = {.stages = s->pipeline->n_stages,
+              .sections = (size_t)s->prefill->n_kinds + 2,
+              .trips = 2 + KNOWN_STEPS + 3,
+              .prefill = count_others(s->prefill),
+              .longest = s->prefill->n_ops};
+    if (!d) return r;
+    const tperf_workload *workload = d->workloads[0];
+    r.decode = count_others(workload);
+    for (size_t i = 0; i < d->n_varying; i++)
+        r.varying += workload->ops[d->varying[i].op]->forward.n_comms > 0;
+    if (workload->n_ops > r.longest) r.longest = workload->n_ops;
+    return r;
+}
+
+size_t tperf_served_size(const tperf_serving *serving) {
+    room r = room_of(serving);
+    size_t others = r.prefill + r.decode + KNOWN_STEPS * r.varying;
+    size_t numbers = r.stages * (r.sections + r.trips) + r.sections;
+    return sizeof(tperf_served) + others * sizeof(priced_op) + r.longest * sizeof(added) +
+           numbers * sizeof(double);
 }
 
 static double *take(double **numbers, size_t n) {
@@ -422,48 +408,56 @@ static double *take(double **numbers, size_t n) {
     return taken;
 }
 
-static void divide(shared *p, const room *r) {
+// Divides the room after the struct.
+static void divide(shared *p) {
     const tperf_serving *s = p->serving;
-    size_t stages = s->pipeline->n_stages, sections = (size_t)p->n_sections;
-    double *numbers = r->numbers;
-    priced_op *ops = r->ops;
-    p->passes = take(&numbers, stages * sections);
-    p->layers = take(&numbers, sections);
+    room r = room_of(s);
+    priced_op *others = (priced_op *)(p + 1);
+    p->prefill = (part){.workload = s->prefill, .others = others};
+    p->fixed = (part){.others = others += r.prefill};
+    others += r.decode;
+    for (size_t i = 0; i < KNOWN_STEPS; i++)
+        p->steps[i] = (part){.others = others + i * r.varying};
+    p->added = (added *)(others + KNOWN_STEPS * r.varying);
+    double *numbers = (double *)(p->added + r.longest);
+    p->passes = take(&numbers, r.stages * r.sections);
+    p->layers = take(&numbers, r.sections);
     trip *trips[] = {&p->prefill.trip, &p->fixed.trip, &p->prompt, &p->constant, &p->step};
     for (size_t i = 0; i < sizeof trips / sizeof *trips; i++)
-        *trips[i] = (trip){.stages = take(&numbers, stages)};
-    p->prefill.ops = ops;
-    if (!s->decode) return;
-    const tperf_workload *workload = s->decode->workloads[0];
-    p->fixed.ops = ops + s->prefill->n_ops;
-    ops = p->fixed.ops + workload->n_ops;
+        trips[i]->stages = take(&numbers, r.stages);
     for (size_t i = 0; i < KNOWN_STEPS; i++) {
-        p->steps[i] = (part){.workload = workload, .trip.stages = take(&numbers, stages)};
-        p->steps[i].ops = ops + i * s->decode->n_varying;
+        if (s->decode) p->steps[i].workload = s->decode->workloads[0];
+        p->steps[i].trip.stages = take(&numbers, r.stages);
     }
 }
 
-static void prepare(shared *p, const room *r) {
+static void prepare(shared *p) {
     const tperf_serving *s = p->serving;
+    p->system = *s->on.system;
+    p->rules = *s->on.rules;
     p->n_sections = s->prefill->n_kinds + 2;
-    divide(p, r);
+    p->n_steps = 0;
+    divide(p);
     count_passes(p);
-    p->prefill.workload = s->prefill;
     add_ops(p, &p->prefill, NULL, 0);
+    p->priced = true;
     if (!s->decode) return;
     p->fixed.workload = s->decode->workloads[0];
     add_ops(p, &p->fixed, s->decode->varying, s->decode->n_varying);
 }
 
-tperf_status tperf_serve(const tperf_serving *serving, tperf_service *service) {
-    room r;
-    if (!make_room(serving, &r)) return TPERF_NO_MEMORY;
-    shared p = {.serving = serving};
-    prepare(&p, &r);
-    *service = (tperf_service){0};
-    account(serving, service);
-    place(&p, service);
-    free(r.ops);
-    free(r.numbers);
-    return TPERF_OK;
+static bool is_known(const shared *p) {
+    const tperf_platform *on = &p->serving->on;
+    return p->priced && memcmp(&p->system, on->system, sizeof p->system) == 0 &&
+           memcmp(&p->rules, on->rules, sizeof p->rules) == 0;
+}
+
+tperf_service tperf_serve(const tperf_serving *serving) {
+    shared *p = serving->known;
+    p->serving = serving;
+    if (!is_known(p)) prepare(p);
+    tperf_service service = {0};
+    tperf_service_hold(serving, &service);
+    place(p, &service);
+    return service;
 }

@@ -63,11 +63,11 @@ static bool price_alike(const tperf_system *a, const tperf_system *b) {
            memcmp((const char *)a + after, (const char *)b + after, sizeof *a - after) == 0;
 }
 
-enum { PRICED = 64 }; // queries before one that are looked at
+enum { RECENT = 64 }; // queries before one that are looked at
 
 static const tperf_system *priced_as(const tperf_query *queries, size_t i) {
     const tperf_system *own = &queries[i].question.system, *last = NULL;
-    for (size_t j = i; j-- > 0 && i - j <= PRICED;) {
+    for (size_t j = i; j-- > 0 && i - j <= RECENT;) {
         const tperf_system *other = queries[j].priced_as;
         if (other != last && price_alike(other, own)) return other;
         last = other;
@@ -75,10 +75,22 @@ static const tperf_system *priced_as(const tperf_query *queries, size_t i) {
     return own;
 }
 
+// The count of an earlier query with as many GPUs and samples, or the next one.
+static size_t count_of(tperf_search *search, size_t i) {
+    const tperf_question *own = &search->queries[i].question;
+    for (size_t j = i; j-- > 0 && i - j <= RECENT;) {
+        const tperf_question *other = &search->queries[j].question;
+        if (other->gpus == own->gpus && other->global_batch == own->global_batch)
+            return search->queries[j].count;
+    }
+    return search->n_counts++;
+}
+
 static void group_queries(tperf_search *search) {
     tperf_query *queries = search->queries;
     for (size_t i = 0; i < search->n_queries; i++) {
         queries[i].seat = seat_of(queries, i);
+        queries[i].count = count_of(search, i);
         queries[i].priced_as = priced_as(queries, i);
         if (i == 0 || !same_placements(&queries[i - 1], &queries[i]))
             search->query_groups[search->n_query_groups++] = (tperf_query_group){i, i};
@@ -115,8 +127,15 @@ static bool count_stages(tperf_search *search) {
     return true;
 }
 
+enum { MEMORIES = 1 << 16 }; // remembered by a worker: 1 MiB
+
 static bool prepare_scratch(const tperf_search *search, tperf_scratch *s) {
     const tperf_heap *heap = &search->heap.heap;
+    size_t each = search->options.n_pipelines * search->options.n_zero + 1;
+    if (search->n_counts < search->n_queries && search->n_counts <= MEMORIES / each) {
+        s->memories = tperf_heap_zeroed(heap, search->n_counts * each, sizeof *s->memories);
+        if (!s->memories) return false;
+    }
     s->placement_caches = tperf_heap_zeroed(heap, search->n_queries, sizeof *s->placement_caches);
     s->layout_caches = tperf_heap_zeroed(heap, search->n_queries, sizeof *s->layout_caches);
     s->exchanged = tperf_heap_zeroed(heap, search->n_queries, sizeof *s->exchanged);
@@ -143,11 +162,11 @@ static bool prepare(tperf_search *search, const tperf_question *questions) {
     if (!count_stages(search) || !tperf_contents_init(&search->contents, heap, o->pipelines,
                                                       o->n_pipelines, search->n_stages))
         return false;
-    for (size_t i = 0; i < workers; i++)
-        if (!prepare_scratch(search, &search->scratch[i])) return false;
     for (size_t i = 0; i < search->n_queries; i++)
         if (!prepare_query(search, &search->queries[i], &questions[i])) return false;
     group_queries(search);
+    for (size_t i = 0; i < workers; i++)
+        if (!prepare_scratch(search, &search->scratch[i])) return false;
     return true;
 }
 
@@ -189,6 +208,7 @@ static void release_scratch(tperf_scratch *s, size_t n_queries) {
     tperf_heap_free(s->costs);
     tperf_heap_free(s->works);
     tperf_prices_release(&s->prices);
+    tperf_heap_free(s->memories);
     tperf_heap_free(s->hops);
 }
 
@@ -232,6 +252,7 @@ tperf_status tperf_search_walk(tperf_search *search, const tperf_shape *shapes, 
     } else {
         tperf_pool_run(search->pool, jobs, walk_job, search);
     }
+    search->n_walked += (int64_t)n_shapes;
     if (tperf_search_stopped(search))
         return tperf_error_set(error, TPERF_INTERRUPTED, "interrupted");
     if (atomic_load(&search->out_of_memory))

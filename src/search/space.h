@@ -19,6 +19,8 @@ typedef struct tperf_query {
     const tperf_system *priced_as;
     // The same for queries whose own axes can be placed in the same ways, whatever the machine.
     size_t seat;
+    size_t
+        count; // the same for queries with as many GPUs and samples: their candidates hold as much
 } tperf_query;
 
 // Consecutive queries on which a workload's axes can be placed in the same ways: layer costs are shared among them.
@@ -70,6 +72,12 @@ typedef struct tperf_paced_for {
     size_t row;          // elements
 } tperf_paced_for;
 
+// The memory of a candidate with some pipeline and ZeRO stage; computed on demand.
+typedef struct tperf_known_memory {
+    int64_t known_for; // the number of the shape
+    double bytes;
+} tperf_known_memory;
+
 // One worker's buffers while it walks one shape for one group of queries; they grow, and are reused.
 typedef struct tperf_scratch {
     size_t timed_capacity, costs_capacity, layers_capacity, covers_capacity, works_capacity,
@@ -87,6 +95,8 @@ typedef struct tperf_scratch {
     tperf_placement_cache *placement_caches; // one per number of GPUs and domain size
     tperf_holdings holdings;
     tperf_stock stock;
+    tperf_known_memory
+        *memories;       // counts x pipelines x ZeRO stages; NULL: no queries share a count
     size_t roomiest;     // the pipeline in which a shape fitted last: neighbours are alike
     int64_t hop_stamp;   // changes with the shape, the group, the query and the number of stages
     int64_t shape_stamp; // changes with the shape and the group
@@ -110,7 +120,7 @@ struct tperf_search {
     tperf_search_options options;
     tperf_shared_heap heap; // allocates everything below
     tperf_pool *pool;       // borrowed; may be freed before the search
-    size_t n_workers, n_queries, n_query_groups, n_divisors;
+    size_t n_workers, n_queries, n_query_groups, n_divisors, n_counts;
     size_t n_stages; // in all pipelines
     tperf_query *queries;
     tperf_query_group *query_groups; // partition of the queries, in order
@@ -122,6 +132,7 @@ struct tperf_search {
     tperf_worker_result *results; // workers x queries
     const tperf_shape *shapes;    // of the current walk
     size_t n_shapes;
+    int64_t n_walked; // shapes of earlier walks
     atomic_bool out_of_memory;
 };
 

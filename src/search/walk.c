@@ -140,16 +140,40 @@ static tperf_sharing sharing_of(const tperf_walk *w) {
 static bool prepare_sizes(tperf_walk *w) {
     if (!find_placements(w)) return false;
     w->scratch->hop_stamp++;
-    size_buckets(w);
-    w->sharing = sharing_of(w);
     w->prepared = true;
+    w->shared = false;
     return true;
+}
+
+// The same, for candidates whose memory is not known, or that fit.
+static void prepare_sharing(tperf_walk *w) {
+    if (!w->shared) {
+        size_buckets(w);
+        w->sharing = sharing_of(w);
+        w->shared = true;
+    }
+    w->sharing.last_in_flight = w->partial.pipeline->last_in_flight;
+    tperf_sharing_at(&w->sharing, &w->partial, w->job.training);
+}
+
+// The memory of the current pipeline and ZeRO stage: no machine, and no placement, changes it.
+static double memory_of(tperf_walk *w) {
+    const tperf_search_options *options = &w->search->options;
+    size_t pipeline = (size_t)(w->partial.pipeline - options->pipelines);
+    tperf_known_memory *known =
+        w->memories ? &w->memories[pipeline * options->n_zero + w->zero] : NULL;
+    if (known && known->known_for == w->number) return known->bytes;
+    prepare_sharing(w);
+    double bytes = tperf_stock_memory(&w->scratch->stock, tperf_walk_contents(w), &w->partial,
+                                      &w->sharing, w->job.training, w->workload)
+                       .total;
+    if (known) *known = (tperf_known_memory){w->number, bytes};
+    return bytes;
 }
 
 static bool walk_pipeline(tperf_walk *w) {
     const tperf_search_options *options = &w->search->options;
     if (!w->prepared && !prepare_sizes(w)) return false;
-    w->sharing.last_in_flight = w->partial.pipeline->last_in_flight;
     int64_t count = (int64_t)(count_of(w) * w->shape->n_panels);
     if (count == 0) return true;
     double capacity = w->job.on.system->accelerator.hbm.capacity * (1 - options->training.reserved);
@@ -157,10 +181,7 @@ static bool walk_pipeline(tperf_walk *w) {
         w->partial.zero = options->zero[z];
         w->zero = z;
         if (!options->zero[z] && shards_state(w)) continue;
-        tperf_sharing_at(&w->sharing, &w->partial, &options->training);
-        w->memory = tperf_stock_memory(&w->scratch->stock, tperf_walk_contents(w), &w->partial,
-                                       &w->sharing, &options->training, w->workload)
-                        .total;
+        w->memory = memory_of(w);
         w->feasible = w->memory <= capacity;
         w->result->candidates += count;
         if (w->shape->cannot_fit) continue;
@@ -168,6 +189,7 @@ static bool walk_pipeline(tperf_walk *w) {
         if (w->feasible) w->result->feasible += count;
         if (options->memory_only) continue;
         if (!w->feasible && !options->keep_all && !options->infeasible_too) continue;
+        prepare_sharing(w);
         if (!room_for_placements(w) || !tperf_walk_placements(w)) return false;
     }
     return true;
@@ -307,6 +329,8 @@ static bool walk_query(tperf_walk *w, size_t query_index) {
     w->query = query;
     w->query_index = query_index;
     w->result = tperf_search_result(w->search, w->worker, query_index);
+    size_t each = w->search->options.n_pipelines * w->search->options.n_zero;
+    w->memories = w->scratch->memories ? w->scratch->memories + query->count * each : NULL;
     return prepare_room(w) && walk_pipelines(w);
 }
 
@@ -368,6 +392,7 @@ bool tperf_walk_shape(tperf_search *search, const tperf_query_group *group,
         .workload = workload,
         .n_sections = (size_t)workload->n_kinds + 2,
         .n_queries = group->end - group->first,
+        .number = search->n_walked + (shape - search->shapes) + 1,
         .shares_prices = search->n_shapes > FEW && tperf_prices_hold(workload),
         .job = {.on = {&search->queries[group->first].question.system, &search->options.rules,
                        &search->options.software},

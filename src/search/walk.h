@@ -26,11 +26,13 @@ typedef struct tperf_walk {
     tperf_pace pace;
     const tperf_placement_list *list; // of the current sizes
     tperf_known_pace *paced;          // of the current pipeline, by placed and panels
+    int64_t number;                   // of the shape, in all walks
+    tperf_known_memory *memories;     // of the current query; NULL: not remembered
     double latest;                    // seconds of an iteration: a later one cannot be kept
     bool feasible, worked_out;
     bool shares_prices; // remembers the prices of blocks, for other shapes
     tperf_hop hop;
-    bool prepared;                              // for pipelines with as many stages
+    bool prepared, shared;                      // for pipelines with as many stages
     unsigned sections;                          // bit i: section i has ops
     size_t n_used, used[TPERF_SECTIONS_MAX];    // those sections
     const tperf_holding *lone;                  // see lone_stage

@@ -14,6 +14,7 @@ local snapshot, unchanged = core.resource.snapshot, core.resource.unchanged
 local layout = {}
 
 local CACHED <const> = 16384 -- in all: workloads, and ops that are one workload's alone; each takes two KiB
+local SERIES <const> = 8 -- as many are what the workloads of some sizes share
 
 local VARIANTS = { "flash", "unfused", "recompute", "summa" }
 layout.attention_checker = check.choice { VARIANTS, default = "flash" }
@@ -30,7 +31,8 @@ local cache, cached, generation = {}, 0, 0
 local function forget() cache, cached, generation = {}, 0, generation + 1 end
 memo.when_forgotten(forget)
 
--- The workloads of one strategy, `prefix` (a long string) and the rest of the key, by micro-batch.
+-- The workloads of one strategy, `prefix` (a long string) and the rest of the key, by micro-batch, and their `series`
+-- (tperf/describe/arch/sections.lua).
 local function shapes_of(s, prefix, key)
   cache[s] = cache[s] or {}
   cache[s][prefix] = cache[s][prefix] or {}
@@ -151,8 +153,8 @@ end
 local function lay_out(model, s, attention, rules, o)
   local prefix, guarded = layout.signature(model) .. attention .. " " .. rules.name .. words_of_options(o), guard(model)
   local all, sums, find = guarded(sections.new(model, s, attention, rules, o)), nil, finder(s, prefix)
-  local function build(sizes, micro_batch, variant)
-    local list, boundary = all:blocks(sizes, micro_batch, variant)
+  local function build(sizes, micro_batch, variant, kept)
+    local list, boundary = all:blocks(sizes, micro_batch, variant, kept)
     return core.workload(s.grid, sizes, boundary, list)
   end
   local function totals()
@@ -162,11 +164,12 @@ local function lay_out(model, s, attention, rules, o)
     return sums
   end
   local function workload(sizes, micro_batch, variant)
-    local known = find(sizes, variant)[micro_batch]
-    if known then return known end
-    local made = guarded(build(sizes, micro_batch, variant))
+    local shapes = find(sizes, variant)
+    if shapes[micro_batch] then return shapes[micro_batch] end
+    local before = shapes.series
+    local made = guarded(build(sizes, micro_batch, variant, shapes))
     find(sizes, variant)[micro_batch] = made
-    cached = cached + 1 + (all:remembers(variant) and 0 or #made)
+    cached = cached + 1 + (all:remembers(variant) and 0 or #made) + (shapes.series ~= before and SERIES or 0)
     return made
   end
   return { kinds = all.kinds, runs = all.runs, has_ends = all.has_ends, workload = workload, totals = totals }

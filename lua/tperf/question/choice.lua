@@ -1,5 +1,6 @@
 --- What a candidate is, without its time and memory: its part of a configuration.
 local axes = require "tperf.describe.strategy.axes"
+local check = require "tperf.base.check"
 local lazy = require "tperf.base.lazy"
 local sized = require "tperf.core".resource.sized
 
@@ -7,16 +8,26 @@ local choice = {}
 
 local MOST_FIELDS <const> = 20 -- of what a candidate is
 
--- A domain holds as many blocks (the GPUs placed together) as fit; its other GPUs are idle.
-local function idle_of(c, s, domain)
-  if c.gpus <= domain then return 0 end
-  local block = c.fast.dp * c.fast.pp
-  for _, axis in ipairs(s.axes) do
-    if not axis.folds then block = block * c.fast[axis.name] end
+-- What of a strategy's axes a candidate needs: their names, whether they show at any size, the positions of those that
+-- take GPUs of their own, and whether some cut the batch.
+local facts_of = check.once(function(s)
+  local facts = { shows = {}, multiply = {}, cuts_batch = false }
+  for i, axis in ipairs(s.axes) do
+    facts.shows[i] = axes.shows(axis)
+    if not axis.folds then facts.multiply[#facts.multiply + 1] = i end
+    facts.cuts_batch = facts.cuts_batch or axes.cuts(axis, "batch")
   end
+  return facts
+end)
+
+-- A domain holds as many blocks (the GPUs placed together) as fit; its other GPUs are idle.
+local function idle_of(gpus, placed, multiply, domain)
+  if gpus <= domain then return 0 end
+  local block = placed[1] * placed[2]
+  for i = 1, #multiply do block = block * placed[2 + multiply[i]] end
   local in_domain = domain // block
-  local domains = (c.gpus // block + in_domain - 1) // in_domain
-  return domains * domain - c.gpus
+  local domains = (gpus // block + in_domain - 1) // in_domain
+  return domains * domain - gpus
 end
 
 --- The sizes of the strategy's axes.
@@ -29,21 +40,26 @@ end
 --- Sets the fields that say what a candidate is.
 ---@return table c
 function choice.add(c, question, s, found)
-  local pipeline = question.pipeline_list[found.pipeline]
-  local sizes, placed = found.sizes, found.fast
-  local fast, own = { dp = placed[1], pp = placed[2] }, {}
-  c.strategy, c.gpus, c.global_batch = s.name, question.gpus, question.global_batch
-  for i, axis in ipairs(s.axes) do
+  local pipeline, facts = question.pipeline_list[found.pipeline], facts_of(s)
+  local sizes, placed, names, shows = found.sizes, found.fast, s.axis_names, facts.shows
+  local dp, micro_batch, gpus = sizes[1], found.micro_batch, question.gpus
+  local fast = sized(2 + #names)
+  fast.dp, fast.pp = placed[1], placed[2]
+  c.strategy, c.gpus, c.global_batch = s.name, gpus, question.global_batch
+  for i = 1, #names do
     local size = sizes[2 + i]
-    own[i] = size or 0
-    if axes.shows(axis, size) then c[axis.name], fast[axis.name] = size, placed[2 + i] end
+    if shows[i] or size and size > 0 then
+      local name = names[i]
+      c[name], fast[name] = size, placed[2 + i]
+    end
   end
-  c.dp, c.pp, c.micro_batch, c.zero = sizes[1], pipeline.pp, found.micro_batch, found.zero
+  c.dp, c.pp, c.micro_batch, c.zero = dp, pipeline.pp, micro_batch, found.zero
   c.schedule, c.virtual_stages = pipeline.schedule, pipeline.virtual_stages
   c.panels = s.panels and found.panels or nil
-  c.microbatches = question.global_batch // (c.dp * s.grid:batch(own)) // found.micro_batch
+  local parts = facts.cuts_batch and s.grid:batch(choice.own(s, found)) or 1
+  c.microbatches = question.global_batch // (dp * parts) // micro_batch
   c.fast = fast
-  c.idle = idle_of(c, s, question.system.network.fast.domain)
+  c.idle = idle_of(gpus, placed, facts.multiply, question.system.network.fast.domain)
   return c
 end
 

@@ -4,6 +4,7 @@ local changed = lazy.module "tperf.describe.changed"
 local axes = require "tperf.describe.strategy.axes"
 local catalogue = require "tperf.base.catalogue"
 local check = require "tperf.base.check"
+local core = require "tperf.core"
 local layer = require "tperf.question.layer"
 local workload = require "tperf.describe.workload"
 local model = catalogue.shared(require "tperf.describe.model")
@@ -250,6 +251,8 @@ function problem.of(o, strategies)
   p.training, p.variants = training.of(o, p.rules, p.model), variants_of(o, free, p.model, p.rules, strategies)
   p.zero, p.profile, p.software = as_list(o.zero) or { 1 }, o.profile,
     graphs.software(o.cuda_graphs, profile.terms(o.profile))
+  core.keep(p.training, "training")
+  if p.software then core.keep(p.software, "software") end
   local systems, many = problem.systems(o.system)
   local narrow = precision.resolve(p, o.precision, systems)
   p.questions = {}

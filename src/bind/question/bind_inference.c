@@ -15,6 +15,10 @@
 
 static const char type_name[] = "tperf.decode";
 
+// The user values of a decode: its workloads; what the last question of it priced, and this question's pipelines and
+// prefill, which keep their addresses while it is known.
+enum { WORKLOADS = 1, KNOWN, KNOWN_PIPELINES, KNOWN_PREFILL };
+
 static int new_decode(lua_State *L) {
     int64_t keys[TPERF_LENGTHS_MAX];
     size_t n = tperf_bind_check_sizes(L, 1, keys, TPERF_LENGTHS_MAX);
@@ -25,11 +29,11 @@ static int new_decode(lua_State *L) {
     lua_rawgeti(L, 2, 1);
     const tperf_workload *first = tperf_bind_check_workload(L, -1);
     tperf_decode *decode =
-        lua_newuserdatauv(L, sizeof *decode + first->n_ops * sizeof decode->varying[0], 1);
+        lua_newuserdatauv(L, sizeof *decode + first->n_ops * sizeof decode->varying[0], 4);
     memset(decode, 0, sizeof *decode);
     luaL_setmetatable(L, type_name);
     lua_pushvalue(L, 2); // keeps the workloads alive
-    lua_setiuservalue(L, -2, 1);
+    lua_setiuservalue(L, -2, WORKLOADS);
     decode->n = (int)n;
     for (size_t i = 0; i < n; i++) {
         lua_rawgeti(L, 2, (lua_Integer)i + 1);
@@ -217,6 +221,36 @@ static void check_placements(lua_State *L, int index, tperf_serving *s) {
     s->placements = list;
 }
 
+static bool holds(lua_State *L, int decode, int slot, int index) {
+    lua_getiuservalue(L, decode, slot);
+    bool same = lua_rawequal(L, -1, index);
+    lua_pop(L, 1);
+    return same;
+}
+
+static void hold(lua_State *L, int decode, int slot, int index) {
+    lua_pushvalue(L, index);
+    lua_setiuservalue(L, decode, slot);
+}
+
+// What is known of the decode at 5 with the pipelines at 3 and the prefill at 4; it stays on the stack. Only the first
+// token is wanted of a question without one: nothing is kept.
+static tperf_served *push_known(lua_State *L, const tperf_serving *s) {
+    bool known = s->decode && holds(L, 5, KNOWN_PIPELINES, 3) && holds(L, 5, KNOWN_PREFILL, 4);
+    if (known) {
+        lua_getiuservalue(L, 5, KNOWN);
+        return lua_touserdata(L, -1);
+    }
+    size_t size = tperf_served_size(s);
+    tperf_served *made = lua_newuserdatauv(L, size, 0);
+    memset(made, 0, size);
+    if (!s->decode) return made;
+    hold(L, 5, KNOWN_PIPELINES, 3);
+    hold(L, 5, KNOWN_PREFILL, 4);
+    hold(L, 5, KNOWN, lua_gettop(L));
+    return made;
+}
+
 static int serve(lua_State *L) {
     tperf_system system;
     tperf_rules rules;
@@ -250,11 +284,8 @@ static int serve(lua_State *L) {
         (s.decode &&
          tperf_workload_check_system(s.decode->workloads[0], &system, &error) != TPERF_OK))
         return tperf_bind_raise(L, &error);
-    tperf_service service;
-    bool tried = false;
-    while (tperf_serve(&s, &service) == TPERF_NO_MEMORY)
-        if (!tperf_bind_try_again(L, TPERF_NO_MEMORY, &tried))
-            return tperf_bind_fail(L, "not enough memory");
+    s.known = push_known(L, &s);
+    tperf_service service = tperf_serve(&s);
     push_service(L, &service);
     lua_pushinteger(L, (lua_Integer)service.placement + 1);
     return 2;

@@ -6,8 +6,8 @@
 //   search:shapes(list) -> shapes   read once, for searches of the same pipelines; list: of { strategy, variant, workload,
 //     micro_batch, panels, fast, cannot_fit }
 //   search:walk(shapes)          or such a list; false when interrupted
-//   search:cannot_fit(shape, times)  whether neither this shape nor one of a larger micro-batch can fit if it holds
-//                                  `times` the activations of its workload
+//   search:cannot_fit(workload, micro_batch, times)   whether neither a shape of this micro-batch nor of a larger one can
+//                                  fit if it holds `times` the activations of the workload
 //   search:add(question, answer) takes what search:answer gave in another process, of other shapes
 //   search:answer(question)      { candidates, feasible, evaluated, found, found … }
 //   search.threads() -> the number of processors; search.clock() -> seconds, for durations
@@ -275,6 +275,27 @@ static void keep_alive(lua_State *L, int kept) {
     lua_rawseti(L, kept, (lua_Integer)lua_rawlen(L, kept) + 1);
 }
 
+static int64_t check_micro_batch(lua_State *L, int index) {
+    lua_Integer micro_batch = luaL_checkinteger(L, index);
+    if (micro_batch < 1) tperf_bind_fail(L, "a shape needs a micro-batch of at least 1");
+    return micro_batch;
+}
+
+// Reads the panels on top of the stack, which the list at `kept` then keeps alive.
+static void read_panels(lua_State *L, int kept, tperf_shape *shape) {
+    static const int64_t one = 1;
+    if (lua_istable(L, -1) && lua_rawlen(L, -1) == 1) { // most strategies have no panels
+        lua_rawgeti(L, -1, 1);
+        shape->n_panels = lua_isinteger(L, -1) && lua_tointeger(L, -1) == one;
+        lua_pop(L, 1);
+        shape->panels = &one;
+        if (shape->n_panels) return;
+    }
+    shape->panels = push_list(L, -1, &shape->n_panels);
+    if (shape->n_panels < 1) tperf_bind_fail(L, "a shape needs a number of panels");
+    keep_alive(L, kept);
+}
+
 // Reads the shape on top of the stack. The workload and the panels that it borrows are added to the list at `kept`.
 static void read_shape(lua_State *L, int kept, tperf_shape *shape) {
     int at = lua_gettop(L);
@@ -288,8 +309,7 @@ static void read_shape(lua_State *L, int kept, tperf_shape *shape) {
     tperf_bind_raw_field(L, at, "cannot_fit");
     shape->cannot_fit = lua_toboolean(L, -1);
     tperf_bind_raw_field(L, at, "micro_batch");
-    shape->micro_batch = luaL_checkinteger(L, -1);
-    if (shape->micro_batch < 1) tperf_bind_fail(L, "a shape needs a micro-batch of at least 1");
+    shape->micro_batch = check_micro_batch(L, -1);
     tperf_bind_raw_field(L, at, "workload");
     shape->workload = tperf_bind_check_workload(L, -1);
     lua_getiuservalue(L, 1, 3);
@@ -299,20 +319,17 @@ static void read_shape(lua_State *L, int kept, tperf_shape *shape) {
     tperf_bind_raw_field(L, at, "fast");
     read_demanded(L, shape);
     tperf_bind_raw_field(L, at, "panels");
-    shape->panels = push_list(L, -1, &shape->n_panels);
-    if (shape->n_panels < 1) tperf_bind_fail(L, "a shape needs a number of panels");
-    keep_alive(L, kept);
+    read_panels(L, kept, shape);
     lua_settop(L, at);
 }
 
 static int cannot_fit(lua_State *L) {
     box *b = check_idle(L);
-    tperf_shape shape;
-    double times = luaL_checknumber(L, 3);
-    lua_settop(L, 2);
-    lua_newtable(L);
-    lua_insert(L, 2);
-    read_shape(L, 2, &shape);
+    tperf_shape shape = {.workload = tperf_bind_check_workload(L, 2),
+                         .micro_batch = check_micro_batch(L, 3)};
+    double times = luaL_checknumber(L, 4);
+    lua_getiuservalue(L, 1, 3);
+    tperf_bind_check_kinds(L, -1, shape.workload);
     lua_pushboolean(L, tperf_search_cannot_fit(b->search, &shape, times));
     return 1;
 }

@@ -23,7 +23,7 @@ function memo.when_forgotten(f) listeners[#listeners + 1] = f end
 --- Forgets all ops, and what keeps them alive.
 function memo.forget()
   held = 0
-  for memory in pairs(memories) do memory.classes, memory.joints, memory.series = {}, {}, nil end
+  for memory in pairs(memories) do memory.classes, memory.joints = {}, {} end
   for _, f in ipairs(listeners) do f() end
 end
 
@@ -41,8 +41,7 @@ local CLASS <const> = { "mode", "seq", "sequence_parallel", "dtype", "weight_dty
   "recompute_modules", "offload_modules", "cuda_graphs", "part" }
 local MICRO_BATCH <const> = { "micro_batch", "tokens" }
 
---- An empty memory of one layout: a model in one strategy, by some rules, with one attention and one tuning. Its
---- `series` is its owner's, and forgotten with the rest.
+--- An empty memory of one layout: a model in one strategy, by some rules, with one attention and one tuning.
 ---@param s table  the strategy
 ---@return table memory
 function memo.new(s)

@@ -145,8 +145,7 @@ local function series_of(all, sizes, variant, own)
       shares[#shares + 1] = part.share
     end
   end
-  local copy = table.move(sizes, 1, #sizes, 1, {})
-  return { of = all, sizes = copy, variant = variant, parts = list, shares = shares, plain = plain }
+  return { of = all, parts = list, shares = shares, plain = plain }
 end
 
 local function set_part(part)
@@ -204,18 +203,9 @@ function sections:ops(sizes, micro_batch, variant)
   return list, boundary_of(self, series)
 end
 
-local function is_series(series, all, sizes, variant)
-  if not series or series.of ~= all or series.variant ~= variant then return false end
-  for i = 1, #sizes do
-    if series.sizes[i] ~= sizes[i] then return false end
-  end
-  return true
-end
-
--- The series of some sizes with the jobs of its blocks; shapes that differ in the micro-batch alone follow each other.
-local function remembered_series(all, sizes, variant)
-  local known = all.memory.series
-  if is_series(known, all, sizes, variant) then return known end
+-- The series of some sizes with the jobs of its blocks, which shapes that differ in the micro-batch alone share.
+local function remembered_series(all, sizes, variant, kept)
+  if kept and kept.series and kept.series.of == all then return kept.series end
   local series = series_of(all, sizes, variant, true)
   series.list = {}
   for i, part in ipairs(series.parts) do
@@ -226,7 +216,7 @@ local function remembered_series(all, sizes, variant)
       part.jobs[k].precision = narrows(part, block)
     end
   end
-  all.memory.series = series
+  if kept then kept.series = series end
   return series
 end
 
@@ -248,9 +238,14 @@ end
 
 --- The sections as tperf.core.workload takes them, and the bytes that a micro-batch sends to the next stage. The lists
 --- are filled anew for the next shape.
-function sections:blocks(sizes, micro_batch, variant)
+---@param sizes integer[]
+---@param micro_batch integer
+---@param variant table
+---@param kept table?  of these sizes and this variant, for what their shapes share: its `series`, until memo.forget
+---@return table[][] list, number bytes
+function sections:blocks(sizes, micro_batch, variant, kept)
   if not self:remembers(variant) then return self:ops(sizes, micro_batch, variant) end
-  local series = remembered_series(self, sizes, variant)
+  local series = remembered_series(self, sizes, variant, kept)
   local parts, list = series.parts, series.list
   set_micro_batch(self, series, micro_batch)
   set_streams(series)

@@ -97,7 +97,7 @@ local function build(value)
     end
   end
   if not known[set.name] then
-    core.keep_rules(set)
+    core.keep(set, "rules")
     known[set.name] = set
   end
   if bases[set.name] then usual[set.name] = known[set.name] end

@@ -23,10 +23,10 @@ local GROWTH <const>, LEAST <const> = 0.75, 0.5
 
 -- Whether no micro-batch from `after` on can fit, if `micro_batch` is laid out. own: the layers or the strategy are the
 -- script's, and what they keep may grow more slowly than the micro-batch.
-local function none_fits(after, core_search, laid_out, micro_batch, shape_of, own)
+local function none_fits(after, core_search, laid_out, micro_batch, own)
   if not after then return false end
-  if own then return core_search:cannot_fit(shape_of(laid_out, micro_batch), LEAST) end
-  return core_search:cannot_fit(shape_of(laid_out, after), GROWTH * after / micro_batch)
+  if own then return core_search:cannot_fit(laid_out, micro_batch, LEAST) end
+  return core_search:cannot_fit(laid_out, after, GROWTH * after / micro_batch)
 end
 
 -- Calls add(shape) for the micro-batches of one combination of sizes. Those that cannot fit are added without a layout,
@@ -38,7 +38,7 @@ local function add_micro_batches(core_search, workload, shape_of, micro_batches,
     local shape = shape_of(laid_out, micro_batch)
     shape.cannot_fit = cannot_fit ~= nil
     if add(shape) then return true end
-    if not cannot_fit and none_fits(micro_batches[i + 1], core_search, laid_out, micro_batch, shape_of, own) then
+    if not cannot_fit and none_fits(micro_batches[i + 1], core_search, laid_out, micro_batch, own) then
       cannot_fit = laid_out
     end
   end
@@ -95,12 +95,13 @@ function search_walk.count(p, refused)
   return count
 end
 
--- The demanded placements of each strategy's axes.
+-- The demanded placements of each strategy's axes, if there are any.
 local function fast_of(p, o)
   local list = {}
+  if not o.fast then return list end
   for number, s in ipairs(p.strategies) do
     list[number] = {}
-    for i, name in ipairs(s.axis_names) do list[number][i] = o.fast and o.fast[name] or 0 end
+    for i, name in ipairs(s.axis_names) do list[number][i] = o.fast[name] or 0 end
   end
   return list
 end

@@ -11,7 +11,10 @@ local units = require "tperf.base.units"
 
 local point = {}
 
-local constructors = { system = system, model = model, software = software }
+-- Of objects that are only changed copies' bases: a file is read once, not for every copy.
+local constructors = {
+  system = catalogue.shared(system), model = catalogue.shared(model), software = catalogue.shared(software),
+}
 
 local function parts_of(path)
   local parts = {}

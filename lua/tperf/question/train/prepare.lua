@@ -116,18 +116,22 @@ return asked(function(given)
   local o = problem.arguments("tperf.train", given, schema)
   problem.refuse_panels("tperf.train", o, { s })
   o.model, o.rules = model(o.model), rules(o.rules)
-  local own, share = train_sizes.own(o, s, o.model, o.rules)
-  train_sizes.complete(o, s, own)
+  local sizes = train_sizes.of(o, s, o.model, o.rules)
+  local own = sizes.own
   local list = problem.lists_systems(o.system)
   if not list then o.system = system(o.system) end
   local p = list and problem.of(o, { s }) or recalled(o, s, schema)
-  train_sizes.check(o, s, p, own, share)
+  train_sizes.check_batch(o, s, p, own)
+  if sizes.admitted_by ~= p.model then
+    train_sizes.check_cut(o, s, p, own, sizes.share)
+    sizes.admitted_by = p.model
+  end
   local question = p.questions[1]
   local t = { o = o, strategy = s, problem = p }
   t.workload = p.layouts[1].workload(own, o.micro_batch, p.variants[1])
   t.found = { sizes = { o.dp, o.pp, table.unpack(own) }, pipeline = 1, micro_batch = o.micro_batch, zero = o.zero }
   t.found.fast = train_sizes.placement(o, s, own, question.system.network.fast.domain)
-  local panels = o.panels and { o.panels } or s.panels and s.panels(p.model, share, p.rules) or { 1 }
+  local panels = o.panels and { o.panels } or s.panels and s.panels(p.model, sizes.share, p.rules) or { 1 }
   if t.found.fast then
     fastest(question, s, t.workload, t.found, panels)
   else

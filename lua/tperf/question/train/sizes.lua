@@ -1,6 +1,9 @@
 --- Completes the sizes of one configuration, and refuses sizes that do not divide what they cut.
 local stated = require "tperf.describe.model.stated"
 local axes = require "tperf.describe.strategy.axes"
+local check = require "tperf.base.check"
+local core = require "tperf.core"
+local memo = require "tperf.base.memo"
 local nearest = require "tperf.base.nearest"
 local pipelines = require "tperf.question.search.pipelines"
 local refusal = require "tperf.base.refusal"
@@ -8,6 +11,19 @@ local space = require "tperf.question.search.space"
 local strategy = require "tperf.describe.strategy"
 
 local train_sizes = {}
+
+local MOST <const> = 512 -- combinations of sizes remembered of a model
+
+-- Arguments that decide what the sizes are and whether they are admitted, besides the objects of a question.
+local deciding_of = check.once(function(s)
+  local names = { "dp", "pp", "gpus", "micro_batch", "zero", "sequence_parallel" }
+  table.move(s.axis_names, 1, #s.axis_names, #names + 1, names)
+  return table.move(s.option_names, 1, #s.option_names, #names + 1, names)
+end)
+
+local function weak() return setmetatable({}, { __mode = "k" }) end
+
+local known = weak() -- model -> rules -> strategy -> what is remembered by sizes
 
 local function divide(whole, part, what, whole_name)
   if whole % part ~= 0 then
@@ -17,8 +33,8 @@ local function divide(whole, part, what, whole_name)
   return whole // part
 end
 
---- The sizes of the strategy's axes; sets those left open to their defaults.
-function train_sizes.own(o, s, m, set)
+-- The sizes of the strategy's axes; sets those left open to their defaults.
+local function own_of(o, s, m, set)
   local given = { sequence_parallel = o.sequence_parallel }
   for i = 1, #s.option_names do given[s.option_names[i]] = o[s.option_names[i]] end
   local own, share = {}, strategy.share(s, m, o.micro_batch, {}, set, given)
@@ -29,8 +45,8 @@ function train_sizes.own(o, s, m, set)
   return own, share
 end
 
---- Sets gpus and dp, which follow from each other.
-function train_sizes.complete(o, s, own)
+-- Sets gpus and dp, which follow from each other.
+local function complete(o, s, own)
   local product = s.grid:gpus(own)
   if not product or o.pp > (1 << 31) // product then refusal.raise("tperf.train: more than 2^31 GPUs") end
   product = product * o.pp
@@ -42,6 +58,29 @@ function train_sizes.complete(o, s, own)
     refusal.raise("tperf.train: 'gpus' is %d, but the axes multiply to %d", o.gpus, product * o.dp)
   end
   o.gpus = product * o.dp
+end
+
+local function remembered(o, s, m, set, make)
+  local words = s.built_in and not m.architecture and core.resource.words(o, deciding_of(s))
+  if not words then return make() end
+  local of_model = known[m] or weak()
+  local of_rules = of_model[set] or weak()
+  known[m], of_model[set] = of_model, of_rules
+  of_rules[s] = of_rules[s] or memo.by_text(MOST)
+  return of_rules[s](words, make)
+end
+
+--- Sets the sizes that are left open: of the strategy's axes, gpus and dp.
+---@return table sizes  { own = the axes' sizes, share, dp, gpus, admitted_by = the model with which they were checked }
+function train_sizes.of(o, s, m, set)
+  local sizes = remembered(o, s, m, set, function()
+    local own, share = own_of(o, s, m, set)
+    complete(o, s, own)
+    return { own = own, share = share, dp = o.dp, gpus = o.gpus }
+  end)
+  for i, name in ipairs(s.axis_names) do o[name] = sizes.own[i] end
+  o.dp, o.gpus = sizes.dp, sizes.gpus
+  return sizes
 end
 
 -- Refuses tokens that the shards of a sequence do not divide.
@@ -80,8 +119,8 @@ local function check_folds(o, s, own)
   end
 end
 
---- Refuses sizes that do not divide what they cut.
-function train_sizes.check(o, s, p, own, share)
+--- Refuses a batch and a pipeline that the sizes do not divide.
+function train_sizes.check_batch(o, s, p, own)
   if o.pp > p.model.layers then
     refusal.raise("tperf.train: pp = %d is more than the model's %d layers", o.pp, p.model.layers)
   end
@@ -98,6 +137,10 @@ function train_sizes.check(o, s, p, own, share)
   elseif #p.pipeline_list == 0 then
     refusal.raise("tperf.train: %s", pipelines.why_none(o.schedule, o.pp, o.virtual_stages, p.model.layers))
   end
+end
+
+--- Refuses sizes that the strategy does not admit, whatever the batch.
+function train_sizes.check_cut(o, s, p, own, share)
   for _, axis in ipairs(s.axes) do
     local admitted, reason = axis.admits(p.model, share, p.rules)
     if not admitted then
