@@ -110,12 +110,11 @@ typedef struct tperf_op {
     bool frozen;         // its parameters are not trained
     bool stopped;        // nothing below is trained: the input's gradient is not computed
     tperf_own_gradients own;
-    bool attention; // its kernels are attention, for which software has its own factor
-    bool single;    // its backward pass is one kernel, not one per gradient
-    bool joined;    // a neighbour's call launches its kernels: the host makes no call for it
-    int64_t calls;  // of the host for each of its kernels, unless a graph holds them; 0: one
-    bool
-        scattered; // passes over rows in their experts' order, which HBM serves more slowly: tperf/price.h
+    bool attention;     // its kernels are attention, for which software has its own factor
+    bool single;        // its backward pass is one kernel, not one per gradient
+    bool joined;        // a neighbour's call launches its kernels: the host makes no call for it
+    int64_t calls;      // of the host for each of its kernels, unless a graph holds them; 0: one
+    bool scattered;     // passes over rows in their experts' order: TPERF_SCATTERED
     bool norm;          // a norm, whose kernel may write its output in a narrower dtype
     bool expert;        // the weights are experts', spread by the expert axis
     bool tied;          // the weights are the embedding's: copied only to other GPUs

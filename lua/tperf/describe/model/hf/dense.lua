@@ -1,4 +1,4 @@
---- Further decoders without mixers of their own, from Hugging Face files: model_type -> function(reader) -> description.
+--- Further decoders, without mixers of their own, from Hugging Face files: model_type -> function(reader) -> model.
 local check = require "tperf.base.check"
 local parts = require "tperf.describe.model.hf.parts"
 
