@@ -130,7 +130,9 @@ local function answer(p, o, core_search, index, complete)
       result[i], found[i] = describe(p, o, question, item), false
     end
   end
-  if found.candidates == 0 then
+  if found.candidates == 0 and not complete then
+    result.reason = "interrupted before the first candidate"
+  elseif found.candidates == 0 then
     result.reason = gpu_counts.why_none(p, question, o.fast)
   elseif found.feasible == 0 then
     result.reason = why_too_big(p, o, question, found, complete)
