@@ -274,6 +274,8 @@ describe("curves of another system", function()
     assert.same({ 500e12, 2e12, 48e9, nil }, { mine.accelerator.tensor.bf16, mine.accelerator.hbm.bandwidth,
       mine.accelerator.hbm.capacity, mine.accelerator.cache })
     assert.same({ "borrowed", "h100-sxm" }, { mine:calibration() })
+    assert.equal(132, mine.accelerator.units)
+    assert.is_true(tperf.train({ model = "llama-3.1-8b", system = FIVE, gpus = 8, global_batch = 8 }).time > 0)
     assert.equal("h100-sxm's: ", mine.accelerator.hbm.stream.source:sub(1, 12))
   end)
 

@@ -1,5 +1,6 @@
 --- Fills what a system file leaves out with the curves of another system, which its `curves_of` names: the parts of a
---- peak, a bandwidth and a link that kernels and messages reach, and their latencies. Rates and sizes are its own.
+-- peak, a bandwidth and a link that kernels and messages reach, and their latencies; and how many multiprocessors
+-- kernels are cut for. Rates and other sizes are its own.
 local next, type = next, type
 local check = require "tperf.base.check"
 
@@ -7,7 +8,8 @@ local borrowed = {}
 
 -- Fields to fill, and to which depth their parts may be given or left out one by one: of compute_efficiency each dtype
 -- of each kind of kernel, of a network each collective.
-local ACCELERATOR <const> = { compute_efficiency = 2, launch = 0, fused_experts = 0, portable_experts = 0, routing = 0 }
+local ACCELERATOR <const> = { compute_efficiency = 2, launch = 0, units = 0, fused_experts = 0, portable_experts = 0,
+  routing = 0 }
 local HBM <const> = { efficiency = 0, stream = 0 }
 local LINK <const> = { efficiency = 1, latency = 0 }
 
