@@ -1782,7 +1782,7 @@ tperf.import = {}
 
 ---The arguments of tperf.train (or tperf.infer, for servers) that predict a launch.
 ---@param launch table of tperf.import.launch
----@param given table? { model = in place of the file's, vocab =, micro_batch =, global_batch =, seq = }
+---@param given table? { model = in place of the file's, vocab =, micro_batch =, global_batch =, seq =; acceptance = of drafted tokens, if it is known, else drafts = what to say of them }
 ---@return table arguments
 ---@return string[] left_out  what of the launch the prediction does not cover
 function tperf.import.arguments(launch, given) end

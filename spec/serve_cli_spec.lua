@@ -179,6 +179,7 @@ describe("tperf serve", function()
       assert.equal(0, drafted.code, drafted.err)
       assert.equal(tperf("serve llama-3.1-8b --speculation mtp:2 --acceptance 0.9" .. rest).out, drafted.out)
       assert.are_not.equal(plain.out, drafted.out)
+      assert.equal(drafted.out, tperf("serve llama-3.1-8b --speculation nextn:2 --acceptance 0.9" .. rest).out)
       for options, message in pairs {
         ["--speculation eagle"] = "METHOD:N is needed, such as eagle:3",
         ["--speculation medusa:2"] = "METHOD:N is needed, such as eagle:3",

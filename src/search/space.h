@@ -19,8 +19,8 @@ typedef struct tperf_query {
     const tperf_system *priced_as;
     // The same for queries whose own axes can be placed in the same ways, whatever the machine.
     size_t seat;
-    size_t
-        count; // the same for queries with as many GPUs and samples: their candidates hold as much
+    // The same for queries with as many GPUs and samples, whose candidates hold as much.
+    size_t count;
 } tperf_query;
 
 // Consecutive queries on which a workload's axes can be placed in the same ways: layer costs are shared among them.
@@ -95,9 +95,8 @@ typedef struct tperf_scratch {
     tperf_placement_cache *placement_caches; // one per number of GPUs and domain size
     tperf_holdings holdings;
     tperf_stock stock;
-    tperf_known_memory
-        *memories;       // counts x pipelines x ZeRO stages; NULL: no queries share a count
-    size_t roomiest;     // the pipeline in which a shape fitted last: neighbours are alike
+    tperf_known_memory *memories; // counts x pipelines x ZeRO stages; NULL: no shared counts
+    size_t roomiest;              // the pipeline in which a shape fitted last: neighbours are alike
     int64_t hop_stamp;   // changes with the shape, the group, the query and the number of stages
     int64_t shape_stamp; // changes with the shape and the group
     int64_t pace_stamp;  // changes with paced_for

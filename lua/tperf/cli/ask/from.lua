@@ -85,21 +85,6 @@ local ON <const> = { chunked_prefill = "enable_chunked_prefill", mixed_chunk = "
 local OFF <const> = { prefix_caching = "no_enable_prefix_caching", chunked_prefill = "no_enable_chunked_prefill",
   async_scheduling = "no_async_scheduling" }
 
--- A launch says how many tokens are drafted, but not how many of them are accepted.
-local function add_drafts(asked, launch, left_out, acceptance)
-  local drafts = launch.speculative
-  local n = drafts and (drafts.draft_tokens or drafts.steps)
-  if not n then return end
-  for i, text in ipairs(left_out) do
-    if text == "speculative decoding" then
-      left_out[i] = text .. ": --acceptance says how many drafts count"
-      if acceptance then table.remove(left_out, i) end
-      break
-    end
-  end
-  if acceptance then asked.speculation = ("%s:%d"):format(tostring(drafts.method):lower(), n) end
-end
-
 -- Adds a server launch's dtypes and, for `tperf serve`, its engine and the engine's settings to the arguments.
 local function add_engine(asked, launch, left_out, serve, software, acceptance)
   local into = require "tperf.import.launch.arguments"
@@ -111,7 +96,9 @@ local function add_engine(asked, launch, left_out, serve, software, acceptance)
     if switch then asked[switch] = true else asked[SERVE[name] or name] = value end
   end
   asked.replicas, asked.dp, asked.batch = asked.dp, nil, nil
-  add_drafts(asked, launch, left_out, acceptance)
+  local drafts = acceptance and launch.speculative -- a launch says how many are drafted, but not how many accepted
+  local n = drafts and (drafts.draft_tokens or drafts.steps)
+  if n then asked.speculation = ("%s:%d"):format(tostring(drafts.method or "draft_model"):lower(), n) end
   table.move(left, 1, #left, #left_out + 1, left_out)
 end
 
@@ -149,7 +136,8 @@ function from.fill(values, arguments, how)
   end
   local launch, given = launch_of(values)
   if not launch then return given end
-  given.model = arguments[1]
+  given.model, given.acceptance = arguments[1], values.acceptance
+  given.drafts = how == "serve" and "--acceptance says how many drafts count" or nil
   local asked, left_out = require "tperf".import.arguments(launch, given)
   local serves = launch.kind == "serving"
   if serves ~= (how == "serve" or how == "infer") then

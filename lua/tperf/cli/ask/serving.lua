@@ -52,10 +52,12 @@ local function limits(option, text)
   return found
 end
 
-local METHODS <const> = { ngram = "ngram", draft_model = "draft_model", eagle = "eagle", eagle3 = "eagle",
-  mtp = "eagle" }
+-- Ways to draft, also as SGLang (nextn, standalone) and TensorRT-LLM (drafttarget) name them. MTP's modules draft as
+-- EAGLE's heads do.
+local METHODS <const> = { ngram = "ngram", draft_model = "draft_model", standalone = "draft_model",
+  drafttarget = "draft_model", eagle = "eagle", eagle3 = "eagle", mtp = "eagle", nextn = "eagle" }
 
--- Parses "eagle:3" to what tperf.serve takes, or returns nil and a message. MTP's modules draft as EAGLE's heads do.
+-- Parses "eagle:3" to what tperf.serve takes, or returns nil and a message.
 local function speculation(text, acceptance)
   local method, tokens = text:match "^([%w_]+):(%d+)$"
   if not METHODS[method] then

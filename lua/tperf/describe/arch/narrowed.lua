@@ -13,6 +13,7 @@
 -- the next product would keep.
 local adapters = require "tperf.describe.strategy.adapters"
 local core = require "tperf.core".op
+local scattered = require "tperf.describe.arch.experts.scattered"
 
 local narrowed = {}
 
@@ -53,7 +54,7 @@ end
 -- Of the rows that are multiplied: an expert's, or the stream's.
 local function of_rows(shape, r, name, o)
   local made = of(shape, name, o)
-  return shape.expert and not r.fused_experts and made:scatter() or made
+  return shape.expert and scattered(made, r.fused_experts) or made
 end
 
 local function amax(shape, r, n)

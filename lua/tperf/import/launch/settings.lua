@@ -179,11 +179,7 @@ end
 
 --- The value of an option, or its default.
 function settings:get(option)
-  local entry = self.by_option[option]
-  if entry then
-    entry.read = true
-    return entry.value
-  end
+  if self.by_option[option] then return self:set(option) end
   local row = self.table.by_name[tables.plain(option)]
   return row and row.default
 end

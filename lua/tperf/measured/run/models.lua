@@ -139,23 +139,20 @@ end
 -- What of a row the model follows from, beside how balanced its routing was.
 local COLUMNS <const> = { "experts", "topk", "moe_ffn", "model", "mtp_layers", "mlp", "mla", "q_lora_rank",
   "kv_lora_rank", "qk_nope_dim", "qk_rope_dim", "v_head_dim", "tp", "moe_token_drop", "params_b",
-  "shared_expert_ffn",
-  table.unpack(SIZES) }
+  "shared_expert_ffn", table.unpack(SIZES) }
 
 local function make(row, imbalance)
-  local size, experts = {}, nil
+  local size, experts = {}, { imbalance = imbalance, capacity_factor = capacity_of(row) }
   for _, name in ipairs(SIZES) do size[name] = read.count(row[name]) end
-  local count = read.count(row.experts)
-  if count and count > 1 then
-    experts = { count = count, top_k = read.count(row.topk), ffn = read.count(row.moe_ffn) }
+  local count = read.count(row.experts) or 0
+  if count > 1 then
+    experts.count, experts.top_k, experts.ffn = count, read.count(row.topk), read.count(row.moe_ffn)
   end
   local known = published_of(row, size.hidden)
-  if experts then experts.imbalance, experts.capacity_factor = imbalance, capacity_of(row) end
-  if not known then return described(size, experts, row) end
+  if not known then return described(size, count > 1 and experts or nil, row) end
   local ok, model = check.attempt(changed, known, size, experts, row)
   if not ok then return nil, "the row's sizes do not go with the model of its name" end
-  if not model.experts or experts then return model end
-  return model:with { experts = { imbalance = imbalance, capacity_factor = capacity_of(row) } }
+  return model
 end
 
 local MOST_MADE <const> = 4096

@@ -11,7 +11,7 @@ local units = require "tperf.base.units"
 
 local point = {}
 
--- Of objects that are only changed copies' bases: a file is read once, not for every copy.
+-- Of the objects that points are changed copies of: their files are read once, not for each copy.
 local constructors = {
   system = catalogue.shared(system), model = catalogue.shared(model), software = catalogue.shared(software),
 }

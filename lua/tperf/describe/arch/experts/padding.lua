@@ -10,6 +10,7 @@
 -- With a capacity factor, an expert's slots are rounded up.
 local op = require "tperf.describe.op"
 local popularity = require "tperf.describe.arch.experts.popularity"
+local scattered = require "tperf.describe.arch.experts.scattered"
 
 local padding = {}
 
@@ -56,7 +57,7 @@ function padding.copy(m, p, name, rows, padded)
   if padded == rows or p.row_padding == "sort" or not COPYING[p.moe_dispatcher or "alltoall"] then return {} end
   local pass = { bytes = BYTES * 1.0 * m.hidden * p:inner_tokens(rows + padded) }
   local copy = op.custom({ name = name, dtype = p.dtype, forward = pass, backward = pass }):single()
-  return { p.fused_experts and copy or copy:scatter() }
+  return { scattered(copy, p.fused_experts) }
 end
 
 return padding

@@ -31,6 +31,7 @@ local op = require "tperf.describe.op"
 local padding = require "tperf.describe.arch.experts.padding"
 local parts = require "tperf.describe.arch.layer.parts"
 local popularity = require "tperf.describe.arch.experts.popularity"
+local scattered = require "tperf.describe.arch.experts.scattered"
 local small = require "tperf.describe.arch.experts.small"
 
 local moe = {}
@@ -130,10 +131,6 @@ local function choice(m, p)
   }
 end
 
--- Marks an op that passes over rows in their experts' order. Fused experts leave one kernel for all of a GPU's, with
--- places that are known beforehand.
-local function over_rows(p, one) return p.fused_experts and one or one:scatter() end
-
 -- Bytes per number of the last product's output, forward: bias times weight is written in fp32; it and the output are
 -- read and the sum written; the experts' sums are read and written as one tensor; that is read and written in 16 bits.
 -- Backward: the gradient is read and written in fp32; that is read and written in 16 bits per expert; those are read
@@ -144,11 +141,11 @@ local BIAS_BYTES <const> = { forward = 4 + (4 + 2 + 4) + (4 + 4) + (4 + 2), back
 local function bias(m, p, rows)
   if p.mode ~= "train" or not m.biases.mlp then return {} end
   return {
-    over_rows(p, op.elementwise {
+    scattered(op.elementwise {
       name = "bias", elements = 1.0 * p:inner_tokens(rows) * m.hidden, dtype = p.dtype, forward_flops = 2,
       backward_flops = 3, forward_bytes = BIAS_BYTES.forward, backward_bytes = BIAS_BYTES.backward, saved_bytes = 0,
       repeated_bytes = BIAS_BYTES.forward - (2 + 4 + 4), -- output, experts' sums and the joined tensor are held at once
-    }),
+    }, p.fused_experts),
   }
 end
 
@@ -178,10 +175,10 @@ local function exchange(m, p, name, rows, lie, routed, beside)
     local c = w.comm
     beside:communicate(kind, c.kind, c.axis, c.bytes, c.share, true, c.once, c.exchanges)
   end
-  return over_rows(p, op.custom {
+  return scattered(op.custom {
     name = name, dtype = p.dtype, forward = pass(forward), backward = pass(backward), routed = routed,
     repeated_bytes = forward.repeated_bytes,
-  }):launches(routed and SORTS or 0)
+  }, p.fused_experts):launches(routed and SORTS or 0)
 end
 
 -- The ops of the shared experts.
@@ -241,7 +238,7 @@ local function routed(m, p, rows, active, lie)
     fused = p.fused_experts,
   }), held)
   mlp[1]:belong "expert_fc1"
-  over_rows(p, mlp[2]:belong "moe_act")
+  scattered(mlp[2]:belong "moe_act", p.fused_experts)
   parts.append(ops, mlp)
   parts.append(ops, padding.copy(m, own, "unpad", rows, padded))
   return parts.append(ops, bias(m, own, rows))

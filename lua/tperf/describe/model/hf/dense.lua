@@ -15,7 +15,7 @@ function types.gptj(c)
   return m
 end
 
--- Norms of whole queries and keys; layers' norms are after attention and the MLP, of which there are as many.
+-- Queries and keys have a norm over all heads. A layer's norms come after attention and the MLP, not before them.
 function types.olmo2(c)
   local m = llama(c)
   m.qk_norm = "whole"
@@ -49,7 +49,7 @@ function types.starcoder2(c)
   return m
 end
 
--- A LayerNorm with a bias whose weight is stored less one.
+-- Its LayerNorms have biases, and store their weights minus one.
 function types.nemotron(c)
   local m = llama(c)
   m.norm, m.gated, m.activation = "layernorm", false, activation(c, "relu2")
@@ -83,9 +83,9 @@ end
 -- One layer in four has no rotation, which costs next to nothing.
 function types.smollm3(c)
   local m = llama(c)
-  c:ignore "no_rope_layers|no_rope_layer_interval|use_sliding_window|max_window_layers"
+  c:ignore "no_rope_layers|no_rope_layer_interval"
   m.tied_embeddings = tied(c, true)
-  window(c, m, "sliding_window")
+  parts.optional_window(c, m)
   return m
 end
 

@@ -102,6 +102,14 @@ function parts.window(c, m, size_key, default)
   if pattern:find("w", 1, true) then m.window = { size = size, pattern = pattern } end
 end
 
+--- A window that is off unless use_sliding_window is true, and then skips the first layers (Qwen, SmolLM3).
+function parts.optional_window(c, m)
+  c:ignore "sliding_window|max_window_layers"
+  if not c:flag("use_sliding_window", false) then return end
+  local from = c:count("max_window_layers", 0, 0)
+  parts.window(c, m, "sliding_window", function(i) return i >= from end)
+end
+
 --- Routed experts of width ffn.
 function parts.experts(c, names, ffn)
   return { count = c:count(names), top_k = c:count "num_experts_per_tok|experts_per_token", ffn = ffn }

@@ -90,18 +90,10 @@ function types.phi3(c)
   return m
 end
 
--- Qwen's window is off unless use_sliding_window is true, and then skips the first layers.
-local function qwen_window(c, m)
-  c:ignore "sliding_window|max_window_layers"
-  if not c:flag("use_sliding_window", false) then return end
-  local from = c:count("max_window_layers", 0, 0)
-  window(c, m, "sliding_window", function(i) return i >= from end)
-end
-
 function types.qwen2(c)
   local m = llama(c)
   m.biases = { qkv = true }
-  qwen_window(c, m)
+  parts.optional_window(c, m)
   return m
 end
 
@@ -109,7 +101,7 @@ function types.qwen3(c)
   local m = llama(c)
   m.head_dim = c:count("head_dim", 128)
   m.qk_norm = true
-  qwen_window(c, m)
+  parts.optional_window(c, m)
   return m
 end
 

@@ -111,7 +111,7 @@ local function precision_of(p)
   }
 end
 
-local function notes_of(launch)
+local function notes_of(launch, given)
   local notes = {}
   local function note(format, ...) notes[#notes + 1] = format:format(...) end
   local p = launch.precision or {}
@@ -121,7 +121,9 @@ local function notes_of(launch)
   offloading.note(launch, note)
   recomputation.note(launch, note)
   if launch.lora_rank then note "adapters: predicted on all products of layers, with all else frozen" end
-  if launch.speculative then note "speculative decoding" end
+  if launch.speculative and not given.acceptance then
+    note("speculative decoding%s", given.drafts and ": " .. given.drafts or "")
+  end
   for _, name in ipairs(launch.kind == "serving" and { "cp", "decode_cp" } or {}) do
     if (launch[name] or 1) > 1 then
       note("context parallelism of %s over %d GPUs", name == "cp" and "prompts" or "decoding", launch[name])
@@ -203,7 +205,8 @@ end
 
 --- The arguments of tperf.train (or tperf.infer, for servers) that predict a launch.
 ---@param launch table  of tperf.import.launch
----@param given table?  { model = in place of the file's, vocab =, micro_batch =, global_batch =, seq = }
+---@param given table?  { model = in place of the file's, vocab =, micro_batch =, global_batch =, seq =; acceptance = of
+---  drafted tokens, if it is known, else drafts = what to say of them }
 ---@return table arguments
 ---@return string[] left_out  what of the launch the prediction does not cover
 function arguments.of(launch, given)
@@ -219,7 +222,7 @@ function arguments.of(launch, given)
       and "calls its model " .. check.show(launch.model_name) .. ", which `tperf list models` does not have"
       or "does not describe its model")
   end
-  return (launch.kind == "serving" and serving or training)(whole, model), notes_of(launch)
+  return (launch.kind == "serving" and serving or training)(whole, model), notes_of(launch, given)
 end
 
 -- tperf's profiles of the engines.

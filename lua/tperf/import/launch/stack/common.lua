@@ -19,6 +19,10 @@ function common.divided(context, whole, part, what)
   return whole // part
 end
 
+--- vLLM's and SGLang's kernels of experts, as tperf.serve names them.
+common.EXPERTS = { triton = "portable", flashinfer_trtllm = "fused", cutlass = "grouped",
+  flashinfer_cutlass = "grouped", deep_gemm = "grouped" }
+
 --- The largest of the numbers in a list, such as the batches of CUDA graphs; nil if there are none.
 ---@param list any
 ---@return integer?

@@ -108,9 +108,6 @@ function megatron.batches(s, context, r)
   end
 end
 
----@param s table settings
----@param context table
----@return table
 -- "unfused" if attention is several kernels; nil if one, as by default.
 local function attention(s)
   local backend, plain, flash = s:get "--attention-backend", s:get "--transformer-impl" == "local",
@@ -118,6 +115,9 @@ local function attention(s)
   return (backend == "unfused" or backend == "local" or plain and not flash) and "unfused" or nil
 end
 
+---@param s table settings
+---@param context table
+---@return table
 function megatron.read(s, context)
   local r = megatron.degrees(s, context)
   layout.read(s, context, r)

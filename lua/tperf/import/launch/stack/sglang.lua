@@ -7,10 +7,6 @@ local sglang = {}
 local FORCING <const> = { deepep = true, mooncake = true, nixl = true, mori = true, megamoe = true, flashinfer = true,
   ascend_fuseep = true }
 
--- Kernels of experts, as tperf.serve names them.
-local EXPERTS <const> = { triton = "portable", flashinfer_trtllm = "fused", cutlass = "grouped",
-  flashinfer_cutlass = "grouped", deep_gemm = "grouped" }
-
 local function expert_sizes(s, context, r)
   local backend = tostring(s:get "--moe-a2a-backend" or "none")
   local deepep, whole = s:get "--enable-deepep-moe", s:get "--enable-ep-moe"
@@ -43,7 +39,7 @@ function sglang.read(s, context)
     max_cudagraph_capture_size = s:get "--disable-cuda-graph" and 0
       or s:set "--cuda-graph-max-bs-decode" or s:set "--cuda-graph-max-bs"
       or common.largest(s:set "--cuda-graph-bs-decode" or s:set "--cuda-graph-bs") }
-  r.experts = EXPERTS[s:set "--moe-runner-backend"]
+  r.experts = common.EXPERTS[s:set "--moe-runner-backend"]
   local algorithm = s:concept "speculative" and (s:set "--speculative-algorithm" or s:set "--speculative-algo")
   r.speculative = algorithm and { method = algorithm, steps = s:set "--speculative-num-steps",
     draft_tokens = s:set "--speculative-num-draft-tokens", branches = s:set "--speculative-eagle-topk" } or nil

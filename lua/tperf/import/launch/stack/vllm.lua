@@ -3,10 +3,6 @@ local common = require "tperf.import.launch.stack.common"
 
 local vllm = {}
 
--- Kernels of experts, as tperf.serve names them.
-local EXPERTS <const> = { triton = "portable", flashinfer_trtllm = "fused", cutlass = "grouped",
-  flashinfer_cutlass = "grouped", deep_gemm = "grouped" }
-
 function vllm.read(s, context)
   local size = function(option) return common.size(context, s:get(option), option) end
   local r = { tp = size "--tensor-parallel-size", pp = size "--pipeline-parallel-size",
@@ -35,7 +31,7 @@ function vllm.read(s, context)
     long_prefill_token_threshold = s:set "--long-prefill-token-threshold",
     max_cudagraph_capture_size = s:get "--enforce-eager" and 0 or s:set "--max-cudagraph-capture-size"
       or common.largest(s:set "--cudagraph-capture-sizes") }
-  r.experts = EXPERTS[s:set "--moe-backend"]
+  r.experts = common.EXPERTS[s:set "--moe-backend"]
   r.moe_dispatcher = s:set "--all2all-backend"
   local speculative = s:set "--speculative-config"
   if type(speculative) == "string" then
