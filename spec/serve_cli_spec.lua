@@ -3,6 +3,8 @@ local cases = require "cases"
 local program = require "program"
 
 local MODEL <const> = "serve llama-3.1-8b -s h100-sxm --prompt 200..600 --output mean=20 "
+local LOAD <const> = " -s h100-sxm --rate 5 --count 30 --prompt 300 --output 50"
+local CSV <const> = LOAD .. " --csv"
 local ENGINE <const> = [[
 #!/bin/bash
 TP=${TP:-2}
@@ -155,15 +157,14 @@ describe("tperf serve", function()
 
   it("takes what a command says of CUDA graphs, blocks and scheduling, and says what it leaves out", function()
     within(function(tperf)
-      local rest = " -s h100-sxm --rate 5 --count 30 --prompt 300 --output 50 --csv"
-      local read = tperf("serve --from eager.sh" .. rest)
+      local read = tperf("serve --from eager.sh" .. CSV)
       assert.matches("known, but not in the prediction: %-%-swap%-space\n", read.err)
       assert.matches("not in the prediction: context parallelism of prompts over 2 GPUs", read.err)
       local typed = tperf("serve llama-3.1-8b --enforce-eager --block-size 64 --no-async-scheduling "
-        .. "--scheduling-policy priority" .. rest)
+        .. "--scheduling-policy priority" .. CSV)
       assert.equal(typed.out, read.out)
       local function tpot(options)
-        local all = lines(tperf("serve llama-3.1-8b --json" .. options .. rest:gsub(" %-%-csv", "")).out)
+        local all = lines(tperf("serve llama-3.1-8b --json" .. options .. LOAD).out)
         return tonumber(table.concat(all):match '"tpot": {.-"mean": ([%d.e+-]+)')
       end
       assert.is_true(tpot " --enforce-eager" > 2 * tpot "") -- the host launches every kernel
@@ -172,14 +173,13 @@ describe("tperf serve", function()
 
   it("drafts tokens as a command says, if it is told how many are accepted", function()
     within(function(tperf)
-      local rest = " -s h100-sxm --rate 5 --count 30 --prompt 300 --output 50 --csv"
-      local plain = tperf("serve llama-3.1-8b --from mtp.sh" .. rest)
+      local plain = tperf("serve llama-3.1-8b --from mtp.sh" .. CSV)
       assert.matches("not in the prediction: speculative decoding: %-%-acceptance says", plain.err)
-      local drafted = tperf("serve llama-3.1-8b --from mtp.sh --acceptance 0.9" .. rest)
+      local drafted = tperf("serve llama-3.1-8b --from mtp.sh --acceptance 0.9" .. CSV)
       assert.equal(0, drafted.code, drafted.err)
-      assert.equal(tperf("serve llama-3.1-8b --speculation mtp:2 --acceptance 0.9" .. rest).out, drafted.out)
+      assert.equal(tperf("serve llama-3.1-8b --speculation mtp:2 --acceptance 0.9" .. CSV).out, drafted.out)
       assert.are_not.equal(plain.out, drafted.out)
-      assert.equal(drafted.out, tperf("serve llama-3.1-8b --speculation nextn:2 --acceptance 0.9" .. rest).out)
+      assert.equal(drafted.out, tperf("serve llama-3.1-8b --speculation nextn:2 --acceptance 0.9" .. CSV).out)
       for options, message in pairs {
         ["--speculation eagle"] = "METHOD:N is needed, such as eagle:3",
         ["--speculation medusa:2"] = "METHOD:N is needed, such as eagle:3",
@@ -187,7 +187,7 @@ describe("tperf serve", function()
         ["--acceptance 0.9"] = "%-%-acceptance goes with %-%-speculation",
         ["--speculation mtp:1 --acceptance 2"] = "%-%-acceptance must be",
       } do
-        assert.matches(message, tperf("serve llama-3.1-8b " .. options .. rest).err)
+        assert.matches(message, tperf("serve llama-3.1-8b " .. options .. CSV).err)
       end
     end)
   end)
