@@ -105,3 +105,16 @@ describe("a product in 8 bits", function()
     end
   end)
 end)
+
+describe("ring attention", function()
+  it("calls its kernel once for each part of the keys, that of gathered keys once for all", function()
+    local function both(kind, cp)
+      return calls { model = model_of {}, gpus = cp, cp = cp, cp_kind = kind }
+    end
+    local gathered = both("all_gather", 4)
+    assert.near(gathered, both("all_gather", 2), 1e-3)
+    for _, cp in ipairs { 2, 4 } do
+      assert.near(gathered + (cp - 1) * (1 + 2), both("ring", cp), 1e-3, cp)
+    end
+  end)
+end)

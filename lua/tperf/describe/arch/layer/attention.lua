@@ -32,17 +32,18 @@ end
 
 function kernels.flash(m, p, cut, shape)
   local window = m.sparse and m.sparse.top_k or p.group.window
-  return {
-    op.attention {
-      name = "attention", batch = p.micro_batch, heads = cut.heads, kv_heads = shape.kv_heads, queries = cut.queries,
-      keys = keys_of(p, cut, shape), shards = cut.shards, head_dim = shape.head_dim, value_dim = shape.value_dim,
-      causal = is_causal(m, p, shape), window = window,
-      seen = p.mode == "train" and packing.seen(m, window, p.seq) or nil,
-      dropout = m.dropout and p.mode == "train", sinks = m.attention_sinks,
-      values_in_keys = shape.values_in_keys, gather = cut.gather, ring = cut.ring, dtype = p.dtype,
-      kv_dtype = p.kv_dtype, matrix_dtype = p.fused_dtype,
-    },
+  local fused = op.attention {
+    name = "attention", batch = p.micro_batch, heads = cut.heads, kv_heads = shape.kv_heads, queries = cut.queries,
+    keys = keys_of(p, cut, shape), shards = cut.shards, head_dim = shape.head_dim, value_dim = shape.value_dim,
+    causal = is_causal(m, p, shape), window = window,
+    seen = p.mode == "train" and packing.seen(m, window, p.seq) or nil,
+    dropout = m.dropout and p.mode == "train", sinks = m.attention_sinks,
+    values_in_keys = shape.values_in_keys, gather = cut.gather, ring = cut.ring, dtype = p.dtype,
+    kv_dtype = p.kv_dtype, matrix_dtype = p.fused_dtype,
   }
+  -- In a ring, the host starts a kernel for each part of the keys as it comes round.
+  if cut.ring and cut.shards > 1 then fused:calls(cut.shards) end
+  return { fused }
 end
 
 -- cuBLAS needs rows of a multiple of 8 bytes to use the matrix units; otherwise products run on the vector units in 32
