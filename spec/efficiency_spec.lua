@@ -319,7 +319,7 @@ describe("products with rows that do not begin on whole 16 bytes", function()
   end
 
   it("are slow in a stack that does not pad its vocabulary", function()
-    local part = { [1] = 0.6, [2] = 1, [4] = 0.8, [8] = 0.6 } -- 50257 is odd, 25128 = 8 x 3141
+    local part = { [1] = 0.4, [2] = 1, [4] = 0.8, [8] = 0.4 } -- 50257 is odd, 25128 = 8 x 3141
     for tp, rate in pairs(part) do
       local seconds, flops = head(tp, false)
       assert.near(1, seconds * rate * peak_of_bf16 / flops, 0.02, tp)

@@ -85,6 +85,16 @@ describe("a row of a training run", function()
     assert.same({ recompute = "full", recompute_method = "block", recompute_num_layers = 20 }, case.recompute)
   end)
 
+  it("of vTrain's sums over traced layers neither recomputes nor pads its vocabulary", function()
+    local fields = { source = "vTrain ground_truth_single", tp = "4", recompute = "full (use_checkpoint=true)" }
+    local sums = run(fields)
+    fields.source = "vTrain ground_truth_multi"
+    local runs = run(fields)
+    local function read(case) return { case.stack, case.recompute.recompute, case.model.vocab } end
+    assert.same({ "vtrain-2024", "none", 50256 }, read(sums))
+    assert.same({ "megatron-deepspeed-2022", "full", 50257 }, read(runs))
+  end)
+
   it("of Llama 3 405B has the chunks, shards and exchanges of its paper", function()
     local case = run { source = "Llama 3 405B (paper, table 4)", tp = "1", pp = "2", cp = "2", layers = "30",
       zero_fsdp = "FSDP (shard)" }

@@ -15,8 +15,8 @@
 // Parts are written and added up at the HBM's bandwidth; factors of 8 or 4 bits are made first from 16-bit
 // activations, which are read and written once more. Results have 16 bits. 4-bit factors are read with their scales, a
 // byte for 16 numbers (NVFP4). HBM traffic of t seconds takes t + sqrt(ramp t).
-// Of 16-bit factors whose rows begin on multiples of 8 bytes only, the rate is 0.8 of P, of fewer 0.6: the
-// rates that predict held-out runs of vTrain best (docs/model.md).
+// Of 16-bit factors whose rows begin on multiples of 8 bytes only, the rate is 0.8 of P, of fewer 0.4: the
+// rates that predict held-out rows of vTrain best (docs/model.md).
 // After some time at full load the clock drops: work grows to work / sustained, half of the growth
 // at sustained_after_s. Kernel = launch + longer + shorter^2 / (4 longer) of work and HBM traffic.
 typedef struct tperf_gemm_curve {

@@ -35,7 +35,7 @@ static const double scale_bytes = 1. / 16; // of a 4-bit number
 // feed the tensor cores then take 8 or 4 bytes at a time, and 2 have to pass through registers. Narrow factors have no
 // such kernels: they are padded.
 static double alignment(const tperf_kernel *kernel, double element) {
-    static const double by_8 = 0.8, by_less = 0.6;
+    static const double by_8 = 0.8, by_less = 0.4;
     double bytes = kernel->aligned * element;
     if (bytes == 0 || bytes >= 16 || element < 2) return 1;
     return bytes >= 8 ? by_8 : by_less;

@@ -5,6 +5,7 @@ local memo = require "tperf.base.memo"
 local names = require "tperf.measured.run.names"
 local normal = require "tperf.question.goodput.normal"
 local read = require "tperf.measured.read"
+local stacks = require "tperf.measured.run.stacks"
 
 local models = {}
 
@@ -98,8 +99,8 @@ local function described(size, experts, row)
   if shared and shared > 0 then experts.shared, experts.shared_ffn = 1, shared end
   size.name, size.gated, size.experts = row.model ~= "" and row.model or "a model", gated, experts
   size.vocab = size.vocab or 50257
-  -- vTrain's model gives each GPU vocab // tp rows (its gpt_modeling.py).
-  if row.source:find "^vTrain" then size.vocab = size.vocab - size.vocab % (read.count(row.tp) or 1) end
+  -- The layer that vTrain traces gives each GPU vocab // tp rows (its gpt_modeling.py).
+  if stacks.of(row.source) == "vtrain-2024" then size.vocab = size.vocab - size.vocab % (read.count(row.tp) or 1) end
   size.norm = gated and "rmsnorm" or "layernorm"
   size.positions = gated and "rotary" or "learned"
   size.activation = row.mlp == "squared-relu" and "relu2" or nil
@@ -137,7 +138,7 @@ local function capacity_of(row)
 end
 
 -- What of a row the model follows from, beside how balanced its routing was.
-local COLUMNS <const> = { "experts", "topk", "moe_ffn", "model", "mtp_layers", "mlp", "mla", "q_lora_rank",
+local COLUMNS <const> = { "source", "experts", "topk", "moe_ffn", "model", "mtp_layers", "mlp", "mla", "q_lora_rank",
   "kv_lora_rank", "qk_nope_dim", "qk_rope_dim", "v_head_dim", "tp", "moe_token_drop", "params_b",
   "shared_expert_ffn", table.unpack(SIZES) }
 

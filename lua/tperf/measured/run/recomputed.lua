@@ -14,6 +14,10 @@ local GRANULARITY <const> = {
 -- products.
 local EVERY_OTHER <const> = { ["torchtitan-2024"] = true, ["torchao-2025"] = true }
 
+-- vTrain's table says full, but times of a layer are those of a forward and a backward pass: they do not depend on its
+-- stage, while vTrain's predictor recomputes in all stages but the last.
+local NEVER <const> = { ["vtrain-2024"] = true }
+
 -- Megatron's module names that this model has; others, such as a scheduler's, keep their outputs.
 local function modules_of(row, model)
   local named, list = {}, {}
@@ -36,6 +40,7 @@ end
 ---@param model table|false  false: the model is not valid
 ---@return table? arguments  { recompute =, … }
 function recomputed.of(row, stack, model)
+  if NEVER[stack] then return { recompute = "none" } end
   local text = read.text(row.recompute_modules)
   if text:find "every other layer" then
     return { recompute = "full", recompute_method = "every", recompute_num_layers = 2 }
