@@ -1,21 +1,29 @@
 --- Did-you-mean suggestions.
 
--- The edit distance between a and b: insertions, deletions, replacements and swaps of neighbours.
-local function distance(a, b)
-  local before, last = nil, {}
+-- The edit distance between a and b, if it is at most `most`: insertions, deletions, replacements and swaps of
+-- neighbours. No later row of the table is below the least of the last two.
+local function distance(a, b, most)
+  if math.abs(#a - #b) > most then return nil end
+  local before, last, least_before = nil, {}, 0
+  local letters = { b:byte(1, -1) }
   for j = 0, #b do last[j] = j end
   for i = 1, #a do
-    local row = { [0] = i }
+    local row, letter, letter_before = { [0] = i }, a:byte(i), i > 1 and a:byte(i - 1)
+    local least = i
     for j = 1, #b do
-      local same = a:byte(i) == b:byte(j)
-      row[j] = math.min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (same and 0 or 1))
-      if i > 1 and j > 1 and a:byte(i) == b:byte(j - 1) and a:byte(i - 1) == b:byte(j) then
-        row[j] = math.min(row[j], before[j - 2] + 1)
+      local edits = last[j - 1] + (letter == letters[j] and 0 or 1)
+      if last[j] < edits then edits = last[j] + 1 end
+      if row[j - 1] < edits then edits = row[j - 1] + 1 end
+      if j > 1 and letter == letters[j - 1] and letter_before == letters[j] and before[j - 2] < edits then
+        edits = before[j - 2] + 1
       end
+      row[j] = edits
+      if edits < least then least = edits end
     end
-    before, last = last, row
+    if least > most and least_before > most then return nil end
+    before, last, least_before = last, row, least
   end
-  return last[#b]
+  return last[#b] <= most and last[#b] or nil
 end
 
 local MOST_SUGGESTED <const> = 3
@@ -28,16 +36,17 @@ end
 
 local CONTAINED <const> = 1 -- the distance given to a candidate that contains the name
 
-local function edits_to(asked, name)
-  local edits = distance(asked, name)
-  return #asked > 2 and name:find(asked, 1, true) and math.min(edits, CONTAINED) or edits
+local function edits_to(asked, name, most)
+  local contains = #asked > 2 and name:find(asked, 1, true)
+  local edits = distance(asked, name, most)
+  return contains and math.min(edits or CONTAINED, CONTAINED) or edits
 end
 
 -- The candidates at the smallest distance, without duplicates.
 local function nearest(asked, candidates)
   local names, fewest, seen = {}, math.max(CONTAINED, #asked // 3), {}
   for _, candidate in ipairs(candidates) do
-    local edits = not seen[candidate] and edits_to(asked, candidate:lower())
+    local edits = not seen[candidate] and edits_to(asked, candidate:lower(), fewest)
     seen[candidate] = true
     if edits and edits < #candidate then
       if edits < fewest then names, fewest = {}, edits end
