@@ -19,7 +19,7 @@ describe("--processes", function()
     local batches = {}
     for i = 1, 2000 do batches[i] = 1024 * i end
     local rows = tperf.sweep {
-      cache = "points", model = "gpt3-175b", system = "h100-sxm", gpus = 1024, threads = 1, prune = false,
+      cache = "points", model = "gpt3-175b", system = "h100-sxm", gpus = 64, threads = 1, prune = false,
       global_batch = tperf.vary(batches),
     }]]
   local SOME_POINTS <const> =

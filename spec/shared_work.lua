@@ -14,7 +14,7 @@ end
 tperf.strategy.define { name = "mine", extends = "tensor" }
 show(tperf.sweep {
   model = "subramanian2024/gpt3", system = "subramanian2024/B200", global_batch = 256, top = 2,
-  gpus = tperf.vary { 64, 128, 256 }, strategy = tperf.vary { "tensor", "context", "mine" },
+  gpus = tperf.vary { 64, 128 }, strategy = tperf.vary { "tensor", "context", "mine" },
   ["system.accelerator.hbm.capacity"] = tperf.linspace(20e9, 200e9, 4),
 }, "strategy", "gpus", "capacity", "time", "candidates", "reason")
 show(tperf.sweep {
@@ -53,7 +53,7 @@ return function(spec, start, counts, whole)
     program.write(folder .. "/s.lua", SCRIPT)
     local plain = program.shell("tperf run s.lua", folder)
     assert.same({ "", 0 }, { plain.err, plain.code })
-    assert.is_true(#plain.out > 3000)
+    assert.is_true(#plain.out > 2500, #plain.out)
     local points = columns "points"
     for _, n in ipairs(counts) do
       program.shell("rm -f points", folder)
@@ -91,7 +91,7 @@ return function(spec, start, counts, whole)
   end)
 
   it("walks a large search on all processes, whatever its options", function()
-    local sizes = ("local GPUS <const>, ROWS <const> = %d, %d\n"):format(whole and 192 or 96, whole and 3000 or 400)
+    local sizes = ("local GPUS <const>, ROWS <const> = %d, %d\n"):format(whole and 192 or 96, whole and 3000 or 200)
     program.write(folder .. "/s.lua", sizes .. [[
       local tperf = require "tperf"
       local parts = 0
