@@ -49,6 +49,20 @@ local function own_op(fields)
   return r.ttft.mean, r.tpot.mean
 end
 
+describe("the tables of steps", function()
+  it("give requests of known lengths what tables for requests of any length give", function()
+    for _, length in ipairs { 300, 1000, 5000 } do
+      local function of(prompt)
+        local q = question { prompt = prompt, output = 40, count = 30, load = { concurrency = 8 } }
+        q.requests = nil
+        local r = tperf.serve(q)
+        return { r.tpot.mean, r.ttft.mean, r.e2e.mean }
+      end
+      assert.same(of { lognormal = { median = length, sigma = 0 } }, of(length))
+    end
+  end)
+end)
+
 describe("an op of a script", function()
   it("is priced by what it says of itself, not by its name", function()
     local ttft, tpot = own_op { name = "mine" }

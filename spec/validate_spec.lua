@@ -421,9 +421,10 @@ describe("software profiles", function()
     for _, stack in ipairs { "llm-foundry-2023", sampled(nil, "megatron-deepspeed-2022") } do
       local errors = {}
       local list = some(of(stack), sampled(16, math.huge))
-      local all = fit.errors(profile.add_ratios({}, list, profile.best(list)))
+      local values = profile.best(list)
+      local all = fit.errors(profile.add_ratios({}, list, values))
       for salt = 1, sampled(2, 3) do
-        local held = fit.errors(profile.thirds(list, salt))
+        local held = fit.errors(profile.thirds(list, salt, sampled(values, nil))) -- from known values: a fifth of the time
         assert.is_true(held.rows >= 15)
         assert.is_true(held.mean < all.mean + 0.04, stack)
         errors[salt] = held.mean
@@ -590,15 +591,15 @@ end
 
 describe("held-out validation", function()
   it("predicts each system of a stack by a fit to its others", function()
-    -- 15 runs of either system: those on one take 1.0 times as long, those on the other 1.2.
-    local cases = made(joined(repeated({ stack = "torchtitan-2024", factor = 1 }, 15),
-      repeated({ stack = "torchtitan-2024", factor = 1.2, system = "b200-sxm" }, 15)))
+    -- 6 runs of either system: those on one take 1.0 times as long, those on the other 1.2.
+    local cases = made(joined(repeated({ stack = "torchtitan-2024", factor = 1 }, 6),
+      repeated({ stack = "torchtitan-2024", factor = 1.2, system = "b200-sxm" }, 6)))
     local rows, over = holdout.run(cases, "system")
     assert.same({ "b200-sxm", "h100-sxm" }, { rows[1].group, rows[2].group })
     assert.near(1 / 1.2 - 1, rows[1].bias, 2e-3)
     assert.near(0.2, rows[2].bias, 2e-3)
-    assert.same({ 15, 15, 0, 0 }, { rows[1].runs, rows[2].runs, rows[1].within, rows[2].within })
-    assert.same({ 2, 30, "torchtitan-2024 h100-sxm" }, { over.groups, over.runs, over.worst_group })
+    assert.same({ 6, 6, 0, 0 }, { rows[1].runs, rows[2].runs, rows[1].within, rows[2].within })
+    assert.same({ 2, 12, "torchtitan-2024 h100-sxm" }, { over.groups, over.runs, over.worst_group })
     assert.near((rows[1].median + rows[2].median) / 2, over.median, 1e-12)
   end)
 
@@ -627,33 +628,34 @@ describe("held-out validation", function()
   it("fits to the smaller half of the numbers of GPUs, and predicts the larger", function()
     local runs = {}
     for _, gpus in ipairs { 8, 16, 32, 64, 128 } do
-      runs = joined(runs, repeated({ stack = "torchtitan-2024", factor = gpus > 32 and 1.5 or 1, gpus = gpus }, 10))
+      runs = joined(runs, repeated({ stack = "torchtitan-2024", factor = gpus > 32 and 1.5 or 1, gpus = gpus }, 4))
     end
     local rows = holdout.run(made(runs), "scale")
-    assert.same({ 1, "over 32 GPUs", 20 }, { #rows, rows[1].group, rows[1].runs })
+    assert.same({ 1, "over 32 GPUs", 8 }, { #rows, rows[1].group, rows[1].runs })
     assert.near(1 / 1.5 - 1, rows[1].bias, 2e-3)
   end)
 
   it("recognises families of models by the first word of their names", function()
     local rows = holdout.run(made(joined(
-      repeated({ stack = "torchtitan-2024", factor = 1, label = "LLAMA3.1_405B" }, 9),
-      repeated({ stack = "torchtitan-2024", factor = 1, label = "DeepSeek V3 671B" }, 9),
-      repeated({ stack = "torchtitan-2024", factor = 1, label = "deepseekv2-L4" }, 9))), "model")
-    assert.same({ "deepseek", 18, "llama", 9 }, { rows[1].group, rows[1].runs, rows[2].group, rows[2].runs })
+      repeated({ stack = "torchtitan-2024", factor = 1, label = "LLAMA3.1_405B" }, 4),
+      repeated({ stack = "torchtitan-2024", factor = 1, label = "DeepSeek V3 671B" }, 4),
+      repeated({ stack = "torchtitan-2024", factor = 1, label = "deepseekv2-L4" }, 4))), "model")
+    assert.same({ "deepseek", 8, "llama", 4 }, { rows[1].group, rows[1].runs, rows[2].group, rows[2].runs })
   end)
 
   it("holds each third back, and finds similar runs within the interval", function()
     local runs = {}
-    for i = 1, 60 do runs[i] = { stack = "torchtitan-2024", factor = 1.2 + 0.01 * (i * 7 % 20) } end
+    local count <const> = sampled(24, 60)
+    for i = 1, count do runs[i] = { stack = "torchtitan-2024", factor = 1.2 + 0.01 * (i * 7 % 20) } end
     local rows, over = holdout.run(made(runs), "third")
-    assert.same({ 1, 60 }, { #rows, rows[1].runs })
+    assert.same({ 1, count }, { #rows, rows[1].runs })
     assert.is_true(rows[1].median < 0.05)
     assert.is_true(over.within >= 0.8 and over.within <= 1)
   end)
 
   it("predicts a stack by those of its kind, each with the same weight, and an old one by typical", function()
     -- Medians of 1, 1.2 and 1.4 weigh the same, whatever the number of runs; stacks that were tuned do not count.
-    local few, many = sampled(4, 9), sampled(12, 24)
+    local few, many = sampled(3, 9), sampled(6, 24)
     local rows = holdout.run(made(joined(repeated({ stack = "torchtitan-2024", factor = 1.2 }, 3),
       repeated({ stack = "internevo-2024", factor = 1 }, many),
       repeated({ stack = "fms-fsdp-2024", factor = 1.4 }, many),
@@ -672,7 +674,7 @@ describe("held-out validation", function()
     for stack, factor in pairs { ["nemo-24.11"] = 1.2, ["nemo-mlperf-3.1"] = 1.2, ["nemo-long-2025"] = 1.2,
       ["internevo-2024"] = 1, ["torchtitan-2024"] = 1, ["nanotron-2025"] = 1, ["megatron-lm-2022"] = 1.2,
       ["rocm-mlperf-5.0"] = 1.2, ["bigscience-2022"] = 1 } do
-      runs = joined(runs, repeated({ stack = stack, factor = factor }, sampled(4, 9)))
+      runs = joined(runs, repeated({ stack = stack, factor = factor }, sampled(2, 9)))
     end
     local rows = holdout.run(made(runs), "stack")
     local by = {}
@@ -743,9 +745,11 @@ describe("tperf.validate of serving", function()
   end)
 
   it("reads closed loops by engine, and says why it leaves rows out", function()
-    -- Six rows of long answers or many requests take longer than the other 34.
+    -- Eleven rows of long answers or many requests take longer than the other 29.
     local SLOW <const> = { "qwen3_5_b200_sglang", "dsr1_b200_sglang_fp8_agg_1024x1024_c64", "glm_5_b200",
-      "gpt_oss_120b_h100_sxm_vllm", "llama_3_1_70b_h200_sxm_trtllm" }
+      "gpt_oss_120b_h100_sxm_vllm", "llama_3_1_70b_h200_sxm_trtllm", "llama_3_1_70b_b200_sxm_trtllm",
+      "qwen3_5_397b_h200_sxm_sglang", "minimax_m2_5_b200_sxm_vllm_fp8_agg_1024x1024_c256",
+      "minimax_m2_5_b200_sxm_vllm_fp4", "qwen3_32b_h100_sxm_trtllm_agg_4096x512" }
     local path, kept = program.temporary ".csv", {}
     for line in io.lines "spec/data/measured/serving/closed_loop.csv" do
       local slow = #lists.where(SLOW, function(name) return line:find(name, 1, true) end) > 0
@@ -754,10 +758,10 @@ describe("tperf.validate of serving", function()
     program.write(path, table.concat(kept, "\n") .. "\n")
     local result = tperf.validate { file = path }
     os.remove(path)
-    assert.equal(sampled(34, 40), result.rows)
-    assert.equal(4 * sampled(12, 18), #result.cases)
+    assert.equal(sampled(29, 40), result.rows)
+    assert.equal(4 * sampled(7, 18), #result.cases)
     assert.is_true(of(result.metrics, "throughput").median <= 0.15)
-    assert.equal(sampled(3, 7), of(result.engine, "TPOT", "sglang").rows)
+    assert.equal(sampled(2, 7), of(result.engine, "TPOT", "sglang").rows)
     local left = 0
     for _, reason in ipairs(result.left_out) do left = left + reason.rows end
     assert.equal(22, left)
@@ -793,13 +797,14 @@ describe("tperf.validate of serving", function()
   end)
 
   it("reads static batches and runs timed request by request", function()
-    local path, rows = program.temporary ".csv", {}
+    local path, rows, count = program.temporary ".csv", {}, 0
     for line in io.lines "spec/data/measured/serving/published_tables.csv" do
-      if #rows == 0 or sampled(line:find "TensorRT%-LLM", true) then rows[#rows + 1] = line end
+      count = count + (line:find "TensorRT%-LLM" and 1 or 0)
+      if #rows == 0 or sampled(line:find "TensorRT%-LLM" and count % 2 == 0, true) then rows[#rows + 1] = line end
     end
     program.write(path, table.concat(rows, "\n") .. "\n")
     local static = tperf.validate { file = path }
-    assert.equal(sampled(12, 27), #static.cases)
+    assert.equal(sampled(6, 27), #static.cases)
     assert.is_true(of(static.engine, "E2E", "TensorRT-LLM").median <= 0.15)
     local requests = run "serving/rtxpro6000.requests.csv"
     assert.equal(300, requests.rows)
@@ -840,16 +845,10 @@ describe("tperf.validate of serving", function()
   end)
 
   it("prints the errors by metric, and the rest as JSON", function()
-    local folder, rows = program.folder(), {}
-    program.shell("cp spec/data/measured/serving/*.* " .. program.quote(folder))
-    for line in io.lines "spec/data/measured/serving/measured.csv" do
-      if #rows == 0 or sampled(line:find "^blis%-60", true) then rows[#rows + 1] = line end -- one run of four
-    end
-    program.write(folder .. "/measured.csv", table.concat(rows, "\n") .. "\n")
-    local text = program.shell(("tperf validate %s/measured.csv"):format(program.quote(folder))).out
-    program.remove(folder)
-    assert.truthy(text:find(("E2E +all +%d "):format(sampled(2, 5))), text)
+    local table_of = sampled("rtxpro6000.requests", "measured") -- one run; four
+    local text = program.shell(("tperf validate spec/data/measured/serving/%s.csv"):format(table_of)).out
+    assert.truthy(text:find(("E2E +all +%d "):format(sampled(1, 5))), text)
     assert.truthy(text:find("other simulators, and tperf on the same rows:", 1, true))
-    assert.truthy(text:find(sampled("of 3 rows", "23 figures of 10 rows"), 1, true), text)
+    assert.truthy(text:find(sampled("3 figures of 300 rows", "23 figures of 10 rows"), 1, true), text)
   end)
 end)

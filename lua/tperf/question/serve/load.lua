@@ -85,6 +85,21 @@ local function encode(what, given)
   return { { kind = KINDS[kind], a = a, b = b, least = least, most = most }, given.values }
 end
 
+-- The most tokens that a checked length can have; nil: there is no limit.
+local function most_of(given)
+  if type(given) ~= "table" then return given end
+  local most = given.max or given.uniform and math.max(given.uniform[1], given.uniform[2])
+  for _, n in ipairs(not most and given.values or {}) do most = math.max(most or 0, n) end
+  return most
+end
+
+--- The most tokens that a drawn request can have, prompt and answer together; nil if that is not known.
+---@param o table  checked arguments of tperf.serve
+function load.longest(o)
+  local prompt, output = most_of(o.prompt), most_of(o.output)
+  return prompt and output and prompt + output + (o.prefix and o.prefix.tokens or 0)
+end
+
 -- --- arrivals ---
 
 local PROCESSES = { poisson = 0, gamma = 1, uniform = 2 }

@@ -2,6 +2,7 @@
 --- tokens of a step alike (products, norms, collectives) are priced by the number of tokens, the head and sampling by
 --- the number of sampled rows, attention by each request's own length. docs/serving.md has the rules.
 local core = require "tperf.core"
+local load = require "tperf.question.serve.load"
 local memo = require "tperf.base.memo"
 local workload = require "tperf.describe.workload"
 local ranks = require "tperf.question.serve.ranks"
@@ -16,6 +17,8 @@ local GRAPH_TOKENS <const> = 512 -- the largest batch that vLLM captures a CUDA 
 local KEPT <const> = 256 -- deployments in the cache
 local LONGEST <const> = 1 << 17  -- keys that tables reach to; extrapolated linearly beyond
 local LEAST_SEQS <const>, LEAST_TOKENS <const> = 128, 8192 -- that tables reach at least, so that engines share them
+local SHORT <const>, WIDER <const> = 1 << 10, 4 -- keys that tables reach to if all requests are shorter; else wider ones
+local SLACK <const> = 64 -- keys beyond a request's own: its drafts, a step that was scheduled ahead
 local MANY <const> = 32 -- concurrent chunks, enough to fill the GPU, to price what each adds to the first
 
 -- { low, … high }: a geometric grid with this factor, rounded up to whole numbers.
@@ -27,6 +30,13 @@ local function grid(low, high, factor)
     if n > list[#list] then list[#list + 1] = n end
   end
   return list
+end
+
+-- The values of an axis up to the first that is `reach` at least. Within them, tables are what the whole axis gives.
+local function up_to(axis, reach)
+  local n = 1
+  while n < #axis and axis[n] < reach do n = n + 1 end
+  return table.move(axis, 1, n, 1, {})
 end
 
 -- The next power of two, so that similar deployments share tables.
@@ -146,8 +156,8 @@ local function layers_without_window(price)
   return layers
 end
 
-local function add_attention(t, price, p, o, seqs, most, longest)
-  local batches, keys = grid(1, seqs, 2), grid(16, longest, 2)
+local function add_attention(t, price, p, o, seqs, most, longest, reach)
+  local batches, keys = grid(1, seqs, 2), up_to(grid(16, longest, 2), reach)
   local window = t.more.window
   local function decodes(of)
     return function(batch, n) return attention_of(price, "decode", batch, 1, n - 1, of) end
@@ -155,7 +165,7 @@ local function add_attention(t, price, p, o, seqs, most, longest)
   t.decode = surface(batches, keys, decodes(false))
   t.whole = whole.of(p, o, layers_without_window(price))
   if window > 0 then t.decode_window = surface(batches, grid(1, window, 2), decodes(window)) end
-  local chunks, before = grid(1, most, 2 ^ 0.5), grid(16, longest, 4)
+  local chunks, before = up_to(grid(1, most, 2 ^ 0.5), reach), up_to(grid(16, longest, 4), reach)
   table.insert(before, 1, 0)
   t.chunk = surface(chunks, before, function(n, c) return attention_of(price, "prefill", 1, n, c) end)
   local point = 0
@@ -165,7 +175,7 @@ local function add_attention(t, price, p, o, seqs, most, longest)
   end)
 end
 
-local function made_of(p, o, fast, seqs, most, longest)
+local function made_of(p, o, fast, seqs, most, longest, reach)
   local price, drafts = pricer(p, o, fast), o.engine.speculation and o.engine.speculation.tokens or 0
   local axis = graphs_of(math.min(most, GRAPH_TOKENS))
   local wider = grid(axis[#axis], most, 2 ^ 0.25)
@@ -177,7 +187,7 @@ local function made_of(p, o, fast, seqs, most, longest)
   t.prefill_tokens = alike and t.decode_tokens or tokens_line(price, "prefill", axis)
   t.rows = rows_line(price, grid(1, math.min(most, seqs * (1 + drafts)), 2 ^ 0.25),
     o.sampler == "top_p" and p.profile.engine.sampler_entry * p.model.vocab or 0)
-  add_attention(t, price, p, o, seqs, most, longest)
+  add_attention(t, price, p, o, seqs, most, longest, reach)
   return t
 end
 
@@ -186,6 +196,13 @@ local function kernels_of(profile)
   local e = profile.engine
   return ("%.17g %.17g %.17g %.17g %.17g %.17g %s %s %s"):format(profile.compute, profile.attention, profile.memory,
     profile.comm, profile.comm_setup, e.sampler_entry, e.sampler, e.delta, e.compiled)
+end
+
+-- Keys that no request of the load has so many of, rounded so that similar loads share tables.
+local function reach_of(o, drafts, longest)
+  local most, reach = load.longest(o) or math.huge, SHORT
+  while reach < longest and reach < most + drafts + SLACK do reach = WIDER * reach end
+  return math.min(reach, longest)
 end
 
 local known = memo.by_text(KEPT) -- by everything that decides the tables
@@ -200,11 +217,12 @@ function tables.of(p, o, fast)
   local most = math.max(rounded(engine.max_num_batched_tokens), LEAST_TOKENS)
   local longest = math.min(rounded(math.min(p.model.context or LONGEST, engine.max_model_len)), LONGEST)
   local drafts = engine.speculation and engine.speculation.tokens or 0
+  local reach = reach_of(o, drafts, longest)
   local key = table.concat({ workload.signature(p.model), workload.signature(p.system), p.rules.name, ranks.key(p, o),
     o.weight_dtype, p.weights and p.weights.key or "", o.kv_dtype, o.compute_dtype, o.sampling,
-    kernels_of(p.profile), seqs, most, longest, drafts }, " ")
+    kernels_of(p.profile), seqs, most, longest, reach, drafts }, " ")
   local t = {}
-  for name, value in pairs(known(key, function() return made_of(p, o, fast, seqs, most, longest) end)) do
+  for name, value in pairs(known(key, function() return made_of(p, o, fast, seqs, most, longest, reach) end)) do
     t[name] = value
   end
   local captured = engine.max_cudagraph_capture_size or math.min(2 * engine.max_num_seqs, GRAPH_TOKENS)
