@@ -6,12 +6,13 @@ local BEND <const> = 0.3 -- residual beyond which the loss grows more slowly
 
 --- The mean loss of residuals log(predicted / measured).
 function fit.loss(residuals)
-  local sum = 0
-  for _, r in ipairs(residuals) do
-    local size = math.abs(r)
+  local sum, n = 0, #residuals
+  for i = 1, n do
+    local size = residuals[i]
+    if size < 0 then size = -size end
     sum = sum + (size < BEND and size or BEND + 0.3 * (size - BEND))
   end
-  return sum / math.max(#residuals, 1)
+  return sum / math.max(n, 1)
 end
 
 -- The quantile `part` of a list of numbers (default: the median).
@@ -111,10 +112,13 @@ local function inward(p, value)
   return math.log(part / (1 - part))
 end
 
+local exp, log = math.exp, math.log
+
 local function outward(p, x)
-  local part = 1 / (1 + math.exp(-math.min(math.max(x, -40), 40)))
-  if p.low > 0 then return math.exp(math.log(p.low) + part * (math.log(p.high) - math.log(p.low))) end
-  return p.low + part * (p.high - p.low)
+  local part = 1 / (1 + exp(-(x < -40 and -40 or x > 40 and 40 or x)))
+  if p.low <= 0 then return p.low + part * (p.high - p.low) end
+  local from = log(p.low)
+  return exp(from + part * (log(p.high) - from))
 end
 
 -- The simplex method of Nelder and Mead (1965), from `start`, with a fixed number of steps.
@@ -168,7 +172,7 @@ end
 function fit.minimise(parameters, objective, steps)
   local function values_of(x)
     local values = {}
-    for i, p in ipairs(parameters) do values[p.name] = outward(p, x[i]) end
+    for i = 1, #parameters do values[parameters[i].name] = outward(parameters[i], x[i]) end
     return values
   end
   local function f(x)

@@ -3,6 +3,7 @@ local check = require "tperf.base.check"
 local fit = require "tperf.measured.calibrate.fit"
 local lists = require "tperf.base.lists"
 local pool = require "tperf.question.ranks.pool"
+local seconds = require "tperf.measured.run.step".seconds
 local step = require "tperf.measured.run.step"
 local system = require "tperf.describe.system"
 local unfit = require "tperf.describe.unfit"
@@ -29,8 +30,9 @@ profile.parameters = {
 local PULL <const> = 0.4
 
 local function pull(values, runs, usual)
-  local sum = 0
-  for _, p in ipairs(profile.parameters) do
+  local sum, parameters = 0, profile.parameters
+  for i = 1, #parameters do
+    local p = parameters[i]
     local from = usual and usual[p.name] or p.start
     local away = p.low > 0 and math.log(values[p.name] / from) or values[p.name] - from
     sum = sum + (away / p.spread) ^ 2
@@ -55,15 +57,15 @@ end
 -- log(predicted / measured)
 local function residual(case, values)
   values.optimizer = case.profile.optimizer -- not fitted
-  return math.log(step.seconds(case, values) / case.measured)
+  return math.log(seconds(case, values) / case.measured)
 end
 
 -- The mean loss of groups of cases, weighted.
 local function loss_of(groups, values)
   local loss, n = 0, 0
   for _, group in ipairs(groups) do
-    local list = {}
-    for i, case in ipairs(group.cases) do list[i] = residual(case, values) end
+    local list, cases = {}, group.cases
+    for i = 1, #cases do list[i] = residual(cases[i], values) end
     loss, n = loss + group.weight * fit.loss(list), n + group.weight
   end
   return loss / math.max(n, 1)

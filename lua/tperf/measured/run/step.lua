@@ -279,11 +279,11 @@ end
 
 --- Seconds of a case's step in a stack with these terms.
 function step.seconds(case, terms)
-  local sum, host = 0, terms.host
+  local sum, host, predictors = 0, terms.host, case.predictors
   if case.graphs then terms.host = 0 end
-  for _, predict in ipairs(case.predictors) do sum = sum + predict(terms) end
+  for i = 1, #predictors do sum = sum + predictors[i](terms) end
   terms.host = host
-  return sum / #case.predictors
+  return sum / #predictors
 end
 
 --- Seconds predicted; nil and a reason if the row cannot be predicted.
