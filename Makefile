@@ -21,7 +21,7 @@ endif
 
 B := build/$(VARIANT)
 VERSION := $(shell cat VERSION)
-MAKEFLAGS += --no-print-directory
+MAKEFLAGS += --no-print-directory --no-builtin-rules
 Q := $(if $(filter 1,$(V)),,@)
 
 # -ffp-contract=off: the same digits with every compiler and processor.
