@@ -51,11 +51,11 @@ describe("tperf", function()
   end)
 
   it("prints a help for every command, with all its options", function()
-    for _, name in ipairs(command_names()) do
+    for i, name in ipairs(command_names()) do
       local result = shell("tperf help " .. name)
       assert.equal(0, result.code)
       assert.equal("usage: tperf " .. name .. " [OPTIONS]", result.out:match "^usage: tperf [%w_]+ %[OPTIONS%]")
-      assert.equal(result.out, shell(("tperf %s --help"):format(name)).out)
+      if i % sampled(4, 1) == 0 then assert.equal(result.out, shell(("tperf %s --help"):format(name)).out) end
       assert.truthy(result.out:find("--verbose", 1, true))
       for line in result.out:gmatch "[^\n]+" do assert.truthy(#line <= 110, "too wide: " .. line) end
     end
@@ -256,14 +256,14 @@ describe("Ctrl-C", function()
     local loop = '= function() io.write "ready\\n" while true do end end }'
     local scripts = {
       { 'require "tperf".search { ' .. question .. ", where " .. loop },
-      { 'local s = ("a"):rep(2e7) io.write "ready\\n" while true do s:upper() end' },
       { 'local t, s = {}, ("a"):rep(2e7) for i = 1, 1e5 do t[i] = s end io.write "ready\\n" table.sort(t)', "--trust" },
+      { 'local s = ("a"):rep(2e7) io.write "ready\\n" while true do s:upper() end' },
       { 'require "tperf".sweep { x = require "tperf".vary { 1 }, run ' .. loop },
       { 'table.sort({ 3, 1, 2 }, function() io.write "ready\\n" while true do end end)' },
       { 'coroutine.wrap(function() local s = ("a"):rep(2e7) io.write "ready\\n" while s == s .. "" do end end)()',
         "--trust" },
     }
-    for i = 1, sampled(3, #scripts) do
+    for i = 1, sampled(2, #scripts) do
       local text, options = table.unpack(scripts[i])
       local result = interrupt(text, options or "")
       assert.truthy(result.err:find "^tperf: [^\n]*interrupted\n$", text .. "\n" .. result.err)
@@ -365,10 +365,10 @@ describe("tperf search, train and collective", function()
   end)
 
   it("print the same bytes for any number of threads", function()
-    local command = "tperf search " .. QUESTION .. " -g 8 --strategy tensor,context --schedule 1f1b --all --csv -j "
+    local command = "tperf search " .. QUESTION .. " -g 8 --strategy context --recompute none --schedule 1f1b --all --csv -j "
     local one = shell(command .. "1")
     assert.equal(0, one.code)
-    assert.truthy(select(2, one.out:gsub("\n", "")) > 500)
+    assert.truthy(select(2, one.out:gsub("\n", "")) > 400)
     assert.same(one, shell(command .. "8"))
   end)
 

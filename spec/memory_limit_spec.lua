@@ -17,7 +17,7 @@ local SEARCH <const> = [[
   local tperf = require "tperf"
   local function search(o)
     o.model, o.system, o.global_batch, o.threads, o.zero = "llama-2-7b", "h100-sxm", 256, 2, { 0, 1, 2, 3 }
-    o.gpus = { 32 }
+    o.gpus = { o.gpus or 32 }
     local all = {}
     for _, found in ipairs(tperf.search(o)) do table.move(found, 1, #found, #all + 1, all) end
     return all
@@ -145,10 +145,10 @@ describe("an answer that cannot fit", function()
 
   it("underestimates the size of rows", function()
     local result = run(SEARCH .. [[
-      search { keep = "all" } -- lays out what the next one walks
+      search { keep = "all", gpus = 8 } -- lays out what the next one walks
       collectgarbage()
       local before = collectgarbage "count"
-      local found = search { keep = "all" }
+      local found = search { keep = "all", gpus = 8 }
       collectgarbage()
       print((collectgarbage "count" - before) * 1024 / #found)]])
     local bytes = tonumber(result.out)

@@ -181,13 +181,13 @@ describe("a sweep that hands out its rows", function()
 
   it("keeps no row", function()
     local most, count = 0, 0
-    sweep { run = function() return { text = ("x"):rep(1 << 18) .. math.random() } end, x = tperf.linspace(1, 2, 250),
+    sweep { run = function() return { text = ("x"):rep(1 << 17) .. math.random() } end, x = tperf.linspace(1, 2, 250),
       progress = false, each = function()
         count = count + 1
         if count % 50 == 0 then collectgarbage() end
         most = count % 50 == 0 and math.max(most, collectgarbage "count") or most
       end }
-    assert.is_true(most > 0 and most < 40 * 1024, most) -- KiB; all rows would be 64 MiB
+    assert.is_true(most > 0 and most < 20 * 1024, most) -- KiB; all rows would be 32 MiB
   end)
 
   it("raises the function's error, and refuses anything else", function()
@@ -586,19 +586,19 @@ describe("a sweep's cache", function()
   end)
 
   it("ends with the same bytes after kills in the middle of writing", function()
-    local rows, points = run(cases(20, 40))
+    local rows, points = run(cases(8, 40))
     os.remove(folder .. "/rows.csv")
     local function code_of(call) -- of a run that is killed at this call
       return program.shell(("%s %s run s.lua"):format(
         shim.environment(("FAIL_WRITE=%d FAIL_KILL=1"):format(call)), program.quote(program.absolute())), folder).code
     end
-    for _, call in ipairs(cases({ 2, 40, 300 }, { 1, 2, 3, 5, 9, 25, 70, 150, 300, 600 })) do
+    for _, call in ipairs(cases({ 2, 40, 150 }, { 1, 2, 3, 5, 9, 25, 70, 150, 300, 600 })) do
       program.shell("rm -f points points-*", folder)
       assert.equal(128 + 9, code_of(call))
     end
     -- Each goes on where the one before was killed, and may have fewer calls left to make.
     for _, call in ipairs(cases({ 100 }, { 7, 30, 100, 150 })) do code_of(call) end
-    local again, points_again = run(cases(20, 40))
+    local again, points_again = run(cases(8, 40))
     assert.is_true(rows == again)
     assert.same(points, points_again)
   end)

@@ -146,7 +146,7 @@ end)
 describe("the peak of memory", function()
   it("equals the reported one if a device's chunks are equal", function()
     local pick = picker(SEED + 2)
-    for case = 1, 150 do
+    for case = 1, cases(50, 150) do
       local q = question(pick, case % 2 == 0 and EQUAL or nil)
       q.schedule, q.simulate = q.pp > 1 and pick { "1f1b", "gpipe", "zb1p", "1f1b_overlap" } or "1f1b", true
       q.recompute_layers = pick { 1, 2 }
