@@ -80,7 +80,7 @@ describe("each field that a script changes of", function()
       local product = make()
       each_field(product, function(at, name)
         number = number + 1
-        if number % cases(6, 1) ~= 0 or at == product and name == "name" then return end
+        if number % cases(5, 1) ~= 0 or at == product and name == "name" then return end
         for _, question in pairs { questions.train, questions.search, what ~= "software" and questions.infer or nil } do
           local o = { model = small(), [what] = product }
           local before, old = said(question, o), at[name]
