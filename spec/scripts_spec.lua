@@ -318,15 +318,15 @@ end)
 describe("scripts/serving_fleet.lua", function()
   it("prints the deployment that tperf.search_serving finds, and draws the front and the load", function()
     local tperf = require "tperf"
-    local result = run("serving_fleet", "--model llama-3.1-8b --systems h100-sxm --rate 10 --tp 1 --prompt 300 "
+    local result = run("serving_fleet", "--model llama-3.1-8b --systems h100-sxm --rate 5 --tp 1 --prompt 300 "
       .. "--output 20 --quantile 0.9 --gpu-hour 2")
-    local found = tperf.search_serving { model = "llama-3.1-8b", system = "h100-sxm", rate = 10, tp = { 1 },
+    local found = tperf.search_serving { model = "llama-3.1-8b", system = "h100-sxm", rate = 5, tp = { 1 },
       prompt = { lognormal = { median = 300, sigma = 0.7 } }, output = { exponential = 20 }, gpu_hour = 2,
       slo = { ttft = 0.5, tpot = 0.05, quantile = 0.9 } }
     local row = csv.rows(result.folder .. "/serving_fleet.csv")[1]
     assert.equal(found[1].gpus, tonumber(row.gpus))
     assert.equal(found[1].served.cost.generated, tonumber(row["served.cost.generated"]))
-    assert.truthy(result.out:find("llama-3.1-8b, 10 requests/s: the fewest GPUs with 90 % of requests within", 1, true))
+    assert.truthy(result.out:find("llama-3.1-8b, 5 requests/s: the fewest GPUs with 90 % of requests within", 1, true))
     local front = program.slurp(result.folder .. "/serving_fleet_front.svg")
     assert.truthy(front:find("50 ms per token", 1, true))
     assert.truthy(program.slurp(result.folder .. "/serving_fleet_load.svg"):find("One engine of 1 h100-sxm", 1, true))

@@ -14,8 +14,8 @@ local function single(more)
 end
 
 local function priced(more)
-  local q = { model = "llama-3.1-8b", system = "h100-sxm", prompt = { lognormal = { median = 500, sigma = 0.5 } },
-    output = { exponential = 100 }, slo = { ttft = "300 ms", tpot = "15 ms", quantile = 0.9 } }
+  local q = { model = "llama-3.1-8b", system = "h100-sxm", prompt = { lognormal = { median = 500, sigma = 0.5 }, max = 3000 },
+    output = { exponential = 100, max = 1000 }, slo = { ttft = "300 ms", tpot = "15 ms", quantile = 0.9 } }
   for name, value in pairs(more or {}) do q[name] = value end
   return q
 end
@@ -115,9 +115,11 @@ describe("tperf.search_serving", function()
   end)
 
   it("returns the same for every number of threads", function()
-    local one, three = search { threads = 1, pareto = true, max_num_seqs = 32 },
-      search { threads = 3, pareto = true, max_num_seqs = 32 }
-    assert.are.same(one, three)
+    local function by(threads)
+      return search { threads = threads, pareto = true, max_num_seqs = 32,
+        max_num_batched_tokens = cases({ 4096 }, { 1024, 4096 }) }
+    end
+    assert.are.same(by(1), by(3))
   end)
 
   it("shares experts over as many replicas as they need to fit", function()

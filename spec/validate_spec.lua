@@ -186,13 +186,13 @@ describe("tperf.validate", function()
       "moe.csv", "mla.csv" } do
       local rows, reader = measured.open("spec/data/measured/" .. name)
       local tried = {}
-      for i = 1, 12 do
+      for i = 1, sampled(5, 12) do
         local row, names = rows[1 + i * 7], {}
         for key in pairs(row) do
           if key ~= "line" then names[#names + 1] = key end
         end
         table.sort(names)
-        for column, key in ipairs(names) do -- every column has every text once, or twice
+        for column, key in ipairs(names) do -- every column has half of the texts, or all
           local changed = setmetatable({}, getmetatable(row))
           for k, v in pairs(row) do changed[k] = v end
           changed[key] = nasty[(i + column) % #nasty + 1]
