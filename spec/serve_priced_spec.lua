@@ -59,6 +59,13 @@ describe("the tables of steps", function()
         return { r.tpot.mean, r.ttft.mean, r.e2e.mean }
       end
       assert.same(of { lognormal = { median = length, sigma = 0 } }, of(length))
+      local few, more = batch_of(3, length, 40), batch_of(3, length, 40)
+      more[4] = { arrival = 1e4, prompt = 100000, output = 2 }
+      local alone = tperf.serve(question { requests = few, keep = "requests" }).requests
+      local before = tperf.serve(question { requests = more, keep = "requests" }).requests
+      for i, r in ipairs(alone) do
+        assert.same({ r.first_token, r.last_token }, { before[i].first_token, before[i].last_token })
+      end
     end
   end)
 end)

@@ -93,9 +93,23 @@ local function most_of(given)
   return most
 end
 
---- The most tokens that a drawn request can have, prompt and answer together; nil if that is not known.
+-- The same of a list of requests, which is not checked yet.
+local function longest_of(list)
+  local most
+  for i = 1, rawlen(list) do
+    local one = rawget(list, i)
+    if type(one) ~= "table" then return nil end
+    local prompt, output = math.tointeger(rawget(one, "prompt")), math.tointeger(rawget(one, "output"))
+    if not (prompt and output and prompt <= LONGEST and output <= LONGEST) then return nil end
+    most = math.max(most or 0, prompt + output)
+  end
+  return most
+end
+
+--- The most tokens that a request of the load can have, prompt and answer together; nil if that is not known.
 ---@param o table  checked arguments of tperf.serve
 function load.longest(o)
+  if o.requests then return type(o.requests) == "table" and longest_of(o.requests) or nil end
   local prompt, output = most_of(o.prompt), most_of(o.output)
   return prompt and output and prompt + output + (o.prefix and o.prefix.tokens or 0)
 end

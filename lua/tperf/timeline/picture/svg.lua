@@ -123,7 +123,8 @@ local function passes_in(t, from, to)
   local count = 0
   for d = 1, t.devices do
     for _, op in t:queue(d) do
-      if op.stop > from and op.start < to then count = count + 1 end
+      if op.start >= to then break end -- later ones start later
+      if op.stop > from then count = count + 1 end
     end
   end
   return count
@@ -168,7 +169,8 @@ return function(t, options)
   for d = 1, t.devices do
     local y = top + (d - 1) * band
     for _, op in t:queue(d) do
-      if op.stop > o.from and op.start < to then body:pass(d, op, y) end
+      if op.start >= to then break end
+      if op.stop > o.from then body:pass(d, op, y) end
     end
     if with_tasks then task_rows.draw(body, d, y + body.row + 1, escape) end
   end
