@@ -2,7 +2,7 @@
 local sampled = require "cases"
 local program = require "program"
 
-local shell = program.shell
+local shell = program.ask -- in this process where nothing shows the difference
 
 local function usage(message, command)
   local result = shell(command)
@@ -12,7 +12,7 @@ local function usage(message, command)
 end
 
 local function says(expected, command)
-  local result = shell(command)
+  local result = program.shell(command)
   assert.equal("", result.err)
   assert.equal(expected, result.out)
   assert.equal(0, result.code)

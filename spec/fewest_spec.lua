@@ -78,15 +78,15 @@ end)
 
 describe("tperf memory --fewest", function()
   it("prints the number, the configuration and the reason against fewer", function()
-    local result = program.shell "tperf memory llama-2-7b -s rtx-4090 --fewest"
+    local result = program.ask "tperf memory llama-2-7b -s rtx-4090 --fewest"
     local gpus = tperf.fewest({ model = "llama-2-7b", system = "rtx-4090" }).gpus
     local expected = "\n%d GPUs: 2[23][.%%d]+ GB of 24.00 GB on the fullest\n%d GPUs are too few: none of"
     assert.truthy(result.out:find(expected:format(gpus, gpus - 1)))
-    local serving = program.shell "tperf memory llama-2-7b -s rtx-4090 --fewest -p 512 -n 64 -b 4"
+    local serving = program.ask "tperf memory llama-2-7b -s rtx-4090 --fewest -p 512 -n 64 -b 4"
     assert.truthy(serving.out:find("max_batch", 1, true) and serving.out:find("\n1 GPU: 14.72 GB", 1, true))
-    local row = json.decode(program.shell("tperf memory llama-2-7b -s rtx-4090 --fewest --json").out, "tperf")[1]
+    local row = json.decode(program.ask("tperf memory llama-2-7b -s rtx-4090 --fewest --json").out, "tperf")[1]
     assert.same({ gpus, gpus - 1 }, { row.gpus, row.before.gpus })
-    assert.truthy(program.shell("tperf memory llama-2-7b -s rtx-4090 --fewest --csv").out:find "^gpus,")
+    assert.truthy(program.ask("tperf memory llama-2-7b -s rtx-4090 --fewest --csv").out:find "^gpus,")
   end)
 
   it("refuses options that do not go with it", function()
@@ -94,7 +94,7 @@ describe("tperf memory --fewest", function()
       ["--fewest -g 8"] = "--gpus does not go with --fewest", ["--fewest --dp 8"] = "--dp does not go with --fewest",
       ["-p 512"] = "--prompt needs --fewest", ["--fewest -p 512"] = "--generate is missing",
     } do
-      local result = program.shell("tperf memory llama-2-7b -s h100-sxm " .. options)
+      local result = program.ask("tperf memory llama-2-7b -s h100-sxm " .. options)
       assert.same({ 2, "" }, { result.code, result.out })
       assert.truthy(result.err:find("tperf: " .. message, 1, true), result.err)
     end

@@ -7,7 +7,7 @@ local TRAIN <const> = "tperf train llama-2-7b -s h100-sxm -b 256 --dp 64 --softw
 local FAILING <const> = " --mtbf gpu=5000h --checkpoint-bandwidth 1GB/s --restart-time 5min"
 
 local function row_of(command)
-  local result = program.shell(command .. " --json")
+  local result = program.ask(command .. " --json")
   assert.equal(0, result.code, result.err)
   return json.decode(result.out, "tperf")[1]
 end
@@ -28,25 +28,25 @@ describe("--tokens", function()
   end)
 
   it("is printed below train's table", function()
-    local out = program.shell(TRAIN .. FAILING .. " --gpu-hour 2 --carbon 400").out
+    local out = program.ask(TRAIN .. FAILING .. " --gpu-hour 2 --carbon 400").out
     for _, expected in ipairs { "a run of 2T tokens", "\ndays ", "\nGPU%-hours ", "\ncost +%$", "\nMWh ", "\nt of CO2 ",
       "\nof its time", "\ntraining ", "\nwork done again ", "\nrestarts ",
       "\na failure every 3%.255 days, [%d.]+ in all; a checkpoint of 94.34 GB every [%d.]+ %w+ %(best: " } do
       assert.truthy(out:find(expected), expected)
     end
     assert.falsy(out:find "waiting for spare nodes")
-    assert.falsy(program.shell(TRAIN).out:find "of its time")
+    assert.falsy(program.ask(TRAIN).out:find "of its time")
   end)
 
   it("adds columns to search's table and to CSV", function()
     local search = "tperf search llama-2-7b -s h100-sxm -g 64 -b 256 --software none --top 2 --tokens 2e12"
-    local result = program.shell(search .. FAILING .. " --gpu-hour 2")
+    local result = program.ask(search .. FAILING .. " --gpu-hour 2")
     assert.truthy(result.out:match("^[^\n]+"):find("memory +days +goodput +cost"), result.out)
     assert.truthy(result.out:find("a failure every 3.255 days", 1, true))
-    local csv = program.shell(search .. FAILING .. " --gpu-hour 2 --csv").out
+    local csv = program.ask(search .. FAILING .. " --gpu-hour 2 --csv").out
     assert.truthy(csv:match("^[^\n]+"):find("cost.days,cost.goodput,cost.dollars,cost.gpu_hours,MWh,cost.low.days", 1,
       true), csv)
-    local plain = program.shell((search:gsub(" %-%-tokens 2e12", ""))).out
+    local plain = program.ask((search:gsub(" %-%-tokens 2e12", ""))).out
     assert.falsy(plain:find "days")
   end)
 
@@ -55,11 +55,11 @@ describe("--tokens", function()
     assert.is_true(unequal.cost.days > 1.03 * equal.cost.days)
     assert.near(unequal.time / equal.time, unequal.cost.days / equal.cost.days, 1e-9)
     assert.equal(0.03, unequal.straggling.deviation)
-    local on_top = program.shell("tperf train llama-2-7b -s h100-sxm -b 256 --dp 8 --straggling 0.03").err
+    local on_top = program.ask("tperf train llama-2-7b -s h100-sxm -b 256 --dp 8 --straggling 0.03").err
     assert.truthy(on_top:find("--straggling comes on top of the slow GPUs that were in the runs that software typical",
       1, true), on_top)
-    assert.equal("", program.shell(TRAIN .. " --straggling 0.03").err)
-    local search = program.shell("tperf search llama-2-7b -s h100-sxm -g 64 -b 256 --software none --straggling 0.03")
+    assert.equal("", program.ask(TRAIN .. " --straggling 0.03").err)
+    local search = program.ask("tperf search llama-2-7b -s h100-sxm -g 64 -b 256 --software none --straggling 0.03")
     assert.same({ 2, "" }, { search.code, search.out })
   end)
 
@@ -96,12 +96,12 @@ describe("--tokens", function()
     } do
       for _, command in ipairs { "tperf train llama-2-7b -s h100-sxm -b 256 --dp 8 ",
         "tperf search llama-2-7b -s h100-sxm -b 256 -g 8 " } do
-        local result = program.shell(command .. options)
+        local result = program.ask(command .. options)
         assert.same({ 2, "" }, { result.code, result.out })
         assert.truthy(result.err:find("tperf: " .. message, 1, true), result.err)
       end
     end
-    local never = program.shell("tperf train llama-2-7b -s h100-sxm -b 256 --dp 8 --tokens 1e12 --mtbf cluster=10s "
+    local never = program.ask("tperf train llama-2-7b -s h100-sxm -b 256 --dp 8 --tokens 1e12 --mtbf cluster=10s "
       .. "--restart-time 1s --checkpoint-time 20s")
     assert.same({ 1, "" }, { never.code, never.out })
     assert.truthy(never.err:find("the cluster fails every 10.00 s on average, and writing a checkpoint takes 20.00 s",

@@ -176,7 +176,7 @@ describe("llm_analysis's configurations", function()
   end)
 
   it("are commands too", function()
-    local function prints(line) return program.shell("tperf compat llm-analysis " .. line) end
+    local function prints(line) return program.ask("tperf compat llm-analysis " .. line) end
     assert.are.equal(table.concat(llm_analysis.list_gpu_configs(), "\n") .. "\n", prints "list-gpu-configs".out)
     assert.are.equal(llm_analysis.config_json(llm_analysis.get_gpu_config_by_name "h100-sxm-80gb") .. "\n",
       prints "get_gpu_config_by_name h100-sxm-80gb".out)
@@ -194,8 +194,8 @@ describe("llm_analysis's configurations", function()
       local llm_analysis = require "tperf.compat.llm_analysis"
       llm_analysis.dump_model_config_by_name("gpt2", "in/side")
       print(pcall(llm_analysis.dump_model_config_by_name, "gpt2", "../out/side"))]])
-    program.shell("mkdir work", folder)
-    local result = program.shell("tperf run ../s.lua", folder .. "/work")
+    program.ask("mkdir work", folder)
+    local result = program.ask("tperf run ../s.lua", folder .. "/work")
     assert.is_truthy(result.out:find("outside the output folder", 1, true), result.out .. result.err)
     assert.is_truthy(io.open(folder .. "/work/in/side/gpt2.json"))
     assert.is_nil(io.open(folder .. "/out"))

@@ -5,7 +5,7 @@ local program = require "program"
 describe("tperf.compat.llm_analysis", function()
   describe("command", function()
     it("prints upstream's JSON, and warnings to standard error", function()
-      local result = program.shell("tperf compat llm-analysis infer --model test-13b --seq_len 512 "
+      local result = program.ask("tperf compat llm-analysis infer --model test-13b --seq_len 512 "
         .. "--num_tokens_to_generate 10 --flops_efficiency 0.7 --hbm_memory_efficiency 0.9 --json")
       local name = "test-13b-a100-sxm-40gb-w16a16e16-tp1-pp1-dp1-sp1-fe0.7-ep1-hbme0.9"
       assert.are.equal(cases.read(name .. "-summary.json") .. "\n", result.out)
@@ -16,14 +16,14 @@ describe("tperf.compat.llm_analysis", function()
     end)
 
     it("prints the readable text, and takes booleans as Python writes them", function()
-      local result = program.shell "tperf compat llm-analysis infer --use_kv_cache False"
+      local result = program.ask "tperf compat llm-analysis infer --use_kv_cache False"
       local name = "facebook_opt-1.3b-a100-sxm-40gb-w16a16e16-tp1-pp1-dp1-sp1-fe1-ep1-hbme1"
       assert.are.equal(cases.read(name .. "-summary-readable.txt"), result.out)
     end)
 
     it("distinguishes wrong usage from a refusal", function()
       local function fails(line, code, text)
-        local result = program.shell("tperf compat " .. line)
+        local result = program.ask("tperf compat " .. line)
         assert.are.equal(code, result.code)
         assert.are.equal("", result.out)
         assert.is_truthy(result.err:find(text, 1, true), result.err)
@@ -50,7 +50,7 @@ describe("tperf.compat.llm_analysis", function()
       end
       assert.are.equal(6, count)
       for line in manual:gmatch "```sh\n(.-)```" do
-        for command in line:gmatch "[^\n]+" do assert.are.equal(0, program.shell(command).code, command) end
+        for command in line:gmatch "[^\n]+" do assert.are.equal(0, program.ask(command).code, command) end
       end
     end)
 

@@ -56,12 +56,12 @@ describe("systems", function()
   end)
 
   it("state it in `tperf list`, and below tables", function()
-    local listed = program.shell("tperf list systems --wide").out
+    local listed = program.ask("tperf list systems --wide").out
     assert.matches("\nh800%-sxm +NVIDIA H800 SXM 80 GB +80%.00 GB +989%.4 TFLOP/s +8 +of h100%-sxm\n", listed)
     assert.matches("\nmi355x [^\n]* datasheet\n", listed)
     assert.matches("\nh100%-sxm [^\n]* measured\n", listed)
     local function told(system, more)
-      return program.shell("tperf collective all_reduce -g 8 -n 1MiB -s " .. system .. (more or "")).err
+      return program.ask("tperf collective all_reduce -g 8 -n 1MiB -s " .. system .. (more or "")).err
     end
     assert.equal("", told "h100-sxm")
     assert.matches("^tperf: mi355x: a datasheet: ", told "mi355x")

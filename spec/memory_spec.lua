@@ -353,19 +353,19 @@ describe("tperf memory", function()
   local command = "tperf memory gpt3-175b -s h100-sxm -b 64 --tp 8 --pp 4 --dp 2"
 
   it("prints a row for each stage, in bytes with --json and --csv", function()
-    local text = program.shell(command)
+    local text = program.ask(command)
     assert.equal(0, text.code, text.err)
     assert.truthy(text.out:find "weights +gradients +optimizer +activations +passing +buffers +total")
-    local csv = program.shell(command .. " --csv").out
+    local csv = program.ask(command .. " --csv").out
     local lines = select(2, csv:gsub("\n", ""))
     assert.equal(1 + 4, lines)
-    local json = program.shell(command .. " --json").out
+    local json = program.ask(command .. " --json").out
     assert.equal(4, select(2, json:gsub('"activations"', "")))
   end)
 
   it("draws a bar for each stage", function()
     local folder = program.folder()
-    local result = program.shell(program.quote(program.absolute()) .. command:sub(6) .. " --svg memory.svg", folder)
+    local result = program.ask(program.quote(program.absolute()) .. command:sub(6) .. " --svg memory.svg", folder)
     assert.equal(0, result.code, result.err)
     local svg = program.slurp(folder .. "/memory.svg")
     assert.truthy(svg:find("<svg", 1, true) and svg:find("activations", 1, true))
@@ -373,10 +373,10 @@ describe("tperf memory", function()
   end)
 
   it("prints the excess, and refuses invalid arguments", function()
-    assert.truthy(program.shell(command .. " --micro-batch 2").err:find(" GB too much; it would fit with ", 1, true))
+    assert.truthy(program.ask(command .. " --micro-batch 2").err:find(" GB too much; it would fit with ", 1, true))
     for option, message in pairs { ["--zero 7"] = "zero", ["--optimizer adm"] = "did you mean 'adam'",
       ["--recompute-layers 0"] = "recompute", ["--weights fp7"] = "weights" } do
-      local result = program.shell(command .. " " .. option)
+      local result = program.ask(command .. " " .. option)
       assert.truthy(result.code ~= 0, option)
       assert.truthy(result.err:find(message, 1, true), result.err)
     end

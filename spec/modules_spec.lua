@@ -225,13 +225,13 @@ describe("module names", function()
 
   it("appear as options, columns and JSON", function()
     local command = "tperf train llama-3.1-8b -s h100-sxm -b 64 --tp 2 --pp 2 "
-    local text = program.shell(command .. "--recompute-modules mlp,layernorm").out
+    local text = program.ask(command .. "--recompute-modules mlp,layernorm").out
     assert.truthy(text:find("selective, layernorm+mlp", 1, true), text)
-    assert.truthy(program.shell(command .. "--recompute-method block --recompute-num-layers 3").out:find(
+    assert.truthy(program.ask(command .. "--recompute-method block --recompute-num-layers 3").out:find(
       "full, block, 3 layers", 1, true))
-    local json = program.shell(command .. "--recompute-modules mlp --json").out
+    local json = program.ask(command .. "--recompute-modules mlp --json").out
     assert.truthy(json:find '"recompute_modules":%s*%[%s*"mlp"%s*%]', json)
-    local wrong = program.shell(command .. "--recompute-modules mpl")
+    local wrong = program.ask(command .. "--recompute-modules mpl")
     assert.truthy(wrong.err:find("must be one of core_attn, moe_act", 1, true), wrong.err)
   end)
 

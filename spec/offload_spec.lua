@@ -150,7 +150,7 @@ describe("offload options", function()
   end)
 
   it("appear as options and columns, and systems give the sources of their links", function()
-    local text = program.shell("tperf train llama-3.1-8b -s gb200-nvl72 -b 64 --dp 8 --offload-layers 4 "
+    local text = program.ask("tperf train llama-3.1-8b -s gb200-nvl72 -b 64 --dp 8 --offload-layers 4 "
       .. "--offload-optimizer 0.5").out
     assert.truthy(text:find("4 layers, optimizer 50 %", 1, true), text)
     assert.truthy(text:find("The host's memory holds", 1, true), text)

@@ -21,7 +21,7 @@ local function contains(text, part) assert.truthy(tostring(text):find(part, 1, t
 local function run(script)
   local path = program.temporary ".lua"
   program.write(path, script)
-  local result = program.shell("tperf run " .. path)
+  local result = program.ask("tperf run " .. path)
   assert.equal("", result.err)
   return result.out
 end
@@ -52,7 +52,7 @@ describe("a page's question", function()
   it("for lists returns all choices", function()
     local lists = answer { ask = "lists" }
     for _, name in ipairs { "models", "systems", "software", "schedules", "strategies", "rules" } do
-      local listed = program.shell("tperf list " .. name .. " --json").out
+      local listed = program.ask("tperf list " .. name .. " --json").out
       for _, one in ipairs(lists[name]) do contains(listed, one) end
       assert.is_true(#lists[name] > 1)
     end
@@ -63,14 +63,14 @@ describe("Plan", function()
   local plan = answer { ask = "plan", values = values() }
 
   it("answers as its command and as its script do", function()
-    local rows = program.shell(plan.command .. " --wide").out
+    local rows = program.ask(plan.command .. " --wide").out
     local first = run(plan.script)
     for c, cell in ipairs(plan.table.rows[1].cells) do
       contains(rows, cell)
       local title = plan.table.columns[c].title
       if title == "time" or title == "memory" or title == "mfu" then contains(first, cell) end
     end
-    contains(program.shell(plan.command).err, ("%d candidates, %d feasible"):format(plan.candidates, plan.feasible))
+    contains(program.ask(plan.command).err, ("%d candidates, %d feasible"):format(plan.candidates, plan.feasible))
   end)
 
   it("shows for one configuration what `tperf train` prints", function()
@@ -190,7 +190,7 @@ describe("Schedules", function()
       times = "f=1,b=2" } }
     assert.equal(1, s.count)
     contains(s.refused[1], "dualpipe needs an even number of devices")
-    local rows = assert(core.yaml(program.shell(s.command .. " --json").out, "rows"))
+    local rows = assert(core.yaml(program.ask(s.command .. " --json").out, "rows"))
     contains(s.html, ("%.2f %%"):format(100 * rows[1].bubble))
   end)
 end)
@@ -201,7 +201,7 @@ describe("Serve", function()
 
   it("answers as its command and as its script do", function()
     local s = answer { ask = "serve", values = given }
-    local printed, own = program.shell(s.command).out, run(s.script)
+    local printed, own = program.ask(s.command).out, run(s.script)
     for _, row in ipairs(s.latencies.rows) do
       contains(printed, row.cells[3])
       contains(own, row.cells[1])
@@ -215,13 +215,13 @@ describe("Serve", function()
 end)
 
 describe("tperf page", function()
-  local function fragment(words) return program.shell("tperf page --print " .. words).out:match "#(%S+)" end
+  local function fragment(words) return program.ask("tperf page --print " .. words).out:match "#(%S+)" end
 
   -- Decodes RFC 1951's stored blocks, which the link has in base64 for addresses.
   local function unpacked(code)
     local path = program.temporary()
     program.write(path, code:gsub("-", "+"):gsub("_", "/") .. ("="):rep(-#code % 4))
-    local bytes = program.shell("base64 -d " .. path).out
+    local bytes = program.ask("base64 -d " .. path).out
     local out, at, last = {}, 1, 0
     while last == 0 do
       local length, complement
@@ -235,7 +235,7 @@ describe("tperf page", function()
   end
 
   -- Links name the page's file, so it must have been built.
-  local built = program.shell("tperf page --print").code == 0
+  local built = program.ask("tperf page --print").code == 0
   local check = built and it or pending
 
   check("spells a question as the options do", function()
@@ -263,11 +263,11 @@ describe("tperf page", function()
       ["nonesuch"] = "the page has no view for 'nonesuch'; it has: infer, run, schedule, search, serve",
       ["search --nonesuch"] = "unknown option '--nonesuch'", ["run"] = "SCRIPT is missing",
     } do
-      local result = program.shell("tperf page --print " .. words)
+      local result = program.ask("tperf page --print " .. words)
       contains(result.err, message)
       assert.equal(2, result.code)
     end
-    local result = program.shell "tperf page --print run nonesuch.lua"
+    local result = program.ask "tperf page --print run nonesuch.lua"
     contains(result.err, 'cannot open "nonesuch.lua"')
     assert.equal(1, result.code)
   end)
@@ -275,7 +275,7 @@ describe("tperf page", function()
   check("hands the link to the browser", function()
     local folder = program.folder()
     program.write(folder .. "/browser", '#!/bin/sh\nprintf %s "$1" > "$(dirname "$0")/opened"\n')
-    local result = program.shell("chmod +x browser; BROWSER=$PWD/browser tperf page serve llama-3.1-8b", folder)
+    local result = program.ask("chmod +x browser; BROWSER=$PWD/browser tperf page serve llama-3.1-8b", folder)
     assert.equal(result.out, program.slurp(folder .. "/opened") .. "\n")
     program.remove(folder)
   end)

@@ -93,6 +93,60 @@ function program.shell(command, folder)
   return result
 end
 
+-- The words of a command line as a shell splits it; nil if it says anything that only a shell knows.
+local function words_of(command)
+  local words, at = { [0] = "tperf" }, #"tperf" + 1
+  if not command:find "^tperf%f[%s%z]" then return nil end
+  while command:find("%S", at) do
+    at = command:find("%S", at)
+    local word = ""
+    repeat
+      local quoted, after = command:match("^'([^']*)'()", at)
+      local plain, rest = command:match("^([%w%-_=.,:/+%%@]+)()", at)
+      if not (quoted or plain) then return nil end
+      word, at = word .. (quoted or plain), after or rest
+    until at > #command or command:find("^%s", at)
+    words[#words + 1] = word
+  end
+  return words
+end
+
+-- These need what only the process's own start gives them.
+local APART <const> = { run = true, verify = true, repl = true }
+
+--- Like program.shell of one command of tperf, but in this process, which has loaded and read already what most of them
+--- load and read; for what is printed and refused. Streams, signals and exit are the matter of program.shell, which
+--- runs what this cannot.
+---@param command string
+---@param folder string?  to run it in, in a process of its own
+---@return { out: string, err: string, code: integer }
+function program.ask(command, folder)
+  local words = not folder and words_of(command)
+  if not words or APART[words[1]] or command:find "%-%-verbose" then return program.shell(command, folder) end
+  local terminal = require "tperf.output.terminal"
+  local stdout, stderr, usual, plain = io.stdout, io.stderr, print, terminal.plain
+  local out, err = assert(io.tmpfile()), assert(io.tmpfile())
+  io.stdout, io.stderr, terminal.plain = out, err, true -- luacheck: ignore 122
+  io.output(out)
+  function print(...) -- luacheck: ignore 121
+    for i = 1, select("#", ...) do out:write(i > 1 and "\t" or "", tostring((select(i, ...)))) end
+    out:write "\n"
+  end
+  -- A thread of its own has no frame of the spec, whose line errors would name.
+  local thread = coroutine.create(require "tperf.cli")
+  local ok, status = coroutine.resume(thread, { verbose = function() end }, words)
+  if not ok then err:write("tperf: ", tostring(status), "\n") end
+  io.stdout, io.stderr, terminal.plain, print = stdout, stderr, plain, usual -- luacheck: ignore 121 122
+  io.output(stdout)
+  local result = { code = not ok and 1 or math.type(status) == "integer" and status or 0 }
+  for name, file in pairs { out = out, err = err } do
+    file:seek "set"
+    result[name] = file:read "a"
+    file:close()
+  end
+  return result
+end
+
 --- Runs the program, sends it SIGINT once a condition holds, and waits for it to end.
 ---@param arguments string  with redirections, as the shell reads them
 ---@param ready string  a shell command that succeeds when the time has come, however busy the machine is; a program

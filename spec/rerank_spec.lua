@@ -144,7 +144,7 @@ describe("tperf.search with simulate", function()
   end)
 
   it("is an option of the program", function()
-    local out = program.shell "tperf search llama-3.1-8b -s h100-sxm -g 16 -b 32 --tp 2 --pp 4 --top 2 --simulate"
+    local out = program.ask "tperf search llama-3.1-8b -s h100-sxm -g 16 -b 32 --tp 2 --pp 4 --top 2 --simulate"
     assert.equal("", (out.err:gsub("%d+ candidates, %d+ feasible\n", "")))
     assert.truthy(out.out:find("simulated", 1, true))
   end)

@@ -2,13 +2,13 @@
 local program = require "program"
 
 local function rows_of(command, folder)
-  local result = program.shell("tperf schedule " .. command .. " --csv", folder)
+  local result = program.ask("tperf schedule " .. command .. " --csv", folder)
   assert.equal(0, result.code, result.err)
   return require "csv".parse(result.out)
 end
 
 local function refused(command, message, folder)
-  local result = program.shell("tperf schedule " .. command, folder)
+  local result = program.ask("tperf schedule " .. command, folder)
   assert.equal(2, result.code, result.out)
   assert.truthy(result.err:find(message, 1, true), result.err)
 end
@@ -40,12 +40,12 @@ describe("tperf schedule", function()
     assert.equal("'times.forward' has no value for stage 5 of 8", rows[2].reason)
     rows = rows_of "zbv 1f1b -d 2 -m 16 --times-per-stage f=1:2:1:1,b=2"
     assert.equal("'times.forward[3]': there are only 2 stages", rows[2].reason)
-    local text = program.shell("tperf schedule zbv 1f1b -d 2 -m 16 --times-per-stage f=1:2:1:1,b=2").out
+    local text = program.ask("tperf schedule zbv 1f1b -d 2 -m 16 --times-per-stage f=1:2:1:1,b=2").out
     assert.truthy(text:find("\n1f1b: 'times.forward[3]': there are only 2 stages\n", 1, true), text)
   end)
 
   it("takes its help's example", function()
-    local example = program.shell("tperf help schedule").out:match "\n( *{ schedules:[^\n]*)"
+    local example = program.ask("tperf help schedule").out:match "\n( *{ schedules:[^\n]*)"
     program.write(folder .. "/s.yaml", assert(example))
     for _, row in ipairs(rows_of("-c s.yaml", folder)) do assert.truthy(tonumber(row.makespan), row.reason) end
   end)
@@ -69,13 +69,13 @@ svg: x.svg
     -- Without --group-size, which means nothing to 1f1b: a file may hold options for its other schedules.
     assert.same(rows_of("1f1b -m 8 " .. options:gsub("%-m 16", ""):gsub("%-%-group%-size 4", "")),
       rows_of("-c s.yaml 1f1b -m 8", folder))
-    assert.equal(2, program.shell("tperf schedule -c s.yaml 1f1b -m 8 --group-size 4", folder).code)
+    assert.equal(2, program.ask("tperf schedule -c s.yaml 1f1b -m 8 --group-size 4", folder).code)
     assert.equal(19 * 1.5, tonumber(rows_of("-c s.yaml gpipe --times f=0.5,b=1 --rules default --p2p 0",
       folder)[1].makespan))
     program.write(folder .. "/s.json", [[{ "schedules": "1f1b", "devices": 2, "microbatches": 4,
       "times_per_stage": { "f": { "1": 1, "2": 2 }, "b": [2, 4] }, "text": true }]])
     assert.same(rows_of "1f1b -d 2 -m 4 --times-per-stage f=1:2,b=2:4", rows_of("-c s.json", folder))
-    assert.truthy(program.shell("tperf schedule -c s.json", folder).out:find("device 1 |", 1, true))
+    assert.truthy(program.ask("tperf schedule -c s.json", folder).out:find("device 1 |", 1, true))
   end)
 
   it("refuses invalid options by name", function()
@@ -95,7 +95,7 @@ svg: x.svg
       ["config: d.yaml"] = "c.yaml: a file of options names no further one",
     } do
       program.write(folder .. "/c.yaml", text .. "\n")
-      local result = program.shell("tperf schedule -c c.yaml 1f1b -d 4 -m 8", folder)
+      local result = program.ask("tperf schedule -c c.yaml 1f1b -d 4 -m 8", folder)
       assert.equal(2, result.code, text)
       assert.truthy(result.err:find(message, 1, true), result.err)
     end

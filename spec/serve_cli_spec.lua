@@ -19,7 +19,12 @@ local EAGER <const> = "vllm serve meta-llama/Llama-3.1-8B --enforce-eager --bloc
 local MTP <const> = [[vllm serve m --speculative-config '{"method":"mtp","num_speculative_tokens":2}']] .. "\n"
 
 local function within(run)
-  return program.within({ ["engine.sh"] = ENGINE, ["eager.sh"] = EAGER, ["mtp.sh"] = MTP }, run)
+  return program.within({ ["engine.sh"] = ENGINE, ["eager.sh"] = EAGER, ["mtp.sh"] = MTP }, function(tperf, folder)
+    run(function(arguments)
+      if arguments:find "%.%l" then return tperf(arguments) end -- names a file
+      return program.ask("tperf " .. arguments)
+    end, folder)
+  end)
 end
 
 local function lines(text)

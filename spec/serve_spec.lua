@@ -352,7 +352,7 @@ describe("tperf serve", function()
   it("prints tperf.serve's result", function()
     local r = tperf.serve { step_time = { fixed = 5e-3, per_token = 20e-6 }, load = { rate = 10 }, count = 50,
       prompt = { uniform = { 100, 200 } }, output = { exponential = 20 }, slo = { ttft = 0.02 } }
-    local row = program.shell(DRAWN .. "--slo ttft=20ms --csv").out
+    local row = program.ask(DRAWN .. "--slo ttft=20ms --csv").out
     local names, values = row:match "^([^\n]+)\n([^\n]+)\n$"
     local found, at = {}, {}
     for name in names:gmatch "[^,]+" do at[#at + 1] = name end
@@ -361,13 +361,13 @@ describe("tperf serve", function()
     assert.equal(r.throughput, found.throughput)
     assert.equal(r.ttft.p99, found.ttft_p99)
     assert.equal(r.attainment, found.attainment)
-    assert.truthy(program.shell(DRAWN .. "--json").out:find('"goodput"', 1, true) == nil)
-    local text = program.shell(DRAWN).out
+    assert.truthy(program.ask(DRAWN .. "--json").out:find('"goodput"', 1, true) == nil)
+    local text = program.ask(DRAWN).out
     assert.truthy(text:find "\nttft +%d" and text:find "\noutput tokens/s +%d")
   end)
 
   it("prints requests and steps one by one", function()
-    local function lines(option) return select(2, program.shell(DRAWN .. option).out:gsub("\n", "\n")) end
+    local function lines(option) return select(2, program.ask(DRAWN .. option).out:gsub("\n", "\n")) end
     assert.equal(51, lines "--requests --csv")
     assert.truthy(lines "--steps" > 200)
   end)
@@ -377,7 +377,7 @@ describe("tperf serve", function()
     local text = { "arrival,prompt,output" }
     for i = 1, 400 do text[#text + 1] = ("%g,100,10"):format(i * 1e-3) end
     program.write(folder .. "/t.csv", table.concat(text, "\n") .. "\n")
-    local result = program.shell(BASE .. "--max-num-seqs 4 --trace t.csv", folder)
+    local result = program.ask(BASE .. "--max-num-seqs 4 --trace t.csv", folder)
     program.remove(folder)
     assert.equal(0, result.code)
     assert.truthy(result.out:find "\nfinished +400\n")
@@ -395,7 +395,7 @@ describe("tperf serve", function()
       ["llama --step-time fixed=1s"] = "--step-time does not go with a model",
       ["llama 3.1 -s h100-sxm"] = "one model is needed, got '3.1' too",
     } do
-      local result = program.shell("tperf serve " .. arguments)
+      local result = program.ask("tperf serve " .. arguments)
       assert.equal(2, result.code, arguments)
       assert.truthy(result.err:find(message, 1, true), result.err)
     end

@@ -2,7 +2,7 @@
 local program = require "program"
 local tperf = require "tperf"
 
-local function shell(command) return program.shell(command) end
+local function shell(command) return program.ask(command) end
 
 describe("--set", function()
   it("changes a system as system:with does", function()
@@ -130,8 +130,8 @@ describe("tperf list", function()
 
   it("names an invalid file, and lists the others", function()
     local folder = program.folder()
-    program.shell("mkdir models; echo 'name: mine' > models/mine.yaml", folder)
-    local one = program.shell("TPERF_PATH=. tperf list models", folder)
+    program.ask("mkdir models; echo 'name: mine' > models/mine.yaml", folder)
+    local one = program.ask("TPERF_PATH=. tperf list models", folder)
     assert.equal(0, one.code)
     assert.truthy(one.out:find "\nmine +cannot be used: ", one.out)
     assert.truthy(one.out:find "\ngpt2 +12 layers", one.out)

@@ -2,7 +2,7 @@
 local program = require "program"
 local tperf = require "tperf"
 
-local shell = program.shell
+local shell = program.ask
 
 local QUESTION <const> = { model = "llama-3.1-8b", system = "h100-sxm", global_batch = 64, dp = 8, recompute = "full" }
 

@@ -51,7 +51,7 @@ describe("weights that ZeRO 3 gathered", function()
   end)
 
   it("are an option, and appear in JSON", function()
-    local json = program.shell("tperf train llama-3.1-8b -s h100-sxm -b 64 --dp 8 --zero 3 --no-reshard --json").out
+    local json = program.ask("tperf train llama-3.1-8b -s h100-sxm -b 64 --dp 8 --zero 3 --no-reshard --json").out
     assert.truthy(json:find '"reshard_after_forward":%s*false', json)
   end)
 end)

@@ -262,19 +262,19 @@ local TRAIN <const> = "tperf train llama-2-7b -s h100-sxm -b 8 "
 
 describe("the command line", function()
   it("has options for all of it", function()
-    local out = program.shell(TRAIN .. "--json --peft lora --lora-rank 8 --lora-targets q_proj,v_proj").out
+    local out = program.ask(TRAIN .. "--json --peft lora --lora-rank 8 --lora-targets q_proj,v_proj").out
     assert.equal("4194304", out:match '"trained_parameters": (%d+)')
-    local text = program.shell(TRAIN .. "--lora-targets all-linear --lora-rank 16 --packing 512").out
+    local text = program.ask(TRAIN .. "--lora-targets all-linear --lora-rank 16 --packing 512").out
     assert.match("trains 39976960 parameters", text)
-    local found = program.shell("tperf search llama-2-7b -s h100-sxm -b 8 -g 8 --objective dpo "
+    local found = program.ask("tperf search llama-2-7b -s h100-sxm -b 8 -g 8 --objective dpo "
       .. "--freeze embedding,layers:1-8 --top 1 --json").out
     assert.equal(tostring(24 * 202383360 + 32000 * H + H), found:match '"trained_parameters": (%d+)')
   end)
 
   it("reports errors", function()
-    local refused = program.shell(TRAIN .. "--packing 0")
+    local refused = program.ask(TRAIN .. "--packing 0")
     assert.match("%-%-packing: documents have at least 1 token", refused.err)
-    refused = program.shell(TRAIN .. "--freeze vision")
+    refused = program.ask(TRAIN .. "--freeze vision")
     assert.match("which the model does not have", refused.err)
   end)
 end)
@@ -284,7 +284,7 @@ describe("launch files", function()
     local folder = program.folder()
     program.write(folder .. "/config_llama2_70b_lora.sh", "export TP=4 PP=1 CP=1 DGXNNODES=1 DGXNGPU=8 MINIBS=4\n"
       .. "export MICRO_BATCH_SIZE=1 SP=1 LORA_A2A=1\n")
-    local result = program.shell("tperf train --from " .. folder .. "/config_llama2_70b_lora.sh --stack nemo-mlperf "
+    local result = program.ask("tperf train --from " .. folder .. "/config_llama2_70b_lora.sh --stack nemo-mlperf "
       .. "-s h100-sxm --json")
     program.remove(folder)
     -- rank 16 beside 8192 x (8192 + 2048) and 8192 x 8192, in 80 layers

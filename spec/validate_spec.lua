@@ -536,7 +536,7 @@ describe("a run's stack", function()
   end)
 
   it("is listed with the runs that its profile was fitted to", function()
-    local out = program.shell("tperf list software --wide").out
+    local out = program.ask("tperf list software --wide").out
     assert.truthy(out:find "^name +runs +GPUs +error +nine in ten +systems\n[^\n]+\ntypical ")
     local p = tperf.software "llm-foundry-2023"
     local systems = table.concat(p.systems, " "):gsub("%-", "%%-")
@@ -703,7 +703,7 @@ describe("held-out validation", function()
       if line:find "InternEvo" or line:find "llm%-foundry" and #rows < sampled(8, 20) then rows[#rows + 1] = line end
     end
     program.write(path .. "/few.csv", head .. "\n" .. table.concat(rows, "\n") .. "\n")
-    local result = program.shell(("tperf validate %s/few.csv --hold-out scale"):format(path))
+    local result = program.ask(("tperf validate %s/few.csv --hold-out scale"):format(path))
     assert.truthy(result.out:find "held out +runs +median")
     assert.truthy(result.out:find "\n%d groups: median [%d.]+ %%, worst [%d.]+ %% %(.-%); %d+ %% of %d+ held%-out")
     program.remove(path)
@@ -719,7 +719,7 @@ describe("tperf.validate of serving", function()
 
   it("holds stages of open loops to the errors promised, and has other simulators beside them", function()
     local folder, kept = program.folder(), {}
-    program.shell("cp spec/data/measured/serving/*.* " .. program.quote(folder))
+    program.ask("cp spec/data/measured/serving/*.* " .. program.quote(folder))
     for line in io.lines "spec/data/measured/serving/measured.csv" do
       if sampled(not line:find "^blis%-60", true) then kept[#kept + 1] = line end -- two runs of three that are clear
     end
@@ -834,7 +834,7 @@ describe("tperf.validate of serving", function()
 
   sampled(function() end, it)("reads a run of which the table has a later stage alone", function()
     local folder, rows = program.folder(), {}
-    program.shell("cp spec/data/measured/serving/*.* " .. program.quote(folder))
+    program.ask("cp spec/data/measured/serving/*.* " .. program.quote(folder))
     for line in io.lines "spec/data/measured/serving/measured.csv" do
       if #rows == 0 or line:find "^blis%-60,1," then rows[#rows + 1] = line end
     end
@@ -846,7 +846,7 @@ describe("tperf.validate of serving", function()
 
   it("prints the errors by metric, and the rest as JSON", function()
     local table_of = sampled("rtxpro6000.requests", "measured") -- one run; four
-    local text = program.shell(("tperf validate spec/data/measured/serving/%s.csv"):format(table_of)).out
+    local text = program.ask(("tperf validate spec/data/measured/serving/%s.csv"):format(table_of)).out
     assert.truthy(text:find(("E2E +all +%d "):format(sampled(1, 5))), text)
     assert.truthy(text:find("other simulators, and tperf on the same rows:", 1, true))
     assert.truthy(text:find(sampled("3 figures of 300 rows", "23 figures of 10 rows"), 1, true), text)
