@@ -365,7 +365,8 @@ describe("tperf search, train and collective", function()
   end)
 
   it("print the same bytes for any number of threads", function()
-    local command = "tperf search " .. QUESTION .. " -g 8 --strategy context --recompute none --schedule 1f1b --all --csv -j "
+    local command = "tperf search " .. QUESTION
+      .. " -g 8 --strategy context --recompute none --schedule 1f1b --all --csv -j "
     local one = shell(command .. "1")
     assert.equal(0, one.code)
     assert.truthy(select(2, one.out:gsub("\n", "")) > 400)

@@ -178,12 +178,12 @@ describe("llm_analysis, revision 0571436,", function()
 
   it("answers on the command line, with dashes in names too", function()
     local line = "tperf compat llm-analysis train --revision 0571436 --json "
-    local dashed = program.shell(line .. "--tp-size 2 --activation-recomputation=2 --mlp-gated-linear-units true")
+    local dashed = program.ask(line .. "--tp-size 2 --activation-recomputation=2 --mlp-gated-linear-units true")
     assert.are.equal(0, dashed.code)
     assert.is_truthy(dashed.out:find('"activation_recomputation": "FULL"', 1, true))
     assert.are.equal(dashed.out,
-      program.shell(line .. "--tp_size 2 --activation_recomputation 2 --mlp_gated_linear_units true").out)
-    local wrong = program.shell(line .. "--activation_recomputation 4")
+      program.ask(line .. "--tp_size 2 --activation_recomputation 2 --mlp_gated_linear_units true").out)
+    local wrong = program.ask(line .. "--activation_recomputation 4")
     assert.are.equal(1, wrong.code)
     assert.is_truthy(wrong.err:find("must be an integer from 0 to 2", 1, true))
   end)

@@ -127,16 +127,16 @@ describe("tperf infer", function()
     local r = tperf.infer {
       model = "llama-3.1-8b", system = "h100-sxm", prompt = 1000, generate = 100, batch = 4, tp = 2,
     }
-    local rows = csv.parse(program.shell(COMMAND .. "-b 4 --tp 2 --csv").out)
+    local rows = csv.parse(program.ask(COMMAND .. "-b 4 --tp 2 --csv").out)
     assert.equal(r.tpot, tonumber(rows[1].tpot))
     assert.equal(r.memory.total, tonumber(rows[1]["memory.total"]))
-    local json = program.shell(COMMAND .. "-b 4 --tp 2 --json").out
+    local json = program.ask(COMMAND .. "-b 4 --tp 2 --json").out
     assert.truthy(json:find(('"tpot": %s'):format(("%.17g"):format(r.tpot)):sub(1, 20), 1, true))
-    local text = program.shell(COMMAND .. "-b 4 --tp 2 --gpu-hour 2").out
+    local text = program.ask(COMMAND .. "-b 4 --tp 2 --gpu-hour 2").out
     for _, word in ipairs { "ttft", "tpot", "memory.cache", "cost.generated", "energy_per_token" } do
       assert.truthy(text:find(word, 1, true), word)
     end
-    local ops = csv.parse(program.shell(COMMAND .. "--ops --csv").out)
+    local ops = csv.parse(program.ask(COMMAND .. "--ops --csv").out)
     local time = 0
     for _, op in ipairs(ops) do
       assert.truthy(({ compute = true, memory = true, network = true, launch = true })[op.bound])
@@ -150,10 +150,10 @@ describe("tperf infer", function()
     local found = tperf.search_inference {
       model = "llama-3.1-8b", system = "h100-sxm", prompt = 1000, generate = 100, gpus = 4, tpot = 0.01,
     }
-    local best = csv.parse(program.shell(COMMAND .. "-g 4 --tpot 10ms --csv").out)
+    local best = csv.parse(program.ask(COMMAND .. "-g 4 --tpot 10ms --csv").out)
     assert.equal(10, #best)
     for i, row in ipairs(best) do assert.equal(found[i].tokens_per_second, tonumber(row.tokens_per_second)) end
-    local front = csv.parse(program.shell(COMMAND .. "-g 4 --tpot 10ms --pareto --csv").out)
+    local front = csv.parse(program.ask(COMMAND .. "-g 4 --tpot 10ms --pareto --csv").out)
     assert.equal(#found.pareto, #front)
   end)
 
@@ -161,7 +161,7 @@ describe("tperf infer", function()
     local count = 0
     for _, page in ipairs { "docs/inference.md" } do
       for line in program.slurp(page):gmatch "\n    (tperf infer %l[^\n]*)" do
-        local result = program.shell(line)
+        local result = program.ask(line)
         assert.equal(0, result.code, line .. result.err)
         assert.truthy(#result.out > 100)
         count = count + 1
@@ -172,7 +172,7 @@ describe("tperf infer", function()
 
   it("refuses contradictory options", function()
     local function usage(arguments, message, code)
-      local result = program.shell(arguments)
+      local result = program.ask(arguments)
       assert.truthy(result.err:find(message, 1, true), result.err)
       assert.equal(code or 2, result.code)
     end

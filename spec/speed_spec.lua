@@ -238,8 +238,8 @@ require "tperf".search {
 }
 ]]
 
--- Reads what callgrind wrote of one part: all instructions, and those of each of the functions with all that it calls. A
--- name is written once, with the number that stands for it from then on.
+-- Reads what callgrind wrote of one part: all instructions, and those of each of the functions with all that it calls.
+-- A name is written once, with the number that stands for it from then on.
 local function read_counts(path, functions)
   local counts, names, called = { all = 0 }, {}, nil
   for _, name in ipairs(functions) do counts[name] = 0 end

@@ -17,7 +17,7 @@ local GRAPH_TOKENS <const> = 512 -- the largest batch that vLLM captures a CUDA 
 local KEPT <const> = 256 -- deployments in the cache
 local LONGEST <const> = 1 << 17  -- keys that tables reach to; extrapolated linearly beyond
 local LEAST_SEQS <const>, LEAST_TOKENS <const> = 128, 8192 -- that tables reach at least, so that engines share them
-local SHORT <const>, WIDER <const> = 1 << 10, 4 -- keys that tables reach to if all requests are shorter; else wider ones
+local SHORT <const>, WIDER <const> = 1 << 10, 4 -- keys that tables reach to if requests are short; else times this
 local SLACK <const> = 64 -- keys beyond a request's own: its drafts, a step that was scheduled ahead
 local MANY <const> = 32 -- concurrent chunks, enough to fill the GPU, to price what each adds to the first
 
