@@ -15,7 +15,8 @@ end
 
 local function priced(more)
   local q = { model = "llama-3.1-8b", system = "h100-sxm",
-    prompt = { lognormal = { median = 500, sigma = 0.5 }, max = 3000 }, output = { exponential = 100, max = 1000 }, slo = { ttft = "300 ms", tpot = "15 ms", quantile = 0.9 } }
+    prompt = { lognormal = { median = 500, sigma = 0.5 }, max = 3000 },
+    output = { exponential = 100, max = 1000 }, slo = { ttft = "300 ms", tpot = "15 ms", quantile = 0.9 } }
   for name, value in pairs(more or {}) do q[name] = value end
   return q
 end

@@ -40,9 +40,9 @@ end
 
 -- The time of each file in the last run; a file without one is ranked by its size, after those known to be slow.
 local TIMES <const> = "build/spec-times"
-local SLOW <const> = { "processes", "escape", "search_options", "validate", "write_failure", "sweep", "speed",
-  "scripts", "cli", "sandbox", "launch_round_trip", "serve_cli", "memo", "memory_limit", "calibrate", "build",
-  "package" }
+local SLOW <const> = { "validate", "processes", "search_options", "write_failure", "sweep", "speed", "sandbox",
+  "scripts", "calibrate", "cli", "memo", "memory_limit", "escape", "search", "serve_answers", "timeline",
+  "serve_cli" }
 
 local function longest_first(files)
   local times, order = {}, {}

@@ -2,7 +2,7 @@
 -- ends with 1, each file is complete, either the old or the new one, nothing else is left behind, and the next run
 -- works. The same for every stat of a file, whose failure may also have no effect, and for interrupted calls, which
 -- must have none. Of calls from the same place in the program (its function and the callers of that), for a file of the
--- same name, the first fails, in the first command that makes one; of a command's places so found, every other one. With
+-- same name, the first fails, in the first command that makes one; of a command's places so found, every other. With
 -- TPERF_THOROUGH=1, each call in turn.
 local cases = require "cases"
 local core = require "tperf.core"
