@@ -6,21 +6,29 @@ local catalogue = require "tperf.base.catalogue"
 local tperf = require "tperf"
 
 -- Dense 16-bit peaks: units x FLOP of one unit in a clock x clock (AMD: CDNA 3 and CDNA 4 white papers, 2048 and 4096
--- FLOP; NVIDIA: GA102 and Ada white papers, 1024 FLOP; boost clocks of the datasheets).
+-- FLOP; CDNA 2: 1024; NVIDIA: GA102 and Ada white papers, 1024 FLOP, of which GeForce cards and the L40 keep half when
+-- they sum in 32 bits, as Blackwell's GeForce cards do; GA100: 2048; Turing: 1024; boost clocks of the datasheets).
 local PEAKS = {
   mi325x = 304 * 2048 * 2.1e9, mi350x = 256 * 4096 * 2.2e9, mi355x = 256 * 4096 * 2.4e9,
-  a10 = 72 * 1024 * 1.695e9, l4 = 58 * 1024 * 2.04e9,
+  a10 = 72 * 1024 * 1.695e9, l4 = 58 * 1024 * 2.04e9, a40 = 84 * 1024 * 1.74e9, ["rtx-a6000"] = 84 * 1024 * 1.8e9,
+  ["rtx-3090"] = 82 * 512 * 1.695e9, l40 = 142 * 512 * 2.49e9, ["rtx-5090"] = 170 * 512 * 2.407e9,
+  ["rtx-5080"] = 84 * 512 * 2.617e9, a30 = 56 * 2048 * 1.44e9, t4 = 40 * 1024 * 1.59e9, mi210 = 104 * 1024 * 1.7e9,
+  mi250x = 110 * 1024 * 1.7e9,
 }
 
 -- GB/s of all of a GPU's links, both directions together.
 local LINKS = {
   ["h800-sxm"] = 400, ["a800-sxm-80gb"] = 400, h20 = 900, ["h100-nvl"] = 600, mi325x = 7 * 128, mi350x = 7 * 153.6,
-  mi355x = 7 * 153.6, a10 = 64, l4 = 64,
+  mi355x = 7 * 153.6, a10 = 64, l4 = 64, a40 = 64, ["rtx-a6000"] = 64, ["rtx-3090"] = 64, l40 = 64, l20 = 64, t4 = 32,
+  ["rtx-5090"] = 128, ["rtx-5080"] = 128, a30 = 200, ["h20-141gb"] = 900, mi210 = 3 * 100, mi250x = 200,
 }
 
 local MEMORY = { -- GB and TB/s
   ["h800-sxm"] = { 80, 3.35 }, ["a800-sxm-80gb"] = { 80, 2.039 }, h20 = { 96, 4 }, ["h100-nvl"] = { 94, 3.9 },
   mi325x = { 256, 6 }, mi350x = { 288, 8 }, mi355x = { 288, 8 }, a10 = { 24, 0.6 }, l4 = { 24, 0.3 },
+  a40 = { 48, 0.696 }, ["rtx-a6000"] = { 48, 0.768 }, ["rtx-3090"] = { 24, 0.936 }, l40 = { 48, 0.864 },
+  l20 = { 48, 0.864 }, t4 = { 16, 0.32 }, ["rtx-5090"] = { 32, 1.792 }, ["rtx-5080"] = { 16, 0.96 },
+  a30 = { 24, 0.933 }, ["h20-141gb"] = { 141, 4.8 }, mi210 = { 64, 1.6384 }, mi250x = { 64, 1.6384 },
 }
 
 describe("systems", function()
@@ -41,6 +49,24 @@ describe("systems", function()
       local hbm = tperf.system(name).accelerator.hbm
       assert.equal(memory[1] * 1e9, hbm.capacity, name)
       assert.near(memory[2] * 1e12, hbm.bandwidth, 1, name)
+    end
+  end)
+
+  it("run a model in bf16 as in fp16 where that is all they have, and name what has fp8", function()
+    local function serve(system, how)
+      return program.shell("tperf infer llama-3.2-1b -b 1 -p 512 -n 64 --json -s " .. system .. (how or ""))
+    end
+    for _, system in ipairs { "t4", "v100-sxm" } do
+      assert.is_nil(rawget(tperf.system(system).accelerator.tensor, "bf16"), system)
+      local as_given = serve(system)
+      assert.equal(0, as_given.code, as_given.err)
+      assert.equal(as_given.out, serve(system, " --compute-dtype fp16").out:gsub('"fp16"', '"bf16"'))
+    end
+    for _, system in ipairs { "t4", "a30", "rtx-3090", "mi250x" } do
+      local refused = serve(system, " --precision fp8-block")
+      assert.equal(1, refused.code, system)
+      assert.truthy(refused.err:find("matrix units for fp8, which system '" .. system, 1, true), refused.err)
+      assert.truthy(refused.err:find("rtx%-5090"), refused.err)
     end
   end)
 
@@ -87,13 +113,17 @@ describe("the GPU of a table of measurements", function()
   it("may be of another form than the usual one", function()
     for name, system in pairs { ["GH200"] = "gh200", ["NVIDIA H200-NVL-141GB"] = "h200-nvl",
       ["A100-PCIe"] = "a100-pcie-80gb", ["A100-PCIE-40GB"] = "a100-pcie-40gb", ["A100 40GB"] = "a100-sxm-40gb",
-      ["NVIDIA H200"] = "h200-sxm", ["RTX 6000 Ada"] = "rtx-6000-ada" } do
+      ["NVIDIA H200"] = "h200-sxm", ["RTX 6000 Ada"] = "rtx-6000-ada", ["NVIDIA H20-3e"] = "h20-141gb",
+      ["H20-141GB"] = "h20-141gb", ["A40 48GB"] = "a40", ["NVIDIA A30"] = "a30", ["Tesla T4"] = "t4", L40 = "l40",
+      ["NVIDIA L20"] = "l20", ["RTX A6000 48GB"] = "rtx-a6000", ["GeForce RTX 3090"] = "rtx-3090",
+      RTX5090 = "rtx-5090", ["RTX 5080"] = "rtx-5080", ["MI250X (1 GCD)"] = "mi250x", ["Instinct MI210"] = "mi210" } do
       assert.equal(system, gpus.system(name), name)
     end
   end)
 
   it("is refused if it is unknown", function()
-    for _, name in ipairs { "H20-3e", "GH200 144GB", "H800 PCIe", "A10G", "L40", "MI300A" } do
+    for _, name in ipairs { "GH200 144GB", "H800 PCIe", "A10G", "MI300A", "MI250", "RTX A4000", "RTX 3090 Ti",
+      "RTX 4090 D", "RTX 5090 Laptop GPU", "RTX PRO 6000 Blackwell Max-Q", "A6000 Ada", "T40", "A2" } do
       local system, reason = gpus.system(name)
       assert.is_nil(system, name)
       assert.equal("no system describes the GPU " .. name, reason)

@@ -6,18 +6,23 @@ local patterns = {
   { "gb300", "gb300-nvl72" }, { "gb200", "gb200-nvl72" }, { "b300", "b300-sxm" }, { "b200", "b200-sxm" },
   { "gh200", "gh200" }, { "h200.*nvl", "h200-nvl" }, { "h200", "h200-sxm" },
   { "h100.*pcie", "h100-pcie" }, { "h100.*nvl", "h100-nvl" }, { "h100", "h100-sxm" },
-  { "h800", "h800-sxm" }, { "h20%f[^%w]", "h20" },
+  { "h800", "h800-sxm" }, { "h20%f[^%w].*141", "h20-141gb" }, { "h20%-3e", "h20-141gb" }, { "h20%f[^%w]", "h20" },
   { "a100.*pcie.*40 ?gb", "a100-pcie-40gb" }, { "a100.*40 ?gb.*pcie", "a100-pcie-40gb" },
   { "a100.*pcie", "a100-pcie-80gb" }, { "a100.*40gb", "a100-sxm-40gb" },
   { "a100", "a100-sxm-80gb" }, { "a800", "a800-sxm-80gb" },
-  { "a10%f[^%w]", "a10" }, { "l40s", "l40s" }, { "%f[%w]l4%f[^%w]", "l4" },
+  { "a10%f[^%w]", "a10" }, { "%f[%w]a30%f[^%w]", "a30" }, { "%f[%w]a40%f[^%w]", "a40" },
+  { "%f[%w]a6000%f[^%w]", "rtx-a6000" }, { "%f[%w]t4%f[^%w]", "t4" },
+  { "l40s", "l40s" }, { "%f[%w]l40%f[^%w]", "l40" }, { "%f[%w]l20%f[^%w]", "l20" }, { "%f[%w]l4%f[^%w]", "l4" },
   { "rtx[_ ]pro[_ ]6000", "rtx-pro-6000" }, { "v100", "v100-sxm" }, { "b60", "arc-pro-b60" },
-  { "mi300x", "mi300x" }, { "mi325x", "mi325x" }, { "mi350x", "mi350x" }, { "mi355x", "mi355x" },
-  { "rtx[_ -]?4090", "rtx-4090" }, { "rtx[_ -]?6000[_ -]?ada", "rtx-6000-ada" },
+  { "mi210", "mi210" }, { "mi250x", "mi250x" }, { "mi300x", "mi300x" }, { "mi325x", "mi325x" }, { "mi350x", "mi350x" },
+  { "mi355x", "mi355x" },
+  { "rtx[_ -]?3090", "rtx-3090" }, { "rtx[_ -]?4090", "rtx-4090" }, { "rtx[_ -]?5080", "rtx-5080" },
+  { "rtx[_ -]?5090", "rtx-5090" }, { "rtx[_ -]?6000[_ -]?ada", "rtx-6000-ada" },
 }
 
 -- Chips that the patterns would mistake for a faster relative.
-local others = { "gh200.*144", "h20%f[^%w].*141", "h20%-3e", "h800.*pcie", "a800.*40gb", "a800.*pcie" }
+local others = { "gh200.*144", "h800.*pcie", "a800.*40gb", "a800.*pcie", "laptop", "max%-q", "3090[_ -]?ti",
+  "[45]090[_ -]?d%f[^%w]", "a6000.*ada" }
 
 -- Meta's H100s with HBM2e run at 500 W (torchtitan, benchmarks/asyncTP_llama3_h100_2025-06_torchtitan.md).
 local META <const> = 500
