@@ -93,6 +93,8 @@ describe("systems", function()
     assert.matches("^tperf: mi355x: a datasheet: ", told "mi355x")
     assert.matches("^tperf: h800%-sxm: no kernel of this GPU was timed; its curves are those of h100%-sxm\n",
       told "h800-sxm")
+    assert.matches("^tperf: rtx%-3090: no kernel of this GPU was timed; its curves are those of l40s\n",
+      told("rtx-3090", " --set system.network.fast.bandwidth=56.25GB/s,system.network.fast.domain=2"))
     assert.equal("", told("mi355x", " --csv"))
     assert.equal("", told "subramanian2024/A100")
   end)
