@@ -1149,6 +1149,7 @@
 ---@field efficiency? number the part of it that copies of pinned memory reach
 ---@field memory_bandwidth number|string bandwidth of the host's memory, per GPU
 ---@field name? string name of the link, for display
+---@field slowness? number time of its calls over those of an HGX H100's host
 ---@field source? string where the numbers come from
 
 ---@class tperf.system.network

@@ -106,6 +106,16 @@ describe("a product in 8 bits", function()
   end)
 end)
 
+describe("a host", function()
+  it("takes as many times as long as its slowness", function()
+    local slow = tperf.system "h100-sxm":with { host = { slowness = 2 } }
+    local once = calls { model = model_of {} }
+    assert.near(2 * once, calls { model = model_of {}, system = slow }, 1e-9 * once)
+    local c = trained { model = model_of {}, system = slow, simulate = true }
+    assert.near(c.time, c.simulated.time, 1e-9 * c.time)
+  end)
+end)
+
 describe("ring attention", function()
   it("calls its kernel once for each part of the keys, that of gathered keys once for all", function()
     local function both(kind, cp)

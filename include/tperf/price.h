@@ -19,7 +19,7 @@ typedef struct tperf_software {
     double memory;       // the same for HBM traffic, hidden beside the work or not
     double comm;         // the same for collectives within layers
     double comm_setup_s; // seconds added to each of them
-    // Seconds for the host to launch a kernel: no layer's pass is faster than its launches.
+    // Seconds for the host of an HGX H100 to launch a kernel: no layer's pass is faster than its launches.
     double host_s;
     double overlap; // fraction of a pass that data-parallel traffic may overlap, [0, 1]
     // Multiprocessors that a collective takes from concurrent kernels, unless it says otherwise.
@@ -130,6 +130,12 @@ double tperf_late_chunks(const tperf_comm *comm, const tperf_platform *on, const
 // least the part that the window does not cover.
 static inline double tperf_exposed(double seconds, double slowing, double window) {
     return seconds - window > slowing ? seconds - window : slowing;
+}
+
+// Seconds of the host's calls for so many kernels.
+static inline double tperf_launch_time(const tperf_platform *on, double launches) {
+    double slowness = on->system->host.slowness;
+    return on->software->host_s * (slowness > 0 ? slowness : 1) * launches;
 }
 
 // Seconds to send a message to another GPU, in the same fast domain or not.

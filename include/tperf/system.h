@@ -81,6 +81,7 @@ typedef struct tperf_system {
         double bandwidth;
         double efficiency;
         double memory_bandwidth; // bytes/s of the host's memory, per GPU
+        double slowness;         // time of its calls, relative to an HGX H100's host; 0: as long
     } host;
 } tperf_system;
 

@@ -12,8 +12,8 @@ static inline double tperf_pair_of(const tperf_stage_time *t, const tperf_pass_c
                                    double hidden, const tperf_job *job) {
     double one_by_one = t->forward + t->backward, longest = tperf_larger(t->forward, t->backward);
     if (job->training->hide_experts)
-        return tperf_larger(
-            longest, tperf_larger(one_by_one - hidden, job->on.software->host_s * both->launches));
+        return tperf_larger(longest, tperf_larger(one_by_one - hidden,
+                                                  tperf_launch_time(&job->on, both->launches)));
     return tperf_larger(longest, tperf_larger(one_by_one - both->comm + both->slowing, both->comm));
 }
 

@@ -185,7 +185,7 @@ static void add_block(tperf_layer_cost *sum, const tperf_block_price *block) {
 // A layer's pass waits for the part of its launches, and of copies to or from the host, that outlasts it. The host is
 // never further ahead than a layer, so that what hides behind a pass is known layer by layer.
 static void wait_for_host(tperf_pass_cost *pass, double bytes, const tperf_platform *on) {
-    double late = on->software->host_s * pass->launches - pass->time;
+    double late = tperf_launch_time(on, pass->launches) - pass->time;
     if (late > 0) {
         pass->host += late;
         pass->time += late;

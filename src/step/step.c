@@ -184,7 +184,7 @@ static void write_launches(tperf_writer *w, tperf_pass_kind pass, double start) 
     const tperf_layer_cost *cost = &w->step->costs[w->section];
     const tperf_pass_cost *whole = pass == TPERF_FORWARD ? &cost->forward : &cost->backward;
     bool split = pass == TPERF_BACKWARD_INPUT || pass == TPERF_BACKWARD_WEIGHT;
-    double host = w->step->job->on.software->host_s * whole->launches,
+    double host = tperf_launch_time(&w->step->job->on, whole->launches),
            first = whole->time - (split ? cost->weight_grad : 0),
            from = pass == TPERF_BACKWARD_WEIGHT ? first : 0,
            to = pass == TPERF_BACKWARD_WEIGHT ? whole->time : first;

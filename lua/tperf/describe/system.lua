@@ -193,6 +193,7 @@ local schema = {
     efficiency = efficiency(0.85), -- the part of it that copies of pinned memory reach
     memory_bandwidth = quantity "bytes/s", -- bandwidth of the host's memory, per GPU
     capacity = quantity("bytes", { optional = true }), -- capacity of the host's memory, per GPU
+    slowness = check.number { min = 0.1, max = 10, default = 1 }, -- time of its calls over those of an HGX H100's host
   }, { optional = true }),
   price = check.record_of({ -- for tperf.cost
     source = source,

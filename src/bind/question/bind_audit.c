@@ -206,7 +206,7 @@ static int workload_audit(lua_State *L) {
         tperf_iteration_least(&s.candidate, &s.job, workload, costs, exchanges, hop, t.optimizer));
     push_launches(L, workload, costs);
     lua_setfield(L, -2, "launches");
-    tperf_fields_set(L, "host", s.software.host_s);
+    tperf_fields_set(L, "host", tperf_launch_time(&s.job.on, 1));
     tperf_fields_set(L, "optimizer_bytes",
                      tperf_optimizer_bytes(&s.candidate, &s.job, workload, costs));
     tperf_fields_set(L, "optimizer_part", s.software.optimizer);
