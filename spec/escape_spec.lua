@@ -1,6 +1,6 @@
 -- Runs the attempts in spec/escapes.lua. Each gets a folder: work, where the script runs and may create files, beside
--- other things that it must not touch. Afterwards everything else must be unchanged. A folder in which nothing has
--- changed at all serves the next attempt.
+-- other things that it must not touch. Afterwards everything else must be unchanged. A folder in which all that was
+-- there still is serves the next attempt, without what is new.
 local cases = require "cases"
 local escapes = require "escapes"
 local lfs = require "lfs"
@@ -56,17 +56,18 @@ local function changes(before, after)
   return table.concat(list, "\n")
 end
 
-local function is_same(before, after)
+-- Removes what is new; false if anything else has changed.
+local function restore(folder, before, after)
   for line in pairs(before) do
     if not after[line] then return false end
   end
-  for line in pairs(after) do
-    if not before[line] then return false end
+  for line, path in pairs(after) do
+    if not before[line] then program.remove(folder .. path) end
   end
   return true
 end
 
-local template, place, known -- place: "tree", the folder of the attempts
+local template, place, whole -- place: "tree", the folder of the attempts, with all of `whole` and nothing else
 
 setup(function()
   template = program.folder()
@@ -79,8 +80,9 @@ end)
 
 local function fresh_tree()
   if place then return place .. "/tree" end
-  place, known = program.folder(), nil
+  place = program.folder()
   program.shell(("cp -a %s tree && cd tree/work && pwd > here"):format(program.quote(template)), place)
+  whole = seen_in(place .. "/tree")
   return place .. "/tree"
 end
 
@@ -88,13 +90,13 @@ local function attempt(case)
   local folder = fresh_tree()
   program.write(folder .. "/work/script.lua", case[2])
   if case.before then assert.equal(0, program.shell("cd work && " .. case.before, folder).code) end
-  local before = not case.before and known or seen_in(folder)
+  local before = case.before and seen_in(folder) or whole
   local result = program.shell(("ulimit -t 60; cd work; %s exec %s run %s script.lua"):format(case.env or "",
     program.quote(program.absolute()), case.options or ""), folder)
-  known = seen_in(folder)
-  local changed = changes(before, known)
+  local after = seen_in(folder)
+  local changed = changes(before, after)
   if program.slurp(folder .. "/work/script.lua") ~= case[2] then changed = changed .. "was: the script" end
-  if case.before or not is_same(before, known) then
+  if not restore(folder, whole, after) then
     program.remove(place)
     place = nil
   end

@@ -47,9 +47,10 @@ local own = setmetatable({ count = 0 }, { __gc = function(t) if t.path then prog
 ---@param ending? string  such as ".yaml"
 function program.temporary(ending)
   if not own.path then
-    local pipe = assert(io.popen "mktemp -d")
-    own.path = pipe:read "l"
-    pipe:close()
+    local taken = os.tmpname() -- as long as this file lies in /tmp, no other process gets its name
+    own.path = (os.getenv "TMPDIR" or "/tmp") .. "/specs-" .. taken:match "[^/]*$"
+    assert(lfs.mkdir(own.path))
+    os.remove(taken)
   end
   own.count = own.count + 1
   return ("%s/%d%s"):format(own.path, own.count, ending or "")
@@ -167,9 +168,8 @@ end
 function program.within(files, run)
   local folder = program.folder()
   for name, text in pairs(files) do program.write(folder .. "/" .. name, text) end
-  local function tperf(arguments)
-    return program.shell(("ln -sfn %s tperf; ./tperf %s"):format(program.quote(program.absolute()), arguments), folder)
-  end
+  assert(lfs.link(program.absolute(), folder .. "/tperf", true))
+  local function tperf(arguments) return program.shell("./tperf " .. arguments, folder) end
   local ok, problem = pcall(run, tperf, folder)
   program.remove(folder)
   if not ok then error(problem, 0) end

@@ -291,10 +291,10 @@ local DOMAINS <const> = [[
 do
   local machines = {}
   for i = 1, %d do
-    machines[i] = require "tperf".system("h100-sxm"):with { network = { fast = { domain = 4 << i } } }
+    machines[i] = require "tperf".system("h100-sxm"):with { network = { fast = { domain = 2 << i } } }
   end
   require "tperf".search {
-    model = "gpt2", system = machines, gpus = 64, global_batch = 64, threads = 1, prune = false, infeasible = true,
+    model = "gpt2", system = machines, gpus = 32, global_batch = 32, threads = 1, prune = false, infeasible = true,
   }
 end
 ]]

@@ -1,5 +1,6 @@
 --- Runs each spec file in a separate process, as many at a time as there are processors, the slowest files first. Each
 --- has its own folder for temporary files (TMPDIR). Output is printed in the order of the files' names.
+local lfs = require "lfs"
 local program = require "program"
 
 local workers = {}
@@ -77,17 +78,17 @@ end
 -- prints "N STATUS" when it has ended.
 local WORKER <const> = [[
 folder=$1; program=$2; i=$3; shift 3
-mkdir "$folder/$i"
 TMPDIR="$folder/$i" SPEC_RECORD="$folder/$i.tests" "$program" run --trust spec/run.lua "$@" \
   < /dev/null > "$folder/$i.log" 2>&1
 echo "$i $?"]]
 
--- A line of xargs' input for each file: the arguments of its process.
+-- A line of xargs' input for each file: the arguments of its process, which has a folder of its own.
 local function write_list(folder, files, options)
   local text = {}
   for _, i in ipairs(longest_first(files)) do
     local words = { quote(folder), quote(program.absolute()), tostring(i), quote(files[i].path) }
     for _, option in ipairs(options) do words[#words + 1] = quote(option) end
+    assert(lfs.mkdir(("%s/%d"):format(folder, i)))
     text[#text + 1] = ("sh -c %s worker %s"):format(quote(WORKER), table.concat(words, " "))
   end
   program.write(folder .. "/list", table.concat(text, "\0"))
