@@ -201,7 +201,7 @@ describe("tperf serve", function()
     within(function(tperf)
       local settings = "--tp 2 --max-num-seqs 64 --max-num-batched-tokens 512 --max-model-len 4096 "
         .. "--no-enable-prefix-caching"
-      local rest = " -s h100-sxm --rate 10 --count 30 --prompt 300 --output 50 --csv"
+      local rest = " -s h100-sxm --rate 10 --count 12 --prompt 300 --output 20 --csv"
       for _, stack in ipairs(cases({ "vllm", "tensorrt-llm" }, { "vllm", "sglang", "tensorrt-llm" })) do
         local plain = tperf("serve llama-3.1-8b --software " .. stack .. " " .. settings .. rest).out
         local written = tperf(MODEL .. settings .. " --launch " .. stack .. " > out." .. (stack == "tensorrt-llm"
