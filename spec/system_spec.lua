@@ -279,13 +279,16 @@ describe("curves of another system", function()
     assert.equal("h100-sxm's: ", mine.accelerator.hbm.stream.source:sub(1, 12))
   end)
 
-  it("leave what a system says of its own, dtype by dtype", function()
+  it("leave what a system says of its own, number by number", function()
     local changed = { name = "mine", curves_of = "h100-sxm", network = FIVE.network, accelerator = {
       tensor = FIVE.accelerator.tensor, hbm = { bandwidth = "2 TB/s", capacity = "48 GB", efficiency = 0.5 },
-      launch = "1 us", compute_efficiency = { gemm = { bf16 = { efficiency = 0.7, depth = 50, quantisation = 0,
-        sustained = 1, sustained_after = 1e-4, tile_loss = 0 } } } } }
+      launch = "1 us", compute_efficiency = { gemm = { bf16 = { efficiency = 0.7, quantisation = 0, sustained = 1,
+        sustained_after = 1e-4, tile_loss = 0 } } } } }
     local mine, base = tperf.system(changed).accelerator, tperf.system("h100-sxm").accelerator
     assert.same({ 0.7, 0.5, 1e-6 }, { mine.compute_efficiency.gemm.bf16.efficiency, mine.hbm.efficiency, mine.launch })
+    assert.same({ base.compute_efficiency.gemm.bf16.depth, 0 },
+      { mine.compute_efficiency.gemm.bf16.depth, mine.compute_efficiency.gemm.bf16.quantisation })
+    assert.is_nil(mine.compute_efficiency.gemm.bf16.error) -- of another curve
     assert.equal(base.compute_efficiency.gemm.fp8.efficiency, mine.compute_efficiency.gemm.fp8.efficiency)
     assert.equal(base.compute_efficiency.attention.bf16.keys, mine.compute_efficiency.attention.bf16.keys)
     changed.accelerator.compute_efficiency = 0.6

@@ -6,19 +6,20 @@ local check = require "tperf.base.check"
 
 local borrowed = {}
 
--- Fields to fill, and to which depth their parts may be given or left out one by one: of compute_efficiency each dtype
--- of each kind of kernel, of a network each collective.
-local ACCELERATOR <const> = { compute_efficiency = 2, launch = 0, units = 0, fused_experts = 0, portable_experts = 0,
+-- Fields to fill, and to which depth their parts may be given or left out one by one: of compute_efficiency each number
+-- of the curve of a kind of kernel and a dtype, of a network each collective.
+local ACCELERATOR <const> = { compute_efficiency = 3, launch = 0, units = 0, fused_experts = 0, portable_experts = 0,
   routing = 0 }
-local HBM <const> = { efficiency = 0, stream = 0 }
+local HBM <const> = { efficiency = 0, stream = 1 }
 local LINK <const> = { efficiency = 1, latency = 0 }
 
--- How well a fit went is said where it was made.
+local OF_THE_FIT <const> = { error = true, points = true } -- said where it was made
+
 local function copy(value, of)
   if type(value) ~= "table" then return value end
   local result = {}
   for key, part in next, value do
-    if key ~= "error" and key ~= "points" then result[key] = copy(part, of) end
+    if not OF_THE_FIT[key] then result[key] = copy(part, of) end
   end
   if result.source then result.source = ("%s's: %s"):format(of, result.source) end
   return result
@@ -30,7 +31,7 @@ local function filled(own, others, depth, of)
   local result = {}
   for key, value in next, own do result[key] = value end
   for key, value in next, others do
-    if key ~= "source" then result[key] = filled(own[key], value, depth - 1, of) end
+    if key ~= "source" and not OF_THE_FIT[key] then result[key] = filled(own[key], value, depth - 1, of) end
   end
   return result
 end
