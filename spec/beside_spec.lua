@@ -165,7 +165,7 @@ describe("a measured step beside the predicted one", function()
     local path = written("slow.json", trace { step(1, 0, 900000), event("gemm", 0, 800000),
       event("flash_fwd", 800000, 5), event("ncclDevKernel_AllReduce", 800005, 5) })
     local asked = "tperf train llama-3.1-8b -s h100-sxm -b 8 --tp 2 --dp 4 --software none --measured " .. path
-    local result = program.ask(asked .. " --beside both.svg", folder)
+    local result = program.shell(asked .. " --beside both.svg", folder)
     assert.equal(0, result.code, result.err)
     assert.matches("^seconds of a step +predicted +measured +difference", result.out)
     assert.matches("\nmatrix products [^\n]*\n", result.out:match "^[^\n]*\n[^\n]*(\n[^\n]*\n)")
@@ -173,15 +173,15 @@ describe("a measured step beside the predicted one", function()
       true)
     local svg = program.slurp(folder .. "/both.svg")
     assert.matches("^<svg .*measured, communication.*</svg>\n$", svg)
-    assert.equal(2, program.ask("tperf train llama-3.1-8b -s h100-sxm -b 8 --beside x.svg", folder).code)
-    result = program.ask(asked .. " --json", folder)
+    assert.equal(2, program.shell("tperf train llama-3.1-8b -s h100-sxm -b 8 --beside x.svg", folder).code)
+    result = program.shell(asked .. " --json", folder)
     assert.equal("matrix products", yaml(result.out, "out")[1].kind)
   end)
 end)
 
 -- The traces in spec/data/traces have durations written by hand; the sums below add those.
 describe("a trace op by op", function()
-  local TRACES <const> = program.ask("pwd").out:match "[^\n]+" .. "/spec/data/traces/"
+  local TRACES <const> = program.shell("pwd").out:match "[^\n]+" .. "/spec/data/traces/"
 
   local function rows_of(b)
     local found = {}
@@ -323,14 +323,14 @@ describe("a trace op by op", function()
   it("is printed as a table, and with --json --by op", function()
     local asked = "tperf train llama-3.1-8b -s h100-sxm -b 1 --seq 8192 --set model.layers=2 --software none "
       .. "--measured " .. TRACES .. "two_layers.json"
-    local result = program.ask(asked, folder)
+    local result = program.shell(asked, folder)
     assert.equal(0, result.code, result.err)
     assert.matches("\nop by op +pass +kernels +predicted +measured", result.out)
     assert.matches("\nmlp fc1 +backward +8 ", result.out)
     assert.matches("\nKernels that no predicted op has, 9.778 ms of a step\n", result.out, 1, true)
-    result = program.ask(asked .. " --by op --json", folder)
+    result = program.shell(asked .. " --by op --json", folder)
     assert.equal("mlp fc1", yaml(result.out, "out")[1].op)
-    assert.equal(2, program.ask(asked .. " --by hand", folder).code)
-    assert.equal(2, program.ask("tperf train llama-3.1-8b -s h100-sxm -b 8 --part pair", folder).code)
+    assert.equal(2, program.shell(asked .. " --by hand", folder).code)
+    assert.equal(2, program.shell("tperf train llama-3.1-8b -s h100-sxm -b 8 --part pair", folder).code)
   end)
 end)

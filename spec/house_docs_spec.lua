@@ -3,7 +3,7 @@ local program = require "program"
 
 local function lines(command)
   local list = {}
-  for line in program.ask(command).out:gmatch "[^\n]+" do list[#list + 1] = line end
+  for line in program.shell(command).out:gmatch "[^\n]+" do list[#list + 1] = line end
   assert(#list > 0, command)
   return list
 end
@@ -23,7 +23,7 @@ describe("docs/architecture.md", function()
   it("names files that exist", function()
     local count = 0
     for path in page:gmatch "`([%w_/]+/[%w_]+%.[%a]+)`" do
-      local found = program.ask(("ls %s lua/tperf/%s"):format(path, path)).out
+      local found = program.shell(("ls %s lua/tperf/%s"):format(path, path)).out
       assert.are_not.equal("", found, path)
       count = count + 1
     end
@@ -32,8 +32,8 @@ describe("docs/architecture.md", function()
 
   it("has the picture that tperf draws", function()
     local folder = program.folder()
-    program.ask("mkdir docs; ln -s " .. program.quote(lines "pwd"[1]) .. "/tools .", folder)
-    local one = program.ask("tperf run --trust tools/draw_architecture.lua", folder)
+    program.shell("mkdir docs; ln -s " .. program.quote(lines "pwd"[1]) .. "/tools .", folder)
+    local one = program.shell("tperf run --trust tools/draw_architecture.lua", folder)
     assert.equal(0, one.code, one.err)
     assert.equal(program.slurp "docs/architecture.svg", program.slurp(folder .. "/docs/architecture.svg"))
     program.remove(folder)
@@ -51,10 +51,10 @@ describe("docs/limits.md", function()
         return "| 0 "
       end)
     end
-    program.ask("mkdir docs; cp " .. program.quote(lines "pwd"[1]) .. "/docs/accuracy.md docs; ln -s "
+    program.shell("mkdir docs; cp " .. program.quote(lines "pwd"[1]) .. "/docs/accuracy.md docs; ln -s "
       .. program.quote(lines "pwd"[1]) .. "/tools .", folder)
     program.write(folder .. "/docs/limits.md", page)
-    local one = program.ask("tperf run --trust tools/write_limits.lua", folder)
+    local one = program.shell("tperf run --trust tools/write_limits.lua", folder)
     assert.equal(0, one.code, one.err)
     local result = program.slurp(folder .. "/docs/limits.md")
     program.remove(folder)
@@ -95,12 +95,12 @@ describe("the project's habits", function()
   end)
 
   it("in CONTRIBUTING.md refer to existing targets, files and variables", function()
-    local page, help = program.slurp "CONTRIBUTING.md", program.ask "make help".out
+    local page, help = program.slurp "CONTRIBUTING.md", program.shell "make help".out
     for target in page:gmatch "make ([%l-]+)" do assert.truthy(help:find("\n  " .. target .. " ", 1, true), target) end
     for path in page:gmatch "%(?`?((%l+)/[%w_./]+%.%l+)" do
-      assert.are_not.equal("", program.ask("ls " .. path).out, path)
+      assert.are_not.equal("", program.shell("ls " .. path).out, path)
     end
-    local one = program.ask "TPERF_LUA_DIR=lua tperf train gpt2 -s h100-sxm -b 64 --tp 2"
+    local one = program.shell "TPERF_LUA_DIR=lua tperf train gpt2 -s h100-sxm -b 64 --tp 2"
     assert.equal(0, one.code, one.err)
   end)
 end)

@@ -365,7 +365,7 @@ describe("tperf memory", function()
 
   it("draws a bar for each stage", function()
     local folder = program.folder()
-    local result = program.ask(program.quote(program.absolute()) .. command:sub(6) .. " --svg memory.svg", folder)
+    local result = program.shell(program.quote(program.absolute()) .. command:sub(6) .. " --svg memory.svg", folder)
     assert.equal(0, result.code, result.err)
     local svg = program.slurp(folder .. "/memory.svg")
     assert.truthy(svg:find("<svg", 1, true) and svg:find("activations", 1, true))

@@ -63,8 +63,8 @@ describe("scripts", function()
   end)
 
   it("list their options", function()
-    for path in program.ask("ls scripts/*.lua").out:gmatch "%S+" do
-      local result = program.ask("tperf run " .. path .. " --help")
+    for path in program.shell("ls scripts/*.lua").out:gmatch "%S+" do
+      local result = program.shell("tperf run " .. path .. " --help")
       assert.same({ 0, "" }, { result.code, result.err }, path)
       assert.truthy(result.out:find("^usage: tperf run " .. path:gsub("%p", "%%%0")), path)
     end
@@ -77,7 +77,7 @@ describe("the command line", function()
   after_each(function() program.remove(folder) end)
 
   local function fails(command, message)
-    local result = program.ask("tperf " .. command, folder)
+    local result = program.shell("tperf " .. command, folder)
     assert.equal(1, result.code, result.out)
     assert.equal("", result.out)
     assert.truthy(result.err:find(message, 1, true), result.err)
@@ -100,7 +100,7 @@ describe("the command line", function()
   it("leaves out a row with a time that no machine can have", function()
     program.write(folder .. "/a.csv",
       "gpu,dtype,m,n,k,time_s\nH100,bf16,4096,4096,4096,1e-320\nH100,bf16,4096,4096,4096,0.0003\n")
-    local result = program.ask("tperf validate a.csv", folder)
+    local result = program.shell("tperf validate a.csv", folder)
     assert.equal(0, result.code)
     assert.falsy(result.out:find "%f[%w]inf%f[%W]" or result.out:find "%f[%w]nan%f[%W]", result.out)
     assert.truthy(result.out:find("1 of 2 rows predicted", 1, true))
@@ -109,9 +109,9 @@ describe("the command line", function()
   it("verifies what a script wrote by absolute names", function()
     program.write(folder .. "/s.lua", "io.open(arg[1] .. '/out/a.txt', 'w'):write('1'):close()\n"
       .. "require 'tperf'.report.save(arg[1] .. '/out/b.csv', { { x = 1 } })")
-    assert.equal(0, program.ask("tperf run --out out s.lua \"$PWD\"", folder).code)
+    assert.equal(0, program.shell("tperf run --out out s.lua \"$PWD\"", folder).code)
     for _, name in ipairs { "out", '"$PWD/out"' } do
-      local result = program.ask("tperf verify " .. name, folder)
+      local result = program.shell("tperf verify " .. name, folder)
       assert.same({ "2 of 2 outputs are the same, to the byte\n", "", 0 }, { result.out, result.err, result.code })
     end
   end)
@@ -131,6 +131,6 @@ describe("the command line", function()
     program.write(folder .. "/file", "")
     fails("calibrate --software file/x no.csv", "--software: cannot use the folder file/x: Not a directory")
     fails("calibrate --software new no.csv", "no.csv: No such file")
-    assert.equal("file\nnew\n", program.ask("ls", folder).out) -- nothing else was made
+    assert.equal("file\nnew\n", program.shell("ls", folder).out) -- nothing else was made
   end)
 end)

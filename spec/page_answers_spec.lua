@@ -21,7 +21,7 @@ local function contains(text, part) assert.truthy(tostring(text):find(part, 1, t
 local function run(script)
   local path = program.temporary ".lua"
   program.write(path, script)
-  local result = program.ask("tperf run " .. path)
+  local result = program.shell("tperf run " .. path)
   assert.equal("", result.err)
   return result.out
 end
@@ -221,7 +221,7 @@ describe("tperf page", function()
   local function unpacked(code)
     local path = program.temporary()
     program.write(path, code:gsub("-", "+"):gsub("_", "/") .. ("="):rep(-#code % 4))
-    local bytes = program.ask("base64 -d " .. path).out
+    local bytes = program.shell("base64 -d " .. path).out
     local out, at, last = {}, 1, 0
     while last == 0 do
       local length, complement
@@ -275,7 +275,7 @@ describe("tperf page", function()
   check("hands the link to the browser", function()
     local folder = program.folder()
     program.write(folder .. "/browser", '#!/bin/sh\nprintf %s "$1" > "$(dirname "$0")/opened"\n')
-    local result = program.ask("chmod +x browser; BROWSER=$PWD/browser tperf page serve llama-3.1-8b", folder)
+    local result = program.shell("chmod +x browser; BROWSER=$PWD/browser tperf page serve llama-3.1-8b", folder)
     assert.equal(result.out, program.slurp(folder .. "/opened") .. "\n")
     program.remove(folder)
   end)

@@ -12,7 +12,7 @@ describe("the documentation's examples", function()
         count = count + 1
         local folder = program.folder()
         program.write(folder .. "/example.lua", code)
-        local result = program.ask("tperf run example.lua", folder)
+        local result = program.shell("tperf run example.lua", folder)
         assert.equal("", result.err)
         assert.equal(0, result.code)
         assert.equal(code:find "print" ~= nil, #result.out > 60)

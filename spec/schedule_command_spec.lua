@@ -69,13 +69,13 @@ svg: x.svg
     -- Without --group-size, which means nothing to 1f1b: a file may hold options for its other schedules.
     assert.same(rows_of("1f1b -m 8 " .. options:gsub("%-m 16", ""):gsub("%-%-group%-size 4", "")),
       rows_of("-c s.yaml 1f1b -m 8", folder))
-    assert.equal(2, program.ask("tperf schedule -c s.yaml 1f1b -m 8 --group-size 4", folder).code)
+    assert.equal(2, program.shell("tperf schedule -c s.yaml 1f1b -m 8 --group-size 4", folder).code)
     assert.equal(19 * 1.5, tonumber(rows_of("-c s.yaml gpipe --times f=0.5,b=1 --rules default --p2p 0",
       folder)[1].makespan))
     program.write(folder .. "/s.json", [[{ "schedules": "1f1b", "devices": 2, "microbatches": 4,
       "times_per_stage": { "f": { "1": 1, "2": 2 }, "b": [2, 4] }, "text": true }]])
     assert.same(rows_of "1f1b -d 2 -m 4 --times-per-stage f=1:2,b=2:4", rows_of("-c s.json", folder))
-    assert.truthy(program.ask("tperf schedule -c s.json", folder).out:find("device 1 |", 1, true))
+    assert.truthy(program.shell("tperf schedule -c s.json", folder).out:find("device 1 |", 1, true))
   end)
 
   it("refuses invalid options by name", function()
@@ -95,7 +95,7 @@ svg: x.svg
       ["config: d.yaml"] = "c.yaml: a file of options names no further one",
     } do
       program.write(folder .. "/c.yaml", text .. "\n")
-      local result = program.ask("tperf schedule -c c.yaml 1f1b -d 4 -m 8", folder)
+      local result = program.shell("tperf schedule -c c.yaml 1f1b -d 4 -m 8", folder)
       assert.equal(2, result.code, text)
       assert.truthy(result.err:find(message, 1, true), result.err)
     end

@@ -15,10 +15,10 @@ teardown(function() program.remove(folder) end)
 -- Builds src/tools/NAME.c with the sources and runs it; returns what it prints.
 local function run(name, sources)
   -- of the sources there are: objects of others may be left over in the build folder
-  local objects = program.ask("ls " .. sources).out:gsub("src/(%S+)%.c\n", build .. "/%1.o ")
+  local objects = program.shell("ls " .. sources).out:gsub("src/(%S+)%.c\n", build .. "/%1.o ")
   local variant = build:match "[^/]*$"
   local flags = FLAGS .. (OWN[variant] or "") .. (variant == "coverage" and "-dumpdir " .. folder .. "/" or "")
-  local built = program.ask(("${CC:-cc} %s -o %s/%s src/tools/%s.c %s -lm -pthread && "
+  local built = program.shell(("${CC:-cc} %s -o %s/%s src/tools/%s.c %s -lm -pthread && "
     .. "ASAN_OPTIONS=detect_leaks=0 %s/%s"):format(flags, folder, name, name, objects, folder, name))
   assert.equal(0, built.code, built.err .. built.out)
   return built.out

@@ -377,7 +377,7 @@ describe("tperf serve", function()
     local text = { "arrival,prompt,output" }
     for i = 1, 400 do text[#text + 1] = ("%g,100,10"):format(i * 1e-3) end
     program.write(folder .. "/t.csv", table.concat(text, "\n") .. "\n")
-    local result = program.ask(BASE .. "--max-num-seqs 4 --trace t.csv", folder)
+    local result = program.shell(BASE .. "--max-num-seqs 4 --trace t.csv", folder)
     program.remove(folder)
     assert.equal(0, result.code)
     assert.truthy(result.out:find "\nfinished +400\n")

@@ -35,7 +35,7 @@ describe("the documentation of sweeps", function()
   it("names options that the gallery's scripts have", function()
     local command = "%-%-out docs/gallery (scripts/[%w_]+%.lua)([^\n]*)"
     for script, arguments in program.slurp "docs/gallery.md":gmatch(command) do
-      local help = program.ask("tperf run " .. script .. " --help").out
+      local help = program.shell("tperf run " .. script .. " --help").out
       for option in arguments:gmatch "%-%-%l[%l-]*" do assert.truthy(help:find(option .. " ", 1, true), option) end
     end
   end)

@@ -174,7 +174,7 @@ steps.forEach((step, i) => setTimeout(step, 300 * (i + 1)));
     local t, other = simulate("1f1b", 4, 8), simulate("dualpipe", 4, 8)
     local page = t:html { with = { other } }
     program.write(folder .. "/page.html", (page:gsub("</body>", function() return PROBE end)))
-    local result = program.ask("timeout 600 chromium --headless --no-sandbox --disable-gpu --window-size=1400,1000 "
+    local result = program.shell("timeout 600 chromium --headless --no-sandbox --disable-gpu --window-size=1400,1000 "
       .. "--disable-dev-shm-usage --user-data-dir=profile --virtual-time-budget=5000 --enable-logging=stderr "
       .. "--dump-dom page.html", folder)
     program.remove(folder)
@@ -205,7 +205,7 @@ describe("tperf schedule", function()
 
   it("takes times and writes files", function()
     local folder = program.folder()
-    local result = program.ask("tperf schedule gpipe zb1p -d 2 -m 4 --times f=1,d=1,w=0.5 --p2p 0.25 --svg a.svg "
+    local result = program.shell("tperf schedule gpipe zb1p -d 2 -m 4 --times f=1,d=1,w=0.5 --p2p 0.25 --svg a.svg "
       .. "--html b.html --trace c.json --text", folder)
     assert.equal("", result.err)
     assert.truthy(result.out:find("device 2 |", 1, true))
@@ -239,7 +239,7 @@ describe("tperf schedule", function()
     program.write(folder .. "/script.lua", script)
     local result
     for _, argument in ipairs { "", "--page " } do
-      result = program.ask(("rm -f page.html; tperf run script.lua %spage.html"):format(argument), folder)
+      result = program.shell(("rm -f page.html; tperf run script.lua %spage.html"):format(argument), folder)
       assert.equal("", result.err)
       assert.truthy(program.slurp(folder .. "/page.html"):find("<title>Eager 1F1B</title>", 1, true))
     end
