@@ -185,7 +185,7 @@ static void read_host(lua_State *L, tperf_system *out) {
     out->host.bandwidth = number_field(L, "bandwidth", 0);
     out->host.efficiency = number_field(L, "efficiency", 1);
     out->host.memory_bandwidth = number_field(L, "memory_bandwidth", 0);
-    out->host.slowness = number_field(L, "slowness", 1);
+    out->host.slowness = number_field(L, "slowness", 0);
     lua_pop(L, 1);
 }
 

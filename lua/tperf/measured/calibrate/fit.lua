@@ -104,15 +104,15 @@ function fit.spread(lists)
   return { math.exp(place(points, 0.05)), math.exp(place(points, 0.95)) }
 end
 
+local exp, log = math.exp, math.log
+
 -- Maps a bounded parameter to the real line: positive ones by their logarithm.
 local function inward(p, value)
   local low, high = p.low, p.high
-  if low > 0 then low, high, value = math.log(low), math.log(high), math.log(value) end
+  if low > 0 then low, high, value = log(low), log(high), log(value) end
   local part = math.min(math.max((value - low) / (high - low), 1e-6), 1 - 1e-6)
-  return math.log(part / (1 - part))
+  return log(part / (1 - part))
 end
-
-local exp, log = math.exp, math.log
 
 local function outward(p, x)
   local part = 1 / (1 + exp(-(x < -40 and -40 or x > 40 and 40 or x)))

@@ -3,7 +3,6 @@ local check = require "tperf.base.check"
 local fit = require "tperf.measured.calibrate.fit"
 local lists = require "tperf.base.lists"
 local pool = require "tperf.question.ranks.pool"
-local seconds = require "tperf.measured.run.step".seconds
 local step = require "tperf.measured.run.step"
 local system = require "tperf.describe.system"
 local unfit = require "tperf.describe.unfit"
@@ -13,10 +12,9 @@ local profile = {}
 -- Where a parameter usually is, within which bounds, and by how much it usually differs (of a logarithm, but for the
 -- overlap). An op of a layer is several of PyTorch's, each of which takes its Python and C++ 5 to 20 us: 75 us on an
 -- HGX H100's host is what vTrain's traces of small layers on a slower one show, to which neither `typical` nor `tuned`
--- is fitted. Stacks call
--- the libraries that the curves of systems were timed with, which leaves their products a quarter at most; unfused
--- kernels pass memory up to three times. Experts' overheads must not pass for slow products, nor for attention far
--- faster than timed.
+-- is fitted. Stacks call the libraries that the curves of systems were timed with, which leaves their products a
+-- quarter at most; unfused kernels pass memory up to three times. Experts' overheads must not pass for slow products,
+-- nor for attention far faster than timed.
 profile.parameters = {
   { name = "compute", start = 1.1, low = 0.85, high = 1.25, spread = 0.15 },
   { name = "attention", start = 1.3, low = 0.8, high = 6, spread = 0.4 },
@@ -58,7 +56,7 @@ end
 -- log(predicted / measured)
 local function residual(case, values)
   values.optimizer = case.profile.optimizer -- not fitted
-  return math.log(seconds(case, values) / case.measured)
+  return math.log(step.seconds(case, values) / case.measured)
 end
 
 -- The mean loss of groups of cases, weighted.

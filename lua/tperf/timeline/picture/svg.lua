@@ -119,13 +119,20 @@ function picture:legend(y)
   return y
 end
 
-local function passes_in(t, from, to)
+-- The passes of a device within a span of time. They start one after another.
+local function passes_in(t, d, from, to)
+  local following = t:queue(d)
+  return function()
+    local at, op
+    repeat at, op = following() until not at or op.stop > from
+    return at and op.start < to and op or nil
+  end
+end
+
+local function count_passes(t, from, to)
   local count = 0
   for d = 1, t.devices do
-    for _, op in t:queue(d) do
-      if op.start >= to then break end -- later ones start later
-      if op.stop > from then count = count + 1 end
-    end
+    for _ in passes_in(t, d, from, to) do count = count + 1 end
   end
   return count
 end
@@ -147,7 +154,7 @@ return function(t, options)
   local right, peaks = t:peaks()
   local function new() return setmetatable({ timeline = t, from = o.from, to = to, width = o.width, right = right,
     peaks = peaks, row = t.devices > 16 and 16 or 30, left = LEFT, resources = resources, kinds = kinds }, picture) end
-  local count = passes_in(t, o.from, to)
+  local count = count_passes(t, o.from, to)
   if count > MOST_PASSES then
     check.fail("timeline:svg: a picture of %d passes is too large to open (at most %d): show a part of the time with "
       .. "'from' and 'to', or fewer micro-batches", count, MOST_PASSES)
@@ -168,10 +175,7 @@ return function(t, options)
   body:axis(top, bottom)
   for d = 1, t.devices do
     local y = top + (d - 1) * band
-    for _, op in t:queue(d) do
-      if op.start >= to then break end
-      if op.stop > o.from then body:pass(d, op, y) end
-    end
+    for op in passes_in(t, d, o.from, to) do body:pass(d, op, y) end
     if with_tasks then task_rows.draw(body, d, y + body.row + 1, escape) end
   end
   bottom = bottom + 26
