@@ -96,12 +96,13 @@ end
 -- The same of a list of requests, which is not checked yet.
 local function longest_of(list)
   local most
+  local rawget, tointeger, type = rawget, math.tointeger, type -- of a list of a million, too
   for i = 1, rawlen(list) do
     local one = rawget(list, i)
     if type(one) ~= "table" then return nil end
-    local prompt, output = math.tointeger(rawget(one, "prompt")), math.tointeger(rawget(one, "output"))
+    local prompt, output = tointeger(rawget(one, "prompt")), tointeger(rawget(one, "output"))
     if not (prompt and output and prompt <= LONGEST and output <= LONGEST) then return nil end
-    most = math.max(most or 0, prompt + output)
+    if not most or prompt + output > most then most = prompt + output end
   end
   return most
 end
