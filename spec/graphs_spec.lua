@@ -114,6 +114,30 @@ describe("a host", function()
     local c = trained { model = model_of {}, system = slow, simulate = true }
     assert.near(c.time, c.simulated.time, 1e-9 * c.time)
   end)
+
+  it("calls once for a collective, and not for one that a chunked product sends", function()
+    local function cut(change)
+      local q = { model = model_of({}, MLP), gpus = 2, tp = 2 }
+      for name, value in pairs(change) do q[name] = value end
+      return calls(q)
+    end
+    -- Megatron-LM's: an all-reduce in each pass; or gather and reduce-scatter, and the input gathered once more.
+    assert.near(15 + 2, cut { sequence_parallel = false }, 1e-2)
+    assert.near(15 + 2 + 3, cut { sequence_parallel = true }, 1e-2)
+    assert.near(15 + 2, cut { sequence_parallel = true, overlap_tp = "ring" }, 1e-2) -- those of fc1's backward pass
+  end)
+
+  it("makes four calls between a message and the pass that waits for it", function()
+    local c = trained { model = model_of({}, MLP), gpus = LAYERS, pp = LAYERS, simulate = true }
+    assert.near((MICROBATCHES + LAYERS - 1) * (5 + 4 + 10 + 4), c.time, 1e-2)
+    assert.near(c.time, c.simulated.time, 1e-9 * c.time)
+  end)
+
+  it("makes 25 calls for each matrix of Muon's step", function()
+    local q = { model = model_of({}, MLP), optimizer = "muon" }
+    local step = trained(q).breakdown.optimizer -- fc1 and fc2: three products of five iterations, and ten more
+    assert.near(LAYERS * 2 * (3 * 5 + 10), step, 1e-9)
+  end)
 end)
 
 describe("ring attention", function()

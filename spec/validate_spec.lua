@@ -84,7 +84,7 @@ describe("tperf.validate", function()
     local rows = #result.cases
     for _, left in ipairs(result.left_out) do rows = rows + left.rows end
     assert.equal(result.rows, rows)
-    assert.is_true(matching(result, "2205%.05198").mean <= 0.04)
+    assert.is_true(matching(result, "2205%.05198").mean <= 0.05)
     assert.is_true(matching(result, "ground_truth_multi").mean <= 0.08)
     assert.is_true(matching(result, "ground_truth_single").mean <= 0.12)
     assert.is_true(matching(result, "llm%-foundry").median <= 0.10)
@@ -490,8 +490,10 @@ describe("software profiles", function()
     question.software = question.software:with { host = 0 }
     local graphs = tperf.train(question)
     assert.equal(0, graphs.breakdown.host)
-    question.software = question.software:with { host = 1e-9 } -- no pass is as short as its launches
-    assert.near(tperf.train(question).time, graphs.time, 1e-12 * graphs.time)
+    -- No pass is as short as its launches; four more wait for every message.
+    local messages = 4 * 2 * (real.microbatches + question.pp - 1) * tperf.system(question.system).host.slowness
+    question.software = question.software:with { host = 1e-9 }
+    assert.near(graphs.time + messages * 1e-9, tperf.train(question).time, 1e-12 * graphs.time)
     assert.is_true(graphs.time < slow_host.time)
     assert.is_true(graphs.breakdown.bubble < slow_host.breakdown.bubble)
     question.software = "megatron-deepspeed-2022"

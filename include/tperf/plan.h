@@ -208,11 +208,13 @@ typedef struct tperf_host_update {
         bytes_updated;      // gradients; weights; traffic of the host's memory
     double out, in, update; // seconds
 } tperf_host_update;
-// FLOPs of the Newton-Schulz iterations on the GPU with the most, for its share of the matrices.
-double tperf_optimizer_flops(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *workload, const tperf_layer_cost *costs);
-// Their seconds, at the compute efficiency of kernels without a curve.
-double tperf_orthogonal_time(const tperf_job *job, double flops);
+// The Newton-Schulz iterations on the GPU with the most: its share of the matrices, their FLOPs, the host's calls for
+// them, and their seconds, at the compute efficiency of kernels without a curve or as the host calls.
+typedef struct tperf_orthogonal {
+    double matrices, flops, calls, time;
+} tperf_orthogonal;
+tperf_orthogonal tperf_orthogonal_of(const tperf_candidate *candidate, const tperf_job *job,
+                                     const tperf_workload *workload, const tperf_layer_cost *costs);
 tperf_host_update tperf_optimizer_host(const tperf_candidate *candidate, const tperf_job *job,
                                        const tperf_workload *workload,
                                        const tperf_layer_cost *costs);
@@ -306,9 +308,13 @@ void tperf_exchange_times(const tperf_candidate *candidate, const tperf_job *job
                           const tperf_workload *workload, const tperf_layer_cost *costs,
                           tperf_exchange *exchanges);
 
-// Seconds to send one activation to a stage in the same fast domain, and in another.
+// The host's calls between a message and the first kernel of the pass that waited for it: the GPU has run out of work by
+// then. Fitted once, for all stacks (docs/model.md section 5.2).
+#define TPERF_MESSAGE_CALLS 4
+
+// Seconds to send one activation to a stage in the same fast domain, and in another; and of the host's calls for it.
 typedef struct tperf_hop {
-    double fast, slow;
+    double fast, slow, calls;
 } tperf_hop;
 tperf_hop tperf_hop_times(const tperf_job *job, const tperf_workload *workload);
 

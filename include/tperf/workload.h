@@ -17,8 +17,8 @@ typedef struct tperf_weights {
     double bytes;  // in the dtypes in which ops use them
     double count;  // trained parameters
     double narrow; // of `count`, those in fewer than 32 bits
-    // FLOPs of one Newton-Schulz iteration over all matrices, see src/plan/workload.c.
-    double orthogonal;
+    // Matrices, and FLOPs of one Newton-Schulz iteration over all of them: src/plan/workload.c.
+    double matrices, orthogonal;
     double gathered; // bytes that replicas gather of trained parameters
     double copies;   // bytes of further copies between passes
     double step;     // bytes read and written once per iteration to make these copies
@@ -97,6 +97,7 @@ static inline void tperf_weights_add(tperf_weights *sum, const tperf_weights *pa
     sum->bytes += times * part->bytes;
     sum->count += times * part->count;
     sum->narrow += times * part->narrow;
+    sum->matrices += times * part->matrices;
     sum->orthogonal += times * part->orthogonal;
     sum->gathered += times * part->gathered;
     sum->copies += times * part->copies;

@@ -194,7 +194,8 @@ tperf_pace tperf_pace_of(const tperf_candidate *candidate, const tperf_training 
 tperf_hop tperf_hop_times(const tperf_job *job, const tperf_workload *workload) {
     double bytes = workload->boundary_bytes;
     return (tperf_hop){tperf_send_time(&job->on, bytes, true),
-                       tperf_send_time(&job->on, bytes, false)};
+                       tperf_send_time(&job->on, bytes, false),
+                       tperf_launch_time(&job->on, TPERF_MESSAGE_CALLS)};
 }
 
 double tperf_hop_time(const tperf_candidate *candidate, const tperf_job *job, tperf_hop hop) {

@@ -82,8 +82,8 @@ static tperf_stage_activations activations_of(const question *q, const tperf_sta
 // FLOPs.
 static double held(const tperf_weights *w, const tperf_weights *rate) {
     return rate->bytes * w->bytes + rate->count * w->count + rate->narrow * w->narrow +
-           rate->orthogonal * w->orthogonal + rate->gathered * w->gathered +
-           rate->frozen * w->frozen;
+           rate->matrices * w->matrices + rate->orthogonal * w->orthogonal +
+           rate->gathered * w->gathered + rate->frozen * w->frozen;
 }
 
 // Bytes of a stage's weight copies, and of the traffic that makes them once per iteration; neither is sharded.
@@ -256,19 +256,11 @@ void tperf_memory_of_devices(const tperf_candidate *candidate, const tperf_job *
                                &candidate->pipeline->devices[i]);
 }
 
-double tperf_orthogonal_time(const tperf_job *job, double flops) {
-    const tperf_system *system = job->on.system;
-    if (flops == 0) return 0;
-    return job->on.software->compute * flops /
-           (system->accelerator.compute_efficiency * system->accelerator.tensor[TPERF_BF16]);
-}
-
 double tperf_optimizer_time(const tperf_candidate *candidate, const tperf_job *job,
                             const tperf_workload *workload, const tperf_layer_cost *costs) {
     tperf_host_update host = tperf_optimizer_host(candidate, job, workload, costs);
-    double seconds =
-        host.out + host.update + host.in +
-        tperf_orthogonal_time(job, tperf_optimizer_flops(candidate, job, workload, costs));
+    double seconds = host.out + host.update + host.in +
+                     tperf_orthogonal_of(candidate, job, workload, costs).time;
     if (job->on.software->optimizer == 0) return seconds;
     return tperf_update_time(job, tperf_optimizer_bytes(candidate, job, workload, costs)) + seconds;
 }
@@ -305,11 +297,23 @@ double tperf_optimizer_bytes(const tperf_candidate *candidate, const tperf_job *
     return most;
 }
 
-double tperf_optimizer_flops(const tperf_candidate *candidate, const tperf_job *job,
-                             const tperf_workload *workload, const tperf_layer_cost *costs) {
-    tperf_weights rate = {.orthogonal = job->training->iterations};
-    if (job->training->iterations == 0) return 0;
-    return most_of(candidate, job, workload, costs, rate, (tperf_weights){0});
+tperf_orthogonal tperf_orthogonal_of(const tperf_candidate *candidate, const tperf_job *job,
+                                     const tperf_workload *workload,
+                                     const tperf_layer_cost *costs) {
+    // Per matrix: decay, both sums of the momentum, cast, norm (two) and quotient, scale, update, cast back.
+    enum { PRODUCTS = 3, OTHER_CALLS = 10 };
+    double iterations = job->training->iterations;
+    if (iterations == 0) return (tperf_orthogonal){0};
+    const tperf_weights none = {0}, one = {.matrices = 1}, work = {.orthogonal = iterations};
+    const tperf_system *system = job->on.system;
+    tperf_orthogonal o = {.matrices = most_of(candidate, job, workload, costs, one, none),
+                          .flops = most_of(candidate, job, workload, costs, work, none)};
+    o.calls = (PRODUCTS * iterations + OTHER_CALLS) * o.matrices;
+    o.time =
+        fmax(job->on.software->compute * o.flops /
+                 (system->accelerator.compute_efficiency * system->accelerator.tensor[TPERF_BF16]),
+             tperf_launch_time(&job->on, o.calls));
+    return o;
 }
 
 tperf_host_update tperf_optimizer_host(const tperf_candidate *candidate, const tperf_job *job,

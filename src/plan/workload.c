@@ -43,15 +43,15 @@ const char *tperf_workload_block(const tperf_workload *workload, size_t index) {
     return part->name;
 }
 
-// FLOPs of X <- a X + (b X X^T + c (X X^T)^2) X for each matrix of a product, m x n with m <= n (arXiv 2502.16982,
-// section 2.1): products of 2 m^2 n, 2 m^3 and 2 m^2 n.
-static double orthogonal_flops(const tperf_op *op) {
+// Adds a product's matrices, m x n with m <= n, and the FLOPs of X <- a X + (b X X^T + c (X X^T)^2) X for each (arXiv
+// 2502.16982, section 2.1): products of 2 m^2 n, 2 m^3 and 2 m^2 n.
+static void add_matrices(tperf_weights *weights, const tperf_op *op) {
     const tperf_kernel *kernel = &op->forward.kernels[0];
     if (op->forward.n_kernels == 0 || kernel->kind != TPERF_KERNEL_GEMM || op->parameters == 0)
-        return 0;
+        return;
     double m = fmin(kernel->n, kernel->k), n = fmax(kernel->n, kernel->k);
-    double matrices = floor(op->parameters / (m * n));
-    return matrices * (4 * m * m * n + 2 * m * m * m);
+    weights->matrices = floor(op->parameters / (m * n));
+    weights->orthogonal = weights->matrices * (4 * m * m * n + 2 * m * m * m);
 }
 
 static tperf_weights weights_of(const tperf_op *op) {
@@ -59,15 +59,16 @@ static tperf_weights weights_of(const tperf_op *op) {
         return (tperf_weights){
             .bytes = op->weight_bytes, .frozen = op->weight_bytes, .copies = op->copy_bytes};
     bool narrow = op->weight_bytes < FP32_BYTES * op->parameters;
-    return (tperf_weights){
+    tperf_weights weights = {
         .bytes = op->weight_bytes,
         .count = op->parameters,
         .narrow = narrow ? op->parameters : 0,
-        .orthogonal = orthogonal_flops(op),
         .gathered = op->gather_bytes > 0 ? op->gather_bytes : op->weight_bytes,
         .copies = op->copy_bytes,
         .step = op->step_bytes,
     };
+    add_matrices(&weights, op);
+    return weights;
 }
 
 tperf_block_bytes tperf_block_bytes_of(const tperf_op *const *ops, size_t n) {

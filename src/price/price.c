@@ -258,11 +258,29 @@ static tperf_pass_cost run_kernels(const tperf_pass_work *work, const tperf_op *
     return cost;
 }
 
+// Whether the host makes a call for a collective: none for what the call of a chunked product sends itself, and none
+// that counts for gradients of replicated parameters, which stacks reduce together, once an iteration.
+static bool is_called(const tperf_comm *comm, const int64_t *sizes) {
+    bool once = comm->own && comm->kind == TPERF_ALL_REDUCE;
+    return comm->chunking == TPERF_UNCHUNKED && !once && sizes[comm->axis_index] > 1;
+}
+
+// The host's calls for a pass's collectives beside its kernels. In a pass without kernels, the op's own call is one of
+// them.
+static double collective_calls(const tperf_pass *pass, const int64_t *sizes) {
+    double calls = 0;
+    for (int i = 0; i < pass->n_comms; i++)
+        calls += is_called(&pass->comms[i], sizes);
+    bool works = pass->tensor_flops + pass->vector_flops + pass->bytes + pass->bytes_per_panel > 0;
+    return works || calls == 0 ? calls : calls - 1;
+}
+
 tperf_pass_cost tperf_pass_priced(const tperf_pass_work *work, const tperf_op *op,
                                   const tperf_pass *pass, const tperf_platform *on,
                                   const int64_t *sizes, const tperf_placement *placement) {
     tperf_pass_cost cost = run_kernels(work, op, on->software);
     if (pass->n_comms == 0) return cost;
+    if (cost.launches > 0) cost.launches += collective_calls(pass, sizes);
     double kernels = cost.time, chunks = cost.chunked * kernels;
     double panels = tperf_panels_of(op, placement->panels);
     comm_times t = comm_times_of(pass, on, sizes, placement, panels, chunks);

@@ -104,7 +104,7 @@ static void push_messages(lua_State *L, const tperf_setting *s, const tperf_work
         tperf_group group;
         double links, seconds;
     } tiers[] = {{"fast", {2, 2}, links - slow, hop.fast}, {"slow", {2, 1}, slow, hop.slow}};
-    lua_createtable(L, 2, 2);
+    lua_createtable(L, 2, 3);
     for (int i = 0; i < 2; i++) {
         if (pp == 1 || tiers[i].links == 0) continue;
         bool costs = i == 0 || fast == 1 || s->rules.slow_pipeline_links_cost;
@@ -115,6 +115,7 @@ static void push_messages(lua_State *L, const tperf_setting *s, const tperf_work
         tperf_fields_set(L, "links", tiers[i].links);
         lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
     }
+    tperf_fields_set(L, "calls", pp > 1 ? hop.calls : 0);
     tperf_fields_set(L, "time", tperf_hop_time(&s->candidate, &s->job, hop));
 }
 
@@ -160,11 +161,13 @@ static void push_host_update(lua_State *L, tperf_host_update u) {
 }
 
 // Adds the optimizer's iterations on matrices, if any.
-static void push_orthogonal(lua_State *L, const tperf_job *job, double flops) {
-    if (!(flops > 0)) return;
-    lua_createtable(L, 0, 2);
-    tperf_fields_set(L, "flops", flops);
-    tperf_fields_set(L, "time", tperf_orthogonal_time(job, flops));
+static void push_orthogonal(lua_State *L, tperf_orthogonal update) {
+    if (!(update.flops > 0)) return;
+    lua_createtable(L, 0, 4);
+    tperf_fields_set(L, "matrices", update.matrices);
+    tperf_fields_set(L, "flops", update.flops);
+    tperf_fields_set(L, "calls", update.calls);
+    tperf_fields_set(L, "time", update.time);
     lua_setfield(L, -2, "update");
 }
 
@@ -213,7 +216,7 @@ static int workload_audit(lua_State *L) {
     set_flag(L, "gathers_each", tperf_gathers_each(&s.candidate, &s.training));
     set_flag(L, "reduces_each", tperf_reduces_each(&s.candidate, &s.training));
     set_flag(L, "gathers_again", s.candidate.zero >= 3 && s.training.reshards > 0);
-    push_orthogonal(L, &s.job, tperf_optimizer_flops(&s.candidate, &s.job, workload, costs));
+    push_orthogonal(L, tperf_orthogonal_of(&s.candidate, &s.job, workload, costs));
     push_host_update(L, tperf_optimizer_host(&s.candidate, &s.job, workload, costs));
     tperf_fields_set(L, "hbm", s.system.accelerator.hbm.bandwidth);
     return 1;

@@ -14,6 +14,7 @@ local fitting = require "tperf.base.divisors".fitting
 local runtime = require "tperf.describe.profile"
 local software = require "tperf.describe.software"
 local stacks = require "tperf.measured.run.stacks"
+local states = require "tperf.measured.run.states"
 local switches = require "tperf.measured.run.switches"
 local tuning = require "tperf.measured.run.tuning"
 
@@ -48,7 +49,6 @@ local function shard_of(row, sizes)
   return row.zero_fsdp:lower():find "hsdp" and sizes.dp % node == 0 and node or nil
 end
 
-local OPTIMIZERS <const> = { adam = "adam", adamw = "adamw", dist_muon = "muon", muon = "muon", sgd = "sgd" }
 -- What a run offloaded to its hosts' memory, as arguments of tperf.train.
 local function offload_of(row)
   local text, modules = read.text(row.offload), {}
@@ -62,18 +62,6 @@ local function offload_of(row)
     offload_layers = math.tointeger(tonumber(text:match "^activations: ?(%d+)")),
     offload_modules = modules[1] and modules or nil, offload_optimizer = percent and percent / 100 or nil,
   }
-end
-
-local DTYPES <const> = { float32 = "fp32", bfloat16 = "bf16", fp32 = "fp32", bf16 = "bf16" }
-
--- What the optimizer keeps: of a precision-aware one the dtypes of gradients and of both moments.
--- The experiments with Moonlight are of its recipe, which has both in 16 bits, as its cards say.
-local MOONLIGHT <const> = "grads bfloat16, moments bfloat16"
-
-local function states_of(row)
-  local same = row.source:find "matched experiments" and row.model:find "^moonlight"
-  local gradients, first = read.text(row.optimizer_states, same and MOONLIGHT):match "grads (%w+), moments (%w+)"
-  return { optimizer = OPTIMIZERS[read.text(row.optimizer)], gradients = DTYPES[gradients], moments = DTYPES[first] }
 end
 
 -- Chunks of an interleaved stage if the row does not say: torchtitan's default; that of NVIDIA's GPT-3 in MLPerf
@@ -215,7 +203,7 @@ function step.case(row, options)
     gpu = row.gpu, source = row.source, stack = software_stack,
     cp_kind = (row.cp_kind == "all_gather" or GATHERING[software_stack]) and "all_gather" or "ring",
     label = row.model, model = model, sizes = sizes, global_batch = batch, micro_batch = micro, recompute = recompute,
-    zero = zero, reshards = reshards, shard = shard_of(row, sizes), states = states_of(row), offload = offload_of(row),
+    zero = zero, reshards = reshards, shard = shard_of(row, sizes), states = states(row), offload = offload_of(row),
     sequence_parallel = is_sequence_parallel(row, software_stack, sizes), precision = precision,
     dealt = dealt(row, model, sizes, software_stack),
     switches = switches(row, sizes, checked and model),
