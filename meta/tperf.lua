@@ -857,6 +857,7 @@
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; by default the optimizer's
 ---@field loss? "in-place"|"copied"|"pytorch"|"compiled" what cross-entropy keeps, see tperf.software (by default the software's, "in-place")
 ---@field reserve? number part of the memory to keep free (0)
+---@field compile? boolean false: norms, rotations and gates are PyTorch's eager kernels, one for every step (docs/model.md, section 2.5); true: a compiler or the stack's own kernels fuse them (true)
 ---@field data_overlap? boolean false: data-parallel traffic is not overlapped with compute (true)
 ---@field reshard_after_forward? boolean false: weights that ZeRO 3 gathered are kept until the backward pass, in a pipeline until the last one, like torchtitan's fsdp_reshard_after_forward = "never" (true)
 ---@field gradient_shard? boolean true: the optimizer also keeps its shard of the gradients in fp32, as DeepSpeed does (false)
@@ -980,6 +981,7 @@
 ---@field gradients? "fp32"|"bf16"|"fp16" what gradients are kept and reduced in where a run does not say; as the rules say
 ---@field gradient_buckets? boolean whether replicas exchange gradients in buckets beside those kept, of the weights' dtype, as PyTorch's DistributedDataParallel does where a stack accumulates them elsewhere
 ---@field fused_activation? boolean false: a gated activation is two kernels, the second of which keeps what the first made
+---@field fused_norm? boolean false: without a compiler an RMSNorm is PyTorch's before 2.8, of which every step is a kernel
 ---@field padded_vocabulary? boolean false: the vocabulary's parts keep their size, and products with rows that do not begin on multiples of 16 bytes are slow (docs/model.md); true: it is padded
 ---@field grouped_kernels? boolean true: the products of a GPU's experts are one kernel (PyTorch's grouped_mm); false: the host launches one for each expert, as TransformerEngine's GroupedLinear does
 ---@field weights? "fp32"|"bf16"|"fp16" what weights are kept in where a run does not say: "fp32", and no master copy beside; as the ops have them
@@ -1202,6 +1204,7 @@
 ---@field account_for_loss? boolean true: embedding (loss) counts as a layer in the layout (false)
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
 ---@field bucket_size? number parameters of a bucket (the larger of 40 million and a million for each replica)
+---@field compile? boolean false: norms, rotations and gates are PyTorch's eager kernels, one for every step (docs/model.md, section 2.5); true: a compiler or the stack's own kernels fuse them (true)
 ---@field cp_kind? "all_gather"|"ring"|"all_to_all" how context parallelism exchanges keys: "all_gather" (default), "ring", "all_to_all", or a list
 ---@field cuda_graphs? "attn"|"mlp"|"mamba"|"moe_router"|"moe"|"layer"|"full_iteration"|("attn"|"mlp"|"mamba"|"moe_router"|"moe"|"layer"|"full_iteration")[] what the host launches as graphs, one module or a list (docs/parallelism.md)
 ---@field data_overlap? boolean false: data-parallel traffic is not overlapped with compute (true)
@@ -1385,6 +1388,7 @@ function tperf_Report:save(path) end
 ---@field recompute_num_layers? integer
 ---@field host_memory? number with offloading: bytes of the fullest GPU that its host's memory holds
 ---@field reshard_after_forward? boolean false: weights that ZeRO 3 gathered are kept for the backward pass
+---@field compile? boolean false: norms, rotations and gates are PyTorch's eager kernels
 ---@field offload_layers? integer first layers of each chunk whose activations are offloaded to the host
 ---@field offload_modules? string[] modules whose inputs are offloaded
 ---@field offload_optimizer? number part of the optimizer's states that the host holds and updates

@@ -52,6 +52,7 @@ training.schema = {
   loss = check.choice { { "in-place", "copied", "pytorch", "compiled" }, optional = true },
   reserve = check.number { min = 0, max = 0.99, default = 0 },
   data_overlap = check.boolean { default = true },
+  compile = check.boolean { default = true },
   reshard_after_forward = check.boolean { default = true },
   gradient_shard = check.boolean { default = false },
 }

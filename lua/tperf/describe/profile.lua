@@ -49,6 +49,7 @@ function runtime.fill(o, given, profile)
   o.gradients, o.weights = o.gradients or profile.gradients, o.weights or profile.weights
   o.loss = o.loss or profile.loss
   if profile.fused_activation == false then o.fused_activation = false end -- true is as without a profile
+  if profile.fused_norm == false then o.fused_norm = false end
   if profile.padded_vocabulary == false then o.padded_vocabulary = false end
   o.gradient_buckets = profile.gradient_buckets
   o.grouped_kernels = profile.grouped_kernels or nil

@@ -59,6 +59,7 @@ local schema = {
   gradient_shard = check.boolean { default = false },
   gradient_buckets = check.boolean { default = false },
   fused_activation = check.boolean { default = true },
+  fused_norm = check.boolean { default = true },
   padded_vocabulary = check.boolean { default = true },
   grouped_kernels = check.boolean { default = false },
   gradients = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
@@ -120,6 +121,7 @@ end
 ---  gradient_buckets   whether replicas exchange gradients in buckets beside those kept, of the weights' dtype, as
 ---                 PyTorch's DistributedDataParallel does where a stack accumulates them elsewhere
 ---  fused_activation   false: a gated activation is two kernels, the second of which keeps what the first made
+---  fused_norm     false: without a compiler an RMSNorm is PyTorch's before 2.8, of which every step is a kernel
 ---  padded_vocabulary  false: the vocabulary's parts keep their size, and products with rows that do not begin on
 ---                 multiples of 16 bytes are slow (docs/model.md); true: it is padded
 ---  grouped_kernels   true: the products of a GPU's experts are one kernel (PyTorch's grouped_mm); false: the host

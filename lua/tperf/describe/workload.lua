@@ -72,7 +72,7 @@ function layout.signature(model)
   return signatures[model]
 end
 
-local VARIANT = { "recompute", "recompute_modules", "offload_modules", "loss", "fused_activation",
+local VARIANT = { "recompute", "recompute_modules", "offload_modules", "loss", "fused_activation", "eager",
   "padded_vocabulary", "grouped_kernels", "overlap_shared_experts", "cuda_graphs",
   "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype", "matrix_dtype", "sampling",
   "delta", "eager_ops", "part" }

@@ -74,6 +74,7 @@ local configuration = {}
 ---@field recompute_num_layers? integer
 ---@field host_memory? number with offloading: bytes of the fullest GPU that its host's memory holds
 ---@field reshard_after_forward? boolean false: weights that ZeRO 3 gathered are kept for the backward pass
+---@field compile? boolean false: norms, rotations and gates are PyTorch's eager kernels
 ---@field offload_layers? integer first layers of each chunk whose activations are offloaded to the host
 ---@field offload_modules? string[] modules whose inputs are offloaded
 ---@field offload_optimizer? number part of the optimizer's states that the host holds and updates

@@ -8,6 +8,7 @@ local core = require "tperf.core"
 local layer = require "tperf.question.layer"
 local workload = require "tperf.describe.workload"
 local model = catalogue.shared(require "tperf.describe.model")
+local eager = require "tperf.describe.arch.eager"
 local graphs = require "tperf.describe.arch.graphs"
 local offload = require "tperf.describe.arch.offload"
 local overlap = require "tperf.describe.overlap"
@@ -199,7 +200,7 @@ local function variants_of(o, free, described, set, strategies)
       list[#list + 1] = {
         recompute = recompute, recompute_modules = recompute == "selective" and modules or nil,
         offload_modules = offloaded, loss = o.loss, fused_activation = o.fused_activation,
-        padded_vocabulary = o.padded_vocabulary, grouped_kernels = o.grouped_kernels,
+        padded_vocabulary = o.padded_vocabulary, grouped_kernels = o.grouped_kernels, eager = eager.of(o),
         cuda_graphs = graphed, overlap_shared_experts = o.overlap_shared_experts or nil,
         sequence_parallel = sequence_parallel, again = sequence_parallel ~= parallel[1],
         other = {},

@@ -5,6 +5,7 @@
 //   op:drop_input(part), op:repeat_part(part, output_bytes)   its input's producer, or the op itself, is recomputed
 //   op:offload(input_alone)                       offloads its kept activations to the host, see tperf/op.h
 //   op:hold(saved_bytes, passing_bytes)           sets its kept bytes, and the bytes live only during its passes
+//   op:pass(forward_bytes, backward_bytes)        so much more HBM traffic in its passes
 //   op:pad()                                      the rows of its factors are padded to whole 16 bytes
 //   op:single()                                   its backward pass is one kernel
 //   op:join()                                     a neighbour's call launches its kernels
@@ -123,31 +124,20 @@ static int itself(lua_State *L) {
     return 1;
 }
 
-static int recompute(lua_State *L) {
-    tperf_op_recompute(own(L), luaL_checknumber(L, 2));
-    return itself(L);
-}
-
-static int freeze(lua_State *L) {
-    tperf_op_freeze(own(L), luaL_optnumber(L, 2, -1), lua_toboolean(L, 3));
-    return itself(L);
-}
-
-static int stop(lua_State *L) {
-    tperf_op_stop(own(L));
-    return itself(L);
-}
-
-// A method that sets one of the op's flags.
-#define FLAG(method, flag)                                                                         \
+// A method that changes the op.
+#define CHANGE(method, change)                                                                     \
     static int method(lua_State *L) {                                                              \
-        own(L)->flag = true;                                                                       \
+        change;                                                                                    \
         return itself(L);                                                                          \
     }
-FLAG(single, single)
-FLAG(join, joined)
-FLAG(scatter, scattered)
-FLAG(fuse, fused)
+CHANGE(recompute, tperf_op_recompute(own(L), luaL_checknumber(L, 2)))
+CHANGE(freeze, tperf_op_freeze(own(L), luaL_optnumber(L, 2, -1), lua_toboolean(L, 3)))
+CHANGE(stop, tperf_op_stop(own(L)))
+CHANGE(single, own(L)->single = true)
+CHANGE(join, own(L)->joined = true)
+CHANGE(scatter, own(L)->scattered = true)
+CHANGE(fuse, own(L)->fused = true)
+CHANGE(offload, tperf_op_offload(own(L), lua_toboolean(L, 2)))
 
 static int calls(lua_State *L) {
     lua_Integer n = luaL_checkinteger(L, 2);
@@ -179,10 +169,14 @@ static int drop_input(lua_State *L) {
     return itself(L);
 }
 
+static double check_bytes(lua_State *L, int argument) {
+    double bytes = luaL_checknumber(L, argument);
+    luaL_argcheck(L, isfinite(bytes) && bytes >= 0, argument, "not a number of bytes");
+    return bytes;
+}
+
 static int repeat(lua_State *L) {
-    double output_bytes = luaL_checknumber(L, 3);
-    luaL_argcheck(L, isfinite(output_bytes) && output_bytes >= 0, 3, "not a number of bytes");
-    tperf_op_repeat(own(L), check_part(L, 2), output_bytes);
+    tperf_op_repeat(own(L), check_part(L, 2), check_bytes(L, 3));
     return itself(L);
 }
 
@@ -196,11 +190,16 @@ static int again(lua_State *L) {
 
 static int hold(lua_State *L) {
     tperf_op *op = own(L);
-    double saved = luaL_checknumber(L, 2), passing = luaL_checknumber(L, 3);
-    luaL_argcheck(L, isfinite(saved) && saved >= 0, 2, "not a number of bytes");
-    luaL_argcheck(L, isfinite(passing) && passing >= 0, 3, "not a number of bytes");
-    op->saved_bytes = saved;
-    op->passing_bytes = passing;
+    op->saved_bytes = check_bytes(L, 2);
+    op->passing_bytes = check_bytes(L, 3);
+    return itself(L);
+}
+
+static int pass(lua_State *L) {
+    tperf_op *op = own(L);
+    double forward = check_bytes(L, 2), backward = check_bytes(L, 3);
+    op->forward.bytes += forward;
+    if (!op->backward.absent) op->backward.bytes += backward;
     return itself(L);
 }
 
@@ -210,11 +209,6 @@ static int pad(lua_State *L) {
         op->forward.kernels[i].aligned = 0;
     for (int i = 0; i < op->backward.n_kernels; i++)
         op->backward.kernels[i].aligned = 0;
-    return itself(L);
-}
-
-static int offload(lua_State *L) {
-    tperf_op_offload(own(L), lua_toboolean(L, 2));
     return itself(L);
 }
 
@@ -394,6 +388,7 @@ static const luaL_Reg methods[] = {
     {"repeat_part", repeat},
     {"offload", offload},
     {"hold", hold},
+    {"pass", pass},
     {"pad", pad},
     {"belong", belong},
     {"belongs", belongs},

@@ -58,6 +58,7 @@ local question = {
     help = "modules whose inputs are offloaded: core_attn, moe_act ..." },
   { long = "offload-optimizer", value = "PART", kind = "number",
     help = "fraction of the optimizer states kept and updated by the host" },
+  { long = "no-compile", help = "PyTorch's eager kernels: no compiler fuses norms, rotations and gates" },
   { long = "no-reshard", help = "ZeRO 3 keeps gathered weights until the backward pass" },
   { long = "reserve", value = "PART", kind = "number", help = "fraction of the memory to keep free, such as 0.1" },
   { long = "pipeline-layout", value = "LAYOUT",
@@ -174,7 +175,8 @@ function configuration.question(values, arguments, needed, open)
     if name ~= "batch" then asked[FIELDS[name] or name] = values[name] end
   end
   if values.no_reshard then asked.reshard_after_forward = false end
-  asked.no_reshard = nil
+  if values.no_compile then asked.compile = false end
+  asked.no_reshard, asked.no_compile = nil, nil
   for _, option in ipairs { "sequence-parallel", "overlap-grad-reduce", "overlap-param-gather" } do
     local name, message = option:gsub("-", "_"), nil
     if values[name] then asked[name], message = as_booleans(option, values[name]) end

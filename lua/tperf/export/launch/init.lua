@@ -15,9 +15,8 @@ local STACKS <const> = {
   ["megatron-bridge"] = { table = "megatron-bridge-2026-08", module = "bridge", precisions = {
     "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4",
   } },
-  torchtitan = { table = "torchtitan-2026-02", module = "torchtitan", keeps_gathered = true, precisions = {
-    "fp8-tensorwise", "fp8-rowwise",
-  } },
+  torchtitan = { table = "torchtitan-2026-02", module = "torchtitan", keeps_gathered = true, compiles = true,
+    precisions = { "fp8-tensorwise", "fp8-rowwise" } },
   deepspeed = { table = "deepspeed-2026", module = "deepspeed" },
   nanotron = { table = "nanotron-2026-04", module = "nanotron" },
   vllm = { table = "vllm-2026-03", module = "vllm", serving = true },
@@ -140,6 +139,7 @@ local function training(c, model, options)
   n.zero = choice(c, "zero", { 1, 0, 2, 3 })
   n.precision, n.narrow_parameters, n.router_padding, n.fused_experts = precision_of(c)
   n.reshards = n.zero < 3 or c.reshard_after_forward ~= false
+  n.compile = c.compile ~= false
   n.sequence_parallel = n.tp > 1 and c.sequence_parallel ~= false
   expert_sizes(n, model)
   axes.copy(c, options.question or {}, n)
@@ -220,6 +220,9 @@ function launch.text(configuration, stack, options)
   end
   if n.reshards == false and not known.keeps_gathered then
     w.cannot("reshard_after_forward", false, "lets weights go after the forward pass")
+  end
+  if n.compile == false and not known.compiles then
+    w.cannot("compile", false, "fuses norms, rotations and gates itself")
   end
   if not known.serving then axes.put(n, w, stack) end
   return require("tperf.export.launch.stack." .. known.module)(n, w)

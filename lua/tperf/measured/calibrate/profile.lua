@@ -197,7 +197,8 @@ local FITTED_TO <const> = {
 -- Properties of a stack that are not fitted, and their defaults in a profile: see tperf.software.
 local FACTS <const> = {
   { "facts" }, { "kernel" }, { "gradient_shard", false }, { "gradient_buckets", false }, { "gradients" },
-  { "weights" }, { "loss", "in-place" }, { "fused_activation", true }, { "padded_vocabulary", true },
+  { "weights" }, { "loss", "in-place" }, { "fused_activation", true }, { "fused_norm", true },
+  { "padded_vocabulary", true },
   { "grouped_kernels", false }, { "comm_setup", 0 }, { "comm_sms", 0 },
   { "moe_dispatcher" }, { "overlap_tp" }, { "overlap_moe_a2a" }, { "delay_wgrad" }, { "overlap_shared_experts" },
   { "overlap_grad_reduce" }, { "overlap_param_gather" }, { "overlap_param_gather_with_optimizer_step" },

@@ -166,6 +166,9 @@ local function compiled_loss(row)
   return row.source:find "^torchtitan.*202[5-9]" ~= nil and read.text(row.compile):find "compile" ~= nil
 end
 
+-- A run without torch.compile: nil if its table does not say so.
+local function is_eager(row) return read.text(row.compile) == "none" or row.notes:find "^eager" ~= nil or nil end
+
 -- What a table leaves out and its source says elsewhere. Meta's (arXiv 2407.21783, 3.3.2): chunks of one layer, the
 -- embedding and the head each in place of one; gradients are sharded, weights stay gathered; keys are gathered.
 local ELSEWHERE <const> = {
@@ -208,7 +211,7 @@ function step.case(row, options)
     dealt = dealt(row, model, sizes, software_stack),
     switches = switches(row, sizes, checked and model),
     attention = attention_of(row) or unknown and stacks.is_unfused(row) and "unfused" or nil,
-    loss = compiled_loss(row) and "compiled" or nil,
+    loss = compiled_loss(row) and "compiled" or nil, compile = not is_eager(row),
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
     graphs = captures_all(row), memory = read.positive(row.peak_mem_gib), memory_note = row.mem_note,
     memory_kind = peak.kind(row.mem_note),
@@ -247,8 +250,8 @@ function step.request(case, system, profile)
     micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b", shard = case.shard,
     virtual_stages = interleaved and s.vp or nil, zero = case.zero, sequence_parallel = case.sequence_parallel,
     software = profile, gradients = case.gradients, attention = case.attention, precision = case.precision,
-    reshard_after_forward = case.reshards, loss = case.loss, peft = case.peft, packing = case.packing,
-    fast = placement_of(s, system.network.fast.domain),
+    reshard_after_forward = case.reshards, loss = case.loss, compile = case.compile, peft = case.peft,
+    packing = case.packing, fast = placement_of(s, system.network.fast.domain),
   }
   for name, value in pairs(case.recompute) do request[name] = value end
   for name, value in pairs(case.offload) do request[name] = value end

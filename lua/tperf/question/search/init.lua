@@ -67,6 +67,7 @@ local function describe(p, o, question, found)
   offload.describe(c, variant, o)
   graphs.describe(c, o)
   if c.zero == 3 and not o.reshard_after_forward then c.reshard_after_forward = false end
+  if not o.compile then c.compile = false end
   c.sequence_parallel = variant.sequence_parallel
   axes.tell_options(c, s, variant)
   return c, workload
@@ -264,6 +265,8 @@ end
 ---  moments            dtype of the optimizer's moments; by default the optimizer's
 ---  loss               what cross-entropy keeps, see tperf.software (by default the software's, "in-place")
 ---  reserve            part of the memory to keep free (0)
+---  compile            false: norms, rotations and gates are PyTorch's eager kernels, one for every step
+---                     (docs/model.md, section 2.5); true: a compiler or the stack's own kernels fuse them (true)
 ---  data_overlap       false: data-parallel traffic is not overlapped with compute (true)
 ---  reshard_after_forward   false: weights that ZeRO 3 gathered are kept until the backward pass, in a pipeline until
 ---                     the last one, like torchtitan's fsdp_reshard_after_forward = "never" (true)

@@ -84,6 +84,7 @@ local function explain(c, t)
   offload.describe(c, p.variants[1], o)
   graphs.describe(c, o)
   if c.zero == 3 and not o.reshard_after_forward then c.reshard_after_forward = false end
+  if not o.compile then c.compile = false end
   c.sequence_parallel = o.sequence_parallel
   axes.tell_options(c, s, o)
   local question, optimizer = p.questions[1], c.breakdown.optimizer
@@ -115,7 +116,7 @@ end
 ---  model, system, attention, rules, seq, schedule, virtual_stages, zero, recompute, sequence_parallel,
 ---  recompute_modules, recompute_method, recompute_num_layers, recompute_layers, offload_layers, offload_modules,
 ---  offload_optimizer, precision, optimizer, weights, gradients, master, moments, loss, reserve, data_overlap,
----  gradient_shard, reshard_after_forward, moe_dispatcher, overlap_tp, overlap_moe_a2a, delay_wgrad,
+---  gradient_shard, compile, reshard_after_forward, moe_dispatcher, overlap_tp, overlap_moe_a2a, delay_wgrad,
 ---  overlap_shared_experts, cuda_graphs, overlap_grad_reduce, overlap_param_gather,
 ---  overlap_param_gather_with_optimizer_step, bucket_size, peft, frozen, packing, objective, reference
 ---  global_batch       sequences per iteration

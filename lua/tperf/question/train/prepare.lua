@@ -79,7 +79,8 @@ end
 local CHOSEN = {
   "strategy", "global_batch", "pp", "dp", "micro_batch", "panels", "fast", "zero", "schedule", "virtual_stages",
   "recompute", "recompute_modules", "recompute_method", "recompute_num_layers", "offload_layers",
-  "offload_modules", "offload_optimizer", "cuda_graphs", "reshard_after_forward", "sequence_parallel", "precision",
+  "offload_modules", "offload_optimizer", "cuda_graphs", "compile", "reshard_after_forward", "sequence_parallel",
+  "precision",
 }
 
 -- The arguments, completed from their `configuration`.

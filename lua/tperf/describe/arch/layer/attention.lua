@@ -7,6 +7,7 @@
 -- softmax, the dropout mask and the dropout's output: 5 s bytes per row and head (arXiv 2205.05198, section 4.1); the
 -- output projection's input. Selective recomputation (section 5) drops the 5 s; fused attention never stores them.
 local block = require "tperf.describe.block"
+local eager = require "tperf.describe.arch.eager"
 local op = require "tperf.describe.op"
 local packing = require "tperf.describe.arch.packing"
 local parts = require "tperf.describe.arch.layer.parts"
@@ -123,7 +124,8 @@ end
 
 --- Rotary embedding of `heads` heads of `width` features for every query that this GPU projects.
 function attention.rotary(p, made, heads, width)
-  return op.rotary { elements = 1.0 * p.micro_batch * made.queries * heads * width, dtype = p.dtype }
+  local elements = 1.0 * p.micro_batch * made.queries * heads * width
+  return eager.rotary(p, op.rotary { elements = elements, dtype = p.dtype }, elements)
 end
 
 -- This GPU's sums of squares, which are a kernel of their own if they are summed over GPUs before the norm.

@@ -1,5 +1,6 @@
 --- Shared parts of blocks: norms, residual sums, an MLP's products.
 local op = require "tperf.describe.op"
+local eager = require "tperf.describe.arch.eager"
 local recompute = require "tperf.describe.arch.recompute"
 
 local parts = {}
@@ -17,7 +18,7 @@ end
 function parts.norm(m, p, name, width, kept)
   local o = norm_fields(m, width or m.hidden)
   o.name, o.width, o.input_kept_elsewhere = name, width or m.hidden, kept
-  return p:norm(o)
+  return eager.norm(m, p, p:norm(o), p:outer(o.width))
 end
 
 --- Marks ops as part of a module that may be recomputed (recompute.lua).
@@ -30,7 +31,7 @@ end
 function parts.head_norm(m, p, name, rows, width)
   local o = norm_fields(m, width)
   o.name, o.tokens, o.width, o.dtype, o.parameter_grad = name, rows, width, p.dtype, p.features
-  return op.norm(o)
+  return eager.norm(m, p, op.norm(o), rows * width)
 end
 
 --- A norm over this GPU's shard of all heads' queries or keys; over: the axis that holds the other shards.
@@ -104,6 +105,7 @@ function parts.mlp(m, p, width, o, name)
     name = name .. m.activation, kind = m.activation, gated = m.gated, dtype = p.dtype, elements = elements,
     kept_element = p.kept_element, fused = o.fused,
   }
+  if m.gated then eager.gate(p, activation, elements) end
   if m.gated and p.fused_activation == false then -- the product with the other half keeps the first kernel's output
     activation:hold(activation:counts().saved_bytes + BYTES * elements, 0)
   end

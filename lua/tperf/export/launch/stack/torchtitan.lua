@@ -88,6 +88,7 @@ return function(n, w)
     w.put("parallelism.expert_parallel_degree", n.ep)
     w.put("parallelism.expert_tensor_parallel_degree", n.etp)
   end
+  if n.compile then w.put("compile.enable", true) end
   local every = n.recompute_method == "every"
   if n.recompute_method == "block" then w.cannot("recompute_method", "block", "recomputes every N-th layer or all") end
   local operators = n.recompute_modules and n.recompute_modules[1] == recompute.operators

@@ -93,11 +93,22 @@ function axes.bridge(s, r)
   return found
 end
 
+-- Whether torchtitan compiles its layers, which it does only if asked: `training.compile` until 2025, then
+-- `compile.enable` for the parts in `compile.components`, by default all.
+local function compiles(s)
+  local parts, asked = s:set "compile.components", s:set "training.compile" or s:set "compile.enable"
+  if type(parts) ~= "table" then return asked == true end
+  local layers = false
+  for _, part in ipairs(parts) do layers = layers or part == "model" end
+  return asked == true and layers
+end
+
 function axes.torchtitan(s, r)
   local async = s:set "parallelism.enable_async_tensor_parallel" or s:set "experimental.enable_async_tensor_parallel"
     or s:set "compile.enable_async_tensor_parallel"
   local backend = s:set "parallelism.expert_parallel_comm_backend"
   return {
+    compile = compiles(s),
     overlap_tp = r.tp > 1 and async == true and "async" or nil,
     shard = r.dp_replicate > 1 and r.dp_shard > 1 and r.dp_shard or nil,
     moe_dispatcher = r.ep > 1 and backend ~= "standard" and backend or nil,

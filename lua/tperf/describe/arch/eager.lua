@@ -1,0 +1,30 @@
+--- PyTorch without a compiler: the steps of a norm, a rotation and a gate are kernels of their own, and pass their
+-- elements through HBM between them. Bytes of 16-bit elements beyond those of one fused kernel; docs/model.md, section
+-- 2.5, lists the steps.
+local eager = {}
+
+local UNFUSED <const>, FUSED <const> = "with norms", "with fused norms" -- PyTorch before 2.8, and since
+
+local NORM <const>, ROTARY <const>, GATE <const> = { 32, 74 }, { 16, 16 }, { 4, 8 }
+
+local function passing(one, bytes, elements) return one:pass(bytes[1] * elements, bytes[2] * elements) end
+
+--- What a share's ops read: nil if a compiler fuses them.
+---@param o table  a question's arguments, with the profile's
+function eager.of(o) return o.compile == false and (o.fused_norm == false and UNFUSED or FUSED) or nil end
+
+--- Changes the op of a norm. A layernorm was always one kernel.
+---@param m table          the model
+---@param p table          the share
+---@param one table        the op
+---@param elements number  that it normalizes
+function eager.norm(m, p, one, elements)
+  return p.eager == UNFUSED and m.norm == "rmsnorm" and passing(one, NORM, elements) or one
+end
+
+function eager.rotary(p, one, elements) return p.eager and passing(one, ROTARY, elements) or one end
+
+--- elements: of the gate's result.
+function eager.gate(p, one, elements) return p.eager and passing(one, GATE, elements) or one end
+
+return eager

@@ -1,0 +1,83 @@
+-- PyTorch without a compiler: what its kernels pass through HBM between them.
+local tperf = require "tperf"
+
+local HIDDEN <const>, FFN <const>, HEADS <const>, KV <const>, SEQ <const> = 1024, 4096, 8, 2, 512
+
+local function bytes_of(change)
+  local model = { name = "spec", layers = 2, hidden = HIDDEN, heads = HEADS, kv_heads = KV, ffn = FFN, gated = true,
+    seq = SEQ, norm = "rmsnorm", positions = "rotary", activation = "silu" }
+  for name, value in pairs(change.model or {}) do model[name] = value end
+  local c = tperf.train {
+    model = tperf.model(model), system = "h100-sxm", gpus = 1, global_batch = 1, compile = change.compile,
+    software = tperf.software "torchtitan-2024":with { fused_norm = change.fused_norm },
+  }
+  local bytes = {}
+  for _, one in ipairs(c.layers) do bytes[one.name] = { one.forward.bytes, one.backward.bytes } end
+  return bytes, c
+end
+
+local function more(change)
+  local fused = bytes_of { compile = true, model = change.model }
+  local found = {}
+  for name, now in pairs((bytes_of(change))) do
+    local forward, backward = now[1] - fused[name][1], now[2] - fused[name][2]
+    if forward ~= 0 or backward ~= 0 then found[name] = { forward, backward } end
+  end
+  return found
+end
+
+describe("compile = false", function()
+  local norm, gate = { 32 * SEQ * HIDDEN, 74 * SEQ * HIDDEN }, { 4 * SEQ * FFN, 8 * SEQ * FFN }
+  local turned = SEQ * (HEADS + KV) * HIDDEN // HEADS
+  local rotary = { 16 * turned, 16 * turned }
+
+  it("passes the elements of norms, rotations and gates through HBM at every step", function()
+    assert.same({ norm = norm, rotary = rotary, silu = gate }, more { compile = false, fused_norm = false })
+  end)
+
+  it("leaves norms fused since PyTorch 2.8", function()
+    assert.same({ rotary = rotary, silu = gate }, more { compile = false, fused_norm = true })
+  end)
+
+  it("leaves a layernorm and an activation without gate as they are", function()
+    local plain = { norm = "layernorm", gated = false, activation = "gelu", positions = "learned" }
+    assert.same({}, more { compile = false, fused_norm = false, model = plain })
+  end)
+
+  it("is what a configuration keeps and is asked with again", function()
+    local _, c = bytes_of { compile = false }
+    assert.is_false(c.compile)
+    assert.is_nil((select(2, bytes_of { compile = true }).compile))
+    local again = tperf.train { model = "llama-3.1-8b", system = "h100-sxm", configuration = c, seq = SEQ }
+    assert.is_false(again.compile)
+  end)
+end)
+
+describe("torchtitan's file", function()
+  local function compiles(lines)
+    local text = "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 1\nseq_len = 8192\n"
+    local files = { { name = "t.toml", text = text .. lines } }
+    return tperf.import.launch { files = files, given = { gpus = 8 } }.axes.compile
+  end
+
+  it("compiles if it says so, and its layers are among what it compiles", function()
+    assert.is_false(compiles "")
+    assert.is_false(compiles "[compile]\nenable = false\n")
+    assert.is_true(compiles "[compile]\nenable = true\n")
+    assert.is_true(compiles "[compile]\nenable = true\ncomponents = [\"model\", \"loss\"]\n")
+    assert.is_false(compiles "[compile]\nenable = true\ncomponents = [\"loss\"]\n")
+    assert.is_true(compiles "compile = true\n") -- of 2024
+  end)
+
+  it("is written to compile unless the configuration is eager", function()
+    for _, compile in ipairs { true, false } do
+      local q = { model = "llama-3.1-8b", system = "h100-sxm", gpus = 8, global_batch = 8, zero = 3, compile = compile }
+      local text = tperf.report.launch(tperf.train(q), "torchtitan", { model = "llama-3.1-8b" })
+      assert.equal(compile, text:find("[compile]\nenable = true", 1, true) ~= nil)
+    end
+    local eager = tperf.train {
+      model = "llama-3.1-8b", system = "h100-sxm", gpus = 8, global_batch = 8, compile = false,
+    }
+    assert.error_matches(function() tperf.report.launch(eager, "megatron", { seq = 8192 }) end, "compile = false: ")
+  end)
+end)
