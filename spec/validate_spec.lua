@@ -706,9 +706,24 @@ describe("held-out validation", function()
       if line:find "InternEvo" or line:find "llm%-foundry" and #rows < sampled(8, 20) then rows[#rows + 1] = line end
     end
     program.write(path .. "/few.csv", head .. "\n" .. table.concat(rows, "\n") .. "\n")
-    local result = program.ask(("tperf validate %s/few.csv --hold-out scale"):format(path))
+    local ask = ("tperf validate %s/few.csv --out %s/out.csv"):format(path, path)
+    program.ask(ask)
+    local seen = program.slurp(path .. "/out.csv")
+    local result = program.ask(ask .. " --hold-out scale")
     assert.truthy(result.out:find "held out +runs +median")
-    assert.truthy(result.out:find "\n%d groups: median [%d.]+ %%, worst [%d.]+ %% %(.-%); %d+ %% of %d+ held%-out")
+    assert.truthy(result.out:find "\n%d groups: median [%d.]+ %%, worst [%d.]+ %% %(.-%)\n")
+    local runs, median = result.out:match "\n(%d+) held%-out runs: median ([%d.]+) %%, p90 [%d.]+ %%; %d+ %% lie in "
+    -- The file has the runs held out, as the fits without them predict them.
+    local errors = {}
+    for line in program.slurp(path .. "/out.csv"):gmatch "[^\n]+" do
+      local error = tonumber(line:match "([^,]*)$")
+      if error then errors[#errors + 1] = math.abs(error) end
+      assert.is_true(not error or not seen:find(line, 1, true), line)
+    end
+    table.sort(errors)
+    assert.equal(tonumber(runs), #errors)
+    local half = #errors // 2
+    assert.near(tonumber(median), 50 * (errors[half + #errors % 2] + errors[half + 1]), 0.05)
     program.remove(path)
   end)
 end)

@@ -73,8 +73,9 @@ local function held_out(out, path)
       out[#out + 1] = ("| %s | %s | %d | %s | %s | %s | %.0f |"):format(g.stack, g.group, g.runs, percent(g.median),
         percent(g.p90), percent(g.bias), 100 * g.within)
     end
-    out[#out + 1] = ("\n%d groups: median %s %%, worst %s %% (%s); %.0f %% of %d runs lie in the interval.\n"):format(
-      o.groups, percent(o.median), percent(o.worst), o.worst_group, 100 * o.within, o.runs)
+    out[#out + 1] = ("\n%d groups: median %s %%, worst %s %% (%s). All %d runs: median %s %%, p90 %s %%; %.0f %% lie "
+      .. "in the interval.\n"):format(o.groups, percent(o.median), percent(o.worst), o.worst_group, o.runs,
+      percent(o.runs_median), percent(o.runs_p90), 100 * o.within)
   end
 end
 

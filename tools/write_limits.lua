@@ -22,8 +22,9 @@ end
 
 figures["Training steps"] = function(cells)
   local section = section_of(cells[1]) or ""
-  local median, worst, inside = section:match "groups: median ([%d.]+) %%, worst ([%d.]+) %%.-; (%d+) %% of"
-  return { [2] = median, [3] = worst, [4] = inside }
+  local median, worst, all, p90, inside = section:match("groups: median ([%d.]+) %%, worst ([%d.]+) %%.- runs: "
+    .. "median ([%d.]+) %%, p90 ([%d.]+) %%; (%d+) %% lie")
+  return { [2] = median, [3] = worst, [4] = all, [5] = p90, [6] = inside }
 end
 
 figures["Memory"] = function(cells)

@@ -65,6 +65,18 @@ local function count(list, case)
   list[#list + 1] = { source = case.source, software = case.stack, rows = 1 }
 end
 
+-- The cases that were held out, each with the prediction of the fit without it.
+local function held_out(cases)
+  local list = {}
+  for _, case in ipairs(cases) do
+    if case.held_out then
+      list[#list + 1] = case
+      case.predicted = case.held_out
+    end
+  end
+  return list
+end
+
 --- Predicts every row of a table of measurements that gives enough information.
 ---@param given table
 ---   file      a CSV file with the columns of one of the published tables (docs/accuracy.md)
@@ -89,7 +101,8 @@ end
 ---   bias, ours } … }, other simulators' errors on the same rows, with tperf's in ours; with hold_out also
 ---   groups = { { stack, group, runs, median, p90, bias, within } … }, within: the part of the runs inside the
 ---   interval that the fit without them claims for nine tenths, and
----   over_groups = { groups, runs, median, worst, worst_group, within }
+---   over_groups = { groups, runs, median, worst, worst_group, within, runs_median, runs_p90 }, the last two over all
+---   runs; and cases are only those held out, with these predictions
 function validate.run(given)
   local o = check.record("tperf.validate", given, schema)
   if o.software then o.software = software(o.software) end
@@ -127,7 +140,10 @@ function validate.run(given)
     result.unknown = unknown
   end
   result.predicted = predicted
-  if o.hold_out then result.groups, result.over_groups = holdout.run(cases, o.hold_out) end
+  if o.hold_out then
+    result.groups, result.over_groups = holdout.run(cases, o.hold_out)
+    result.cases = held_out(cases)
+  end
   return result
 end
 

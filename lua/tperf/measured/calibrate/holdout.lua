@@ -74,11 +74,12 @@ local function is_unlike(facts, case)
   return #unfit.warnings(facts, question, case.sizes.gpus) > 0
 end
 
--- Adds predictions to a row. The fit claimed the interval `spread` for nine tenths of the runs, widened by `reach` for
--- runs unlike those of `facts`.
+-- Adds predictions to a row and to its cases. The fit claimed the interval `spread` for nine tenths of the runs,
+-- widened by `reach` for runs unlike those of `facts`.
 local function add(row, cases, ratios, spread, facts, reach)
   table.move(ratios, 1, #ratios, #row.ratios + 1, row.ratios)
   for i, ratio in ipairs(ratios) do
+    cases[i].held_out = ratio * cases[i].measured
     local low, high = spread[1], spread[2]
     if reach and is_unlike(facts, cases[i]) then
       low, high = table.unpack(runtime.widened(spread, reach, facts.shared))
@@ -195,15 +196,19 @@ local function rows_of_stacks(stacks, names, rows, reach)
 end
 
 local function summary_of(rows)
-  local medians, worst, runs, inside = {}, nil, 0, 0
+  local medians, ratios, worst, runs, inside = {}, {}, nil, 0, 0
   for i, row in ipairs(rows) do
+    table.move(row.ratios, 1, #row.ratios, #ratios + 1, ratios)
+    row.ratios = nil
     medians[i] = 1 + row.median
     if not worst or row.median > worst.median then worst = row end
     runs, inside = runs + row.runs, inside + row.inside
   end
+  local over_runs = fit.errors(ratios)
   return {
-    groups = #rows, runs = runs, median = fit.errors(medians).median, worst = worst.median,
+    groups = #rows, median = fit.errors(medians).median, worst = worst.median,
     worst_group = worst.stack .. " " .. worst.group, within = inside / runs,
+    runs = runs, runs_median = over_runs.median, runs_p90 = over_runs.p90,
   }
 end
 
@@ -231,11 +236,13 @@ holdout.WAYS = { "stack", "system", "scale", "model", "third" }
 ---@param way string     one of holdout.WAYS
 ---@return table[] rows  { stack, group, runs, median, p90, bias, within }: within is the part of the group's runs
 ---   inside the interval that the fit without them claims for nine tenths of them
----@return table summary  over groups: { groups, runs, median, worst, worst_group, within }
+---@return table summary  over groups: { groups, runs, median, worst, worst_group, within }; over all their runs:
+---   { runs_median, runs_p90 }. Each case that was held out has its prediction in `held_out`, in seconds.
 function holdout.run(cases, way)
   local stacks, names = stacks_of(cases)
   local usual = kinds.usual(stacks)
   local rows, reach = {}, reach_of(cases, stacks, usual)
+  for _, case in ipairs(cases) do case.held_out = nil end
   if way == "stack" then
     rows_of_stacks(stacks, names, rows, reach)
   else
@@ -245,7 +252,7 @@ function holdout.run(cases, way)
   for _, row in ipairs(rows) do
     local errors = fit.errors(row.ratios)
     row.runs, row.median, row.p90, row.bias = errors.rows, errors.median, errors.p90, errors.bias
-    row.within, row.ratios = row.inside / row.runs, nil
+    row.within = row.inside / row.runs
   end
   return rows, summary_of(rows)
 end

@@ -40,8 +40,10 @@ local function show_groups(values, result)
   require "tperf.cli.answer.table"(values, result.groups, GROUP_COLUMNS)
   if values.csv then return end
   local o = result.over_groups
-  local text = "\n%d groups: median %.1f %%, worst %.1f %% (%s); %.0f %% of %d held-out runs lie in the 90 %% interval"
-  print(text:format(o.groups, 100 * o.median, 100 * o.worst, o.worst_group, 100 * o.within, o.runs))
+  print(("\n%d groups: median %.1f %%, worst %.1f %% (%s)"):format(o.groups, 100 * o.median, 100 * o.worst,
+    o.worst_group))
+  print(("%d held-out runs: median %.1f %%, p90 %.1f %%; %.0f %% lie in the 90 %% interval"):format(o.runs,
+    100 * o.runs_median, 100 * o.runs_p90, 100 * o.within))
 end
 
 -- One prediction per row, for --out.
@@ -73,7 +75,8 @@ FILE has the columns of a table of training runs, of serving, collectives, matri
 --hold-out predicts each group from software profiles fitted to all other training runs:
 a stack by the profile that the others of its kind share (typical or tuned); the runs of
 a stack on one system, at the larger half of its GPU counts, or of one model family, by
-its own profile fitted to the rest; and each third of the runs by the other two.]],
+its own profile fitted to the rest; and each third of the runs by the other two. --out
+and --plot then have the runs held out, with these predictions.]],
   options = options.join({
     { long = "system", short = "s", value = "NAME", from = "systems files",
       help = "the system for all rows, its network too (default: the row's)" },
