@@ -209,7 +209,7 @@ typedef struct tperf_host_update {
     double out, in, update; // seconds
 } tperf_host_update;
 // The Newton-Schulz iterations on the GPU with the most: its share of the matrices, their FLOPs, the host's calls for
-// them, and their seconds, at the compute efficiency of kernels without a curve or as the host calls.
+// them, and seconds: at the compute efficiency of kernels without a curve, but no faster than the calls.
 typedef struct tperf_orthogonal {
     double matrices, flops, calls, time;
 } tperf_orthogonal;
@@ -312,9 +312,9 @@ void tperf_exchange_times(const tperf_candidate *candidate, const tperf_job *job
 // then. Fitted once, for all stacks (docs/model.md section 5.2).
 #define TPERF_MESSAGE_CALLS 4
 
-// Seconds to send one activation to a stage in the same fast domain, and in another; and of the host's calls for it.
+// Seconds to send one activation to a stage in the same fast domain, and in another; and seconds of the host's calls for it.
 typedef struct tperf_hop {
-    double fast, slow, calls;
+    double fast, slow, host;
 } tperf_hop;
 tperf_hop tperf_hop_times(const tperf_job *job, const tperf_workload *workload);
 

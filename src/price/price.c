@@ -188,9 +188,17 @@ double tperf_comm_share(const tperf_comm *comm, const tperf_platform *on) {
 // Seconds of a pass's collectives, by how they overlap.
 typedef struct comm_times {
     double carried, crossing, waited, beside, late_chunks;
+    double calls;                   // of the host
     double slowing, slowing_beside; // by all collectives, and by the overlapped ones
     bool chunked;                   // some overlap a product in chunks
 } comm_times;
+
+// Whether the host makes a call for a collective: none for what the call of a chunked product sends itself, and none
+// that counts for gradients of replicated parameters, which stacks reduce together, once an iteration.
+static bool is_called(const tperf_comm *comm, const int64_t *sizes) {
+    bool once = comm->own && comm->kind == TPERF_ALL_REDUCE;
+    return comm->chunking == TPERF_UNCHUNKED && !once && sizes[comm->axis_index] > 1;
+}
 
 // A chunked product of `chunk_work` seconds hides its chunked collectives; the remaining kernels hide the other
 // overlapped ones.
@@ -202,6 +210,7 @@ static comm_times comm_times_of(const tperf_pass *pass, const tperf_platform *on
         const tperf_comm *comm = &pass->comms[i];
         double seconds = tperf_comm_time(comm, on, sizes, placement, panels),
                slowing = tperf_comm_share(comm, on) * seconds;
+        t.calls += is_called(comm, sizes);
         t.carried += seconds;
         if (sizes[comm->axis_index] > placement->fast[comm->axis_index]) t.crossing += seconds;
         t.slowing += slowing;
@@ -258,21 +267,8 @@ static tperf_pass_cost run_kernels(const tperf_pass_work *work, const tperf_op *
     return cost;
 }
 
-// Whether the host makes a call for a collective: none for what the call of a chunked product sends itself, and none
-// that counts for gradients of replicated parameters, which stacks reduce together, once an iteration.
-static bool is_called(const tperf_comm *comm, const int64_t *sizes) {
-    bool once = comm->own && comm->kind == TPERF_ALL_REDUCE;
-    return comm->chunking == TPERF_UNCHUNKED && !once && sizes[comm->axis_index] > 1;
-}
-
-// The host's calls for a pass's collectives beside its kernels. In a pass without kernels, the op's own call is one of
-// them.
-static double collective_calls(const tperf_pass *pass, const int64_t *sizes) {
-    double calls = 0;
-    for (int i = 0; i < pass->n_comms; i++)
-        calls += is_called(&pass->comms[i], sizes);
-    bool works = pass->tensor_flops + pass->vector_flops + pass->bytes + pass->bytes_per_panel > 0;
-    return works || calls == 0 ? calls : calls - 1;
+static bool has_kernels(const tperf_pass *pass) {
+    return pass->tensor_flops + pass->vector_flops + pass->bytes + pass->bytes_per_panel > 0;
 }
 
 tperf_pass_cost tperf_pass_priced(const tperf_pass_work *work, const tperf_op *op,
@@ -280,10 +276,11 @@ tperf_pass_cost tperf_pass_priced(const tperf_pass_work *work, const tperf_op *o
                                   const int64_t *sizes, const tperf_placement *placement) {
     tperf_pass_cost cost = run_kernels(work, op, on->software);
     if (pass->n_comms == 0) return cost;
-    if (cost.launches > 0) cost.launches += collective_calls(pass, sizes);
     double kernels = cost.time, chunks = cost.chunked * kernels;
     double panels = tperf_panels_of(op, placement->panels);
     comm_times t = comm_times_of(pass, on, sizes, placement, panels, chunks);
+    // Without kernels, the op's own call is that of its first collective.
+    if (cost.launches > 0) cost.launches += has_kernels(pass) ? t.calls : larger(t.calls - 1, 0);
     cost.carried = panels * t.carried;
     cost.crossing = panels * t.crossing;
     cost.slowing = panels * t.slowing;

@@ -5,7 +5,7 @@
 //   op:drop_input(part), op:repeat_part(part, output_bytes)   its input's producer, or the op itself, is recomputed
 //   op:offload(input_alone)                       offloads its kept activations to the host, see tperf/op.h
 //   op:hold(saved_bytes, passing_bytes)           sets its kept bytes, and the bytes live only during its passes
-//   op:pass(forward_bytes, backward_bytes)        so much more HBM traffic in its passes
+//   op:spill(forward_bytes, backward_bytes)       its passes move so many more bytes through HBM
 //   op:pad()                                      the rows of its factors are padded to whole 16 bytes
 //   op:single()                                   its backward pass is one kernel
 //   op:join()                                     a neighbour's call launches its kernels
@@ -164,21 +164,14 @@ static double check_part(lua_State *L, int index) {
     return part;
 }
 
-static int drop_input(lua_State *L) {
-    tperf_op_drop_input(own(L), check_part(L, 2));
-    return itself(L);
-}
-
 static double check_bytes(lua_State *L, int argument) {
     double bytes = luaL_checknumber(L, argument);
     luaL_argcheck(L, isfinite(bytes) && bytes >= 0, argument, "not a number of bytes");
     return bytes;
 }
 
-static int repeat(lua_State *L) {
-    tperf_op_repeat(own(L), check_part(L, 2), check_bytes(L, 3));
-    return itself(L);
-}
+CHANGE(drop_input, tperf_op_drop_input(own(L), check_part(L, 2)))
+CHANGE(repeat, tperf_op_repeat(own(L), check_part(L, 2), check_bytes(L, 3)))
 
 static int again(lua_State *L) {
     tperf_op *op = own(L);
@@ -195,7 +188,7 @@ static int hold(lua_State *L) {
     return itself(L);
 }
 
-static int pass(lua_State *L) {
+static int spill(lua_State *L) {
     tperf_op *op = own(L);
     double forward = check_bytes(L, 2), backward = check_bytes(L, 3);
     op->forward.bytes += forward;
@@ -388,7 +381,7 @@ static const luaL_Reg methods[] = {
     {"repeat_part", repeat},
     {"offload", offload},
     {"hold", hold},
-    {"pass", pass},
+    {"spill", spill},
     {"pad", pad},
     {"belong", belong},
     {"belongs", belongs},

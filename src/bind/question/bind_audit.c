@@ -115,7 +115,7 @@ static void push_messages(lua_State *L, const tperf_setting *s, const tperf_work
         tperf_fields_set(L, "links", tiers[i].links);
         lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
     }
-    tperf_fields_set(L, "calls", pp > 1 ? hop.calls : 0);
+    tperf_fields_set(L, "host", pp > 1 ? hop.host : 0);
     tperf_fields_set(L, "time", tperf_hop_time(&s->candidate, &s->job, hop));
 }
 

@@ -3,11 +3,12 @@
 -- 2.5, lists the steps.
 local eager = {}
 
-local UNFUSED <const>, FUSED <const> = "with norms", "with fused norms" -- PyTorch before 2.8, and since
+-- PyTorch before 2.8, whose RMSNorm has these steps, and since.
+local UNFUSED <const>, FUSED <const> = "norms unfused", "norms fused"
 
 local NORM <const>, ROTARY <const>, GATE <const> = { 32, 74 }, { 16, 16 }, { 4, 8 }
 
-local function passing(one, bytes, elements) return one:pass(bytes[1] * elements, bytes[2] * elements) end
+local function spill(one, bytes, elements) one:spill(bytes[1] * elements, bytes[2] * elements) end
 
 --- What a share's ops read: nil if a compiler fuses them.
 ---@param o table  a question's arguments, with the profile's
@@ -19,12 +20,19 @@ function eager.of(o) return o.compile == false and (o.fused_norm == false and UN
 ---@param one table        the op
 ---@param elements number  that it normalizes
 function eager.norm(m, p, one, elements)
-  return p.eager == UNFUSED and m.norm == "rmsnorm" and passing(one, NORM, elements) or one
+  if p.eager == UNFUSED and m.norm == "rmsnorm" then spill(one, NORM, elements) end
+  return one
 end
 
-function eager.rotary(p, one, elements) return p.eager and passing(one, ROTARY, elements) or one end
+--- Changes the op of a rotation.
+function eager.rotary(p, one, elements)
+  if p.eager then spill(one, ROTARY, elements) end
+  return one
+end
 
---- elements: of the gate's result.
-function eager.gate(p, one, elements) return p.eager and passing(one, GATE, elements) or one end
+--- Changes the op of a gated activation. elements: of its result.
+function eager.gate(p, one, elements)
+  if p.eager then spill(one, GATE, elements) end
+end
 
 return eager

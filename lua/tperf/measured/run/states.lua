@@ -11,7 +11,7 @@ local MOONLIGHT <const> = "grads bfloat16, moments bfloat16"
 return function(row)
   local same = row.source:find "matched experiments" and row.model:find "^moonlight"
   local gradients, first = read.text(row.optimizer_states, same and MOONLIGHT):match "grads (%w+), moments (%w+)"
-  local named = read.text(row.table):find "_muon" and "muon" -- by Megatron-LM's tests, in their names
+  local named = read.text(row.table):find "_muon" and "muon" -- the names of Megatron-LM's tests say it
   return {
     optimizer = OPTIMIZERS[read.text(row.optimizer, named)], gradients = DTYPES[gradients], moments = DTYPES[first],
   }

@@ -166,8 +166,8 @@ local function compiled_loss(row)
   return row.source:find "^torchtitan.*202[5-9]" ~= nil and read.text(row.compile):find "compile" ~= nil
 end
 
--- A run without torch.compile: nil if its table does not say so.
-local function is_eager(row) return read.text(row.compile) == "none" or row.notes:find "^eager" ~= nil or nil end
+-- Whether the table says that the run was without torch.compile.
+local function is_eager(row) return read.text(row.compile) == "none" or row.notes:find "^eager" ~= nil end
 
 -- What a table leaves out and its source says elsewhere. Meta's (arXiv 2407.21783, 3.3.2): chunks of one layer, the
 -- embedding and the head each in place of one; gradients are sharded, weights stay gathered; keys are gathered.

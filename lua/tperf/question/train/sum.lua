@@ -109,7 +109,7 @@ local function add_pipeline(add, c, audit, closed)
   end
   add("messages between stages", c.breakdown.pipeline_comm, "2 x %d micro-batches x %d chunks x hop %s (average of %s; "
     .. "and the host's calls, %s)", c.microbatches, c.virtual_stages, seconds(audit.messages.time),
-    #links > 0 and table.concat(links, "; ") or "no links", seconds(audit.messages.calls))
+    #links > 0 and table.concat(links, "; ") or "no links", seconds(audit.messages.host))
 end
 
 local function add_offload(add, c)
