@@ -51,7 +51,7 @@ local function join(path, key)
   return path == "" and key or path .. "." .. key
 end
 
-local described = setmetatable({}, { __mode = "k" }) -- checker -> its description, or a function that makes it
+local described = setmetatable({}, { __mode = "k" }) -- checker -> its description, or what one is made of
 
 --- What a checker accepts, for documentation: { kind =, default, optional, unit …, element, schema, names, choices },
 --- or nil if unknown. With a description, registers it for a hand-written checker.
@@ -59,25 +59,29 @@ local described = setmetatable({}, { __mode = "k" }) -- checker -> its descripti
 ---@param description table?
 function check.describe(one, description)
   local known = description or described[one]
-  if type(known) == "function" then known = known() end
+  if known and known.options then
+    local parts = known
+    known = { kind = parts.kind }
+    for name, value in next, parts.options do known[name] = value end
+    for name, value in next, parts.inner or {} do known[name] = value end
+  end
   described[one] = known
   return known
 end
 
+--- What a checker makes of a missing value: a table whose `optional` and `default` say so, or nil if unknown.
+function check.missing(one) return described[one] and described[one].options or described[one] end
+
 -- Makes a checker with default= and optional= from test(value, path). kind, inner: see check.describe.
 local function checker(options, test, kind, inner)
+  local default, optional = options.default, options.optional
   local function checked(value, path)
     if value ~= nil then return test(value, path) end
-    if options.default ~= nil then return test(options.default, path) end
-    if options.optional then return nil end
+    if default ~= nil then return test(default, path) end
+    if optional then return nil end
     return nil, string.format("'%s' is missing", path), path
   end
-  described[checked] = function()
-    local description = { kind = kind }
-    for name, value in next, options do description[name] = value end
-    for name, value in next, inner or {} do description[name] = value end
-    return description
-  end
+  described[checked] = { kind = kind, options = options, inner = inner }
   return checked
 end
 
@@ -202,8 +206,7 @@ function check.list(element, options)
 end
 
 local function takes_table(one)
-  local description = check.describe(one)
-  local kind = description and description.kind
+  local kind = (described[one] or {}).kind
   return kind == "list" or kind == "record"
 end
 
@@ -244,7 +247,7 @@ check.names, check.once = schemas.names, schemas.once -- see there
 ---@param schema table
 function check.fields(value, path, schema)
   if type(value) ~= "table" then return wrong(path, "a table", value) end
-  local done = schemas.sound(value, schema, check.describe)
+  local done = schemas.sound(value, schema, check.missing)
   if done then return done end
   local names, unknown = schemas.names_of(schema), nil
   for key in next, value do
@@ -258,7 +261,7 @@ function check.fields(value, path, schema)
     return nil, string.format("unknown field '%s'%s", #where > 100 and where:sub(1, 97) .. "..." or where,
       check.suggest(unknown, names)), where, true
   end
-  local copy, absent_too = {}, schemas.asked_of(schema, check.describe)
+  local copy, absent_too = {}, schemas.asked_of(schema, check.missing)
   for i = 1, #names do
     local name = names[i]
     local given = rawget(value, name)

@@ -31,12 +31,12 @@ end
 schemas.names_of = schemas.once(schemas.names)
 
 --- The set of fields whose checker does something with nil: supplies a default or reports the field as missing.
----@param describe function  check.describe
-schemas.asked_of = schemas.once(function(schema, describe)
+---@param missing function  check.missing
+schemas.asked_of = schemas.once(function(schema, missing)
   local set = {}
   for name, one in pairs(schema) do
-    local kind = describe(one)
-    set[name] = not (kind and kind.optional and kind.default == nil)
+    local told = missing(one)
+    set[name] = not (told and told.optional and told.default == nil)
   end
   return set
 end)
@@ -45,13 +45,13 @@ local SCALAR <const> = { number = true, string = true, boolean = true }
 
 -- What absent fields become: `values`, the checked defaults that are scalars and therefore the same every time, by
 -- name; `asked`, the other fields, whose checkers make a default or report that the field is missing.
-local absent_of = schemas.once(function(schema, describe)
-  local absent, set = { values = {}, asked = {} }, schemas.asked_of(schema, describe)
+local absent_of = schemas.once(function(schema, missing)
+  local absent, set = { values = {}, asked = {} }, schemas.asked_of(schema, missing)
   for _, name in ipairs(schemas.names_of(schema)) do
     if set[name] then
-      local kind = describe(schema[name])
+      local told = missing(schema[name])
       local value, message
-      if kind and kind.default ~= nil then value, message = schema[name](nil, name) end
+      if told and told.default ~= nil then value, message = schema[name](nil, name) end
       if not message and SCALAR[type(value)] then
         absent.values[name] = value
       else
@@ -64,8 +64,8 @@ local absent_of = schemas.once(function(schema, describe)
 end)
 
 --- The checked copy of a table that nothing is wrong with, in no order; nil: something is.
-function schemas.sound(value, schema, describe)
-  local absent = absent_of(schema, describe)
+function schemas.sound(value, schema, missing)
+  local absent = absent_of(schema, missing)
   local copy = sized(absent.count)
   for name, default in next, absent.values do copy[name] = default end
   for name, given in next, value do
