@@ -1,7 +1,7 @@
 --- The cases for fault injection (tools/faults.lua): calls of the library and, in this process, commands.
 local check = require "tperf.base.check"
 local core = require "tperf.core"
-local fit = require "tperf.measured.calibrate.fit"
+local descent = require "tperf.measured.calibrate.descent"
 local program = require "program" -- spec/program.lua
 local roots = require "tperf.base.roots"
 local tperf = require "tperf"
@@ -224,7 +224,7 @@ do
   end
 end
 
--- A fit of two steps in place of 240: every further one does the same.
+-- A fit of two steps in place of 80: every further one does the same.
 do
   local table_of, bytes = { "op,dtype,elements,bytes_min,time_s" }, 1024
   for i = 1, 6 do
@@ -233,8 +233,8 @@ do
   end
   local path = program.temporary ".csv"
   program.write(path, table.concat(table_of, "\n") .. "\n")
-  add("tperf calibrate (two steps)", in_place(fit, "minimise",
-    function(own, parameters, objective) return own(parameters, objective, 2) end,
+  add("tperf calibrate (two steps)", in_place(descent, "minimise",
+    function(own, parameters, residuals, weights) return own(parameters, residuals, weights, nil, 2) end,
     function() return command(("calibrate %s %s --keep"):format(SMALL.system, path)) end))
 end
 

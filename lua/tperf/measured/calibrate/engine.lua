@@ -1,8 +1,10 @@
 --- Fits profiles of serving engines to tables of measured serving: the host's costs, a few numbers per engine. Each run
 --- is simulated at a few values of each parameter; between these, and for combinations, its times are taken as linear.
 local check = require "tperf.base.check"
+local descent = require "tperf.measured.calibrate.descent"
 local engines = require "tperf.measured.serving.engines"
 local fit = require "tperf.measured.calibrate.fit"
+local lists = require "tperf.base.lists"
 local read = require "tperf.measured.read"
 
 local engine = {}
@@ -80,15 +82,14 @@ local function best(cases, keep)
   for i, p in ipairs(PARAMETERS) do
     parameters[i] = { name = p.name, low = p.at[2] * NEAR_NOTHING / 10, high = p.high, start = p.at[2] / 2 }
   end
-  return (fit.minimise(parameters, function(values)
+  local kept = lists.where(cases, function(case) return keep(case.number) end)
+  return descent.minimise(parameters, function(values)
     local residuals = {}
-    for _, case in ipairs(cases) do
-      if keep(case.number) then
-        residuals[#residuals + 1] = math.log(math.max(seconds_at(case, values), 1e-9) / case.measured)
-      end
+    for i, case in ipairs(kept) do
+      residuals[i] = math.log(math.max(seconds_at(case, values), 1e-9) / case.measured)
     end
-    return fit.loss(residuals)
-  end))
+    return residuals
+  end)
 end
 
 local function number_rows(cases)

@@ -1,19 +1,27 @@
---- Robust fits of a few parameters: minimises a bounded loss of log(predicted / measured), so that outliers count
--- little, and twice too high counts as much as twice too low.
+--- What a fit of a few parameters minimises, and how its result is judged. Residuals are log(predicted / measured):
+--- twice too high counts as much as twice too low, and outliers count little.
 local fit = {}
 
-local BEND <const> = 0.3 -- residual beyond which the loss grows more slowly
+local BEND <const>, FLATTER <const> = 0.3, 0.3 -- the residual beyond which the loss grows more slowly, and how fast
 
---- The mean loss of residuals log(predicted / measured).
-function fit.loss(residuals)
-  local sum, n = 0, #residuals
-  for i = 1, n do
-    local size = residuals[i]
-    if size < 0 then size = -size end
-    sum = sum + (size < BEND and size or BEND + 0.3 * (size - BEND))
-  end
-  return sum / math.max(n, 1)
+-- How much a residual counts.
+local function size_of(residual)
+  local size = residual < 0 and -residual or residual
+  return size < BEND and size or BEND + FLATTER * (size - BEND)
 end
+
+--- The sum of what residuals count, each by its weight (1).
+---@param residuals number[]
+---@param weights number[]?
+---@return number
+function fit.loss(residuals, weights)
+  local sum = 0
+  for i = 1, #residuals do sum = sum + (weights and weights[i] or 1) * size_of(residuals[i]) end
+  return sum
+end
+
+--- How fast the loss grows with a residual's absolute value.
+function fit.steepness(residual) return -BEND < residual and residual < BEND and 1 or FLATTER end
 
 -- The quantile `part` of a list of numbers (default: the median).
 local function quantile(list, part)
@@ -106,84 +114,28 @@ end
 
 local exp, log = math.exp, math.log
 
--- Maps a bounded parameter to the real line: positive ones by their logarithm.
-local function inward(p, value)
-  local low, high = p.low, p.high
-  if low > 0 then low, high, value = log(low), log(high), log(value) end
-  local part = math.min(math.max((value - low) / (high - low), 1e-6), 1 - 1e-6)
-  return log(part / (1 - part))
+--- The ends of a parameter's range; of one above zero, their logarithms.
+---@param p table  { low =, high = }
+---@return number low, number high
+function fit.ends(p)
+  if p.low > 0 then return log(p.low), log(p.high) end
+  return p.low, p.high
 end
 
-local function outward(p, x)
-  local part = 1 / (1 + exp(-(x < -40 and -40 or x > 40 and 40 or x)))
-  if p.low <= 0 then return p.low + part * (p.high - p.low) end
-  local from = log(p.low)
-  return exp(from + part * (log(p.high) - from))
+--- A value's place in the range, from 0 to 1.
+function fit.inward(p, value)
+  local low, high = fit.ends(p)
+  return ((p.low > 0 and log(value) or value) - low) / (high - low)
 end
 
--- The simplex method of Nelder and Mead (1965), from `start`, with a fixed number of steps.
-local function simplex(f, start, step, steps)
-  local n, points = #start, {}
-  local function point(x) return { x = x, value = f(x) } end
-  points[1] = point(start)
-  for i = 1, n do
-    local x = table.move(start, 1, n, 1, {})
-    x[i] = x[i] + step
-    points[i + 1] = point(x)
-  end
-  local function toward(centre, worst, factor)
-    local x = {}
-    for i = 1, n do x[i] = centre[i] + factor * (centre[i] - worst.x[i]) end
-    return point(x)
-  end
-  for _ = 1, steps do
-    table.sort(points, function(a, b) return a.value < b.value end)
-    local worst, centre = points[n + 1], {}
-    for i = 1, n do
-      centre[i] = 0
-      for j = 1, n do centre[i] = centre[i] + points[j].x[i] / n end
-    end
-    local mirrored = toward(centre, worst, 1)
-    if mirrored.value < points[1].value then
-      local further = toward(centre, worst, 2)
-      points[n + 1] = further.value < mirrored.value and further or mirrored
-    elseif mirrored.value < points[n].value then
-      points[n + 1] = mirrored
-    else
-      local inner = toward(centre, worst, -0.5)
-      if inner.value < worst.value then
-        points[n + 1] = inner
-      else
-        for j = 2, n + 1 do
-          local x = {}
-          for i = 1, n do x[i] = 0.5 * (points[1].x[i] + points[j].x[i]) end
-          points[j] = point(x)
-        end
-      end
-    end
-  end
-  table.sort(points, function(a, b) return a.value < b.value end)
-  return points[1].x, points[1].value
+--- The value at a place of the range; beyond it, that at its end.
+function fit.outward(p, x)
+  local low, high = fit.ends(p)
+  local value = low + x * (high - low)
+  return math.max(p.low, math.min(p.high, p.low > 0 and exp(value) or value))
 end
 
---- The values, by name, of parameters { name =, start =, low =, high = } that minimise objective(values).
----@return table values
----@return number least
-function fit.minimise(parameters, objective, steps)
-  local function values_of(x)
-    local values = {}
-    for i = 1, #parameters do values[parameters[i].name] = outward(parameters[i], x[i]) end
-    return values
-  end
-  local function f(x)
-    local value = objective(values_of(x))
-    return value == value and value or math.huge
-  end
-  local x, best = {}, nil
-  for i, p in ipairs(parameters) do x[i] = inward(p, p.start) end
-  for round = 1, 3 do x, best = simplex(f, x, ({ 1, 0.5, -0.5 })[round], steps or 40 * #parameters) end
-  return values_of(x), best
-end
+local QUARTER <const> = 0.25 -- of a parameter's range
 
 --- The names of parameters that the data leave open: moving one a quarter of its range either way changes the loss by
 --- less than `least` (relative).
@@ -191,10 +143,10 @@ function fit.undetermined(parameters, values, objective, least)
   local open, base = {}, objective(values)
   for _, p in ipairs(parameters) do
     local change = 0
-    for _, move in ipairs { -1.5, 1.5 } do
+    for _, move in ipairs { -QUARTER, QUARTER } do
       local moved = {}
       for name, value in pairs(values) do moved[name] = value end
-      moved[p.name] = outward(p, inward(p, values[p.name]) + move)
+      moved[p.name] = fit.outward(p, fit.inward(p, values[p.name]) + move)
       change = math.max(change, objective(moved) - base)
     end
     if change < (least or 1e-3) * math.max(base, 1e-3) then open[#open + 1] = p.name end
@@ -235,7 +187,6 @@ local function span(vectors, without)
   return basis
 end
 
-local OPEN <const> = 1.5    -- a quarter of a parameter's range
 local NORMAL <const> = 1.48 -- standard deviation over the median absolute error
 
 --- The names of parameters that the data would determine only if the others were known: the others can compensate a
@@ -246,11 +197,11 @@ local NORMAL <const> = 1.48 -- standard deviation over the median absolute error
 ---@param residuals fun(values: table): number[]  log(predicted / measured) of every point
 ---@return string[]
 function fit.entangled(parameters, values, residuals)
-  local STEP <const> = 0.05
+  local STEP <const> = 0.01 -- of a parameter's range
   local function moved(p, by)
     local changed = {}
     for name, value in pairs(values) do changed[name] = value end
-    changed[p.name] = outward(p, inward(p, values[p.name]) + by)
+    changed[p.name] = fit.outward(p, fit.inward(p, values[p.name]) + by)
     return residuals(changed)
   end
   local slopes, open, at = {}, {}, residuals(values)
@@ -264,7 +215,7 @@ function fit.entangled(parameters, values, residuals)
   end
   for j, p in ipairs(parameters) do
     local alone, together = length_of(slopes[j]), length_of(remainder(slopes[j], span(slopes, j)))
-    if noise <= OPEN * alone and noise > OPEN * together then open[#open + 1] = p.name end
+    if noise <= QUARTER * alone and noise > QUARTER * together then open[#open + 1] = p.name end
   end
   return open
 end

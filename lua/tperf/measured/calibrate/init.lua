@@ -2,6 +2,7 @@
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local curves = require "tperf.measured.calibrate.curves"
+local descent = require "tperf.measured.calibrate.descent"
 local fit = require "tperf.measured.calibrate.fit"
 local gpus = require "tperf.measured.gpus"
 local lists = require "tperf.base.lists"
@@ -52,14 +53,25 @@ local function errors_of(curve, list, cases)
   return fit.errors(ratios)
 end
 
+-- With too few long kernels to tell how far the clock drops, assume that it does not.
+local NO_DROP <const> = 0.02 -- the weight of that, relative to all cases
+
 -- The values that best fit the cases, and the loss as a function of them.
 local function best_values(curve, trial, cases, set)
   local reader = reader_named(curve.reader)
-  -- With too few long kernels to tell how far the clock drops, assume that it does not.
-  local function loss(values)
-    return fit.loss((residuals(curve, reader, trial, values, cases, set))) + 0.02 * (1 - (values.sustained or 1))
+  local start = {}
+  for _, p in ipairs(curve.parameters) do start[p.name] = p.start end
+  local _, predicted = residuals(curve, reader, trial, start, cases, set)
+  local weights, n = {}, #predicted
+  for i = 1, n do weights[i] = 1 / n end
+  weights[n + 1] = NO_DROP
+  local function residuals_at(values)
+    local list = residuals(curve, reader, trial, values, predicted, set)
+    list[n + 1] = 1 - (values.sustained or 1)
+    return list
   end
-  return (fit.minimise(curve.parameters, loss)), loss
+  local function loss(values) return fit.loss(residuals_at(values), weights) end
+  return descent.minimise(curve.parameters, residuals_at, weights), loss
 end
 
 -- The curve or the other one that it may be, whichever fits all cases better.
