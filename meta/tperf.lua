@@ -48,6 +48,7 @@
 ---@field version? string the version of the stack's table; by default the newest
 ---@field options? string a custom table of options: a YAML like recipes/*.yaml, or a CSV
 ---@field given? any what the files do not say: gpus, command (which one of a script), function (of a Python recipe), and a script's variables by name
+---@field gpus? integer the GPUs of a launch whose files do not say them; given.gpus are its GPUs whatever they say
 
 ---@class tperf.infer.request
 ---@field model string|table a name, a file or a table

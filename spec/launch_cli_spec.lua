@@ -39,6 +39,24 @@ describe("--from", function()
     end)
   end)
 
+  it("takes --gpus where the file does not say how many", function()
+    within(function(tperf, folder)
+      program.write(folder .. "/l.toml", '[model]\nname = "llama3"\nflavor = "8B"\n[training]\nlocal_batch_size = 1\n')
+      local asked = tperf "train --from l.toml -s h100-sxm"
+      assert.equal(1, asked.code)
+      assert.matches("l.toml does not say how many GPUs: give it as gpus (--gpus N)", asked.err, 1, true)
+      local set = tperf "train --from l.toml -s h100-sxm --set gpus=16 --csv"
+      assert.equal(0, set.code, set.err)
+      assert.equal(set.out, tperf("train --from l.toml -s h100-sxm -g 16 --csv").out)
+      assert.equal(tperf("search --from l.toml -s h100-sxm --set gpus=16 --csv").out,
+        tperf("search --from l.toml -s h100-sxm -g 16 --csv").out)
+      assert.equal(tperf("train --from run.sh -s h100-sxm --set NNODES=2,EXTRA= --csv").out,
+        tperf("train --from run.sh -s h100-sxm -g 16 --set EXTRA= --csv").out)
+      local other = tperf "train --from run.sh -s h100-sxm -g 32 --set NNODES=2,EXTRA="
+      assert.matches("--gpus is 32, but the axes multiply to 16", other.err, 1, true)
+    end)
+  end)
+
   it("asks for missing values, refuses unknown options that may matter, and yields to the command line", function()
     within(function(tperf)
       local one = tperf "train --from run.sh -s h100-sxm"

@@ -108,7 +108,8 @@ local function launch_of(values)
   if read[values] then return table.unpack(read[values]) end
   local changes, given = settings.read(values.set)
   if not changes then return nil, given end
-  local launch = require "tperf".import.launch { files = values.from, stack = values.stack, given = given }
+  local gpus = type(values.gpus) == "table" and values.gpus[1] or values.gpus -- a search has several
+  local launch = require "tperf".import.launch { files = values.from, stack = values.stack, given = given, gpus = gpus }
   refuse(launch, values.ignore)
   read[values] = { launch, given }
   return launch, given

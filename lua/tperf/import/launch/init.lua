@@ -15,6 +15,7 @@ local schema = {
   files = check.list(check.any(), { min = 1, max = 64 }),
   stack = check.string { optional = true }, version = check.string { optional = true },
   options = check.string { optional = true }, given = check.any { optional = true },
+  gpus = check.integer { min = 1, optional = true },
 }
 
 -- Splits `given` into a script's variables, as strings, and the rest (gpus, command, function …).
@@ -115,6 +116,7 @@ end
 ---  options   a custom table of options: a YAML like recipes/*.yaml, or a CSV
 ---  given     what the files do not say: gpus, command (which one of a script), function (of a Python recipe), and a
 ---            script's variables by name
+---  gpus      the GPUs of a launch whose files do not say them; given.gpus are its GPUs whatever they say
 ---@return table launch  for training gpus, tp, pp, vp (chunks per device), cp, ep, etp, dp, micro_batch,
 ---  microbatches, global_batch, seq, zero, sequence_parallel, recompute, precision, overlap, model or model_name; for
 ---  serving gpus, tp, pp, dp, attention_tp, attention_dp, ep, etp, max_batch, max_tokens or chunk, seq_max, kv_dtype …,

@@ -19,9 +19,10 @@ local function module_of(t)
   return require("tperf.import.launch.stack." .. t.module)
 end
 
--- Raises "FILE does not say WHAT: give it as NAME (--set NAME=…)".
+-- Raises "FILE does not say WHAT: give it as NAME (OPTION)".
 local function ask(where, name, what)
-  check.fail("%s does not say %s: give it as %s (--set %s=…)", where, what, name, name)
+  local option = name == "gpus" and "--gpus N" or ("--set %s=…"):format(name)
+  check.fail("%s does not say %s: give it as %s (%s)", where, what, name, option)
 end
 
 local function ask_all(where, asked)
@@ -61,6 +62,7 @@ function reading.context(o, where)
   if o.given.gpus ~= nil and (not context.gpus or context.gpus < 1) then
     check.fail("tperf.import.launch: 'given.gpus' must be an integer from 1 on, got %s", check.show(o.given.gpus))
   end
+  context.gpus_otherwise = o.gpus
   function context.fail(format, ...) check.fail("%s: %s", where, format:format(...)) end
   function context.need(name, what) ask(where, name, what) end
   function context.assume(format, ...) context.assumed[#context.assumed + 1] = format:format(...) end
@@ -184,7 +186,9 @@ function reading.command(o, t, c)
   context.sourced = c.sh.sourced
   context.gpus = context.gpus or c.gpus
   local s = with_config(words_of(t, c.argv, c), c, context)
-  if not context.gpus and c.missing then s.asked[#s.asked + 1] = { name = c.missing, option = "the launcher" } end
+  if c.missing and not (context.gpus or context.gpus_otherwise) then
+    s.asked[#s.asked + 1] = { name = c.missing, option = "the launcher" }
+  end
   if c.usual then
     for _, name in ipairs(check.names(c.usual.variables)) do
       if o.given[name] == nil and c.script.text:find(name, 1, true) then

@@ -1,14 +1,13 @@
 --- What the modules of stacks share. A module is a function(s, context) that turns settings s
--- (lua/tperf/import/launch/settings.lua) into a neutral reading. context: { gpus, given, gpus_of_launcher,
--- assume(text), fail(format, …) }.
+-- (lua/tperf/import/launch/settings.lua) into a neutral reading. context: { gpus, gpus_otherwise, given,
+-- gpus_of_launcher, assume(text), fail(format, …) }.
 local check = require "tperf.base.check"
 
 local common = {}
 
 --- The number of GPUs; raises if it is unknown.
 function common.gpus(context)
-  if context.gpus then return context.gpus end
-  context.need("gpus", "how many GPUs")
+  return context.gpus or context.gpus_otherwise or context.need("gpus", "how many GPUs")
 end
 
 --- whole / part; raises unless it is an integer.
