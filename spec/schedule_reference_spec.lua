@@ -1,7 +1,7 @@
 -- Schedules against the published programs: samples of their output in spec/data/schedules.
 local tperf = require "tperf"
 local csv = require "csv"
-local sha256 = require "sha256"
+local sha256 = require "tperf.core".file.sha256
 local yaml = require "tperf.core".yaml
 
 local NAME = { interleave = "interleaved_1f1b", ["1f1b_interleave_overlap"] = "interleaved_1f1b_overlap" }
