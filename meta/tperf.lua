@@ -993,7 +993,7 @@
 ---@field comm number the same for tensor-parallel and expert-parallel communication
 ---@field comm_setup? number|string seconds that each of these collectives takes beside (0)
 ---@field switched? boolean true: it was fitted to runs with the switches that their rows tell (lua/tperf/measured/run/switches.lua)
----@field comm_sms? number multiprocessors that a collective takes from kernels beside it (0)
+---@field comm_sms? number multiprocessors that a collective takes from kernels beside it (20)
 ---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" what the stack does where a run does not say, as tperf.train has them; likewise
 ---@field overlap_tp? "bulk"|"none"|"ring"|"async" what the stack does where a run does not say, as tperf.train has them; likewise
 ---@field overlap_moe_a2a? boolean switches of what it overlaps

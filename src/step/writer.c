@@ -85,8 +85,9 @@ typedef struct row {
     const tperf_op *op;
     const tperf_pass *pass;
     double panels, all;
-    double pace; // stretches the collectives if each panel waits for a kernel
-    double span; // seconds of all of them
+    double pace;    // stretches the collectives if each panel waits for a kernel
+    double span;    // seconds of all of them
+    double slowing; // seconds that they take from the kernel
     bool again;
 } row;
 
@@ -135,11 +136,17 @@ static double seconds_of(const tperf_writer *w, const row *r, double *slowing) {
 // each further one while the previous panel is multiplied (docs/model.md section 3.1).
 static row row_of(const tperf_writer *w, const tperf_op *op, const tperf_pass *pass, double work,
                   bool again, double *late) {
-    row r = {op, pass, 1, tperf_panels_of(op, w->step->candidate->placement.panels), 1, 0, again};
+    row r = {.op = op,
+             .pass = pass,
+             .panels = 1,
+             .all = tperf_panels_of(op, w->step->candidate->placement.panels),
+             .pace = 1,
+             .again = again};
     const tperf_platform *on = &w->step->job->on;
     double slowing, one = seconds_of(w, &r, &slowing);
     r.span = one;
-    *late = tperf_late_time(op, on, r.all, one, r.all * slowing, work);
+    r.slowing = r.all * slowing;
+    *late = tperf_late_time(op, on, r.all, one, r.slowing, work);
     if (!op->panels || one == 0) return r;
     bool exactly = on->rules->panels_overlap_exactly;
     r.panels = exactly ? r.all - 1 : r.all;
@@ -195,7 +202,8 @@ void tperf_write_op(tperf_writer *w, const tperf_op *op, const tperf_pass *pass,
     tperf_task task = kernel(op, work - put_off, again);
     w->now = start + task.seconds + late;
     task.start = start;
-    task.stop = op->panels ? w->now : start + task.seconds; // the kernel waits for each panel
+    // The kernel waits for each panel, or is slower for the collectives beside it.
+    task.stop = op->panels ? w->now : fmin(w->now, start + task.seconds + beside.slowing);
     tperf_write(w, task);
     write_beside(w, &beside, start, 0, w->now - start);
     if (!op->panels) write_serial(w, op, pass, false, again);

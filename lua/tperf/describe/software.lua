@@ -70,7 +70,7 @@ local schema = {
   -- true: fitted to runs with the overlap switches of their rows (lua/tperf/measured/run/switches.lua).
   switched = check.boolean { default = false },
   -- Multiprocessors that a collective takes from overlapping kernels, unless the collective says so itself.
-  comm_sms = check.number { min = 0, max = 1024, default = 0 },
+  comm_sms = check.number { min = 0, max = 1024, default = 20 },
   -- Defaults of the question's fields with these names.
   moe_dispatcher = check.choice { { "alltoall", "allgather", "deepep", "hybridep" }, optional = true },
   overlap_tp = check.choice { { "bulk", "none", "ring", "async" }, optional = true },
@@ -138,7 +138,7 @@ end
 ---  comm_setup     seconds that each of these collectives takes beside (0)
 ---  switched       true: it was fitted to runs with the switches that their rows tell
 ---                 (lua/tperf/measured/run/switches.lua)
----  comm_sms       multiprocessors that a collective takes from kernels beside it (0)
+---  comm_sms       multiprocessors that a collective takes from kernels beside it (20)
 ---  moe_dispatcher, overlap_tp   what the stack does where a run does not say, as tperf.train has them; likewise
 ---  overlap_moe_a2a, delay_wgrad, overlap_grad_reduce, overlap_param_gather   switches of what it overlaps
 ---  overlap_shared_experts, overlap_param_gather_with_optimizer_step   two more

@@ -4,6 +4,7 @@ local descent = require "tperf.measured.calibrate.descent"
 local fit = require "tperf.measured.calibrate.fit"
 local lists = require "tperf.base.lists"
 local pool = require "tperf.question.ranks.pool"
+local software = require "tperf.describe.software"
 local step = require "tperf.measured.run.step"
 local system = require "tperf.describe.system"
 local unfit = require "tperf.describe.unfit"
@@ -45,7 +46,8 @@ end
 
 -- log(predicted / measured)
 local function residual(case, values)
-  values.optimizer = case.profile.optimizer -- not fitted
+  local facts = case.profile -- not fitted
+  values.optimizer, values.comm_sms, values.comm_setup = facts.optimizer, facts.comm_sms, facts.comm_setup
   return math.log(step.seconds(case, values) / case.measured)
 end
 
@@ -172,15 +174,14 @@ local FITTED_TO <const> = {
     "each stack predicted by a fit to the others" },
 }
 
--- Properties of a stack that are not fitted, and their defaults in a profile: see tperf.software.
-local FACTS <const> = {
-  { "facts" }, { "kernel" }, { "gradient_shard", false }, { "gradient_buckets", false }, { "gradients" },
-  { "weights" }, { "loss", "in-place" }, { "fused_activation", true }, { "fused_norm", true },
-  { "padded_vocabulary", true },
-  { "grouped_kernels", false }, { "comm_setup", 0 }, { "comm_sms", 0 },
-  { "moe_dispatcher" }, { "overlap_tp" }, { "overlap_moe_a2a" }, { "delay_wgrad" }, { "overlap_shared_experts" },
-  { "overlap_grad_reduce" }, { "overlap_param_gather" }, { "overlap_param_gather_with_optimizer_step" },
-}
+-- Properties of a stack that are not fitted.
+local FACTS <const> = { "facts", "kernel", "gradient_shard", "gradient_buckets", "gradients", "weights", "loss",
+  "fused_activation", "fused_norm", "padded_vocabulary", "grouped_kernels", "comm_setup", "comm_sms", "moe_dispatcher",
+  "overlap_tp", "overlap_moe_a2a", "delay_wgrad", "overlap_shared_experts", "overlap_grad_reduce",
+  "overlap_param_gather", "overlap_param_gather_with_optimizer_step" }
+
+-- A profile that states none of them, for their defaults.
+local PLAIN <const> = { name = "plain", compute = 1, attention = 1, memory = 1, comm = 1, host = 0, overlap = 0 }
 
 --- The text of a profile's file.
 ---@param base table     the previous profile: its name and the stack's facts stay
@@ -193,11 +194,11 @@ function profile.text(base, cases, values, held, shared)
   local lines = { "name: " .. base.name, "source: >-" }
   lines[3] = ("  fitted by `tperf calibrate --software` to %s (docs/accuracy.md);"):format(what[1])
   lines[4] = "  error: " .. what[2]
-  for _, fact in ipairs(FACTS) do
-    local name, usual = fact[1], fact[2]
+  local plain = software(PLAIN)
+  for _, name in ipairs(FACTS) do
     local value = base[name]
     if name == "facts" and value then value = "'" .. value:gsub("'", "''") .. "'" end
-    if value ~= usual then lines[#lines + 1] = ("%s: %s"):format(name, value) end
+    if value ~= plain[name] then lines[#lines + 1] = ("%s: %s"):format(name, value) end
   end
   lines[#lines + 1] = "switched: true"
   for _, p in ipairs(profile.parameters) do
