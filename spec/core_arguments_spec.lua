@@ -140,7 +140,7 @@ describe("every argument of the C side", function()
     assert.is_true(#order > 40, #order)
     local tried = { calls = 0, refused = 0 }
     for _, called in ipairs(order) do
-      local step = cases(#calls[called] > 1 and 12 or 3, 1) -- the next lists take the values between
+      local step = cases(#calls[called] > 1 and 16 or 4, 1) -- the next lists take the values between
       for i, arguments in ipairs(calls[called]) do
         try_places(called, arguments, arguments, called == core.check_system and 6 or 2, tried, 1 + i % step, step)
         arguments.n = arguments.n + 2 -- more than it takes

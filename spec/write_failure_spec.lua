@@ -241,7 +241,7 @@ local function calls_of(kind, command, place)
   for line in (result.call or ""):gmatch "[^\n]+" do
     n, line = n + 1, line:gsub("%.tperf%-%x+%-%d+", ".tperf"):gsub(place:gsub("%p", "%%%0"), "")
     if not tried[line] then places = places + 1 end
-    if cases(not tried[line] and places % 2 == 1, true) then list[#list + 1] = { n = n, name = line:match "%S+" } end
+    if cases(not tried[line] and places % 3 == 1, true) then list[#list + 1] = { n = n, name = line:match "%S+" } end
     tried[line] = true
   end
   return list, n
