@@ -135,6 +135,14 @@ function fit.outward(p, x)
   return math.max(p.low, math.min(p.high, p.low > 0 and exp(value) or value))
 end
 
+-- The values with one parameter moved by a part of its range.
+local function moved(values, p, by)
+  local changed = {}
+  for name, value in pairs(values) do changed[name] = value end
+  changed[p.name] = fit.outward(p, fit.inward(p, values[p.name]) + by)
+  return changed
+end
+
 local QUARTER <const> = 0.25 -- of a parameter's range
 
 --- The names of parameters that the data leave open: moving one a quarter of its range either way changes the loss by
@@ -143,11 +151,8 @@ function fit.undetermined(parameters, values, objective, least)
   local open, base = {}, objective(values)
   for _, p in ipairs(parameters) do
     local change = 0
-    for _, move in ipairs { -QUARTER, QUARTER } do
-      local moved = {}
-      for name, value in pairs(values) do moved[name] = value end
-      moved[p.name] = fit.outward(p, fit.inward(p, values[p.name]) + move)
-      change = math.max(change, objective(moved) - base)
+    for _, by in ipairs { -QUARTER, QUARTER } do
+      change = math.max(change, objective(moved(values, p, by)) - base)
     end
     if change < (least or 1e-3) * math.max(base, 1e-3) then open[#open + 1] = p.name end
   end
@@ -198,20 +203,15 @@ local NORMAL <const> = 1.48 -- standard deviation over the median absolute error
 ---@return string[]
 function fit.entangled(parameters, values, residuals)
   local STEP <const> = 0.01 -- of a parameter's range
-  local function moved(p, by)
-    local changed = {}
-    for name, value in pairs(values) do changed[name] = value end
-    changed[p.name] = fit.outward(p, fit.inward(p, values[p.name]) + by)
-    return residuals(changed)
-  end
   local slopes, open, at = {}, {}, residuals(values)
   local sizes = {}
   for i, r in ipairs(at) do sizes[i] = math.abs(r) end
   local noise = math.max(NORMAL * (quantile(sizes) or 0), 1e-3)
   for j, p in ipairs(parameters) do
-    local high, low = moved(p, STEP), moved(p, -STEP)
-    for i = 1, #at do high[i] = (high[i] - low[i]) / (2 * STEP) end
-    slopes[j] = high
+    local by = fit.inward(p, values[p.name]) < 0.5 and STEP or -STEP -- never out of the range
+    local list = residuals(moved(values, p, by))
+    for i = 1, #at do list[i] = (list[i] - at[i]) / by end
+    slopes[j] = list
   end
   for j, p in ipairs(parameters) do
     local alone, together = length_of(slopes[j]), length_of(remainder(slopes[j], span(slopes, j)))
