@@ -312,7 +312,7 @@ void tperf_exchange_times(const tperf_candidate *candidate, const tperf_job *job
 // then. Fitted once, for all stacks (docs/model.md section 5.2).
 #define TPERF_MESSAGE_CALLS 4
 
-// Seconds to send one activation to a stage in the same fast domain, and in another; and seconds of the host's calls for it.
+// Seconds to send one activation to a stage in the same fast domain, and in another; and of the host's calls for it.
 typedef struct tperf_hop {
     double fast, slow, host;
 } tperf_hop;
