@@ -103,7 +103,7 @@ describe("the Debian package", function()
       run(("DPKG_DEB_COMPRESSOR_TYPE=none packaging/deb.sh %s/stage %s %s/tperf.deb"):format(folder, VERSION, folder))
       local about = run(("dpkg-deb -f %s/tperf.deb"):format(folder))
       assert.truthy(about:find("Version: " .. VERSION .. "\n", 1, true))
-      assert.truthy(about:find "Depends: [^\n]*liblua5%.4%-0[^\n]*libyaml%-0%-2", about)
+      assert.truthy(about:find "Depends: [^\n]*libsqlite3%-0[^\n]*libyaml%-0%-2", about)
       run(([[mkdir -p %s/root/var/lib/dpkg/info %s/root/var/lib/dpkg/updates && cd %s && : > root/var/lib/dpkg/status &&
         dpkg --root=%s/root --force-not-root --force-depends --log=/dev/null -i tperf.deb]]):format(folder,
         folder, folder, folder))
@@ -115,5 +115,23 @@ describe("the Debian package", function()
         assert.truthy(#run(("cat %s/root/usr/share/doc/tperf/%s"):format(folder, path)) > 50, path)
       end
     end)
+  end)
+end)
+
+describe("the Containerfile", function()
+  local tools = program.shell("command -v dpkg").code == 0
+  local test = tools and it or pending
+
+  test("installs the packages of all libraries that the program loads", function()
+    run "make VARIANT=release"
+    local image = program.slurp("Containerfile"):match "\nFROM .*"
+    local count = 0
+    for library in run("ldd build/release/tperf"):gmatch "=> (/%S+)" do
+      local owner = run(("dpkg -S '*%s'"):format(library)):match "^([^:]+):"
+      local listed = owner == "libc6" or image:find("[ \n]" .. owner:gsub("%-", "%%-") .. "[ \n]")
+      assert.truthy(listed, ("%s is in %s, which the image lacks"):format(library, owner))
+      count = count + 1
+    end
+    assert.truthy(count >= 3, "libc, libyaml and SQLite at least")
   end)
 end)
