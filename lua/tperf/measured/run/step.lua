@@ -78,7 +78,7 @@ local function sizes_of(row)
   local s = { gpus = read.count(row.gpus) }
   for _, name in ipairs { "tp", "pp", "cp", "ep" } do s[name] = read.count(row[name]) or 1 end
   s.vp = read.count(row.vp) or usual_chunks(row)
-  if row.tp == "" and row.pp == "" and not row.zero_fsdp:find "FSDP" and not tuning.layout(row, s) then
+  if row.tp == "" and row.pp == "" and not row.zero_fsdp:find "FSDP" then
     return nil, "the parallelism is not given"
   end
   if not s.gpus then return nil, "the number of GPUs is not given" end
@@ -176,13 +176,15 @@ local ELSEWHERE <const> = {
     cp_kind = "all_gather" },
 }
 
-local function with_facts(row)
+local function elsewhere(row)
   for source, facts in pairs(ELSEWHERE) do
-    if row.source:find(source) then
-      return setmetatable({}, { __index = function(_, name) return facts[name] or row[name] end })
-    end
+    if row.source:find(source) then return facts end
   end
-  return row
+end
+
+local function with_facts(row)
+  local facts = elsewhere(row) or tuning.layout(row)
+  return facts and setmetatable({}, { __index = function(_, name) return facts[name] or row[name] end }) or row
 end
 
 --- A case, or nil and why the row is left out. options.software: the profile for all rows, from tperf.software.

@@ -65,21 +65,31 @@ end
 -- memory the weights fill; the rest is context parallelism.
 local MOST_TENSOR <const> = 4
 
---- Fills in the sizes of a row of MLPerf's LoRA without a layout: a replica's GPUs follow from its gradient
---- accumulation (one sequence per micro-batch), and their layout from the other submissions on the same GPU.
+-- Graphs of the layers, in NVIDIA's configurations since v4.1: where GPUs share a sequence, but not on Hopper's GPUs with
+-- whole weights.
+local function graphs_of(row, tensor, context)
+  local release = tonumber(row.source:match "v(%d+%.%d+)") or 0
+  if release < 4.1 or context == 1 then return "" end
+  return row.gpu:find "Blackwell" and "per layer" or tensor > 1 and "layer" or ""
+end
+
+--- What a row of MLPerf's LoRA without a layout leaves out: a replica's GPUs follow from its gradient accumulation (one
+--- sequence per micro-batch), their layout and CUDA graphs from the other submissions on the same GPU.
 ---@param row table
----@param s table  sizes, changed in place
----@return boolean known
-function tuning.layout(row, s)
+---@return table? columns  text by name
+function tuning.layout(row)
   local steps, batch = read.count(row.notes:match "grad_accum (%d+)"), read.count(row.global_batch)
-  if not (row.workload == "lora" and row.source:find "^MLPerf" and steps and batch and s.gpus) then return false end
-  local replicas = batch // steps
-  if batch % steps ~= 0 or s.gpus % replicas ~= 0 then return false end
-  local each = s.gpus // replicas
+  local total = read.count(row.gpus)
+  if not (row.tp == "" and row.pp == "" and row.workload == "lora" and row.source:find "^MLPerf") then return nil end
+  if not (steps and batch and total) or batch % steps ~= 0 or total % (batch // steps) ~= 0 then return nil end
+  local each = total // (batch // steps)
   local hopper = row.gpu:find "H[12]00" ~= nil
-  s.tp = hopper and each >= MOST_TENSOR and each % MOST_TENSOR == 0 and MOST_TENSOR or 1
-  s.cp = each // s.tp
-  return true
+  local tensor = hopper and each >= MOST_TENSOR and each % MOST_TENSOR == 0 and MOST_TENSOR or 1
+  local context = each // tensor
+  return {
+    tp = tostring(tensor), pp = "1", cp = tostring(context),
+    cuda_graph = row.cuda_graph == "" and graphs_of(row, tensor, context) or nil,
+  }
 end
 
 return tuning
