@@ -103,7 +103,26 @@ describe("a row of a training run", function()
 
   it("of MLPerf on AMD's GPUs is a run of AMD's implementation", function()
     assert.equal("rocm-mlperf-5.0", run({ source = "MLPerf Training v5.0", gpu = "AMD Instinct MI325X" }).stack)
-    assert.equal("nemo-mlperf-3.1", run({ source = "MLPerf Training v5.0", gpu = "NVIDIA H200" }).stack)
+    local profiles = { ["v3.1"] = "3.1", ["v4.1"] = "3.1", ["v5.0"] = "5.0", ["v5.1"] = "5.1", ["v6.0"] = "5.1" }
+    for release, profile in pairs(profiles) do
+      local case = run { source = "MLPerf Training " .. release, gpu = "NVIDIA H200" }
+      assert.equal("nemo-mlperf-" .. profile, case.stack)
+    end
+  end)
+
+  it("of MLPerf's LoRA without a layout has the graphs of NVIDIA's configurations", function()
+    -- config_DGXH100_16x8x1xtp4pp1cp2.sh (v4.1): LAYER_CUDA_GRAPH; config_GB200_18x4x1xtp1pp1cp8.sh (v5.0):
+    -- MCORE_CUDA_GRAPH; config_DGXH200_1x8x2xtp1pp1cp2.sh (v4.1) and config_DGXH100_1x8x4xtp4pp1cp1.sh (v4.0): neither
+    local function of(release, gpu, gpus, steps)
+      local case = run { source = "MLPerf Training " .. release, workload = "lora", gpu = gpu, gpus = gpus,
+        global_batch = "8", notes = "grad_accum " .. steps, tp = "", pp = "", cp = "", micro_batch = "" }
+      local layers = case.switches.cuda_graphs
+      return { case.sizes.tp, case.sizes.cp, layers and layers[1] or "", case.graphs }
+    end
+    assert.same({ 4, 2, "layer", false }, of("v4.1", "NVIDIA H100-SXM5-80GB", "32", 2))
+    assert.same({ 1, 8, "", true }, of("v5.0", "NVIDIA Blackwell GPU (GB200)", "64", 1))
+    assert.same({ 1, 2, "", false }, of("v4.1", "NVIDIA H200-SXM5-141GB", "8", 2))
+    assert.same({ 4, 1, "", false }, of("v4.0", "NVIDIA H100-SXM5-80GB", "8", 4))
   end)
 
   it("of MLPerf is sequence parallel, and has the chunks of its configuration", function()

@@ -56,6 +56,28 @@ local WAYS = {
   { "third", "Each third of a stack's runs, drawn at random, by a fit to the other two" },
 }
 
+-- Of the runs held out last: those of fine-tuning, by source and stack.
+local function fine_tuning(out, cases)
+  local by_name, names = {}, {}
+  for _, case in ipairs(cases) do
+    if case.held_out and case.workload ~= "pretrain" then
+      local name = ("%s | %s"):format(case.source, case.stack)
+      if not by_name[name] then by_name[name], names[#names + 1] = {}, name end
+      table.insert(by_name[name], case.held_out / case.measured)
+    end
+  end
+  table.sort(names)
+  out[#out + 1] = "Of these, fine-tuning: adapters, or packed documents.\n"
+  out[#out + 1] = "| source | stack | runs | median % | p90 % | bias % |"
+  out[#out + 1] = "|---|---|---:|---:|---:|---:|"
+  for _, name in ipairs(names) do
+    local e = require "tperf.measured.calibrate.fit".errors(by_name[name])
+    out[#out + 1] = ("| %s | %d | %s | %s | %s |"):format(name, e.rows, percent(e.median), percent(e.p90),
+      percent(e.bias))
+  end
+  out[#out + 1] = ""
+end
+
 local function held_out(out, path)
   out[#out + 1] = "## Training runs held out\n"
   out[#out + 1] = "Each group is predicted by a fit to the rest. The last column is the fraction of the group's runs"
@@ -77,6 +99,7 @@ local function held_out(out, path)
       .. "in the interval.\n"):format(o.groups, percent(o.median), percent(o.worst), o.worst_group, o.runs,
       percent(o.runs_median), percent(o.runs_p90), 100 * o.within)
   end
+  fine_tuning(out, cases) -- of the last way, thirds
 end
 
 local function reader_of(path)

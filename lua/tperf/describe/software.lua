@@ -95,7 +95,7 @@ local schema = {
 local renamed = {
   ["fms-fsdp"] = "fms-fsdp-2024", internevo = "internevo-2024", ["llm-foundry-fsdp"] = "llm-foundry-2023",
   ["megatron-core"] = "megatron-core-simumax-1.2", ["nemo-automodel"] = "nemo-automodel-26.02",
-  ["nemo-mlperf"] = "nemo-mlperf-3.1", torchtitan = "torchtitan-2024",
+  ["nemo-mlperf"] = "nemo-mlperf-5.1", torchtitan = "torchtitan-2024",
 }
 
 local LARGEST <const> = 0.9 -- largest error90 that still bounds how much longer a run may take

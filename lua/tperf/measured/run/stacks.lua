@@ -17,7 +17,9 @@ local patterns = {
   -- torchao times torchtitan with its own kernels; model and batch of the table of 8 H100s are guesses.
   { "torchao", "8 h100s", false }, { "torchtitan", "", "torchtitan-2024" }, { "torchao", "", "torchao-2025" },
   { "nanotron", "", "nanotron-2025" },
-  { "automodel", "", "nemo-automodel-26.02" }, { "mlperf", "", "nemo-mlperf-3.1" },
+  { "automodel", "", "nemo-automodel-26.02" },
+  { "mlperf training v[34]%.", "", "nemo-mlperf-3.1" }, { "mlperf training v5%.0", "", "nemo-mlperf-5.0" },
+  { "mlperf", "", "nemo-mlperf-5.1" },
   -- DGX Cloud's recipes run NeMo (24.11 to 25.05), except one model in JAX.
   { "dgx cloud", "maxtext", "maxtext-2024" }, { "dgx cloud", "", "nemo-24.11" },
   -- The cards of performance recipes repeat rows of the performance summary; the others are functional recipes, with
@@ -82,7 +84,8 @@ local APART <const> = { ["bigscience-2022"] = "typical", ["megatron-deepspeed-20
   ["megatron-lm-2022"] = "tuned", ["rocm-mlperf-5.0"] = "tuned", ["megatron-bridge-26.08-functional"] = "typical" }
 
 local KINDS = {
-  ["nemo-mlperf-3.1"] = "tuned", ["megatron-core-2024"] = "tuned", ["megatron-core-moe-2025"] = "tuned",
+  ["nemo-mlperf-3.1"] = "tuned", ["nemo-mlperf-5.0"] = "tuned", ["nemo-mlperf-5.1"] = "tuned",
+  ["megatron-core-2024"] = "tuned", ["megatron-core-moe-2025"] = "tuned",
   ["megatron-bridge-25.09"] = "tuned", ["megatron-bridge-26.02"] = "tuned", ["megatron-bridge-26.06"] = "tuned",
   ["nemo-24.03"] = "tuned", ["nemo-24.11"] = "tuned", ["nemo-long-2025"] = "tuned",
   ["megatron-core-ci-2025"] = "tests",

@@ -130,7 +130,8 @@ local TRAINS <const> = { pretrain = true, lora = true, sft = true }
 -- Stacks whose recipes are sequence parallel wherever they are tensor parallel: all of their rows that say it are, and
 -- Megatron-Core wants it of experts beside tensor parallelism.
 local SEQUENCE_PARALLEL <const> = { ["nemo-24.11"] = true, ["megatron-core-moe-2025"] = true,
-  ["megatron-bridge-26.08-functional"] = true, ["nemo-mlperf-3.1"] = true }
+  ["megatron-bridge-26.08-functional"] = true, ["nemo-mlperf-3.1"] = true, ["nemo-mlperf-5.0"] = true,
+  ["nemo-mlperf-5.1"] = true }
 
 local function is_sequence_parallel(row, stack, sizes)
   if row.sp ~= "" then return row.sp == "1" end
@@ -205,7 +206,7 @@ function step.case(row, options)
   if not recompute then return nil, "recomputation: " .. row.recompute end
   local zero, reshards = zero_of(row, sizes)
   local case = {
-    gpu = row.gpu, source = row.source, stack = software_stack,
+    gpu = row.gpu, source = row.source, stack = software_stack, workload = row.workload,
     cp_kind = (row.cp_kind == "all_gather" or GATHERING[software_stack]) and "all_gather" or "ring",
     label = row.model, model = model, sizes = sizes, global_batch = batch, micro_batch = micro, recompute = recompute,
     zero = zero, reshards = reshards, shard = shard_of(row, sizes), states = states(row), offload = offload_of(row),
