@@ -30,6 +30,13 @@ describe("an engine that has just started", function()
     assert.equal(0, compiled({ 601, 1001 }, { cold = false }))
   end)
 
+  it("compiles for small steps, too, if no graphs cover them", function()
+    local eager = { engine = { max_num_seqs = 128, max_num_batched_tokens = 4096, prefix_caching = false,
+      max_cudagraph_capture_size = 0 } }
+    assert.equal(1, compiled({ 101, 203 }, eager)) -- the tile of 256, and decodes of one token
+    assert.equal(3, compiled({ 101, 104, 601 }, eager)) -- a multiple of 8; the tile of 512
+  end)
+
   it("compiles nothing for dense models or experts in other kernels", function()
     assert.equal(0, compiled({ 601, 1001 }, { model = "llama-3.1-8b", tp = 1 }))
     assert.equal(0, compiled({ 601, 1001 }, { weight_dtype = "fp8", compute_dtype = "fp8" }))

@@ -58,7 +58,7 @@ local ALIGNED <const> = 16 -- rows of experts: Triton compiles a multiple of it 
 --- the first of them what its graphs cover, and of which number of tokens multiples are compiled apart.
 ---@param p table       of tperf.question.serve.priced
 ---@param o table       checked arguments of tperf.serve
----@param graph integer tokens of the largest graph
+---@param graph integer tokens of the largest graph, 0: none
 ---@return number[] shapes  empty: all is compiled
 ---@return integer even
 function engine.uncompiled(p, o, graph)

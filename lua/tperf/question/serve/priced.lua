@@ -97,7 +97,7 @@ function priced.steps(p, o)
   local t = tables.of(p, o, held.fast)
   local send, send_token = sends(p, o)
   local even
-  t.shapes, even = engines.uncompiled(p, o, t.graphs[#t.graphs])
+  t.shapes, even = engines.uncompiled(p, o, t.graphs[#t.graphs] or 0)
   t.more = { window = t.more.window, whole_key = t.whole.key, whole_each = t.whole.each, whole_from = t.whole.from,
     compile = profile.engine.compile, even = even,
     step = o.host.step, request = o.host.request, token = o.host.token,
