@@ -988,7 +988,7 @@
 ---@field weights? "fp32"|"bf16"|"fp16" what weights are kept in where a run does not say: "fp32", and no master copy beside; as the ops have them
 ---@field loss? "in-place"|"copied"|"pytorch"|"compiled" what cross-entropy keeps: "in-place", the softmax in fp32, whose place the gradient takes (Megatron-LM); "copied", that of a copy of logits in fp32 (nanotron); "pytorch", F.cross_entropy of logits in fp32; "compiled", that under torch.compile
 ---@field compute number by how much the matrix products take longer than timed on their own
----@field attention number the same for attention's kernels
+---@field attention number the same for fused attention
 ---@field memory number by how much HBM traffic takes longer than the formulas have it
 ---@field comm number the same for tensor-parallel and expert-parallel communication
 ---@field comm_setup? number|string seconds that each of these collectives takes beside (0)

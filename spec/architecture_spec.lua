@@ -364,7 +364,17 @@ describe("unfused attention", function()
       return sum / 2
     end
     assert.is_true(time(152) > 100e12)
-    assert.is_true(time(150) < 19.5e12) -- the peak of 32-bit products
-    assert.is_true(time(150) > 10e12)
+    -- the peak of 32-bit products, what kernels without a curve reach of it, and what conversions leave
+    assert.near(19.5e12 * 0.8 * 0.8, time(150), 2e10) -- launches aside
+  end)
+
+  it("takes a stack's factor of all products, not that of fused kernels", function()
+    local function time(kernels, attention)
+      return tperf.train { model = "gpt3-175b", system = "a100-sxm-80gb", tp = 8, pp = 8, dp = 1, global_batch = 16,
+        attention = kernels, software = { name = "own", compute = 1, attention = attention, memory = 1, comm = 1,
+          host = 0, overlap = 1 } }.time
+    end
+    assert.equal(time("unfused", 1), time("unfused", 2))
+    assert.is_true(time("flash", 2) > 1.02 * time("flash", 1))
   end)
 end)

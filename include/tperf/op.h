@@ -110,7 +110,7 @@ typedef struct tperf_op {
     bool frozen;         // its parameters are not trained
     bool stopped;        // nothing below is trained: the input's gradient is not computed
     tperf_own_gradients own;
-    bool attention;     // its kernels are attention, for which software has its own factor
+    bool attention;     // its kernels are fused attention, for which software has its own factor
     bool single;        // its backward pass is one kernel, not one per gradient
     bool joined;        // a neighbour's call launches its kernels: the host makes no call for it
     int64_t calls;      // of the host for each of its kernels, unless a graph holds them; 0: one

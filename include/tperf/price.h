@@ -10,11 +10,15 @@
 // own, with curves of their own.
 #define TPERF_SCATTERED 0.7
 
+// Part of the rate left to products whose factors have fewer bits than the units multiply, and are converted on the way.
+// Fitted to the runs of one source whose heads are not aligned (docs/model.md section 3.4).
+#define TPERF_CONVERTED 0.8
+
 // The overhead that a software stack adds to the machine. lua/tperf/describe/software.lua documents every field.
 typedef struct tperf_software {
-    // Seconds of work of kernels other than attention, relative to the same kernels timed in isolation.
+    // Seconds of work of kernels other than fused attention, relative to the same kernels timed in isolation.
     double compute;
-    double attention;    // the same for attention kernels
+    double attention;    // the same for fused attention
     bool flash2;         // fused attention is FlashAttention 2
     double memory;       // the same for HBM traffic, hidden beside the work or not
     double comm;         // the same for collectives within layers

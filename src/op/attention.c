@@ -24,7 +24,6 @@ static void gather_keys(tperf_op *op, const tperf_attention *shape, double tenso
 
 tperf_status tperf_op_scores(tperf_op *op, const tperf_attention *shape, tperf_error *error) {
     TPERF_TRY(check_attention(shape, error));
-    op->attention = true;
     double H = (double)shape->batch * (double)shape->heads, r = (double)shape->queries,
            k = (double)shape->keys;
     double d = (double)shape->head_dim, element = tperf_dtype_bytes(op->dtype);
@@ -44,7 +43,6 @@ tperf_status tperf_op_scores(tperf_op *op, const tperf_attention *shape, tperf_e
 
 tperf_status tperf_op_attend(tperf_op *op, const tperf_attention *shape, tperf_error *error) {
     TPERF_TRY(check_attention(shape, error));
-    op->attention = true;
     double H = (double)shape->batch * (double)shape->heads, r = (double)shape->queries,
            k = (double)shape->keys;
     double d = (double)shape->head_dim, element = tperf_dtype_bytes(op->dtype);
@@ -119,7 +117,6 @@ tperf_status tperf_op_summa_scores(tperf_op *op, const tperf_summa_attention *sh
                                    tperf_error *error) {
     summa_letters l;
     TPERF_TRY(read_summa(shape, op, &l, error));
-    op->attention = true;
     double heads = l.element * l.H * l.s * l.d1, scores = l.element * l.H * l.s2 * l.s;
     op->forward.tensor_flops = l.H * l.s2 * l.s * (2 * l.d1 - 1);
     op->backward.tensor_flops =
@@ -139,7 +136,6 @@ tperf_status tperf_op_summa_attend(tperf_op *op, const tperf_summa_attention *sh
                                    tperf_error *error) {
     summa_letters l;
     TPERF_TRY(read_summa(shape, op, &l, error));
-    op->attention = true;
     double heads = l.element * l.H * l.s * l.d1, scores = l.element * l.H * l.s2 * l.s;
     op->forward.tensor_flops = 2 * l.H * l.s2 * l.d1 * l.s; // accumulates, unlike the scores
     op->backward.tensor_flops =

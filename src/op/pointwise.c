@@ -48,7 +48,6 @@ tperf_status tperf_op_elementwise(tperf_op *op, const tperf_elementwise *shape,
 
 tperf_status tperf_op_softmax(tperf_op *op, const tperf_softmax *shape, tperf_error *error) {
     TPERF_TRY(tperf_size_check(error, "width", shape->width));
-    op->attention = true;
     double rows = shape->rows, k = (double)shape->width;
     double element = tperf_dtype_bytes(op->dtype);
     op->forward.vector_flops = rows * (3 * k - 1);  // exponential, scale, k - 1 additions per row

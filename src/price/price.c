@@ -45,12 +45,13 @@ void tperf_pass_cost_add(tperf_pass_cost *sum, const tperf_pass_cost *part, doub
     sum->slowing += times * part->slowing;
 }
 
-// The peak of the pass's products. If one of two stays in the op's own dtype, it has half of the work.
+// The rate of the pass's products at most. If one of two stays in the op's own dtype, it has half of the work.
 static double tensor_peak(const tperf_op *op, const tperf_pass *pass, const tperf_system *system) {
     const double *peaks = system->accelerator.tensor;
     bool mixed = pass->n_kernels == 2 && pass->kernels[1].wide;
-    if (!mixed) return peaks[op->matrix_dtype];
-    return 2 / (1 / peaks[op->matrix_dtype] + 1 / peaks[op->dtype]);
+    bool converts = tperf_dtype_bytes(op->matrix_dtype) > tperf_dtype_bytes(op->dtype);
+    double peak = converts ? TPERF_CONVERTED * peaks[op->matrix_dtype] : peaks[op->matrix_dtype];
+    return mixed ? 2 / (1 / peak + 1 / peaks[op->dtype]) : peak;
 }
 
 // Bytes/s of HBM that a pass's kernel reaches. In training, rows in their experts' order are a few thousand at a time,

@@ -132,7 +132,7 @@ end
 ---                 (Megatron-LM); "copied", that of a copy of logits in fp32 (nanotron); "pytorch", F.cross_entropy
 ---                 of logits in fp32; "compiled", that under torch.compile
 ---  compute        by how much the matrix products take longer than timed on their own
----  attention      the same for attention's kernels
+---  attention      the same for fused attention
 ---  memory         by how much HBM traffic takes longer than the formulas have it
 ---  comm           the same for tensor-parallel and expert-parallel communication
 ---  comm_setup     seconds that each of these collectives takes beside (0)
