@@ -61,8 +61,10 @@ ALL_LDFLAGS = $(VARIANT_$(VARIANT)) $(FAULTS_LDFLAGS) -pthread $(LDFLAGS)
 LIBS = $(PKG_LIBS) -lm -ldl
 
 # The program takes Lua from its archive, where there is one, as Debian's own `lua5.4` does: a command ends a tenth
-# sooner than with the shared library. All of it, since modules written in C call it, too. LUA_ARCHIVE= takes the latter.
-LUA_ARCHIVE = $(eval LUA_ARCHIVE := $$(wildcard $$(shell pkg-config --variable=libdir lua5.4)/liblua5.4.a))$(LUA_ARCHIVE)
+# sooner than with the shared library. All of it, since modules written in C call it, too. LUA_ARCHIVE= takes the latter;
+# so do test variants, which wrap functions that the program, but not Lua itself, is to call.
+LUA_ARCHIVE = $(eval LUA_ARCHIVE := $(if $(FAULTS),,$$(wildcard $$(LUA_LIBDIR)/liblua5.4.a)))$(LUA_ARCHIVE)
+LUA_LIBDIR = $(shell pkg-config --variable=libdir lua5.4)
 PROGRAM_LIBS = $(if $(LUA_ARCHIVE),$(addprefix -Wl$(,),--whole-archive $(LUA_ARCHIVE) --no-whole-archive) \
                $(filter-out -llua%,$(LIBS)),$(LIBS))
 
