@@ -7,9 +7,10 @@ enum { SLOTS = 4096, OPS = 8192, FULL = SLOTS / 4 * 3 }; // 6 MiB
 
 static bool make_room(tperf_prices *p, const tperf_heap *heap, size_t n_parts) {
     if (!p->slots) p->slots = tperf_heap_zeroed(heap, SLOTS, sizeof *p->slots);
+    if (!p->known) p->known = tperf_heap_new(heap, FULL, sizeof *p->known);
     if (!p->blocks) p->blocks = tperf_heap_new(heap, FULL, sizeof *p->blocks);
     if (!p->bases) p->bases = tperf_heap_new(heap, OPS, sizeof *p->bases);
-    if (!p->slots || !p->blocks || !p->bases) return false;
+    if (!p->slots || !p->known || !p->blocks || !p->bases) return false;
     if (n_parts <= p->parts_capacity) return true;
     const tperf_either_price **parts = tperf_heap_grow(heap, p->parts, n_parts, sizeof *parts);
     if (!parts) return false;
@@ -20,7 +21,7 @@ static bool make_room(tperf_prices *p, const tperf_heap *heap, size_t n_parts) {
 
 static void forget(tperf_prices *p) {
     memset(p->slots, 0, SLOTS * sizeof *p->slots);
-    p->n_slots = p->n_blocks = p->n_bases = 0;
+    p->n_known = p->n_blocks = p->n_bases = 0;
 }
 
 static uint64_t mixed(uint64_t hash, uint64_t value) {
@@ -28,12 +29,19 @@ static uint64_t mixed(uint64_t hash, uint64_t value) {
     return hash ^ hash >> 29;
 }
 
-// The slot of a key, or the free one for it.
-static tperf_price_slot *slot_of(tperf_prices *p, const tperf_price_key *key, uint64_t hash) {
-    for (size_t i = hash % SLOTS;; i = (i + 1) % SLOTS) {
-        tperf_price_slot *slot = &p->slots[i];
-        if (!slot->key.block || memcmp(&slot->key, key, sizeof *key) == 0) return slot;
+// What is known of a key; *is_new: nothing yet, and `first` is the caller's to set.
+static tperf_known_price *price_of(tperf_prices *p, const tperf_price_key *key, uint64_t hash,
+                                   bool *is_new) {
+    size_t i = hash % SLOTS;
+    for (*is_new = false; p->slots[i] != 0; i = (i + 1) % SLOTS) {
+        tperf_known_price *one = &p->known[p->slots[i] - 1];
+        if (memcmp(&one->key, key, sizeof *key) == 0) return one;
     }
+    *is_new = true;
+    tperf_known_price *one = &p->known[p->n_known++];
+    one->key = *key;
+    p->slots[i] = (uint16_t)p->n_known;
+    return one;
 }
 
 static const tperf_base *bases_of_part(tperf_prices *p, const tperf_workload *workload,
@@ -42,10 +50,10 @@ static const tperf_base *bases_of_part(tperf_prices *p, const tperf_workload *wo
     memset(key.fast, 0, sizeof key.fast);
     key.placed = 0;
     uint64_t hash = mixed(mixed(key.block, key.system), (uint64_t)key.panels);
-    tperf_price_slot *slot = slot_of(p, &key, hash);
-    if (slot->key.block) return &p->bases[slot->first];
-    *slot = (tperf_price_slot){key, p->n_bases};
-    p->n_slots++;
+    bool is_new;
+    tperf_known_price *known = price_of(p, &key, hash, &is_new);
+    if (!is_new) return &p->bases[known->first];
+    known->first = p->n_bases;
     for (size_t i = begin; i < end; i++) {
         const tperf_op *op = workload->ops[i];
         tperf_base *base = &p->bases[p->n_bases++];
@@ -54,7 +62,7 @@ static const tperf_base *bases_of_part(tperf_prices *p, const tperf_workload *wo
         if (!base->communicates)
             base->price = tperf_op_price_of(op, &base->work, on, workload->sizes, placement);
     }
-    return &p->bases[slot->first];
+    return &p->bases[known->first];
 }
 
 static void price_block(tperf_either_price *block, const tperf_workload *workload, size_t begin,
@@ -85,10 +93,10 @@ static const tperf_either_price *price_of_part(tperf_prices *p, const tperf_work
             key.fast[i] = placement->fast[i];
             hash = mixed(hash, (uint64_t)placement->fast[i]);
         }
-    tperf_price_slot *slot = slot_of(p, &key, hash);
-    if (slot->key.block) return &p->blocks[slot->first];
-    *slot = (tperf_price_slot){key, p->n_blocks};
-    p->n_slots++;
+    bool is_new;
+    tperf_known_price *known = price_of(p, &key, hash, &is_new);
+    if (!is_new) return &p->blocks[known->first];
+    known->first = p->n_blocks;
     const tperf_base *bases = bases_of_part(p, workload, begin, part->end, key, on, placement);
     tperf_either_price *block = &p->blocks[p->n_blocks++];
     price_block(block, workload, begin, part->end, bases, on, placement);
@@ -104,7 +112,7 @@ const tperf_either_price *const *tperf_prices_of(tperf_prices *prices, const tpe
                                                  const tperf_platform *on,
                                                  const tperf_placement *placement) {
     if (!make_room(prices, heap, workload->n_parts)) return NULL;
-    if (prices->n_bases + workload->n_ops > OPS || prices->n_slots + 2 * workload->n_parts > FULL)
+    if (prices->n_bases + workload->n_ops > OPS || prices->n_known + 2 * workload->n_parts > FULL)
         forget(prices);
     size_t begin = 0;
     for (size_t i = 0; i < workload->n_parts; begin = workload->parts[i++].end)
@@ -115,6 +123,7 @@ const tperf_either_price *const *tperf_prices_of(tperf_prices *prices, const tpe
 
 void tperf_prices_release(tperf_prices *prices) {
     tperf_heap_free(prices->slots);
+    tperf_heap_free(prices->known);
     tperf_heap_free(prices->blocks);
     tperf_heap_free(prices->bases);
     tperf_heap_free(prices->parts);

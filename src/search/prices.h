@@ -12,10 +12,10 @@ typedef struct tperf_price_key {
     uint64_t placed;                      // 0: wherever the ops are placed
 } tperf_price_key;
 
-typedef struct tperf_price_slot {
-    tperf_price_key key; // block 0: free
-    size_t first;        // index of the block's price, or of its first op's base
-} tperf_price_slot;
+typedef struct tperf_known_price {
+    tperf_price_key key;
+    size_t first; // index of the block's price, or of its first op's base
+} tperf_known_price;
 
 // What an op costs wherever it is placed: its work; its price, too, unless it communicates.
 typedef struct tperf_base {
@@ -24,12 +24,14 @@ typedef struct tperf_base {
     bool communicates;
 } tperf_base;
 
-// The arrays are NULL until they are needed. All is forgotten when one is full.
+// The arrays are NULL until they are needed, and memory that is not used is not touched: a search may be short. All is
+// forgotten when one is full.
 typedef struct tperf_prices {
-    tperf_price_slot *slots;
+    uint16_t *slots; // hashed: number of a known price, from 1; 0: free
+    tperf_known_price *known;
     tperf_either_price *blocks;
     tperf_base *bases;
-    size_t n_slots, n_blocks, n_bases; // used
+    size_t n_known, n_blocks, n_bases; // used
     const tperf_either_price **parts;  // of the current workload
     size_t parts_capacity;
 } tperf_prices;
