@@ -391,3 +391,20 @@ describe("tperf.calibrate", function()
     assert.is_true(math.max(table.unpack(errors)) - math.min(table.unpack(errors)) < 0.05)
   end)
 end)
+
+describe("tperf calibrate --software", function()
+  it("fits the stacks of a table, and says which rows it leaves out", function()
+    local folder, lines = program.folder(), {}
+    finally(function() program.remove(folder) end)
+    for line in io.lines "spec/data/measured/steps.csv" do
+      if #lines == 0 or line:find("llm-foundry", 1, true) and #lines < 7 then lines[#lines + 1] = line end
+    end
+    lines[8] = lines[7]:gsub(",pretrain,", ",rl-grpo,")
+    program.write(folder .. "/runs.csv", table.concat(lines, "\n") .. "\n")
+    local result = program.shell(("%s calibrate --software %s %s/runs.csv"):format(program.absolute(), folder, folder))
+    assert.equal(0, result.code, result.err)
+    assert.truthy(result.out:find "\nllm%-foundry%-2023 +6 ")
+    assert.truthy(result.out:find("1 left out: not training alone (rl-grpo)", 1, true), result.out)
+    assert.truthy(program.slurp(folder .. "/llm-foundry-2023.yaml"):find "\nruns: 6\n")
+  end)
+end)

@@ -229,17 +229,20 @@ end
 ---@param files string[]
 ---@return table<string, table[]> stacks
 ---@return string[] names
+---@return table[] left_out  { rows, reason } of each file
 function profile.stacks(files)
   local measured = require "tperf.measured"
-  local all = {}
+  local all, left = {}, {}
   for _, path in ipairs(files) do
     local rows, reader = measured.open(path)
     if reader.name ~= "step" then check.fail("%s is not a table of training runs", path) end
     local cases, left_out = measured.predict(rows, reader, { refit = true })
     if #cases == 0 then check.fail("%s: %s", path, measured.none_predicted(#rows, left_out)) end
     table.move(cases, 1, #cases, #all + 1, all)
+    table.move(left_out, 1, #left_out, #left + 1, left)
   end
-  return profile.by_stack(all)
+  local stacks, names = profile.by_stack(all)
+  return stacks, names, left
 end
 
 --- As profile.fit, of a stack's rows as a table has them: what another process of a run under MPI is sent.

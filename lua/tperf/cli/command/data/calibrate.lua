@@ -78,7 +78,7 @@ local function calibrate_software(values, files, host)
   if not folder then check.fail("--software: cannot use the folder %s", message) end
   local _, reader = require "tperf.measured".open(files[1])
   if reader.cases then return calibrate_engines(values, files) end
-  local rows, stacks, names = {}, profile.stacks(files)
+  local rows, stacks, names, left_out = {}, profile.stacks(files)
   table.sort(names)
   for _, name in ipairs(names) do output.check(path_of(values.software, name)) end
   local usual = require "tperf.measured.calibrate.kinds".usual(stacks)
@@ -88,6 +88,8 @@ local function calibrate_software(values, files, host)
   end
   write_shared(values.software, rows, stacks, usual)
   require "tperf.cli.answer.table"(values, rows, STEP_COLUMNS)
+  if values.json or values.csv then return end
+  for _, left in ipairs(left_out) do print(("%6d left out: %s"):format(left.rows, left.reason)) end
 end
 
 return {
