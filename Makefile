@@ -286,7 +286,7 @@ deps-test: ## install lua5.4, busted and luacheck (apt), if missing
 	  command -v luacheck; } > /dev/null 2>&1 || $(call install-packages,lua5.4 lua-busted lua-check)
 
 deps-deb: ## install what `make deb` needs (apt), if missing
-	@command -v dpkg-shlibdeps lintian > /dev/null || $(call install-packages,dpkg-dev lintian)
+	@{ command -v dpkg-shlibdeps && command -v lintian; } > /dev/null || $(call install-packages,dpkg-dev lintian)
 
 deps-lint: ## install clang-format (apt), if missing
 	@command -v clang-format > /dev/null || $(call install-packages,clang-format)

@@ -161,6 +161,16 @@ describe("make deps", function()
     assert.equal("install -y -qq --no-install-recommends libmpich-dev mpich\n", calls)
   end)
 
+  it("installs what the Debian package needs if one tool of two is missing", function()
+    local found = { id = "echo 0", ["apt-get"] = RECORD, ["dpkg-shlibdeps"] = "exit 0" }
+    local _, code, calls = deps("deps-deb", found)
+    assert.equal(0, code)
+    assert.equal("install -y -qq --no-install-recommends dpkg-dev lintian\n", calls)
+    found.lintian = "exit 0"
+    _, _, calls = deps("deps-deb", found)
+    assert.is_nil(calls)
+  end)
+
   it("names the command that installs an MPI if one is missing", function()
     local text, code = deps("mpi", { ["pkg-config"] = "exit 0" })
     assert.equal(2, code)
