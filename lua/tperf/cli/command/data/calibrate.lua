@@ -88,8 +88,7 @@ local function calibrate_software(values, files, host)
   end
   write_shared(values.software, rows, stacks, usual)
   require "tperf.cli.answer.table"(values, rows, STEP_COLUMNS)
-  if values.json or values.csv then return end
-  for _, left in ipairs(left_out) do print(("%6d left out: %s"):format(left.rows, left.reason)) end
+  if not (values.json or values.csv) then require "tperf.cli.answer.left_out"(left_out) end
 end
 
 return {

@@ -135,6 +135,6 @@ and --plot then have the runs held out, with these predictions.]],
       print(("%6d of a stack that is not known, predicted by software %s: %s"):format(one.rows, one.software,
         one.source))
     end
-    for _, left in ipairs(result.left_out) do print(("%6d left out: %s"):format(left.rows, left.reason)) end
+    require "tperf.cli.answer.left_out"(result.left_out)
   end,
 }
