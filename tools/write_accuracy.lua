@@ -1,6 +1,7 @@
 -- Writes docs/accuracy.md: predictions against published measurements, by source. Run by `make accuracy
 -- MEASURED=FOLDER` and `make accuracy-serving SERVING=FOLDER`, where FOLDER has the tables; tperf run --trust
 -- tools/write_accuracy.lua FILE.csv …
+local lists = require "tperf.base.lists"
 local output = require "tperf.output.file"
 local tperf = require "tperf"
 local software = require "tperf.base.catalogue".list "software"
@@ -58,20 +59,17 @@ local WAYS = {
 
 -- Of the runs held out last: those of fine-tuning, by source and stack.
 local function fine_tuning(out, cases)
-  local by_name, names = {}, {}
-  for _, case in ipairs(cases) do
-    if case.held_out and case.workload ~= "pretrain" then
-      local name = ("%s | %s"):format(case.source, case.stack)
-      if not by_name[name] then by_name[name], names[#names + 1] = {}, name end
-      table.insert(by_name[name], case.held_out / case.measured)
-    end
-  end
+  local fit = require "tperf.measured.calibrate.fit"
+  local tuned = lists.where(cases, function(case) return case.held_out and case.workload ~= "pretrain" end)
+  local groups, names = fit.groups(tuned, function(case) return ("%s | %s"):format(case.source, case.stack) end)
   table.sort(names)
   out[#out + 1] = "Of these, fine-tuning: adapters, or packed documents.\n"
   out[#out + 1] = "| source | stack | runs | median % | p90 % | bias % |"
   out[#out + 1] = "|---|---|---:|---:|---:|---:|"
   for _, name in ipairs(names) do
-    local e = require "tperf.measured.calibrate.fit".errors(by_name[name])
+    local ratios = {}
+    for i, case in ipairs(groups[name]) do ratios[i] = case.held_out / case.measured end
+    local e = fit.errors(ratios)
     out[#out + 1] = ("| %s | %d | %s | %s | %s |"):format(name, e.rows, percent(e.median), percent(e.p90),
       percent(e.bias))
   end
