@@ -10,8 +10,8 @@
 // own, with curves of their own.
 #define TPERF_SCATTERED 0.7
 
-// Part of the rate left to products whose factors have fewer bits than the units multiply, and are converted on the way.
-// Fitted to the runs of one source whose heads are not aligned (docs/model.md section 3.4).
+// Part of their rate that the units reach if a product's factors have fewer bits and are converted on the way. Fitted
+// to the runs of one source whose heads are not aligned (docs/model.md section 3.4).
 #define TPERF_CONVERTED 0.8
 
 // The overhead that a software stack adds to the machine. lua/tperf/describe/software.lua documents every field.

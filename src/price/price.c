@@ -45,12 +45,12 @@ void tperf_pass_cost_add(tperf_pass_cost *sum, const tperf_pass_cost *part, doub
     sum->slowing += times * part->slowing;
 }
 
-// The rate of the pass's products at most. If one of two stays in the op's own dtype, it has half of the work.
+// The highest rate that the pass's products can reach. If one of two stays in the op's own dtype, it has half of the work.
 static double tensor_peak(const tperf_op *op, const tperf_pass *pass, const tperf_system *system) {
     const double *peaks = system->accelerator.tensor;
     bool mixed = pass->n_kernels == 2 && pass->kernels[1].wide;
     bool converts = tperf_dtype_bytes(op->matrix_dtype) > tperf_dtype_bytes(op->dtype);
-    double peak = converts ? TPERF_CONVERTED * peaks[op->matrix_dtype] : peaks[op->matrix_dtype];
+    double peak = (converts ? TPERF_CONVERTED : 1) * peaks[op->matrix_dtype];
     return mixed ? 2 / (1 / peak + 1 / peaks[op->dtype]) : peak;
 }
 

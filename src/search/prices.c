@@ -29,8 +29,10 @@ static uint64_t mixed(uint64_t hash, uint64_t value) {
     return hash ^ hash >> 29;
 }
 
+_Static_assert(FULL <= UINT16_MAX, "slots hold the numbers of known prices");
+
 // What is known of a key; *is_new: nothing yet, and `first` is the caller's to set.
-static tperf_known_price *price_of(tperf_prices *p, const tperf_price_key *key, uint64_t hash,
+static tperf_known_price *known_of(tperf_prices *p, const tperf_price_key *key, uint64_t hash,
                                    bool *is_new) {
     size_t i = hash % SLOTS;
     for (*is_new = false; p->slots[i] != 0; i = (i + 1) % SLOTS) {
@@ -51,7 +53,7 @@ static const tperf_base *bases_of_part(tperf_prices *p, const tperf_workload *wo
     key.placed = 0;
     uint64_t hash = mixed(mixed(key.block, key.system), (uint64_t)key.panels);
     bool is_new;
-    tperf_known_price *known = price_of(p, &key, hash, &is_new);
+    tperf_known_price *known = known_of(p, &key, hash, &is_new);
     if (!is_new) return &p->bases[known->first];
     known->first = p->n_bases;
     for (size_t i = begin; i < end; i++) {
@@ -94,7 +96,7 @@ static const tperf_either_price *price_of_part(tperf_prices *p, const tperf_work
             hash = mixed(hash, (uint64_t)placement->fast[i]);
         }
     bool is_new;
-    tperf_known_price *known = price_of(p, &key, hash, &is_new);
+    tperf_known_price *known = known_of(p, &key, hash, &is_new);
     if (!is_new) return &p->blocks[known->first];
     known->first = p->n_blocks;
     const tperf_base *bases = bases_of_part(p, workload, begin, part->end, key, on, placement);
