@@ -60,9 +60,9 @@ ALL_CFLAGS  = $(REQUIRED) $(WARNINGS) $(VARIANT_$(VARIANT)) $(FAULTS_CFLAGS) $(P
 ALL_LDFLAGS = $(VARIANT_$(VARIANT)) $(FAULTS_LDFLAGS) -pthread $(LDFLAGS)
 LIBS = $(PKG_LIBS) -lm -ldl
 
-# The program takes Lua from its archive, where there is one, as Debian's own `lua5.4` does: a command ends a tenth
-# sooner than with the shared library. All of it, since modules written in C call it, too. LUA_ARCHIVE= takes the latter;
-# so do test variants, which wrap functions that the program, but not Lua itself, is to call.
+# Where Lua has an archive, the program is linked with it, like Debian's own `lua5.4`: commands end a tenth sooner than
+# with the shared library. The whole archive, because modules written in C call functions that the program does not.
+# `make LUA_ARCHIVE=` links the shared library. So do the test variants, whose --wrap would catch Lua's own calls, too.
 LUA_ARCHIVE = $(eval LUA_ARCHIVE := $(if $(FAULTS),,$$(wildcard $$(LUA_LIBDIR)/liblua5.4.a)))$(LUA_ARCHIVE)
 LUA_LIBDIR = $(shell pkg-config --variable=libdir lua5.4)
 PROGRAM_LIBS = $(if $(LUA_ARCHIVE),$(addprefix -Wl$(,),--whole-archive $(LUA_ARCHIVE) --no-whole-archive) \

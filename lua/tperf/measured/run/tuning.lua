@@ -65,8 +65,8 @@ end
 -- memory the weights fill; the rest is context parallelism.
 local MOST_TENSOR <const> = 4
 
--- Graphs of the layers, in NVIDIA's configurations since v4.1: where GPUs share a sequence, but not on GPUs of Hopper's
--- that hold whole weights.
+-- NVIDIA's configurations capture layers as graphs since v4.1 where GPUs share a sequence; on Hopper, only if they
+-- share the weights, too.
 local function graphs_of(row, tensor, context)
   local release = tonumber(row.source:match "v(%d+%.%d+)") or 0
   if release < 4.1 or context == 1 then return "" end
