@@ -62,6 +62,35 @@ describe("the software of a question", function()
     end
   end)
 
+  it("also reports the time without waste of schedules that are simulated", function()
+    tperf.schedule.define("two_and_two", function(s)
+      for d = 1, s.devices do
+        for mb = 1, s.microbatches, 2 do
+          s:forward(d, d, mb)
+          s:forward(d, d, mb + 1)
+          s:backward(d, d, mb)
+          s:backward(d, d, mb + 1)
+        end
+      end
+    end)
+    for _, schedule in ipairs { "zb_h1", "two_and_two" } do
+      local function asked(software)
+        return { model = "llama-3.1-8b", system = "h100-sxm", gpus = 16, global_batch = 64, tp = 2, pp = 4, zero = 2,
+          micro_batch = 2, schedule = schedule, software = software, gradients = "fp32", attention = "flash" }
+      end
+      for _, profile in ipairs { "typical", "tuned" } do
+        local bare, c = tperf.train(asked "none"), tperf.train(asked(profile))
+        assert.equal(bare.time, bare.time_without_waste)
+        assert.equal(bare.time, c.time_without_waste)
+        assert.truthy(c.time > c.time_without_waste)
+        local found = tperf.search(asked(profile))[1]
+        local same = asked "none"
+        same.zero, same.micro_batch, same.configuration = nil, nil, found
+        assert.equal(tperf.train(same).time, found.time_without_waste)
+      end
+    end
+  end)
+
   it("gives the interval of a profile in the former format", function()
     local old = { name = "old", compute = 1, attention = 1, memory = 1, comm = 1, host = 0, overlap = 0 }
     assert.is_nil(train { software = old }.interval)

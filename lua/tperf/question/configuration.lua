@@ -187,6 +187,20 @@ function configuration.predictor(question, workload, found)
   return function(terms) return predictor:seconds(terms) end
 end
 
+--- The question without a software profile.
+function configuration.bare(question)
+  local bare = {}
+  for name, value in pairs(question) do bare[name] = value end
+  bare.software, bare.profile = nil, nil
+  return bare
+end
+
+--- A candidate's time, breakdown and memory by closed forms. fields: as for configuration.of.
+function configuration.iteration(question, workload, found, fields)
+  return workload:iteration(question.system, question.rules, question.training, question.pipelines,
+    run_of(question, found), found.fast, question.software, fields)
+end
+
 --- The record of a candidate.
 ---@param question table  { model, system, gpus, global_batch, rules, training, profile, software, pipelines,
 ---  pipeline_list }
@@ -196,8 +210,7 @@ end
 ---@param fields integer?  that it will have; as those of a search
 ---@return table configuration
 function configuration.of(question, s, workload, found, fields)
-  local c = workload:iteration(question.system, question.rules, question.training, question.pipelines,
-    run_of(question, found), found.fast, question.software, fields)
+  local c = configuration.iteration(question, workload, found, fields)
   choice.add(c, question, s, found)
   c.precision = question.precision
   for name, value in pairs(question.overlaps) do c[name] = value end

@@ -11,7 +11,7 @@ local rerank = {}
 --- How many candidates a search keeps for this, at first and at most; each takes about a millisecond.
 rerank.FIRST, rerank.MOST = 64, 4096
 
--- One candidate, simulated; nil if its schedule cannot run it or it does not fit after all.
+-- One candidate, simulated, and its workload; nil if its schedule cannot run it or it does not fit after all.
 local function simulated(p, o, question, item, describe)
   local c, workload = describe(p, o, question, item)
   c.stages = configuration.stages(question, workload, item)
@@ -21,13 +21,25 @@ local function simulated(p, o, question, item, describe)
   configuration.retime(c, question, t, p.closed_forms[c.schedule])
   c.feasible = c.feasible and configuration.fits(t.peak, question)
   if not c.feasible and not o.infeasible then return nil end
-  return c
+  return c, workload
 end
 
 local function before(a, b)
   if a.c.simulated.time ~= b.c.simulated.time then return a.c.simulated.time < b.c.simulated.time end
   if a.c.memory.total ~= b.c.memory.total then return a.c.memory.total < b.c.memory.total end
   return a.place < b.place
+end
+
+local function configurations_of(p, question, list)
+  local configurations = {}
+  for i, entry in ipairs(list) do
+    local c = entry.c
+    if not p.closed_forms[c.schedule] then
+      c.time_without_waste = simulate.time_without_waste(c, question, entry.workload, entry.item, {})
+    end
+    configurations[i] = c
+  end
+  return configurations
 end
 
 --- The best candidates by simulation.
@@ -44,23 +56,17 @@ function rerank.best(p, o, question, found, describe)
   for place, item in ipairs(found) do
     local least = question.global_batch / item.throughput
     if #list == o.top and least >= list[#list].c.simulated.time then
-      return rerank.configurations(list), true
+      return configurations_of(p, question, list), true
     end
-    local c = simulated(p, o, question, item, describe)
+    local c, workload = simulated(p, o, question, item, describe)
     if c then
       c.least_time = least
-      list[#list + 1] = { c = c, place = place }
+      list[#list + 1] = { c = c, place = place, item = item, workload = workload }
       table.sort(list, before)
       list[o.top + 1] = nil
     end
   end
-  return rerank.configurations(list), #found < o.kept
-end
-
-function rerank.configurations(list)
-  local configurations = {}
-  for i, entry in ipairs(list) do configurations[i] = entry.c end
-  return configurations
+  return configurations_of(p, question, list), #found < o.kept
 end
 
 return rerank

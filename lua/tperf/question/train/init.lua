@@ -146,6 +146,9 @@ function train.run(given)
   if o.simulate or not closed then
     timeline = simulate.run(c, question, t.workload, t.found, o.simulate or {})
     configuration.retime(c, question, timeline, closed)
+    if not closed then
+      c.time_without_waste = simulate.time_without_waste(c, question, t.workload, t.found, o.simulate or {})
+    end
     timeline.configuration = c
   end
   if o.straggling then configuration.straggle(c, question, straggling.of(c, o.straggling)) end

@@ -107,15 +107,8 @@ local function peak_of(t)
   }
 end
 
---- Simulates a configuration of tperf.train.
----@param c table         the configuration
----@param question table  of problem.of
----@param workload userdata
----@param found table     as for configuration.of
----@param o table         of simulate.options
----@return table timeline in seconds and bytes; with iteration_time, which adds the wait for replicas and the
----  optimizer's step, the tasks of every pass, and peak: the moment at which the fullest GPU is fullest
-function simulate.run(c, question, workload, found, o)
+-- A timeline in seconds and bytes, with iteration_time. c: of the configuration, what `simulate.run` says.
+local function timeline_of(c, question, workload, found, o)
   -- One stage runs one pass after the other, unless passes overlap to hide the expert all-to-alls.
   local name = o.schedule or c.pp > 1 and c.schedule or question.training.hide_experts and "1f1b_overlap" or "1f1b"
   local definition = schedule.get(name)
@@ -135,10 +128,33 @@ function simulate.run(c, question, workload, found, o)
   }
   t.units = { time = "s", memory = "bytes" }
   t.iteration_time = iteration_time(t, passes.after, c.breakdown.optimizer)
+  return t, stages
+end
+
+--- Simulates a configuration of tperf.train.
+---@param c table         the configuration
+---@param question table  of problem.of
+---@param workload userdata
+---@param found table     as for configuration.of
+---@param o table         of simulate.options
+---@return table timeline in seconds and bytes; with iteration_time, which adds the wait for replicas and the
+---  optimizer's step, the tasks of every pass, and peak: the moment at which the fullest GPU is fullest
+function simulate.run(c, question, workload, found, o)
+  local t, stages = timeline_of(c, question, workload, found, o)
   t.kept = kept_by(c.stages)
   t.peak = peak_of(t)
   t.step = function() return configuration.tasks(question, workload, found, stages) end
   return t
+end
+
+--- The time of an iteration by the formulas alone, simulated: that of a schedule without a closed form.
+---@return number seconds
+function simulate.time_without_waste(c, question, workload, found, o)
+  if not question.software then return c.time end
+  local bare = configuration.bare(question)
+  local own = { pp = c.pp, virtual_stages = c.virtual_stages, schedule = c.schedule, microbatches = c.microbatches,
+    breakdown = configuration.iteration(bare, workload, found).breakdown }
+  return (timeline_of(own, bare, workload, found, o)).iteration_time
 end
 
 return simulate
