@@ -1429,7 +1429,8 @@ function tperf_Report:save(path) end
 ---@class tperf.found
 ---@field [integer] tperf.configuration
 ---@field candidates integer number of candidates
----@field feasible integer number that fit in memory
+---@field feasible integer number that fit in memory; with `bounds`, number that are not known not to
+---@field bounds? boolean a schedule has no closed form: what is not simulated is known by bounds
 ---@field evaluated? integer number that were timed, if prune is false
 ---@field complete boolean false if Ctrl-C ended the search
 ---@field proven? boolean if simulated: no other candidate could be among the best

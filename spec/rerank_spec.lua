@@ -131,6 +131,36 @@ describe("tperf.search with simulate", function()
     end
   end)
 
+  -- A copy of a schedule with a closed form must say what the original says.
+  it("knows what each device of a custom schedule holds, and what would make it fit", function()
+    for _, change in ipairs { {}, { zero = 3 }, { recompute = "full" }, { micro_batch = 2 } } do
+      local question = { model = "llama-3.1-70b", system = "h100-sxm", tp = 2, pp = 4, dp = 2, global_batch = 64 }
+      for name, value in pairs(change) do question[name] = value end
+      question.schedule = "1f1b"
+      local built_in = tperf.train(question)
+      question.schedule = "rerank_own"
+      local own = tperf.train(question)
+      assert.equal(#built_in.stages, #own.stages)
+      for i, stage in ipairs(built_in.stages) do
+        local other = own.stages[i]
+        assert.same({ stage.device, stage.repeats, stage.layers, stage.in_flight },
+          { other.device, other.repeats, other.layers, other.in_flight })
+        for name, bytes in pairs(stage.memory) do
+          assert.near(bytes, other.memory[name], 1e-9 * stage.memory.total, name)
+        end
+      end
+      assert.equal(built_in.reason, own.reason)
+    end
+  end)
+
+  it("says that it counts by bounds what it does not simulate", function()
+    local found = tperf.search { model = "llama-3.1-70b", system = "h100-sxm", gpus = 16, tp = 2, pp = 4,
+      global_batch = 64, schedule = "rerank_own" }
+    assert.is_true(found.bounds)
+    assert.truthy(found.reason:find "needs at least [%d.]+ GB", found.reason)
+    assert.is_nil(ask { schedule = "1f1b", simulate = true }.bounds)
+  end)
+
   it("refuses questions that only a closed form can answer", function()
     local function refuses(text, change)
       local ok, message = pcall(ask, change)

@@ -284,7 +284,7 @@ function problem.of(o, strategies)
   p.pps = space.pipeline_sizes(p.model, p.rules, p.questions, p.wanted_pps)
   local schedules = pipelines.names(o.schedule or free.schedule)
   p.schedules, p.virtual_stages = schedules, as_list(o.virtual_stages)
-  p.closed_forms = pipelines.closed_forms(schedules)
+  p.closed_forms, p.closed = pipelines.closed_forms(schedules)
   pipelines.check_chunks(schedules, p.virtual_stages)
   p.pipelines, p.pipeline_list = pipelines.make {
     pps = p.pps, schedules = schedules, virtual_stages = p.virtual_stages or VIRTUAL_STAGES,

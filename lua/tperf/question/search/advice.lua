@@ -1,4 +1,5 @@
 --- Advice if nothing fits in memory: how much is missing, and which single change would help, found by trying.
+local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local units = require "tperf.base.units"
 
@@ -108,6 +109,32 @@ function shortage.advice(o, strategies, question, least)
   if #found == 0 then try { name = "gpus", values = larger(question.gpus, 16 * question.gpus), axis = true } end
   if #found == 0 then return "no single change of recomputation, ZeRO stage, sizes or micro-batch makes it fit" end
   return "it would fit with " .. table.concat(found, ", or ")
+end
+
+--- Why none of a search's candidates fits: how much memory the smallest lacks, and which change would help. Finding
+--- that takes more searches, which does not pay for many questions at once: most points in the corner of a sweep do not
+--- fit.
+---@param p table               the search's problem
+---@param o table               its checked arguments
+---@param question table
+---@param found table           the core's answer
+---@param least function|false  search.least; false: the search was interrupted
+function shortage.why_too_big(p, o, question, found, least)
+  local smallest, sizes = found.least, {}
+  local text = ("none of %d candidates fits in %s of memory"):format(found.candidates,
+    bytes(question.system.accelerator.hbm.capacity))
+  if not smallest or not least then return text end
+  local s, pp = p.strategies[smallest.strategy], p.pipeline_list[smallest.pipeline].pp
+  for i, axis in ipairs(s.axes) do
+    local size = smallest.sizes[2 + i] or 0
+    if axes.matters(axis, p.model) and axes.shows(axis, size) then
+      sizes[#sizes + 1] = ("%s = %d"):format(axis.name, size)
+    end
+  end
+  text = ("%s: the smallest, %s, pp = %d, dp = %d, micro_batch = %d, needs %s%s"):format(text,
+    table.concat(sizes, ", "), pp, smallest.sizes[1], smallest.micro_batch,
+    (p.closed or pp == 1) and "" or "at least ", shortage.miss(smallest.memory, question))
+  return p.many and text or ("%s; %s"):format(text, shortage.advice(o, p.strategies, question, least))
 end
 
 return shortage

@@ -17,7 +17,6 @@ local shapes = require "tperf.question.search.shapes"
 local advice = lazy.module "tperf.question.search.advice"
 local gpu_counts = lazy.module "tperf.question.search.gpu_counts"
 local strategy = require "tperf.describe.strategy"
-local units = require "tperf.base.units"
 local questions = require "tperf.question.ranks.questions"
 
 local search = {}
@@ -25,7 +24,8 @@ local search = {}
 ---@class tperf.found the configurations that a search found, best first
 ---@field [integer] tperf.configuration
 ---@field candidates integer number of candidates
----@field feasible integer number that fit in memory
+---@field feasible integer number that fit in memory; with `bounds`, number that are not known not to
+---@field bounds? boolean a schedule has no closed form: what is not simulated is known by bounds
 ---@field evaluated? integer number that were timed, if prune is false
 ---@field complete boolean false if Ctrl-C ended the search
 ---@field proven? boolean if simulated: no other candidate could be among the best
@@ -83,35 +83,31 @@ local function new_core_search(p, o)
   end)
 end
 
---- The candidate of one question that needs least memory: { memory, feasible, sizes … }; nil without any.
+local ask
+
+-- The first question's best candidate by simulation, if one fits.
+local function simulated_least(p, o)
+  local options = {}
+  for name, value in pairs(o) do options[name] = value end
+  options.top, options.kept, options.prune, options.simulate = 1, rerank.FIRST, true, true
+  options.keep, options.infeasible = nil, nil
+  p.many = true -- advice on what does not fit either would not end
+  local result = ask(p, options)[1]
+  return result[1] and { memory = result[1].memory.total, feasible = true }, result.complete
+end
+
+--- A candidate of one question that needs little memory, the least if its schedule has a closed form: { memory,
+--- feasible … }; nil without any.
 ---@param o table  checked arguments
 ---@return table|nil least, boolean complete  false if Ctrl-C ended it
 function search.least(o, strategies)
   local p = problem.of(o, strategies)
-  local options = { top = 1, threads = o.threads, prune = true, memory_only = true, fast = o.fast }
   p.refused = {}
+  if not p.closed then return simulated_least(p, o) end
+  local options = { top = 1, threads = o.threads, prune = true, memory_only = true, fast = o.fast }
   local core_search <close> = new_core_search(p, options)
   local complete = shapes.all(p, options, core_search)
   return core_search:answer(1).least, complete
-end
-
--- How much memory the smallest candidate lacks, and which change would help. Finding that takes more searches, which
--- does not pay for many questions at once: most points in the corner of a sweep do not fit.
-local function why_too_big(p, o, question, found, complete)
-  local least, sizes = found.least, {}
-  local text = ("none of %d candidates fits in %s of memory"):format(found.candidates,
-    units.format(question.system.accelerator.hbm.capacity, "bytes"))
-  if not least or not complete then return text end
-  local s = p.strategies[least.strategy]
-  for i, axis in ipairs(s.axes) do
-    local size = least.sizes[2 + i] or 0
-    if axes.matters(axis, p.model) and axes.shows(axis, size) then
-      sizes[#sizes + 1] = ("%s = %d"):format(axis.name, size)
-    end
-  end
-  text = ("%s: the smallest, %s, pp = %d, dp = %d, micro_batch = %d, needs %s"):format(text, table.concat(sizes, ", "),
-    p.pipeline_list[least.pipeline].pp, least.sizes[1], least.micro_batch, advice.miss(least.memory, question))
-  return p.many and text or ("%s; %s"):format(text, advice.advice(o, p.strategies, question, search.least))
 end
 
 local function answer(p, o, core_search, index, complete)
@@ -121,6 +117,7 @@ local function answer(p, o, core_search, index, complete)
     candidates = found.candidates, feasible = found.feasible, complete = complete, gpus = question.gpus,
     evaluated = not o.prune and found.evaluated or nil, -- with pruning it depends on thread timing
     model = question.model, system = problem.shown(question.system), global_batch = question.global_batch,
+    bounds = not p.closed or nil,
   }
   if o.kept then
     local list, proven = rerank.best(p, o, question, found, describe)
@@ -136,7 +133,7 @@ local function answer(p, o, core_search, index, complete)
   elseif found.candidates == 0 then
     result.reason = gpu_counts.why_none(p, question, o.fast)
   elseif found.feasible == 0 then
-    result.reason = why_too_big(p, o, question, found, complete)
+    result.reason = advice.why_too_big(p, o, question, found, complete and search.least)
   elseif #found > 0 and #result == 0 then
     result.reason = ("simulated, none of %d candidates runs in its schedule and fits"):format(#found)
   elseif #found == 0 and complete then
@@ -162,7 +159,7 @@ local function simulates(p, o)
 end
 
 -- The results of all questions; idle: without a walk.
-local function ask(p, o, idle)
+function ask(p, o, idle)
   local core_search <close> = new_core_search(p, o)
   local complete, results = not idle and shapes.all(p, o, core_search), {}
   for i in ipairs(p.questions) do results[i] = answer(p, o, core_search, i, complete) end

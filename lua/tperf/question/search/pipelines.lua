@@ -12,11 +12,14 @@ local UNLIMITED = 2.0 ^ 53 -- micro-batches in flight
 
 local function has_closed_form(definition) return definition.closed_form and definition.in_flight and true or false end
 
---- Which schedules have a closed form: name -> boolean.
+--- Which schedules have a closed form, name -> boolean, and whether all have.
 function pipelines.closed_forms(names)
-  local has = {}
-  for _, name in ipairs(names) do has[name] = has_closed_form(schedule.get(name)) end
-  return has
+  local has, all = {}, true
+  for _, name in ipairs(names) do
+    has[name] = has_closed_form(schedule.get(name))
+    all = all and has[name]
+  end
+  return has, all
 end
 
 --- The names of the schedules whose bubble and activations have a closed form, sorted.

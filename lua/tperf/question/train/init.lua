@@ -147,6 +147,7 @@ function train.run(given)
     timeline = simulate.run(c, question, t.workload, t.found, o.simulate or {})
     configuration.retime(c, question, timeline, closed)
     if not closed then
+      c.stages = simulate.stages(c.stages, timeline)
       c.time_without_waste = simulate.time_without_waste(c, question, t.workload, t.found, o.simulate or {})
     end
     timeline.configuration = c

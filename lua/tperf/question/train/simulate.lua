@@ -82,6 +82,13 @@ local function held_at(t, device, position)
   return list
 end
 
+-- Bytes of the passes at a position of a device's queue: of both, if two overlap.
+local function passing_at(t, device, position)
+  local first = t:queued(device, position)
+  local second = first.overlapped and t:queued(device, position + 1)
+  return math.max(t:passing_of(first), second and t:passing_of(second) or 0.0), first, second
+end
+
 -- The moment at which the fullest device is fullest, and what its memory holds then.
 local function peak_of(t)
   local device, most = 1, -1.0
@@ -90,9 +97,7 @@ local function peak_of(t)
     if total > most then device, most = d, total end
   end
   local position = t.fullest_at[device]
-  local first = t:queued(device, position)
-  local second = first.overlapped and t:queued(device, position + 1)
-  local passing = math.max(t:passing_of(first), second and t:passing_of(second) or 0.0)
+  local passing, first, second = passing_at(t, device, position)
   local alive = { activations = t.fullest[device] - passing, passing = passing }
   for _, name in ipairs(HELD) do alive[name] = t.kept[device][name] end
   return {
@@ -105,6 +110,44 @@ local function peak_of(t)
     alive = alive,
     held = held_at(t, device, position),
   }
+end
+
+local function same_memory(a, b)
+  for name, bytes in pairs(a) do
+    if b[name] ~= bytes then return false end
+  end
+  return true
+end
+
+-- What a device of a stage holds when it is fullest.
+local function simulated_stage(stage, t, device)
+  local position, microbatches = t.fullest_at[device], 0
+  for _, held in ipairs(held_at(t, device, position)) do microbatches = microbatches + held.microbatches end
+  local one, m = {}, {}
+  for name, value in pairs(stage) do one[name] = value end
+  for name, bytes in pairs(stage.memory) do m[name] = bytes end
+  m.passing = (passing_at(t, device, position))
+  m.activations, m.total = t.fullest[device] - m.passing, t.kept[device].total + t.fullest[device]
+  one.device, one.repeats, one.memory = device, 1, m
+  one.in_flight = microbatches * t.devices / t.stages
+  return one
+end
+
+--- The devices of a pipeline whose schedule has no closed form, with what each of them holds in its simulation.
+---@param stages tperf.stage[]  with one micro-batch in flight
+---@param t tperf.timeline      of simulate.run
+---@return tperf.stage[]
+function simulate.stages(stages, t)
+  local list = {}
+  for _, stage in ipairs(stages) do
+    for device = stage.device, stage.device + stage.repeats - 1 do
+      local one, last = simulated_stage(stage, t, device), list[#list]
+      local equal = last and device > stage.device and one.in_flight == last.in_flight
+        and same_memory(one.memory, last.memory)
+      if equal then last.repeats = last.repeats + 1 else list[#list + 1] = one end
+    end
+  end
+  return list
 end
 
 -- A timeline in seconds and bytes, with iteration_time. c: of the configuration, what `simulate.run` says.

@@ -21,7 +21,7 @@ local function rows_of(found)
     table.move(result, 1, #result, #rows + 1, rows)
     reason = #result == 0 and result.complete and result.reason or reason
     io.stderr:write(results[2] and ("%d GPUs: "):format(result.gpus) or "",
-      ("%d candidates, %d feasible"):format(result.candidates, result.feasible),
+      ("%d candidates, %s%d feasible"):format(result.candidates, result.bounds and "at most " or "", result.feasible),
       results[2] and #result == 0 and result.reason and ": " .. result.reason or "", "\n")
   end
   if not results[1].complete then io.stderr:write "interrupted: the best so far\n" end
