@@ -268,6 +268,30 @@ describe("a configuration that does not fit", function()
     assert.equal(c.reason:match "^[^;]+", rows[1].reason)
     shortage.advice = advice
   end)
+
+  it("fits, with the memory named, after any change advised", function()
+    local changed = {}
+    for _, o in ipairs {
+      question, { model = "llama-3.1-8b", pp = 4, dp = 2, zero = 1, schedule = "zb_h1" },
+      { model = "qwen3-235b-a22b", tp = 4, ep = 8, pp = 2, dp = 16, zero = 1, micro_batch = 4 },
+      { model = "qwen3-30b-a3b", system = "gb200-nvl72", tp = 2, dp = 4, ep = 4, micro_batch = 8 },
+    } do
+      o.system, o.global_batch = o.system or "h100-sxm", 512
+      local c = tperf.train(o)
+      assert.is_false(c.feasible)
+      for name, value, memory in c.reason:gmatch '([%w_]+) = "?(%w+)"? %(([%d.]+) GB%)' do
+        local after = {}
+        for field, old in pairs(o) do after[field] = old end
+        after[name], after.gpus, changed[name] = tonumber(value) or value, c.gpus, true
+        if name == "gpus" then after.gpus = tonumber(value) end
+        if not (name == "recompute" or name == "zero" or name == "micro_batch") then after.dp = nil end
+        local now = tperf.train(after)
+        assert.is_true(now.feasible, name)
+        assert.equal(memory, ("%.4g"):format(now.memory.total / 1e9), name)
+      end
+    end
+    assert.same({ recompute = true, zero = true, tp = true, pp = true, micro_batch = true }, changed)
+  end)
 end)
 
 describe("sizes that were asked about before", function()

@@ -12,6 +12,7 @@ local advice = lazy.module "tperf.question.search.advice"
 local straggling = require "tperf.question.goodput.straggling"
 local simulate = require "tperf.question.train.simulate"
 local sum = lazy.module "tperf.question.train.sum"
+local train_sizes = require "tperf.question.train.sizes"
 local questions = require "tperf.question.ranks.questions"
 
 local train = {}
@@ -26,12 +27,23 @@ end
 local REASON <const> = { reason = true }
 local brief = setmetatable({}, { __mode = "k" }) -- configuration -> its reason without advice
 
+-- As search.least, of arguments of which one was changed: axes that were left open follow the others anew.
+local function least_after(t)
+  return function(changed, strategies)
+    for name, open in pairs(t.open) do
+      if open and changed[name] == t.o[name] then changed[name] = nil end
+    end
+    train_sizes.of(changed, t.strategy, t.o.model, t.o.rules)
+    return search.least(changed, strategies)
+  end
+end
+
 -- Sets a `reason` with advice; the searches for the advice only run if the field is read.
-local function lacks_memory(c, o, s, question)
-  local reason = why_too_big(c, question)
+local function lacks_memory(c, t, question)
+  local reason, least = why_too_big(c, question), least_after(t)
   brief[c] = reason
   lazy.add(c, REASON, function()
-    return { reason = ("%s; %s"):format(reason, advice.advice(o, { s }, question, search.least)) }
+    return { reason = ("%s; %s"):format(reason, advice.advice(t.o, { t.strategy }, question, least)) }
   end)
 end
 
@@ -154,7 +166,7 @@ function train.run(given)
   end
   if o.straggling then configuration.straggle(c, question, straggling.of(c, o.straggling)) end
   if o.explain then c.sum = sum(c, configuration.audit(question, t.workload, t.found), closed) end
-  if not c.feasible then lacks_memory(c, o, t.strategy, question) end
+  if not c.feasible then lacks_memory(c, t, question) end
   return c, timeline
 end
 

@@ -108,7 +108,8 @@ local function is_same(t, given)
   return set == o.rules and profile.of(given.software, set) == o.profile and system(given.system) == o.system
 end
 
--- Computes everything that decides the result: { o = checked arguments, strategy, problem, workload, found }.
+-- Computes everything that decides the result: { o = checked arguments, strategy, problem, workload, found, open =
+-- whether each axis was left open }.
 return asked(function(given)
   if type(given) == "table" and given.configuration ~= nil then given = with_configuration(given) end
   local s = axes.asked(given)
@@ -117,6 +118,8 @@ return asked(function(given)
   local o = problem.arguments("tperf.train", given, schema)
   problem.refuse_panels("tperf.train", o, { s })
   o.model, o.rules = model(o.model), rules(o.rules)
+  local open = {}
+  for _, name in ipairs(s.axis_names) do open[name] = o[name] == nil end
   local sizes = train_sizes.of(o, s, o.model, o.rules)
   local own = sizes.own
   local list = problem.lists_systems(o.system)
@@ -128,7 +131,7 @@ return asked(function(given)
     sizes.admitted_by = p.model
   end
   local question = p.questions[1]
-  local t = { o = o, strategy = s, problem = p }
+  local t = { o = o, strategy = s, problem = p, open = open }
   t.workload = p.layouts[1].workload(own, o.micro_batch, p.variants[1])
   t.found = { sizes = { o.dp, o.pp, table.unpack(own) }, pipeline = 1, micro_batch = o.micro_batch, zero = o.zero }
   t.found.fast = train_sizes.placement(o, s, own, question.system.network.fast.domain)
