@@ -61,6 +61,19 @@ describe("an iteration", function()
     assert.is_true(longer > 0)
   end)
 
+  -- DualPipe's first and last devices have both ends of the model, for half of the micro-batches each.
+  it("takes as long and as much memory as simulated if a device runs two different stages", function()
+    local pick = picker(SEED + 4)
+    for _ = 1, cases(40, 200) do
+      local q = question(pick, { "dualpipe", "dualpipe_v" })
+      q.pp, q.rules, q.model.vocab, q.global_batch = pick { 2, 4, 8 }, "default", pick { 32000, 256000 }, 128 * q.dp
+      q.micro_batch = 1
+      local c = tperf.train(q)
+      assert.near(1, c.simulated.time / c.time, 0.08, shown(q))
+      assert.near(1, c.memory.peak.total / c.memory.total, 0.08, shown(q))
+    end
+  end)
+
   it("is the sum of its parts, with and without software", function()
     local pick = picker(SEED + 2)
     for _ = 1, cases(40, 200) do

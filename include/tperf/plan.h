@@ -21,6 +21,7 @@ typedef struct tperf_stage {
     bool first, last;                // holds the section `first`, `last`
     int64_t repeats;                 // number of such stages
     double in_flight;                // peak number of micro-batches whose activations it keeps
+    size_t mirror; // of a pipeline's stages: the other one that its devices run, if each is on two
 } tperf_stage;
 
 // The layers of a chunk that are recomputed differently from the others: the first `first`, or every `every`-th. They
@@ -46,7 +47,8 @@ typedef struct tperf_pipeline { // devices; stages (chunks of layers) on each de
     // Overlapped passes on the critical path: this many, and per micro-batch.
     double pairs, pairs_each;
     int64_t min_microbatches, microbatch_multiple; // the schedule's requirements
-    double weight_copies;                          // 2: every stage is on two devices
+    // 2: a device runs a stage for half of the micro-batches, and its mirror for those that enter at the other end.
+    double weight_copies;
     // No closed form: only tperf_iteration_least applies, and any passes may overlap.
     bool bounds;
     // The schedule places chunks on devices as tperf_pipeline_split does.
@@ -256,6 +258,11 @@ void tperf_passes_of(const tperf_candidate *candidate, const tperf_job *job,
 
 // The number of a section's layers in a stage; 0 or 1 for the two ends.
 double tperf_stage_layers(const tperf_stage *stage, int section, int n_kinds);
+
+// The number that one micro-batch passes in a device of a pipeline's stage, on average: of the stage and its mirror, if
+// each is on two devices.
+double tperf_layers_passed(const tperf_pipeline *pipeline, const tperf_stage *stage, int section,
+                           int n_kinds);
 
 tperf_stage_time tperf_stage_time_of(const tperf_stage *stage, const tperf_workload *workload,
                                      const tperf_layer_cost *costs, const tperf_job *job);

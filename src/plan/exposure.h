@@ -116,11 +116,17 @@ typedef struct tperf_waiting {
 // Makes *worst the wait of a stage with this holding, where it waits longer; returns where it does. Weights are
 // gathered once, or for every micro-batch if they are sharded (ZeRO 3); likewise gradients (ZeRO 2). Only a device's
 // first chunk waits for a single exchange: the other chunks' weights travel while it works, and their gradients are
-// complete before its own.
+// complete before its own. mirror: NULL, or the holding that every other micro-batch passes instead.
 TPERF_INLINED tperf_lane_choice tperf_wait_longer(tperf_waiting *worst, const tperf_pace *pace,
                                                   const tperf_holding *holding,
+                                                  const tperf_holding *mirror,
                                                   const tperf_exposures *sections, bool simple) {
     tperf_exposures e = tperf_holding_exposures(holding, sections, simple);
+    if (mirror) {
+        tperf_exposures other = tperf_holding_exposures(mirror, sections, simple);
+        if (pace->gathers_each) e.gather = (e.gather + other.gather) / 2;
+        if (pace->reduces_each) e.reduce = (e.reduce + other.reduce) / 2;
+    }
     tperf_lanes gather = pace->gathers * e.gather + e.first_gather;
     tperf_lanes reduce = pace->reduces * e.reduce + e.first_reduce;
     if (!simple) reduce += e.update;
@@ -148,13 +154,18 @@ TPERF_INLINED tperf_waiting tperf_waiting_of(const tperf_pace *pace,
                                              const tperf_stage **longest) {
     tperf_waiting worst = tperf_no_waiting();
     if (longest) *longest = NULL;
-    for (size_t i = 0; i < pace->pipeline->n_stages; i++) {
-        tperf_holding own;
-        const tperf_holding *holding =
-            tperf_holding_at(pace->stages, pace->pipeline, i, pace->workload, &own);
+    const tperf_pipeline *p = pace->pipeline;
+    for (size_t i = 0; i < p->n_stages; i++) {
+        tperf_holding own, other;
+        const tperf_holding *holding = tperf_holding_at(pace->stages, p, i, pace->workload, &own);
         if (holding->covered) continue;
-        tperf_lane_choice longer = tperf_wait_longer(&worst, pace, holding, sections, simple);
-        if (longest && TPERF_LANE(longer, 0)) *longest = &pace->pipeline->stages[i];
+        const tperf_holding *mirror =
+            p->weight_copies > 1
+                ? tperf_holding_at(pace->stages, p, p->stages[i].mirror, pace->workload, &other)
+                : NULL;
+        tperf_lane_choice longer =
+            tperf_wait_longer(&worst, pace, holding, mirror, sections, simple);
+        if (longest && TPERF_LANE(longer, 0)) *longest = &p->stages[i];
     }
     tperf_wait_each(&worst, pace);
     return worst;

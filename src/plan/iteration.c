@@ -49,6 +49,7 @@ void tperf_holdings_of(const tperf_pipeline *pipeline, const tperf_workload *wor
     enum { LEADERS = 4 }; // stages compared: the first ones hold most
     for (size_t i = 0; i < pipeline->n_stages; i++) {
         holdings[i] = tperf_holding_of(&pipeline->stages[i], workload, sections);
+        if (pipeline->weight_copies > 1) continue; // their mirrors may wait longer
         for (size_t j = 0; j < i && j < LEADERS; j++)
             holdings[i].covered = holdings[i].covered || covers(&holdings[j], &holdings[i]);
     }
@@ -204,13 +205,21 @@ double tperf_hop_time(const tperf_candidate *candidate, const tperf_job *job, tp
                            job->on.rules->slow_pipeline_links_cost);
 }
 
-// Seconds of compute, memory and collectives of one micro-batch in a stage, both passes; and its FLOPs.
-static tperf_pass_cost breakdown_of_stage(const tperf_stage *stage, const tperf_workload *workload,
+double tperf_layers_passed(const tperf_pipeline *pipeline, const tperf_stage *stage, int section,
+                           int n_kinds) {
+    double own = tperf_stage_layers(stage, section, n_kinds);
+    if (!(pipeline->weight_copies > 1)) return own;
+    return (own + tperf_stage_layers(&pipeline->stages[stage->mirror], section, n_kinds)) / 2;
+}
+
+// Seconds of compute, memory and collectives of one micro-batch in a device of a stage, both passes; and its FLOPs.
+static tperf_pass_cost breakdown_of_stage(const tperf_pipeline *pipeline, const tperf_stage *stage,
+                                          const tperf_workload *workload,
                                           const tperf_layer_cost *costs, double *flops) {
     tperf_pass_cost sum = {0};
     *flops = 0;
     for (int i = 0; i < workload->n_kinds + 2; i++) {
-        double layers = tperf_stage_layers(stage, i, workload->n_kinds);
+        double layers = tperf_layers_passed(pipeline, stage, i, workload->n_kinds);
         tperf_pass_cost_add(&sum, &costs[i].forward, layers);
         tperf_pass_cost_add(&sum, &costs[i].backward, layers);
         *flops += layers * costs[i].flops;
@@ -222,7 +231,7 @@ static double average_flops(const tperf_pipeline *pipeline, const tperf_workload
                             const tperf_layer_cost *costs) {
     double all = 0, flops;
     for (size_t i = 0; i < pipeline->n_stages; i++) {
-        breakdown_of_stage(&pipeline->stages[i], workload, costs, &flops);
+        breakdown_of_stage(pipeline, &pipeline->stages[i], workload, costs, &flops);
         all += (double)pipeline->stages[i].repeats * flops;
     }
     return all / (double)pipeline->pp;
@@ -250,7 +259,8 @@ tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf
     tperf_parts p =
         tperf_parts_of(&pace, &paced, tperf_hidden_of(&pace, &paced), &waits, tperf_lanes_of(hop));
     double microbatches = (double)candidate->microbatches, flops;
-    tperf_pass_cost busy = breakdown_of_stage(pipeline.busiest, workload, costs, &flops);
+    tperf_pass_cost busy =
+        breakdown_of_stage(candidate->pipeline, pipeline.busiest, workload, costs, &flops);
     tperf_lanes whole = tperf_whole(&p);
     return (tperf_iteration){
         .time = TPERF_LANE(whole, 0),

@@ -41,23 +41,43 @@ TPERF_INLINED tperf_stage_time tperf_holding_time(const tperf_holding *holding,
     return t;
 }
 
+static inline tperf_stage_time tperf_average_time(const tperf_stage_time *a,
+                                                  const tperf_stage_time *b) {
+    return (tperf_stage_time){(a->forward + b->forward) / 2, (a->backward + b->backward) / 2,
+                              (a->weight_grad + b->weight_grad) / 2, (a->host + b->host) / 2,
+                              (a->pair + b->pair) / 2};
+}
+
+// The time of one micro-batch in a device of stage i, on average. pairs: as for tperf_holding_time.
+TPERF_INLINED tperf_stage_time tperf_device_time(const tperf_pipeline *pipeline, size_t i,
+                                                 const tperf_holding *holdings,
+                                                 const tperf_workload *workload,
+                                                 const tperf_layer_time *times,
+                                                 const tperf_job *job, bool pairs) {
+    tperf_holding own;
+    tperf_stage_time t = tperf_holding_time(tperf_holding_at(holdings, pipeline, i, workload, &own),
+                                            times, job, pairs);
+    if (!(pipeline->weight_copies > 1)) return t;
+    tperf_stage_time other = tperf_holding_time(
+        tperf_holding_at(holdings, pipeline, pipeline->stages[i].mirror, workload, &own), times,
+        job, pairs);
+    return tperf_average_time(&t, &other);
+}
+
 TPERF_INLINED tperf_pipeline_time tperf_pipeline_time_if(const tperf_pipeline *pipeline,
                                                          const tperf_holding *holdings,
                                                          const tperf_workload *workload,
                                                          const tperf_layer_time *times,
                                                          const tperf_job *job, bool pairs) {
-    tperf_holding own;
     const tperf_stage *stages = pipeline->stages;
-    tperf_stage_time busy = tperf_holding_time(
-        tperf_holding_at(holdings, pipeline, 0, workload, &own), times, job, pairs);
+    tperf_stage_time busy = tperf_device_time(pipeline, 0, holdings, workload, times, job, pairs);
     if (pipeline->n_stages == 1) return (tperf_pipeline_time){&stages[0], busy, busy};
     double repeats = (double)stages[0].repeats;
     tperf_stage_time all = {repeats * busy.forward, repeats * busy.backward,
                             repeats * busy.weight_grad, 0, 0};
     const tperf_stage *busiest = &stages[0];
     for (size_t i = 1; i < pipeline->n_stages; i++) {
-        tperf_stage_time s = tperf_holding_time(
-            tperf_holding_at(holdings, pipeline, i, workload, &own), times, job, pairs);
+        tperf_stage_time s = tperf_device_time(pipeline, i, holdings, workload, times, job, pairs);
         repeats = (double)stages[i].repeats;
         all.forward += repeats * s.forward;
         all.backward += repeats * s.backward;

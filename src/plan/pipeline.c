@@ -48,15 +48,27 @@ static void add_device(tperf_pipeline *pipeline, const tperf_stage *stage) {
         pipeline->devices[pipeline->n_devices++] = *stage;
 }
 
-static void add_stage(tperf_pipeline *pipeline, const tperf_stage *stage) {
+// others: the mirrors of the known stages; mirror: of this one.
+static void add_stage(tperf_pipeline *pipeline, const tperf_stage *stage, tperf_stage *others,
+                      const tperf_stage *mirror) {
     for (size_t i = 0; i < pipeline->n_stages; i++) {
         tperf_stage *known = &pipeline->stages[i];
-        if (!same_layers(known, stage)) continue;
+        if (!same_layers(known, stage) || !same_layers(&others[i], mirror)) continue;
         known->repeats++;
         if (stage->in_flight > known->in_flight) known->in_flight = stage->in_flight;
         return;
     }
+    others[pipeline->n_stages] = *mirror;
     pipeline->stages[pipeline->n_stages++] = *stage;
+}
+
+// others: the stages' mirrors, which are among the stages, too.
+static void link_mirrors(tperf_pipeline *pipeline, const tperf_stage *others) {
+    tperf_stage *stages = pipeline->stages;
+    for (size_t i = 0; i < pipeline->n_stages; i++)
+        for (size_t j = 0; j < pipeline->n_stages; j++)
+            if (same_layers(&stages[j], &others[i]) && same_layers(&others[j], &stages[i]))
+                stages[i].mirror = j;
 }
 
 // The same, unless the pipeline's `dealt` overrides it.
@@ -115,6 +127,20 @@ static int64_t chunk_of(const tperf_pipeline *pipeline, int64_t device, int64_t 
     return leg * pipeline->pp + (back ? pipeline->pp - 1 - device : device);
 }
 
+// start: of each chunk, its first layer.
+static tperf_stage stage_of(const tperf_pipeline *pipeline, const tperf_run *runs, size_t n_runs,
+                            bool has_ends, const int64_t *start, int64_t device) {
+    int64_t chunks = pipeline->pp * pipeline->virtual_stages;
+    tperf_stage stage = {.repeats = 1, .leading = TPERF_NO_LAYER};
+    for (int64_t leg = 0; leg < pipeline->virtual_stages; leg++) {
+        int64_t c = chunk_of(pipeline, device, leg);
+        stage.first = stage.first || (has_ends && c == 0);
+        stage.last = stage.last || (has_ends && c == chunks - 1);
+        add_layers(&stage, &pipeline->picked, runs, n_runs, start[c], start[c + 1] - start[c]);
+    }
+    return stage;
+}
+
 tperf_status tperf_pipeline_split(tperf_pipeline *pipeline, const tperf_heap *heap,
                                   const tperf_run *runs, size_t n_runs, bool has_ends,
                                   const double *in_flight, tperf_error *error) {
@@ -125,27 +151,24 @@ tperf_status tperf_pipeline_split(tperf_pipeline *pipeline, const tperf_heap *he
     pipeline->stages = tperf_heap_zeroed(heap, (size_t)pp, sizeof *pipeline->stages);
     pipeline->devices = tperf_heap_zeroed(heap, (size_t)pp, sizeof *pipeline->devices);
     int64_t *start = tperf_heap_zeroed(heap, (size_t)chunks + 1, sizeof *start);
-    if (!pipeline->stages || !pipeline->devices || !start) {
-        tperf_heap_free(start);
-        return tperf_error_set(error, TPERF_NO_MEMORY, "not enough memory for %lld pipeline stages",
-                               (long long)pp);
-    }
-    for (int64_t c = 0; c < chunks; c++)
+    tperf_stage *others = tperf_heap_zeroed(heap, (size_t)pp, sizeof *others);
+    bool room = pipeline->stages && pipeline->devices && start && others;
+    for (int64_t c = 0; room && c < chunks; c++)
         start[c + 1] = start[c] + layers_of_chunk(pipeline, layers, chunks, c);
-    for (int64_t device = 0; device < pp; device++) {
-        tperf_stage stage = {
-            .repeats = 1, .leading = TPERF_NO_LAYER, .in_flight = in_flight[device]};
-        for (int64_t leg = 0; leg < pipeline->virtual_stages; leg++) {
-            int64_t c = chunk_of(pipeline, device, leg);
-            stage.first = stage.first || (has_ends && c == 0);
-            stage.last = stage.last || (has_ends && c == chunks - 1);
-            add_layers(&stage, &pipeline->picked, runs, n_runs, start[c], start[c + 1] - start[c]);
-        }
-        add_stage(pipeline, &stage);
+    for (int64_t device = 0; room && device < pp; device++) {
+        tperf_stage stage = stage_of(pipeline, runs, n_runs, has_ends, start, device), mirror = {0};
+        stage.in_flight = in_flight[device];
+        if (pipeline->weight_copies > 1)
+            mirror = stage_of(pipeline, runs, n_runs, has_ends, start, pp - 1 - device);
+        add_stage(pipeline, &stage, others, &mirror);
         add_device(pipeline, &stage);
     }
+    if (room && pipeline->weight_copies > 1) link_mirrors(pipeline, others);
     tperf_heap_free(start);
-    return TPERF_OK;
+    tperf_heap_free(others);
+    return room ? TPERF_OK
+                : tperf_error_set(error, TPERF_NO_MEMORY,
+                                  "not enough memory for %lld pipeline stages", (long long)pp);
 }
 
 void tperf_pipeline_release(tperf_pipeline *pipeline) {

@@ -175,7 +175,7 @@ TPERF_INLINED tperf_waiting wait_for(const tperf_walk *w, const tperf_exchange *
         tperf_exposures only = expose(w, &x[i], &y[i], &covers[i], w->buckets[i]);
         tperf_holding holding = {.n = 1, .parts = {{.layers = lone->parts[0].layers}}};
         tperf_waiting waiting = tperf_no_waiting();
-        tperf_wait_longer(&waiting, &w->pace, &holding, &only, simple);
+        tperf_wait_longer(&waiting, &w->pace, &holding, NULL, &only, simple);
         tperf_wait_each(&waiting, &w->pace);
         return waiting;
     }
@@ -239,7 +239,7 @@ static inline bool walk_run(tperf_walk *w, const tperf_placement_entry *entries,
 // The only stage whose wait counts, if all have one section; otherwise NULL.
 static const tperf_holding *lone_stage(const tperf_walk *w) {
     const tperf_holding *lone = NULL;
-    if (w->n_used != 1) return NULL;
+    if (w->n_used != 1 || w->partial.pipeline->weight_copies > 1) return NULL;
     for (size_t i = 0; i < w->partial.pipeline->n_stages; i++) {
         const tperf_holding *stage = &w->pace.stages[i];
         if (stage->covered) continue;

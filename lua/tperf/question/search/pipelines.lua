@@ -90,7 +90,8 @@ local function in_flight(definition, pp, chunks)
 end
 
 -- Micro-batches whose activations the head keeps. In the last of several chunks of a device, each runs backward before
--- the next one arrives, or while it arrives if passes overlap.
+-- the next one arrives, or while it arrives if passes of one chunk overlap: where stages are mirrored, those of a
+-- device's two chunks do.
 local function last_in_flight(list, several, overlapped)
   local n = list[#list]
   return several and n < UNLIMITED and (overlapped and 2 or 1) or n
@@ -133,7 +134,8 @@ local function describe(name, number, pp, chunks, alone_overlaps)
   one.weight_copies, one.folded = weight_copies(definition), is_folded(definition)
   one.placed = is_placed(definition, chunks)
   one.in_flight = in_flight(definition, pp, chunks)
-  one.last_in_flight = last_in_flight(one.in_flight, chunks > 1 or one.weight_copies > 1, bubble.pairs > 0)
+  one.last_in_flight = last_in_flight(one.in_flight, chunks > 1 or one.weight_copies > 1,
+    bubble.pairs > 0 and definition.placement ~= "mirrored")
   return one
 end
 

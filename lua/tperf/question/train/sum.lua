@@ -21,12 +21,12 @@ local function add_op(add, c, what, op, layers)
   local times, forward, backward = c.microbatches * layers, op.forward, op.backward
   local comm = forward.comm_time + backward.comm_time
   add(("%s: %s %s"):format(what, op.block, op.name), times * (forward.time + backward.time - comm),
-    "%d micro-batches x %d x (forward: compute %s + memory %s; backward: compute %s + memory %s)", c.microbatches,
+    "%d micro-batches x %g x (forward: compute %s + memory %s; backward: compute %s + memory %s)", c.microbatches,
     layers, seconds(forward.compute_time), seconds(forward.exposed_memory_time), seconds(backward.compute_time),
     seconds(backward.exposed_memory_time))
   if #forward.comms + #backward.comms == 0 then return end
   add(("%s: %s %s, collectives"):format(what, op.block, op.name), times * comm,
-    "%d micro-batches x %d x (forward %s: %s; backward %s: %s)", c.microbatches, layers, seconds(forward.comm_time),
+    "%d micro-batches x %g x (forward %s: %s; backward %s: %s)", c.microbatches, layers, seconds(forward.comm_time),
     collectives(forward.comms), seconds(backward.comm_time), collectives(backward.comms))
 end
 
@@ -51,11 +51,11 @@ local function add_exchanges(add, c, audit)
     local late, hidden = name .. "_late", name .. "_hidden"
     local times = each and ("%d micro-batches"):format(c.microbatches)
       or c.virtual_stages > 1 and ("1 of %d chunks"):format(c.virtual_stages) or "once"
-    local factor = each and c.microbatches or 1 / c.virtual_stages
+    local factor, layers = each and c.microbatches or 1 / c.virtual_stages, each and stage.passed or stage
     for i, exchange in ipairs(audit.exchanges) do
-      if stage[i] > 0 and exchange[late] + exchange[hidden] > 0 then
-        add(("%s: %s"):format(what, c.exchanges[i].section), factor * stage[i] * exchange[late],
-          "%s x %d x (%s - %s beside the pass)", times, stage[i], exchanged(audit, exchange, name == "gather"),
+      if layers[i] > 0 and exchange[late] + exchange[hidden] > 0 then
+        add(("%s: %s"):format(what, c.exchanges[i].section), factor * layers[i] * exchange[late],
+          "%s x %g x (%s - %s beside the pass)", times, layers[i], exchanged(audit, exchange, name == "gather"),
           seconds(exchange[hidden]))
       end
     end
@@ -79,7 +79,7 @@ local function add_host(add, c, audit)
     local wait, layers = launches.forward_wait + launches.backward_wait, audit.layers[i]
     if layers > 0 and wait > 0 then
       add("waiting for launches: " .. c.exchanges[i].section, c.microbatches * layers * wait,
-        "%d micro-batches x %d x (what %d launches forward and %d backward, of %s each, take beyond the pass: %s + %s)",
+        "%d micro-batches x %g x (what %d launches forward and %d backward, of %s each, take beyond the pass: %s + %s)",
         c.microbatches, layers, launches.forward, launches.backward, seconds(audit.host),
         seconds(launches.forward_wait), seconds(launches.backward_wait))
     end
