@@ -14,6 +14,18 @@ local function qwen_tower(hidden)
   return 27 * layer + 3 * 2 * 16 * 16 * 1152 + 1152 + 2304 * 1152 + merger
 end
 
+-- Qwen3-VL's tower also has three mergers with norms of 4 x 1152 features, whose outputs the first layers add.
+local function qwen_vl_tower(hidden) return qwen_tower(hidden) + 3 * (2 * 4608 + 4608 * 4609 + 4609 * hidden) end
+
+-- Attention's four matrices; all heads have `dim` features.
+local function gqa(hidden, heads, kv_heads, dim) return 2 * hidden * (heads + kv_heads) * dim end
+
+-- The row of a mixture: the parameters besides routed experts, one expert of every layer that has them, and how many
+-- experts there are and a token has.
+local function mixture(name, rest, expert, count, top_k)
+  return { name, rest + count * expert, rest + top_k * expert }
+end
+
 -- Checkpoints seen in public lists of safetensors totals hold modules for multi-token prediction, some with copies of
 -- both tables: name, parameters besides the model and its modules, the total.
 local with_modules = {
@@ -96,6 +108,33 @@ local expected = { -- name, total, active (nil: the total)
   { "dit-xl-2-256", 675129632 }, -- seen
   { "gpt-j-6b", 6050882784 }, -- seen
   { "olmoe-1b-7b", 6919161856, 1282017280 }, -- seen; the paper's 1.3B
+  { "flex-olmo-7x7b", 33270665216 }, -- seen; a token has all experts
+  { "qwen3-vl-30b-a3b", 31070754032 - qwen_vl_tower(2048), 3353032704 }, -- seen, with the tower
+  { "qwen3-vl-235b-a22b", 235670022896 - qwen_vl_tower(4096), 22190763520 }, -- seen, with the tower
+  { "deepseek-moe-16b", 16375728128, 2828650496 }, -- seen
+  { "ling-mini-2.0", 16255643392, 16255643392 - 19 * 248 * 3 * 2048 * 512 }, -- seen
+  { "granite-3.1-1b-a400m", 1334628352, 1334628352 - 24 * 24 * 3 * 1024 * 512 }, -- seen
+  { "trinity-nano", 6120003328, 6120003328 - 54 * 120 * 3 * 1024 * 256 }, -- seen
+  { "glm-4.7-flash", 29943393920, 3896766080 }, -- seen, without its module
+  { "kimi-k2.5", 1026408232448, 32861500928 }, -- Kimi K2's sizes
+  mixture("phi-3.5-moe", 32 * (gqa(4096, 32, 8, 128) + 2 * 4096 + 2 * 1024 + 16 * 4096 + 4 * 4096)
+    + 2 * 32064 * 4096 + 32064 + 2 * 4096, 32 * 3 * 4096 * 6400, 16, 2),
+  mixture("ling-lite-1.5", 28 * (gqa(2048, 16, 4, 128) + 2 * 3 * 2048 * 1408 + 64 * 2048 + 2 * 2048)
+    + 2 * 126464 * 2048 + 2048, 28 * 3 * 2048 * 1408, 64, 6),
+  mixture("hunyuan-a13b", 32 * (gqa(4096, 32, 8, 128) + 2 * 128 + 3 * 4096 * 3072 + 64 * 4096 + 2 * 4096)
+    + 128167 * 4096 + 4096, 32 * 3 * 4096 * 3072, 64, 8),
+  mixture("ernie-4.5-21b-a3b", 28 * (gqa(2560, 20, 4, 128) + 2 * 2560) + 3 * 2560 * 12288
+    + 27 * (3 * 2560 * 2 * 1536 + 64 * 2560 + 64) + 103424 * 2560 + 2560, 27 * 3 * 2560 * 1536, 64, 6),
+  mixture("dots.llm1", 62 * (gqa(4096, 32, 32, 128) + 2 * 128 + 2 * 4096) + 3 * 4096 * 10944
+    + 61 * (3 * 4096 * 2 * 1408 + 128 * 4096 + 128) + 2 * 152064 * 4096 + 4096, 61 * 3 * 4096 * 1408, 128, 6),
+  mixture("dbrx", 40 * (gqa(6144, 48, 8, 128) + 16 * 6144 + 2 * 6144) + 2 * 100352 * 6144 + 6144,
+    40 * 3 * 6144 * 10752, 16, 4),
+  mixture("trinity-mini", 32 * (gqa(2048, 32, 4, 128) + 2048 * 4096 + 2 * 128 + 4 * 2048) + 2 * 3 * 2048 * 6144
+    + 30 * (3 * 2048 * 1024 + 128 * 2048 + 128) + 2 * 200192 * 2048 + 2048, 30 * 3 * 2048 * 1024, 128, 8),
+  mixture("grok-1", 64 * (gqa(6144, 48, 8, 128) + 8 * 6144 + 4 * 6144) + 131072 * 6144 + 6144,
+    64 * 3 * 6144 * 32768, 8, 2),
+  { "minicpm3-4b", 62 * (2560 * 768 + 768 + 768 * 40 * 96 + 2560 * (256 + 32) + 256 + 256 * 40 * 128 + 40 * 64 * 2560
+    + 3 * 2560 * 6400 + 2 * 2560) + 73448 * 2560 + 2560 },
   { "granite-3.1-8b", 8170848256 }, -- seen
   { "starcoder2-15b", 15957889024 }, -- seen
   { "command-r-plus", 103810674688 }, -- seen

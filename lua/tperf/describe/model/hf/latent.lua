@@ -4,39 +4,26 @@ local parts = require "tperf.describe.model.hf.parts"
 
 local types = {}
 
-local llama, experts = parts.llama, parts.experts
-
--- Limits a token's experts to a few groups, if there are several.
-local function limit_groups(c, e)
-  local groups, chosen = c:count("n_group", false), c:count("topk_group", false)
-  if groups and groups > 1 and chosen then e.groups, e.top_groups = groups, chosen end
-end
+local llama = parts.llama
 
 -- num_key_value_heads and head_dim are ignored: latent attention has its own widths.
-function types.deepseek_v2(c)
+local function latent(c, value_dim)
   local m = llama(c)
-  c:ignore "qk_head_dim|num_experts_per_tok|moe_intermediate_size|n_shared_experts|first_k_dense_replace|moe_layer_freq"
+  c:ignore "qk_head_dim"
   m.kv_heads, m.head_dim = nil, nil
   m.mla = {
     q_rank = c:count("q_lora_rank", false), kv_rank = c:count "kv_lora_rank",
-    nope_dim = c:count "qk_nope_head_dim", rope_dim = c:count "qk_rope_head_dim", v_dim = c:count "v_head_dim",
+    nope_dim = c:count "qk_nope_head_dim", rope_dim = c:count "qk_rope_head_dim",
+    v_dim = c:count("v_head_dim", value_dim and value_dim(m)),
   }
-  m.biases.qkv = c:flag("attention_bias", false)
+  return m
+end
+
+function types.deepseek_v2(c)
+  local m = latent(c)
+  c:ignore "num_experts_per_tok|moe_intermediate_size|n_shared_experts|first_k_dense_replace|moe_layer_freq"
   local routed = "n_routed_experts|num_local_experts|num_experts"
-  if not c:has(routed) then return m end
-  m.experts = experts(c, routed, c:count "moe_intermediate_size")
-  m.experts.shared = c:count("n_shared_experts", 0, 0)
-  limit_groups(c, m.experts)
-  -- Layer i (from 0) has experts if i >= first_k_dense_replace and i is a multiple of moe_layer_freq.
-  local first, every = c:count("first_k_dense_replace", 0, 0), c:count("moe_layer_freq", 1)
-  if every == 1 then
-    m.experts.dense_layers = first
-  else
-    m.experts.dense_layers = {}
-    for i = 0, m.layers - 1 do
-      if i < first or i % every ~= 0 then table.insert(m.experts.dense_layers, i + 1) end
-    end
-  end
+  if c:has(routed) then m.experts = parts.deepseek_experts(c, routed, m.layers) end
   return m
 end
 
@@ -48,6 +35,16 @@ function types.deepseek_v3(c)
   return m
 end
 types.kimi_k2 = types.deepseek_v3
+types.glm4_moe_lite = types.deepseek_v3
+
+-- A value is as wide as a head would be without latent attention. The scales of the embedding, the residuals and the
+-- logits are constants.
+function types.minicpm3(c)
+  local m = latent(c, function(m) return m.hidden // m.heads end)
+  c:ignore "scale_emb|scale_depth|dim_model_base"
+  m.tied_embeddings = parts.tied(c, true)
+  return m
+end
 
 -- DeepSeek-V3 whose attention sees the tokens that an indexer selects.
 function types.deepseek_v32(c)

@@ -115,6 +115,32 @@ function parts.experts(c, names, ffn)
   return { count = c:count(names), top_k = c:count "num_experts_per_tok|experts_per_token", ffn = ffn }
 end
 
+-- Limits a token's experts to a few groups, if there are several.
+local function limit_groups(c, e)
+  local groups, chosen = c:count("n_group", false), c:count("topk_group", false)
+  if groups and groups > 1 and chosen then e.groups, e.top_groups = groups, chosen end
+end
+
+--- DeepSeek's experts, and those named like them: shared ones as wide as routed ones; layer i (from 0) has experts if
+--- i >= first_k_dense_replace and i is a multiple of moe_layer_freq.
+---@param names string  spellings of the number of routed experts
+---@param layers integer
+function parts.deepseek_experts(c, names, layers)
+  local e = parts.experts(c, names, c:count "moe_intermediate_size")
+  e.shared = c:count("n_shared_experts|num_shared_experts", 0, 0)
+  limit_groups(c, e)
+  local first, every = c:count("first_k_dense_replace", 0, 0), c:count("moe_layer_freq", 1)
+  if every == 1 then
+    e.dense_layers = first
+  else
+    e.dense_layers = {}
+    for i = 0, layers - 1 do
+      if i < first or i % every ~= 0 then table.insert(e.dense_layers, i + 1) end
+    end
+  end
+  return e
+end
+
 parts.keys = keys
 
 return parts

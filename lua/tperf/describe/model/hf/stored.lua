@@ -15,17 +15,21 @@ local function finds(name, list)
   return false
 end
 
--- Whether the unconverted modules include attention; nil and the first unknown name if there is one.
+-- Whether the unconverted modules include attention; nil and the first unknown name if there is one. Shared experts
+-- have the format of attention: where they alone stay in 16 bits, that is unknown.
 local function skipped(names)
-  local attention = false
+  local attention, shared = false, nil
   for _, name in ipairs(names or {}) do
     if type(name) ~= "string" then return nil, "a module's name" end
     if finds(name, ATTENTION) and not name:find "layers%.?%d" then
       attention = true
+    elseif name:find("shared_expert", 1, true) and not name:find "layers%.?%d" then
+      shared = name
     elseif not finds(name, LEFT) and not finds(name, ATTENTION) then
       return nil, name
     end
   end
+  if shared and not attention then return nil, shared end
   return attention
 end
 

@@ -135,6 +135,13 @@ function types.qwen3_moe(c)
   return m
 end
 
+-- The text model of Qwen3-VL's mixtures, whose class has other defaults.
+function types.qwen3_vl_moe_text(c)
+  local m = types.qwen3_moe(c)
+  m.kv_heads, m.head_dim = c:count(keys.kv_heads, 16), c:count("head_dim", false)
+  return m
+end
+
 function types.gpt_oss(c)
   local m = llama(c)
   m.kv_heads, m.head_dim = c:count(keys.kv_heads, 8), c:count("head_dim", 64)
@@ -181,9 +188,7 @@ function types.glm4_moe(c)
   local bias = c:flag("attention_bias", false)
   m.biases = { qkv = bias }
   m.qk_norm = c:flag("use_qk_norm", false)
-  m.experts = experts(c, "n_routed_experts|num_experts", c:count "moe_intermediate_size")
-  m.experts.shared = c:count("n_shared_experts", 0, 0)
-  m.experts.dense_layers = c:count("first_k_dense_replace", 0, 0)
+  m.experts = parts.deepseek_experts(c, "n_routed_experts|num_experts", m.layers)
   m.experts.router_bias = true
   m.mtp = c:count("num_nextn_predict_layers", 0, 0)
   return m
@@ -220,7 +225,7 @@ function types.minimax(c)
     .. "docs/architectures.md", check.show(class))
 end
 
-for _, more in ipairs { "latent", "gemma", "dense", "images", "recurrent", "encoders", "t5" } do
+for _, more in ipairs { "latent", "gemma", "dense", "images", "recurrent", "encoders", "t5", "mixtures" } do
   for name, describe in next, (require("tperf.describe.model.hf." .. more)) do types[name] = describe end
 end
 

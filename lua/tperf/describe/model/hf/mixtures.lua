@@ -1,0 +1,197 @@
+--- Mixtures of experts from Hugging Face files: model_type -> function(reader) -> description. The model types of
+--- dense families that have experts, too, are beside those families (hf/types.lua, hf/dense.lua, hf/latent.lua).
+local check = require "tperf.base.check"
+local dense = require "tperf.describe.model.hf.dense"
+local harmless = require "tperf.describe.model.hf.harmless"
+local parts = require "tperf.describe.model.hf.parts"
+
+local types = {}
+
+local keys, activation, tied, llama = parts.keys, parts.activation, parts.tied, parts.llama
+local experts, deepseek_experts, window = parts.experts, parts.deepseek_experts, parts.window
+
+-- Training samples a token's experts, which costs what choosing the best ones does.
+function types.phimoe(c)
+  local m = llama(c)
+  m.kv_heads, m.norm = c:count(keys.kv_heads, 8), "layernorm"
+  m.biases.norm, m.biases.head = true, c:flag("lm_head_bias", false)
+  m.experts = experts(c, "num_local_experts|num_experts", m.ffn)
+  window(c, m, "sliding_window")
+  return m
+end
+
+-- Ling and Ring. Files of both versions say bailing_moe; their class tells which. Programs that serve a model whose
+-- output table is normalised (norm_head) normalise it once, when they load it.
+function types.bailing_moe(c)
+  local second = (c:table "architectures" or {})[1] == "BailingMoeV2ForCausalLM"
+  local m = llama(c)
+  c:ignore "max_window_layers|norm_head|score_function|mtp_loss_scaling_factor"
+  m.biases = { qkv = c:flag("use_qkv_bias", false), attention_out = c:flag("use_bias", not second) }
+  m.qk_norm = c:flag("use_qk_norm", second)
+  if not c:flag("use_rmsnorm", true) then c:fail("use_rmsnorm", "= false is not modelled") end
+  local e = deepseek_experts(c, "num_experts", m.layers)
+  if not c:flag("moe_router_enable_shared_expert", true) then e.shared = 0 end
+  e.shared_ffn = c:count("moe_shared_expert_intermediate_size", e.ffn)
+  e.router_bias = c:flag("moe_router_enable_expert_bias", second)
+  e.router_dtype = c:text("router_dtype", false)
+  m.experts, m.mtp = e, c:count("num_nextn_predict_layers", 0, 0)
+  return m
+end
+types.bailing_moe_v2 = types.bailing_moe
+
+-- The value of a field that is a number, or a list with the same number for every layer.
+local function same_for_all(c, key, layers, default)
+  local listed = c:has(key) and type(c:value(key)) == "table" and c:table(key)
+  if not listed then return c:count(key, default, 0) end
+  if #listed ~= layers then c:fail(key, "has %d entries for %d layers", #listed, layers) end
+  for i, value in ipairs(listed) do
+    if math.type(value) ~= "integer" or value < 0 then
+      c:fail(key, "[%d] = %s is not a count", i, check.show(value))
+    end
+    if value ~= listed[1] then
+      c:fail(key, "[%d] = %d differs from the first layer's %d: layers that differ in it are not modelled, see "
+        .. "docs/architectures.md", i, value, listed[1])
+    end
+  end
+  return listed[1]
+end
+
+-- Hunyuan: lists with a number per layer; the shared expert is as wide as a dense MLP. Files have the fields of a
+-- classifier and of the vision models that share their class. Keys and values shared by layers are not modelled.
+function types.hunyuan_v1_moe(c)
+  local m = llama(c)
+  m.head_dim = c:count("head_dim|attention_head_dim", false)
+  m.qk_norm = c:flag("use_qk_norm", true)
+  if c:flag("use_cla", false) then
+    c:fail("use_cla", "= true is not modelled: layers that share keys and values, see docs/architectures.md")
+  end
+  c:ignore "cla_share_factor|org_vocab_size|eod_token_id|pad_id|pool_type|skip_cls_token|class_num|dense_list"
+  c:ignore "im_start_id|im_end_id|im_newline_id|text_start_id|text_end_id|video_start_id|video_end_id|mask_init_id"
+  c:ignore "num_media_embeds|anyres_pooling_size|vit_input_resolution|vit_mapping_type|vit_norm_type|vit_patch"
+  c:ignore "vit_token"
+  local norm = c:text("norm_type", "hf_rms")
+  if norm ~= "hf_rms" then c:fail("norm_type", "= %s is not modelled: hf_rms is", check.show(norm)) end
+  if not c:flag("use_rotary_pos_emb", true) then c:fail("use_rotary_pos_emb", "= false is not modelled") end
+  local count = same_for_all(c, "num_experts", m.layers, 1)
+  local width = same_for_all(c, "moe_intermediate_size", m.layers, m.ffn)
+  local top_k, shared = same_for_all(c, "moe_topk", m.layers, 1), same_for_all(c, "num_shared_expert", m.layers, 1)
+  local skipped, mixed = c:count("moe_layer_num_skipped", 0, 0), c:flag("use_mixed_mlp_moe", true)
+  if count > 1 then
+    m.experts = {
+      count = count, top_k = top_k, ffn = width, shared = mixed and shared or 0, shared_ffn = m.ffn,
+      dense_layers = skipped, router_dtype = "fp32",
+    }
+  end
+  return m
+end
+types.hunyuan = types.hunyuan_v1_moe
+
+-- Layer i (from 0) has experts if i + 1 is a multiple of moe_layer_interval and i is from moe_layer_start_index to
+-- moe_layer_end_index. The modules for multi-token prediction are left out, as in the transformers library.
+function types.ernie4_5_moe(c)
+  local m = llama(c)
+  c:ignore "moe_capacity|moe_gate|moe_norm_min|num_nextn_predict_layers"
+  local bias = c:flag("use_bias", false)
+  m.biases = { qkv = bias, attention_out = bias, mlp = bias, head = bias }
+  m.tied_embeddings = tied(c, true)
+  m.experts = {
+    count = c:count "moe_num_experts", top_k = c:count "moe_k", ffn = c:count "moe_intermediate_size",
+    shared = c:count("moe_num_shared_experts", 0, 0), router_bias = c:flag("moe_use_aux_free", true),
+    router_dtype = "fp32", dense_layers = {},
+  }
+  local first, interval = c:count("moe_layer_start_index", 1, 0), c:count("moe_layer_interval", 1)
+  local last = c:count("moe_layer_end_index", -1, -1)
+  if last == -1 then last = m.layers - 1 end
+  for i = 0, m.layers - 1 do
+    if i < first or i > last or (i + 1) % interval ~= 0 then table.insert(m.experts.dense_layers, i + 1) end
+  end
+  return m
+end
+
+-- The load-balancing bias is a stored parameter. Without layer_types, layers from max_window_layers on have windows.
+function types.dots1(c)
+  local m = llama(c)
+  m.qk_norm = true
+  m.experts = deepseek_experts(c, "n_routed_experts|num_local_experts", m.layers)
+  m.experts.router_bias = true
+  local from = c:count("max_window_layers", 62, 0)
+  window(c, m, "sliding_window", function(i) return i >= from end)
+  return m
+end
+
+-- DeepSeekMoE, before latent attention.
+function types.deepseek(c)
+  local m = llama(c)
+  c:ignore "num_experts_per_tok|moe_intermediate_size|n_shared_experts|first_k_dense_replace|moe_layer_freq"
+  if c:has "n_routed_experts" then m.experts = deepseek_experts(c, "n_routed_experts", m.layers) end
+  return m
+end
+
+function types.granitemoe(c)
+  local m = dense.granite(c)
+  m.experts = experts(c, "num_local_experts", m.ffn)
+  return m
+end
+
+-- The norms after attention and the experts, not before them, change nothing here.
+types.flex_olmo = dense.olmoe
+
+local function nested(c, key)
+  return c:nested(key) or c:fail(key, "is missing: a map is needed")
+end
+
+local function refuse_rest(inner)
+  for _, key in ipairs(inner:unread()) do
+    if not harmless(key) then
+      inner:fail(key, "= %s is not known of DBRX: it may change what the model computes (docs/architectures.md)",
+        check.show(inner.fields[key]))
+    end
+  end
+end
+
+-- Clipping queries, keys and values is a pass over data that the rotation reads anyway.
+function types.dbrx(c)
+  local attention, mlp = nested(c, "attn_config"), nested(c, "ffn_config")
+  attention:ignore "clip_qkv"
+  mlp:ignore "moe_loss_weight|moe_normalize_expert_weights"
+  c:ignore "num_key_value_heads" -- a copy of kv_n_heads
+  local act = mlp:nested "ffn_act_fn"
+  local m = {
+    layers = c:count("n_layers", nil, 1, 1 << 16), hidden = c:count "d_model", heads = c:count "n_heads",
+    kv_heads = attention:count("kv_n_heads", 1), seq = c:count "max_seq_len", vocab = c:count "vocab_size",
+    norm = "layernorm", biases = { norm = false }, positions = "rotary", gated = true, tied_embeddings = tied(c, false),
+    activation = act and activation(act, "silu", "name") or "silu", ffn = mlp:count("ffn_hidden_size", 3584),
+  }
+  m.experts = { count = mlp:count("moe_num_experts", 4), top_k = mlp:count("moe_top_k", 1), ffn = m.ffn }
+  refuse_rest(attention)
+  refuse_rest(mlp)
+  return m
+end
+
+-- Trinity. Three of four layers see only the last tokens; the fourth sees all, and without rotation. A gate as wide as
+-- the queries multiplies attention's output. The bias of the experts' scores is a stored parameter.
+function types.afmoe(c)
+  local m = llama(c)
+  c:ignore "mup_enabled|route_norm|route_scale|score_func|use_grouped_mm|load_balance_coeff|num_limited_groups"
+  m.head_dim, m.qk_norm, m.attention_gate, m.norms_per_layer = c:count("head_dim", 128), true, true, 4
+  if c:count("num_expert_groups", 1) ~= 1 then
+    c:fail("num_expert_groups", "= %d is not modelled: 1 is, see docs/architectures.md", c:count "num_expert_groups")
+  end
+  m.experts = experts(c, "num_experts", c:count "moe_intermediate_size")
+  m.experts.shared, m.experts.router_bias = c:count("num_shared_experts", 2, 0), true
+  m.experts.dense_layers = c:count("num_dense_layers", 1, 0)
+  local every = c:count("global_attn_every_n_layers", 4)
+  window(c, m, "sliding_window", function(i) return (i + 1) % every ~= 0 end)
+  return m
+end
+
+-- Grok-1: norms before and after both halves of a layer; multipliers and the limit of the scores are constants.
+types["grok-1"] = function(c)
+  local m = llama(c)
+  c:ignore "attn_output_multiplier|embedding_multiplier_scale|output_multiplier_scale|max_attn_value"
+  m.activation, m.norms_per_layer, m.tied_embeddings = activation(c, "gelu"), 4, tied(c, true)
+  m.experts = experts(c, "num_experts|num_local_experts", m.ffn)
+  return m
+end
+
+return types
