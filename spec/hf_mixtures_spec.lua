@@ -96,10 +96,12 @@ describe("mixtures of experts from Hugging Face files", function()
     assert.equal(3298793472, granite:parameters().total) -- seen: Granite 3.2 3B-A800M
     local ernie = tperf.model(changed("ernie-4.5-21b-a3b", { num_hidden_layers = 54, hidden_size = 8192,
       intermediate_size = 28672, moe_intermediate_size = 3584, num_attention_heads = 64, num_key_value_heads = 8,
-      moe_k = 8, moe_layer_start_index = 3, moe_layer_end_index = 53, moe_num_shared_experts = 0,
-      tie_word_embeddings = false }))
-    assert.near(300e9, ernie:parameters().total, 1e9) -- ERNIE-4.5-300B-A47B
-    assert.near(47e9, ernie:parameters().active, 1e9)
+      moe_k = 8, moe_layer_start_index = 3, moe_layer_end_index = 53, use_rmsnorm = true,
+      moe_num_shared_experts = REMOVED, tie_word_embeddings = false })) -- ERNIE-4.5-300B-A47B
+    local rest = 54 * (2 * 8192 * 72 * 128 + 2 * 8192) + 3 * 3 * 8192 * 28672 + 51 * (64 * 8192 + 64)
+      + 2 * 103424 * 8192 + 8192
+    assert.equal(rest + 51 * 64 * 3 * 8192 * 3584, ernie:parameters().total)
+    assert.equal(rest + 51 * 8 * 3 * 8192 * 3584, ernie:parameters().active)
   end)
 
   it("have modules for multi-token prediction like the last layer", function()
@@ -126,6 +128,19 @@ describe("mixtures of experts from Hugging Face files", function()
     assert.same({ method = "compressed-tensors without re:.*shared_experts.*" }, tperf.model(shared).stored)
   end)
 
+  it("may be the text model of another: Kimi-VL's is Moonlight", function()
+    local text = {
+      model_type = "deepseek_v3", vocab_size = 163840, max_position_embeddings = 131072, hidden_size = 2048,
+      intermediate_size = 11264, moe_intermediate_size = 1408, num_hidden_layers = 27, num_attention_heads = 16,
+      n_shared_experts = 2, n_routed_experts = 64, routed_scaling_factor = 2.446, kv_lora_rank = 512,
+      qk_rope_head_dim = 64, v_head_dim = 128, qk_nope_head_dim = 128, topk_method = "noaux_tc", n_group = 1,
+      topk_group = 1, num_experts_per_tok = 6, moe_layer_freq = 1, first_k_dense_replace = 1, num_key_value_heads = 16,
+    }
+    local m = tperf.model { model_type = "kimi_vl", text_config = text }
+    -- Seen: Moonlight-16B-A3B, whose checkpoint has the 64 frequencies of the rotation in every layer.
+    assert.equal(15960111936 - 27 * 64, m:parameters().total)
+  end)
+
   it("may lack experts", function()
     assert.is_nil(describe_changed("deepseek-moe-16b", { n_routed_experts = REMOVED }).experts)
     assert.is_nil(describe_changed("hunyuan-a13b", { num_experts = 1 }).experts)
@@ -142,6 +157,7 @@ describe("mixtures of experts from Hugging Face files", function()
     refuses('"norm_type" = "layer" is not modelled', "hunyuan-a13b", { norm_type = "layer" })
     refuses('"kv_lora_rank" = 512', "hunyuan-a13b", { kv_lora_rank = 512 })
     refuses('"use_rmsnorm" = false', "ling-mini-2.0", { use_rmsnorm = false })
+    refuses('"use_rmsnorm" = false', "ernie-4.5-21b-a3b", { use_rmsnorm = false })
     refuses('"multi_gate" = true', "ling-lite-1.5", { multi_gate = true })
     refuses('"num_expert_groups" = 4 is not modelled', "trinity-nano", { num_expert_groups = 4 })
     refuses('"kv_lora_rank" = 512', "deepseek-moe-16b", { kv_lora_rank = 512 }) -- DeepSeek-V2 under its first name

@@ -20,6 +20,12 @@ function types.phimoe(c)
   return m
 end
 
+local function rms_norm_only(c)
+  if not c:flag("use_rmsnorm", true) then
+    c:fail("use_rmsnorm", "= false is not modelled: norms of another kind, see docs/architectures.md")
+  end
+end
+
 -- Ling and Ring. Files of both versions say bailing_moe; their class tells which. Programs that serve a model whose
 -- output table is normalised (norm_head) normalise it once, when they load it.
 function types.bailing_moe(c)
@@ -28,12 +34,12 @@ function types.bailing_moe(c)
   c:ignore "max_window_layers|norm_head|score_function|mtp_loss_scaling_factor"
   m.biases = { qkv = c:flag("use_qkv_bias", false), attention_out = c:flag("use_bias", not second) }
   m.qk_norm = c:flag("use_qk_norm", second)
-  if not c:flag("use_rmsnorm", true) then c:fail("use_rmsnorm", "= false is not modelled") end
+  rms_norm_only(c)
   local e = deepseek_experts(c, "num_experts", m.layers)
   if not c:flag("moe_router_enable_shared_expert", true) then e.shared = 0 end
   e.shared_ffn = c:count("moe_shared_expert_intermediate_size", e.ffn)
   e.router_bias = c:flag("moe_router_enable_expert_bias", second)
-  e.router_dtype = c:text("router_dtype", false)
+  e.router_dtype = c:text("router_dtype", false) == "fp32" and "fp32" or nil
   m.experts, m.mtp = e, c:count("num_nextn_predict_layers", 0, 0)
   return m
 end
@@ -79,7 +85,7 @@ function types.hunyuan_v1_moe(c)
   if count > 1 then
     m.experts = {
       count = count, top_k = top_k, ffn = width, shared = mixed and shared or 0, shared_ffn = m.ffn,
-      dense_layers = skipped, router_dtype = "fp32",
+      dense_layers = skipped,
     }
   end
   return m
@@ -87,9 +93,11 @@ end
 types.hunyuan = types.hunyuan_v1_moe
 
 -- Layer i (from 0) has experts if i + 1 is a multiple of moe_layer_interval and i is from moe_layer_start_index to
--- moe_layer_end_index. The modules for multi-token prediction are left out, as in the transformers library.
+-- moe_layer_end_index. The 300B's files do not name shared experts, of which it has none. The modules for multi-token
+-- prediction are left out, as in the transformers library: they have one norm less than mtp says.
 function types.ernie4_5_moe(c)
   local m = llama(c)
+  rms_norm_only(c)
   c:ignore "moe_capacity|moe_gate|moe_norm_min|num_nextn_predict_layers"
   local bias = c:flag("use_bias", false)
   m.biases = { qkv = bias, attention_out = bias, mlp = bias, head = bias }
@@ -97,7 +105,7 @@ function types.ernie4_5_moe(c)
   m.experts = {
     count = c:count "moe_num_experts", top_k = c:count "moe_k", ffn = c:count "moe_intermediate_size",
     shared = c:count("moe_num_shared_experts", 0, 0), router_bias = c:flag("moe_use_aux_free", true),
-    router_dtype = "fp32", dense_layers = {},
+    dense_layers = {},
   }
   local first, interval = c:count("moe_layer_start_index", 1, 0), c:count("moe_layer_interval", 1)
   local last = c:count("moe_layer_end_index", -1, -1)
