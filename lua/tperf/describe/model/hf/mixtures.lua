@@ -26,10 +26,9 @@ local function rms_norm_only(c)
   end
 end
 
--- Ling and Ring. Files of both versions say bailing_moe; their class tells which. Programs that serve a model whose
--- output table is normalised (norm_head) normalise it once, when they load it.
-function types.bailing_moe(c)
-  local second = (c:table "architectures" or {})[1] == "BailingMoeV2ForCausalLM"
+-- Ling and Ring, of the first or second version. Programs that serve a model whose output table is normalised
+-- (norm_head) normalise it once, when they load it.
+local function bailing(c, second)
   local m = llama(c)
   c:ignore "max_window_layers|norm_head|score_function|mtp_loss_scaling_factor"
   m.biases = { qkv = c:flag("use_qkv_bias", false), attention_out = c:flag("use_bias", not second) }
@@ -43,7 +42,13 @@ function types.bailing_moe(c)
   m.experts, m.mtp = e, c:count("num_nextn_predict_layers", 0, 0)
   return m
 end
-types.bailing_moe_v2 = types.bailing_moe
+
+-- Files of both versions say bailing_moe; their class tells which.
+function types.bailing_moe(c)
+  return bailing(c, (c:table "architectures" or {})[1] == "BailingMoeV2ForCausalLM")
+end
+
+function types.bailing_moe_v2(c) return bailing(c, true) end
 
 -- The value of a field that is a number, or a list with the same number for every layer.
 local function same_for_all(c, key, layers, default)
@@ -76,8 +81,12 @@ function types.hunyuan_v1_moe(c)
   c:ignore "num_media_embeds|anyres_pooling_size|vit_input_resolution|vit_mapping_type|vit_norm_type|vit_patch"
   c:ignore "vit_token"
   local norm = c:text("norm_type", "hf_rms")
-  if norm ~= "hf_rms" then c:fail("norm_type", "= %s is not modelled: hf_rms is", check.show(norm)) end
-  if not c:flag("use_rotary_pos_emb", true) then c:fail("use_rotary_pos_emb", "= false is not modelled") end
+  if norm ~= "hf_rms" then
+    c:fail("norm_type", "= %s is not modelled: hf_rms is, see docs/architectures.md", check.show(norm))
+  end
+  if not c:flag("use_rotary_pos_emb", true) then
+    c:fail("use_rotary_pos_emb", "= false is not modelled, see docs/architectures.md")
+  end
   local count = same_for_all(c, "num_experts", m.layers, 1)
   local width = same_for_all(c, "moe_intermediate_size", m.layers, m.ffn)
   local top_k, shared = same_for_all(c, "moe_topk", m.layers, 1), same_for_all(c, "num_shared_expert", m.layers, 1)
