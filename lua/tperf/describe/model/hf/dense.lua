@@ -4,16 +4,7 @@ local parts = require "tperf.describe.model.hf.parts"
 
 local types = {}
 
-local keys, activation, tied, llama, gpt, window = parts.keys, parts.activation, parts.tied, parts.llama, parts.gpt,
-  parts.window
-
-function types.gptj(c)
-  local m = gpt(c, "gelu_new")
-  m.seq, m.positions, m.tied_embeddings = c:count(keys.seq), "rotary", tied(c, false)
-  c:ignore "rotary"
-  m.norms_per_layer, m.parallel_block, m.biases = 1, true, { mlp = true, head = true }
-  return m
-end
+local keys, activation, tied, llama, window = parts.keys, parts.activation, parts.tied, parts.llama, parts.window
 
 -- Queries and keys have a norm over all heads. A layer's norms come after attention and the MLP, not before them.
 function types.olmo2(c)
@@ -21,6 +12,14 @@ function types.olmo2(c)
   m.qk_norm = "whole"
   return m
 end
+
+-- A window that three of four layers have.
+local function three_of_four(c, m, every)
+  window(c, m, "sliding_window", function(i) return (i + 1) % every ~= 0 end)
+  return m
+end
+
+function types.olmo3(c) return three_of_four(c, types.olmo2(c), 4) end
 
 function types.olmoe(c)
   local m = llama(c)
@@ -42,9 +41,7 @@ function types.starcoder2(c)
   m.norm, m.gated, m.tied_embeddings = "layernorm", false, tied(c, true)
   m.activation = activation(c, "gelu_pytorch_tanh")
   m.biases = { qkv = bias, attention_out = bias, mlp = bias, norm = true }
-  local norm, mlp = c:text("norm_type", "layer_norm"), c:text("mlp_type", "default")
-  if norm ~= "layer_norm" then c:fail("norm_type", "= %s is not modelled: layer_norm is", check.show(norm)) end
-  if mlp ~= "default" then c:fail("mlp_type", "= %s is not modelled: default is", check.show(mlp)) end
+  parts.only(c, { norm_type = "layer_norm", mlp_type = "default" })
   window(c, m, "sliding_window")
   return m
 end
@@ -67,11 +64,49 @@ function types.cohere(c)
   return m
 end
 
+-- Its full layers do not rotate queries and keys. The fields that only describe Cohere's layer are those of its own
+-- framework.
+function types.cohere2(c)
+  local m = types.cohere(c)
+  c:ignore "layer_switch"
+  parts.only(c, {
+    order_of_interleaved_layers = "local_attn_first", position_embedding_type = "rope_gptj", rotary_pct = 1,
+    use_embedding_sharing = true, use_gated_activation = true, use_parallel_block = true,
+  })
+  return three_of_four(c, m, c:count("sliding_window_pattern|_sliding_window_pattern", 4))
+end
+
 function types.glm(c)
   local m = llama(c)
   m.kv_heads, m.head_dim = c:count(keys.kv_heads, 2), c:count("head_dim", 128)
-  m.biases = { qkv = c:flag("attention_bias", false) }
+  m.biases = { qkv = c:flag("attention_bias", true) }
   return m
+end
+
+-- Norms before and after attention and before and after the MLP.
+function types.glm4(c)
+  local m = types.glm(c)
+  m.norms_per_layer = 4
+  return m
+end
+
+-- The same layers in the files of the models' own code: ChatGLM2, ChatGLM3, GLM-4-9B.
+function types.chatglm(c)
+  local heads = c:count(keys.heads)
+  local bias, multi = c:flag("add_bias_linear", false), c:flag("multi_query_attention", false)
+  c:ignore "apply_query_key_layer_scaling|fp32_residual_connection|original_rope" -- numerics; half a head is rotated
+  parts.only(c, { post_layer_norm = true, rmsnorm = true })
+  local layers = c:count("num_layers", nil, 1, 1 << 16)
+  if c:count("num_hidden_layers", layers) ~= layers then
+    c:fail("num_hidden_layers", '= %d is not "num_layers" = %d', c:count "num_hidden_layers", layers)
+  end
+  return {
+    layers = layers, hidden = c:count(keys.hidden), heads = heads, head_dim = c:count("kv_channels", 128),
+    kv_heads = multi and c:count("multi_query_group_num", 1) or heads, ffn = c:count "ffn_hidden_size",
+    vocab = c:count "padded_vocab_size|vocab_size", seq = c:count(keys.seq), norm = "rmsnorm", positions = "rotary",
+    gated = true, activation = "silu", tied_embeddings = tied(c, false),
+    biases = { qkv = bias or c:flag("add_qkv_bias", false), attention_out = bias, mlp = bias },
+  }
 end
 
 function types.seed_oss(c)
@@ -86,6 +121,103 @@ function types.smollm3(c)
   c:ignore "no_rope_layers|no_rope_layer_interval"
   m.tied_embeddings = tied(c, true)
   parts.optional_window(c, m)
+  return m
+end
+
+function types.ernie4_5(c)
+  local m = llama(c)
+  local bias = c:flag("use_bias", false)
+  m.biases = { qkv = bias, attention_out = bias, mlp = bias }
+  m.tied_embeddings = tied(c, true)
+  return m
+end
+
+-- Files keep many fields of other models' heads and of image inputs. Sharing keys and values between layers, as in
+-- other Hunyuan models, is not known of the class.
+function types.hunyuan_v1_dense(c)
+  local m = llama(c)
+  c:ignore "cla_share_factor|dense_list|pool_type|org_vocab_size|mask_init_id|pad_id"
+  c:ignore "im_start_id|im_end_id|im_newline_id|text_start_id|text_end_id"
+  parts.only(c, { norm_type = "rms", use_cla = false, use_qk_norm = true, use_rotary_pos_emb = true })
+  m.head_dim = c:count("head_dim|attention_head_dim", false)
+  m.qk_norm = true
+  return m
+end
+
+-- EXAONE 3, 3.5 and Deep: Llama's layers under other names.
+function types.exaone(c)
+  local m = llama(c)
+  m.tied_embeddings = tied(c, true)
+  return m
+end
+
+-- Norms come after the sublayers, and on the heads of queries and keys. A pattern of letters, such as LLLG, leaves the
+-- last layer global.
+function types.exaone4(c)
+  local m = llama(c)
+  m.qk_norm = true
+  local every = c:has "sliding_window_pattern" and c:value "sliding_window_pattern" or 4
+  if type(every) ~= "string" then return three_of_four(c, m, c:count("sliding_window_pattern", 4)) end
+  if every == "" or every:find "[^LG]" then
+    c:fail("sliding_window_pattern", "= %s must be made of L and G", check.show(every))
+  end
+  window(c, m, "sliding_window", function(i)
+    local at = i % #every + 1
+    return every:sub(at, at) == "L" and i < m.layers - 1
+  end)
+  return m
+end
+
+function types.arcee(c)
+  local m = llama(c)
+  m.gated, m.activation = false, activation(c, "relu2")
+  return m
+end
+
+-- InternLM2's layers; the first InternLM has the same with biases and without groups of heads.
+function types.internlm2(c)
+  local m = llama(c)
+  c:ignore "rotary" -- the base of the rotation
+  local bias = c:flag("bias", true)
+  m.biases = { qkv = bias, attention_out = bias }
+  return m
+end
+types.internlm = types.internlm2
+
+function types.internlm3(c)
+  local m = llama(c)
+  local bias = c:flag("bias", false)
+  m.biases = { qkv = c:flag("qkv_bias", false), attention_out = bias, mlp = bias }
+  return m
+end
+
+-- The 13B has ALiBi instead of rotation; only its files lack max_position_embeddings.
+function types.baichuan(c)
+  local rotary = c:has "max_position_embeddings" ~= nil
+  local m = llama(c, nil, rotary and keys.seq or "model_max_length")
+  c:ignore "z_loss_weight" -- of the training loss
+  if not rotary then m.positions, m.unbounded = "alibi", true end
+  return m
+end
+
+-- Multipliers of the embedding, residuals and logits are constants.
+function types.minicpm(c)
+  local m = llama(c)
+  c:ignore "scale_emb|scale_depth|dim_model_base"
+  m.tied_embeddings = tied(c, true)
+  return m
+end
+
+-- The first Qwen, by its own code: a gate and an up projection share intermediate_size. Scaling of the scores beyond
+-- seq_length is a constant per token.
+function types.qwen(c)
+  local m = llama(c)
+  c:ignore "use_dynamic_ntk|use_logn_attn|seq_length|bf16|fp16|fp32|onnx_safe|softmax_in_fp32"
+  m.head_dim = c:count("kv_channels", 128)
+  local bias = not c:flag("no_bias", true)
+  m.biases = { qkv = true, attention_out = bias, mlp = bias }
+  if m.ffn % 2 ~= 0 then c:fail("intermediate_size", "= %d must be even", m.ffn) end
+  m.ffn = m.ffn // 2
   return m
 end
 

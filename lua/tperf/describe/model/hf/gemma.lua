@@ -5,12 +5,17 @@ local types = {}
 
 local keys, activation, tied, llama, window = parts.keys, parts.activation, parts.tied, parts.llama, parts.window
 
-function types.gemma2(c)
+function types.gemma(c)
   local m = llama(c)
   m.head_dim = c:count("head_dim", 256)
   m.tied_embeddings = tied(c, true)
-  m.norms_per_layer = 4 -- before and after attention, before and after the MLP
   m.activation = activation(c, "gelu_pytorch_tanh", "hidden_activation|hidden_act")
+  return m
+end
+
+function types.gemma2(c)
+  local m = types.gemma(c)
+  m.norms_per_layer = 4 -- before and after attention, before and after the MLP
   window(c, m, "sliding_window", function(i) return i % 2 == 0 end)
   return m
 end

@@ -35,6 +35,7 @@ end
 local function type_of(c)
   local said = c:text("model_type", false) or c:text("_class_name", false)
   if said then return said end
+  if (c:table "architectures" or {})[1] == "MiniCPMForCausalLM" then return "minicpm" end -- files without a model_type
   return c:has "ssm_cfg" and "mamba_ssm" or c:text "model_type"
 end
 

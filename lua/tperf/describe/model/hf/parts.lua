@@ -5,9 +5,9 @@ local parts = {}
 
 -- Spellings: the plain key, then the class's alias, then the old name.
 local keys = {
-  layers = "num_hidden_layers|n_layer|num_layers",
+  layers = "num_hidden_layers|n_layer|num_layers|n_layers",
   hidden = "hidden_size|n_embd|d_model|n_embed",
-  heads = "num_attention_heads|n_head",
+  heads = "num_attention_heads|n_head|num_heads|n_heads",
   kv_heads = "num_key_value_heads|num_kv_heads|n_head_kv",
   ffn = "intermediate_size|ffn_dim|n_inner|ffn_hidden_size",
   seq = "max_position_embeddings|n_positions|seq_length|n_ctx",
@@ -37,6 +37,17 @@ function parts.tied(c, default)
   return here
 end
 
+--- Refuses other values of fields than those that are modelled; absent fields have those by default.
+---@param values table<string, any>
+function parts.only(c, values)
+  for _, key in ipairs(check.names(values)) do
+    local found = c:has(key) and c:value(key)
+    if c:has(key) and found ~= values[key] then
+      c:fail(key, "= %s is not modelled: %s is (docs/architectures.md)", check.show(found), check.show(values[key]))
+    end
+  end
+end
+
 --- The number of layers, at most what a description allows, so that patterns over the layers stay short.
 function parts.layers(c)
   return c:count(keys.layers, nil, 1, 1 << 16)
@@ -61,12 +72,13 @@ end
 
 --- Llama and its descendants: RMSNorm, rotary positions, gated MLP, no biases, untied tables.
 ---@param ffn false?  false: the width of a dense MLP is optional
-function parts.llama(c, ffn)
+---@param seq string?  spellings of the longest context
+function parts.llama(c, ffn, seq)
   local m = parts.decoder(c)
   m.kv_heads = c:count(keys.kv_heads, m.heads)
   m.head_dim = c:count("head_dim", false) -- never derived if the file gives it
   m.ffn = c:count(keys.ffn, ffn)
-  m.seq = c:count(keys.seq)
+  m.seq = c:count(seq or keys.seq)
   m.norm, m.positions, m.gated, m.tied_embeddings = "rmsnorm", "rotary", true, parts.tied(c, false)
   m.activation = parts.activation(c, "silu")
   local attention, mlp = c:flag("attention_bias", false), c:flag("mlp_bias", false)

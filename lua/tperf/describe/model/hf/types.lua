@@ -77,6 +77,7 @@ function types.mistral(c)
   window(c, m, "sliding_window")
   return m
 end
+types.ministral, types.ministral3 = types.mistral, types.mistral
 
 function types.mixtral(c)
   local m = types.mistral(c)
@@ -97,6 +98,19 @@ function types.qwen2(c)
   return m
 end
 
+-- The text model; older files have its fields beside vision_config.
+function types.qwen2_vl(c)
+  c:ignore "vision_config"
+  return types.qwen2(c)
+end
+types.qwen2_5_vl, types.qwen2_vl_text, types.qwen2_5_vl_text = types.qwen2_vl, types.qwen2, types.qwen2
+
+function types.mimo(c)
+  local m = types.qwen2(c)
+  m.mtp = c:count("num_nextn_predict_layers", 0, 0)
+  return m
+end
+
 function types.qwen3(c)
   local m = llama(c)
   m.head_dim = c:count("head_dim", 128)
@@ -104,6 +118,7 @@ function types.qwen3(c)
   parts.optional_window(c, m)
   return m
 end
+types.qwen3_vl_text = types.qwen3
 
 -- Layer i (from 0) has experts if (i + 1) is a multiple of decoder_sparse_step and i is not in mlp_only_layers.
 local function qwen_experts(c, m)
@@ -225,7 +240,7 @@ function types.minimax(c)
     .. "docs/architectures.md", check.show(class))
 end
 
-for _, more in ipairs { "latent", "gemma", "dense", "images", "recurrent", "encoders", "t5", "mixtures" } do
+for _, more in ipairs { "latent", "gemma", "dense", "plain", "images", "recurrent", "encoders", "t5", "mixtures" } do
   for name, describe in next, (require("tperf.describe.model.hf." .. more)) do types[name] = describe end
 end
 
