@@ -108,7 +108,7 @@
 ---@field count? integer minimum number of requests of a run (1,000); more if more arrive in 20 times a request's latency
 
 ---@class tperf.model
----@field activation? "gelu"|"relu"|"relu2"|"silu"|"quick_gelu"|"tanh" of the MLP; default gelu, silu if gated
+---@field activation? "gelu"|"relu"|"relu2"|"silu"|"quick_gelu"|"tanh"|"xielu" of the MLP; default gelu, silu if gated
 ---@field architecture? table made by tperf.architecture; default: the other fields describe it
 ---@field attention_gate? boolean a second query projection gates attention's output (Qwen3-Next)
 ---@field attention_sinks? boolean one learned score per head (gpt-oss)
@@ -141,6 +141,7 @@
 ---@field mtp_pattern? string a module's layers, in letters of layer_pattern; default: one like the last layer
 ---@field name string name in messages and reports
 ---@field norm? "layernorm"|"rmsnorm" kind of norm
+---@field norm_weights? boolean norms have learned weights (not in the first OLMo)
 ---@field norms_per_layer? integer norms of a layer, without those in attention
 ---@field packing? tperf.model.packing a training sequence holds several documents
 ---@field parallel_block? boolean attention and MLP side by side (PaLM, Falcon)
@@ -1835,10 +1836,10 @@ function tperf.model(value) end
 
 tperf.op = {}
 
----An activation with `elements` results: kind ("gelu", "silu", "relu", "relu2", "quick_gelu", "tanh"); gated: times a
----second input, as in SwiGLU (arXiv 2002.05202), in one kernel. Saved: the inputs; kept_element: bytes per input if
----they are kept in fewer, in an extra copy that the kernel writes and the backward pass reads. fused: part of its
----neighbours' kernels, which in the backward pass read the inputs.
+---An activation with `elements` results: kind ("gelu", "silu", "relu", "relu2", "quick_gelu", "tanh", "xielu"); gated:
+---times a second input, as in SwiGLU (arXiv 2002.05202), in one kernel. Saved: the inputs; kept_element: bytes per
+---input if they are kept in fewer, in an extra copy that the kernel writes and the backward pass reads. fused: part of
+---its neighbours' kernels, which in the backward pass read the inputs.
 ---@param o any
 function tperf.op.activation(o) end
 

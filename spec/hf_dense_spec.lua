@@ -40,16 +40,21 @@ describe("dense decoders of Hugging Face", function()
     local full = { "full_attention", "sliding_attention", "sliding_attention", "sliding_attention" }
     local ministral = changed("ministral-8b", { model_type = "ministral", num_hidden_layers = 4, layer_types = full })
     assert.equal("fwww", ministral.window.pattern)
-    assert.equal("wfwfwfwf", changed("command-r7b", { num_hidden_layers = 8, sliding_window_pattern = 2 }).window.pattern)
+    local command = changed("command-r7b", { num_hidden_layers = 8, sliding_window_pattern = 2 })
+    assert.equal("wfwfwfwf", command.window.pattern)
   end)
 
   it("read GPT-Neo's layers from lists of names and repeats, too", function()
     local runs = { { { "global" }, 1 }, { { "local", "global" }, 2 } }
     local m = changed("gpt-neo-2.7b", { num_layers = 5, attention_layers = "drop", attention_types = runs })
     assert.equal("fwfwf", m.window.pattern)
-    refuses('"attention_types" has 32 entries for 5 layers', "gpt-neo-2.7b", { num_layers = 5 })
+    refuses('"attention_layers" has 32 entries for 5 layers', "gpt-neo-2.7b", { num_layers = 5 })
     refuses('"attention_layers" [1] = "sparse" is not global or local', "gpt-neo-2.7b",
       { num_layers = 1, attention_layers = { "sparse" } })
+    refuses('"attention_types" [1] must be a list of kinds', "gpt-neo-2.7b",
+      { attention_layers = "drop", attention_types = { { "global", 3 } } })
+    refuses('"attention_types" has 34 entries for 32 layers', "gpt-neo-2.7b",
+      { attention_layers = "drop", attention_types = { { { "global", "local" }, 1 << 40 } } })
   end)
 
   it("read EXAONE's pattern as a number and as letters, whose last layer is global", function()
@@ -60,7 +65,8 @@ describe("dense decoders of Hugging Face", function()
     assert.equal("wwwfww", pattern(4, 6))
     assert.equal("wwwfwf", pattern("LLLG", 6))
     refuses('"sliding_window_pattern" = "LX" must be made of L and G', "exaone-4.0-1.2b",
-      { layer_types = "drop", sliding_window_pattern = "LX" })
+      { layer_types = "drop", sliding_window = 4096, sliding_window_pattern = "LX" })
+    assert.is_nil(changed("exaone-4.0-1.2b", { sliding_window_pattern = 0 }).window)
   end)
 
   it("have the positions, norms and biases of their layers", function()
@@ -83,6 +89,19 @@ describe("dense decoders of Hugging Face", function()
     assert.equal(11008, model "qwen-7b".ffn)
     local biases = changed("qwen-7b", { no_bias = "drop" }).biases
     assert.same({ qkv = true, attention_out = false, mlp = false }, biases)
+  end)
+
+  it("have xIELU with its learned scalars, and norms without weights", function()
+    local apertus, olmo = model "apertus-8b", model "olmo-7b"
+    assert.same({ "xielu", false, true }, { apertus.activation, apertus.gated, apertus.qk_norm })
+    assert.equal(64, apertus:parameters().total - apertus:with { activation = "relu2" }:parameters().total)
+    assert.same({ "layernorm", false }, { olmo.norm, olmo.norm_weights })
+    assert.equal(0, olmo:parameters().components.norms)
+    for _, name in ipairs { "olmo-7b", "apertus-8b" } do
+      local step = tperf.train { model = model(name), system = "h100-sxm", tp = 2, dp = 4, global_batch = 8 }
+      assert.is_true(step.time > 0)
+    end
+    refuses('"post_norm" = true is not modelled: false is (docs/architectures.md)', "apertus-8b", { post_norm = true })
   end)
 
   it("count MiMo's module for multi-token prediction", function()

@@ -146,6 +146,8 @@ local expected = { -- name, total, active (nil: the total)
   { "phi-2-old", 2779683840 },
   { "command-r7b", 32 * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336 + 4096) + 256000 * 4096 + 4096 },
   { "olmo-3-7b", 7298011136 }, -- seen
+  { "olmo-7b", 6888095744 }, -- seen
+  { "apertus-8b", 8053338176 }, -- seen
   { "glm-4-9b-0414", 9400279040 }, -- seen
   { "qwen2.5-vl-7b", 7615616512 }, -- Qwen2.5-7B's, with a tower
   { "qwen3-vl-8b", 8190735360 }, -- Qwen3-8B's, with a tower

@@ -32,9 +32,10 @@ description.schema = {
   unbounded = flag(false), -- no context limit: nothing in the model depends on it
   gated = flag(false), -- the MLP has three matrices (SwiGLU, GeGLU) instead of two
   activation = check.choice { -- of the MLP; default gelu, silu if gated
-    { "gelu", "relu", "relu2", "silu", "quick_gelu", "tanh" }, optional = true,
+    { "gelu", "relu", "relu2", "silu", "quick_gelu", "tanh", "xielu" }, optional = true,
   },
   norm = check.choice { { "layernorm", "rmsnorm" }, default = "layernorm" }, -- kind of norm
+  norm_weights = flag(true), -- norms have learned weights (not in the first OLMo)
   norms_per_layer = check.integer { min = 0, max = 8, default = 2 }, -- norms of a layer, without those in attention
   embedding_norm = flag(false), -- a norm after the embedding tables
   final_norm = flag(true), -- a norm before the head

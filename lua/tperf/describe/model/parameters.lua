@@ -12,6 +12,7 @@ local function linear(n_in, n_out, bias)
 end
 
 local function norm(m, width)
+  if m.norm_weights == false then return 0 end
   return m.norm == "layernorm" and m.biases.norm and 2 * width or width
 end
 
@@ -86,10 +87,11 @@ local function delta(m)
   }
 end
 
--- hidden: the MLP's outer width (default: the stream's).
+-- hidden: the MLP's outer width (default: the stream's). xIELU has two learned scalars (arXiv 2411.13010).
 local function mlp(m, width, hidden)
   hidden = hidden or m.hidden
-  return linear(hidden, (m.gated and 2.0 or 1.0) * width, m.biases.mlp) + linear(width, hidden, m.biases.mlp)
+  local scalars = m.activation == "xielu" and 2 or 0
+  return scalars + linear(hidden, (m.gated and 2.0 or 1.0) * width, m.biases.mlp) + linear(width, hidden, m.biases.mlp)
 end
 
 local function experts(m)

@@ -20,17 +20,18 @@ local function element(what, o, allowed)
 end
 
 -- FLOPs per element, forward and backward. GELU as published (arXiv 2410.00273); SiLU x s(x) costs an exponential, a
--- sum, a quotient and a product, its gradient s (1 + x (1 - s)) dy those and four more; the others follow from their
--- formulas.
+-- sum, a quotient and a product, its gradient s (1 + x (1 - s)) dy those and four more; xIELU as for x < 0, where it is
+-- a (e^x - 1 - x) + b x (arXiv 2411.13010), with the gradient of the learned a; the others follow from their formulas.
 local activations = {
   gelu = { 8, 13 }, quick_gelu = { 5, 9 }, silu = { 4, 8 }, tanh = { 1, 3 }, relu = { 1, 1 }, relu2 = { 2, 3 },
+  xielu = { 6, 8 },
 }
 
 local activation_names = fields.set "kind dtype elements gated kept_element fused"
---- An activation with `elements` results: kind ("gelu", "silu", "relu", "relu2", "quick_gelu", "tanh"); gated: times a
---- second input, as in SwiGLU (arXiv 2002.05202), in one kernel. Saved: the inputs; kept_element: bytes per input if
---- they are kept in fewer, in an extra copy that the kernel writes and the backward pass reads. fused: part of its
---- neighbours' kernels, which in the backward pass read the inputs.
+--- An activation with `elements` results: kind ("gelu", "silu", "relu", "relu2", "quick_gelu", "tanh", "xielu"); gated:
+--- times a second input, as in SwiGLU (arXiv 2002.05202), in one kernel. Saved: the inputs; kept_element: bytes per
+--- input if they are kept in fewer, in an extra copy that the kernel writes and the backward pass reads. fused: part of
+--- its neighbours' kernels, which in the backward pass read the inputs.
 function pointwise.activation(o)
   local bytes = element("activation", o, activation_names)
   local flops, inputs, kept = activations[o.kind], o.gated and 2 or 1, o.kept_element or bytes

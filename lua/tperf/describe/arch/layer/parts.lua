@@ -7,11 +7,15 @@ local parts = {}
 
 local BYTES <const> = 2
 
-local function has_shift(m) return m.norm == "layernorm" and m.biases.norm end
+-- Learned numbers per feature: weights, and the biases of a layernorm.
+local function learned(m)
+  if not m.norm_weights then return 0 end
+  return m.norm == "layernorm" and m.biases.norm and 2 or 1
+end
 
 -- The kind of norm and its number of parameters over `width` features.
 local function norm_fields(m, width)
-  return { root_mean_square = m.norm == "rmsnorm", parameters = has_shift(m) and 2 * width or width }
+  return { root_mean_square = m.norm == "rmsnorm", parameters = learned(m) * width }
 end
 
 --- A norm of the residual stream. width: default hidden; kept: another op keeps the same input.

@@ -156,6 +156,11 @@ end
 function types.exaone4(c)
   local m = llama(c)
   m.qk_norm = true
+  if not c:has "sliding_window" then -- then the class ignores its pattern
+    c:ignore "sliding_window_pattern"
+    window(c, m, "sliding_window")
+    return m
+  end
   local every = c:has "sliding_window_pattern" and c:value "sliding_window_pattern" or 4
   if type(every) ~= "string" then return three_of_four(c, m, c:count("sliding_window_pattern", 4)) end
   if every == "" or every:find "[^LG]" then
@@ -171,6 +176,14 @@ end
 function types.arcee(c)
   local m = llama(c)
   m.gated, m.activation = false, activation(c, "relu2")
+  return m
+end
+
+-- Its activation has two learned scalars in every layer.
+function types.apertus(c)
+  local m = llama(c)
+  parts.only(c, { post_norm = false, qk_norm = true })
+  m.gated, m.activation, m.qk_norm = false, activation(c, "xielu"), true
   return m
 end
 

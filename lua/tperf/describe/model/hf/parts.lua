@@ -17,6 +17,7 @@ local activations = {
   ["gelu-approximate"] = "gelu",
   gelu = "gelu", gelu_new = "gelu", gelu_fast = "gelu", gelu_pytorch_tanh = "gelu", gelu_python = "gelu",
   relu = "relu", relu2 = "relu2", silu = "silu", swish = "silu", quick_gelu = "quick_gelu", tanh = "tanh",
+  xielu = "xielu",
 }
 
 local known_activations = check.names(activations)

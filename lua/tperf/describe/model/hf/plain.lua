@@ -10,6 +10,7 @@ function types.gptj(c)
   local m = gpt(c, "gelu_new")
   m.seq, m.positions, m.tied_embeddings = c:count(keys.seq), "rotary", tied(c, false)
   c:ignore "rotary"
+  m.head_dim = c:count("head_dim", false) -- in CodeGen 2's files
   m.norms_per_layer, m.parallel_block, m.biases = 1, true, { mlp = true, head = true }
   return m
 end
@@ -41,20 +42,30 @@ function types.gpt_bigcode(c)
   return m
 end
 
--- Letters of GPT-Neo's layers: from a list of names, else from lists of names and their numbers of repeats.
-local function local_layers(c, layers)
-  local names = c:table "attention_layers"
-  if not names then
-    names = {}
-    for _, run in ipairs(c:value "attention_types") do
-      for _ = 1, run[2] do table.move(run[1], 1, #run[1], #names + 1, names) end
+-- The kinds of GPT-Neo's layers: a list, or lists of kinds with their numbers of repeats.
+local function kinds_of(c, layers)
+  local listed, names = c:table "attention_layers", {}
+  if listed then return listed end
+  for i, run in ipairs(c:table "attention_types" or {}) do
+    local kinds, times = type(run) == "table" and run[1], type(run) == "table" and run[2]
+    if type(kinds) ~= "table" or math.type(times) ~= "integer" then
+      c:fail("attention_types", "[%d] must be a list of kinds and the number of its repeats", i)
+    end
+    for _ = 1, times do
+      if #names > layers then break end -- too many in any case
+      table.move(kinds, 1, #kinds, #names + 1, names)
     end
   end
-  if #names ~= layers then c:fail("attention_types", "has %d entries for %d layers", #names, layers) end
-  local letters = {}
+  return names
+end
+
+local function local_layers(c, layers)
+  local names, letters = kinds_of(c, layers), {}
+  local key = c:has "attention_layers|attention_types" or "attention_types"
+  if #names ~= layers then c:fail(key, "has %d entries for %d layers", #names, layers) end
   for i, name in ipairs(names) do
     letters[i] = name == "local" and "w" or name == "global" and "f"
-      or c:fail("attention_layers", "[%d] = %s is not global or local", i, check.show(name))
+      or c:fail(key, "[%d] = %s is not global or local", i, check.show(name))
   end
   return table.concat(letters)
 end
@@ -63,7 +74,6 @@ function types.gpt_neo(c)
   local m = gpt(c, "gelu_new")
   m.seq = c:count(keys.seq)
   m.biases = { qkv = false, attention_out = true, mlp = true }
-  c:ignore "attention_types"
   local pattern = local_layers(c, m.layers)
   if pattern:find "w" then m.window = { size = c:count("window_size", 256), pattern = pattern } end
   return m
@@ -76,12 +86,19 @@ function types.mpt(c)
   parts.only(attention, { alibi = true, attn_type = "multihead_attention", prefix_lm = false, qk_ln = false })
   parts.only(c, { no_bias = true, norm_type = "low_precision_layernorm" })
   c:ignore "init_config|init_device|learned_pos_emb|embedding_fraction|logit_scale|tokenizer_name|verbose"
-  local hidden = c:count(keys.hidden)
-  return {
-    layers = parts.layers(c), hidden = hidden, heads = c:count(keys.heads), ffn = hidden * c:count("expansion_ratio", 4),
-    vocab = c:count "vocab_size", seq = c:count("max_seq_len", 2048), unbounded = true, positions = "alibi",
-    norm = "layernorm", gated = false, activation = "gelu", tied_embeddings = tied(c, true), biases = { norm = false },
-  }
+  local m = parts.decoder(c)
+  m.ffn, m.gated, m.activation = m.hidden * c:count("expansion_ratio", 4), false, "gelu"
+  m.seq, m.unbounded, m.positions = c:count("max_seq_len", 2048), true, "alibi"
+  m.norm, m.biases, m.tied_embeddings = "layernorm", { norm = false }, tied(c, true)
+  return m
+end
+
+-- Llama with LayerNorms that have neither weights nor biases.
+function types.olmo(c)
+  local m = llama(c)
+  c:ignore "clip_qkv"
+  m.norm, m.norm_weights = "layernorm", false
+  return m
 end
 
 -- Llama with LayerNorms. Norms of queries and keys have weights of their own for each head and no biases, unlike the
