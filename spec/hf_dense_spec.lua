@@ -104,6 +104,21 @@ describe("dense decoders of Hugging Face", function()
     refuses('"post_norm" = true is not modelled: false is (docs/architectures.md)', "apertus-8b", { post_norm = true })
   end)
 
+  it("are the text models of vision-language files, with fields beside the tower's or in text_config", function()
+    local top = changed("qwen2.5-vl-7b", {})
+    assert.same({ true, 28, 152064 }, { top.biases.qkv, top.layers, top.vocab })
+    for _, name in ipairs { "qwen2_vl", "qwen2_5_vl" } do
+      local text = fields_of "qwen2.5-vl-7b"
+      text.vision_config, text.model_type = nil, name .. "_text"
+      local nested = hf.describe({ model_type = name, text_config = text, vision_config = {} }, "config.json")
+      assert.equal(name .. "_text", nested.family)
+      nested.family = top.family
+      assert.same(top, nested)
+    end
+    assert.equal("qwen3_vl_text", model "qwen3-vl-8b".family)
+    assert.equal("ministral3", model "ministral-3-3b".family)
+  end)
+
   it("count MiMo's module for multi-token prediction", function()
     local count = model "mimo-7b":parameters()
     local layer = 2 * 4096 * 4096 + 2 * 4096 * 1024 + 4096 + 2 * 1024 + 3 * 4096 * 11008 + 2 * 4096

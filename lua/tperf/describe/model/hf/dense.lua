@@ -13,13 +13,13 @@ function types.olmo2(c)
   return m
 end
 
--- A window that three of four layers have.
-local function three_of_four(c, m, every)
+-- A window in all layers but every n-th.
+local function full_every(c, m, every)
   window(c, m, "sliding_window", function(i) return (i + 1) % every ~= 0 end)
   return m
 end
 
-function types.olmo3(c) return three_of_four(c, types.olmo2(c), 4) end
+function types.olmo3(c) return full_every(c, types.olmo2(c), 4) end
 
 function types.olmoe(c)
   local m = llama(c)
@@ -64,8 +64,7 @@ function types.cohere(c)
   return m
 end
 
--- Its full layers do not rotate queries and keys. The fields that only describe Cohere's layer are those of its own
--- framework.
+-- Its full layers do not rotate queries and keys. Several fields tell Cohere's own code what the class does anyway.
 function types.cohere2(c)
   local m = types.cohere(c)
   c:ignore "layer_switch"
@@ -73,7 +72,7 @@ function types.cohere2(c)
     order_of_interleaved_layers = "local_attn_first", position_embedding_type = "rope_gptj", rotary_pct = 1,
     use_embedding_sharing = true, use_gated_activation = true, use_parallel_block = true,
   })
-  return three_of_four(c, m, c:count("sliding_window_pattern|_sliding_window_pattern", 4))
+  return full_every(c, m, c:count("sliding_window_pattern|_sliding_window_pattern", 4))
 end
 
 function types.glm(c)
@@ -162,7 +161,7 @@ function types.exaone4(c)
     return m
   end
   local every = c:has "sliding_window_pattern" and c:value "sliding_window_pattern" or 4
-  if type(every) ~= "string" then return three_of_four(c, m, c:count("sliding_window_pattern", 4)) end
+  if type(every) ~= "string" then return full_every(c, m, c:count("sliding_window_pattern", 4)) end
   if every == "" or every:find "[^LG]" then
     c:fail("sliding_window_pattern", "= %s must be made of L and G", check.show(every))
   end
