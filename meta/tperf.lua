@@ -225,7 +225,7 @@
 ---@field conv? integer taps of the convolution
 ---@field conv_bias? boolean of the convolution
 ---@field inner integer features of the scan
----@field norms? boolean norms of steps, B and C (Jamba)
+---@field norms? boolean|"plain" Norms of steps, B and C: true (Jamba); "plain", without weights (Falcon-Mamba).
 ---@field rank integer rank of the projection to the steps
 ---@field state? integer state elements per feature
 

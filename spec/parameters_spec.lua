@@ -26,6 +26,24 @@ local function mixture(name, rest, expert, count, top_k)
   return { name, rest + count * expert, rest + top_k * expert }
 end
 
+-- A Mamba-2 mixer of 2 x hidden features in heads of 64, with a state of 128: projections, convolution with its bias,
+-- three numbers per head, norm.
+local function mamba2(hidden)
+  local inner = 2 * hidden
+  return hidden * (2 * inner + 256 + inner // 64) + 5 * (inner + 256) + 3 * (inner // 64) + inner + inner * hidden
+end
+
+-- Granite 4.0 of `layers` layers, `attending` of them with attention, each with MLPs of `mlp` parameters.
+local function granite(hidden, layers, attending, heads, kv_heads, mlp)
+  local attention = 2 * hidden * hidden + 2 * hidden * (hidden // heads) * kv_heads
+  return (layers - attending) * mamba2(hidden) + attending * attention + layers * (mlp + 2 * hidden) + 100352 * hidden
+    + hidden
+end
+
+-- Falcon-Mamba-7B: projection of 2 x 8192, convolution and its bias, steps of rank 256, B and C, A, D, output, norm.
+local falcon_mamba = 64 * (3 * 4096 * 8192 + 5 * 8192 + 8192 * (256 + 32) + (256 + 1) * 8192 + 8192 * 16 + 8192 + 4096)
+  + 2 * 65024 * 4096 + 4096
+
 -- Checkpoints seen in public lists of safetensors totals hold modules for multi-token prediction, some with copies of
 -- both tables: name, parameters besides the model and its modules, the total.
 local with_modules = {
@@ -96,6 +114,19 @@ local expected = { -- name, total, active (nil: the total)
   { "glm-4.6", 358337791296 - 3988069792 - 2 * 151552 * 5120, 33632266144 }, -- GLM-4.5's sizes
   { "bert-base-uncased", 109514298 }, -- seen
   { "bert-large-uncased", 335174458 }, -- seen
+  { "granite-4.0-h-tiny", granite(1536, 40, 4, 12, 4, 3 * 1536 * (64 * 512 + 1024) + 64 * 1536),
+    granite(1536, 40, 4, 12, 4, 3 * 1536 * (6 * 512 + 1024) + 64 * 1536) },
+  { "granite-4.0-h-small", 32207337984, granite(4096, 40, 4, 32, 8, 3 * 4096 * (10 * 768 + 1536) + 72 * 4096) }, -- seen
+  { "granite-4.0-h-micro", granite(2048, 40, 4, 32, 8, 3 * 2048 * 8192) },
+  { "granite-4.0-micro", granite(2560, 40, 40, 40, 8, 3 * 2560 * 8192) },
+  { "bamba-9b", 29 * mamba2(4096) + 3 * 4096 * (2 * 4096 + 2 * 1024) + 32 * (3 * 4096 * 14336 + 2 * 4096)
+    + 2 * 128256 * 4096 + 4096 },
+  { "falcon-mamba-7b-pre-decay", falcon_mamba },
+  { "falcon3-mamba-7b", falcon_mamba },
+  { "roberta-base", 124697433 }, -- seen
+  { "roberta-large", 355412057 }, -- seen
+  { "xlm-roberta-base", 278295186 }, -- seen
+  { "distilbert-base-uncased", 66985530 }, -- seen
   { "t5-small", 60506624 },
   { "t5-base", 222903552 },
   { "t5-large", 737668096 },

@@ -71,7 +71,7 @@ local function mamba1(m)
     mamba = linear(m.hidden, 2.0 * s.inner, s.bias) + linear(s.inner, m.hidden, s.bias)
       + 1.0 * s.inner * s.conv + (s.conv_bias and s.inner or 0) + linear(s.inner, s.rank + 2 * s.state)
       + linear(s.rank, s.inner, true) + 1.0 * s.inner * s.state + s.inner,
-    norms = s.norms and norm(m, s.rank) + 2 * norm(m, s.state) or 0,
+    norms = s.norms == true and norm(m, s.rank) + 2 * norm(m, s.state) or 0,
   }
 end
 

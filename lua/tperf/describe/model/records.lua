@@ -77,7 +77,8 @@ records.mamba1 = {
   conv = size { default = 4 }, -- taps of the convolution
   bias = flag(false), -- of both projections
   conv_bias = flag(true), -- of the convolution
-  norms = flag(false), -- norms of steps, B and C (Jamba)
+  -- Norms of steps, B and C: true (Jamba); "plain", without weights (Falcon-Mamba).
+  norms = check.one_of(flag(false), check.choice { { "plain" } }),
 }
 
 -- Gated delta net layers (arXiv 2412.06464).

@@ -75,9 +75,15 @@ function memory.blocks(m, p, o)
   local blocks = room // (engine.block_size * m.token)
   if blocks < 2 then
     local function bytes(n) return units.format(n, "bytes") end
-    refusal.raise("%s: the model leaves no room for a cache: weights of %s and buffers of %s per GPU, of %s; try more "
-      .. "%s, a narrower weight_dtype, fewer max_num_batched_tokens", WHAT, bytes(m.weights),
-      bytes(math.max(m.buffers, m.logits)), bytes(m.capacity), p.strategy.features or "GPUs")
+    local held, fewer = ("weights of %s and buffers of %s"):format(bytes(m.weights),
+      bytes(math.max(m.buffers, m.logits))), ""
+    if m.request > 0 then
+      held = ("%s, and states of %s for %d requests,"):format(held, bytes(engine.max_num_seqs * m.request),
+        engine.max_num_seqs)
+      fewer = ", fewer max_num_seqs"
+    end
+    refusal.raise("%s: the model leaves no room for a cache: %s per GPU, of %s; try more %s, a narrower weight_dtype, "
+      .. "fewer max_num_batched_tokens%s", WHAT, held, bytes(m.capacity), p.strategy.features or "GPUs", fewer)
   end
   return math.tointeger(math.min(blocks, (1 << 31) - 2))
 end

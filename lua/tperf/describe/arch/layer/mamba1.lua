@@ -32,7 +32,7 @@ local function convolution(m, p, inner)
   }
 end
 
--- The steps' rank, B and C, complete on every GPU; Jamba normalises each.
+-- The steps' rank, B and C, complete on every GPU; Jamba and Falcon-Mamba normalise each.
 local function selection(m, p, inner)
   local s, tokens = m.mamba1, p:inner_tokens()
   local width = s.rank + 2 * s.state
@@ -42,7 +42,7 @@ local function selection(m, p, inner)
   }
   if s.norms then
     for _, part in ipairs { { "dt-norm", s.rank }, { "b-norm", s.state }, { "c-norm", s.state } } do
-      ops[#ops + 1] = parts.head_norm(m, p, part[1], tokens, part[2])
+      ops[#ops + 1] = parts.head_norm(m, p, part[1], tokens, part[2], s.norms == "plain")
     end
   end
   ops[#ops + 1] = p:column { name = "dt", n_in = s.rank, n_out = s.inner, bias = true, gathered = true }

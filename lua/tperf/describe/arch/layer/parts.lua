@@ -31,9 +31,11 @@ function parts.module(name, ops)
   return ops
 end
 
---- A norm per head of queries or keys: `rows` heads x tokens of this GPU. Its few parameters are replicated.
-function parts.head_norm(m, p, name, rows, width)
+--- A norm per head of queries or keys: `rows` heads x tokens of this GPU. Its few parameters are replicated; plain: it
+--- has none.
+function parts.head_norm(m, p, name, rows, width, plain)
   local o = norm_fields(m, width)
+  if plain then o.parameters = 0 end
   o.name, o.tokens, o.width, o.dtype, o.parameter_grad = name, rows, width, p.dtype, p.features
   return eager.norm(m, p, op.norm(o), rows * width)
 end

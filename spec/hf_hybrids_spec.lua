@@ -1,0 +1,134 @@
+-- Hybrids and encoders from Hugging Face files: what parameter counts do not show. Counts are in parameters_spec.lua.
+local tperf = require "tperf"
+local yaml = require "tperf.core".yaml
+local hf = require "tperf.describe.model.hf"
+
+local function path_of(name) return "spec/data/hf/" .. name .. ".json" end
+local function model(name) return tperf.model(path_of(name)) end
+
+-- The description of a published file, changed.
+local function changed(name, changes)
+  local file <close> = assert(io.open(path_of(name)))
+  local fields = assert(yaml(file:read "a", name))
+  for key, value in pairs(changes) do fields[key] = value end
+  return hf.describe(fields, "config.json")
+end
+
+local function refused(name, changes, pattern)
+  local ok, message = pcall(changed, name, changes)
+  assert.is_false(ok)
+  assert.matches(pattern, message)
+end
+
+-- The layers with attention, and the number of groups of equal layers.
+local function attention_layers(m)
+  local list = {}
+  for _, group in ipairs(m:groups()) do
+    for layer = group.first, group.first + group.count - 1 do
+      if group.attention ~= "none" then list[#list + 1] = layer end
+    end
+  end
+  return list
+end
+
+describe("hf hybrids", function()
+  it("have attention where the files say", function()
+    assert.same({ 6, 16, 26, 36 }, attention_layers(model "granite-4.0-h-small"))
+    assert.same({ 10, 19, 28 }, attention_layers(model "bamba-9b"))
+    assert.equal(40, #attention_layers(model "granite-4.0-micro"))
+    assert.equal("MMMMMMMMM*", changed("bamba-9b", { num_hidden_layers = 10, attn_layer_indices = { 9 } }).mixers)
+    refused("bamba-9b", { attn_layer_indices = { 32 } }, '"attn_layer_indices" %[1%] = 32 is not a layer from 0 to 31')
+    refused("granite-4.0-h-tiny", { num_hidden_layers = 39 }, '"layer_types" has 40 entries for 39 layers')
+    refused("granite-4.0-h-tiny", { num_hidden_layers = 1, layer_types = { "conv" } }, "conv\" is not mamba or att")
+  end)
+
+  it("have experts in every layer of Granite, or none", function()
+    local small, micro = model "granite-4.0-h-small", model "granite-4.0-h-micro"
+    assert.same({ 72, 10, 768, 1, 1536 }, { small.experts.count, small.experts.top_k, small.experts.ffn,
+      small.experts.shared, small.experts.shared_ffn })
+    for _, group in ipairs(small:groups()) do assert.equal("experts", group.mlp) end
+    assert.is_nil(micro.experts)
+    assert.equal(8192, micro.ffn)
+    assert.is_nil(model "granite-4.0-micro".mamba)
+  end)
+
+  it("rotate only where the files say", function()
+    assert.equal("none", model "granite-4.0-h-tiny".positions)
+    assert.equal("rotary", model "granite-4.0-micro".positions)
+    assert.equal("rotary", model "bamba-9b".positions)
+    refused("granite-4.0-h-tiny", { position_embedding_type = "alibi" }, "alibi\" is not rope or nope")
+  end)
+
+  it("work out the width of a head that is \"auto\"", function()
+    assert.equal(64, changed("bamba-9b", { mamba_d_head = "auto" }).mamba.head_dim)
+    assert.equal(32, changed("bamba-9b", { mamba_d_head = "auto", mamba_n_heads = 256 }).mamba.head_dim)
+  end)
+
+  it("refuse variants that are not modelled", function()
+    refused("granite-4.0-h-tiny", { normalization_function = "layernorm" }, "architectures.md")
+    refused("bamba-9b", { attention_bias = true }, '"attention_bias" = true')
+    refused("bamba-9b", { sliding_window = 4096 }, '"sliding_window" = 4096 is not known')
+  end)
+
+  -- Layers with attention keep keys and values; the others a state in fp32 and the convolution's last three inputs.
+  it("keep keys and values of attention layers, and the states of the others", function()
+    for name, layers in pairs { ["granite-4.0-h-tiny"] = { 36, 4, 3072, 4 }, ["bamba-9b"] = { 29, 3, 8192, 8 } } do
+      local recurrent, attending, inner, kv_heads = table.unpack(layers)
+      local state = 4 * inner * 128 + 2 * 3 * (inner + 2 * 128)
+      local token = 2 * 2 * kv_heads * 128
+      local got = tperf.infer { model = path_of(name), system = "h100-sxm", prompt = 1000, generate = 24 }
+      assert.equal(recurrent * state + attending * token * 1024, got.cache_sequence)
+    end
+  end)
+
+  it("say how much room the states of served requests take", function()
+    assert.error_matches(function()
+      local request = { arrival = 0, prompt = 100, output = 10 }
+      tperf.serve { model = path_of "bamba-9b", system = "h100-sxm", tp = 2, requests = { request } }
+    end, "and states of 63%.05 GB for 1024 requests, per GPU, .*, fewer max_num_seqs$")
+  end)
+
+  it("normalise Falcon-Mamba's steps, B and C without weights", function()
+    local plain = model "falcon3-mamba-7b"
+    assert.equal("plain", plain.mamba1.norms)
+    local weighted = plain:with { mamba1 = { norms = true } }
+    assert.equal(64 * (256 + 2 * 16), weighted:parameters().total - plain:parameters().total)
+    local function norms(m)
+      local found = {}
+      for _, op in ipairs(tperf.layer { model = m, system = "h100-sxm" }) do
+        if op.name:find "^[dbc]t?%-norm$" then found[#found + 1] = op.name end
+      end
+      return found
+    end
+    assert.same({ "dt-norm", "b-norm", "c-norm" }, norms(plain))
+    assert.same({}, norms(model "mamba-130m-hf"))
+    assert.equal(8192, plain.mamba1.inner) -- not "expand" times the width
+    assert.equal(8192, model "falcon-mamba-7b-pre-decay".mamba1.inner)
+  end)
+end)
+
+describe("hf encoders", function()
+  it("leave RoBERTa's first positions unused", function()
+    local m = model "roberta-base"
+    assert.same({ 512, 514, 1 }, { m.seq, m.position_rows, m.encoder.segments })
+    assert.equal(513, changed("roberta-base", { pad_token_id = 0 }).seq)
+    refused("roberta-base", { pad_token_id = 513 }, '"max_position_embeddings" = 514 leaves no position')
+    assert.is_false(model "xlm-roberta-base".causal)
+  end)
+
+  it("know the classes that files name", function()
+    local bare = changed("roberta-base", { architectures = { "RobertaModel" } })
+    assert.same({ pooler = true, head = false, segments = 1 }, bare.encoder)
+    assert.is_true(changed("xlm-roberta-base", { architectures = {} }).encoder.transform)
+    assert.is_false(changed("distilbert-base-uncased", { architectures = { "DistilBertModel" } }).encoder.head)
+    refused("roberta-base", { architectures = { "RobertaForCausalLM" } }, "RobertaForMaskedLM, RobertaModel")
+    refused("xlm-roberta-base", { architectures = { "RobertaModel" } }, "not known of XLMRoberta")
+    refused("roberta-base", { position_embedding_type = "relative_key" }, "architectures.md")
+  end)
+
+  it("give DistilBERT no token types", function()
+    local m = model "distilbert-base-uncased"
+    assert.same({ 6, 0, 3072, 512 }, { m.layers, m.encoder.segments, m.ffn, m.seq })
+    refused("distilbert-base-uncased", { sinusoidal_pos_embds = true }, '"sinusoidal_pos_embds" = true is not modelled')
+  end)
+end)
