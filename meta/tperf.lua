@@ -119,13 +119,14 @@
 ---@field diffusion? tperf.model.diffusion a diffusion model: predicts the noise of its images
 ---@field dropout? boolean in training, of scores and both branches; default: true for LayerNorms and plain MLPs (GPT-3)
 ---@field embedding_norm? boolean a norm after the embedding tables
----@field embedding_width? integer width of the tables if it differs from hidden (OPT-350m)
+---@field embedding_width? integer after them, and projections to and from it have biases (ELECTRA).
 ---@field encoder? tperf.model.encoder a text encoder, trained on masked words
 ---@field encoder_stack? tperf.model.encoder_stack the first layers encode; the others attend to them
 ---@field experts? tperf.model.experts mixture of experts
 ---@field family? string model family, for display
 ---@field ffn? integer inner width of a dense MLP; default 4 hidden
 ---@field final_norm? boolean a norm before the head
+---@field first_norm? boolean false: the first layer's first sublayer has no norm before it (ModernBERT)
 ---@field gated? boolean the MLP has three matrices (SwiGLU, GeGLU) instead of two
 ---@field head_dim? integer features of a head; default hidden // heads
 ---@field heads? integer query heads; absent in a model without attention
@@ -185,7 +186,9 @@
 ---@field pooler? boolean a product and a tanh of the first token
 ---@field pooler_classes? integer classes of a classifier after the pooler
 ---@field segments? integer rows of the table of token types
+---@field token_classes? integer a product, the activation and a classifier of every token into as many (ELECTRA)
 ---@field transform? boolean a product, the activation and a norm before the output table
+---@field transform_bias? boolean of that product
 
 ---@class tperf.model.encoder_stack
 ---@field layers integer layers of the encoder
@@ -1474,6 +1477,7 @@ function tperf_Report:save(path) end
 ---@field window? integer most keys that a token sees (nil: all)
 ---@field chosen? integer most tokens that sparse attention selects
 ---@field seq? integer tokens of its sequence, if it differs from the model's
+---@field bare? boolean the first sublayer has no norm before it; `norms` does not count that one
 ---@field causal? boolean false: no causal mask, regardless of the model's other layers
 ---@field cross? boolean it also attends to the encoder's output
 ---@field key string the same for groups of equal layers, so that a caller can cost each kind once

@@ -126,6 +126,52 @@ describe("hf encoders", function()
     refused("roberta-base", { position_embedding_type = "relative_key" }, "architectures.md")
   end)
 
+  it("give ModernBERT windows on both sides of a token", function()
+    local m = model "modernbert-base"
+    assert.same({ size = 129, pattern = "fwwfwwfwwfwwfwwfwwfwwf" }, m.window)
+    assert.is_false(m.causal)
+    local listed = changed("modernbert-base", { num_hidden_layers = 2, global_attn_every_n_layers = 2,
+      layer_types = { "sliding_attention", "full_attention" } })
+    assert.equal("wf", listed.window.pattern)
+    -- 8 layers see all keys, 14 a window; scores and values are products of 2 FLOPs
+    local flops = m:flops_per_token { seq = 4096, backward = false }
+    assert.equal(4 * 768 * (8 * 4096 + 14 * 129), flops.attention)
+    refused("modernbert-base", { sparse_prediction = true }, '"sparse_prediction" = true is not modelled')
+    refused("modernbert-base", { classifier_activation = "relu" }, '"classifier_activation" = "?relu')
+  end)
+
+  it("leave out the norm before ModernBERT's first sublayer", function()
+    local m = model "modernbert-base"
+    local first, second = table.unpack(m:groups())
+    assert.same({ 1, 1, true }, { first.count, first.norms, first.bare })
+    assert.same({ 2, 2 }, { second.count, second.norms })
+    assert.equal(768, m:with { first_norm = true }:parameters().total - m:parameters().total)
+    local function norms(of) -- the blocks of the first layer that have one
+      local found = {}
+      for _, op in ipairs(tperf.layer { model = of, system = "h100-sxm" }) do
+        if op.name == "norm" then found[#found + 1] = op.block end
+      end
+      return found
+    end
+    assert.same({ "mlp" }, norms(m))
+    assert.same({ "attention", "mlp" }, norms(m:with { first_norm = true }))
+    assert.error_matches(function() m:with { norms_per_layer = 0 } end, "'first_norm' = false needs norms")
+  end)
+
+  it("give ELECTRA tables of their own width, and a head for every token", function()
+    local small = model "electra-small-discriminator"
+    assert.equal(128, small.embedding_width)
+    assert.equal(1, small.encoder.token_classes)
+    assert.is_true(model "electra-base-generator".encoder.transform)
+    local bare = changed("electra-small-discriminator", { architectures = { "ElectraModel" } })
+    bare.architecture = nil
+    assert.equal(13548800 - 256 * 256 - 256, tperf.model(bare):parameters().total)
+    assert.error_matches(function() model "electra-base-generator":with { encoder = { transform = false } } end,
+      "'encoder.transform' must lead from")
+    assert.error_matches(function() small:with { encoder = { head = true, transform = true } } end,
+      "'encoder.head' must be false")
+  end)
+
   it("give DistilBERT no token types", function()
     local m = model "distilbert-base-uncased"
     assert.same({ 6, 0, 3072, 512 }, { m.layers, m.encoder.segments, m.ffn, m.seq })

@@ -117,8 +117,8 @@ local expected = { -- name, total, active (nil: the total)
   { "granite-4.0-h-tiny", granite(1536, 40, 4, 12, 4, 3 * 1536 * (64 * 512 + 1024) + 64 * 1536),
     granite(1536, 40, 4, 12, 4, 3 * 1536 * (6 * 512 + 1024) + 64 * 1536) },
   { "granite-4.0-h-small", 32207337984, granite(4096, 40, 4, 32, 8, 3 * 4096 * (10 * 768 + 1536) + 72 * 4096) }, -- seen
-  { "granite-4.0-h-micro", granite(2048, 40, 4, 32, 8, 3 * 2048 * 8192) },
-  { "granite-4.0-micro", granite(2560, 40, 40, 40, 8, 3 * 2560 * 8192) },
+  { "granite-4.0-h-micro", 3191396096 }, -- seen
+  { "granite-4.0-micro", 3402836480 }, -- seen
   { "bamba-9b", 29 * mamba2(4096) + 3 * 4096 * (2 * 4096 + 2 * 1024) + 32 * (3 * 4096 * 14336 + 2 * 4096)
     + 2 * 128256 * 4096 + 4096 },
   { "falcon-mamba-7b-pre-decay", falcon_mamba },
@@ -127,6 +127,13 @@ local expected = { -- name, total, active (nil: the total)
   { "roberta-large", 355412057 }, -- seen
   { "xlm-roberta-base", 278295186 }, -- seen
   { "distilbert-base-uncased", 66985530 }, -- seen
+  { "modernbert-base", 149655232 }, -- seen
+  { "modernbert-large", 395881664 }, -- seen
+  -- Seen with a pooler, which is as large as the first product of the discriminator's head.
+  { "electra-small-discriminator", 13548800 + 256 + 1 },
+  { "electra-base-discriminator", 109482240 + 768 + 1 },
+  { "electra-base-generator", 12 * (12 * 256 * 256 + 13 * 256) + (30522 + 512 + 2 + 2) * 768 + 768 * 256 + 256
+    + 256 * 768 + 768 + 2 * 768 + 30522 },
   { "t5-small", 60506624 },
   { "t5-base", 222903552 },
   { "t5-large", 737668096 },

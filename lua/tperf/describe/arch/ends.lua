@@ -18,15 +18,19 @@ local BYTES = 2
 -- The axis over which each GPU computes only its own rows of the stream.
 local function shards_axis(p) return p.sequence_parallel and p.features or nil end
 
+-- The width of positions and of the norm after them.
+local function start_of(m) return m.encoder and m.embedding_width or m.hidden end
+
 -- Learned positions, an encoder's token types and the class token of an image, added to every row.
 local function positions(m, p)
   if m.positions == "relative" then return cross.positions(m, p) end
+  local width = start_of(m)
   local class = m.vision and m.vision.class_token and m.hidden or 0
-  local segments = m.encoder and m.encoder.segments * m.hidden or 0
-  local rows = (m.positions == "learned" and m.position_rows * m.hidden or 0) + segments
+  local segments = m.encoder and m.encoder.segments * width or 0
+  local rows = (m.positions == "learned" and m.position_rows * width or 0) + segments
   if class + rows == 0 then return nil end
   return op.elementwise {
-    name = "positions", elements = p:outer(m.hidden), parameters = class + rows, forward_flops = 1, backward_flops = 1,
+    name = "positions", elements = p:outer(width), parameters = class + rows, forward_flops = 1, backward_flops = 1,
     forward_bytes = 2 * BYTES, backward_bytes = 2 * BYTES, parameter_grad = shards_axis(p), dtype = p.dtype,
   }
 end
@@ -36,7 +40,7 @@ ends.embedding = block("embedding", function(m, p)
   local function add(one) ops[#ops + 1] = one end
   if m.vocab then
     add(p:embedding { name = "table", rows = m.vocab, width = width })
-    if width ~= m.hidden then add(p:replicated { name = "projection", n_in = width, n_out = m.hidden }) end
+    if width ~= start_of(m) then add(p:replicated { name = "projection", n_in = width, n_out = m.hidden }) end
   end
   if m.vision then
     local v = m.vision
@@ -45,8 +49,11 @@ ends.embedding = block("embedding", function(m, p)
   add(positions(m, p))
   if m.encoder_stack then parts.append(ops, cross.embedding(m, p)) end
   if m.diffusion then parts.append(ops, dit.conditioning(m, p)) end
-  if m.embedding_norm then add(parts.norm(m, p, "norm")) end
-  if m.dropout and p.mode == "train" then add(op.dropout { name = "dropout", elements = p:outer(m.hidden) }) end
+  if m.embedding_norm then add(parts.norm(m, p, "norm", start_of(m))) end
+  if m.dropout and p.mode == "train" then add(op.dropout { name = "dropout", elements = p:outer(start_of(m)) }) end
+  if start_of(m) ~= m.hidden then
+    add(p:replicated { name = "projection", n_in = width, n_out = m.hidden, bias = true })
+  end
   return ops
 end)
 
@@ -103,12 +110,24 @@ local function pooler(m, p)
   return { product("pooler", m.hidden), m.encoder.pooler_classes and product("classes", m.encoder.pooler_classes) }
 end
 
-local function transform(m, p)
+local function transformed(m, p, width, bias)
   return {
-    p:replicated { name = "transform", n_in = m.hidden, n_out = m.hidden, bias = true },
-    op.activation { kind = m.activation, elements = p:outer(m.hidden), dtype = p.dtype },
-    parts.norm(m, p, "transform-norm"),
+    p:replicated { name = "transform", n_in = m.hidden, n_out = width, bias = bias },
+    op.activation { kind = m.activation, elements = p:outer(width), dtype = p.dtype },
   }
+end
+
+local function transform(m, p)
+  local width = m.embedding_width or m.hidden
+  local ops = transformed(m, p, width, m.encoder.transform_bias)
+  ops[#ops + 1] = parts.norm(m, p, "transform-norm", width)
+  return ops
+end
+
+local function token_classes(m, p)
+  local ops = transformed(m, p, m.hidden, true)
+  ops[#ops + 1] = p:replicated { name = "classes", n_in = m.hidden, n_out = m.encoder.token_classes, bias = true }
+  return ops
 end
 
 ends.head = block("head", function(m, p)
@@ -116,11 +135,14 @@ ends.head = block("head", function(m, p)
   if m.diffusion then return dit.pixels(m, p) end
   if m.encoder_stack then parts.append(ops, cross.last(m, p)) end
   if m.encoder and m.encoder.pooler then parts.append(ops, pooler(m, p)) end
+  if m.encoder and m.encoder.token_classes then parts.append(ops, token_classes(m, p)) end
   if m.encoder and not m.encoder.head then return ops end
   if m.encoder and m.encoder.transform then parts.append(ops, transform(m, p)) end
   if m.final_norm then ops[#ops + 1] = parts.norm(m, p, "norm") end
   if m.vocab then
-    if width ~= m.hidden then ops[#ops + 1] = p:replicated { name = "projection", n_in = m.hidden, n_out = width } end
+    if width ~= start_of(m) then
+      ops[#ops + 1] = p:replicated { name = "projection", n_in = m.hidden, n_out = width }
+    end
     parts.append(ops, ends.logits(m, p))
   elseif m.vision and m.vision.classes then
     ops[#ops + 1] = p:replicated {

@@ -38,12 +38,15 @@ description.schema = {
   norm_weights = flag(true), -- norms have learned weights (not in the first OLMo)
   norms_per_layer = check.integer { min = 0, max = 8, default = 2 }, -- norms of a layer, without those in attention
   embedding_norm = flag(false), -- a norm after the embedding tables
+  first_norm = flag(true), -- false: the first layer's first sublayer has no norm before it (ModernBERT)
   final_norm = flag(true), -- a norm before the head
   -- Norms of queries and keys: true, per head; "whole", over all heads together (MiniMax-M2).
   qk_norm = check.one_of(flag(false), check.choice { { "whole" } }),
   attention_gate = flag(false), -- a second query projection gates attention's output (Qwen3-Next)
   tied_embeddings = flag(false), -- output and input share one table
-  embedding_width = size(some), -- width of the tables if it differs from hidden (OPT-350m)
+  -- Width of the tables if it differs from hidden (OPT-350m); in an encoder also of positions, token types and the norm
+  -- after them, and projections to and from it have biases (ELECTRA).
+  embedding_width = size(some),
   -- Position encoding; "relative": tables with a bias for every distance (T5).
   positions = check.choice { { "learned", "rotary", "alibi", "relative", "none" }, default = "none" },
   position_rows = size(some), -- rows of the learned table; default context (OPT: 2 more)
@@ -203,6 +206,25 @@ local function check_patterns(m)
   end
 end
 
+local function check_first_norm(m)
+  if m.first_norm then return end
+  for _, other in ipairs { "parallel_block", "diffusion", "encoder_stack" } do
+    if m[other] then return ("'first_norm' = false does not go with '%s'"):format(other), "first_norm" end
+  end
+  if m.norms_per_layer == 0 then return "'first_norm' = false needs norms in a layer", "first_norm" end
+end
+
+-- An encoder's own ends.
+local function check_encoder(m)
+  local e, width = m.encoder, m.embedding_width or m.hidden
+  if e and e.head and width ~= m.hidden and not e.transform then
+    return "'encoder.transform' must lead from 'hidden' to the 'embedding_width' of the output table", "encoder"
+  end
+  if e and e.head and e.token_classes then
+    return "'encoder.token_classes' takes the place of an output table: 'encoder.head' must be false", "encoder"
+  end
+end
+
 local function check_ends(m)
   local v, context = m.vision, rawget(m, "context")
   if m.diffusion and not v then return "'diffusion' needs 'vision', which says how large images are", "diffusion" end
@@ -252,6 +274,8 @@ function description.disagreement(m)
   if uses.attention then message, path = check_attention(m) end
   if not message then message, path = check_recurrent(m, uses) end
   if not message then message, path = check_mlp(m, uses) end
+  if not message then message, path = check_first_norm(m) end
+  if not message then message, path = check_encoder(m) end
   if not message then message, path = check_ends(m) end
   if not message then message, path = packing.disagreement(m) end
   return message, path

@@ -78,7 +78,8 @@ function flops.per_token(m, options)
   if not count then return nil, message end
   local weights = count.active
   if options.convention == "matmul" then
-    weights = weights - (count.components.positions or 0) - (m.tied_embeddings and 0 or count.embedding)
+    local shared = m.tied_embeddings and not (m.encoder and not m.encoder.head) -- with an output table
+    weights = weights - (count.components.positions or 0) - (shared and 0 or count.embedding)
   end
   if m.encoder_stack then weights = weights + met_by_source(m, count, options.seq) end
   if m.diffusion then -- the parts that work once per image, on its time step and class

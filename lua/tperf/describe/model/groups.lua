@@ -60,7 +60,7 @@ local function block(model, layer, sparse, window)
 end
 
 local function key_of(one, recurrence)
-  return ("%s/%s/%s"):format(one.kind, recurrence or one.attention, one.window or "full")
+  return ("%s/%s/%s%s"):format(one.kind, recurrence or one.attention, one.window or "full", one.bare and "/bare" or "")
 end
 
 ---@class tperf.layer_group
@@ -75,6 +75,7 @@ end
 ---@field window? integer most keys that a token sees (nil: all)
 ---@field chosen? integer most tokens that sparse attention selects
 ---@field seq? integer tokens of its sequence, if it differs from the model's
+---@field bare? boolean the first sublayer has no norm before it; `norms` does not count that one
 ---@field causal? boolean false: no causal mask, regardless of the model's other layers
 ---@field cross? boolean it also attends to the encoder's output
 ---@field key string the same for groups of equal layers, so that a caller can cost each kind once
@@ -83,7 +84,8 @@ end
 -- are asked for their groups often, and building a record per layer is expensive.
 local function classes(model, pattern, experts, dense)
   local mixed, windows, stack = model.mixers, model.window and model.window.pattern, model.encoder_stack
-  if not (pattern or mixed or windows or stack or experts) then return nil end
+  local bare = not model.first_norm
+  if not (pattern or mixed or windows or stack or experts or bare) then return nil end
   local every, encoder = experts and experts.every, stack and stack.layers or 0
   local byte = string.byte
   return function(layer)
@@ -91,6 +93,7 @@ local function classes(model, pattern, experts, dense)
     if mixed then class = class << 8 | byte(mixed, (layer - 1) % #mixed + 1) end
     if windows then class = class << 8 | byte(windows, (layer - 1) % #windows + 1) end
     if every and layer % every == 0 and not dense[layer] then class = ~class end
+    if bare and layer == 1 then class = class ~ 1 << 33 end
     return layer <= encoder and class ~ 1 << 32 or class
   end
 end
@@ -99,6 +102,7 @@ local function group_of(model, layer, pattern, experts, dense)
   local window = window_of(model.window, layer)
   local one = pattern and mixer(pattern:sub(layer, layer), window)
     or block(model, layer, experts and layer % experts.every == 0 and not dense[layer], window)
+  if layer == 1 and not model.first_norm then one.bare, one.norms = true, one.norms - 1 end
   one.key, one.first, one.count = key_of(one, recurrent(model, layer)), layer, 1
   return one
 end

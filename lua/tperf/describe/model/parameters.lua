@@ -124,12 +124,15 @@ local function layer(m, group)
   return sum
 end
 
--- The ends of BERT-like encoders: token types; the transform before the output table; the pooler.
+-- The ends of BERT-like encoders: token types; the projection from tables of another width; the transform before the
+-- output table; the pooler; the classifier of tokens.
 local function encoder(m)
-  local e, h = m.encoder, m.hidden
-  local transform = e.head and e.transform and linear(h, h, true) + norm(m, h) or 0
+  local e, h, width = m.encoder, m.hidden, m.embedding_width or m.hidden
+  local widened = width ~= h and linear(width, h, true) or 0
+  local transform = e.head and e.transform and linear(h, width, e.transform_bias) + norm(m, width) or 0
   local pooler = e.pooler and linear(h, h, true) + (e.pooler_classes and linear(h, e.pooler_classes, true) or 0) or 0
-  return { positions = 1.0 * e.segments * h, projections = transform + pooler }
+  local classifier = e.token_classes and linear(h, h, true) + linear(h, e.token_classes, true) or 0
+  return { positions = 1.0 * e.segments * width, projections = widened + transform + pooler + classifier }
 end
 
 -- DiT's ends: time step and class; the last layer's modulation and its product to the pixels of a patch.
@@ -144,14 +147,15 @@ end
 -- Parameters before and after the layers.
 local function ends(m)
   local width = m.embedding_width or m.hidden
-  local sum = { norms = (m.final_norm and norm(m, m.hidden) or 0) + (m.embedding_norm and norm(m, m.hidden) or 0) }
+  local start = m.encoder and width or m.hidden -- of positions and the norm after them
+  local sum = { norms = (m.final_norm and norm(m, m.hidden) or 0) + (m.embedding_norm and norm(m, start) or 0) }
   if m.vocab then
     sum.embedding = 1.0 * m.vocab * width
     local bare = m.encoder and not m.encoder.head
     sum.head = bare and 0 or (m.tied_embeddings and 0 or 1.0 * m.vocab * width) + (m.biases.head and m.vocab or 0)
-    if width ~= m.hidden then sum.projections = 2.0 * width * m.hidden end -- in and out of the tables' width (OPT-350m)
+    if width ~= start then sum.projections = 2.0 * width * m.hidden end -- in and out of the tables' width (OPT-350m)
   end
-  if m.positions == "learned" then sum.positions = 1.0 * m.position_rows * m.hidden end
+  if m.positions == "learned" then sum.positions = 1.0 * m.position_rows * start end
   if m.positions == "relative" then sum.positions = (m.encoder_stack and 2.0 or 1.0) * m.position_buckets * m.heads end
   if m.encoder_stack and m.final_norm then sum.norms = sum.norms + norm(m, m.hidden) end
   if m.vision then

@@ -112,6 +112,8 @@ records.sparse = {
 records.encoder = {
   segments = check.integer { min = 0, max = 1 << 16, default = 0 }, -- rows of the table of token types
   transform = flag(false), -- a product, the activation and a norm before the output table
+  transform_bias = flag(true), -- of that product
+  token_classes = size(some), -- a product, the activation and a classifier of every token into as many (ELECTRA)
   pooler = flag(false), -- a product and a tanh of the first token
   pooler_classes = size(some), -- classes of a classifier after the pooler
   head = flag(true), -- false: no output table

@@ -59,13 +59,13 @@ end
 
 -- The number of norms of sublayer i of n: the first of a sublayer's norms precedes it, the others follow.
 local function norms_of(p, i, n)
-  local all = p.group.norms
+  local all = p.group.norms + (p.group.bare and 1 or 0)
   return all // n + (i <= all % n and 1 or 0)
 end
 
 --- The norm before sublayer i of n, if it has one. name: module that it belongs to, besides "layernorm".
 function parts.opening(m, p, i, n, name)
-  if norms_of(p, i, n) == 0 then return {} end
+  if norms_of(p, i, n) == 0 or i == 1 and p.group.bare then return {} end
   local norm = parts.norm(m, p, "norm"):belong "layernorm"
   return { name and norm:belong(name) or norm }
 end

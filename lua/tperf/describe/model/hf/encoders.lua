@@ -66,6 +66,54 @@ end
 function types.roberta(c) return roberta(c, "Roberta") end
 types["xlm-roberta"] = function(c) return roberta(c, "XLMRoberta") end
 
+-- ELECTRA: a generator of words, or a discriminator that classifies every token. Tables may be wider or narrower than
+-- the layers.
+function types.electra(c)
+  local m = bert(c)
+  c:ignore "output_past"
+  m.embedding_width = c:count("embedding_size", 128)
+  return ends(c, m, "Electra", {
+    Model = { head = false }, ForMaskedLM = HEADS.ForMaskedLM, ForPreTraining = { head = false, token_classes = 1 },
+  }, "ForPreTraining")
+end
+
+-- The first layer and every n-th after it have no window. In the others, a token sees half of "local_attention" on each
+-- side, and itself.
+local function local_window(c, m)
+  local every, side = c:count("global_attn_every_n_layers", 3), c:count "local_attention" // 2
+  parts.window(c, m, "local_attention", function(i) return i % every ~= 0 end)
+  if m.window then m.window.size = 2 * side + 1 end
+end
+
+-- Norms before sublayers, but none before the first: it follows the one after the table. No position table. The class
+-- reads neither position_embedding_type nor layer_norm_eps.
+function types.modernbert(c)
+  c:ignore "position_embedding_type|global_rope_theta|local_rope_theta|classifier_pooling|deterministic_flash_attn"
+  c:ignore "initializer_cutoff_factor|reference_compile|repad_logits_with_grad|sparse_pred_ignore_index"
+  if c:flag("sparse_prediction", false) then
+    c:fail("sparse_prediction", "= true is not modelled: logits of all tokens are (docs/architectures.md)")
+  end
+  local m = parts.decoder(c)
+  m.ffn, m.seq, m.gated, m.causal = c:count(parts.keys.ffn), c:count(parts.keys.seq), true, false
+  m.norm, m.positions, m.tied_embeddings = "layernorm", "rotary", parts.tied(c, true)
+  m.embedding_norm, m.first_norm = true, false
+  m.activation = parts.activation(c, "gelu", "hidden_activation")
+  local act = parts.activation(c, "gelu", "classifier_activation")
+  local attention = c:flag("attention_bias", false)
+  m.biases = {
+    qkv = attention, attention_out = attention, mlp = c:flag("mlp_bias", false), norm = c:flag("norm_bias", false),
+  }
+  m.encoder = { transform_bias = c:flag("classifier_bias", false) }
+  ends(c, m, "ModernBert", { Model = { head = false }, ForMaskedLM = HEADS.ForMaskedLM }, "ForMaskedLM")
+  m.biases.head = m.biases.head and c:flag("decoder_bias", true)
+  if m.encoder.transform and act ~= m.activation then
+    c:fail("classifier_activation", '= %s is not modelled: that of the layers is, "hidden_activation" '
+      .. "(docs/architectures.md)", check.show(act))
+  end
+  local_window(c, m)
+  return m
+end
+
 -- BERT's layers without token types and pooler.
 function types.distilbert(c)
   if c:flag("sinusoidal_pos_embds", false) then
