@@ -11,7 +11,7 @@ local MODELS = {
   "qwen3-next-80b-a3b", "qwen3.6-35b-a3b", "qwen3.8-27b", "vit-large-16",
 }
 for _, name in ipairs { "granite-4.0-h-small", "bamba-9b", "falcon3-mamba-7b", "roberta-base", "modernbert-base",
-  "electra-small-discriminator", "electra-base-generator" } do
+  "electra-small-discriminator", "electra-base-generator", "bart-base" } do
   MODELS[#MODELS + 1] = "spec/data/hf/" .. name .. ".json"
 end
 -- Ops whose backward pass recomputes what the forward pass did not keep.

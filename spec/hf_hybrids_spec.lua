@@ -126,6 +126,19 @@ describe("hf encoders", function()
     refused("roberta-base", { position_embedding_type = "relative_key" }, "architectures.md")
   end)
 
+  it("give BART's stacks a table of positions each", function()
+    local m = model "bart-large"
+    assert.same({ 12, 24, 1024, 1026 }, { m.encoder_stack.layers, m.layers, m.seq, m.position_rows })
+    assert.equal(2 * 1026 * 1024, m:parameters().components.positions)
+    local first, second = table.unpack(m:groups())
+    assert.same({ "encoder", 2, "decoder", 3 }, { first.kind, first.norms, second.kind, second.norms })
+    assert.equal(2 * 1024, m:parameters().total - m:with { embedding_norm = false }:parameters().total - 2 * 1024)
+    refused("bart-base", { normalize_before = true }, '"normalize_before" = true is not modelled')
+    refused("bart-base", { normalize_embedding = false }, '"normalize_embedding" = false is not modelled')
+    refused("bart-base", { decoder_ffn_dim = 4096 }, '"decoder_ffn_dim" = 4096 differs from "encoder_ffn_dim" = 3072')
+    refused("bart-base", { architectures = { "BartForCausalLM" } }, "BartForCausalLM\" is not modelled; known: Bart")
+  end)
+
   it("give ModernBERT windows on both sides of a token", function()
     local m = model "modernbert-base"
     assert.same({ size = 129, pattern = "fwwfwwfwwfwwfwwfwwfwwf" }, m.window)

@@ -251,7 +251,7 @@ describe("a file with an unknown architecture", function()
       read("mamba2-2.7b", { ssm_cfg = { layer = "Mamba3" } }))
     assert.matches('"norm_type" = "ada_norm_single" is not modelled; known: ada_norm_zero',
       read("dit-xl-2-256", { norm_type = "ada_norm_single" }))
-    assert.matches('"architectures" %[1%] = "BertLMHeadModel" is not known of BERT', read("bert-base-uncased",
+    assert.matches('"architectures" %[1%] = "BertLMHeadModel" is not known of Bert', read("bert-base-uncased",
       { architectures = { "BertLMHeadModel" } }))
     assert.matches('"layer_types" has 2 entries for 48 layers', read("qwen3-next-80b-a3b",
       { layer_types = { "linear_attention", "full_attention" } }))

@@ -127,6 +127,8 @@ local expected = { -- name, total, active (nil: the total)
   { "roberta-large", 355412057 }, -- seen
   { "xlm-roberta-base", 278295186 }, -- seen
   { "distilbert-base-uncased", 66985530 }, -- seen
+  { "bart-base", 139420416 }, -- seen
+  { "bart-large", 406291456 }, -- seen
   { "modernbert-base", 149655232 }, -- seen
   { "modernbert-large", 395881664 }, -- seen
   -- Seen with a pooler, which is as large as the first product of the discriminator's head.

@@ -1,6 +1,7 @@
 --- Exact parameter counts of a model by component: every weight, bias, norm and table.
 -- Sums run in doubles, exact up to 2^53; `count` refuses larger ones, so no figure is ever rounded.
 local groups = require "tperf.describe.model.groups"
+local stacks = require "tperf.describe.model.stacks"
 local stated = require "tperf.describe.model.stated"
 
 local parameters = {}
@@ -144,6 +145,14 @@ local function diffusion(m)
   }
 end
 
+-- The ends of an encoder stack, besides those that the decoder shares or has, too.
+local function source(m)
+  return {
+    positions = 1.0 * (stacks.position_rows(m) or 0) * m.hidden,
+    norms = ((m.embedding_norm and 1 or 0) + (m.final_norm and 1 or 0)) * norm(m, m.hidden),
+  }
+end
+
 -- Parameters before and after the layers.
 local function ends(m)
   local width = m.embedding_width or m.hidden
@@ -157,7 +166,7 @@ local function ends(m)
   end
   if m.positions == "learned" then sum.positions = 1.0 * m.position_rows * start end
   if m.positions == "relative" then sum.positions = (m.encoder_stack and 2.0 or 1.0) * m.position_buckets * m.heads end
-  if m.encoder_stack and m.final_norm then sum.norms = sum.norms + norm(m, m.hidden) end
+  if m.encoder_stack then add(sum, source(m)) end
   if m.vision then
     local v = m.vision
     sum.patches = linear(1.0 * v.channels * v.patch ^ 2, m.hidden, true) + (v.class_token and m.hidden or 0)

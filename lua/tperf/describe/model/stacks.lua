@@ -5,6 +5,11 @@ local stacks = {}
 --- Tokens of the encoder's sequence.
 function stacks.seq(m) return m.encoder_stack.seq or m.seq end
 
+--- Rows of the encoder's own table of learned positions; nil: it has none.
+function stacks.position_rows(m)
+  return m.positions == "learned" and math.max(m.position_rows, stacks.seq(m)) or nil
+end
+
 --- Sets the fields of a layer group that depend on the stack the layer belongs to.
 ---@param one table   the group, changed in place
 ---@param layer integer

@@ -38,16 +38,26 @@ function cross.block(i, n)
   return block("cross", function(m, p) return parts.sublayer(m, p, i, n, inside(m, p)) end)
 end
 
---- Before the layers: embeds the encoder's tokens from the table shared with the decoder.
+--- Before the layers: embeds the encoder's tokens from the table shared with the decoder. Learned positions have a
+--- table per stack, and a norm follows each (BART).
 function cross.embedding(m, p)
-  local elements = 1.0 * source_rows(m, p) * m.hidden
+  local rows, positions = source_rows(m, p), stacks.position_rows(m)
+  local elements = 1.0 * rows * m.hidden
   local ops = {
     op.elementwise {
       name = "source", elements = elements, dtype = p.dtype, forward_flops = 0, backward_flops = 1,
       forward_bytes = 2 * BYTES, backward_bytes = 2 * BYTES,
     },
   }
-  if m.dropout then ops[2] = op.dropout { name = "source-dropout", elements = elements } end
+  if positions then
+    ops[#ops + 1] = op.elementwise {
+      name = "source-positions", elements = elements, parameters = positions * m.hidden, dtype = p.dtype,
+      forward_flops = 1, backward_flops = 1, forward_bytes = 2 * BYTES, backward_bytes = 2 * BYTES,
+      parameter_grad = p.sequence_parallel and p.features or nil,
+    }
+  end
+  if m.embedding_norm then ops[#ops + 1] = parts.head_norm(m, p, "source-norm", rows, m.hidden) end
+  if m.dropout then ops[#ops + 1] = op.dropout { name = "source-dropout", elements = elements } end
   return ops
 end
 

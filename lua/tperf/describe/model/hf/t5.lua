@@ -1,4 +1,4 @@
---- T5 and its relatives from Hugging Face files: model_type -> function(reader) -> description.
+--- Encoder-decoders, T5 with its relatives and BART, from Hugging Face files: model_type -> function(reader) -> description.
 local check = require "tperf.base.check"
 local parts = require "tperf.describe.model.hf.parts"
 
@@ -9,11 +9,11 @@ local CLASSES <const> = { T5ForConditionalGeneration = true, T5WithLMHeadModel =
 
 local MOST_LAYERS <const> = 1 << 15 -- per stack
 
-local function check_class(c)
+local function check_class(c, known)
   local class = (c:table "architectures" or {})[1]
-  if class and not CLASSES[class] then
+  if class and not known[class] then
     c:fail("architectures", "[1] = %s is not modelled; known: %s (docs/architectures.md)", check.show(class),
-      table.concat(check.names(CLASSES), ", "))
+      table.concat(check.names(known), ", "))
   end
   if not c:flag("is_encoder_decoder", true) then
     c:fail("is_encoder_decoder", "= false is not modelled: describe it in tperf's own format (docs/architectures.md)")
@@ -39,7 +39,7 @@ end
 -- from hidden, and one table of relative positions each. n_positions limits nothing: it is the training sequence
 -- length.
 local function t5(c, mlp, tied)
-  check_class(c)
+  check_class(c, CLASSES)
   c:ignore "relative_attention_max_distance" -- beyond it all positions share a row
   c:ignore "output_past" -- for caches only
   local encoder = c:count("num_layers|num_hidden_layers", 6, 1, MOST_LAYERS)
@@ -58,5 +58,50 @@ end
 
 function types.t5(c) return t5(c, "relu", true) end
 function types.mt5(c) return t5(c, "gated-gelu", false) end
+
+-- Both have the same weights: the output table is the input's.
+local BART_CLASSES <const> = { BartModel = true, BartForConditionalGeneration = true }
+
+-- A size that both stacks have under their own names.
+local function both(c, name, default)
+  local encoder, decoder = c:count("encoder_" .. name, default), c:count("decoder_" .. name, default)
+  if encoder ~= decoder then
+    c:fail("decoder_" .. name, '= %d differs from "encoder_%s" = %d: not modelled (docs/architectures.md)', decoder,
+      name, encoder)
+  end
+  return encoder
+end
+
+-- Fields of older files, for variants that later have classes of their own (mBART, Pegasus, Marian): field -> the only
+-- value that is modelled.
+local VARIANTS <const> = {
+  normalize_before = false, add_final_layer_norm = false, normalize_embedding = true, add_bias_logits = false,
+  static_position_embeddings = false, do_blenderbot_90_layernorm = false,
+}
+
+local function check_variant(c)
+  check_class(c, BART_CLASSES)
+  for _, name in ipairs(check.names(VARIANTS)) do
+    if c:flag(name, VARIANTS[name]) ~= VARIANTS[name] then
+      c:fail(name, "= %s is not modelled (docs/architectures.md)", tostring(not VARIANTS[name]))
+    end
+  end
+end
+
+-- Two stacks with a norm after every sublayer and after the tables; positions are counted from 2, in a table per stack.
+function types.bart(c)
+  check_variant(c)
+  c:ignore "num_hidden_layers|encoder_layerdrop|decoder_layerdrop|scale_embedding|force_bos_token_to_be_generated"
+  c:ignore "output_past"
+  local encoder, decoder = c:count("encoder_layers", 12, 1, MOST_LAYERS), c:count("decoder_layers", 12, 1, MOST_LAYERS)
+  local seq = c:count("max_position_embeddings", 1024)
+  return {
+    layers = encoder + decoder, hidden = c:count("d_model", 1024), heads = both(c, "attention_heads", 16),
+    ffn = both(c, "ffn_dim", 4096), vocab = c:count("vocab_size", 50265), seq = seq, norm = "layernorm", gated = false,
+    biases = true, positions = "learned", position_rows = seq + c:count("extra_pos_embeddings", 2, 0),
+    activation = parts.activation(c, "gelu"), tied_embeddings = parts.tied(c, true), embedding_norm = true,
+    final_norm = false, encoder_stack = { layers = encoder },
+  }
+end
 
 return types
