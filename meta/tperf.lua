@@ -133,6 +133,7 @@
 ---@field hidden integer width of the residual stream
 ---@field kv_heads? integer key and value heads; default heads
 ---@field layer_pattern? string hybrids, one letter per layer: M mamba, * attention, - MLP, E experts
+---@field layer_scale? boolean a learned factor for each feature of every sublayer's output (DINOv2)
 ---@field layers integer number of layers
 ---@field mamba? tperf.model.mamba Mamba-2 layers
 ---@field mamba1? tperf.model.mamba1 Mamba-1 layers
@@ -258,6 +259,7 @@
 ---@field class_token? boolean a class token is added to the patches
 ---@field classes? integer classes of the classification head; default: no head
 ---@field image integer pixels along a side
+---@field mask_token? boolean a token that takes the place of masked patches in training (DINOv2)
 ---@field patch integer pixels along a side
 
 ---@class tperf.model.window

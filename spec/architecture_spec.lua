@@ -10,8 +10,10 @@ local MODELS = {
   "glm-4.5-air", "glm-5", "jamba-v0.1", "mamba-2.8b", "minimax-m2", "nemotron-3-super-120b-a12b", "nemotron-h-56b",
   "qwen3-next-80b-a3b", "qwen3.6-35b-a3b", "qwen3.8-27b", "vit-large-16",
 }
+-- Models of files, for what no shipped model has.
 for _, name in ipairs { "granite-4.0-h-small", "bamba-9b", "falcon3-mamba-7b", "roberta-base", "modernbert-base",
-  "electra-small-discriminator", "electra-base-generator", "bart-base" } do
+  "electra-small-discriminator", "electra-base-generator", "bart-base",
+  "clip-vit-large-text", "dinov2-base" } do
   MODELS[#MODELS + 1] = "spec/data/hf/" .. name .. ".json"
 end
 -- Ops whose backward pass recomputes what the forward pass did not keep.

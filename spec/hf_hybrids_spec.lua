@@ -139,6 +139,33 @@ describe("hf encoders", function()
     refused("bart-base", { architectures = { "BartForCausalLM" } }, "BartForCausalLM\" is not modelled; known: Bart")
   end)
 
+  it("read CLIP's text tower as a causal model without an output table", function()
+    local m = model "clip-vit-large-text"
+    assert.same({ 77, true, false, "quick_gelu" }, { m.seq, m.causal, m.encoder.head, m.activation })
+    refused("clip-vit-large-text", { architectures = { "CLIPTextModelWithProjection" } }, "known: CLIPTextModel")
+    local ok, message = pcall(hf.describe, { model_type = "clip", text_config = { model_type = "clip_text_model" } },
+      "config.json")
+    assert.is_false(ok)
+    assert.matches("this file has two", message)
+  end)
+
+  it("scale the outputs of DINOv2's sublayers", function()
+    local m, giant = model "dinov2-base", model "dinov2-giant"
+    assert.same({ 1370, 3072, false }, { m.seq, m.ffn, m.gated })
+    assert.same({ 4096, true, "silu" }, { giant.ffn, giant.gated, giant.activation })
+    assert.equal(12 * 2 * 768, m:parameters().components.scales)
+    local found = 0
+    for _, op in ipairs(tperf.layer { model = m, system = "h100-sxm" }) do
+      if op.name == "scale" then found = found + 1 end
+    end
+    assert.equal(2, found)
+    local unmasked = tperf.model(changed("dinov2-base", { use_mask_token = false }))
+    assert.equal(768, m:parameters().total - unmasked:parameters().total)
+    refused("dinov2-base", { architectures = { "Dinov2ForImageClassification" } }, "Dinov2Backbone, Dinov2Model")
+    refused("dinov2-base", { drop_path_rate = 0.1 }, '"drop_path_rate" = 0.1 is not known')
+    assert.error_matches(function() m:with { parallel_block = true } end, "'layer_scale' does not go with")
+  end)
+
   it("give ModernBERT windows on both sides of a token", function()
     local m = model "modernbert-base"
     assert.same({ size = 129, pattern = "fwwfwwfwwfwwfwwfwwfwwf" }, m.window)

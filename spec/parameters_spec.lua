@@ -129,6 +129,10 @@ local expected = { -- name, total, active (nil: the total)
   { "distilbert-base-uncased", 66985530 }, -- seen
   { "bart-base", 139420416 }, -- seen
   { "bart-large", 406291456 }, -- seen
+  { "clip-vit-large-text", 123060480 }, -- seen
+  { "dinov2-base", 86580480 }, -- seen
+  { "dinov2-giant", 40 * (4 * (1536 * 1536 + 1536) + 3 * 1536 * 4096 + 2 * 4096 + 1536 + 6 * 1536) + 3 * 14 * 14 * 1536
+    + 1536 + 2 * 1536 + (37 * 37 + 1) * 1536 + 2 * 1536 },
   { "modernbert-base", 149655232 }, -- seen
   { "modernbert-large", 395881664 }, -- seen
   -- Seen with a pooler, which is as large as the first product of the discriminator's head.

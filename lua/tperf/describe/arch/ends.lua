@@ -21,11 +21,12 @@ local function shards_axis(p) return p.sequence_parallel and p.features or nil e
 -- The width of positions and of the norm after them.
 local function start_of(m) return m.encoder and m.embedding_width or m.hidden end
 
--- Learned positions, an encoder's token types and the class token of an image, added to every row.
+-- Learned positions, an encoder's token types and an image's class and mask tokens, added to every row.
 local function positions(m, p)
   if m.positions == "relative" then return cross.positions(m, p) end
   local width = start_of(m)
-  local class = m.vision and m.vision.class_token and m.hidden or 0
+  local v = m.vision
+  local class = v and ((v.class_token and 1 or 0) + (v.mask_token and 1 or 0)) * m.hidden or 0
   local segments = m.encoder and m.encoder.segments * width or 0
   local rows = (m.positions == "learned" and m.position_rows * width or 0) + segments
   if class + rows == 0 then return nil end
@@ -134,11 +135,11 @@ ends.head = block("head", function(m, p)
   local ops, width = {}, m.embedding_width or m.hidden
   if m.diffusion then return dit.pixels(m, p) end
   if m.encoder_stack then parts.append(ops, cross.last(m, p)) end
+  if m.final_norm then ops[#ops + 1] = parts.norm(m, p, "norm") end
   if m.encoder and m.encoder.pooler then parts.append(ops, pooler(m, p)) end
   if m.encoder and m.encoder.token_classes then parts.append(ops, token_classes(m, p)) end
   if m.encoder and not m.encoder.head then return ops end
   if m.encoder and m.encoder.transform then parts.append(ops, transform(m, p)) end
-  if m.final_norm then ops[#ops + 1] = parts.norm(m, p, "norm") end
   if m.vocab then
     if width ~= start_of(m) then
       ops[#ops + 1] = p:replicated { name = "projection", n_in = m.hidden, n_out = width }

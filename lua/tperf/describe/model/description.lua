@@ -38,6 +38,7 @@ description.schema = {
   norm_weights = flag(true), -- norms have learned weights (not in the first OLMo)
   norms_per_layer = check.integer { min = 0, max = 8, default = 2 }, -- norms of a layer, without those in attention
   embedding_norm = flag(false), -- a norm after the embedding tables
+  layer_scale = flag(false), -- a learned factor for each feature of every sublayer's output (DINOv2)
   first_norm = flag(true), -- false: the first layer's first sublayer has no norm before it (ModernBERT)
   final_norm = flag(true), -- a norm before the head
   -- Norms of queries and keys: true, per head; "whole", over all heads together (MiniMax-M2).
@@ -206,12 +207,16 @@ local function check_patterns(m)
   end
 end
 
-local function check_first_norm(m)
-  if m.first_norm then return end
+local function check_sublayers(m)
   for _, other in ipairs { "parallel_block", "diffusion", "encoder_stack" } do
-    if m[other] then return ("'first_norm' = false does not go with '%s'"):format(other), "first_norm" end
+    if m[other] and m.layer_scale then return ("'layer_scale' does not go with '%s'"):format(other), "layer_scale" end
+    if m[other] and not m.first_norm then
+      return ("'first_norm' = false does not go with '%s'"):format(other), "first_norm"
+    end
   end
-  if m.norms_per_layer == 0 then return "'first_norm' = false needs norms in a layer", "first_norm" end
+  if not m.first_norm and m.norms_per_layer == 0 then
+    return "'first_norm' = false needs norms in a layer", "first_norm"
+  end
 end
 
 -- An encoder's own ends.
@@ -274,7 +279,7 @@ function description.disagreement(m)
   if uses.attention then message, path = check_attention(m) end
   if not message then message, path = check_recurrent(m, uses) end
   if not message then message, path = check_mlp(m, uses) end
-  if not message then message, path = check_first_norm(m) end
+  if not message then message, path = check_sublayers(m) end
   if not message then message, path = check_encoder(m) end
   if not message then message, path = check_ends(m) end
   if not message then message, path = packing.disagreement(m) end

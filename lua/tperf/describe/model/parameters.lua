@@ -122,6 +122,10 @@ local function layer(m, group)
   if group.mlp == "dense" then sum.mlp = mlp(m, m.ffn) end
   if group.mlp == "experts" then add(sum, experts(m)) end
   if m.diffusion then sum.modulation = linear(m.hidden, 6.0 * m.hidden, true) end
+  if m.layer_scale then
+    local mixes, feeds = group.attention ~= "none" or group.mamba or group.delta, group.mlp ~= "none"
+    sum.scales = ((mixes and 1 or 0) + (feeds and 1 or 0)) * m.hidden
+  end
   return sum
 end
 
@@ -169,7 +173,8 @@ local function ends(m)
   if m.encoder_stack then add(sum, source(m)) end
   if m.vision then
     local v = m.vision
-    sum.patches = linear(1.0 * v.channels * v.patch ^ 2, m.hidden, true) + (v.class_token and m.hidden or 0)
+    local tokens = (v.class_token and 1 or 0) + (v.mask_token and 1 or 0)
+    sum.patches = linear(1.0 * v.channels * v.patch ^ 2, m.hidden, true) + tokens * m.hidden
     sum.head = v.classes and linear(m.hidden, v.classes, true) or 0
   end
   if m.encoder then add(sum, encoder(m)) end

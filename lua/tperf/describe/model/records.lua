@@ -67,6 +67,7 @@ records.vision = {
   channels = size { default = 3 }, -- numbers per pixel
   classes = size(some), -- classes of the classification head; default: no head
   class_token = flag(true), -- a class token is added to the patches
+  mask_token = flag(false), -- a token that takes the place of masked patches in training (DINOv2)
 }
 
 -- Mamba-1 layers (arXiv 2312.00752).

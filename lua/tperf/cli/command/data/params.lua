@@ -5,7 +5,7 @@ local settings = require "tperf.cli.ask.settings"
 
 -- In the order in which a token passes through them.
 local components = { "embedding", "positions", "patches", "conditioning", "projections", "modulation", "attention",
-  "mamba", "delta", "mlp", "experts", "latents", "shared_experts", "router", "norms", "head" }
+  "mamba", "delta", "mlp", "experts", "latents", "shared_experts", "router", "norms", "scales", "head" }
 
 local count, active = { key = "parameters", digits = 15 }, { key = "active", digits = 15 }
 

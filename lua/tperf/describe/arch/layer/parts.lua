@@ -70,12 +70,22 @@ function parts.opening(m, p, i, n, name)
   return { name and norm:belong(name) or norm }
 end
 
---- The norms after it, and the residual sum.
+-- A factor for each feature of a sublayer's output, which the factor's gradient reads again.
+local function scale(m, p)
+  return op.elementwise {
+    name = "scale", elements = p:outer(m.hidden), parameters = m.hidden, dtype = p.dtype, forward_flops = 1,
+    backward_flops = 3, forward_bytes = 2 * BYTES, backward_bytes = 3 * BYTES, saved_bytes = BYTES,
+    parameter_grad = p.sequence_parallel and p.features or nil,
+  }
+end
+
+--- The norms after it, the factors of its output, and the residual sum.
 function parts.closing(m, p, i, n)
   local ops = {}
   for k = 2, norms_of(p, i, n) do
     ops[#ops + 1] = parts.norm(m, p, k == 2 and "post-norm" or "post-norm-" .. k - 1)
   end
+  if m.layer_scale then ops[#ops + 1] = scale(m, p) end
   ops[#ops + 1] = parts.residual(m, p, "residual")
   return ops
 end

@@ -114,6 +114,18 @@ function types.modernbert(c)
   return m
 end
 
+-- CLIP's text tower: GPT's layers without an output table. A file of both towers describes another model.
+function types.clip_text_model(c)
+  if c.outer then
+    c:fail(nil, "only CLIP's text tower is modelled, on its own: this file has two (docs/architectures.md)")
+  end
+  c:ignore "projection_dim" -- of the class with a projection
+  local m = parts.gpt(c, "quick_gelu")
+  m.seq, m.dropout, m.encoder = c:count("max_position_embeddings", 77), false, {}
+  m.causal, m.biases = true, { qkv = true, attention_out = true, mlp = true, norm = true }
+  return ends(c, m, "CLIPText", { Model = { head = false } }, "Model")
+end
+
 -- BERT's layers without token types and pooler.
 function types.distilbert(c)
   if c:flag("sinusoidal_pos_embds", false) then

@@ -1,4 +1,5 @@
 --- Image models from Hugging Face files: model_type or diffusers class -> function(reader) -> description.
+local check = require "tperf.base.check"
 local parts = require "tperf.describe.model.hf.parts"
 
 local types = {}
@@ -17,6 +18,30 @@ function types.vit(c)
     vision = {
       image = c:count "image_size", patch = c:count "patch_size", channels = c:count("num_channels", 3),
       classes = c:count("num_labels", count > 0 and count or false), class_token = true,
+    },
+  }
+end
+
+-- ViT whose sublayers have factors on their outputs. mlp_ratio gives the MLP's width; a gated one has two thirds of it,
+-- rounded up to 8. Fields of backbones only name outputs.
+function types.dinov2(c)
+  c:ignore "layerscale_value|apply_layernorm|reshape_hidden_states|out_features|out_indices|stage_names"
+  local class = (c:table "architectures" or {})[1] or "Dinov2Model"
+  if class ~= "Dinov2Model" and class ~= "Dinov2Backbone" then
+    c:fail("architectures", "[1] = %s is not modelled; known: Dinov2Backbone, Dinov2Model (docs/architectures.md)",
+      check.show(class))
+  end
+  local hidden, gated, bias = c:count("hidden_size", 768), c:flag("use_swiglu_ffn", false), c:flag("qkv_bias", true)
+  local width = hidden * c:count("mlp_ratio", 4)
+  local act = activation(c, "gelu")
+  return {
+    layers = c:count("num_hidden_layers", 12, 1, 1 << 16), hidden = hidden, heads = c:count("num_attention_heads", 12),
+    ffn = gated and (width * 2 // 3 + 7) // 8 * 8 or width, gated = gated, activation = gated and "silu" or act,
+    norm = "layernorm", biases = { qkv = bias, attention_out = true, mlp = true, norm = true }, positions = "learned",
+    causal = false, layer_scale = true,
+    vision = {
+      image = c:count("image_size", 224), patch = c:count("patch_size", 14), channels = c:count("num_channels", 3),
+      mask_token = c:flag("use_mask_token", true),
     },
   }
 end

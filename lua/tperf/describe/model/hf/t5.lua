@@ -1,4 +1,4 @@
---- Encoder-decoders, T5 with its relatives and BART, from Hugging Face files: model_type -> function(reader) -> description.
+--- Encoder-decoders (T5, mT5, BART) from Hugging Face files: model_type -> function(reader) -> description.
 local check = require "tperf.base.check"
 local parts = require "tperf.describe.model.hf.parts"
 
