@@ -133,7 +133,6 @@
 ---@field hidden integer width of the residual stream
 ---@field kv_heads? integer key and value heads; default heads
 ---@field layer_pattern? string hybrids, one letter per layer: M mamba, * attention, - MLP, E experts
----@field layer_scale? boolean a learned factor for each feature of every sublayer's output (DINOv2)
 ---@field layers integer number of layers
 ---@field mamba? tperf.model.mamba Mamba-2 layers
 ---@field mamba1? tperf.model.mamba1 Mamba-1 layers
@@ -145,6 +144,7 @@
 ---@field norm? "layernorm"|"rmsnorm" kind of norm
 ---@field norm_weights? boolean norms have learned weights (not in the first OLMo)
 ---@field norms_per_layer? integer norms of a layer, without those in attention
+---@field output_scale? boolean a learned factor for each feature of every sublayer's output (DINOv2)
 ---@field packing? tperf.model.packing a training sequence holds several documents
 ---@field parallel_block? boolean attention and MLP side by side (PaLM, Falcon)
 ---@field position_buckets? integer rows of the tables of relative positions

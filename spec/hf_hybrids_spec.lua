@@ -147,6 +147,8 @@ describe("hf encoders", function()
       "config.json")
     assert.is_false(ok)
     assert.matches("this file has two", message)
+    assert.error_matches(function() tperf.infer { model = m, system = "h100-sxm", prompt = 32, generate = 8 } end,
+      "generates no tokens")
   end)
 
   it("scale the outputs of DINOv2's sublayers", function()
@@ -163,7 +165,7 @@ describe("hf encoders", function()
     assert.equal(768, m:parameters().total - unmasked:parameters().total)
     refused("dinov2-base", { architectures = { "Dinov2ForImageClassification" } }, "Dinov2Backbone, Dinov2Model")
     refused("dinov2-base", { drop_path_rate = 0.1 }, '"drop_path_rate" = 0.1 is not known')
-    assert.error_matches(function() m:with { parallel_block = true } end, "'layer_scale' does not go with")
+    assert.error_matches(function() m:with { parallel_block = true } end, "'output_scale' does not go with")
   end)
 
   it("give ModernBERT windows on both sides of a token", function()

@@ -38,7 +38,7 @@ description.schema = {
   norm_weights = flag(true), -- norms have learned weights (not in the first OLMo)
   norms_per_layer = check.integer { min = 0, max = 8, default = 2 }, -- norms of a layer, without those in attention
   embedding_norm = flag(false), -- a norm after the embedding tables
-  layer_scale = flag(false), -- a learned factor for each feature of every sublayer's output (DINOv2)
+  output_scale = flag(false), -- a learned factor for each feature of every sublayer's output (DINOv2)
   first_norm = flag(true), -- false: the first layer's first sublayer has no norm before it (ModernBERT)
   final_norm = flag(true), -- a norm before the head
   -- Norms of queries and keys: true, per head; "whole", over all heads together (MiniMax-M2).
@@ -209,7 +209,9 @@ end
 
 local function check_sublayers(m)
   for _, other in ipairs { "parallel_block", "diffusion", "encoder_stack" } do
-    if m[other] and m.layer_scale then return ("'layer_scale' does not go with '%s'"):format(other), "layer_scale" end
+    if m[other] and m.output_scale then
+      return ("'output_scale' does not go with '%s'"):format(other), "output_scale"
+    end
     if m[other] and not m.first_norm then
       return ("'first_norm' = false does not go with '%s'"):format(other), "first_norm"
     end

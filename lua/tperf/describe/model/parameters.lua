@@ -122,7 +122,7 @@ local function layer(m, group)
   if group.mlp == "dense" then sum.mlp = mlp(m, m.ffn) end
   if group.mlp == "experts" then add(sum, experts(m)) end
   if m.diffusion then sum.modulation = linear(m.hidden, 6.0 * m.hidden, true) end
-  if m.layer_scale then
+  if m.output_scale then
     local mixes, feeds = group.attention ~= "none" or group.mamba or group.delta, group.mlp ~= "none"
     sum.scales = ((mixes and 1 or 0) + (feeds and 1 or 0)) * m.hidden
   end

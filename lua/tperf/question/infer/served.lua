@@ -15,7 +15,8 @@ local function check_model(what, m, o, set)
   if #stated.sequences(m) > 1 then
     refusal.raise("%s: model '%s' has stacks of layers with sequences of their own, which are not served", what, m.name)
   end
-  if not m.vocab or not m.causal then refusal.raise("%s: model '%s' generates no tokens", what, m.name) end
+  local bare = m.encoder and not m.encoder.head -- it has no output table
+  if not m.vocab or not m.causal or bare then refusal.raise("%s: model '%s' generates no tokens", what, m.name) end
   if m.context and o.prompt + o.generate > m.context then
     refusal.raise("%s: 'prompt' + 'generate' (%d + %d) must be at most the model's context of %d tokens", what,
       o.prompt, o.generate, m.context)

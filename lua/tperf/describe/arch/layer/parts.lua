@@ -85,7 +85,7 @@ function parts.closing(m, p, i, n)
   for k = 2, norms_of(p, i, n) do
     ops[#ops + 1] = parts.norm(m, p, k == 2 and "post-norm" or "post-norm-" .. k - 1)
   end
-  if m.layer_scale then ops[#ops + 1] = scale(m, p) end
+  if m.output_scale then ops[#ops + 1] = scale(m, p) end
   ops[#ops + 1] = parts.residual(m, p, "residual")
   return ops
 end

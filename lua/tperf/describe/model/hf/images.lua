@@ -38,7 +38,7 @@ function types.dinov2(c)
     layers = c:count("num_hidden_layers", 12, 1, 1 << 16), hidden = hidden, heads = c:count("num_attention_heads", 12),
     ffn = gated and (width * 2 // 3 + 7) // 8 * 8 or width, gated = gated, activation = gated and "silu" or act,
     norm = "layernorm", biases = { qkv = bias, attention_out = true, mlp = true, norm = true }, positions = "learned",
-    causal = false, layer_scale = true,
+    causal = false, output_scale = true,
     vision = {
       image = c:count("image_size", 224), patch = c:count("patch_size", 14), channels = c:count("num_channels", 3),
       mask_token = c:flag("use_mask_token", true),
