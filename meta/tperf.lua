@@ -258,6 +258,7 @@
 ---@field channels? integer numbers per pixel
 ---@field class_token? boolean a class token is added to the patches
 ---@field classes? integer classes of the classification head; default: no head
+---@field distillation? "token"|"classes" Another one, which learns a teacher's classes: "token"; "classes", with a head of its own (DeiT).
 ---@field image integer pixels along a side
 ---@field mask_token? boolean a token that takes the place of masked patches in training (DINOv2)
 ---@field patch integer pixels along a side

@@ -151,6 +151,17 @@ describe("hf encoders", function()
       "generates no tokens")
   end)
 
+  it("give DeiT a distillation token, and its teacher's classes", function()
+    local m = model "deit-base-distilled-hasta"
+    assert.equal(198, m.seq)
+    local labels = {}
+    for i = 0, 999 do labels[tostring(i)] = "class" end
+    local taught = tperf.model(changed("deit-base-distilled-hasta", {
+      architectures = { "DeiTForImageClassificationWithTeacher" }, id2label = labels }))
+    assert.equal(87338192, taught:parameters().total) -- seen
+    refused("deit-base-distilled-hasta", { architectures = { "DeiTModel" } }, "known: DeiTForImageClassification, ")
+  end)
+
   it("scale the outputs of DINOv2's sublayers", function()
     local m, giant = model "dinov2-base", model "dinov2-giant"
     assert.same({ 1370, 3072, false }, { m.seq, m.ffn, m.gated })

@@ -130,6 +130,8 @@ local expected = { -- name, total, active (nil: the total)
   { "bart-base", 139420416 }, -- seen
   { "bart-large", 406291456 }, -- seen
   { "clip-vit-large-text", 123060480 }, -- seen
+  -- ViT-B/16 without its thousand classes, with two; the token and its position. With the teacher's thousand: seen.
+  { "deit-base-distilled-hasta", 86567656 - 998 * 769 + 2 * 768 },
   { "dinov2-base", 86580480 }, -- seen
   { "dinov2-giant", 40 * (4 * (1536 * 1536 + 1536) + 3 * 1536 * 4096 + 2 * 4096 + 1536 + 6 * 1536) + 3 * 14 * 14 * 1536
     + 1536 + 2 * 1536 + (37 * 37 + 1) * 1536 + 2 * 1536 },

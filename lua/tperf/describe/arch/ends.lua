@@ -7,6 +7,7 @@ local block = require "tperf.describe.block"
 local cross = lazy.module "tperf.describe.arch.layer.cross"
 local dit = lazy.module "tperf.describe.arch.layer.dit"
 local fitting = require "tperf.describe.strategy.fitting"
+local images = require "tperf.describe.model.images"
 local op = require "tperf.describe.op"
 local parts = require "tperf.describe.arch.layer.parts"
 local sampling = lazy.module "tperf.describe.arch.sampling"
@@ -21,12 +22,11 @@ local function shards_axis(p) return p.sequence_parallel and p.features or nil e
 -- The width of positions and of the norm after them.
 local function start_of(m) return m.encoder and m.embedding_width or m.hidden end
 
--- Learned positions, an encoder's token types and an image's class and mask tokens, added to every row.
+-- Learned positions, an encoder's token types and an image's own tokens, added to every row.
 local function positions(m, p)
   if m.positions == "relative" then return cross.positions(m, p) end
   local width = start_of(m)
-  local v = m.vision
-  local class = v and ((v.class_token and 1 or 0) + (v.mask_token and 1 or 0)) * m.hidden or 0
+  local class = m.vision and images.vectors(m.vision) * m.hidden or 0
   local segments = m.encoder and m.encoder.segments * width or 0
   local rows = (m.positions == "learned" and m.position_rows * width or 0) + segments
   if class + rows == 0 then return nil end
@@ -146,9 +146,11 @@ ends.head = block("head", function(m, p)
     end
     parts.append(ops, ends.logits(m, p))
   elseif m.vision and m.vision.classes then
-    ops[#ops + 1] = p:replicated {
-      name = "classes", n_in = m.hidden, n_out = m.vision.classes, bias = true, rows = p.micro_batch,
-    }
+    for _, name in ipairs(m.vision.distillation == "classes" and { "classes", "taught" } or { "classes" }) do
+      ops[#ops + 1] = p:replicated {
+        name = name, n_in = m.hidden, n_out = m.vision.classes, bias = true, rows = p.micro_batch,
+      }
+    end
   end
   return ops
 end)

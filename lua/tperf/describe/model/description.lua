@@ -4,6 +4,7 @@ local lazy = require "tperf.base.lazy"
 local check = require "tperf.base.check"
 local fields = require "tperf.describe.model.fields"
 local groups = require "tperf.describe.model.groups"
+local images = require "tperf.describe.model.images"
 local nearest = lazy.module "tperf.base.nearest"
 local packing = require "tperf.describe.arch.packing"
 local records = require "tperf.describe.model.records"
@@ -84,10 +85,6 @@ local function all_biases(yes)
   return { qkv = yes, attention_out = yes, mlp = yes, head = false, norm = yes }
 end
 
-local function image_tokens(v)
-  return (v.image // v.patch) * (v.image // v.patch)
-end
-
 -- Defaults derived from other fields, computed on access, so that :with { hidden = … } changes them too.
 local derived = {
   kv_heads = function(m) return m.heads end,
@@ -95,7 +92,7 @@ local derived = {
     return m.mla and m.mla.nope_dim + m.mla.rope_dim or m.heads and m.hidden // m.heads
   end,
   ffn = function(m) return not m.gated and 4 * m.hidden or nil end,
-  seq = function(m) return m.vision and image_tokens(m.vision) + (m.vision.class_token and 1 or 0) end,
+  seq = function(m) return m.vision and images.tokens(m.vision) end,
   context = function(m) return not m.unbounded and m.seq or nil end,
   position_rows = function(m) return m.positions == "learned" and m.context or nil end,
   causal = function(m) return not (m.vision or m.encoder) end,
@@ -235,8 +232,8 @@ end
 local function check_ends(m)
   local v, context = m.vision, rawget(m, "context")
   if m.diffusion and not v then return "'diffusion' needs 'vision', which says how large images are", "diffusion" end
-  if m.diffusion and (v.class_token or v.classes) then
-    return "'diffusion' does not go with 'vision.class_token' and 'vision.classes'", "diffusion"
+  if m.diffusion and (images.vectors(v) > 0 or v.classes) then
+    return "'diffusion' does not go with 'vision.class_token' and other tokens, and 'vision.classes'", "diffusion"
   end
   if context and m.unbounded then return "'context' does not go with 'unbounded'", "context" end
   if context and m.seq and context < m.seq then

@@ -1,6 +1,7 @@
 --- Exact parameter counts of a model by component: every weight, bias, norm and table.
 -- Sums run in doubles, exact up to 2^53; `count` refuses larger ones, so no figure is ever rounded.
 local groups = require "tperf.describe.model.groups"
+local images = require "tperf.describe.model.images"
 local stacks = require "tperf.describe.model.stacks"
 local stated = require "tperf.describe.model.stated"
 
@@ -173,9 +174,8 @@ local function ends(m)
   if m.encoder_stack then add(sum, source(m)) end
   if m.vision then
     local v = m.vision
-    local tokens = (v.class_token and 1 or 0) + (v.mask_token and 1 or 0)
-    sum.patches = linear(1.0 * v.channels * v.patch ^ 2, m.hidden, true) + tokens * m.hidden
-    sum.head = v.classes and linear(m.hidden, v.classes, true) or 0
+    sum.patches = linear(1.0 * v.channels * v.patch ^ 2, m.hidden, true) + images.vectors(v) * m.hidden
+    sum.head = v.classes and (v.distillation == "classes" and 2 or 1) * linear(m.hidden, v.classes, true) or 0
   end
   if m.encoder then add(sum, encoder(m)) end
   if m.diffusion then add(sum, diffusion(m)) end

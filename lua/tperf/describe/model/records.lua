@@ -67,6 +67,8 @@ records.vision = {
   channels = size { default = 3 }, -- numbers per pixel
   classes = size(some), -- classes of the classification head; default: no head
   class_token = flag(true), -- a class token is added to the patches
+  -- Another one, which learns a teacher's classes: "token"; "classes", with a head of its own (DeiT).
+  distillation = check.choice { { "token", "classes" }, optional = true },
   mask_token = flag(false), -- a token that takes the place of masked patches in training (DINOv2)
 }
 

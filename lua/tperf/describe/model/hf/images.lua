@@ -22,6 +22,16 @@ function types.vit(c)
   }
 end
 
+-- ViT with a distillation token, which one class gives a head of its own.
+function types.deit(c)
+  local known = { DeiTForImageClassification = "token", DeiTForImageClassificationWithTeacher = "classes" }
+  local class = (c:table "architectures" or {})[1]
+  local m = types.vit(c)
+  m.vision.distillation = known[class] or c:fail("architectures", "[1] = %s is not modelled; known: %s "
+    .. "(docs/architectures.md)", check.show(class), table.concat(check.names(known), ", "))
+  return m
+end
+
 -- ViT whose sublayers have factors on their outputs. mlp_ratio gives the MLP's width; a gated one has two thirds of it,
 -- rounded up to 8. Fields of backbones only name outputs.
 function types.dinov2(c)

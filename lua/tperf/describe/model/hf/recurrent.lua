@@ -71,7 +71,8 @@ end
 -- Mamba-1 as configured in transformers.
 function types.mamba(c)
   local hidden, expand = c:count(keys.hidden), c:count("expand", 2)
-  c:ignore(keys.seq .. "|hidden_act|use_mambapy|d_inner|d_model|n_layer|ssm_cfg|rms_norm|fused_add_norm")
+  c:ignore "use_mambapy|use_falcon_mambapy|use_associative_scan" -- kernels
+  c:ignore(keys.seq .. "|hidden_act|d_inner|d_model|n_layer|ssm_cfg|rms_norm|fused_add_norm")
   local rank = c:has "time_step_rank" and c:value "time_step_rank"
   return {
     layers = parts.layers(c), hidden = hidden, vocab = c:count "vocab_size", seq = 2048, unbounded = true,
