@@ -62,3 +62,12 @@ describe("docs/model.md", function()
     assert.truthy(cited >= 8)
   end)
 end)
+
+describe("docs/architectures.md", function()
+  it("lists the model types of config.json that are known, and no others", function()
+    local text, listed = program.slurp "docs/architectures.md", {}
+    local list = text:match "The `model_type` of a `config.json` may be(.-)%.\n"
+    for name in list:gsub("%b()", ""):gmatch "`([^`]+)`" do listed[#listed + 1] = name end
+    assert.same(require "tperf.describe.model.hf".known(), listed)
+  end)
+end)

@@ -1,6 +1,9 @@
 -- Exact parameter counts of published checkpoints, from their config.json files in spec/data/hf.
 -- Expected totals: those marked "seen" come from outside this project (safetensors metadata, public model tables,
--- model cards); the others are the published formulas worked out independently of this code.
+-- model cards); the others are the published formulas worked out independently of this code. Files that could not be
+-- seen whole were put together from excerpts and from copies of the checkpoint: those of DeiT, dots.llm1, ELECTRA,
+-- EXAONE 4.0, Gemma 7B, GLM-4.7-Flash, Granite 4.0 and 1B-A400M, Hunyuan, Ling-mini, MiMo, OLMo 3, Phi-3.5-MoE,
+-- Qwen3-VL, BART, RoBERTa-large, ERNIE 4.5 and ModernBERT-large. Their totals hold their sizes, not every field.
 local tperf = require "tperf"
 
 local function model(name) return tperf.model("spec/data/hf/" .. name .. ".json") end

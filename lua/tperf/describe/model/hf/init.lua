@@ -26,9 +26,8 @@ function hf.recognise(fields)
 end
 
 local function unknown(c, model_type)
-  local names = hf.known()
-  c:fail("model_type", "= %s: unknown architecture%s; known: %s; docs/architectures.md says how to describe others",
-    check.show(model_type), check.suggest(model_type, names), table.concat(names, ", "))
+  c:fail("model_type", "= %s: unknown architecture%s; docs/architectures.md lists those that are known and says how to "
+    .. "describe others", check.show(model_type), check.suggest(model_type, hf.known()))
 end
 
 -- The file's architecture: model_type, else the diffusers class; files of the state-spaces repositories name neither.

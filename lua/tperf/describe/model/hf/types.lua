@@ -240,7 +240,9 @@ function types.minimax(c)
     .. "docs/architectures.md", check.show(class))
 end
 
-for _, more in ipairs { "latent", "gemma", "dense", "plain", "images", "recurrent", "hybrids", "encoders", "t5", "mixtures" } do
+for _, more in ipairs {
+  "latent", "gemma", "dense", "plain", "images", "recurrent", "hybrids", "encoders", "t5", "mixtures",
+} do
   for name, describe in next, (require("tperf.describe.model.hf." .. more)) do types[name] = describe end
 end
 
