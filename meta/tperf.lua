@@ -846,7 +846,7 @@
 ---@field overlap_param_gather_with_optimizer_step? boolean true: the first bucket is gathered during the optimizer's step (false)
 ---@field bucket_size? number parameters of a bucket (the larger of 40 million and a million for each replica)
 ---@field ulysses? integer|integer[] GPUs of context parallelism by all-to-all inside cp, likewise (1)
----@field virtual_stages? integer|integer[] chunks of layers per device for schedules that interleave; by default those of { 2, 3, 4, 6, 8 } that deal the layers out evenly, or all of them if a schedule is given
+---@field virtual_stages? integer|integer[] chunks of layers per device for schedules that interleave; by default those of { 2, 3, 4, 6, 8 } that deal the layers out evenly, or all of them if one schedule is given
 ---@field zero? integer|integer[] ZeRO stage 0 to 3, or a list (1)
 ---@field recompute? "none"|"selective"|"full"|("none"|"selective"|"full")[] "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---@field sequence_parallel? boolean|boolean[] true (default), false, or a list
@@ -879,7 +879,7 @@
 ---@field where? function function(configuration) -> boolean: keeps a configuration. It is called only for those good enough to be returned; `candidates` and `feasible` count before it
 ---@field infeasible? boolean true: also rank configurations that do not fit (false)
 ---@field prune? boolean false: also time configurations that bounds rule out (true)
----@field simulate? boolean true: rank by pass-by-pass simulation instead of the closed form; adds `simulated`
+---@field simulate? boolean true: rank by pass-by-pass simulation instead of the closed form; adds `simulated`. By default, if a schedule has no closed form or a pipeline's chunks differ by more than a tenth
 ---@field threads? integer number of threads; by default all available processors
 ---@field progress? function function(shapes): called with the number of shapes walked so far
 ---@field software? string|table profile of the training stack (see tperf.software): its name, a file or a table ("typical"); "none": the formulas alone, the default of rules without `typical_software`
@@ -1258,7 +1258,7 @@
 ---@field shard? integer replicas that ZeRO shards over, likewise: fewer than all are hybrid sharding (all)
 ---@field system string|table a name, a file or a table, or a list of them
 ---@field ulysses? integer GPUs of context parallelism by all-to-all inside cp, likewise (1)
----@field virtual_stages? integer chunks of layers per device for schedules that interleave; by default those of { 2, 3, 4, 6, 8 } that deal the layers out evenly, or all of them if a schedule is given
+---@field virtual_stages? integer chunks of layers per device for schedules that interleave; by default those of { 2, 3, 4, 6, 8 } that deal the layers out evenly, or all of them if one schedule is given
 ---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtypes of weights and gradients in memory: "fp32", "bf16" … (docs/memory.md)
 ---@field zero? integer ZeRO stage 0 to 3, or a list (1)
 
@@ -1437,7 +1437,7 @@ function tperf_Report:save(path) end
 ---@field [integer] tperf.configuration
 ---@field candidates integer number of candidates
 ---@field feasible integer number that fit in memory; with `bounds`, number that are not known not to
----@field bounds? boolean a schedule has no closed form: what is not simulated is known by bounds
+---@field bounds? boolean some pipelines have no closed form: what is not simulated is known by bounds
 ---@field evaluated? integer number that were timed, if prune is false
 ---@field complete boolean false if Ctrl-C ended the search
 ---@field proven? boolean if simulated: no other candidate could be among the best

@@ -102,8 +102,9 @@ describe("tperf.search with simulate", function()
   it("changes the order if stages differ", function()
     local question = { model = "llama-3.1-70b", system = "h100-sxm", gpus = 256, global_batch = 512, top = 3, tp = 4,
       software = "none", virtual_stages = { 2, 3, 4, 6, 8 } }
+    question.simulate = false
     local closed = tperf.search(question)
-    question.simulate = true
+    question.simulate = nil -- chunks that differ by more than a tenth are simulated unless one declines
     local found = tperf.search(question)
     assert.is_true(found.proven)
     assert.equal("interleaved_1f1b", closed[1].schedule) -- 80 layers on 48 stages: 2 on some, 1 on others
@@ -151,6 +152,20 @@ describe("tperf.search with simulate", function()
       end
       assert.equal(built_in.reason, own.reason)
     end
+  end)
+
+  it("simulates pipelines whose chunks differ by more than a tenth", function()
+    local question = { model = "llama-3.1-8b", system = "h100-sxm", pp = 8, dp = 2, global_batch = 64,
+      software = "none", schedule = "interleaved_1f1b", virtual_stages = 3 } -- 32 layers in 24 chunks
+    local c = tperf.train(question)
+    assert.equal(c.simulated.time, c.time)
+    assert.equal(c.memory.peak.total, c.memory.total)
+    local found = tperf.search { model = question.model, system = question.system, gpus = 16, pp = 8, dp = 2, tp = 1,
+      global_batch = 64, software = "none", schedule = "interleaved_1f1b", virtual_stages = 3, micro_batch = 1,
+      zero = 1, recompute = "none", top = 1 }[1]
+    assert.same({ c.time, c.memory.total }, { found.time, found.memory.total })
+    question.virtual_stages = 2
+    assert.is_nil(tperf.train(question).simulated)
   end)
 
   it("says that it counts by bounds what it does not simulate", function()

@@ -284,12 +284,12 @@ function problem.of(o, strategies)
   p.pps = space.pipeline_sizes(p.model, p.rules, p.questions, p.wanted_pps)
   local schedules = pipelines.names(o.schedule or free.schedule)
   p.schedules, p.virtual_stages = schedules, as_list(o.virtual_stages)
-  p.closed_forms, p.closed = pipelines.closed_forms(schedules)
+  p.closed_forms = pipelines.closed_forms(schedules)
   pipelines.check_chunks(schedules, p.virtual_stages)
-  p.pipelines, p.pipeline_list = pipelines.make {
+  p.pipelines, p.pipeline_list, p.closed = pipelines.make {
     pps = p.pps, schedules = schedules, virtual_stages = p.virtual_stages or VIRTUAL_STAGES,
     layers = p.model.layers, runs = p.layouts[1].runs, has_ends = p.layouts[1].has_ends, deal = deal,
-    even = o.schedule == nil and o.virtual_stages == nil, alone_overlaps = o.overlap_moe_a2a, picked = picked,
+    even = #schedules > 1 and not o.virtual_stages, alone_overlaps = o.overlap_moe_a2a, picked = picked,
   }
   for _, question in ipairs(p.questions) do
     question.pipelines, question.pipeline_list = p.pipelines, p.pipeline_list

@@ -124,7 +124,7 @@ function shortage.why_too_big(p, o, question, found, least)
   local text = ("none of %d candidates fits in %s of memory"):format(found.candidates,
     bytes(question.system.accelerator.hbm.capacity))
   if not smallest or not least then return text end
-  local s, pp = p.strategies[smallest.strategy], p.pipeline_list[smallest.pipeline].pp
+  local s, pipeline = p.strategies[smallest.strategy], p.pipeline_list[smallest.pipeline]
   for i, axis in ipairs(s.axes) do
     local size = smallest.sizes[2 + i] or 0
     if axes.matters(axis, p.model) and axes.shows(axis, size) then
@@ -132,8 +132,8 @@ function shortage.why_too_big(p, o, question, found, least)
     end
   end
   text = ("%s: the smallest, %s, pp = %d, dp = %d, micro_batch = %d, needs %s%s"):format(text,
-    table.concat(sizes, ", "), pp, smallest.sizes[1], smallest.micro_batch,
-    (p.closed or pp == 1) and "" or "at least ", shortage.miss(smallest.memory, question))
+    table.concat(sizes, ", "), pipeline.pp, smallest.sizes[1], smallest.micro_batch,
+    pipeline.closed and "" or "at least ", shortage.miss(smallest.memory, question))
   return p.many and text or ("%s; %s"):format(text, shortage.advice(o, p.strategies, question, least))
 end
 

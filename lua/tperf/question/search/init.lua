@@ -25,7 +25,7 @@ local search = {}
 ---@field [integer] tperf.configuration
 ---@field candidates integer number of candidates
 ---@field feasible integer number that fit in memory; with `bounds`, number that are not known not to
----@field bounds? boolean a schedule has no closed form: what is not simulated is known by bounds
+---@field bounds? boolean some pipelines have no closed form: what is not simulated is known by bounds
 ---@field evaluated? integer number that were timed, if prune is false
 ---@field complete boolean false if Ctrl-C ended the search
 ---@field proven? boolean if simulated: no other candidate could be among the best
@@ -142,7 +142,8 @@ local function answer(p, o, core_search, index, complete)
   return result
 end
 
--- Whether candidates are ranked by simulation: if asked to, or if a schedule has no closed form.
+-- Whether candidates are ranked by simulation: if asked to, or if a schedule has no closed form, or if chunks are so
+-- unequal that it is far from the truth.
 local function simulates(p, o)
   for _, name in ipairs(p.schedules) do
     if not p.closed_forms[name] then
@@ -152,6 +153,7 @@ local function simulates(p, o)
       o.simulate = true
     end
   end
+  if not p.closed and o.simulate == nil and o.keep ~= "all" then o.simulate = true end
   if o.simulate and o.keep == "all" then
     refusal.raise "tperf.search: keep = \"all\" ranks by the closed form, which 'simulate' does without"
   end
@@ -241,7 +243,7 @@ end
 ---  bucket_size        parameters of a bucket (the larger of 40 million and a million for each replica)
 ---  ulysses            GPUs of context parallelism by all-to-all inside cp, likewise (1)
 ---  virtual_stages     chunks of layers per device for schedules that interleave; by default those of { 2, 3, 4, 6, 8 }
----                     that deal the layers out evenly, or all of them if a schedule is given
+---                     that deal the layers out evenly, or all of them if one schedule is given
 ---  zero               ZeRO stage 0 to 3, or a list (1)
 ---  recompute          "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---  sequence_parallel  true (default), false, or a list
@@ -280,7 +282,8 @@ end
 ---                     enough to be returned; `candidates` and `feasible` count before it
 ---  infeasible         true: also rank configurations that do not fit (false)
 ---  prune              false: also time configurations that bounds rule out (true)
----  simulate           true: rank by pass-by-pass simulation instead of the closed form; adds `simulated`
+---  simulate           true: rank by pass-by-pass simulation instead of the closed form; adds `simulated`. By default,
+---                     if a schedule has no closed form or a pipeline's chunks differ by more than a tenth
 ---  threads            number of threads; by default all available processors
 ---  progress           function(shapes): called with the number of shapes walked so far
 ---  software           profile of the training stack (see tperf.software): its name, a file or a table

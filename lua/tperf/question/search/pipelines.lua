@@ -12,14 +12,11 @@ local UNLIMITED = 2.0 ^ 53 -- micro-batches in flight
 
 local function has_closed_form(definition) return definition.closed_form and definition.in_flight and true or false end
 
---- Which schedules have a closed form, name -> boolean, and whether all have.
+--- Which schedules have a closed form: name -> boolean.
 function pipelines.closed_forms(names)
-  local has, all = {}, true
-  for _, name in ipairs(names) do
-    has[name] = has_closed_form(schedule.get(name))
-    all = all and has[name]
-  end
-  return has, all
+  local has = {}
+  for _, name in ipairs(names) do has[name] = has_closed_form(schedule.get(name)) end
+  return has
 end
 
 --- The names of the schedules whose bubble and activations have a closed form, sorted.
@@ -180,22 +177,24 @@ local function is_even(layers, chunks)
 end
 
 local function make(options)
-  local list, described = {}, {}
+  local list, described, all_closed = {}, {}, true
   local function add(name, number, pp, chunks)
-    local layers = nil
+    local layers, even = nil, chunks == 1 or is_even(options.layers, pp * chunks)
     if options.deal then
       layers = options.deal(pp, chunks)
       if layers == nil then return end
     elseif pp * chunks > most_stages(options.layers, options.has_ends and chunks > 1) then
       return
-    elseif options.even and chunks > 1 and not is_even(options.layers, pp * chunks) then
+    elseif options.even and not even then
       return
     end
     local one = describe(name, number, pp, chunks, options.alone_overlaps)
     if not one then return end
     one.layers = layers or nil
     list[#list + 1] = one
-    described[#list] = { pp = pp, virtual_stages = chunks, schedule = name }
+    local closed = pp == 1 or has_closed_form(schedule.get(name)) and (even or layers ~= nil)
+    described[#list] = { pp = pp, virtual_stages = chunks, schedule = name, closed = closed }
+    all_closed = all_closed and closed
   end
   for _, pp in ipairs(options.pps) do
     if pp == 1 then
@@ -208,7 +207,7 @@ local function make(options)
       end
     end
   end
-  return core.pipelines(options.runs, options.has_ends, list, options.picked), described
+  return core.pipelines(options.runs, options.has_ends, list, options.picked), described, all_closed
 end
 
 local MOST_MADE <const> = 64 -- in the cache
@@ -234,7 +233,8 @@ end
 ---  { kind, layers }, has_ends, even = only chunks with nearly equal numbers of layers; deal: of pipeline_layout.of;
 ---  alone_overlaps: if pp is 1, the passes of neighbouring micro-batches overlap; picked: see
 ---  tperf.describe.arch.recompute
----@return userdata made, table described  the core's pipelines; and { pp, virtual_stages, schedule = name } of each
+---@return userdata made, table described, boolean closed  the core's pipelines; { pp, virtual_stages, schedule = name,
+---  closed } of each; whether closed forms say what all of them take, or nearly
 function pipelines.make(options)
   local key = key_of(options)
   local known = key and made[key]
@@ -245,7 +245,7 @@ function pipelines.make(options)
     if count == MOST_MADE then made, count = {}, 0 end
     if key then made[key], count = known, count + 1 end
   end
-  return known[1], known[2]
+  return known[1], known[2], known[3]
 end
 
 --- Why a schedule has no pipeline of these sizes.

@@ -18,7 +18,7 @@ local function simulated(p, o, question, item, describe)
   local t = refusal.attempt(simulate.run, c, question, workload, item, {})
   c.stages = nil
   if not t then return nil end
-  configuration.retime(c, question, t, p.closed_forms[c.schedule])
+  configuration.retime(c, question, t, p.pipeline_list[item.pipeline].closed)
   c.feasible = c.feasible and configuration.fits(t.peak, question)
   if not c.feasible and not o.infeasible then return nil end
   return c, workload
@@ -34,7 +34,7 @@ local function configurations_of(p, question, list)
   local configurations = {}
   for i, entry in ipairs(list) do
     local c = entry.c
-    if not p.closed_forms[c.schedule] then
+    if not p.pipeline_list[entry.item.pipeline].closed then
       c.time_without_waste = simulate.time_without_waste(c, question, entry.workload, entry.item, {})
     end
     configurations[i] = c

@@ -154,7 +154,7 @@ function train.run(given)
   local o, p = t.o, t.problem
   local question = p.questions[1]
   local c = explain(configuration.of(question, t.strategy, t.workload, t.found, FIELDS), t)
-  local closed, timeline = p.closed_forms[o.schedule] or c.pp == 1, nil
+  local closed, timeline = p.pipeline_list[1].closed, nil
   if o.simulate or not closed then
     timeline = simulate.run(c, question, t.workload, t.found, o.simulate or {})
     configuration.retime(c, question, timeline, closed)

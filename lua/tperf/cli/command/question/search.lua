@@ -1,6 +1,14 @@
 local configuration = require "tperf.cli.ask.configuration"
 local costs = require "tperf.cli.answer.costs"
 
+-- Whether some rows were ranked by another time than their own.
+local function reranked(rows)
+  for _, c in ipairs(rows) do
+    if c.simulated and c.simulated.time ~= c.time then return true end
+  end
+  return false
+end
+
 -- The columns; a single number of GPUs needs none.
 local function columns_for(one_count, simulated)
   local list = one_count and {} or { { key = "gpus" } }
@@ -67,7 +75,7 @@ of comparable runs took a time between `from` and `to`.]],
       io.write(require "tperf".report.launch(rows[1], values.launch, { model = asked.model, seq = asked.seq,
         question = asked }))
     elseif #rows > 0 then
-      require "tperf.cli.answer.table"(values, rows, columns_for(found.candidates, values.simulate))
+      require "tperf.cli.answer.table"(values, rows, columns_for(found.candidates, values.simulate or reranked(rows)))
       configuration.tell(values, rows, asked.system, true)
       costs.note(values, rows[1])
       local told = rows[1].cost and costs.told(rows[1].cost)
