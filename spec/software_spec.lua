@@ -76,7 +76,8 @@ describe("the software of a question", function()
     for _, schedule in ipairs { "zb_h1", "two_and_two" } do
       local function asked(software)
         return { model = "llama-3.1-8b", system = "h100-sxm", gpus = 16, global_batch = 64, tp = 2, pp = 4, zero = 2,
-          micro_batch = 2, schedule = schedule, software = software, gradients = "fp32", attention = "flash" }
+          micro_batch = 2, schedule = schedule, software = software, gradients = "fp32", attention = "flash",
+          fast = { tp = 2, pp = 2, dp = 2 } }
       end
       for _, profile in ipairs { "typical", "tuned" } do
         local bare, c = tperf.train(asked "none"), tperf.train(asked(profile))

@@ -189,7 +189,9 @@ typedef struct tperf_iteration {
     double hidden; // the part of tensor_comm hidden by overlapped passes
     double each_forward, each_backward; // that each micro-batch's pass waits for replicas
     const tperf_stage *waiting;         // the stage that data_comm belongs to; NULL: no stage waits
-    double pairs;                       // number of overlapped passes behind `hidden`
+    double
+        slack; // seconds of work that it has less than the busiest stage, by which data_comm is shorter than its wait
+    double pairs; // number of overlapped passes behind `hidden`
 } tperf_iteration;
 
 // The memory of the fullest GPU, and of each of the pipeline's n_devices. Of costs only the bytes are read.

@@ -92,19 +92,31 @@ TPERF_INLINED tperf_exposures tperf_holding_exposures(const tperf_holding *holdi
     return sum;
 }
 
+// What a pipeline's time depends on, of a layer's cost: of its passes, and of both together.
+typedef struct tperf_layer_time {
+    double forward, backward, weight_grad; // seconds
+    double launches, host; // of both passes; seconds by which they outlast the GPU's work
+    double comm, slowing;  // seconds
+    double hidden;         // seconds saved if overlapped passes hide each other's expert exchanges
+} tperf_layer_time;
+
 // Shared by all placements of a candidate.
 typedef struct tperf_pace {
     const tperf_pipeline *pipeline;
     const tperf_holding *stages; // of the pipeline's stages; may be NULL
     const tperf_workload *workload;
     double microbatches, chunks;
+    const tperf_job *job;
+    // Of one micro-batch's passes, by section; NULL unless they wait for exchanges of their own (ZeRO 2 and 3).
+    const tperf_layer_time *times;
+    double work; // of the busiest stage, if times are given
     bool gathers_each, reduces_each;
     // Exposed exchanges of a chunk per iteration: gathers, reductions.
     double gathers, reduces;
     double optimizer;
 } tperf_pace;
 
-tperf_pace tperf_pace_of(const tperf_candidate *candidate, const tperf_training *training,
+tperf_pace tperf_pace_of(const tperf_candidate *candidate, const tperf_job *job,
                          const tperf_workload *workload, double optimizer);
 
 // The stage that waits longest for its replicas: seconds per iteration, and the part that every micro-batch's passes
@@ -116,10 +128,11 @@ typedef struct tperf_waiting {
 // Makes *worst the wait of a stage with this holding, where it waits longer; returns where it does. Weights are
 // gathered once, or for every micro-batch if they are sharded (ZeRO 3); likewise gradients (ZeRO 2). Only a device's
 // first chunk waits for a single exchange: the other chunks' weights travel while it works, and their gradients are
-// complete before its own. mirror: NULL, or the holding that every other micro-batch passes instead.
+// complete before its own. mirror: NULL, or the holding that every other micro-batch passes instead. slack: seconds of
+// work that it has less than the busiest stage.
 TPERF_INLINED tperf_lane_choice tperf_wait_longer(tperf_waiting *worst, const tperf_pace *pace,
                                                   const tperf_holding *holding,
-                                                  const tperf_holding *mirror,
+                                                  const tperf_holding *mirror, double slack,
                                                   const tperf_exposures *sections, bool simple) {
     tperf_exposures e = tperf_holding_exposures(holding, sections, simple);
     if (mirror) {
@@ -130,7 +143,7 @@ TPERF_INLINED tperf_lane_choice tperf_wait_longer(tperf_waiting *worst, const tp
     tperf_lanes gather = pace->gathers * e.gather + e.first_gather;
     tperf_lanes reduce = pace->reduces * e.reduce + e.first_reduce;
     if (!simple) reduce += e.update;
-    tperf_lanes time = gather + reduce;
+    tperf_lanes time = gather + reduce - slack;
     tperf_lane_choice longer = time > worst->time;
     worst->each_forward = tperf_lanes_choose(longer, e.gather, worst->each_forward);
     worst->each_backward = tperf_lanes_choose(longer, e.reduce, worst->each_backward);
@@ -146,29 +159,6 @@ TPERF_INLINED tperf_waiting tperf_no_waiting(void) {
 TPERF_INLINED void tperf_wait_each(tperf_waiting *worst, const tperf_pace *pace) {
     if (!pace->gathers_each) worst->each_forward = tperf_lanes_of(0);
     if (!pace->reduces_each) worst->each_backward = tperf_lanes_of(0);
-}
-
-// *longest, unless NULL: the first candidate's stage; NULL if none waits.
-TPERF_INLINED tperf_waiting tperf_waiting_of(const tperf_pace *pace,
-                                             const tperf_exposures *sections, bool simple,
-                                             const tperf_stage **longest) {
-    tperf_waiting worst = tperf_no_waiting();
-    if (longest) *longest = NULL;
-    const tperf_pipeline *p = pace->pipeline;
-    for (size_t i = 0; i < p->n_stages; i++) {
-        tperf_holding own, other;
-        const tperf_holding *holding = tperf_holding_at(pace->stages, p, i, pace->workload, &own);
-        if (holding->covered) continue;
-        const tperf_holding *mirror =
-            p->weight_copies > 1
-                ? tperf_holding_at(pace->stages, p, p->stages[i].mirror, pace->workload, &other)
-                : NULL;
-        tperf_lane_choice longer =
-            tperf_wait_longer(&worst, pace, holding, mirror, sections, simple);
-        if (longest && TPERF_LANE(longer, 0)) *longest = &p->stages[i];
-    }
-    tperf_wait_each(&worst, pace);
-    return worst;
 }
 
 // The parts of an iteration that add up to its time.
@@ -245,14 +235,6 @@ double tperf_layers_of_bucket(const tperf_candidate *candidate, const tperf_job 
 void tperf_exchange_times_among(const tperf_replicas *dense, const tperf_replicas *experts,
                                 int zero, const tperf_job *job, const tperf_workload *workload,
                                 const tperf_layer_cost *costs, tperf_exchange *exchanges);
-
-// What a pipeline's time depends on, of a layer's cost: of its passes, and of both together.
-typedef struct tperf_layer_time {
-    double forward, backward, weight_grad; // seconds
-    double launches, host; // of both passes; seconds by which they outlast the GPU's work
-    double comm, slowing;  // seconds
-    double hidden;         // seconds saved if overlapped passes hide each other's expert exchanges
-} tperf_layer_time;
 
 tperf_layer_time tperf_layer_time_of(const tperf_job *job, const tperf_layer_cost *cost);
 

@@ -176,9 +176,11 @@ tperf_exposure tperf_stage_exposure(const tperf_stage *stage, const tperf_worklo
     return first_lane(&e);
 }
 
-tperf_pace tperf_pace_of(const tperf_candidate *candidate, const tperf_training *training,
+tperf_pace tperf_pace_of(const tperf_candidate *candidate, const tperf_job *job,
                          const tperf_workload *workload, double optimizer) {
+    const tperf_training *training = job->training;
     tperf_pace p = {
+        .job = job,
         .pipeline = candidate->pipeline,
         .workload = workload,
         .microbatches = (double)candidate->microbatches,
@@ -241,7 +243,7 @@ tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf
                                    const tperf_workload *workload, const tperf_layer_cost *costs) {
     tperf_exchange exchanges[TPERF_SECTIONS_MAX];
     tperf_exposure sections[TPERF_SECTIONS_MAX];
-    tperf_pace pace = tperf_pace_of(candidate, job->training, workload,
+    tperf_pace pace = tperf_pace_of(candidate, job, workload,
                                     tperf_optimizer_time(candidate, job, workload, costs));
     tperf_layer_time times[TPERF_SECTIONS_MAX];
     for (int i = 0; i < workload->n_kinds + 2; i++)
@@ -253,9 +255,10 @@ tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf
     tperf_exposures lanes[TPERF_SECTIONS_MAX];
     spread(lanes, sections, workload);
     const tperf_stage *longest;
+    tperf_paced paced = tperf_paced_of(&pipeline);
+    tperf_pace_times(&pace, times, &paced);
     tperf_waiting waits = tperf_waiting_of(&pace, lanes, false, &longest);
     double hop = tperf_hop_time(candidate, job, tperf_hop_times(job, workload));
-    tperf_paced paced = tperf_paced_of(&pipeline);
     tperf_parts p =
         tperf_parts_of(&pace, &paced, tperf_hidden_of(&pace, &paced), &waits, tperf_lanes_of(hop));
     double microbatches = (double)candidate->microbatches, flops;
@@ -280,6 +283,8 @@ tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf
         .each_forward = TPERF_LANE(waits.each_forward, 0),
         .each_backward = TPERF_LANE(waits.each_backward, 0),
         .waiting = longest,
+        .slack =
+            longest ? tperf_slack_of(&pace, (size_t)(longest - candidate->pipeline->stages)) : 0,
         .pairs = tperf_pairs_of(&pace),
     };
 }

@@ -104,4 +104,52 @@ TPERF_INLINED tperf_pipeline_time tperf_pipeline_time_of(const tperf_pipeline *p
     return tperf_pipeline_time_if(pipeline, holdings, workload, times, job, false);
 }
 
+// Seconds of work in a device, less what overlapped passes hide. passes, saved: as of tperf_paced.
+static inline double tperf_work_of(const tperf_pace *pace, double passes, double saved) {
+    double pairs = tperf_pairs_of(pace);
+    return pace->microbatches * passes - (pairs == 0 ? 0 : pairs * saved / pace->chunks);
+}
+
+// Sets what tperf_slack_of needs, if passes wait for exchanges of their own. times: of the sections' layers.
+static inline void tperf_pace_times(tperf_pace *pace, const tperf_layer_time *times,
+                                    const tperf_paced *paced) {
+    bool each = pace->gathers_each || pace->reduces_each;
+    pace->times = each && pace->pipeline->n_stages > 1 ? times : NULL;
+    if (pace->times) pace->work = tperf_work_of(pace, paced->passes, paced->saved);
+}
+
+// Seconds of work that a device of stage i has less than the busiest one; 0 if that does not count.
+static inline double tperf_slack_of(const tperf_pace *pace, size_t i) {
+    const tperf_pipeline *p = pace->pipeline;
+    if (!pace->times) return 0;
+    bool pairs = p->pairs != 0 || p->pairs_each != 0;
+    tperf_stage_time t =
+        tperf_device_time(p, i, pace->stages, pace->workload, pace->times, pace->job, pairs);
+    double passes = t.forward + t.backward;
+    return tperf_larger(pace->work - tperf_work_of(pace, passes, passes - t.pair), 0);
+}
+
+// *longest, unless NULL: the first candidate's stage; NULL if none waits.
+TPERF_INLINED tperf_waiting tperf_waiting_of(const tperf_pace *pace,
+                                             const tperf_exposures *sections, bool simple,
+                                             const tperf_stage **longest) {
+    tperf_waiting worst = tperf_no_waiting();
+    if (longest) *longest = NULL;
+    const tperf_pipeline *p = pace->pipeline;
+    for (size_t i = 0; i < p->n_stages; i++) {
+        tperf_holding own, other;
+        const tperf_holding *holding = tperf_holding_at(pace->stages, p, i, pace->workload, &own);
+        if (holding->covered) continue;
+        const tperf_holding *mirror =
+            p->weight_copies > 1
+                ? tperf_holding_at(pace->stages, p, p->stages[i].mirror, pace->workload, &other)
+                : NULL;
+        tperf_lane_choice longer = tperf_wait_longer(&worst, pace, holding, mirror,
+                                                     tperf_slack_of(pace, i), sections, simple);
+        if (longest && TPERF_LANE(longer, 0)) *longest = &p->stages[i];
+    }
+    tperf_wait_each(&worst, pace);
+    return worst;
+}
+
 #endif

@@ -175,7 +175,7 @@ TPERF_INLINED tperf_waiting wait_for(const tperf_walk *w, const tperf_exchange *
         tperf_exposures only = expose(w, &x[i], &y[i], &covers[i], w->buckets[i]);
         tperf_holding holding = {.n = 1, .parts = {{.layers = lone->parts[0].layers}}};
         tperf_waiting waiting = tperf_no_waiting();
-        tperf_wait_longer(&waiting, &w->pace, &holding, NULL, &only, simple);
+        tperf_wait_longer(&waiting, &w->pace, &holding, NULL, 0, &only, simple);
         tperf_wait_each(&waiting, &w->pace);
         return waiting;
     }
@@ -225,6 +225,7 @@ static inline bool walk_run(tperf_walk *w, const tperf_placement_entry *entries,
         const tperf_paced *paced = &w->paced[i].paced;
         double hidden = tperf_hidden_of(&w->pace, paced);
         if (ruled_out(w, paced, hidden)) continue;
+        tperf_pace_times(&w->pace, &w->scratch->layers[at], paced);
         w->partial.placement.panels = w->shape->panels[p];
         w->result->evaluated += (int64_t)n;
         bool done = w->search->options.by_least ? time_least(w, entries, n, &w->scratch->costs[at])
@@ -263,7 +264,7 @@ static double optimizer_time(tperf_walk *w) {
 bool tperf_walk_placements(tperf_walk *w) {
     const tperf_search *search = w->search;
     size_t pipeline = (size_t)(w->partial.pipeline - search->options.pipelines);
-    w->pace = tperf_pace_of(&w->partial, w->job.training, w->workload, optimizer_time(w));
+    w->pace = tperf_pace_of(&w->partial, &w->job, w->workload, optimizer_time(w));
     w->pace.stages = &w->scratch->holdings.of[search->first_stage[pipeline]];
     note_latest(w);
     w->lone = lone_stage(w);

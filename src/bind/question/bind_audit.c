@@ -203,6 +203,7 @@ static int workload_audit(lua_State *L) {
         push_stage(L, t.waiting, workload);
         push_passed(L, s.candidate.pipeline, t.waiting, workload);
         lua_setfield(L, -2, "passed");
+        tperf_fields_set(L, "slack", t.slack);
         tperf_fields_set(L, "first_gather", e.first_gather);
         tperf_fields_set(L, "first_reduce", e.first_reduce);
         lua_setfield(L, -2, "waiting");

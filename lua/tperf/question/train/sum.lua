@@ -66,6 +66,9 @@ local function add_exchanges(add, c, audit)
         "what of its exchange a pass would hide: there is none beside it")
     end
   end
+  if stage.slack > 0 then
+    add("less work than the busiest stage", -stage.slack, "of the stage that waits for these exchanges")
+  end
   for i, exchange in ipairs(audit.exchanges) do
     if stage[i] > 0 and exchange.update then
       add("gather updates: " .. c.exchanges[i].section, stage[i] * exchange.update, "%d x %s: Newton-Schulz iterations "
