@@ -69,7 +69,8 @@ local function random_model()
     m.head_dim, m.qk_norm, m.attention_sinks, m.kv_heads, m.attention_gate = nil, nil, nil, nil, nil
   end
   if kind == 9 then
-    m.encoder = { segments = pick { 0, 2 }, transform = flag(), pooler = flag(), pooler_classes = maybe(2) }
+    m.encoder = { segments = pick { 0, 2 }, transform = flag() or m.embedding_width ~= nil, pooler = flag(),
+      pooler_classes = maybe(2) }
   end
   return tperf.model(m)
 end

@@ -166,6 +166,10 @@ describe("tperf.search with simulate", function()
     assert.same({ c.time, c.memory.total }, { found.time, found.memory.total })
     question.virtual_stages = 2
     assert.is_nil(tperf.train(question).simulated)
+    local dealt = tperf.train { model = "deepseek-v3", system = "h100-sxm", pp = 16, virtual_stages = 2, ep = 64,
+      dp = 64, global_batch = 4096, recompute = "full", schedule = "interleaved_1f1b",
+      pipeline_layout = "Et*3|(tt|)*29m|L" } -- as Megatron-LM's recipe deals it out
+    assert.same({ dealt.simulated.time, dealt.memory.peak.total }, { dealt.time, dealt.memory.total })
   end)
 
   it("says that it counts by bounds what it does not simulate", function()

@@ -171,17 +171,18 @@ local function most_stages(layers, has_ends) return has_ends and layers + 2 or l
 -- extra layer. Below this, spec/rerank_spec.lua finds the closed form within 1 % of the simulation.
 local UNEVEN <const> = 0.1
 
--- Whether so many chunks have nearly equal numbers of layers.
-local function is_even(layers, chunks)
-  return (layers + chunks - 1) // chunks * chunks < (1 + UNEVEN) * layers
+-- Whether so many chunks have nearly equal numbers of layers. dealt: how many each has; nil: as evenly as they divide.
+local function is_even(layers, chunks, dealt)
+  local most = dealt and math.max(table.unpack(dealt)) or (layers + chunks - 1) // chunks
+  return most * chunks < (1 + UNEVEN) * layers
 end
 
 local function make(options)
   local list, described, all_closed = {}, {}, true
   local function add(name, number, pp, chunks)
-    local layers, even = nil, chunks == 1 or is_even(options.layers, pp * chunks)
+    local layers = options.deal and options.deal(pp, chunks)
+    local even = chunks == 1 or is_even(options.layers, pp * chunks, layers or nil)
     if options.deal then
-      layers = options.deal(pp, chunks)
       if layers == nil then return end
     elseif pp * chunks > most_stages(options.layers, options.has_ends and chunks > 1) then
       return
@@ -192,7 +193,7 @@ local function make(options)
     if not one then return end
     one.layers = layers or nil
     list[#list + 1] = one
-    local closed = pp == 1 or has_closed_form(schedule.get(name)) and (even or layers ~= nil)
+    local closed = pp == 1 or has_closed_form(schedule.get(name)) and even
     described[#list] = { pp = pp, virtual_stages = chunks, schedule = name, closed = closed }
     all_closed = all_closed and closed
   end
