@@ -1569,6 +1569,7 @@ function tperf_model:flops_per_token(options) end
 ---@field cached_tokens integer
 ---@field scheduled_tokens integer with recomputed tokens and drafts
 ---@field num_blocks? integer blocks of a rank's KV cache, given or predicted; of the decode pool
+---@field max_num_seqs integer most requests that a rank runs at once: the engine's, or fewer if there is no room for the states of so many; of the decode pool
 ---@field gpus integer
 ---@field memory? { weights: number, buffers: number, cache: number, capacity: number } bytes on a GPU: buffers of the largest step, all blocks of the cache and states, and all memory that CUDA sees; of the decode pool
 ---@field throughput_per_gpu? number output tokens a second

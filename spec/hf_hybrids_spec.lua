@@ -81,11 +81,24 @@ describe("hf hybrids", function()
     end
   end)
 
-  it("say how much room the states of served requests take", function()
-    assert.error_matches(function()
-      local request = { arrival = 0, prompt = 100, output = 10 }
-      tperf.serve { model = path_of "bamba-9b", system = "h100-sxm", tp = 2, requests = { request } }
-    end, "and states of 63%.05 GB for 1024 requests, per GPU, .*, fewer max_num_seqs$")
+  -- SGLang's mamba_full_memory_ratio is 0.9: states get 0.9 of what keys and values get.
+  it("are served to as many requests at once as there is room for states of", function()
+    local state = 29 * (4 * 8192 * 128 + 2 * 3 * (8192 + 2 * 128))
+    local block = 16 * 3 * 2 * 2 * 8 * 128
+    local function served(seqs)
+      return tperf.serve { model = path_of "bamba-9b", system = "h100-sxm", engine = { max_num_seqs = seqs },
+        requests = { { arrival = 0, prompt = 100, output = 10 } } }
+    end
+    local usual, few = served(nil), served(16)
+    local least = 0.47 * (usual.memory.cache - block)
+    assert.truthy(usual.max_num_seqs * state <= 0.47 * (usual.memory.cache + block))
+    assert.truthy((usual.max_num_seqs + 1) * state > least)
+    assert.equal(usual.num_blocks * block + usual.max_num_seqs * state, usual.memory.cache)
+    assert.equal(16, few.max_num_seqs)
+    assert.truthy(few.num_blocks > usual.num_blocks)
+    local pure = tperf.serve { model = "mamba2-2.7b", system = "l4",
+      requests = { { arrival = 0, prompt = 9, output = 9 } } }
+    assert.truthy(pure.max_num_seqs < 1024 and pure.memory.weights + pure.memory.cache < pure.memory.capacity)
   end)
 
   it("normalise Falcon-Mamba's steps, B and C without weights", function()

@@ -68,6 +68,8 @@ local serve = {}
 ---@field cached_tokens integer
 ---@field scheduled_tokens integer with recomputed tokens and drafts
 ---@field num_blocks? integer blocks of a rank's KV cache, given or predicted; of the decode pool
+---@field max_num_seqs integer most requests that a rank runs at once: the engine's, or fewer if there is no room for
+---  the states of so many; of the decode pool
 ---@field gpus integer
 ---@field memory? { weights: number, buffers: number, cache: number, capacity: number } bytes on a GPU: buffers of the
 ---  largest step, all blocks of the cache and states, and all memory that CUDA sees; of the decode pool
@@ -242,7 +244,8 @@ function serve.run(given)
   local drawn = load.of(o, requests and rawlen(requests))
   local r = core.serving(settings_of(o, latency, per_token), decode.core, prefill and prefill.core, requests, drawn)
   complete(r, o, decode, prefill, latency, per_token)
-  r.num_blocks = decode.o.engine.num_blocks
+  local engine = decode.o.engine
+  r.num_blocks, r.max_num_seqs = engine.num_blocks, engine.seats or engine.max_num_seqs
   local spread = decode.held and decode.held.spread
   if spread and r.tpot then r.interval = { low = r.tpot.mean * spread[1], high = r.tpot.mean * spread[2] } end
   return r

@@ -64,27 +64,40 @@ function memory.of(p, o)
   return known(key, function() return held_by(p, o) end)
 end
 
---- vLLM's num_gpu_blocks: the blocks that fit beside weights, buffers and states. Layers with a window count as if they
---- kept all tokens: their blocks are not pooled with the others' here.
-function memory.blocks(m, p, o)
-  local engine, of = o.engine, p.profile.engine
+-- Bytes left for the cache and for states.
+local function room_of(m, p, o)
+  local of = p.profile.engine
   local runtime = o.rank_gpus * o.ranks > 1 and of.runtime_parallel or of.runtime
-  local part = o.memory_utilization or of.memory_utilization
-  local room = ROOMS[of.memory](m, part, runtime) - engine.max_num_seqs * m.request
+  return ROOMS[of.memory](m, o.memory_utilization or of.memory_utilization, runtime)
+end
+
+local function no_room(m, p, what, fewer)
+  local function bytes(n) return units.format(n, "bytes") end
+  refusal.raise("%s: the model leaves no room for %s: weights of %s and buffers of %s per GPU, of %s; try more %s, a "
+    .. "narrower weight_dtype, fewer max_num_batched_tokens%s", WHAT, what, bytes(m.weights),
+    bytes(math.max(m.buffers, m.logits)), bytes(m.capacity), p.strategy.features or "GPUs", fewer or "")
+end
+
+-- The part of that room that states may take beside a cache of keys and values: SGLang's mamba_full_memory_ratio is 0.9
+-- to 1. vLLM takes both from one pool and runs up to twice as many requests.
+local STATES <const> = 0.47
+
+--- The most requests that run at once: max_num_seqs, or as many as there is room for states of.
+function memory.seats(m, p, o)
+  local engine = o.engine
+  if m.request == 0 or engine.num_blocks then return engine.max_num_seqs end
+  local most = room_of(m, p, o) * (m.token > 0 and STATES or 1) // m.request
+  if most < 1 then no_room(m, p, ("a request's state of %s"):format(units.format(m.request, "bytes"))) end
+  return math.tointeger(math.min(engine.max_num_seqs, most))
+end
+
+--- vLLM's num_gpu_blocks: the blocks that fit beside weights, buffers and the states of `seats` requests. Layers with a
+--- window count as if they kept all tokens: their blocks are not pooled with the others' here.
+function memory.blocks(m, p, o)
+  local engine = o.engine
   if m.token == 0 then return nil end
-  local blocks = room // (engine.block_size * m.token)
-  if blocks < 2 then
-    local function bytes(n) return units.format(n, "bytes") end
-    local held, fewer = ("weights of %s and buffers of %s"):format(bytes(m.weights),
-      bytes(math.max(m.buffers, m.logits))), ""
-    if m.request > 0 then
-      held = ("%s, and states of %s for %d requests,"):format(held, bytes(engine.max_num_seqs * m.request),
-        engine.max_num_seqs)
-      fewer = ", fewer max_num_seqs"
-    end
-    refusal.raise("%s: the model leaves no room for a cache: %s per GPU, of %s; try more %s, a narrower weight_dtype, "
-      .. "fewer max_num_batched_tokens%s", WHAT, held, bytes(m.capacity), p.strategy.features or "GPUs", fewer)
-  end
+  local blocks = (room_of(m, p, o) - engine.seats * m.request) // (engine.block_size * m.token)
+  if blocks < 2 then no_room(m, p, "a cache") end
   return math.tointeger(math.min(blocks, (1 << 31) - 2))
 end
 

@@ -130,7 +130,7 @@ local function encode(o)
   if chunked == nil then chunked = scheduler ~= "tensorrt-llm" end
   return {
     engine = {
-      scheduler = SCHEDULERS[scheduler], max_num_seqs = e.max_num_seqs,
+      scheduler = SCHEDULERS[scheduler], max_num_seqs = e.seats or e.max_num_seqs,
       max_num_batched_tokens = e.max_num_batched_tokens, max_model_len = e.max_model_len, block_size = e.block_size,
       num_blocks = e.num_blocks or 0, long_prefill_token_threshold = e.long_prefill_token_threshold,
       prefix_caching = caching, chunked_prefill = chunked,
