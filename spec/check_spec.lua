@@ -35,6 +35,7 @@ describe("check.record", function()
     { {}, "'gpus' is missing" },
     { { gpu = 8 }, "unknown field 'gpu' (did you mean 'gpus'?)" },
     { { gpus = 8, part = { dep = true } }, "unknown field 'part.dep' (did you mean 'deep'?)" },
+    { { gpus = 8, part = { zzzzz = 1 } }, "unknown field 'part.zzzzz'; there are deep" },
     { { gpus = 8, zzzzz = 1 }, "unknown field 'zzzzz'" },
     { { 8 }, "unknown field '[1]'" },
     { { gpus = "8" }, "'gpus' must be an integer from 1 to 2147483648, got \"8\"" },
