@@ -160,4 +160,14 @@ describe("dense decoders of Hugging Face", function()
     refuses('"intermediate_size" = 7 must be even', "qwen-7b", { intermediate_size = 7 })
     refuses('missing "model_max_length"', "baichuan-13b-chat", { model_max_length = "drop" })
   end)
+
+  it("train without dropout if the file's rates are 0", function()
+    for name, drops in pairs { ["gpt-neo-2.7b"] = false, ["mpt-30b-chat"] = false, bloom = true, gpt2 = true,
+      ["gemma-7b"] = false } do -- BLOOM's and GPT-2's files name no rates
+      assert.equal(drops, tperf.model("spec/data/hf/" .. name .. ".json").dropout, name)
+    end
+    local fields = fields_of "gpt-neo-2.7b"
+    fields.attention_dropout = 0.1
+    assert.is_nil(hf.describe(fields, "config.json").dropout)
+  end)
 end)

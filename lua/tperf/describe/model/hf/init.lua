@@ -77,6 +77,20 @@ local function name_of(c, path)
   return folder and folder ~= "" and folder or "config"
 end
 
+-- Rates of dropout, of scores and of both branches.
+local RATES <const> = { "attention_dropout", "attn_pdrop", "attention_probs_dropout_prob", "hidden_dropout",
+  "hidden_dropout_prob", "resid_pdrop", "resid_dropout", "dropout" }
+
+-- Whether the file has rates of dropout, all of which are 0.
+local function drops_nothing(c)
+  local said = false
+  for _, key in ipairs(RATES) do
+    if c:has(key) and c:value(key) ~= 0 then return false end
+    said = said or c:has(key) ~= nil
+  end
+  return said
+end
+
 --- The description of a configuration's text model, for tperf.model to check and complete. Files give the longest
 -- context, not the length of training sequences; seq is set to the former.
 ---@param fields table the parsed config.json
@@ -91,6 +105,7 @@ function hf.describe(fields, path, positions)
   local describe = types[model_type]
   if not describe then unknown(c, model_type) end
   local m = describe(c)
+  if m.dropout == nil and drops_nothing(c) then m.dropout = false end
   refuse_unread(c, model_type)
   if m.heads and not m.head_dim and not m.mla and m.hidden % m.heads ~= 0 then
     c:fail(nil, "%d heads do not divide the hidden size %d (%s), and there is no \"head_dim\"", m.heads, m.hidden,
