@@ -1436,7 +1436,7 @@ function tperf_Report:save(path) end
 ---@class tperf.found
 ---@field [integer] tperf.configuration
 ---@field candidates integer number of candidates
----@field feasible integer number that fit in memory; with `bounds`, number that are not known not to
+---@field feasible integer number that fit in memory; with `bounds`, number that bounds do not rule out
 ---@field bounds? boolean some pipelines have no closed form: what is not simulated is known by bounds
 ---@field evaluated? integer number that were timed, if prune is false
 ---@field complete boolean false if Ctrl-C ended the search

@@ -78,6 +78,11 @@ void tperf_pipeline_release(tperf_pipeline *pipeline);
 void tperf_pipeline_chunks(const tperf_pipeline *pipeline, const tperf_run *runs, size_t n_runs,
                            bool has_ends, int64_t n, tperf_stage *chunks);
 
+// Whether the schedule overlaps passes on the critical path.
+static inline bool tperf_overlaps_passes(const tperf_pipeline *pipeline) {
+    return pipeline->pairs != 0 || pipeline->pairs_each != 0;
+}
+
 // The section whose exchange a stage waits for first: its first layer's, or the end's if it has no layers.
 static inline int tperf_leading_section(const tperf_stage *stage, const tperf_workload *workload) {
     if (stage->leading != TPERF_NO_LAYER) return stage->leading;
@@ -189,8 +194,8 @@ typedef struct tperf_iteration {
     double hidden; // the part of tensor_comm hidden by overlapped passes
     double each_forward, each_backward; // that each micro-batch's pass waits for replicas
     const tperf_stage *waiting;         // the stage that data_comm belongs to; NULL: no stage waits
-    double
-        slack; // seconds of work that it has less than the busiest stage, by which data_comm is shorter than its wait
+    // Seconds by which its work falls short of the busiest stage's, and data_comm of its wait.
+    double slack;
     double pairs; // number of overlapped passes behind `hidden`
 } tperf_iteration;
 

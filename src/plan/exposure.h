@@ -128,8 +128,8 @@ typedef struct tperf_waiting {
 // Makes *worst the wait of a stage with this holding, where it waits longer; returns where it does. Weights are
 // gathered once, or for every micro-batch if they are sharded (ZeRO 3); likewise gradients (ZeRO 2). Only a device's
 // first chunk waits for a single exchange: the other chunks' weights travel while it works, and their gradients are
-// complete before its own. mirror: NULL, or the holding that every other micro-batch passes instead. slack: seconds of
-// work that it has less than the busiest stage.
+// complete before its own. mirror: NULL, or the holding that every other micro-batch passes instead. slack: seconds by
+// which its work falls short of the busiest stage's.
 TPERF_INLINED tperf_lane_choice tperf_wait_longer(tperf_waiting *worst, const tperf_pace *pace,
                                                   const tperf_holding *holding,
                                                   const tperf_holding *mirror, double slack,

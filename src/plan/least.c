@@ -82,7 +82,7 @@ static double own_work(const bound *b, const tperf_stage *device) {
     const tperf_pipeline *p = b->candidate->pipeline;
     passes t = passes_of(b, device, (double)p->virtual_stages);
     double m = (double)b->candidate->microbatches, backward = t.input + t.weight;
-    if (!p->bounds && p->pairs == 0 && p->pairs_each == 0) return m * (t.forward + backward);
+    if (!p->bounds && !tperf_overlaps_passes(p)) return m * (t.forward + backward);
     if (!p->bounds && p->virtual_stages == 1 && p->weight_copies == 1)
         return m * fmin(t.pair, t.forward + backward);
     return m * (fmin(t.forward, t.pair / 2) + fmin(backward, t.pair / 2));

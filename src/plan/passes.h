@@ -99,15 +99,14 @@ TPERF_INLINED tperf_pipeline_time tperf_pipeline_time_of(const tperf_pipeline *p
                                                          const tperf_workload *workload,
                                                          const tperf_layer_time *times,
                                                          const tperf_job *job) {
-    if (pipeline->pairs != 0 || pipeline->pairs_each != 0)
+    if (tperf_overlaps_passes(pipeline))
         return tperf_pipeline_time_if(pipeline, holdings, workload, times, job, true);
     return tperf_pipeline_time_if(pipeline, holdings, workload, times, job, false);
 }
 
-// Seconds of work in a device, less what overlapped passes hide. passes, saved: as of tperf_paced.
-static inline double tperf_work_of(const tperf_pace *pace, double passes, double saved) {
-    double pairs = tperf_pairs_of(pace);
-    return pace->microbatches * passes - (pairs == 0 ? 0 : pairs * saved / pace->chunks);
+// Seconds of work in a device with these passes, less what overlapping them hides.
+static inline double tperf_work_of(const tperf_pace *pace, const tperf_paced *paced) {
+    return pace->microbatches * paced->passes - tperf_hidden_of(pace, paced);
 }
 
 // Sets what tperf_slack_of needs, if passes wait for exchanges of their own. times: of the sections' layers.
@@ -115,18 +114,17 @@ static inline void tperf_pace_times(tperf_pace *pace, const tperf_layer_time *ti
                                     const tperf_paced *paced) {
     bool each = pace->gathers_each || pace->reduces_each;
     pace->times = each && pace->pipeline->n_stages > 1 ? times : NULL;
-    if (pace->times) pace->work = tperf_work_of(pace, paced->passes, paced->saved);
+    if (pace->times) pace->work = tperf_work_of(pace, paced);
 }
 
-// Seconds of work that a device of stage i has less than the busiest one; 0 if that does not count.
+// Seconds by which the work of a device of stage i falls short of the busiest one's; 0 if that does not count.
 static inline double tperf_slack_of(const tperf_pace *pace, size_t i) {
     const tperf_pipeline *p = pace->pipeline;
     if (!pace->times) return 0;
-    bool pairs = p->pairs != 0 || p->pairs_each != 0;
-    tperf_stage_time t =
-        tperf_device_time(p, i, pace->stages, pace->workload, pace->times, pace->job, pairs);
-    double passes = t.forward + t.backward;
-    return tperf_larger(pace->work - tperf_work_of(pace, passes, passes - t.pair), 0);
+    tperf_stage_time t = tperf_device_time(p, i, pace->stages, pace->workload, pace->times,
+                                           pace->job, tperf_overlaps_passes(p));
+    tperf_paced paced = tperf_paced_of(&(tperf_pipeline_time){.busy = t});
+    return tperf_larger(pace->work - tperf_work_of(pace, &paced), 0);
 }
 
 // *longest, unless NULL: the first candidate's stage; NULL if none waits.

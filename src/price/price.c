@@ -45,7 +45,8 @@ void tperf_pass_cost_add(tperf_pass_cost *sum, const tperf_pass_cost *part, doub
     sum->slowing += times * part->slowing;
 }
 
-// The highest rate that the pass's products can reach. If one of two stays in the op's own dtype, it has half of the work.
+// The highest rate that the pass's products can reach. If one of two stays in the op's own dtype, it has half of the
+// work.
 static double tensor_peak(const tperf_op *op, const tperf_pass *pass, const tperf_system *system) {
     const double *peaks = system->accelerator.tensor;
     bool mixed = pass->n_kernels == 2 && pass->kernels[1].wide;

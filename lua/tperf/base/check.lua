@@ -259,7 +259,7 @@ function check.fields(value, path, schema)
   if unknown then
     local where = join(path, unknown)
     return nil, string.format("unknown field '%s'%s", #where > 100 and where:sub(1, 97) .. "..." or where,
-      schemas.hint(unknown, names)), where, true
+      wording.hint(unknown, names)), where, true
   end
   local copy, absent_too = {}, schemas.asked_of(schema, check.missing)
   for i = 1, #names do

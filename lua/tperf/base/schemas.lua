@@ -1,6 +1,5 @@
 --- Facts about schemas of tperf.base.check that are computed once per schema.
 local sized = require "tperf.core".resource.sized
-local suggest = require "tperf.base.suggest"
 
 local schemas = {}
 
@@ -12,18 +11,6 @@ function schemas.names(map)
   for name in pairs(map) do names[#names + 1] = name end
   table.sort(names)
   return names
-end
-
-local FEW <const> = 16
-
---- After the name of a field that a record does not have: the nearest names, or all of them if they are few.
----@param name any
----@param names string[]
----@return string
-function schemas.hint(name, names)
-  local near = suggest(name, names)
-  if near ~= "" or #names == 0 or #names > FEW then return near end
-  return "; there are " .. table.concat(names, ", ")
 end
 
 --- Memoises a function of one table.

@@ -1,4 +1,5 @@
 --- The wording of messages: how values are shown, and how long a message may be.
+local suggest = require "tperf.base.suggest"
 local math, string, table = math, string, table -- a script may delete the globals
 
 local wording = {}
@@ -35,6 +36,18 @@ function wording.worded(format, ...)
   local message = select("#", ...) > 0 and filled(format, ...) or format
   message = message:gsub("[\0-\9\11-\31\127]", function(c) return string.format("\\%d", c:byte()) end)
   return #message > LONGEST and message:sub(1, LONGEST) .. "..." or message
+end
+
+local FEW <const> = 16
+
+--- After the name of a field that a record does not have: the nearest names, or all of them if they are few.
+---@param name any
+---@param names string[]
+---@return string
+function wording.hint(name, names)
+  local near = suggest(name, names)
+  if near ~= "" or #names == 0 or #names > FEW then return near end
+  return "; there are " .. table.concat(names, ", ")
 end
 
 return wording

@@ -75,24 +75,23 @@ static void push_exchange(lua_State *L, const tperf_setting *s, const tperf_work
     if (e.update > 0) tperf_fields_set(L, "update", e.update);
 }
 
-// Pushes the number of layers of every section in a stage, ends included, and its leading section.
-static void push_stage(lua_State *L, const tperf_stage *stage, const tperf_workload *workload) {
-    lua_createtable(L, workload->n_kinds + 2, 1);
-    for (int i = 0; i < workload->n_kinds + 2; i++) {
-        lua_pushinteger(L, (lua_Integer)tperf_stage_layers(stage, i, workload->n_kinds));
+// Pushes the number of layers of every section in a stage, ends included; with its pipeline, those that a micro-batch
+// passes in one of its devices.
+static void push_layers(lua_State *L, const tperf_pipeline *pipeline, const tperf_stage *stage,
+                        const tperf_workload *workload) {
+    int kinds = workload->n_kinds;
+    lua_createtable(L, kinds + 2, 1);
+    for (int i = 0; i < kinds + 2; i++) {
+        lua_pushnumber(L, pipeline ? tperf_layers_passed(pipeline, stage, i, kinds)
+                                   : tperf_stage_layers(stage, i, kinds));
         lua_rawseti(L, -2, i + 1);
     }
-    set_integer(L, "leading", tperf_leading_section(stage, workload) + 1);
 }
 
-// Pushes the number of layers of every section that a micro-batch passes in a device of a stage.
-static void push_passed(lua_State *L, const tperf_pipeline *pipeline, const tperf_stage *stage,
-                        const tperf_workload *workload) {
-    lua_createtable(L, workload->n_kinds + 2, 0);
-    for (int i = 0; i < workload->n_kinds + 2; i++) {
-        lua_pushnumber(L, tperf_layers_passed(pipeline, stage, i, workload->n_kinds));
-        lua_rawseti(L, -2, i + 1);
-    }
+// Pushes those of a stage itself, and its leading section.
+static void push_stage(lua_State *L, const tperf_stage *stage, const tperf_workload *workload) {
+    push_layers(L, NULL, stage, workload);
+    set_integer(L, "leading", tperf_leading_section(stage, workload) + 1);
 }
 
 static void set_passes(lua_State *L, const char *name, const tperf_stage_time *t) {
@@ -195,13 +194,13 @@ static int workload_audit(lua_State *L) {
     tperf_iteration t = tperf_iteration_of(&s.candidate, &s.job, workload, costs);
     lua_createtable(L, 0, 24);
     set_pipeline(L, s.candidate.pipeline, &t);
-    push_passed(L, s.candidate.pipeline, t.pipeline.busiest, workload);
+    push_layers(L, s.candidate.pipeline, t.pipeline.busiest, workload);
     lua_setfield(L, -2, "layers");
     tperf_exposures_of(&s.candidate, &s.job, workload, costs, exchanges, t.optimizer, exposures);
     if (t.waiting) {
         tperf_exposure e = tperf_stage_exposure(t.waiting, workload, exposures);
         push_stage(L, t.waiting, workload);
-        push_passed(L, s.candidate.pipeline, t.waiting, workload);
+        push_layers(L, s.candidate.pipeline, t.waiting, workload);
         lua_setfield(L, -2, "passed");
         tperf_fields_set(L, "slack", t.slack);
         tperf_fields_set(L, "first_gather", e.first_gather);

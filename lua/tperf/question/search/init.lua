@@ -24,7 +24,7 @@ local search = {}
 ---@class tperf.found the configurations that a search found, best first
 ---@field [integer] tperf.configuration
 ---@field candidates integer number of candidates
----@field feasible integer number that fit in memory; with `bounds`, number that are not known not to
+---@field feasible integer number that fit in memory; with `bounds`, number that bounds do not rule out
 ---@field bounds? boolean some pipelines have no closed form: what is not simulated is known by bounds
 ---@field evaluated? integer number that were timed, if prune is false
 ---@field complete boolean false if Ctrl-C ended the search

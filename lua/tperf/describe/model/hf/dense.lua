@@ -131,14 +131,9 @@ function types.ernie4_5(c)
   return m
 end
 
--- Files keep many fields of other models' heads and of image inputs. Sharing keys and values between layers, as in
--- other Hunyuan models, is not known of the class.
 function types.hunyuan_v1_dense(c)
-  local m = llama(c)
-  c:ignore "cla_share_factor|dense_list|pool_type|org_vocab_size|mask_init_id|pad_id"
-  c:ignore "im_start_id|im_end_id|im_newline_id|text_start_id|text_end_id"
-  parts.only(c, { norm_type = "rms", use_cla = false, use_qk_norm = true, use_rotary_pos_emb = true })
-  m.head_dim = c:count("head_dim|attention_head_dim", false)
+  local m = parts.hunyuan(c, "rms")
+  parts.only(c, { use_qk_norm = true })
   m.qk_norm = true
   return m
 end

@@ -90,9 +90,7 @@ end
 function types.modernbert(c)
   c:ignore "position_embedding_type|global_rope_theta|local_rope_theta|classifier_pooling|deterministic_flash_attn"
   c:ignore "initializer_cutoff_factor|reference_compile|repad_logits_with_grad|sparse_pred_ignore_index"
-  if c:flag("sparse_prediction", false) then
-    c:fail("sparse_prediction", "= true is not modelled: logits of all tokens are (docs/architectures.md)")
-  end
+  parts.only(c, { sparse_prediction = false })
   local m = parts.decoder(c)
   m.ffn, m.seq, m.gated, m.causal = c:count(parts.keys.ffn), c:count(parts.keys.seq), true, false
   m.norm, m.positions, m.tied_embeddings = "layernorm", "rotary", parts.tied(c, true)
@@ -128,9 +126,7 @@ end
 
 -- BERT's layers without token types and pooler.
 function types.distilbert(c)
-  if c:flag("sinusoidal_pos_embds", false) then
-    c:fail("sinusoidal_pos_embds", "= true is not modelled: learned positions are (docs/architectures.md)")
-  end
+  parts.only(c, { sinusoidal_pos_embds = false })
   c:ignore "tie_weights_|output_past"
   local m = bert_layers({
     layers = c:count("n_layers|num_hidden_layers", 6, 1, 1 << 16), hidden = c:count("dim|hidden_size", 768),

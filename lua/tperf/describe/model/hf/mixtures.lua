@@ -20,12 +20,6 @@ function types.phimoe(c)
   return m
 end
 
-local function rms_norm_only(c)
-  if not c:flag("use_rmsnorm", true) then
-    c:fail("use_rmsnorm", "= false is not modelled: norms of another kind, see docs/architectures.md")
-  end
-end
-
 -- Ling and Ring, of the first or second version. Programs that serve a model whose output table is normalised
 -- (norm_head) normalise it once, when they load it.
 local function bailing(c, second)
@@ -33,7 +27,7 @@ local function bailing(c, second)
   c:ignore "max_window_layers|norm_head|score_function|mtp_loss_scaling_factor"
   m.biases = { qkv = c:flag("use_qkv_bias", false), attention_out = c:flag("use_bias", not second) }
   m.qk_norm = c:flag("use_qk_norm", second)
-  rms_norm_only(c)
+  parts.only(c, { use_rmsnorm = true })
   local e = deepseek_experts(c, "num_experts", m.layers)
   if not c:flag("moe_router_enable_shared_expert", true) then e.shared = 0 end
   e.shared_ffn = c:count("moe_shared_expert_intermediate_size", e.ffn)
@@ -67,26 +61,13 @@ local function same_for_all(c, key, layers, default)
   return listed[1]
 end
 
--- Hunyuan: lists with a number per layer; the shared expert is as wide as a dense MLP. Files have the fields of a
--- classifier and of the vision models that share their class. Keys and values shared by layers are not modelled.
+-- Lists have a number per layer; the shared expert is as wide as a dense MLP.
 function types.hunyuan_v1_moe(c)
-  local m = llama(c)
-  m.head_dim = c:count("head_dim|attention_head_dim", false)
+  local m = parts.hunyuan(c, "hf_rms")
   m.qk_norm = c:flag("use_qk_norm", true)
-  if c:flag("use_cla", false) then
-    c:fail("use_cla", "= true is not modelled: layers that share keys and values, see docs/architectures.md")
-  end
-  c:ignore "cla_share_factor|org_vocab_size|eod_token_id|pad_id|pool_type|skip_cls_token|class_num|dense_list"
-  c:ignore "im_start_id|im_end_id|im_newline_id|text_start_id|text_end_id|video_start_id|video_end_id|mask_init_id"
+  c:ignore "eod_token_id|skip_cls_token|class_num|video_start_id|video_end_id"
   c:ignore "num_media_embeds|anyres_pooling_size|vit_input_resolution|vit_mapping_type|vit_norm_type|vit_patch"
   c:ignore "vit_token"
-  local norm = c:text("norm_type", "hf_rms")
-  if norm ~= "hf_rms" then
-    c:fail("norm_type", "= %s is not modelled: hf_rms is, see docs/architectures.md", check.show(norm))
-  end
-  if not c:flag("use_rotary_pos_emb", true) then
-    c:fail("use_rotary_pos_emb", "= false is not modelled, see docs/architectures.md")
-  end
   local count = same_for_all(c, "num_experts", m.layers, 1)
   local width = same_for_all(c, "moe_intermediate_size", m.layers, m.ffn)
   local top_k, shared = same_for_all(c, "moe_topk", m.layers, 1), same_for_all(c, "num_shared_expert", m.layers, 1)
@@ -106,7 +87,7 @@ types.hunyuan = types.hunyuan_v1_moe
 -- prediction are left out, as in the transformers library: they have one norm less than mtp says.
 function types.ernie4_5_moe(c)
   local m = llama(c)
-  rms_norm_only(c)
+  parts.only(c, { use_rmsnorm = true })
   c:ignore "moe_capacity|moe_gate|moe_norm_min|num_nextn_predict_layers"
   local bias = c:flag("use_bias", false)
   m.biases = { qkv = bias, attention_out = bias, mlp = bias, head = bias }
@@ -191,9 +172,7 @@ function types.afmoe(c)
   local m = llama(c)
   c:ignore "mup_enabled|route_norm|route_scale|score_func|use_grouped_mm|load_balance_coeff|num_limited_groups"
   m.head_dim, m.qk_norm, m.attention_gate, m.norms_per_layer = c:count("head_dim", 128), true, true, 4
-  if c:count("num_expert_groups", 1) ~= 1 then
-    c:fail("num_expert_groups", "= %d is not modelled: 1 is, see docs/architectures.md", c:count "num_expert_groups")
-  end
+  parts.only(c, { num_expert_groups = 1 })
   m.experts = experts(c, "num_experts", c:count "moe_intermediate_size")
   m.experts.shared, m.experts.router_bias = c:count("num_shared_experts", 2, 0), true
   m.experts.dense_layers = c:count("num_dense_layers", 1, 0)

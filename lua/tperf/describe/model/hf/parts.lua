@@ -87,6 +87,18 @@ function parts.llama(c, ffn, seq)
   return m
 end
 
+--- Hunyuan's decoders. Files keep many fields of other models' heads and of image inputs. Layers that share keys and
+--- values are not modelled.
+---@param norm string  the only norm_type that is modelled
+function parts.hunyuan(c, norm)
+  local m = parts.llama(c)
+  c:ignore "cla_share_factor|dense_list|pool_type|org_vocab_size|mask_init_id|pad_id"
+  c:ignore "im_start_id|im_end_id|im_newline_id|text_start_id|text_end_id"
+  parts.only(c, { norm_type = norm, use_cla = false, use_rotary_pos_emb = true })
+  m.head_dim = c:count("head_dim|attention_head_dim", false)
+  return m
+end
+
 --- Sets the windowed layers as a pattern of w and f: from layer_types if present, else from default(i), i from 0.
 function parts.window(c, m, size_key, default)
   local size, listed, letters = c:count(size_key, false), c:table "layer_types", {}

@@ -79,18 +79,10 @@ local VARIANTS <const> = {
   static_position_embeddings = false, do_blenderbot_90_layernorm = false,
 }
 
-local function check_variant(c)
-  check_class(c, BART_CLASSES)
-  for _, name in ipairs(check.names(VARIANTS)) do
-    if c:flag(name, VARIANTS[name]) ~= VARIANTS[name] then
-      c:fail(name, "= %s is not modelled (docs/architectures.md)", tostring(not VARIANTS[name]))
-    end
-  end
-end
-
 -- Two stacks with a norm after every sublayer and after the tables; positions are counted from 2, in a table per stack.
 function types.bart(c)
-  check_variant(c)
+  check_class(c, BART_CLASSES)
+  parts.only(c, VARIANTS)
   c:ignore "num_hidden_layers|encoder_layerdrop|decoder_layerdrop|scale_embedding|force_bos_token_to_be_generated"
   c:ignore "output_past"
   local encoder, decoder = c:count("encoder_layers", 12, 1, MOST_LAYERS), c:count("decoder_layers", 12, 1, MOST_LAYERS)
