@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { TPERF_SMALL_UNIT = 16, TPERF_SMALL_UNITS = 32 }; // bytes; units of the largest small block
+enum { TPERF_SMALL_UNIT = 16, TPERF_SMALL_UNITS = 2048 }; // bytes; units of the largest small block
 
 // Zeroed at first. Not for several threads at once.
 typedef struct tperf_small {
