@@ -6,15 +6,14 @@
 #include "base/minmax.h"
 #include "plan/exposure.h"
 
-// An overlapped forward and backward pass of a stage, no shorter than either. If all collectives hide, those of both
-// passes run beside the kernels of both and slow them.
+// An overlapped forward and backward pass of a stage, no shorter than either, nor than the launches of both, which one
+// host makes. If all collectives hide, those of both passes run beside the kernels of both and slow them.
 static inline double tperf_pair_of(const tperf_stage_time *t, const tperf_pass_cost *both,
                                    double hidden, const tperf_job *job) {
-    double one_by_one = t->forward + t->backward, longest = tperf_larger(t->forward, t->backward);
-    if (job->training->hide_experts)
-        return tperf_larger(longest, tperf_larger(one_by_one - hidden,
-                                                  tperf_launch_time(&job->on, both->launches)));
-    return tperf_larger(longest, tperf_larger(one_by_one - both->comm + both->slowing, both->comm));
+    double work = t->forward + t->backward - t->host, longest = tperf_larger(t->forward, t->backward);
+    double least = tperf_larger(longest, tperf_launch_time(&job->on, both->launches));
+    if (job->training->hide_experts) return tperf_larger(least, work - hidden);
+    return tperf_larger(least, tperf_larger(work - both->comm + both->slowing, both->comm));
 }
 
 // pairs: also computes the time of a pair.
