@@ -188,6 +188,23 @@ describe("a message", function()
       { pp = 7, rules = "subramanian2024" })
   end)
 
+  it("about too few micro-batches names the least batch", function()
+    local asked = { pp = 8, tp = 8, dp = 16, micro_batch = 2 }
+    for schedule, least in pairs { interleaved_1f1b = 256, zb1p = 256, dualpipe = 448 } do
+      asked.schedule, asked.global_batch = schedule, least - (schedule == "zb1p" and 32 or 64)
+      refuses(("makes %d: try %d"):format(asked.global_batch // 32, least), train, asked)
+      asked.global_batch = least
+      assert.equal(least // 32, train(asked).microbatches)
+    end
+  end)
+
+  it("about a placement says that a domain is too small, whatever the software", function()
+    for _, software in ipairs { "typical", "none" } do
+      refuses("dp = 4, tp = 4 in a fast domain of 8", train,
+        { tp = 4, dp = 4, fast = { tp = 4, dp = 4 }, software = software })
+    end
+  end)
+
   it("about a size names the nearest ones that are admitted", function()
     refuses("tp = 7 does not divide the 96 heads; try 6 or 8", train, { tp = 7 })
     refuses("tp = 6 neither divides the 8 key and value heads nor is divided by them; try 4 or 8", train,

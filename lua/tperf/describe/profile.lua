@@ -39,6 +39,9 @@ local habits_of = check.once(function(profile)
   return names
 end)
 
+--- What profiles alone decide, as it is without one.
+runtime.unasked = { fused_norm = true, padded_vocabulary = true, gradient_buckets = false, grouped_kernels = false }
+
 --- Sets the arguments that a profile decides unless the caller gives them.
 ---@param o table        checked arguments, changed in place
 ---@param given table    as the caller gave them
@@ -49,10 +52,9 @@ function runtime.fill(o, given, profile)
   o.gradients, o.weights = o.gradients or profile.gradients, o.weights or profile.weights
   o.loss = o.loss or profile.loss
   if profile.fused_activation == false then o.fused_activation = false end -- true is as without a profile
-  if profile.fused_norm == false then o.fused_norm = false end
-  if profile.padded_vocabulary == false then o.padded_vocabulary = false end
-  o.gradient_buckets = profile.gradient_buckets
-  o.grouped_kernels = profile.grouped_kernels or nil
+  for name, default in pairs(runtime.unasked) do
+    if profile[name] ~= default then o[name] = profile[name] end
+  end
   if given.attention == nil then o.attention = runtime.attention(profile) end
   local habits = habits_of(profile)
   for i = 1, #habits do

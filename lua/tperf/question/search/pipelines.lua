@@ -194,7 +194,10 @@ local function make(options)
     one.layers = layers or nil
     list[#list + 1] = one
     local closed = pp == 1 or has_closed_form(schedule.get(name)) and even
-    described[#list] = { pp = pp, virtual_stages = chunks, schedule = name, closed = closed }
+    described[#list] = {
+      pp = pp, virtual_stages = chunks, schedule = name, closed = closed,
+      min_microbatches = one.min_microbatches, microbatch_multiple = one.microbatch_multiple,
+    }
     all_closed = all_closed and closed
   end
   for _, pp in ipairs(options.pps) do
@@ -235,7 +238,7 @@ end
 ---  alone_overlaps: if pp is 1, the passes of neighbouring micro-batches overlap; picked: see
 ---  tperf.describe.arch.recompute
 ---@return userdata made, table described, boolean closed  the core's pipelines; { pp, virtual_stages, schedule = name,
----  closed } of each; whether closed forms say what all of them take, or nearly
+---  closed, min_microbatches, microbatch_multiple } of each; whether closed forms say what all of them take, or nearly
 function pipelines.make(options)
   local key = key_of(options)
   local known = key and made[key]

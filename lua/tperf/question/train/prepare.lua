@@ -54,7 +54,9 @@ end
 -- Raises why no placement is possible, in the words of a search for nothing else.
 local function no_placement(o, s)
   local request = { top = 1, infeasible = true }
-  for name, value in pairs(o) do request[name] = value end
+  for name, value in pairs(o) do
+    if profile.unasked[name] == nil then request[name] = value end
+  end
   for _, axis in ipairs(s.axes) do
     if not axes.shows(axis, o[axis.name]) then request[axis.name] = nil end
   end
