@@ -88,6 +88,20 @@ describe("tperf.train with simulate", function()
     end
   end)
 
+  it("happens unasked where the closed form does not hold: one micro-batch passes all layers, then comes back", function()
+    local function alone(schedule)
+      return tperf.train(configuration {
+        pp = 4, dp = 1, gpus = 32, global_batch = 1, schedule = schedule, zero = 0,
+        fast = { tp = 8, dp = 1, pp = 1 },
+      })
+    end
+    local plain, interleaved, split = alone "1f1b", alone "interleaved_1f1b", alone "zb1p"
+    assert.equal(2, interleaved.virtual_stages)
+    local hop = interleaved.breakdown.pipeline_comm / 4 -- of two chunks, forward and backward
+    assert.near(plain.time, interleaved.time, 12 * hop)
+    assert.truthy(split.time < plain.time and split.time > 0.7 * plain.time) -- weight gradients wait for no other stage
+  end)
+
   it("refuses unsupported simulations", function()
     refuses("'schedule' must be one of", tperf.train, configuration { simulate = "2f1b" })
     refuses("(did you mean '1f1b'?)", tperf.train, configuration { simulate = "1f11b" })

@@ -264,7 +264,7 @@ function configuration.tell(values, rows, machine, timed)
   if not values.json and not values.csv then
     print("\n" .. told_of(c, profile, timed))
     if c.trained_parameters then print(("trains %d parameters"):format(c.trained_parameters)) end
-    if timed and c.software ~= "none" then
+    if timed and c.software ~= "none" and c.time_without_waste < c.time then
       print(("without waste (--software none) %s %s"):format(rows[2] and "the first takes" or "it takes",
         format.number(c.time_without_waste, "s")))
     end

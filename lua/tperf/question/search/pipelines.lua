@@ -109,16 +109,16 @@ local function describe_alone(one)
 end
 
 -- One pipeline; nil if the schedule has a closed form, but not for these sizes.
----@param alone_overlaps boolean  a single device overlaps its passes
-local function describe(name, number, pp, chunks, alone_overlaps)
+---@param options table  alone_overlaps, bounds: see pipelines.make
+local function describe(name, number, pp, chunks, options)
   local one = {
     pp = pp, virtual_stages = chunks, schedule = number, bubble_forward = 0, bubble_backward = 0,
     bubble_weight_grad = 0, pairs = 0, pairs_each = 0, min_microbatches = 1, microbatch_multiple = 1, weight_copies = 1,
     in_flight = { 1 }, last_in_flight = 1, bounds = false, placed = true, folded = false,
   }
-  if pp == 1 then return alone_overlaps and describe_alone(one) or one end
+  if pp == 1 then return options.alone_overlaps and describe_alone(one) or one end
   local definition = schedule.get(name)
-  if not has_closed_form(definition) then return describe_bound(one, definition, pp, chunks) end
+  if options.bounds or not has_closed_form(definition) then return describe_bound(one, definition, pp, chunks) end
   local multiple, least = demands(definition, pp, chunks)
   if not least then return nil end
   local many, more = 16 * pp * multiple, 17 * pp * multiple
@@ -178,7 +178,7 @@ local function is_even(layers, chunks, dealt)
 end
 
 local function make(options)
-  local list, described, all_closed = {}, {}, true
+  local list, described, all_closed = {}, { options = options }, true
   local function add(name, number, pp, chunks)
     local layers = options.deal and options.deal(pp, chunks)
     local even = chunks == 1 or is_even(options.layers, pp * chunks, layers or nil)
@@ -189,11 +189,11 @@ local function make(options)
     elseif options.even and not even then
       return
     end
-    local one = describe(name, number, pp, chunks, options.alone_overlaps)
+    local one = describe(name, number, pp, chunks, options)
     if not one then return end
     one.layers = layers or nil
     list[#list + 1] = one
-    local closed = pp == 1 or has_closed_form(schedule.get(name)) and even
+    local closed = pp == 1 or even and not one.bounds
     described[#list] = {
       pp = pp, virtual_stages = chunks, schedule = name, closed = closed,
       min_microbatches = one.min_microbatches, microbatch_multiple = one.microbatch_multiple,
@@ -223,7 +223,7 @@ local function key_of(options)
   if options.deal then return nil end
   local words = {
     options.layers, tostring(options.has_ends), tostring(options.even), tostring(options.alone_overlaps),
-    table.concat(options.pps, " "), table.concat(options.virtual_stages, " "),
+    tostring(options.bounds), table.concat(options.pps, " "), table.concat(options.virtual_stages, " "),
   }
   for _, name in ipairs(options.schedules) do words[#words + 1] = ("%s %p"):format(name, schedule.get(name)) end
   local picked = options.picked or {}
@@ -235,10 +235,11 @@ end
 --- All pipelines of a search.
 ---@param options table  pps = list of sizes, schedules = list of names, virtual_stages = list, layers, runs = list of
 ---  { kind, layers }, has_ends, even = only chunks with nearly equal numbers of layers; deal: of pipeline_layout.of;
----  alone_overlaps: if pp is 1, the passes of neighbouring micro-batches overlap; picked: see
----  tperf.describe.arch.recompute
+---  alone_overlaps: if pp is 1, the passes of neighbouring micro-batches overlap; bounds: without closed forms; picked:
+---  see tperf.describe.arch.recompute
 ---@return userdata made, table described, boolean closed  the core's pipelines; { pp, virtual_stages, schedule = name,
----  closed, min_microbatches, microbatch_multiple } of each; whether closed forms say what all of them take, or nearly
+---  closed, min_microbatches, microbatch_multiple } of each, and options; whether closed forms say what all of them
+---  take, or nearly
 function pipelines.make(options)
   local key = key_of(options)
   local known = key and made[key]

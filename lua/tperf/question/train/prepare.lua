@@ -5,6 +5,7 @@ local check = require "tperf.base.check"
 local configuration = require "tperf.question.configuration"
 local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 local overlap = require "tperf.describe.overlap"
+local pipelines = require "tperf.question.search.pipelines"
 local problem = require "tperf.question.problem"
 local profile = require "tperf.describe.profile"
 local recalled = require "tperf.question.recalled"
@@ -110,6 +111,15 @@ local function is_same(t, given)
   return set == o.rules and profile.of(given.software, set) == o.profile and system(given.system) == o.system
 end
 
+-- Has the pipeline simulated if its closed form does not hold for so many micro-batches.
+local function admit(p, microbatches)
+  local one, question = p.pipeline_list[1], p.questions[1]
+  if microbatches >= one.min_microbatches and microbatches % one.microbatch_multiple == 0 then return end
+  local bounds = setmetatable({ bounds = true }, { __index = p.pipeline_list.options })
+  p.pipelines, p.pipeline_list, p.closed = pipelines.make(bounds)
+  question.pipelines, question.pipeline_list = p.pipelines, p.pipeline_list
+end
+
 -- Computes everything that decides the result: { o = checked arguments, strategy, problem, workload, found, open =
 -- whether each axis was left open }.
 return asked(function(given)
@@ -127,7 +137,8 @@ return asked(function(given)
   local list = problem.lists_systems(o.system)
   if not list then o.system = system(o.system) end
   local p = list and problem.of(o, { s }) or recalled(o, s, schema)
-  train_sizes.check_batch(o, s, p, own)
+  local microbatches = train_sizes.check_batch(o, s, p, own)
+  admit(p, microbatches)
   if sizes.admitted_by ~= p.model then
     train_sizes.check_cut(o, s, p, own, sizes.share)
     sizes.admitted_by = p.model

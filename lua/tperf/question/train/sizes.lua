@@ -119,22 +119,8 @@ local function check_folds(o, s, own)
   end
 end
 
--- Refuses a number of micro-batches that no pipeline in the list takes.
-local function check_microbatches(o, list, microbatches)
-  local fewest, of_fewest = math.huge, nil
-  for _, one in ipairs(list) do
-    local multiple = one.microbatch_multiple
-    if microbatches >= one.min_microbatches and microbatches % multiple == 0 then return end
-    local needed = (math.max(one.min_microbatches, microbatches) + multiple - 1) // multiple * multiple
-    if needed < fewest then fewest, of_fewest = needed, one end
-  end
-  local multiple = of_fewest.microbatch_multiple
-  refusal.raise("tperf.train: %s on %d stages takes %d micro-batches or more%s; a global batch of %d makes %d: try %d",
-    o.schedule, o.pp, of_fewest.min_microbatches, multiple > 1 and (", in multiples of " .. multiple) or "",
-    o.global_batch, microbatches, o.global_batch // microbatches * fewest)
-end
-
 --- Refuses a batch and a pipeline that the sizes do not divide.
+---@return integer microbatches
 function train_sizes.check_batch(o, s, p, own)
   if o.pp > p.model.layers then
     refusal.raise("tperf.train: pp = %d is more than the model's %d layers", o.pp, p.model.layers)
@@ -152,7 +138,7 @@ function train_sizes.check_batch(o, s, p, own)
   elseif #p.pipeline_list == 0 then
     refusal.raise("tperf.train: %s", pipelines.why_none(o.schedule, o.pp, o.virtual_stages, p.model.layers))
   end
-  check_microbatches(o, p.pipeline_list, replica // o.micro_batch)
+  return replica // o.micro_batch
 end
 
 --- Refuses sizes that the strategy does not admit, whatever the batch.
