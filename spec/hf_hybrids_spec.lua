@@ -87,6 +87,7 @@ describe("hf hybrids", function()
     local block = 16 * 3 * 2 * 2 * 8 * 128
     local function served(seqs)
       return tperf.serve { model = path_of "bamba-9b", system = "h100-sxm", engine = { max_num_seqs = seqs },
+        software = "sglang",
         requests = { { arrival = 0, prompt = 100, output = 10 } } }
     end
     local usual, few = served(nil), served(16)

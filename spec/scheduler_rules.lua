@@ -4,6 +4,15 @@ local rules = {}
 
 local function blocks_for(e, tokens) return math.ceil(math.min(tokens, e.max_model_len) / e.block_size) end
 
+-- Blocks of further groups of layers beside `own` blocks of tokens.
+local function beside(e, own)
+  local g, sum = e.groups or {}, 0
+  if own == 0 then return 0 end
+  for _ = 1, g.whole or 0 do sum = sum + own end
+  for _ = 1, g.windowed or 0 do sum = sum + math.min(own, g.window_blocks) end
+  return sum + (g.states or 0)
+end
+
 -- The tokens of a request as text, each identified by stream and offset.
 local function token(r, position)
   local at = position
@@ -34,19 +43,28 @@ local function new_pool(e)
   return p
 end
 
-function pool:take(r, count)
-  for _ = 1, count do
-    local id = table.remove(self.free, 1)
+-- Blocks that r lacks to have `own` of tokens: of these, and of further groups.
+function pool:lacks(r, own)
+  if own <= #r.blocks then return 0, 0 end
+  return own - #r.blocks, beside(self.e, own) - #r.beside
+end
+
+function pool:take(r, own)
+  local first, second = self:lacks(r, own)
+  for i = 1, first + second do
+    local id, list = table.remove(self.free, 1), i <= first and r.blocks or r.beside
     self.holds[id], self.owners[id] = nil, 1
-    r.blocks[#r.blocks + 1] = id
+    list[#list + 1] = id
   end
 end
 
 function pool:give_back(r)
-  while #r.blocks > 0 do
-    local id = table.remove(r.blocks)
-    self.owners[id] = self.owners[id] - 1
-    if self.owners[id] == 0 then self.free[#self.free + 1] = id end
+  for _, list in ipairs { r.beside, r.blocks } do
+    while #list > 0 do
+      local id = table.remove(list)
+      self.owners[id] = self.owners[id] - 1
+      if self.owners[id] == 0 then self.free[#self.free + 1] = id end
+    end
   end
 end
 
@@ -125,14 +143,15 @@ local function run_running(s, step)
     if e.long_prefill_token_threshold > 0 then n = math.min(n, e.long_prefill_token_threshold) end
     n = math.min(n, step.budget, e.max_model_len - 1 - r.computed)
     if n > 0 then
-      local need = blocks_for(e, r.computed + n + ahead) - #r.blocks
-      while need > #s.pool.free do
+      local own = blocks_for(e, r.computed + n + ahead)
+      local first, second = s.pool:lacks(r, own)
+      while first + second > #s.pool.free do
         local victim = victim_of(e, s.running)
         preempt(s, step, victim)
         if victim == r then return end
         i = index_of(s.running, r)
       end
-      s.pool:take(r, need)
+      s.pool:take(r, own)
       s.pool:register(r, r.computed + n)
       step.tokens[r], step.budget = n, step.budget - n
     end
@@ -150,16 +169,16 @@ local function run_waiting(s, step)
     if e.long_prefill_token_threshold > 0 then n = math.min(n, e.long_prefill_token_threshold) end
     if not e.chunked_prefill and n > step.budget then return end
     n = math.min(n, step.budget)
-    local need, idle = blocks_for(e, cached + n) - #hits, 0
+    local own, idle = blocks_for(e, cached + n), 0
     for _, id in ipairs(hits) do idle = idle + (s.pool.owners[id] == 0 and 1 or 0) end
-    if need + idle > #s.pool.free then return end
+    if own - #hits + idle + beside(e, own) > #s.pool.free then return end
     table.remove(s.waiting, 1)
     for k, id in ipairs(hits) do
       if s.pool.owners[id] == 0 then table.remove(s.pool.free, index_of(s.pool.free, id)) end
       s.pool.owners[id] = s.pool.owners[id] + 1
       r.blocks[k] = id
     end
-    s.pool:take(r, need)
+    s.pool:take(r, own)
     r.cached_tokens = r.cached_tokens or cached
     r.computed = cached
     s.running[#s.running + 1] = r
@@ -235,7 +254,8 @@ end
 local function fits(e, r)
   local s = e.speculation
   local most = r.prompt + r.output - 1 + (s and 2 * s.tokens or 0)
-  return r.prompt < e.max_model_len and blocks_for(e, most) <= e.num_blocks - 1
+  local own = blocks_for(e, most)
+  return r.prompt < e.max_model_len and own + beside(e, own) <= e.num_blocks - 1
 end
 
 --- Returns the requests with their outcomes, and the steps; nil if they take more than `most` steps.
@@ -248,7 +268,7 @@ function rules.run(q, most)
   for i, r in ipairs(q.requests) do
     all[i] = { id = i - 1, arrival = r.arrival, prompt = r.prompt, output = r.output, priority = r.priority or 0,
       segments = r.segments, out = 0, computed = 0, drafts = 0, verified = 0, preemptions = 0, steps = 0,
-      longest_gap = 0, blocks = {}, rejected = not fits(q.engine, r) }
+      longest_gap = 0, blocks = {}, beside = {}, rejected = not fits(q.engine, r) }
     if all[i].rejected then s.left = s.left - 1 else coming[#coming + 1] = all[i] end
   end
   table.sort(coming, function(a, b)

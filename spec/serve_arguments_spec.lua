@@ -12,7 +12,8 @@ local ENGINE <const> = {
   max_model_len = 64, block_size = 4, num_blocks = 40,
   long_prefill_token_threshold = 0, draft_method = 0, draft_tokens = 0, replicas = 1, prefix_caching = true,
   chunked_prefill = true, priority = false, async_scheduling = false, acceptance = 0, fixed = 1, per_token = 0,
-  per_context_token = 0, per_prefill_pair = 0,
+  per_context_token = 0, per_prefill_pair = 0, whole_groups = 0, windowed_groups = 0, window_blocks = 0,
+  state_groups = 0,
 }
 
 local function line(x, y) return { x = x or { 1, 8 }, y = y or { 1e-6, 2e-6 } } end
@@ -77,6 +78,9 @@ describe("the core's simulation of serving", function()
     { "'tokens' must be from 1", { draft_method = 1, draft_tokens = 1025 } },
     { "'acceptance' must be from 0 to 1", { draft_method = 1, draft_tokens = 1, acceptance = -0.1 } },
     { "'acceptance' must be from 0 to 1", { draft_method = 1, draft_tokens = 1, acceptance = 1.1 } },
+    { "'whole_groups' is out of range", { whole_groups = -1 } },
+    { "pooled groups must be from 0 to 65536", { state_groups = 65537 } },
+    { "pooled groups are vLLM's", { state_groups = 1, scheduler = 1 } },
     { "'replicas' must be from 1", { replicas = 0 } },
     { "'step_time' must not be negative", { fixed = -1 } },
     { "'step_time' must not be negative", { per_token = -1 } },

@@ -99,6 +99,12 @@ end
 
 local METHODS = { "ngram", "eagle", "draft_model" }
 
+-- Groups of layers that share the blocks with the first, in every other engine.
+local function random_groups(R)
+  if R(0, 1) == 0 then return nil end
+  return { whole = R(0, 2) == 0 and 1 or 0, windowed = R(0, 2), window_blocks = R(1, 5), states = R(0, 2) }
+end
+
 local function random_question(R)
   local blocks, size, k, longest = R(2, 40), R(1, 8), R(1, 4), R(2, 150)
   local accepted, chunked = {}, R(0, 2) > 0
@@ -112,6 +118,7 @@ local function random_question(R)
       long_prefill_token_threshold = R(0, 2) == 0 and R(1, 10) or 0, prefix_caching = R(0, 2) > 0,
       policy = R(0, 1) == 0 and "priority" or "fcfs",
       speculation = R(0, 1) == 0 and { method = METHODS[R(1, 3)], tokens = k, accepted = accepted } or nil,
+      groups = random_groups(R),
     },
   }
 end
@@ -137,8 +144,8 @@ end
 
 describe("the rules, written twice,", function()
   it("agree on random engines and requests", function()
-    local R, preemptions, cached, drafted, rejected = generator(7), 0, 0, 0, 0
-    for _ = 1, 400 do
+    local R, preemptions, cached, drafted, rejected, pooled = generator(7), 0, 0, 0, 0, 0
+    for _ = 1, 800 do
       local question = random_question(R)
       local requests, steps = rules.run(question, 5000)
       if requests then
@@ -146,9 +153,10 @@ describe("the rules, written twice,", function()
         preemptions, cached = preemptions + run.preemptions, cached + run.cached_tokens
         rejected = rejected + run.rejected
         drafted = drafted + (question.engine.speculation and run.finished or 0)
+        pooled = pooled + (question.engine.groups and run.preemptions or 0)
       end
     end
-    assert.truthy(preemptions > 300 and cached > 200 and drafted > 500 and rejected > 500) -- all cases occurred
+    assert.truthy(preemptions > 300 and cached > 200 and drafted > 500 and rejected > 500 and pooled > 100) -- all occur
   end)
 
   it("let two prompts of equal priority and arrival preempt each other for ever, which is an error, not a loop",

@@ -47,6 +47,14 @@ typedef struct tperf_drafting {
     uint64_t seed;
 } tperf_drafting;
 
+// Groups of layers that take blocks of one pool, beside the first, in which each block_size tokens of a request take a
+// block. Zeroed: there are none.
+typedef struct tperf_pooled {
+    int32_t whole;                   // groups that take as many as the first
+    int32_t windowed, window_blocks; // groups whose layers have a window: at most window_blocks each
+    int32_t states;                  // groups with a state per request: a block each
+} tperf_pooled;
+
 // Settings of vLLM's V1 scheduler, under its names. SGLang calls max_num_batched_tokens chunked_prefill_size and
 // max_num_seqs max_running_requests; TensorRT-LLM has max_num_tokens and max_batch_size.
 typedef struct tperf_engine {
@@ -66,6 +74,7 @@ typedef struct tperf_engine {
     int32_t batch_wait_tokens; // ... until a step would have this many tokens; 0: no wait
     tperf_queue_policy policy;
     tperf_drafting drafting;
+    tperf_pooled pooled; // vLLM's
 } tperf_engine;
 
 // --- the cost of a step ---

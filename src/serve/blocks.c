@@ -7,6 +7,12 @@
 
 enum { LEAST_BLOCKS = 64 };
 
+int64_t tperf_blocks_beside(const tperf_engine *engine, int64_t own) {
+    const tperf_pooled *p = &engine->pooled;
+    int64_t windowed = own < p->window_blocks ? own : p->window_blocks;
+    return own > 0 ? p->whole * own + p->windowed * windowed + p->states : 0;
+}
+
 void tperf_blocks_reset(tperf_blocks *blocks, const tperf_engine *engine, const tperf_heap *heap) {
     blocks->heap = heap;
     blocks->caching = engine->prefix_caching;

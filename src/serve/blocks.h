@@ -52,6 +52,9 @@ typedef struct tperf_content {
     tperf_segment whole; // a prompt without segments
 } tperf_content;
 
+// The blocks of the pooled groups of a request that has `own` blocks for its tokens.
+int64_t tperf_blocks_beside(const tperf_engine *engine, int64_t own);
+
 // Frees all blocks; keeps the memory, allocated from the heap.
 void tperf_blocks_reset(tperf_blocks *blocks, const tperf_engine *engine, const tperf_heap *heap);
 void tperf_blocks_release(tperf_blocks *blocks);

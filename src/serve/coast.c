@@ -28,13 +28,22 @@ static bool may_coast(const tperf_fleet *fleet, const tperf_unit *unit, const tp
            replica->n_running <= engine->max_num_batched_tokens && are_alike(lane);
 }
 
-// Blocks that the running requests' next `steps` tokens need.
+// Blocks that a running request lacks for its next `steps` tokens: of tokens, and beside them.
+typedef struct lack {
+    int64_t own, beside;
+} lack;
+
+static lack lack_of(const tperf_engine *engine, const tperf_sequence *s, int64_t steps) {
+    int64_t size = engine->block_size, own = (s->known + steps - 1 + size - 1) / size;
+    if (own <= s->holding.count) return (lack){0, 0};
+    return (lack){own - s->holding.count, tperf_blocks_beside(engine, own) - s->beside.count};
+}
+
 static int64_t blocks_for(const tperf_replica *replica, int64_t steps) {
-    int64_t sum = 0, size = replica->engine->block_size;
+    int64_t sum = 0;
     for (int32_t i = 0; i < replica->n_running; i++) {
-        const tperf_sequence *s = &replica->sequences[replica->running[i]];
-        int64_t needed = (s->known + steps - 1 + size - 1) / size - s->holding.count;
-        if (needed > 0) sum += needed;
+        lack l = lack_of(replica->engine, &replica->sequences[replica->running[i]], steps);
+        sum += l.own + l.beside;
     }
     return sum;
 }
@@ -87,12 +96,13 @@ static int64_t run(tperf_fleet *fleet, const tperf_unit *unit, tperf_replica *re
 
 static tperf_status give_tokens(tperf_replica *replica, const stretch *ahead, int64_t steps,
                                 tperf_error *error) {
-    int64_t size = replica->engine->block_size;
     for (int32_t i = 0; i < replica->n_running; i++) {
         tperf_sequence *s = &replica->sequences[replica->running[i]];
-        int64_t more = (s->known + steps - 1 + size - 1) / size - s->holding.count;
-        if (more > 0)
-            TPERF_TRY(tperf_blocks_take(&replica->blocks, &s->holding, (int32_t)more, error));
+        lack l = lack_of(replica->engine, s, steps);
+        if (l.own > 0)
+            TPERF_TRY(tperf_blocks_take(&replica->blocks, &s->holding, (int32_t)l.own, error));
+        if (l.beside > 0)
+            TPERF_TRY(tperf_blocks_take(&replica->blocks, &s->beside, (int32_t)l.beside, error));
         int64_t gap = ahead->first_end - s->last_token;
         if (ahead->last_gap > gap) gap = ahead->last_gap;
         if (gap > s->detail.longest_gap) s->detail.longest_gap = gap;

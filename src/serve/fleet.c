@@ -45,7 +45,8 @@ static bool fits(const tperf_engine *engine, int64_t prompt, int64_t output) {
         engine->drafting.method == TPERF_DRAFT_NONE ? 0 : 2 * (int64_t)engine->drafting.tokens;
     int64_t tokens = prompt + output - 1 + drafts;
     if (tokens > engine->max_model_len) tokens = engine->max_model_len;
-    return (tokens + engine->block_size - 1) / engine->block_size <= engine->num_blocks - 1;
+    int64_t own = (tokens + engine->block_size - 1) / engine->block_size;
+    return own + tperf_blocks_beside(engine, own) <= engine->num_blocks - 1;
 }
 
 static bool all_fit(const tperf_fleet *fleet, size_t request) {

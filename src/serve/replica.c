@@ -15,14 +15,16 @@ void tperf_replica_reset(tperf_replica *replica, const tperf_engine *engine,
     replica->since = 0;
     for (int32_t i = replica->n_sequences; i-- > 0;) {
         replica->sequences[i].request = replica->spare;
-        replica->sequences[i].holding.count = 0;
+        replica->sequences[i].holding.count = replica->sequences[i].beside.count = 0;
         replica->spare = i;
     }
 }
 
 void tperf_replica_release(tperf_replica *replica) {
-    for (int32_t i = 0; i < replica->n_sequences; i++)
+    for (int32_t i = 0; i < replica->n_sequences; i++) {
         tperf_heap_free(replica->sequences[i].holding.ids);
+        tperf_heap_free(replica->sequences[i].beside.ids);
+    }
     tperf_heap_free(replica->sequences);
     tperf_heap_free(replica->running);
     tperf_heap_free(replica->chunks);
@@ -62,10 +64,11 @@ static tperf_status grow_sequences(tperf_replica *replica, tperf_error *error) {
 tperf_status tperf_replica_new_sequence(tperf_replica *replica, int32_t request, int32_t *sequence,
                                         tperf_error *error) {
     const tperf_requests *requests = replica->requests;
-    tperf_holding holding = {0};
+    tperf_holding holding = {0}, beside = {0};
     if (replica->spare >= 0) {
         *sequence = replica->spare;
         holding = replica->sequences[*sequence].holding;
+        beside = replica->sequences[*sequence].beside;
         replica->spare = replica->sequences[*sequence].request;
     } else {
         if (replica->n_sequences == replica->sequences_capacity)
@@ -81,6 +84,7 @@ tperf_status tperf_replica_new_sequence(tperf_replica *replica, int32_t request,
         .prompt = prompt,
         .full = output > longest - prompt ? longest : prompt + output,
         .holding = holding,
+        .beside = beside,
         .shared = tperf_has_segments(requests, request),
         .first_token = -1,
         .last_token = -1,
@@ -91,6 +95,7 @@ tperf_status tperf_replica_new_sequence(tperf_replica *replica, int32_t request,
 
 void tperf_replica_end_sequence(tperf_replica *replica, int32_t sequence) {
     tperf_sequence *s = &replica->sequences[sequence];
+    tperf_blocks_give_back(&replica->blocks, &s->beside);
     tperf_blocks_give_back(&replica->blocks, &s->holding);
     s->request = replica->spare;
     replica->spare = sequence;

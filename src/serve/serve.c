@@ -6,7 +6,7 @@
 // --- checks ---
 
 static tperf_status check_engine(const tperf_engine *e, tperf_error *error) {
-    enum { MOST_BLOCK = 1 << 20, MOST_DRAFTS = 1024 };
+    enum { MOST_BLOCK = 1 << 20, MOST_DRAFTS = 1024, MOST_GROUPS = 1 << 16 };
     if (e->max_num_seqs < 1 || e->max_num_batched_tokens < 1)
         return tperf_error_set(error, TPERF_INVALID,
                                "'max_num_seqs' and 'max_num_batched_tokens' must be at least 1");
@@ -21,6 +21,13 @@ static tperf_status check_engine(const tperf_engine *e, tperf_error *error) {
                                "'num_blocks' must be at least 2: one of them is never used");
     if (e->prefix_caching && e->num_blocks == 0)
         return tperf_error_set(error, TPERF_INVALID, "'prefix_caching' needs 'num_blocks'");
+    const tperf_pooled *p = &e->pooled;
+    if (e->scheduler != TPERF_SCHEDULER_VLLM && (p->whole || p->windowed || p->states))
+        return tperf_error_set(error, TPERF_INVALID, "pooled groups are vLLM's");
+    if (p->whole < 0 || p->windowed < 0 || p->window_blocks < 0 || p->states < 0 ||
+        p->whole > MOST_GROUPS || p->windowed > MOST_GROUPS || p->states > MOST_GROUPS)
+        return tperf_error_set(error, TPERF_INVALID, "pooled groups must be from 0 to %d",
+                               MOST_GROUPS);
     if (e->long_prefill_token_threshold < 0)
         return tperf_error_set(error, TPERF_INVALID,
                                "'long_prefill_token_threshold' must not be negative");

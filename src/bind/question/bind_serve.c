@@ -47,6 +47,7 @@ typedef struct pool_settings {
     int64_t scheduler, max_num_seqs, max_num_batched_tokens, max_model_len, block_size, num_blocks;
     int64_t long_prefill_token_threshold, draft_method, draft_tokens, replicas, ranks, stages;
     int64_t receive_interval, batch_wait_steps, batch_wait_tokens;
+    int64_t whole_groups, windowed_groups, window_blocks, state_groups;
     bool prefix_caching, chunked_prefill, mixed_chunk, priority, async_scheduling;
     double acceptance;
     line step;
@@ -71,6 +72,10 @@ static const tperf_field pool_fields[] = {
     FIELD(INTEGER, receive_interval),
     FIELD(INTEGER, batch_wait_steps),
     FIELD(INTEGER, batch_wait_tokens),
+    FIELD(INTEGER, whole_groups),
+    FIELD(INTEGER, windowed_groups),
+    FIELD(INTEGER, window_blocks),
+    FIELD(INTEGER, state_groups),
     FIELD(FLAG, prefix_caching),
     FIELD(FLAG, chunked_prefill),
     FIELD(FLAG, mixed_chunk),
@@ -150,6 +155,10 @@ static tperf_engine engine_of(lua_State *L, const settings *all, const pool_sett
                      .tokens = narrow(L, s->draft_tokens, "tokens"),
                      .acceptance = s->acceptance,
                      .seed = (uint64_t)all->seed},
+        .pooled = {.whole = narrow(L, s->whole_groups, "whole_groups"),
+                   .windowed = narrow(L, s->windowed_groups, "windowed_groups"),
+                   .window_blocks = narrow(L, s->window_blocks, "window_blocks"),
+                   .states = narrow(L, s->state_groups, "state_groups")},
     };
 }
 

@@ -30,7 +30,10 @@ int32_t tperf_batch_below_threshold(const tperf_engine *engine, int32_t wanted);
 // Adds `tokens` tokens of a running sequence to the batch; it must have their blocks.
 void tperf_batch_add(tperf_batch *b, tperf_sequence *s, int32_t tokens);
 
-// Extends a running sequence's blocks to its tokens up to `end`; the caller has checked that they are free.
+// The blocks that a running sequence lacks for its tokens up to `end`.
+int32_t tperf_batch_lacks(const tperf_batch *b, const tperf_sequence *s, int64_t end);
+
+// Takes them; the caller has checked that they are free.
 tperf_status tperf_batch_extend(tperf_batch *b, tperf_sequence *s, int64_t end);
 
 // *any: whether a request known to the scheduler waits; if so fills *c and looks up its cached prefix.

@@ -57,7 +57,7 @@ static tperf_status schedule_running(tperf_batch *b) {
         if (tokens <= 0) continue;
         int64_t end = (int64_t)s->computed + tokens + b->lookahead;
         if (end > (int64_t)s->holding.count * engine->block_size) {
-            TPERF_TRY(make_room(b, &i, tperf_batch_blocks(engine, end) - s->holding.count));
+            TPERF_TRY(make_room(b, &i, tperf_batch_lacks(b, s, end)));
             if (i < 0) return TPERF_OK;
             TPERF_TRY(tperf_batch_extend(b, s, end));
         }

@@ -176,7 +176,7 @@ local FITTED <const> = { step = true, step_parallel = true, request = true }
 local OWN <const> = { "release", "scheduler", "async_scheduling", "step", "step_parallel", "request", "token",
   "front_end", "front_end_token", "sampler", "sampler_entry", "compiled", "delta", "fused_casts", "whole_caches",
   "fused_experts", "portable_experts", "experts_step", "experts_setup", "compile", "memory", "memory_utilization",
-  "runtime", "runtime_parallel" }
+  "runtime", "runtime_parallel", "pooled" }
 
 local UNITS <const> = { step = "us", step_parallel = "us", request = "us", token = "us", front_end = "ms",
   front_end_token = "us", sampler_entry = "ns",
@@ -207,7 +207,7 @@ local USUAL <const> = { async_scheduling = true, compiled = true, delta = "merge
 -- Whether a profile need not say it.
 local function usual(name, value)
   if type(value) == "table" then return not value[1] and #fields_of(value) == 0 end
-  return value == nil or value == 0 or value == USUAL[name]
+  return value == nil or value == 0 or value == (USUAL[name] or false)
 end
 
 -- Text in lines of a YAML block.

@@ -7,7 +7,7 @@ local HOUR <const>, MILLION <const> = 3600, 1e6
 local function memory_of(pool)
   local m, e = pool.held.memory, pool.o.engine
   return { weights = m.weights, buffers = math.max(m.buffers, m.logits), capacity = m.capacity,
-    cache = (e.num_blocks or 0) * e.block_size * m.token + e.seats * m.request }
+    cache = (e.num_blocks or 0) * e.block_bytes + e.states_bytes }
 end
 
 -- Joules of a pool whose engines were in steps for `busy` seconds, summed over engines.

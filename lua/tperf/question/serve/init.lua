@@ -68,6 +68,7 @@ local serve = {}
 ---@field cached_tokens integer
 ---@field scheduled_tokens integer with recomputed tokens and drafts
 ---@field num_blocks? integer blocks of a rank's KV cache, given or predicted; of the decode pool
+---@field cache_tokens? integer tokens in these blocks, if every group of layers kept all of them, as vLLM logs it
 ---@field max_num_seqs integer most requests that a rank runs at once: the engine's, or fewer if there is no room for
 ---  the states of so many; of the decode pool
 ---@field gpus integer
@@ -206,7 +207,8 @@ end
 ---             a key in a prefill
 ---  engine     vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit),
 ---             block_size (16), num_blocks (its num_gpu_blocks; by default as many as the memory
----             holds, unlimited with step_time), prefix_caching (true with num_blocks),
+---             holds, unlimited with step_time), groups of layers that share them beside the first, with step_time:
+---             { whole =, windowed =, window_blocks =, states = } (none), prefix_caching (true with num_blocks),
 ---             chunked_prefill (true, except for TensorRT-LLM), mixed_chunk (SGLang's: false),
 ---             async_scheduling (true with a model), max_cudagraph_capture_size (tokens of the largest step in a
 ---             graph: twice max_num_seqs, at most 512; 0: none), long_prefill_token_threshold (0: off), policy ("fcfs"
@@ -246,6 +248,7 @@ function serve.run(given)
   complete(r, o, decode, prefill, latency, per_token)
   local engine = decode.o.engine
   r.num_blocks, r.max_num_seqs = engine.num_blocks, engine.seats or engine.max_num_seqs
+  r.cache_tokens = r.num_blocks and r.num_blocks // (engine.groups and engine.groups.count or 1) * engine.block_size
   local spread = decode.held and decode.held.spread
   if spread and r.tpot then r.interval = { low = r.tpot.mean * spread[1], high = r.tpot.mean * spread[2] } end
   return r

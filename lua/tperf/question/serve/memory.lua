@@ -1,4 +1,5 @@
 --- The memory of a GPU that an engine has for its cache: vLLM's num_gpu_blocks. docs/serving.md.
+local check = require "tperf.base.check"
 local memo = require "tperf.base.memo"
 local workload = require "tperf.describe.workload"
 local ranks = require "tperf.question.serve.ranks"
@@ -79,11 +80,52 @@ local function no_room(m, p, what, fewer)
 end
 
 -- The part of that room that states may take beside a cache of keys and values: SGLang's mamba_full_memory_ratio is 0.9
--- to 1. vLLM takes both from one pool and runs up to twice as many requests.
+-- to 1.
 local STATES <const> = 0.47
 
---- The most requests that run at once: max_num_seqs, or as many as there is room for states of.
-function memory.seats(m, p, o)
+-- Layers by what they keep of a request: all tokens, those of a window, or a state; and that window.
+local function kinds_of(p)
+  local laid, count, size = p.plan.layout, { whole = 0, windowed = 0, states = 0 }, nil
+  for _, run in ipairs(laid.runs) do
+    local group = laid.kinds[run[1]]
+    local kept = (group.mamba or group.delta) and "states" or group.window and "windowed" or "whole"
+    if group.attention ~= "none" or kept == "states" then count[kept] = count[kept] + run[2] end
+    if kept == "windowed" and size and size ~= group.window then return nil end
+    size = kept == "windowed" and group.window or size
+  end
+  return count, size
+end
+
+local UNIT <const> = 16 -- tokens: blocks of attention are multiples of it
+local EVEN <const> = 1.5 -- the most that kinds of layers differ in number for groups as large as the largest of them
+
+-- vLLM's groups of layers that share the pool (vllm/v1/core/kv_cache_utils.py): as large as the kind with the fewest
+-- layers, or, if all are about as many, the most; a block holds block_size tokens of one group, or a state of each of
+-- its layers, for which it grows. nil: all layers are of one group.
+local function groups_of(m, p, engine)
+  local of, window = kinds_of(p)
+  if not of or of.whole == 0 or of.windowed + of.states == 0 then return nil end
+  local fewest, most = math.huge, 0
+  for _, count in pairs(of) do
+    fewest, most = count > 0 and math.min(fewest, count) or fewest, math.max(most, count)
+  end
+  local size = most < EVEN * fewest and most or fewest
+  local function groups(count) return (count + size - 1) // size end
+  local layers, block_size = of.whole + of.windowed, engine.block_size
+  if of.states > 0 then
+    local state, token = m.request / of.states, m.token / layers
+    block_size = math.max(block_size, UNIT * math.ceil(state / (UNIT * token)))
+  end
+  return {
+    block_size = block_size, block_bytes = block_size * m.token / layers * size, states = groups(of.states),
+    whole = groups(of.whole) - 1, windowed = groups(of.windowed),
+    window_blocks = window and (window - 1 + block_size - 1) // block_size + 1 or 0,
+    count = groups(of.whole) + groups(of.windowed) + groups(of.states),
+  }
+end
+
+-- The most requests that run at once: max_num_seqs, or as many as there is room for states of.
+local function seats_of(m, p, o)
   local engine = o.engine
   if m.request == 0 or engine.num_blocks then return engine.max_num_seqs end
   local most = room_of(m, p, o) * (m.token > 0 and STATES or 1) // m.request
@@ -91,14 +133,23 @@ function memory.seats(m, p, o)
   return math.tointeger(math.min(engine.max_num_seqs, most))
 end
 
---- vLLM's num_gpu_blocks: the blocks that fit beside weights, buffers and the states of `seats` requests. Layers with a
---- window count as if they kept all tokens: their blocks are not pooled with the others' here.
-function memory.blocks(m, p, o)
+--- Sets what an engine's cache holds: the most requests that run at once (seats), block_size, the bytes of a block and
+--- of states beside blocks, num_blocks (vLLM's num_gpu_blocks) if it is not given, and its groups of layers, or nil.
+--- Without groups, layers with a window count as if they kept all tokens.
+---@param m table  of memory.of
+function memory.settle(m, p, o)
   local engine = o.engine
-  if m.token == 0 then return nil end
-  local blocks = (room_of(m, p, o) - engine.seats * m.request) // (engine.block_size * m.token)
+  if engine.groups then check.fail("%s: 'engine.groups' follow from the model: leave them out", WHAT) end
+  local groups = p.profile.engine.pooled and engine.scheduler == "vllm" and groups_of(m, p, engine) or nil
+  engine.groups, engine.seats = groups, groups and engine.max_num_seqs or seats_of(m, p, o)
+  engine.states_bytes = groups and 0 or engine.seats * m.request
+  engine.block_size = groups and groups.block_size or engine.block_size
+  engine.block_bytes = groups and groups.block_bytes or engine.block_size * m.token
+  if groups and groups.states > 0 and engine.prefix_caching == nil then engine.prefix_caching = false end
+  if engine.num_blocks or m.token == 0 then return end
+  local blocks = (room_of(m, p, o) - engine.states_bytes) // engine.block_bytes
   if blocks < 2 then no_room(m, p, "a cache") end
-  return math.tointeger(math.min(blocks, (1 << 31) - 2))
+  engine.num_blocks = math.tointeger(math.min(blocks, (1 << 31) - 2))
 end
 
 return memory

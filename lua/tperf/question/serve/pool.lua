@@ -17,6 +17,11 @@ local MOST <const> = (1 << 31) - 2
 local METHODS = { ngram = 1, draft_model = 2, eagle = 3 }
 local SCHEDULERS = { vllm = 0, sglang = 1, ["tensorrt-llm"] = 2 }
 
+local groups = {}
+for _, name in ipairs { "whole", "windowed", "window_blocks", "states" } do
+  groups[name] = check.integer { min = 0, max = 1 << 16, default = 0 }
+end
+
 -- The engine's settings, with defaults or without.
 local function engine_schema(with_defaults)
   local function integer(low, high, default)
@@ -35,6 +40,7 @@ local function engine_schema(with_defaults)
     long_prefill_token_threshold = integer(0, MOST, 0), max_cudagraph_capture_size = integer(0, MOST),
     policy = check.choice { { "fcfs", "priority" }, default = with_defaults and "fcfs" or nil,
       optional = not with_defaults },
+    groups = check.record_of(groups, { optional = true }),
     speculation = check.record_of({
       method = check.choice { { "ngram", "draft_model", "eagle" } },
       tokens = check.integer { min = 1, max = 1024 },
@@ -113,18 +119,22 @@ local function check_engine(e)
     check.fail("%s: 'engine.mixed_chunk' is SGLang's: it goes with software or scheduler = \"sglang\", got %s", WHAT,
       check.show(e.scheduler or "vllm"))
   end
+  if e.groups and (e.scheduler or "vllm") ~= "vllm" then
+    check.fail("%s: 'engine.groups' share blocks under scheduler = \"vllm\", not %s", WHAT, check.show(e.scheduler))
+  end
   if e.prefix_caching and not e.num_blocks then
     check.fail("%s: 'engine.prefix_caching' needs num_blocks: what is cached depends on how many there are", WHAT)
   end
 end
 
+local ALONE <const> = { whole = 0, windowed = 0, window_blocks = 0, states = 0 } -- all layers are of one group
 local NO_TIME = { fixed = 0, per_token = 0, per_context_token = 0, per_prefill_pair = 0 }
 
 -- A pool's settings in the core's form.
 local function encode(o)
   local e, time, s = o.engine, o.step_time or NO_TIME, o.engine.speculation or {}
   local caching, ahead, chunked = e.prefix_caching, e.async_scheduling, e.chunked_prefill
-  local scheduler = e.scheduler or "vllm"
+  local scheduler, groups = e.scheduler or "vllm", e.groups or ALONE
   if caching == nil then caching = e.num_blocks ~= nil end
   if ahead == nil then ahead = o.step_time == nil end
   if chunked == nil then chunked = scheduler ~= "tensorrt-llm" end
@@ -139,7 +149,8 @@ local function encode(o)
       acceptance = s.acceptance or 0, receive_interval = e.receive_interval,
       batch_wait_steps = e.batch_wait_timeout_iters,
       batch_wait_tokens = math.ceil(e.batch_wait_max_tokens_ratio * e.max_num_batched_tokens),
-      replicas = o.replicas, ranks = o.ranks,
+      whole_groups = groups.whole, windowed_groups = groups.windowed, window_blocks = groups.window_blocks,
+      state_groups = groups.states, replicas = o.replicas, ranks = o.ranks,
       stages = o.pp, fixed = time.fixed, per_token = time.per_token, per_context_token = time.per_context_token,
       per_prefill_pair = time.per_prefill_pair,
     },

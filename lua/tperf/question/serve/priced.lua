@@ -78,7 +78,7 @@ function priced.problem(o, s)
 end
 
 --- The tables of the engine's steps, for the core. Sets the engine settings that depend on the model, max_model_len and
---- num_blocks, the most requests that run at once (seats), and the host's times.
+--- those of the cache, and the host's times.
 ---@param p table  of priced.problem
 ---@param o table  checked arguments of tperf.serve, with the fields that tperf.question.serve.ranks sets
 ---@return table steps
@@ -93,8 +93,7 @@ function priced.steps(p, o)
   engine.scheduler = engine.scheduler or profile.engine.scheduler
   if engine.async_scheduling == nil then engine.async_scheduling = profile.engine.async_scheduling end
   local held = memory.of(p, o)
-  engine.seats = memory.seats(held, p, o)
-  engine.num_blocks = engine.num_blocks or memory.blocks(held, p, o)
+  memory.settle(held, p, o)
   local t = tables.of(p, o, held.fast)
   local send, send_token = sends(p, o)
   local even

@@ -21,7 +21,7 @@ local function of_engine(values, arguments)
   local r = require "tperf".serve(asked)
   local row = r.memory
   row.total, row.num_blocks = row.weights + row.buffers + row.cache, r.num_blocks
-  row.tokens = r.num_blocks and r.num_blocks * (asked.engine.block_size or 16)
+  row.tokens = r.cache_tokens
   require "tperf.cli.answer.table"(values, { row }, engine_columns)
 end
 
