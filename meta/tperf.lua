@@ -70,6 +70,7 @@
 ---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' weights and products: "fp8-block", "mxfp8" … as for tperf.train, or a table; scales are counted (by default as in the model's checkpoint)
 ---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of all weights, in place of precision's: "bf16" (default), "fp32", "fp16", "fp8", "int8", "fp4", "int4"
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of the cache, one of the same ("bf16")
+---@field state_dtype? "fp32"|"bf16"|"fp16" dtype of the states that recurrent layers keep: "fp32", "bf16", "fp16" (the model's, or "fp32")
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" dtype of products with weights (precision's, or "bf16"; fp16, fp8, int8, fp4)
 ---@field attention? "flash"|"unfused" "flash" (default), "unfused"
 ---@field sequence_parallel? boolean whether tp also shards the residual stream of prompts by tokens (false)
@@ -154,6 +155,7 @@
 ---@field seq? integer tokens of a training sequence; derived from the image size for vision models
 ---@field source? string origin of the numbers
 ---@field sparse? tperf.model.sparse an indexer selects the tokens that latent attention sees
+---@field state_dtype? "fp32"|"bf16"|"fp16" In which those layers keep a request's state between tokens; default: as the serving engine.
 ---@field stored? tperf.model.stored formats of the checkpoint's weights, for serving
 ---@field tied_embeddings? boolean output and input share one table
 ---@field training_tokens? number tokens of its training run
@@ -454,6 +456,7 @@
 ---@field name? string of the op, in tables and messages
 ---@field seq integer rows of queries and of keys; seq sets both
 ---@field state integer of a scan; groups: of B and C, state: its size, chunk: tokens, step: true for one token
+---@field state_element? number bytes of a number of the state that a scan keeps (4)
 ---@field step? boolean of a scan; groups: of B and C, state: its size, chunk: tokens, step: true for one token
 
 ---@class tperf.op.scores.request
@@ -908,6 +911,7 @@
 ---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' weights and products: "fp8-block", "mxfp8" … as for tperf.train, or a table; scales are counted (by default as in the model's checkpoint)
 ---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of all weights, in place of precision's: "bf16" (default), "fp32", "fp16", "fp8", "int8", "fp4", "int4"
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of the cache, one of the same ("bf16")
+---@field state_dtype? "fp32"|"bf16"|"fp16" dtype of the states that recurrent layers keep: "fp32", "bf16", "fp16" (the model's, or "fp32")
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" dtype of products with weights (precision's, or "bf16"; fp16, fp8, int8, fp4)
 ---@field attention? "flash"|"unfused" "flash" (default), "unfused"
 ---@field sequence_parallel? boolean whether tp also shards the residual stream of prompts by tokens (false)
@@ -955,6 +959,7 @@
 ---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as for tperf.infer
 ---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as for tperf.infer
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as for tperf.infer
+---@field state_dtype? "fp32"|"bf16"|"fp16" dtype of the states that recurrent layers keep (the model's, or the engine's)
 ---@field experts? "fused"|"grouped"|"portable" kernels of blocks of experts: "fused" (FlashInfer's TensorRT-LLM kernels on Blackwell) or "portable" (Triton), where the system has a curve for them, or "grouped" (CUTLASS, DeepGEMM); the engine's default
 ---@field rules? string|table "default"
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
@@ -1009,7 +1014,7 @@
 ---@field overlap_param_gather? boolean switches of what it overlaps
 ---@field overlap_shared_experts? boolean two more
 ---@field overlap_param_gather_with_optimizer_step? boolean two more
----@field engine? table of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm", async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token (seconds), sampler = "sort" or "fused", sampler_entry (seconds), compiled (true: a compiler fuses pointwise ops between kernels), delta = "merged" or "separate" (projections of gated delta nets), experts_step = { fp8 =, fp4 = } (seconds that a block of experts takes besides), fused_casts (generations of GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on which decode leaves caches whole), fused_experts and portable_experts (dtypes in which blocks of experts run in fused kernels, or in portable ones), experts_setup (seconds), compile (seconds: see `cold` of tperf.serve), memory = "all", "static" or "free", memory_utilization (0.9), runtime, runtime_parallel (bytes), pooled (true: layers that keep all tokens, a window's or a state share one pool of blocks) }
+---@field engine? table of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm", async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token (seconds), sampler = "sort" or "fused", sampler_entry (seconds), compiled (true: a compiler fuses pointwise ops between kernels), delta = "merged" or "separate" (projections of gated delta nets), experts_step = { fp8 =, fp4 = } (seconds that a block of experts takes besides), fused_casts (generations of GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on which decode leaves caches whole), fused_experts and portable_experts (dtypes in which blocks of experts run in fused kernels, or in portable ones), experts_setup (seconds), compile (seconds: see `cold` of tperf.serve), memory = "all", "static" or "free", memory_utilization (0.9), runtime, runtime_parallel (bytes), state_dtype ("fp32": of recurrent layers whose model does not say), pooled (true: layers that keep all tokens, a window's or a state share one pool of blocks) }
 ---@field host number|string seconds that the host takes to launch a kernel: no layer's pass is faster than its launches
 ---@field overlap number part of a pass during which data-parallel traffic is under way, and so hidden
 ---@field optimizer? number part of the HBM's bandwidth that the optimizer's step reaches (0.7)
@@ -1927,7 +1932,7 @@ function tperf.op.rotary(o) end
 function tperf.op.router() end
 
 ---The scan of Mamba-2: batch, seq, heads, head_dim, state, groups (1), chunk (256); step: true for one token that
----updates a kept state instead of a sequence.
+---updates a kept state instead of a sequence, of numbers of state_element bytes.
 function tperf.op.scan() end
 
 ---Attention's products as separate kernels: fields of flash_attention, and keep_scores, recomputed, matrix_dtype,

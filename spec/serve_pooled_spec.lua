@@ -55,6 +55,40 @@ describe("vLLM's pool of blocks", function()
     end)
   end
 
+  -- "Setting attention block size to N tokens to ensure that attention page size is >= mamba page size. Padding mamba
+  -- page size by P %", as vLLM logs it; a conv's last three inputs are in 16 bits, the state in the model's dtype.
+  it("has blocks of as many tokens as vLLM logs", function()
+    for name, logged in pairs {
+      ["qwen3-next-80b-a3b"] = { 544, 1.49, 2048, 3, 2 * 32 * 128 * 128 + 2 * 3 * 128 * (2 * 16 + 32) },
+      ["qwen3.6-35b-a3b"] = { 1056, 0.76, 2048, 3, 4 * 32 * 128 * 128 + 2 * 3 * 128 * (2 * 16 + 32) },
+      ["qwen3.8-27b"] = { 784, 0.13, 4096, 3, 4 * 48 * 128 * 128 + 2 * 3 * 128 * (2 * 16 + 48) },
+    } do
+      local tokens, padding, token, states, state = table.unpack(logged)
+      local r = served(name, { tp = 2 })
+      assert.equal(tokens, r.cache_tokens // (r.num_blocks // (1 + states)), name)
+      assert.near(padding, 100 * (tokens * token / state - 1), 0.005)
+    end
+  end)
+
+  it("halves states that are kept in 16 bits, by the model, the engine or the question", function()
+    local function state(name, more)
+      local q = { model = name, system = "h200-sxm", batch = 1, prompt = 1, generate = 1 }
+      for field, value in pairs(more or {}) do q[field] = value end
+      return tperf.infer(q).memory.cache
+    end
+    local wide = 24 * 4 * 128 * 64 * 128 -- of Nemotron-H 8B
+    assert.equal(wide / 2, state "nemotron-h-8b" - state("nemotron-h-8b", { state_dtype = "bf16" }))
+    assert.equal(state("nemotron-h-8b", { state_dtype = "fp16" }),
+      state(tperf.model "nemotron-h-8b":with { state_dtype = "bf16" }))
+    local asked = { software = "sglang", load = { concurrency = 64 }, count = 64, prompt = 100, output = 20 }
+    local fp32 = served("mamba2-2.7b", asked)
+    asked.state_dtype = "bf16"
+    local bf16 = served("mamba2-2.7b", asked)
+    -- a step of 64 reads and writes the states of 64 layers: 80 heads of 64 with 128 states
+    local saved = 64 * 64 * 2 * 2 * 80 * 64 * 128 / 4.8e12
+    assert.truthy(fp32.tpot.p50 - bf16.tpot.p50 > saved and fp32.tpot.p50 - bf16.tpot.p50 < 2 * saved)
+  end)
+
   it("is not that of older releases and other engines, which keep all tokens of a window", function()
     for _, software in ipairs { "vllm-0.6", "sglang", "tensorrt-llm" } do
       local r = served("gpt-oss-20b", { software = software })

@@ -302,12 +302,13 @@ tperf_status tperf_op_router(tperf_op *op, const tperf_router *shape, tperf_erro
 // The state-space scan of Mamba-2 in chunks of q tokens as matrix products (arXiv 2405.21060, section 6): with G groups
 // of state size N and H heads of size P, per token C B^T 2 q N G, its product with X 2 q P H, the chunk's state 2 N P H
 // and the contribution of the previous state 2 N P H. Backward: twice as much, and C B^T and the states again. step:
-// one token from the kept state (6 N P H vector FLOPs), which is read and written in fp32. Bytes: inputs and outputs,
+// one token from the kept state (6 N P H vector FLOPs), which is read and written. Bytes: inputs and outputs,
 // and between kernels the states of all chunks and C B^T (src/op/mixers.c). Saved: x, B, C and dt, as the convolution
 // before it received them.
 typedef struct tperf_scan {
     int64_t batch, seq, heads, head_dim, groups, state, chunk;
     bool step;
+    double state_element; // bytes of a number of the kept state; 0: 4
 } tperf_scan;
 tperf_status tperf_op_scan(tperf_op *op, const tperf_scan *shape, tperf_error *error);
 

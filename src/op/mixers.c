@@ -58,7 +58,8 @@ tperf_status tperf_op_scan(tperf_op *op, const tperf_scan *shape, tperf_error *e
     op->saved_bytes = element * tokens * width;
     if (shape->step) {
         op->forward.vector_flops = 6 * tokens * H * N * P;
-        op->forward.bytes += 2 * FP32_BYTES * (double)shape->batch * H * N * P;
+        double kept = shape->state_element > 0 ? shape->state_element : FP32_BYTES;
+        op->forward.bytes += 2 * kept * (double)shape->batch * H * N * P;
         return TPERF_OK;
     }
     double states = FP32_BYTES * tokens * H * N * P / q, pairs = FP32_BYTES * tokens * q * G;

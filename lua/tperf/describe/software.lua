@@ -49,6 +49,8 @@ local engine = {
   memory_utilization = check.number { above = 0, max = 1, default = 0.9 }, runtime = bytes, runtime_parallel = bytes,
   -- What the utilization is a part of: all memory; "static": the same, with buffers in the rest; "free": what is left.
   memory = check.choice { { "all", "static", "free" }, default = "all" },
+  -- In which recurrent layers keep their state if the model does not say.
+  state_dtype = check.choice { { "fp32", "bf16", "fp16" }, default = "fp32" },
   pooled = check.boolean { default = false }, -- groups of layers share one pool of blocks (docs/serving.md)
 }
 
@@ -152,8 +154,8 @@ end
 ---                 which decode leaves caches whole), fused_experts and portable_experts (dtypes in which blocks of
 ---                 experts run in fused kernels, or in portable ones), experts_setup (seconds), compile (seconds: see
 ---                 `cold` of tperf.serve), memory = "all", "static" or "free", memory_utilization (0.9), runtime,
----                 runtime_parallel (bytes), pooled (true: layers that keep all tokens, a window's or a state
----                 share one pool of blocks) }
+---                 runtime_parallel (bytes), state_dtype ("fp32": of recurrent layers whose model does not say), pooled
+---                 (true: layers that keep all tokens, a window's or a state share one pool of blocks) }
 ---  host           seconds that the host takes to launch a kernel: no layer's pass is faster than its launches
 ---  overlap        part of a pass during which data-parallel traffic is under way, and so hidden
 ---  optimizer      part of the HBM's bandwidth that the optimizer's step reaches (0.7)

@@ -248,6 +248,7 @@ static const tperf_field scan_fields[] = {
     OPTIONAL("groups", scan.groups),
     OPTIONAL("chunk", scan.chunk),
     OPTIONAL("step", scan.step),
+    OPTIONAL("state_element", scan.state_element),
     {0},
 };
 static tperf_status count_scan(tperf_op *op, const tperf_op_arguments *a, tperf_error *error) {

@@ -17,14 +17,14 @@ local function elements(m, p, group)
   return width / (cut.key_shards or 1)
 end
 
--- Bytes: the scan's state in fp32 and the last inputs of the convolution.
+-- Bytes: the scan's state and the last inputs of the convolution.
 local function state(m, p, group)
   if group.delta then return delta.state_bytes(m, p) end
   if not group.mamba then return 0 end
   if m.mamba1 then return mamba1.state_bytes(m, p) end
   local s, n = m.mamba, p[p.features]
   local heads, groups = fitting.split(p, s.heads, n, p.features, "heads"), fitting.replicated(p, s.groups, n, "groups")
-  return 4.0 * heads * s.head_dim * s.state + 2.0 * (s.conv - 1) * (heads * s.head_dim + 2 * groups * s.state)
+  return 1.0 * fitting.state_element(p) * heads * s.head_dim * s.state + 2.0 * (s.conv - 1) * (heads * s.head_dim + 2 * groups * s.state)
 end
 
 --- The cache of one layer of the group, for one sequence.

@@ -68,6 +68,8 @@ description.schema = {
   mamba = check.record_of(records.mamba, some), -- Mamba-2 layers
   mamba1 = check.record_of(records.mamba1, some), -- Mamba-1 layers
   delta = check.record_of(records.delta, some), -- gated delta net layers
+  -- In which those layers keep a request's state between tokens; default: as the serving engine.
+  state_dtype = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
   -- One letter per layer with a mixer and an MLP or experts, repeated: M Mamba, D gated delta net, * attention.
   mixers = check.string(some),
   layer_pattern = check.string(some), -- hybrids, one letter per layer: M mamba, * attention, - MLP, E experts

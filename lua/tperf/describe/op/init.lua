@@ -48,6 +48,7 @@
 --  input_bytes           the part of saved_bytes that another op made (0)
 --  repeated_bytes        the part of forward_bytes that is read again or freed meanwhile, and takes no memory
 --  vocab                 logits per row on this GPU
+--  state_element   bytes of a number of the state that a scan keeps (4)
 --  groups, state, chunk, step   of a scan; groups: of B and C, state: its size, chunk: tokens, step: true for one token
 local check = require "tperf.base.check"
 local core = require "tperf.core".op
@@ -114,7 +115,7 @@ op.cross_entropy = core.cross_entropy
 op.router = core.router
 
 --- The scan of Mamba-2: batch, seq, heads, head_dim, state, groups (1), chunk (256); step: true for one token that
---- updates a kept state instead of a sequence.
+--- updates a kept state instead of a sequence, of numbers of state_element bytes.
 op.scan = core.scan
 
 --- Layer norm: tokens, width; root_mean_square; parameters (2 width; width if root_mean_square); input_kept_elsewhere;

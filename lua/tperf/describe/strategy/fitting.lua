@@ -148,4 +148,9 @@ function fitting.shards(over)
   }
 end
 
+local STATE_BYTES <const> = { bf16 = 2, fp16 = 2 }
+
+--- Bytes of a number of a recurrent layer's state between tokens.
+function fitting.state_element(p) return STATE_BYTES[p.state_dtype] or 4 end
+
 return fitting

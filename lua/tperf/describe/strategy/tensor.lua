@@ -150,11 +150,13 @@ end
 
 --- The scan of this GPU's rows, and the exchange of states among GPUs that shard the sequence.
 function tensor.scan(p, o)
-  local states = fitting.states(p, 4.0 * p.micro_batch * o.heads * o.head_dim * o.state)
+  local element = fitting.state_element(p)
+  local states = fitting.states(p, 1.0 * element * p.micro_batch * o.heads * o.head_dim * o.state)
   return {
     op.scan {
       name = o.name, batch = p.micro_batch, seq = p.seq // shards_of(p), heads = o.heads, head_dim = o.head_dim,
       groups = o.groups, state = o.state, chunk = o.chunk, step = p.mode == "decode", dtype = p.dtype,
+      state_element = element,
     }, table.unpack(states),
   }
 end

@@ -40,6 +40,7 @@ serving.schema = {
   prefill_batch = size,
   weight_dtype = check.choice { STORED, optional = true }, kv_dtype = check.choice { STORED, default = "bf16" },
   compute_dtype = check.choice { MULTIPLIED, optional = true },
+  state_dtype = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
   precision = precision.optional,
   sequence_parallel = check.boolean { default = false },
   reserve = check.number { min = 0, max = 0.99, default = 0.1 },
@@ -91,6 +92,7 @@ function serving.problem(what, given)
   p.rules, p.strategy = o.rules and rules(o.rules) or usual, axes.asked(o)
   check_served(what, p.model, p.strategy, o, p.rules)
   p.weights = stored.fill(what, o, p.model, p.system)
+  o.state_dtype = o.state_dtype or p.model.state_dtype
   p.plan = plan_of(p.model, p.strategy, p.rules, o.attention, p.weights)
   p.price = o.gpu_hour or p.system.price and p.system.price.gpu_hour
   return p
@@ -104,7 +106,8 @@ end
 
 local function caches_of(p, sizes)
   local o, list = p.o, {}
-  local share = strategy.share(p.strategy, p.model, 1, sizes, p.rules, { mode = "decode", seq = 1 })
+  local share = strategy.share(p.strategy, p.model, 1, sizes, p.rules,
+    { mode = "decode", seq = 1, state_dtype = o.state_dtype })
   for i, kind in ipairs(p.plan.layout.kinds) do
     local one = cache.of(p.model, share, kind)
     list[i] = {
@@ -127,7 +130,7 @@ function serving.variant(s, o, mode, seq, context)
     recompute = "none", sequence_parallel = mode == "prefill" and o.sequence_parallel or false, mode = mode, seq = seq,
     context = context, weight_dtype = op_dtype[o.weight_dtype] or o.weight_dtype,
     kv_dtype = op_dtype[o.kv_dtype] or o.kv_dtype, matrix_dtype = o.other_dtype, sampling = o.sampler,
-    delta = o.delta, eager_ops = o.eager_ops,
+    delta = o.delta, eager_ops = o.eager_ops, state_dtype = o.state_dtype,
   }
   for _, name in ipairs(s.option_names) do variant[name] = o[name] end
   return variant
@@ -156,7 +159,7 @@ local POSITIONS <const> = {} -- 1, 2 … as many as values decide a shape
 local function shape_of(p, c, own, micro_batch)
   local o, s = p.o, p.strategy
   local deciding = { c.pp, micro_batch, c.prefill_batch, o.prompt, o.generate, o.weight_dtype, o.kv_dtype,
-    o.compute_dtype, o.sequence_parallel }
+    o.compute_dtype, o.state_dtype or false, o.sequence_parallel }
   local fixed, n = #deciding, #own
   table.move(own, 1, n, fixed + 1, deciding)
   for i, name in ipairs(s.option_names) do deciding[fixed + n + i] = o[name] or false end

@@ -231,6 +231,8 @@ end
 ---  weight_dtype           dtype of all weights, in place of precision's: "bf16" (default), "fp32", "fp16", "fp8",
 ---                         "int8", "fp4", "int4"
 ---  kv_dtype               dtype of the cache, one of the same ("bf16")
+---  state_dtype            dtype of the states that recurrent layers keep: "fp32", "bf16", "fp16" (the model's, or
+---                         "fp32")
 ---  compute_dtype          dtype of products with weights (precision's, or "bf16"; fp16, fp8, int8, fp4)
 ---  attention              "flash" (default), "unfused"
 ---  sequence_parallel      whether tp also shards the residual stream of prompts by tokens (false)

@@ -190,6 +190,7 @@ end
 ---  cp_kind, moe_dispatcher   options of the strategy; with "deepep", batches of up to 256 tokens per GPU use its
 ---                         low-latency kernels
 ---  precision, weight_dtype, kv_dtype, compute_dtype   as for tperf.infer
+---  state_dtype            dtype of the states that recurrent layers keep (the model's, or the engine's)
 ---  experts                kernels of blocks of experts: "fused" (FlashInfer's TensorRT-LLM kernels on Blackwell) or
 ---                         "portable" (Triton), where the system has a curve for them, or "grouped" (CUTLASS,
 ---                         DeepGEMM); the engine's default

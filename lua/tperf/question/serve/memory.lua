@@ -61,7 +61,7 @@ local known = memo.by_text(KEPT)
 function memory.of(p, o)
   local key = table.concat({ workload.signature(p.model), workload.signature(p.system), p.rules.name, ranks.key(p, o),
     o.pp, o.weight_dtype, p.weights and p.weights.key or "", o.kv_dtype, o.compute_dtype,
-    o.engine.max_num_batched_tokens, o.engine.max_num_seqs }, " ")
+    o.state_dtype, o.engine.max_num_batched_tokens, o.engine.max_num_seqs }, " ")
   return known(key, function() return held_by(p, o) end)
 end
 

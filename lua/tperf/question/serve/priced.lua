@@ -25,6 +25,7 @@ priced.schema = {
   model = check.any(optional), system = check.any(optional), rules = check.any(optional),
   pp = serving.size,
   weight_dtype = serving.schema.weight_dtype, kv_dtype = serving.schema.kv_dtype,
+  state_dtype = serving.schema.state_dtype,
   compute_dtype = serving.schema.compute_dtype, precision = serving.schema.precision,
   memory_utilization = check.number { above = 0, max = 1, optional = true },
   experts = check.choice { { "fused", "grouped", "portable" }, optional = true },
@@ -67,11 +68,13 @@ function priced.problem(o, s)
   local given = {
     model = o.model, system = o.system, rules = o.rules, attention = "flash", prompt = 1, generate = 1,
     weight_dtype = o.weight_dtype, kv_dtype = o.kv_dtype, compute_dtype = o.compute_dtype, precision = o.precision,
-    sequence_parallel = false, reserve = 0, strategy = s,
+    state_dtype = o.state_dtype, sequence_parallel = false, reserve = 0, strategy = s,
   }
   for _, name in ipairs(s.option_names) do given[name] = o[name] end
   local profile, p = engines.of(o.software), serving.problem(WHAT, given)
   o.weight_dtype, o.compute_dtype, o.other_dtype = p.o.weight_dtype, p.o.compute_dtype, p.o.other_dtype
+  p.o.state_dtype = p.o.state_dtype or profile.engine.state_dtype
+  o.state_dtype = p.o.state_dtype
   o.delta, o.eager_ops = profile.engine.delta, not profile.engine.compiled or nil
   p.software, p.profile, p.system = runtime.terms(profile), profile, machines.of(p.system, profile, kernels_of(p, o))
   return p

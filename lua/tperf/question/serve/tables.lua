@@ -219,7 +219,7 @@ function tables.of(p, o, fast)
   local drafts = engine.speculation and engine.speculation.tokens or 0
   local reach = reach_of(o, drafts, longest)
   local key = table.concat({ workload.signature(p.model), workload.signature(p.system), p.rules.name, ranks.key(p, o),
-    o.weight_dtype, p.weights and p.weights.key or "", o.kv_dtype, o.compute_dtype, o.sampling,
+    o.weight_dtype, p.weights and p.weights.key or "", o.kv_dtype, o.compute_dtype, o.sampling, o.state_dtype,
     kernels_of(p.profile), seqs, most, longest, reach, drafts }, " ")
   local t = {}
   for name, value in pairs(known(key, function() return made_of(p, o, fast, seqs, most, longest, reach) end)) do

@@ -8,8 +8,8 @@ local serving_axes = require "tperf.cli.ask.serving_axes"
 local LISTS <const> = options.join(serving_axes.names(), { "pp", "batch" }) -- options that take lists
 
 local QUESTION = {
-  "prompt", "generate", "prefill_batch", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "attention",
-  "rules", "reserve", "gpu_hour", "software", "pp", "batch",
+  "prompt", "generate", "prefill_batch", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "state_dtype",
+  "attention", "rules", "reserve", "gpu_hour", "software", "pp", "batch",
 }
 QUESTION = options.join(QUESTION, serving_axes.chosen())
 local SEARCH = { "gpus", "ttft", "tpot", "objective", "top" }
@@ -165,6 +165,8 @@ With -g, the best configurations on that many GPUs:
       help = "of layers: fp8-block, mxfp8 (default: the checkpoint's)" },
     { long = "weight-dtype", value = "NAME", help = "dtype of the stored weights (default: likewise)" },
     { long = "kv-dtype", value = "NAME", help = "dtype of the KV cache (default bf16)" },
+    { long = "state-dtype", value = "NAME", from = { "fp32", "bf16", "fp16" },
+      help = "dtype of recurrent layers' states (default: the model's, or fp32)" },
     { long = "compute-dtype", value = "NAME", help = "dtype of products with weights (default: likewise)" },
     { long = "attention", value = "NAME", from = { "flash", "unfused" }, help = "flash (default) or unfused" },
     { long = "reserve", value = "PART", kind = "number", help = "fraction of the memory to keep free (default 0.1)" },

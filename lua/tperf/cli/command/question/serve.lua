@@ -94,6 +94,8 @@ With --slo and --rate but no deployment, finds the fewest GPUs that serve the ra
       help = "of layers: fp8-block, mxfp8 (default: the checkpoint's)" },
     { long = "weight-dtype", value = "NAME", help = "dtype of the stored weights (default: likewise)" },
     { long = "kv-dtype", value = "NAME", help = "dtype of the KV cache (default bf16)" },
+    { long = "state-dtype", value = "NAME", from = { "fp32", "bf16", "fp16" },
+      help = "dtype of recurrent layers' states (default: the model's or engine's)" },
     { long = "compute-dtype", value = "NAME", help = "dtype of products with weights (default: likewise)" },
     { long = "gpu-memory-utilization", value = "PART", kind = "number",
       help = "fraction of the memory for the engine (default: the engine's)" },

@@ -17,7 +17,7 @@ local parts = require "tperf.describe.arch.layer.parts"
 
 local delta = {}
 
-local BYTES <const>, STATE_BYTES <const> = 2, 4
+local BYTES <const> = 2
 
 -- FLOPs of the rule per token and value head: in total, and recomputed in the backward pass.
 local function rule_flops(d, seq)
@@ -59,14 +59,14 @@ local function gates(p, cut)
   }
 end
 
--- One token: the state, kept in fp32, decays, is read by the key, corrected, then read by the query.
+-- One token: the kept state decays, is read by the key, corrected, then read by the query.
 local function step(m, p, cut)
   local state = 1.0 * p.micro_batch * cut.heads * m.delta.key_dim * m.delta.value_dim
   return op.custom {
     name = "rule", dtype = p.dtype,
     forward = {
       vector_flops = 7 * state,
-      bytes = 2 * STATE_BYTES * state + BYTES * p:inner_tokens() * (cut.convolved + cut.inner),
+      bytes = 2 * fitting.state_element(p) * state + BYTES * p:inner_tokens() * (cut.convolved + cut.inner),
     },
   }
 end
@@ -92,7 +92,7 @@ end
 
 -- Bytes of a GPU's final state.
 local function state(m, p, cut)
-  return 1.0 * STATE_BYTES * p.micro_batch * cut.heads * m.delta.key_dim * m.delta.value_dim
+  return 1.0 * fitting.state_element(p) * p.micro_batch * cut.heads * m.delta.key_dim * m.delta.value_dim
 end
 
 -- The norm of every head, then times silu(z), in one kernel.
@@ -144,10 +144,10 @@ local function inside(m, p)
   return ops
 end
 
---- Bytes that one layer keeps per sequence on one GPU: the state in fp32 and the convolution's last inputs.
+--- Bytes that one layer keeps per sequence on one GPU: the state and the convolution's last inputs.
 function delta.state_bytes(m, p)
   local d, cut = m.delta, cut_of(m, p)
-  return 1.0 * STATE_BYTES * cut.heads * d.key_dim * d.value_dim + 1.0 * BYTES * (d.conv - 1) * cut.convolved
+  return 1.0 * fitting.state_element(p) * cut.heads * d.key_dim * d.value_dim + 1.0 * BYTES * (d.conv - 1) * cut.convolved
 end
 
 --- The gated delta net block, i-th of the layer's n sublayers.

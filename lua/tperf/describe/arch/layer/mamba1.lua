@@ -12,7 +12,7 @@ local parts = require "tperf.describe.arch.layer.parts"
 
 local mamba1 = {}
 
-local BYTES <const>, STATE_BYTES <const> = 2, 4
+local BYTES <const> = 2
 
 -- FLOPs per state element and token, counted as the authors do: the step times A and its exponential, the state's
 -- decay, B times x times the step, their sum, and the product with C.
@@ -54,7 +54,7 @@ local function scan(m, p, inner)
   local s, tokens = m.mamba1, 1.0 * p:inner_tokens()
   local bytes = BYTES * tokens * (4 * inner + 2 * s.state)
   local flops = tokens * inner * (SCAN_FLOPS * s.state + 5)
-  local state = p.mode == "decode" and 2.0 * STATE_BYTES * p.micro_batch * inner * s.state or 0
+  local state = p.mode == "decode" and 2.0 * fitting.state_element(p) * p.micro_batch * inner * s.state or 0
   return op.custom {
     name = "scan", dtype = p.dtype, weight_bytes = 1.0 * BYTES * inner * (s.state + 1),
     saved_bytes = BYTES * tokens * (3 * inner + 2 * s.state),
@@ -70,15 +70,15 @@ local function inside(m, p)
   }
   parts.append(ops, selection(m, p, inner))
   ops[#ops + 1] = scan(m, p, inner)
-  parts.append(ops, fitting.states(p, 1.0 * STATE_BYTES * p.micro_batch * inner * s.state))
+  parts.append(ops, fitting.states(p, 1.0 * fitting.state_element(p) * p.micro_batch * inner * s.state))
   ops[#ops + 1] = p:row { name = "out", n_in = s.inner, n_out = m.hidden, bias = s.bias }
   return ops
 end
 
---- Bytes that one layer keeps per sequence on one GPU: the state in fp32 and the convolution's last inputs.
+--- Bytes that one layer keeps per sequence on one GPU: the state and the convolution's last inputs.
 function mamba1.state_bytes(m, p)
   local s, inner = m.mamba1, inner_of(m, p)
-  return 1.0 * STATE_BYTES * inner * s.state + 1.0 * BYTES * (s.conv - 1) * inner
+  return 1.0 * fitting.state_element(p) * inner * s.state + 1.0 * BYTES * (s.conv - 1) * inner
 end
 
 --- The Mamba block, i-th of the layer's n sublayers.

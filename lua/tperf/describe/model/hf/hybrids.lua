@@ -23,6 +23,18 @@ local function pattern_of(c, text_key, list_key, default)
   return table.concat(letters)
 end
 
+local STATES <const> = { float32 = "fp32", bfloat16 = "bf16", float16 = "fp16" }
+
+-- In which layers keep their state, if the file says. vLLM reads it of these families alone (model_executor/models/
+-- config.py).
+local function state_dtype(c, key, default)
+  local said = c:text(key, default)
+  if said and not STATES[said] then
+    c:fail(key, "= %s is unknown; known: %s", check.show(said), table.concat(check.names(STATES), ", "))
+  end
+  return STATES[said]
+end
+
 -- A hybrid: one mixer per layer, by hybrid_override_pattern; attention without positions, plain MLP with squared ReLU.
 function types.nemotron_h(c)
   local m = llama(c)
@@ -32,6 +44,7 @@ function types.nemotron_h(c)
   m.activation = activation(c, "relu2", "mlp_hidden_act")
   m.layer_pattern = pattern_of(c, "hybrid_override_pattern", "layers_block_type")
   local module = pattern_of(c, "mtp_hybrid_override_pattern", "mtp_layers_block_type", "*E")
+  m.state_dtype = state_dtype(c, "mamba_ssm_cache_dtype", "float32")
   m.mtp = c:count("num_nextn_predict_layers", 0, 0)
   if m.mtp > 0 then m.mtp_pattern = module end
   m.mamba = {
@@ -168,7 +181,8 @@ end
 -- Gated delta nets and gated attention with query and key norms.
 local function gated_delta(c, ffn)
   local m = llama(c, ffn)
-  c:ignore "mamba_ssm_dtype|mtp_use_dedicated_embeddings"
+  c:ignore "mtp_use_dedicated_embeddings"
+  m.state_dtype = state_dtype(c, "mamba_ssm_dtype", false)
   m.head_dim, m.qk_norm, m.attention_gate = c:count("head_dim", 256), true, c:flag("attn_output_gate", true)
   m.delta = {
     heads = c:count("linear_num_key_heads", 16), value_heads = c:count("linear_num_value_heads", 32),

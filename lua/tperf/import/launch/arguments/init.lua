@@ -77,13 +77,16 @@ local QUANTIZED <const> = { fp8 = { "fp8", "fp8" }, w8a8_fp8 = { "fp8", "fp8" },
   modelopt_fp4 = { "fp4", "fp4" }, nvfp4 = { "fp4", "fp4" }, w8a8_int8 = { "int8", "int8" }, awq = { "int4", "bf16" },
   awq_marlin = { "int4", "bf16" }, gptq = { "int4", "bf16" }, gptq_marlin = { "int4", "bf16" } }
 
---- The dtypes of a server's launch: { weight_dtype, compute_dtype, kv_dtype }, each only if the launch gives one that
---- is known.
+local STATES <const> = { float32 = "fp32", bfloat16 = "bf16", float16 = "fp16" } -- of recurrent layers
+
+--- The dtypes of a server's launch: { weight_dtype, compute_dtype, kv_dtype, state_dtype }, each only if the launch gives
+--- one that is known.
 ---@param launch table
 ---@return table dtypes
 function arguments.dtypes(launch)
   local stored = QUANTIZED[launch.quantization] or {}
-  return { weight_dtype = stored[1], compute_dtype = stored[2], kv_dtype = CACHES[launch.kv_dtype] }
+  return { weight_dtype = stored[1], compute_dtype = stored[2], kv_dtype = CACHES[launch.kv_dtype],
+    state_dtype = STATES[launch.state_dtype] }
 end
 
 -- Stacks' names for the recipes of tperf.describe.precision: Megatron-Core's --fp8-recipe, with a format, and

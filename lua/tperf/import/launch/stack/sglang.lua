@@ -29,6 +29,7 @@ function sglang.read(s, context)
   r.max_batch, r.chunk = s:set "--max-running-requests", share(s:set "--chunked-prefill-size")
   r.batch = r.max_batch and math.max(1, r.max_batch // r.attention_dp) -- of one data-parallel rank of attention
   r.seq_max, r.kv_dtype = s:set "--context-length", s:get "--kv-cache-dtype"
+  r.state_dtype = s:get "--mamba-ssm-dtype"
   r.memory_fraction = s:set "--mem-fraction-static"
   r.prefix_cache = not s:get "--disable-radix-cache"
   if r.chunk == -1 then r.chunk, r.chunked_prefill = nil, false end

@@ -16,6 +16,7 @@ function vllm.read(s, context)
   common.divided(context, r.tp, r.decode_cp, "--decode-context-parallel-size in tp")
   r.max_batch, r.max_tokens = s:set "--max-num-seqs", s:set "--max-num-batched-tokens"
   r.seq_max, r.kv_dtype = s:set "--max-model-len", s:get "--kv-cache-dtype"
+  r.state_dtype = s:get "--mamba-ssm-cache-dtype"
   if type(r.seq_max) == "string" then r.seq_max = math.tointeger(tonumber(r.seq_max)) end
   r.memory_fraction = s:get "--gpu-memory-utilization"
   r.chunked_prefill = s:set "--enable-chunked-prefill" ~= false
