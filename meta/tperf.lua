@@ -2072,7 +2072,7 @@ function tperf.report.json(rows, wanted, options) end
 ---that the stack has no option for. Raises an error that names the axis if the stack cannot run the configuration.
 ---@param configuration table of tperf.search, tperf.train or tperf.infer
 ---@param stack string megatron, megatron-bridge, torchtitan, deepspeed, nanotron; vllm, sglang, tensorrt-llm
----@param options table? model: its name, path or object, for the arguments that describe it; seq: tokens of a sequence (else the configuration's); question: the arguments that found the configuration, for what it does not contain (optimizer, gradients, peft, pipeline_layout …); for servers max_tokens, seq_max, kv_dtype, weight_dtype, memory_utilization (0.9; SGLang chooses its own), prefix_caching (true), chunked_prefill (true, except for TensorRT-LLM), mixed_chunk (SGLang)
+---@param options table? model: its name, path or object, for the arguments that describe it; seq: tokens of a sequence (else the configuration's); question: the arguments that found the configuration, for what it does not contain (optimizer, gradients, peft, pipeline_layout …); for servers max_tokens, seq_max, kv_dtype, weight_dtype, state_dtype, memory_utilization (0.9; SGLang chooses its own), prefix_caching (true), chunked_prefill (true, except for TensorRT-LLM), mixed_chunk (SGLang)
 ---@return string text
 function tperf.report.launch(configuration, stack, options) end
 

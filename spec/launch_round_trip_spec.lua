@@ -237,7 +237,8 @@ describe("a launch written and read back", function()
         local gpus = c.dp * c.tp
         c.ep = name ~= DENSE and pick { 1, gpus, math.max(gpus // 2, 1) } or 1
         c.etp = name ~= DENSE and (c.ep > 1 and gpus // c.ep or c.tp) or nil
-        local options = { model = models[name], seq_max = pick { 2048, 8192 }, max_tokens = 8192, kv_dtype = "fp8" }
+        local options = { model = models[name], seq_max = pick { 2048, 8192 }, max_tokens = 8192, kv_dtype = "fp8",
+          state_dtype = pick { "fp32", "bf16", "fp16" } }
         local ok, text = pcall(tperf.report.launch, c, stack, options)
         if not ok then
           assert.matches("tperf.report.launch: ep = %d+: ", text)
@@ -246,8 +247,9 @@ describe("a launch written and read back", function()
           local got = read_back(stack, text, {})
           local a = tperf.import.arguments(got, { model = models[MOE] })
           local servers = c.ep == 1 and c.dp or 1 -- replicas that share nothing are servers of their own
-          assert.same({ c.tp, c.pp, c.dp // servers, c.ep, c.batch, options.seq_max, "fp8" },
-            { a.tp, a.pp, a.dp, a.ep or 1, a.batch, got.seq_max, got.kv_dtype })
+          assert.same({ c.tp, c.pp, c.dp // servers, c.ep, c.batch, options.seq_max, "fp8",
+            ({ fp32 = "float32", bf16 = "bfloat16", fp16 = "float16" })[options.state_dtype] },
+            { a.tp, a.pp, a.dp, a.ep or 1, a.batch, got.seq_max, got.kv_dtype, got.state_dtype })
           if c.ep > 1 then assert.equal(c.etp, a.etp) end
         end
       end

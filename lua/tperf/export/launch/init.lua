@@ -147,6 +147,8 @@ local function training(c, model, options)
   return n
 end
 
+local STATES <const> = { fp32 = "float32", bf16 = "bfloat16", fp16 = "float16" } -- engines' names
+
 local function serving(c, model, options)
   if c.strategy and c.strategy ~= "tensor" then
     check.fail("tperf.report.launch: strategy = %s: no engine that is known cuts layers so", check.show(c.strategy))
@@ -156,7 +158,8 @@ local function serving(c, model, options)
   end
   local n = { model = model, max_tokens = options.max_tokens, seq_max = options.seq_max, kv_dtype = options.kv_dtype,
     memory_utilization = options.memory_utilization, prefix_caching = options.prefix_caching,
-    chunked_prefill = options.chunked_prefill, mixed_chunk = options.mixed_chunk, weight_dtype = options.weight_dtype }
+    chunked_prefill = options.chunked_prefill, mixed_chunk = options.mixed_chunk, weight_dtype = options.weight_dtype,
+    state_dtype = STATES[options.state_dtype] }
   for _, name in ipairs { "tp", "pp", "dp", "ep" } do n[name] = whole(c, name, 1) end
   n.max_batch = c.batch and whole(c, "batch") or nil
   n.etp = whole(c, "etp", n.tp)
@@ -178,6 +181,7 @@ local schema = {
   prefix_caching = check.boolean { default = true }, chunked_prefill = check.boolean { optional = true },
   mixed_chunk = check.boolean { optional = true },
   weight_dtype = check.string { default = "bf16" },
+  state_dtype = check.choice { check.names(STATES), optional = true },
 }
 
 local function is_one_of(name, list)
@@ -194,8 +198,8 @@ end
 ---@param options table?  model: its name, path or object, for the arguments that describe it; seq: tokens of a
 ---  sequence (else the configuration's); question: the arguments that found the configuration, for what it does not
 ---  contain (optimizer, gradients, peft, pipeline_layout …); for servers max_tokens, seq_max, kv_dtype, weight_dtype,
----  memory_utilization (0.9; SGLang chooses its own), prefix_caching (true), chunked_prefill (true, except for
----  TensorRT-LLM), mixed_chunk (SGLang)
+---  state_dtype, memory_utilization (0.9; SGLang chooses its own), prefix_caching (true), chunked_prefill (true, except
+---  for TensorRT-LLM), mixed_chunk (SGLang)
 ---@return string text
 function launch.text(configuration, stack, options)
   local known = STACKS[stack]

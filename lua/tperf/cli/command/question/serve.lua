@@ -33,6 +33,7 @@ local function launch(values, d, sizes, asked)
     model = asked.model,
     max_tokens = d.max_num_batched_tokens or e.max_num_batched_tokens, seq_max = e.max_model_len,
     kv_dtype = asked.kv_dtype ~= "bf16" and asked.kv_dtype or nil, weight_dtype = asked.weight_dtype,
+    state_dtype = asked.state_dtype,
     memory_utilization = asked.memory_utilization,
     prefix_caching = e.prefix_caching, chunked_prefill = e.chunked_prefill, mixed_chunk = e.mixed_chunk }))
 end

@@ -25,6 +25,7 @@ return function(n, w)
   engines.weights(n, w, "--quantization")
   if n.seq_max then w.put("--context-length", n.seq_max) end
   if n.kv_dtype then w.put("--kv-cache-dtype", n.kv_dtype) end
+  if n.state_dtype then w.put("--mamba-ssm-dtype", n.state_dtype) end
   w.note "--max-running-requests and --chunked-prefill-size are of the whole server"
   return engines.script(w, "python3 -m sglang.launch_server")
 end

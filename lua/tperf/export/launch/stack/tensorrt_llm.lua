@@ -19,6 +19,7 @@ return function(n, w)
   if n.max_tokens then w.put("max_num_tokens", n.max_tokens) end
   if n.seq_max then w.put("max_seq_len", n.seq_max) end
   if n.kv_dtype then w.put("kv_cache_config.dtype", n.kv_dtype) end
+  if n.state_dtype then w.put("kv_cache_config.mamba_ssm_cache_dtype", n.state_dtype) end
   if not n.prefix_caching then w.put("kv_cache_config.enable_block_reuse", false) end
   w.put("kv_cache_config.free_gpu_memory_fraction", n.memory_utilization or 0.9)
   w.put("enable_chunked_prefill", n.chunked_prefill == true)

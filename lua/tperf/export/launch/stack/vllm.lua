@@ -14,6 +14,7 @@ return function(n, w)
   if n.max_tokens then w.put("--max-num-batched-tokens", n.max_tokens) end
   if n.seq_max then w.put("--max-model-len", n.seq_max) end
   if n.kv_dtype then w.put("--kv-cache-dtype", n.kv_dtype) end
+  if n.state_dtype then w.put("--mamba-ssm-cache-dtype", n.state_dtype) end
   engines.weights(n, w, "--quantization")
   if not n.prefix_caching then w.off "--enable-prefix-caching" end
   if n.chunked_prefill == false then w.off "--enable-chunked-prefill" end

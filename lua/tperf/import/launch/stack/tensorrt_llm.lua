@@ -41,6 +41,7 @@ function trtllm.read(s, context)
   r.max_batch = either(s, "max_batch_size", "--max_batch_size")
   r.max_tokens = either(s, "max_num_tokens", "--max_num_tokens")
   r.seq_max, r.kv_dtype = either(s, "max_seq_len", "--max_seq_len"), s:get "kv_cache_config.dtype"
+  r.state_dtype = s:get "kv_cache_config.mamba_ssm_cache_dtype"
   r.kv_free_fraction = s:set "kv_cache_config.free_gpu_memory_fraction" or s:set "kv_cache_free_gpu_memory_fraction"
     or s:set "--kv_cache_free_gpu_memory_fraction" or 0.9
   r.prefix_cache = s:get "kv_cache_config.enable_block_reuse"
