@@ -102,6 +102,19 @@ describe("tperf.train with simulate", function()
     assert.truthy(split.time < plain.time and split.time > 0.7 * plain.time) -- weight gradients wait for no other stage
   end)
 
+  it("advises on such batches what it would answer", function()
+    for _, schedule in ipairs { "zb1p", "interleaved_1f1b" } do
+      local asked = { model = "llama-3.1-8b", system = "a40", tp = 2, pp = 4, dp = 1, global_batch = 1, zero = 1,
+        schedule = schedule, seq = 28672, recompute = "none" }
+      local reason = tperf.train(asked).reason
+      asked.recompute = "full"
+      local fits = tperf.train(asked)
+      assert.is_true(fits.feasible)
+      local wanted = ('it would fit with recompute = "full" (%.4g GB)'):format(fits.memory.total / 1e9)
+      assert.truthy(reason:find(wanted, 1, true), reason)
+    end
+  end)
+
   it("refuses unsupported simulations", function()
     refuses("'schedule' must be one of", tperf.train, configuration { simulate = "2f1b" })
     refuses("(did you mean '1f1b'?)", tperf.train, configuration { simulate = "1f11b" })

@@ -239,7 +239,7 @@ function problem.arguments(what, given, schema)
   return o
 end
 
---- Turns checked arguments (problem.schema, and gpus as a number or a list) into everything that the core needs.
+--- Turns checked arguments (problem.schema, gpus, one or a list, and bounds: no closed forms) into what the core needs.
 ---@return table problem  { model, rules, training, software, strategies, layouts, variants, fixed, zero, questions,
 ---  pipelines, pipeline_list, pps }; each question has the fields that configuration.of needs
 ---@return boolean many   whether gpus or system was a list
@@ -288,8 +288,8 @@ function problem.of(o, strategies)
   pipelines.check_chunks(schedules, p.virtual_stages)
   p.pipelines, p.pipeline_list, p.closed = pipelines.make {
     pps = p.pps, schedules = schedules, virtual_stages = p.virtual_stages or VIRTUAL_STAGES,
-    layers = p.model.layers, runs = p.layouts[1].runs, has_ends = p.layouts[1].has_ends, deal = deal,
-    even = #schedules > 1 and not o.virtual_stages, alone_overlaps = o.overlap_moe_a2a, picked = picked,
+    layers = p.model.layers, runs = p.layouts[1].runs, has_ends = p.layouts[1].has_ends, deal = deal, picked = picked,
+    even = #schedules > 1 and not o.virtual_stages, alone_overlaps = o.overlap_moe_a2a, bounds = o.bounds,
   }
   for _, question in ipairs(p.questions) do
     question.pipelines, question.pipeline_list = p.pipelines, p.pipeline_list

@@ -61,7 +61,7 @@ local function no_placement(o, s)
   for _, axis in ipairs(s.axes) do
     if not axes.shows(axis, o[axis.name]) then request[axis.name] = nil end
   end
-  request.simulate, request.explain, request.strategy = nil, nil, s
+  request.simulate, request.explain, request.bounds, request.strategy = nil, nil, nil, s
   request.profile, request.software = nil, o.profile or "none"
   refusal.raise("tperf.train: %s", search.run(request).reason)
 end
@@ -111,10 +111,11 @@ local function is_same(t, given)
   return set == o.rules and profile.of(given.software, set) == o.profile and system(given.system) == o.system
 end
 
--- Has the pipeline simulated if its closed form does not hold for so many micro-batches.
-local function admit(p, microbatches)
+-- Has the pipeline simulated if its closed form does not hold for so many micro-batches, here and for advice.
+local function admit(o, p, microbatches)
   local one, question = p.pipeline_list[1], p.questions[1]
   if microbatches >= one.min_microbatches and microbatches % one.microbatch_multiple == 0 then return end
+  o.bounds = true
   local bounds = setmetatable({ bounds = true }, { __index = p.pipeline_list.options })
   p.pipelines, p.pipeline_list, p.closed = pipelines.make(bounds)
   question.pipelines, question.pipeline_list = p.pipelines, p.pipeline_list
@@ -138,7 +139,7 @@ return asked(function(given)
   if not list then o.system = system(o.system) end
   local p = list and problem.of(o, { s }) or recalled(o, s, schema)
   local microbatches = train_sizes.check_batch(o, s, p, own)
-  admit(p, microbatches)
+  admit(o, p, microbatches)
   if sizes.admitted_by ~= p.model then
     train_sizes.check_cut(o, s, p, own, sizes.share)
     sizes.admitted_by = p.model
