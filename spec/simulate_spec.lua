@@ -88,7 +88,8 @@ describe("tperf.train with simulate", function()
     end
   end)
 
-  it("happens unasked where the closed form does not hold: one micro-batch passes all layers, then comes back", function()
+  -- One micro-batch passes all layers, and comes back.
+  it("happens unasked where the closed form does not hold", function()
     local function alone(schedule)
       return tperf.train(configuration {
         pp = 4, dp = 1, gpus = 32, global_batch = 1, schedule = schedule, zero = 0,
@@ -99,7 +100,7 @@ describe("tperf.train with simulate", function()
     assert.equal(2, interleaved.virtual_stages)
     local hop = interleaved.breakdown.pipeline_comm / 4 -- of two chunks, forward and backward
     assert.near(plain.time, interleaved.time, 12 * hop)
-    assert.truthy(split.time < plain.time and split.time > 0.7 * plain.time) -- weight gradients wait for no other stage
+    assert.truthy(split.time < plain.time and split.time > 0.7 * plain.time) -- weight gradients wait for no stage
   end)
 
   it("advises on such batches what it would answer", function()

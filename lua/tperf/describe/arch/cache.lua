@@ -24,7 +24,8 @@ local function state(m, p, group)
   if m.mamba1 then return mamba1.state_bytes(m, p) end
   local s, n = m.mamba, p[p.features]
   local heads, groups = fitting.split(p, s.heads, n, p.features, "heads"), fitting.replicated(p, s.groups, n, "groups")
-  return 1.0 * fitting.state_element(p) * heads * s.head_dim * s.state + 2.0 * (s.conv - 1) * (heads * s.head_dim + 2 * groups * s.state)
+  return 1.0 * fitting.state_element(p) * heads * s.head_dim * s.state
+    + 2.0 * (s.conv - 1) * (heads * s.head_dim + 2 * groups * s.state)
 end
 
 --- The cache of one layer of the group, for one sequence.

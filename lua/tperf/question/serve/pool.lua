@@ -17,9 +17,9 @@ local MOST <const> = (1 << 31) - 2
 local METHODS = { ngram = 1, draft_model = 2, eagle = 3 }
 local SCHEDULERS = { vllm = 0, sglang = 1, ["tensorrt-llm"] = 2 }
 
-local groups = {}
+local group_fields = {}
 for _, name in ipairs { "whole", "windowed", "window_blocks", "states" } do
-  groups[name] = check.integer { min = 0, max = 1 << 16, default = 0 }
+  group_fields[name] = check.integer { min = 0, max = 1 << 16, default = 0 }
 end
 
 -- The engine's settings, with defaults or without.
@@ -40,7 +40,7 @@ local function engine_schema(with_defaults)
     long_prefill_token_threshold = integer(0, MOST, 0), max_cudagraph_capture_size = integer(0, MOST),
     policy = check.choice { { "fcfs", "priority" }, default = with_defaults and "fcfs" or nil,
       optional = not with_defaults },
-    groups = check.record_of(groups, { optional = true }),
+    groups = check.record_of(group_fields, { optional = true }),
     speculation = check.record_of({
       method = check.choice { { "ngram", "draft_model", "eagle" } },
       tokens = check.integer { min = 1, max = 1024 },

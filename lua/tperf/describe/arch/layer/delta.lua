@@ -147,7 +147,8 @@ end
 --- Bytes that one layer keeps per sequence on one GPU: the state and the convolution's last inputs.
 function delta.state_bytes(m, p)
   local d, cut = m.delta, cut_of(m, p)
-  return 1.0 * fitting.state_element(p) * cut.heads * d.key_dim * d.value_dim + 1.0 * BYTES * (d.conv - 1) * cut.convolved
+  return 1.0 * fitting.state_element(p) * cut.heads * d.key_dim * d.value_dim
+    + 1.0 * BYTES * (d.conv - 1) * cut.convolved
 end
 
 --- The gated delta net block, i-th of the layer's n sublayers.

@@ -79,8 +79,8 @@ local QUANTIZED <const> = { fp8 = { "fp8", "fp8" }, w8a8_fp8 = { "fp8", "fp8" },
 
 local STATES <const> = { float32 = "fp32", bfloat16 = "bf16", float16 = "fp16" } -- of recurrent layers
 
---- The dtypes of a server's launch: { weight_dtype, compute_dtype, kv_dtype, state_dtype }, each only if the launch gives
---- one that is known.
+--- The dtypes of a server's launch: { weight_dtype, compute_dtype, kv_dtype, state_dtype }, each only if the launch
+--- gives one that is known.
 ---@param launch table
 ---@return table dtypes
 function arguments.dtypes(launch)
