@@ -14,10 +14,10 @@ typedef struct tperf_sequence {
     int32_t scheduled; // tokens in the current step, drafts included; 0: none
     int32_t verifying; // the drafts among them
     int32_t prompt;
-    int32_t full; // known tokens at which it ends
+    int32_t full;          // known tokens at which it ends
     tperf_holding holding; // the blocks of its tokens
     tperf_holding beside;  // and those of pooled groups
-    int32_t registered; // blocks in the prefix cache
+    int32_t registered;    // blocks in the prefix cache
     int32_t
         cacheable; // tokens whose full blocks are cached, or would be if any request could ask for them
     bool shared; // others may have the same tokens: the request has segments
