@@ -50,10 +50,10 @@ typedef struct tperf_drafting {
 // Groups of layers that take blocks of one pool, beside the first, in which each block_size tokens of a request take a
 // block. Zeroed: there are none.
 typedef struct tperf_pooled {
-    int32_t whole; // groups that take as many as the first
-    int32_t windowed,
-        window_blocks; // groups whose layers have a window: at most window_blocks each
-    int32_t states;    // groups with a state per request: a block each
+    int32_t whole;         // groups that take as many as the first
+    int32_t windowed;      // groups whose layers have a window
+    int32_t window_blocks; // the most that each of these takes
+    int32_t states;        // groups with a state per request: a block each
 } tperf_pooled;
 
 // Settings of vLLM's V1 scheduler, under its names. SGLang calls max_num_batched_tokens chunked_prefill_size and

@@ -10,9 +10,9 @@
 // host makes. If all collectives hide, those of both passes run beside the kernels of both and slow them.
 static inline double tperf_pair_of(const tperf_stage_time *t, const tperf_pass_cost *both,
                                    double hidden, const tperf_job *job) {
-    double work = t->forward + t->backward - t->host,
-           longest = tperf_larger(t->forward, t->backward);
-    double least = tperf_larger(longest, tperf_launch_time(&job->on, both->launches));
+    double work = t->forward + t->backward - t->host;
+    double least = tperf_larger(tperf_larger(t->forward, t->backward),
+                                tperf_launch_time(&job->on, both->launches));
     if (job->training->hide_experts) return tperf_larger(least, work - hidden);
     return tperf_larger(least, tperf_larger(work - both->comm + both->slowing, both->comm));
 }

@@ -33,6 +33,7 @@ local DETAILS = {
   { "concurrency", "requests in the system" }, { "duration", "duration", "s" }, { "finished", "finished" },
   { "rejected", "rejected" }, { "preemptions", "preemptions" }, { "cache_hits", "part of prompts cached" },
   { "step_count", "steps" }, { "num_blocks", "blocks of the KV cache" },
+  { "cache_tokens", "tokens of the KV cache" },
   { "max_num_seqs", "most running requests" }, { "gpus", "GPUs" },
   { "throughput_per_gpu", "output tokens/s per GPU" }, { "cost.generated", "$ for 1M output tokens" },
   { "cost.total", "$ for 1M tokens, prompts too" }, { "energy_per_token", "energy of an output token", "J" },
