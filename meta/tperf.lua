@@ -1073,6 +1073,7 @@
 ---@field dtype? any of activations ("bf16"); matrix_dtype: of products with weights (dtype)
 ---@field weight_dtype? any weight_dtype: of weights, kv_dtype: of cached keys and values ("bf16")
 ---@field kv_dtype? any weight_dtype: of weights, kv_dtype: of cached keys and values ("bf16")
+---@field state_dtype? any of the states that recurrent layers keep between tokens ("fp32")
 
 ---@class tperf.sweep.request
 ---@field run? any tperf.search (default), tperf.train, tperf.collective, or a custom function(arguments) that returns a table, a number, or nil

@@ -62,9 +62,7 @@ local sealed = require "tperf.base.object.sealed"
 local sets = require "tperf.describe.rules.sets"
 local order = require "tperf.describe.strategy.order"
 
-local strategy = {}
-
-local known = {}
+local strategy, known = {}, {}
 
 local MOST_AXES <const> = 10 -- besides dp and pp
 
@@ -277,6 +275,7 @@ end
 ---   seq                new tokens of each sequence (the model's seq), and context: tokens before them, in the cache
 ---   dtype              of activations ("bf16"); matrix_dtype: of products with weights (dtype)
 ---   weight_dtype, kv_dtype   weight_dtype: of weights, kv_dtype: of cached keys and values ("bf16")
+---   state_dtype        of the states that recurrent layers keep between tokens ("fp32")
 function strategy.share(s, model, micro_batch, sizes, rules, options)
   local share = core.resource.sized(32)
   share.micro_batch, share.seq, share.rules = micro_batch, model.seq, rules
