@@ -89,6 +89,12 @@ describe("vLLM's pool of blocks", function()
     assert.truthy(fp32.tpot.p50 - bf16.tpot.p50 > saved and fp32.tpot.p50 - bf16.tpot.p50 < 2 * saved)
   end)
 
+  it("is one of all layers between pools for prompts and answers, which send caches", function()
+    local pools = { prefill = { replicas = 1 }, decode = { replicas = 1 } }
+    assert.equal(24 * 16 * 2 * 8 * 64 * 2, served("gpt-oss-20b", pools).memory.cache
+      // served("gpt-oss-20b", pools).num_blocks)
+  end)
+
   it("is not that of older releases and other engines, which keep all tokens of a window", function()
     for _, software in ipairs { "vllm-0.6", "sglang", "tensorrt-llm" } do
       local r = served("gpt-oss-20b", { software = software })

@@ -101,10 +101,11 @@ local EVEN <const> = 1.5 -- the most that kinds of layers differ in number for g
 
 -- vLLM's groups of layers that share the pool (vllm/v1/core/kv_cache_utils.py): as large as the kind with the fewest
 -- layers, or, if all are about as many, the most; a block holds block_size tokens of one group, or a state of each of
--- its layers, for which it grows. nil: all layers are of one group.
-local function groups_of(m, p, engine)
+-- its layers, for which it grows. nil: all layers are of one group, as in engines that send caches to each other
+-- (vllm/config/vllm.py turns groups off for their connectors).
+local function groups_of(m, p, engine, sends)
   local of, window = kinds_of(p)
-  if not of or of.whole == 0 or of.windowed + of.states == 0 then return nil end
+  if not of or of.whole == 0 or of.windowed + of.states == 0 or sends and of.states == 0 then return nil end
   local fewest, most = math.huge, 0
   for _, count in pairs(of) do
     fewest, most = count > 0 and math.min(fewest, count) or fewest, math.max(most, count)
@@ -140,7 +141,8 @@ end
 function memory.settle(m, p, o)
   local engine = o.engine
   if engine.groups then check.fail("%s: 'engine.groups' follow from the model: leave them out", WHAT) end
-  local groups = p.profile.engine.pooled and engine.scheduler == "vllm" and groups_of(m, p, engine) or nil
+  local groups = p.profile.engine.pooled and engine.scheduler == "vllm"
+    and groups_of(m, p, engine, o.prefill ~= nil) or nil
   engine.groups, engine.seats = groups, groups and engine.max_num_seqs or seats_of(m, p, o)
   engine.states_bytes = groups and 0 or engine.seats * m.request
   engine.block_size = groups and groups.block_size or engine.block_size
