@@ -80,6 +80,14 @@ describe("vLLM's pool of blocks", function()
     assert.equal(wide / 2, state "nemotron-h-8b" - state("nemotron-h-8b", { state_dtype = "bf16" }))
     assert.equal(state("nemotron-h-8b", { state_dtype = "fp16" }),
       state(tperf.model "nemotron-h-8b":with { state_dtype = "bf16" }))
+    for _, refused in ipairs {
+      function() state("llama-3.1-8b", { state_dtype = "bf16" }) end,
+      function() served("llama-3.1-8b", { state_dtype = "bf16" }) end,
+    } do
+      local ok, message = pcall(refused)
+      local wanted = "'state_dtype' is of recurrent layers, and model 'llama-3.1-8b' has none"
+      assert.truthy(not ok and message:find(wanted, 1, true), message)
+    end
     local asked = { software = "sglang", load = { concurrency = 64 }, count = 64, prompt = 100, output = 20 }
     local fp32 = served("mamba2-2.7b", asked)
     asked.state_dtype = "bf16"

@@ -180,6 +180,9 @@ end
 
 local function check_patterns(m)
   local pattern, window = rawget(m, "layer_pattern"), m.window
+  if m.state_dtype and not (m.mamba or m.mamba1 or m.delta or m.architecture) then
+    return "'state_dtype' is of mamba, mamba1 and delta", "state_dtype"
+  end
   if m.mixers and m.mixers:find "[^MD*]" or m.mixers == "" then
     return ("'mixers' must be made of M (Mamba), D (gated delta net) and * (attention), got %s"):format(
       check.show(m.mixers)), "mixers"

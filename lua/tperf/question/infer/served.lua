@@ -17,6 +17,9 @@ local function check_model(what, m, o, set)
   end
   local bare = m.encoder and not m.encoder.head -- it has no output table
   if not m.vocab or not m.causal or bare then refusal.raise("%s: model '%s' generates no tokens", what, m.name) end
+  if o.state_dtype and not (m.mamba or m.mamba1 or m.delta or m.architecture) then
+    refusal.raise("%s: 'state_dtype' is of recurrent layers, and model '%s' has none", what, m.name)
+  end
   if m.context and o.prompt + o.generate > m.context then
     refusal.raise("%s: 'prompt' + 'generate' (%d + %d) must be at most the model's context of %d tokens", what,
       o.prompt, o.generate, m.context)
