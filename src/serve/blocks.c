@@ -9,8 +9,9 @@ enum { LEAST_BLOCKS = 64 };
 
 int64_t tperf_blocks_beside(const tperf_engine *engine, int64_t own) {
     const tperf_pooled *p = &engine->pooled;
+    if (own == 0 || engine->num_blocks == 0) return 0;
     int64_t windowed = own < p->window_blocks ? own : p->window_blocks;
-    return own > 0 ? p->whole * own + p->windowed * windowed + p->states : 0;
+    return p->whole * own + p->windowed * windowed + p->states;
 }
 
 void tperf_blocks_reset(tperf_blocks *blocks, const tperf_engine *engine, const tperf_heap *heap) {

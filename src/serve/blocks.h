@@ -52,7 +52,7 @@ typedef struct tperf_content {
     tperf_segment whole; // a prompt without segments
 } tperf_content;
 
-// The blocks of the pooled groups of a request that has `own` blocks for its tokens.
+// The blocks of the pooled groups of a request that has `own` blocks for its tokens; 0 if there is no limit.
 int64_t tperf_blocks_beside(const tperf_engine *engine, int64_t own);
 
 // Frees all blocks; keeps the memory, allocated from the heap.

@@ -28,22 +28,18 @@ static bool may_coast(const tperf_fleet *fleet, const tperf_unit *unit, const tp
            replica->n_running <= engine->max_num_batched_tokens && are_alike(lane);
 }
 
-// Blocks that a running request lacks for its next `steps` tokens: of tokens, and beside them.
-typedef struct lack {
-    int64_t own, beside;
-} lack;
-
-static lack lack_of(const tperf_engine *engine, const tperf_sequence *s, int64_t steps) {
-    int64_t size = engine->block_size, own = (s->known + steps - 1 + size - 1) / size;
-    if (own <= s->holding.count) return (lack){0, 0};
-    return (lack){own - s->holding.count, tperf_blocks_beside(engine, own) - s->beside.count};
+// The blocks that a running request's tokens take after so many steps.
+static int64_t own_after(const tperf_replica *replica, const tperf_sequence *s, int64_t steps) {
+    int64_t size = replica->engine->block_size;
+    return (s->known + steps - 1 + size - 1) / size;
 }
 
+// Blocks that the running requests' next `steps` tokens need.
 static int64_t blocks_for(const tperf_replica *replica, int64_t steps) {
     int64_t sum = 0;
     for (int32_t i = 0; i < replica->n_running; i++) {
-        lack l = lack_of(replica->engine, &replica->sequences[replica->running[i]], steps);
-        sum += l.own + l.beside;
+        const tperf_sequence *s = &replica->sequences[replica->running[i]];
+        sum += tperf_sequence_lacks(replica, s, own_after(replica, s, steps));
     }
     return sum;
 }
@@ -98,11 +94,7 @@ static tperf_status give_tokens(tperf_replica *replica, const stretch *ahead, in
                                 tperf_error *error) {
     for (int32_t i = 0; i < replica->n_running; i++) {
         tperf_sequence *s = &replica->sequences[replica->running[i]];
-        lack l = lack_of(replica->engine, s, steps);
-        if (l.own > 0)
-            TPERF_TRY(tperf_blocks_take(&replica->blocks, &s->holding, (int32_t)l.own, error));
-        if (l.beside > 0)
-            TPERF_TRY(tperf_blocks_take(&replica->blocks, &s->beside, (int32_t)l.beside, error));
+        TPERF_TRY(tperf_sequence_hold(replica, s, own_after(replica, s, steps), error));
         int64_t gap = ahead->first_end - s->last_token;
         if (ahead->last_gap > gap) gap = ahead->last_gap;
         if (gap > s->detail.longest_gap) s->detail.longest_gap = gap;

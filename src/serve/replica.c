@@ -93,10 +93,28 @@ tperf_status tperf_replica_new_sequence(tperf_replica *replica, int32_t request,
     return TPERF_OK;
 }
 
-void tperf_replica_end_sequence(tperf_replica *replica, int32_t sequence) {
-    tperf_sequence *s = &replica->sequences[sequence];
+int64_t tperf_sequence_lacks(const tperf_replica *replica, const tperf_sequence *s, int64_t own) {
+    if (own <= s->holding.count) return 0;
+    return own - s->holding.count + tperf_blocks_beside(replica->engine, own) - s->beside.count;
+}
+
+tperf_status tperf_sequence_hold(tperf_replica *replica, tperf_sequence *s, int64_t own,
+                                 tperf_error *error) {
+    int64_t lacks = tperf_sequence_lacks(replica, s, own), more = own - s->holding.count;
+    if (lacks == 0) return TPERF_OK;
+    TPERF_TRY(tperf_blocks_take(&replica->blocks, &s->holding, (int32_t)more, error));
+    int32_t beside = (int32_t)(lacks - more);
+    return beside > 0 ? tperf_blocks_take(&replica->blocks, &s->beside, beside, error) : TPERF_OK;
+}
+
+void tperf_sequence_give_back(tperf_replica *replica, tperf_sequence *s) {
     tperf_blocks_give_back(&replica->blocks, &s->beside);
     tperf_blocks_give_back(&replica->blocks, &s->holding);
+}
+
+void tperf_replica_end_sequence(tperf_replica *replica, int32_t sequence) {
+    tperf_sequence *s = &replica->sequences[sequence];
+    tperf_sequence_give_back(replica, s);
     s->request = replica->spare;
     replica->spare = sequence;
 }

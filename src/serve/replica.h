@@ -65,6 +65,16 @@ void tperf_content_of(const tperf_requests *requests, int32_t request, tperf_con
 tperf_status tperf_replica_new_sequence(tperf_replica *replica, int32_t request, int32_t *sequence,
                                         tperf_error *error);
 
+// The blocks that a sequence lacks to have `own` for its tokens, with those of pooled groups.
+int64_t tperf_sequence_lacks(const tperf_replica *replica, const tperf_sequence *s, int64_t own);
+
+// Takes them; the caller has checked that they are free.
+tperf_status tperf_sequence_hold(tperf_replica *replica, tperf_sequence *s, int64_t own,
+                                 tperf_error *error);
+
+// Returns all its blocks.
+void tperf_sequence_give_back(tperf_replica *replica, tperf_sequence *s);
+
 // Frees a sequence and its blocks; it must not be running.
 void tperf_replica_end_sequence(tperf_replica *replica, int32_t sequence);
 

@@ -7,10 +7,6 @@ static int32_t least(int32_t a, int32_t b) {
     return a < b ? a : b;
 }
 
-static int32_t narrow(int64_t count) {
-    return count < INT32_MAX ? (int32_t)count : INT32_MAX;
-}
-
 int32_t tperf_batch_blocks(const tperf_engine *engine, int64_t tokens) {
     if (tokens > engine->max_model_len) tokens = engine->max_model_len;
     return (int32_t)((tokens + engine->block_size - 1) / engine->block_size);
@@ -68,24 +64,12 @@ void tperf_batch_add(tperf_batch *b, tperf_sequence *s, int32_t tokens) {
     cache(b->replica, s, s->computed + tokens);
 }
 
-int32_t tperf_batch_lacks(const tperf_batch *b, const tperf_sequence *s, int64_t end) {
-    int64_t own = tperf_batch_blocks(b->engine, end);
-    if (own <= s->holding.count) return 0;
-    int64_t all = own + tperf_blocks_beside(b->engine, own);
-    return narrow(all - s->holding.count - s->beside.count);
-}
-
-// Takes blocks up to `own` for tokens, and those beside them.
-static tperf_status hold(tperf_batch *b, tperf_sequence *s, int32_t own) {
-    tperf_blocks *blocks = &b->replica->blocks;
-    int32_t beside = narrow(tperf_blocks_beside(b->engine, own)) - s->beside.count;
-    TPERF_TRY(tperf_blocks_take(blocks, &s->holding, own - s->holding.count, b->error));
-    return beside > 0 ? tperf_blocks_take(blocks, &s->beside, beside, b->error) : TPERF_OK;
+int64_t tperf_batch_lacks(const tperf_batch *b, const tperf_sequence *s, int64_t end) {
+    return tperf_sequence_lacks(b->replica, s, tperf_batch_blocks(b->engine, end));
 }
 
 tperf_status tperf_batch_extend(tperf_batch *b, tperf_sequence *s, int64_t end) {
-    int32_t own = tperf_batch_blocks(b->engine, end);
-    return own > s->holding.count ? hold(b, s, own) : TPERF_OK;
+    return tperf_sequence_hold(b->replica, s, tperf_batch_blocks(b->engine, end), b->error);
 }
 
 tperf_status tperf_batch_preempt(tperf_batch *b, int32_t place, bool in_front) {
@@ -95,8 +79,7 @@ tperf_status tperf_batch_preempt(tperf_batch *b, int32_t place, bool in_front) {
     tperf_waiter waiter = {s->request, sequence};
     TPERF_TRY(tperf_waiting_add(&replica->waiting, waiter, replica->requests, in_front, b->error));
     register_blocks(replica, s);
-    tperf_blocks_give_back(&replica->blocks, &s->beside);
-    tperf_blocks_give_back(&replica->blocks, &s->holding);
+    tperf_sequence_give_back(replica, s);
     b->budget += s->scheduled;
     s->scheduled = s->verifying = s->computed = s->drafts = s->registered = s->cacheable = 0;
     s->detail.preemptions++;
@@ -134,11 +117,11 @@ tperf_status tperf_batch_next(tperf_batch *b, tperf_candidate *c, bool *any) {
 }
 
 int32_t tperf_batch_more(const tperf_batch *b, const tperf_candidate *c, int32_t tokens,
-                         int32_t *taken) {
+                         int64_t *taken) {
     const tperf_blocks *blocks = &b->replica->blocks;
     int32_t own = tperf_batch_blocks(b->engine, (int64_t)c->cached + tokens);
     int32_t more = own - blocks->n_hits;
-    *taken = narrow(more + tperf_blocks_unowned(blocks) + tperf_blocks_beside(b->engine, own));
+    *taken = more + tperf_blocks_unowned(blocks) + tperf_blocks_beside(b->engine, own);
     return more;
 }
 
@@ -168,7 +151,7 @@ tperf_status tperf_batch_admit(tperf_batch *b, const tperf_candidate *c, int32_t
     tperf_sequence *s = &replica->sequences[waiter.sequence];
     if (replica->blocks.n_hits > 0)
         TPERF_TRY(tperf_blocks_share(&replica->blocks, &s->holding, b->error));
-    TPERF_TRY(hold(b, s, s->holding.count + more));
+    TPERF_TRY(tperf_sequence_hold(replica, s, s->holding.count + more, b->error));
     if (first_time && !replica->continues) s->detail.cached_tokens = c->cached;
     s->computed = c->cached;
     s->registered = replica->blocks.n_hits;

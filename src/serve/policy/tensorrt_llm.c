@@ -75,7 +75,7 @@ static tperf_status schedule_waiting(tperf_batch *b) {
     while (b->budget > 0 && replica->n_running < engine->max_num_seqs) {
         tperf_candidate c;
         bool any;
-        int32_t taken;
+        int64_t taken;
         TPERF_TRY(tperf_batch_next(b, &c, &any));
         if (!any) break;
         int32_t tokens = c.known - c.cached;

@@ -34,7 +34,7 @@ static int32_t choose_victim(const tperf_replica *replica) {
 
 // Frees `count` blocks for the request at *place by preempting others; *place moves if one before it is removed, and is
 // -1 if it was preempted itself or no request can be.
-static tperf_status make_room(tperf_batch *b, int32_t *place, int32_t count) {
+static tperf_status make_room(tperf_batch *b, int32_t *place, int64_t count) {
     while (count > b->replica->blocks.free) {
         int32_t victim = choose_victim(b->replica);
         if (victim >= 0) TPERF_TRY(tperf_batch_preempt(b, victim, true));
@@ -73,7 +73,7 @@ static tperf_status schedule_waiting(tperf_batch *b) {
     while (b->budget > 0 && replica->n_running < engine->max_num_seqs) {
         tperf_candidate c;
         bool any;
-        int32_t taken;
+        int64_t taken;
         TPERF_TRY(tperf_batch_next(b, &c, &any));
         if (!any) break;
         int32_t tokens = tperf_batch_below_threshold(engine, c.known - c.cached);
