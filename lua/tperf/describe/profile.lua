@@ -39,8 +39,10 @@ local habits_of = check.once(function(profile)
   return names
 end)
 
---- What profiles alone decide, as it is without one.
-runtime.unasked = { fused_norm = true, padded_vocabulary = true, gradient_buckets = false, grouped_kernels = false }
+-- What profiles alone decide, as it is without one.
+local UNASKED <const> = {
+  fused_norm = true, padded_vocabulary = true, gradient_buckets = false, grouped_kernels = false,
+}
 
 --- Sets the arguments that a profile decides unless the caller gives them.
 ---@param o table        checked arguments, changed in place
@@ -52,7 +54,7 @@ function runtime.fill(o, given, profile)
   o.gradients, o.weights = o.gradients or profile.gradients, o.weights or profile.weights
   o.loss = o.loss or profile.loss
   if profile.fused_activation == false then o.fused_activation = false end -- true is as without a profile
-  for name, default in pairs(runtime.unasked) do
+  for name, default in pairs(UNASKED) do
     if profile[name] ~= default then o[name] = profile[name] end
   end
   if given.attention == nil then o.attention = runtime.attention(profile) end

@@ -3,6 +3,7 @@
 -- them.
 local check = require "tperf.base.check"
 local catalogue = require "tperf.base.catalogue"
+local records = require "tperf.describe.model.records"
 
 local factor_or_none = check.number { min = 0, max = 100, optional = true }
 local span = check.list(check.integer { min = 1 }, { min = 2, max = 2, optional = true }) -- from, to
@@ -50,7 +51,7 @@ local engine = {
   -- What the utilization is a part of: all memory; "static": the same, with buffers in the rest; "free": what is left.
   memory = check.choice { { "all", "static", "free" }, default = "all" },
   -- In which recurrent layers keep their state if the model does not say.
-  state_dtype = check.choice { { "fp32", "bf16", "fp16" }, default = "fp32" },
+  state_dtype = check.choice { records.states, default = "fp32" },
   pooled = check.boolean { default = false }, -- groups of layers share one pool of blocks (docs/serving.md)
 }
 

@@ -1,6 +1,7 @@
 --- Properties of a question that no run of a software profile had, and the profile with the nearest runs.
 local check = require "tperf.base.check"
 local catalogue = require "tperf.base.catalogue"
+local groups = require "tperf.describe.model.groups"
 local has = require "tperf.base.lists".has
 local software = require "tperf.base.catalogue".shared(require "tperf.describe.software")
 
@@ -66,7 +67,7 @@ end
 function unfit.architecture(model)
   local m = type(model) == "table" and model or require "tperf.describe.model"(model)
   local words = {}
-  if m.mamba or m.mamba1 or m.delta then words[#words + 1] = "recurrent" end
+  if groups.recur(m) then words[#words + 1] = "recurrent" end
   if m.mla then words[#words + 1] = "latent" end
   if m.experts then words[#words + 1] = "experts" end
   return #words == 0 and "dense" or table.concat(words, " ")

@@ -69,7 +69,7 @@ description.schema = {
   mamba1 = check.record_of(records.mamba1, some), -- Mamba-1 layers
   delta = check.record_of(records.delta, some), -- gated delta net layers
   -- In which those layers keep a request's state between tokens; default: as the serving engine.
-  state_dtype = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
+  state_dtype = check.choice { records.states, optional = true },
   -- One letter per layer with a mixer and an MLP or experts, repeated: M Mamba, D gated delta net, * attention.
   mixers = check.string(some),
   layer_pattern = check.string(some), -- hybrids, one letter per layer: M mamba, * attention, - MLP, E experts
@@ -180,7 +180,7 @@ end
 
 local function check_patterns(m)
   local pattern, window = rawget(m, "layer_pattern"), m.window
-  if m.state_dtype and not (m.mamba or m.mamba1 or m.delta or m.architecture) then
+  if m.state_dtype and not (groups.recur(m) or m.architecture) then
     return "'state_dtype' is of mamba, mamba1 and delta", "state_dtype"
   end
   if m.mixers and m.mixers:find "[^MD*]" or m.mixers == "" then

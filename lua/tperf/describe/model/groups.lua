@@ -4,6 +4,9 @@ local stacks = require "tperf.describe.model.stacks"
 
 local groups = {}
 
+--- Whether a model's description has layers that keep a state.
+function groups.recur(model) return (model.mamba or model.mamba1 or model.delta) ~= nil end
+
 -- Layers with a mixer and an MLP or experts, by the letters of `mixers`.
 local mixers = { M = "mamba", D = "delta" }
 

@@ -135,4 +135,7 @@ records.diffusion = {
   frequency = size { default = 256 }, -- features that encode a time step
 }
 
+--- Dtypes of the states that recurrent layers keep.
+records.states = { "fp32", "bf16", "fp16" }
+
 return records

@@ -13,6 +13,7 @@ local model = require "tperf.base.catalogue".shared(require "tperf.describe.mode
 local pipelines = require "tperf.question.search.pipelines"
 local precision = require "tperf.describe.precision"
 local placement = require "tperf.question.placement"
+local records = require "tperf.describe.model.records"
 local rules = require("tperf.describe.rules.sets").of
 local stored = require "tperf.describe.stored"
 local strategy = require "tperf.describe.strategy"
@@ -40,7 +41,7 @@ serving.schema = {
   prefill_batch = size,
   weight_dtype = check.choice { STORED, optional = true }, kv_dtype = check.choice { STORED, default = "bf16" },
   compute_dtype = check.choice { MULTIPLIED, optional = true },
-  state_dtype = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
+  state_dtype = check.choice { records.states, optional = true },
   precision = precision.optional,
   sequence_parallel = check.boolean { default = false },
   reserve = check.number { min = 0, max = 0.99, default = 0.1 },

@@ -1,4 +1,5 @@
 --- Refuses what is not served: strategies, models, rules and software profiles.
+local groups = require "tperf.describe.model.groups"
 local stated = require "tperf.describe.model.stated"
 local refusal = require "tperf.base.refusal"
 
@@ -17,7 +18,7 @@ local function check_model(what, m, o, set)
   end
   local bare = m.encoder and not m.encoder.head -- it has no output table
   if not m.vocab or not m.causal or bare then refusal.raise("%s: model '%s' generates no tokens", what, m.name) end
-  if o.state_dtype and not (m.mamba or m.mamba1 or m.delta or m.architecture) then
+  if o.state_dtype and not (groups.recur(m) or m.architecture) then
     refusal.raise("%s: 'state_dtype' is of recurrent layers, and model '%s' has none", what, m.name)
   end
   if m.context and o.prompt + o.generate > m.context then

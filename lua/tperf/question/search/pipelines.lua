@@ -178,7 +178,7 @@ local function is_even(layers, chunks, dealt)
 end
 
 local function make(options)
-  local list, described, all_closed = {}, { options = options }, true
+  local list, described, all_closed = {}, {}, true
   local function add(name, number, pp, chunks)
     local layers = options.deal and options.deal(pp, chunks)
     local even = chunks == 1 or is_even(options.layers, pp * chunks, layers or nil)
@@ -238,8 +238,7 @@ end
 ---  alone_overlaps: if pp is 1, the passes of neighbouring micro-batches overlap; bounds: without closed forms; picked:
 ---  see tperf.describe.arch.recompute
 ---@return userdata made, table described, boolean closed  the core's pipelines; { pp, virtual_stages, schedule = name,
----  closed, min_microbatches, microbatch_multiple } of each, and options; whether closed forms say what all of them
----  take, or nearly
+---  closed, min_microbatches, microbatch_multiple } of each; whether closed forms say what all of them take, or nearly
 function pipelines.make(options)
   local key = key_of(options)
   local known = key and made[key]

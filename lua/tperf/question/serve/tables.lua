@@ -2,6 +2,7 @@
 --- tokens of a step alike (products, norms, collectives) are priced by the number of tokens, the head and sampling by
 --- the number of sampled rows, attention by each request's own length. docs/serving.md has the rules.
 local core = require "tperf.core"
+local groups = require "tperf.describe.model.groups"
 local load = require "tperf.question.serve.load"
 local memo = require "tperf.base.memo"
 local workload = require "tperf.describe.workload"
@@ -183,7 +184,7 @@ local function made_of(p, o, fast, seqs, most, longest, reach)
   local t = { more = { window = window_of(price.kinds), launches = all_launches(price) } }
   t.decode_tokens = tokens_line(price, "decode", axis)
   local m = p.model
-  local alike = price.shards == 1 and not (m.mla or m.mamba or m.mamba1 or m.delta)
+  local alike = price.shards == 1 and not (m.mla or groups.recur(m))
   t.prefill_tokens = alike and t.decode_tokens or tokens_line(price, "prefill", axis)
   t.rows = rows_line(price, grid(1, math.min(most, seqs * (1 + drafts)), 2 ^ 0.25),
     o.sampler == "top_p" and p.profile.engine.sampler_entry * p.model.vocab or 0)

@@ -5,7 +5,6 @@ local check = require "tperf.base.check"
 local configuration = require "tperf.question.configuration"
 local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
 local overlap = require "tperf.describe.overlap"
-local pipelines = require "tperf.question.search.pipelines"
 local problem = require "tperf.question.problem"
 local profile = require "tperf.describe.profile"
 local recalled = require "tperf.question.recalled"
@@ -54,15 +53,12 @@ end
 
 -- Raises why no placement is possible, in the words of a search for nothing else.
 local function no_placement(o, s)
-  local request = { top = 1, infeasible = true }
-  for name, value in pairs(o) do
-    if profile.unasked[name] == nil then request[name] = value end
-  end
+  local request = { top = 1, infeasible = true, gpus = o.gpus }
+  for name in pairs(problem.schema { s }) do request[name] = o[name] end
   for _, axis in ipairs(s.axes) do
     if not axes.shows(axis, o[axis.name]) then request[axis.name] = nil end
   end
-  request.simulate, request.explain, request.bounds, request.strategy = nil, nil, nil, s
-  request.profile, request.software = nil, o.profile or "none"
+  request.strategy, request.software = s, o.profile or "none"
   refusal.raise("tperf.train: %s", search.run(request).reason)
 end
 
@@ -111,16 +107,6 @@ local function is_same(t, given)
   return set == o.rules and profile.of(given.software, set) == o.profile and system(given.system) == o.system
 end
 
--- Has the pipeline simulated if its closed form does not hold for so many micro-batches, here and for advice.
-local function admit(o, p, microbatches)
-  local one, question = p.pipeline_list[1], p.questions[1]
-  if microbatches >= one.min_microbatches and microbatches % one.microbatch_multiple == 0 then return end
-  o.bounds = true
-  local bounds = setmetatable({ bounds = true }, { __index = p.pipeline_list.options })
-  p.pipelines, p.pipeline_list, p.closed = pipelines.make(bounds)
-  question.pipelines, question.pipeline_list = p.pipelines, p.pipeline_list
-end
-
 -- Computes everything that decides the result: { o = checked arguments, strategy, problem, workload, found, open =
 -- whether each axis was left open }.
 return asked(function(given)
@@ -139,7 +125,11 @@ return asked(function(given)
   if not list then o.system = system(o.system) end
   local p = list and problem.of(o, { s }) or recalled(o, s, schema)
   local microbatches = train_sizes.check_batch(o, s, p, own)
-  admit(o, p, microbatches)
+  local pipeline = p.pipeline_list[1]
+  if microbatches < pipeline.min_microbatches or microbatches % pipeline.microbatch_multiple ~= 0 then
+    o.bounds = true -- no closed form holds, here or in what advice asks
+    p = problem.of(o, { s })
+  end
   if sizes.admitted_by ~= p.model then
     train_sizes.check_cut(o, s, p, own, sizes.share)
     sizes.admitted_by = p.model

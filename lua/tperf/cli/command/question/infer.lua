@@ -2,6 +2,7 @@ local format = require "tperf.output.format"
 local from = require "tperf.cli.ask.from"
 local options = require "tperf.input.options"
 local precision = require "tperf.describe.precision"
+local records = require "tperf.describe.model.records"
 local refusal = require "tperf.base.refusal"
 local serving_axes = require "tperf.cli.ask.serving_axes"
 
@@ -165,7 +166,7 @@ With -g, the best configurations on that many GPUs:
       help = "of layers: fp8-block, mxfp8 (default: the checkpoint's)" },
     { long = "weight-dtype", value = "NAME", help = "dtype of the stored weights (default: likewise)" },
     { long = "kv-dtype", value = "NAME", help = "dtype of the KV cache (default bf16)" },
-    { long = "state-dtype", value = "NAME", from = { "fp32", "bf16", "fp16" },
+    { long = "state-dtype", value = "NAME", from = records.states,
       help = "dtype of recurrent layers' states (default: the model's, or fp32)" },
     { long = "compute-dtype", value = "NAME", help = "dtype of products with weights (default: likewise)" },
     { long = "attention", value = "NAME", from = { "flash", "unfused" }, help = "flash (default) or unfused" },

@@ -2,6 +2,7 @@ local answer = require "tperf.cli.answer.serving"
 local from = require "tperf.cli.ask.from"
 local options = require "tperf.input.options"
 local precision = require "tperf.describe.precision"
+local records = require "tperf.describe.model.records"
 local question = require "tperf.cli.ask.serving"
 local serving_axes = require "tperf.cli.ask.serving_axes"
 local settings = require "tperf.cli.ask.settings"
@@ -95,7 +96,7 @@ With --slo and --rate but no deployment, finds the fewest GPUs that serve the ra
       help = "of layers: fp8-block, mxfp8 (default: the checkpoint's)" },
     { long = "weight-dtype", value = "NAME", help = "dtype of the stored weights (default: likewise)" },
     { long = "kv-dtype", value = "NAME", help = "dtype of the KV cache (default bf16)" },
-    { long = "state-dtype", value = "NAME", from = { "fp32", "bf16", "fp16" },
+    { long = "state-dtype", value = "NAME", from = records.states,
       help = "dtype of recurrent layers' states (default: the model's or engine's)" },
     { long = "compute-dtype", value = "NAME", help = "dtype of products with weights (default: likewise)" },
     { long = "gpu-memory-utilization", value = "PART", kind = "number",

@@ -1,8 +1,11 @@
 --- Turns a launch into arguments of tperf.train or tperf.infer, and lists what predictions do not cover.
 local axes = require "tperf.import.launch.arguments.axes"
 local check = require "tperf.base.check"
+local common = require "tperf.import.launch.stack.common"
+local has = require "tperf.base.lists".has
 local models = require "tperf.describe.model"
 local offloading = require "tperf.import.launch.arguments.offloading"
+local records = require "tperf.describe.model.records"
 local recomputation = require "tperf.import.launch.arguments.recomputation"
 local catalogue = require "tperf.base.catalogue"
 
@@ -77,16 +80,14 @@ local QUANTIZED <const> = { fp8 = { "fp8", "fp8" }, w8a8_fp8 = { "fp8", "fp8" },
   modelopt_fp4 = { "fp4", "fp4" }, nvfp4 = { "fp4", "fp4" }, w8a8_int8 = { "int8", "int8" }, awq = { "int4", "bf16" },
   awq_marlin = { "int4", "bf16" }, gptq = { "int4", "bf16" }, gptq_marlin = { "int4", "bf16" } }
 
-local STATES <const> = { float32 = "fp32", bfloat16 = "bf16", float16 = "fp16" } -- of recurrent layers
-
 --- The dtypes of a server's launch: { weight_dtype, compute_dtype, kv_dtype, state_dtype }, each only if the launch
 --- gives one that is known.
 ---@param launch table
 ---@return table dtypes
 function arguments.dtypes(launch)
-  local stored = QUANTIZED[launch.quantization] or {}
+  local stored, state = QUANTIZED[launch.quantization] or {}, common.dtype(launch.state_dtype)
   return { weight_dtype = stored[1], compute_dtype = stored[2], kv_dtype = CACHES[launch.kv_dtype],
-    state_dtype = STATES[launch.state_dtype] }
+    state_dtype = has(records.states, state) and state or nil }
 end
 
 -- Stacks' names for the recipes of tperf.describe.precision: Megatron-Core's --fp8-recipe, with a format, and
