@@ -3,6 +3,7 @@
 local cases = require "cases"
 local core = require "tperf.core"
 local llm_analysis = require "tperf.compat.llm_analysis"
+local memo = require "tperf.describe.arch.memo"
 local normal = require "tperf.question.goodput.normal"
 local program = require "program"
 local tperf = require "tperf"
@@ -178,7 +179,7 @@ describe("the Lua of a question", function()
 
   it("does not lay out again the ops that experts do not change", function()
     local batch = 1024 -- other micro-batches each time, so that no shape is known
-    costs(2000000, function()
+    costs(1300000, function()
       batch = batch * 3 // 2
       tperf.search {
         model = "mixtral-8x7b", system = "h100-sxm", gpus = 64, global_batch = batch, micro_batch = batch // 64,
@@ -187,9 +188,24 @@ describe("the Lua of a question", function()
     end, 1)
   end)
 
+  it("lays out once what sees a GPU's tokens alone, however the sequence is cut", function()
+    for _, case in ipairs { { "llama-3.1-70b", 850000 }, { "deepseek-v3", 4500000 } } do
+      local model, limit = table.unpack(case)
+      local batch = 2048
+      memo.forget() -- the ops of other specs, which leave less room
+      costs(limit, function()
+        batch = batch + 256
+        tperf.search {
+          model = model, system = "h100-sxm", gpus = 256, global_batch = batch, strategy = "context", threads = 1,
+        }
+      end)
+    end
+    memo.forget()
+  end)
+
   it("is bounded in the first search of a mixture of experts", function()
     local number, original = 0, tperf.model "deepseek-v3"
-    costs(4150000, function()
+    costs(3700000, function()
       number = number + 1
       local model = original:with { name = "model-" .. number } -- of which nothing is known
       tperf.search { model = model, system = "h100-sxm", gpus = 1024, global_batch = 1024, threads = 1 }

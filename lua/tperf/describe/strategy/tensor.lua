@@ -60,7 +60,11 @@ end
 local function shards_of(p) return p.mode == "decode" and 1 or (p.cp or 1) * (p.ulysses or 1) end
 
 -- Rows of the products, and of the residual stream.
-local function whole(p) return p.micro_batch * (p.seq // shards_of(p)) end
+local function whole(p)
+  local stream = p.rules.shards_divide_sequence and p.stream
+  if stream then return p.sequence_parallel and stream * p.tp or stream end
+  return p.micro_batch * (p.seq // shards_of(p))
+end
 
 local function shard(p)
   return p.stream or p.sequence_parallel and p.micro_batch * (p.seq // (p.tp * shards_of(p))) or whole(p)

@@ -98,9 +98,11 @@ function parts.sublayer(m, p, i, n, inside, name)
   return parts.append(parts.append(parts.opening(m, p, i, n, name), inside), parts.closing(m, p, i, n))
 end
 
--- Features of an activation between products on this GPU, whatever the micro-batch: those of one sample.
+-- Features of an activation between products on this GPU, whatever the micro-batch and the shards of the sequence:
+-- those of one whole sample.
 local function inner_width(p, width)
   local one = setmetatable({ micro_batch = 1, tokens = p.seq, stream = false }, { __index = p })
+  for _, axis in ipairs(p.sequence_axes) do one[axis] = 1 end
   return one:inner(width) / one:inner_tokens()
 end
 
