@@ -67,7 +67,7 @@ typedef struct tperf_placement {
 
 // The part of a pass's cost that depends on neither placement nor software.
 typedef struct tperf_pass_work {
-    int n_kernels; // 0 if the pass is absent, 1 if it has no shape that matters
+    int n_kernels; // 0 if it only communicates or is absent, 1 if it has no shape that matters
     tperf_kernel_time kernels[TPERF_KERNELS_MAX];
     double chunked;  // the part of the first kernel that is a chunked product
     double launches; // kernels that the host launches; 0 from tperf_pass_work_of

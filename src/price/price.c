@@ -149,10 +149,15 @@ static bool stream_time(const tperf_op *op, const tperf_pass *pass, const tperf_
     return true;
 }
 
+static bool has_kernels(const tperf_pass *pass) {
+    double counts = pass->tensor_flops + pass->vector_flops + pass->bytes + pass->bytes_per_panel;
+    return counts + pass->routed > 0;
+}
+
 tperf_pass_work tperf_pass_work_of(const tperf_op *op, const tperf_pass *pass,
                                    const tperf_platform *on, int64_t panels) {
     tperf_pass_work work = {0};
-    if (pass->absent) return work;
+    if (pass->absent || !has_kernels(pass)) return work;
     double traffic = pass->bytes + tperf_panels_of(op, panels) * pass->bytes_per_panel;
     if (!kernels_time(op, pass, on->system, &work) && !stream_time(op, pass, on, &work))
         work = constant_time(op, pass, traffic, on);
@@ -269,10 +274,6 @@ static tperf_pass_cost run_kernels(const tperf_pass_work *work, const tperf_op *
     return cost;
 }
 
-static bool has_kernels(const tperf_pass *pass) {
-    return pass->tensor_flops + pass->vector_flops + pass->bytes + pass->bytes_per_panel > 0;
-}
-
 tperf_pass_cost tperf_pass_priced(const tperf_pass_work *work, const tperf_op *op,
                                   const tperf_pass *pass, const tperf_platform *on,
                                   const int64_t *sizes, const tperf_placement *placement) {
@@ -320,6 +321,12 @@ static double op_flops(const tperf_op *op, const tperf_platform *on) {
     return forward * (again ? 2 : 1) + b->tensor_flops + b->vector_flops;
 }
 
+// The host's calls for a pass of so many kernels. Without any, its first collective is a call of its own.
+static double calls_of(const tperf_pass *pass, double kernels) {
+    if (pass->absent) return 0;
+    return has_kernels(pass) ? kernels : pass->n_comms > 0;
+}
+
 tperf_op_work tperf_op_work_of(const tperf_op *op, const tperf_platform *on, int64_t panels) {
     tperf_op_work work = {
         tperf_pass_work_of(op, &op->forward, on, panels),
@@ -328,10 +335,10 @@ tperf_op_work tperf_op_work_of(const tperf_op *op, const tperf_platform *on, int
     };
     if (op->joined) return work;
     double calls = op->calls > 1 && !op->single ? (double)op->calls : 1;
-    work.forward.launches = op->fused ? 0 : calls;
+    work.forward.launches = op->fused ? 0 : calls_of(&op->forward, calls);
     // the gradients of the input and of the weights
     bool one = op->single || op->frozen || op->stopped;
-    work.backward.launches = op->backward.absent ? 0 : one ? calls : 2 * calls;
+    work.backward.launches = calls_of(&op->backward, one ? calls : 2 * calls);
     return work;
 }
 
