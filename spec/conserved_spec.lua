@@ -45,3 +45,20 @@ describe("an op that only communicates", function()
 end)
 
 -- Every row of every token is computed once, by whichever GPU: docs/model.md section 2.3, "cut".
+describe("the rows of all GPUs' experts", function()
+  local MODEL <const> = "qwen3-30b-a3b" -- 128 experts, 8 a token, 2048 wide, each 768, gated
+  local TP <const>, DP <const>, SEQ <const> = 4, 2, 4096
+
+  for _, sequence_parallel in ipairs { true, false } do
+    for _, cut in ipairs { { 1, 1 }, { 2, 1 }, { 4, 1 }, { 8, 1 }, { 1, 2 }, { 2, 2 }, { 4, 2 }, { 1, 4 }, { 2, 4 } } do
+      local ep, etp = cut[1], cut[2]
+      it(("are as many with ep %d, etp %d, sequence_parallel %s"):format(ep, etp, sequence_parallel), function()
+        local c = train(MODEL, {
+          tp = TP, dp = DP, ep = ep, etp = etp, seq = SEQ, sequence_parallel = sequence_parallel,
+        })
+        local flops = TP * DP * op_of(c, "fc1").forward.tensor_flops
+        assert.equal(DP * SEQ * 8 * 2 * 768 * (2 * 2048 - 1), flops)
+      end)
+    end
+  end
+end)

@@ -40,8 +40,9 @@ local BYTES = 2
 
 -- The placement of the experts on the GPUs of a share.
 --   cut       GPUs that shard each expert
---   sharing   GPUs with the same tokens that divide the experts among them (if the stream is not sharded by tokens:
---             those of tp beyond `cut`); each works only for its own experts
+--   sharing   GPUs with the same tokens that divide the rows of these (if the stream is not sharded by tokens: those of
+--             tp beyond `cut`): each works only for its own experts, and copies of an expert each for a part of rows
+--   copies    of each expert among them
 --   replicas  GPUs with different tokens that the experts are spread over
 local function spread(m, p)
   local gpus = dispatch.gpus(p)
@@ -49,14 +50,15 @@ local function spread(m, p)
   if m.experts.count % gpus ~= 0 then
     refusal.raise("block 'moe': the %d experts are not divided by %s = %d", m.experts.count, p.spread, gpus)
   end
-  if p.sequence_parallel then return { cut = cut, sharing = 1, replicas = gpus } end
+  if p.sequence_parallel then return { cut = cut, sharing = 1, copies = 1, replicas = gpus } end
   local tp = p[p.features] or 1
   if math.max(tp, cut) % math.min(tp, cut) ~= 0 then
     refusal.raise("block 'moe': %s = %d neither divides %s = %d nor is divided by it, as where each GPU has the whole "
       .. "stream it must", p.expert_features, cut, p.features, tp)
   end
-  local sharing = divisors.gcd(gpus, math.max(tp // cut, 1))
-  return { cut = cut, sharing = sharing, replicas = gpus // sharing }
+  local sharing = math.max(tp // cut, 1)
+  local spread_over = divisors.gcd(gpus, sharing)
+  return { cut = cut, sharing = sharing, copies = sharing // spread_over, replicas = gpus // spread_over }
 end
 
 -- Replicas whose tokens are gathered, for experts sharded over more GPUs than replicate the stream.
@@ -83,7 +85,8 @@ local function load(m, p, lie)
   local e, mine = m.experts, 1.0 * p:outer_tokens() * gathered(p)
   local rows = math.ceil(mine * e.top_k * (e.capacity_factor or e.imbalance) / lie.sharing
     + padding.sent(m, p, mine, lie))
-  local tokens = mine * (p.sequence_parallel and lie.cut or 1) * lie.replicas -- that choose among all experts
+  -- that choose among all experts
+  local tokens = mine * (p.sequence_parallel and lie.cut or 1) * lie.replicas / lie.copies
   local gpus = dispatch.gpus(p)
   local active = popularity.touched(e.count, e.top_k, e.skew, tokens) / gpus
   return rows, p.mode == "train" and active or busiest(active, e.count / gpus, gpus)
