@@ -62,3 +62,16 @@ describe("the rows of all GPUs' experts", function()
     end
   end
 end)
+
+describe("separate attention kernels over cp", function()
+  -- Backward, in 16 bits: the scores' gradient is read twice (2 r k), with queries and keys, whose gradients are
+  -- written (2 r d, 2 k d); likewise for values and results. Keys of all cp GPUs are at hand.
+  it("read and write each tensor once a product", function()
+    local seq, cp, d, heads = 2048, 4, 128, 32
+    local c = train("llama-2-7b", { cp = cp, seq = seq, attention = "unfused" })
+    local r, k = seq // cp, seq
+    for _, name in ipairs { "logits", "attend" } do
+      assert.equal(2 * heads * (2 * r * d + 2 * k * d + 2 * r * k), op_of(c, name).backward.bytes, name)
+    end
+  end)
+end)

@@ -46,10 +46,11 @@ tperf_status tperf_op_attend(tperf_op *op, const tperf_attention *shape, tperf_e
     double H = (double)shape->batch * (double)shape->heads, r = (double)shape->queries,
            k = (double)shape->keys;
     double d = (double)shape->head_dim, element = tperf_dtype_bytes(op->dtype);
+    double reread = shape->grad_reads_gathered ? k - r : 0;
     op->forward.tensor_flops = H * r * d * (2 * k - 1);
     op->backward.tensor_flops = H * r * k * (2 * d - 1) + H * k * d * (2 * r - 1);
     op->forward.bytes = element * H * (r * k + k * d + r * d);
-    op->backward.bytes = element * H * (3 * r * d + 2 * r * k + k * d);
+    op->backward.bytes = element * H * (3 * r * d + 2 * r * k + k * d + reread * d);
     tperf_pass_kernel(&op->forward, TPERF_KERNEL_GEMM, H, r, d, k);
     tperf_pass_kernel(&op->backward, TPERF_KERNEL_GEMM, H, r, k, d);
     tperf_pass_kernel(&op->backward, TPERF_KERNEL_GEMM, H, k, d, r);
