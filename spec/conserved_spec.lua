@@ -75,3 +75,14 @@ describe("separate attention kernels over cp", function()
     end
   end)
 end)
+
+describe("layers recomputed together", function()
+  it("keep one input, whatever kinds they are of", function()
+    local plain = { name = "plain", layers = 12, hidden = 1024, heads = 8, seq = 2048, vocab = 32000 }
+    local mixed = tperf.model(plain):with { window = { size = 512, pattern = "wf" } }
+    for _, together in ipairs { 1, 2, 3, 4 } do
+      local given = function() return { recompute = "full", recompute_num_layers = together } end
+      assert.equal(train(plain, given()).memory.activations, train(mixed, given()).memory.activations)
+    end
+  end)
+end)

@@ -44,12 +44,21 @@ static weights weights_of(const question *q, const tperf_stage *stage) {
     return w;
 }
 
-// k layers recomputed together keep one input; during recomputation the inputs between them come back, too.
+// The layers of a stage that are recomputed from their input.
+static double recomputed_layers(const question *q, const tperf_stage *stage) {
+    double layers = 0;
+    for (int kind = 0; kind < q->workload->n_kinds; kind++)
+        if (q->costs[kind].input_bytes > 0) layers += (double)stage->layers[kind];
+    return layers;
+}
+
+// k layers recomputed together, of whatever kinds, keep one input; during recomputation the inputs between them come
+// back, too. layers: of this kind, out of `all`.
 static void recompute_groups(const question *q, const tperf_layer_cost *cost, double layers,
-                             double chunks, tperf_stage_activations *a) {
-    double k = fmin(q->training->recompute_layers, ceil(layers / chunks));
-    double groups = fmin(layers, chunks * ceil(layers / chunks / k));
-    a->saved -= (layers - groups) * cost->input_bytes;
+                             double all, double chunks, tperf_stage_activations *a) {
+    double k = fmin(q->training->recompute_layers, ceil(all / chunks));
+    double groups = fmin(all, chunks * ceil(all / chunks / k));
+    a->saved -= (all - groups) * layers / all * cost->input_bytes;
     a->again = fmax(a->again, k * cost->again_bytes + (k - 1) * cost->input_bytes);
 }
 
@@ -59,6 +68,7 @@ static tperf_stage_activations activations_of(const question *q, const tperf_sta
                                               double chunks, bool first, bool last) {
     tperf_stage_activations a = {0};
     int kinds = q->workload->n_kinds;
+    double recomputed = recomputed_layers(q, stage);
     for (int kind = 0; kind < kinds; kind++) {
         double layers = (double)stage->layers[kind];
         if (layers == 0) continue;
@@ -67,7 +77,7 @@ static tperf_stage_activations activations_of(const question *q, const tperf_sta
         a.host += layers * cost->offload_bytes;
         a.work = fmax(a.work, cost->work_bytes);
         if (cost->input_bytes > 0)
-            recompute_groups(q, cost, layers, chunks, &a);
+            recompute_groups(q, cost, layers, recomputed, chunks, &a);
         else
             a.again = fmax(a.again, cost->again_bytes + fmin(layers, 2) * cost->offload_bytes);
     }
