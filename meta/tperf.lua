@@ -1362,6 +1362,7 @@ function tperf_Report:save(path) end
 ---@field nic_bytes number that one GPU sends through its NICs
 ---@field algorithm string the algorithm timed: "ring", "rings" (parallel rings), "tree", "switch", "pairwise", "send"
 ---@field beside? boolean overlaps with its op's own work: only the time beyond that work counts
+---@field once? boolean adds up replicated parameters' gradients once an iteration; not in the pass's time
 
 ---One way to train a model on a machine.
 ---@class tperf.configuration

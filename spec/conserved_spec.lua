@@ -86,3 +86,37 @@ describe("layers recomputed together", function()
     end
   end)
 end)
+
+-- Norms work on each GPU's own tokens, so their gradients are added up over tp: after the last of an iteration's
+-- micro-batches, since stacks accumulate gradients first (Megatron-LM, finalize_model_grads.py).
+describe("gradients of parameters that every GPU of tp has whole", function()
+  local TP <const>, LAYERS <const>, HIDDEN <const> = 4, 6, 1024
+  local BANDWIDTH <const>, LATENCY <const> = 1e11, 3e-6
+  local system = tperf.system "h100-sxm":with {
+    network = { fast = { bandwidth = BANDWIDTH, efficiency = 1, latency = LATENCY } },
+  }
+  local model = {
+    name = "m", layers = LAYERS, hidden = HIDDEN, heads = 8, seq = 1024, vocab = 32000, norm = "rmsnorm", gated = true,
+    ffn = 4096,
+  }
+
+  it("are reduced once an iteration", function()
+    local reduced = 2 * (LATENCY * (TP - 1) + 2 * HIDDEN * (TP - 1) / TP / BANDWIDTH)
+    for _, batch in ipairs { 1, 8, 32 } do
+      local c = train(model, { system = system, tp = TP, global_batch = batch })
+      assert.near((2 * LAYERS + 1) * reduced, c.breakdown.data_comm, 1e-12)
+    end
+  end)
+
+  it("let the time grow by the same amount with every micro-batch", function()
+    for _, name in ipairs { "deepseek-v2-lite", "gpt2", "qwen3-30b-a3b" } do
+      local times = {}
+      for i = 1, 3 do
+        local c = train(name, { tp = 4, global_batch = 8 * i, fast = { tp = 4 } })
+        times[i] = c.time - c.breakdown.data_comm
+      end
+      assert.near(times[1], times[2] / 2, 1e-9 * times[1])
+      assert.near(times[1], times[3] / 3, 1e-9 * times[1])
+    end
+  end)
+end)

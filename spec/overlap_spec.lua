@@ -250,6 +250,13 @@ describe("buckets", function()
       local count = e.section == layer.key and layer.count or 1
       late = late + count * (e.gather_late + e.reduce_late)
     end
+    for i, ops in ipairs { layer.ops, usual.first, usual.last } do -- replicated parameters
+      for _, op in ipairs(ops) do
+        for _, comm in ipairs(op.backward.comms) do
+          if comm.once then late = late + (i == 1 and layer.count or 1) * comm.time end
+        end
+      end
+    end
     assert.near(late + bucket * (exchange.gather_hidden + exchange.reduce_hidden), usual.breakdown.data_comm,
       1e-9 * usual.time)
     on.bucket_size = 1e6

@@ -96,7 +96,8 @@ describe("the tasks of a step", function()
       local c, t = tperf.train(q)
       local sum, last = {}, 0
       for task in t:tasks(1) do
-        local part = (task.beside and "beside " or "") .. task.kind
+        local after = task.kind == "collective" and not task.pass -- gradients of replicated parameters
+        local part = (task.beside and "beside " or "") .. (after and "reduce gradients" or task.kind)
         sum[part] = (sum[part] or 0) + task.seconds
         last = math.max(last, task.stop)
       end

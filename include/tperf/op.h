@@ -47,6 +47,12 @@ typedef struct tperf_comm {
     bool exchanges; // dispatches tokens to their experts, or combines them
 } tperf_comm;
 
+// Whether it adds up the gradients of replicated parameters: once an iteration, after the last backward pass, as stacks
+// accumulate gradients first (Megatron-LM, finalize_model_grads.py).
+static inline bool tperf_comm_is_once(const tperf_comm *comm) {
+    return comm->own && comm->kind == TPERF_ALL_REDUCE;
+}
+
 enum { TPERF_KERNELS_MAX = 2 };
 
 typedef struct tperf_pass {

@@ -57,6 +57,7 @@ typedef struct tperf_pass_cost {
     double crossing; // the part of them that crosses fast domains
     double slowing;  // seconds that kernels beside all of them lose to their multiprocessors
     double chunked;  // the part of compute and exposed memory in chunked products
+    double once; // seconds of collectives that come once an iteration, and are in no other field
 } tperf_pass_cost;
 
 // A placement of the axes that cut layers, and the panels of SUMMA ops.

@@ -11,7 +11,7 @@
 
 typedef enum tperf_task_kind {
     TPERF_TASK_KERNEL,
-    TPERF_TASK_COLLECTIVE, // within a layer
+    TPERF_TASK_COLLECTIVE, // within a layer; of a device after its last pass: of all its layers
     TPERF_TASK_MESSAGE,    // between stages
     TPERF_TASK_GATHER,     // of weights from the replicas
     TPERF_TASK_REDUCE, // gradients among replicas; also weights gathered again for the backward pass
@@ -78,6 +78,7 @@ typedef struct tperf_step {
     const tperf_layer_cost *costs;
     tperf_op_cost *prices; // [n_ops] of each op's own passes, without recomputation
     tperf_exposure exposures[TPERF_SECTIONS_MAX];
+    double updates[TPERF_SECTIONS_MAX]; // tperf_exchange.update
     double gather_bytes[TPERF_SECTIONS_MAX][2], reduce_bytes[TPERF_SECTIONS_MAX][2]; // fast, NIC
     double hop;
 } tperf_step;

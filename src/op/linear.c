@@ -160,6 +160,6 @@ tperf_status tperf_op_summa(tperf_op *op, const tperf_summa *shape, tperf_error 
     tperf_pass_communicate(&op->backward, TPERF_REDUCE, shape->columns_axis, X);
     tperf_pass_communicate(&op->backward, TPERF_BROADCAST, shape->columns_axis, X);
     tperf_pass_communicate(&op->backward, TPERF_REDUCE, shape->rows_axis, W);
-    tperf_pass_communicate(&op->backward, TPERF_ALL_REDUCE, shape->bias_axis, element * biases);
+    tperf_pass_communicate_own(&op->backward, TPERF_ALL_REDUCE, shape->bias_axis, element * biases);
     return TPERF_OK;
 }

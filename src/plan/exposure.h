@@ -35,9 +35,9 @@ static inline const tperf_holding *tperf_holding_at(const tperf_holding *known,
 }
 
 // The cover of a layer's exchanges with replicas: seconds of its passes that they may overlap, and the fraction of an
-// exchange's seconds by which it slows such a pass.
+// exchange's seconds by which it slows such a pass. once: seconds of its own collectives, once an iteration.
 typedef struct tperf_cover {
-    double forward, backward, slows_forward, slows_backward;
+    double forward, backward, slows_forward, slows_backward, once;
 } tperf_cover;
 
 // The exposures of one section or of a stage, of TPERF_LANES candidates.
@@ -60,7 +60,7 @@ TPERF_INLINED tperf_exposures tperf_exposures_at(const tperf_exchanging *x, cons
                          .reduce = reduce,
                          .hidden_gather = x->gather - gather,
                          .hidden_reduce = x->reduce - reduce,
-                         .update = x->update};
+                         .update = x->update + c->once};
     e.first_gather = bucket * e.hidden_gather;
     e.first_reduce = bucket * e.hidden_reduce;
     if (gather_in_step)
@@ -68,8 +68,8 @@ TPERF_INLINED tperf_exposures tperf_exposures_at(const tperf_exchanging *x, cons
     return e;
 }
 
-// simple: no bucket of a section that leads a stage exceeds one layer, and nothing is gathered for the optimizer
-// step; the leading part is then at most what the stage hides.
+// simple: no bucket of a section that leads a stage exceeds one layer; the leading part is then at most what the stage
+// hides.
 TPERF_INLINED tperf_exposures tperf_holding_exposures(const tperf_holding *holding,
                                                       const tperf_exposures *sections,
                                                       bool simple) {
@@ -81,10 +81,10 @@ TPERF_INLINED tperf_exposures tperf_holding_exposures(const tperf_holding *holdi
         double layers = holding->parts[i].layers;
         sum.gather += layers * e->gather;
         sum.reduce += layers * e->reduce;
+        sum.update += layers * e->update;
         if (simple) continue;
         sum.hidden_gather += layers * e->hidden_gather;
         sum.hidden_reduce += layers * e->hidden_reduce;
-        sum.update += layers * e->update;
     }
     if (simple) return sum;
     sum.first_gather = tperf_lanes_smaller(sum.first_gather, sum.hidden_gather);
@@ -141,8 +141,7 @@ TPERF_INLINED tperf_lane_choice tperf_wait_longer(tperf_waiting *worst, const tp
         if (pace->reduces_each) e.reduce = (e.reduce + other.reduce) / 2;
     }
     tperf_lanes gather = pace->gathers * e.gather + e.first_gather;
-    tperf_lanes reduce = pace->reduces * e.reduce + e.first_reduce;
-    if (!simple) reduce += e.update;
+    tperf_lanes reduce = pace->reduces * e.reduce + e.first_reduce + e.update;
     tperf_lanes time = gather + reduce - slack;
     tperf_lane_choice longer = time > worst->time;
     worst->each_forward = tperf_lanes_choose(longer, e.gather, worst->each_forward);

@@ -103,7 +103,8 @@ tperf_cover tperf_cover_of(const tperf_job *job, const tperf_layer_cost *cost, b
     const tperf_training *t = job->training;
     double share = tperf_comm_share(&(tperf_comm){0}, &job->on);
     tperf_cover c = {window_of(&cost->forward, job, one_domain, t->gather_overlap),
-                     window_of(&cost->backward, job, one_domain, t->reduce_overlap), 0, 0};
+                     window_of(&cost->backward, job, one_domain, t->reduce_overlap), 0, 0,
+                     cost->backward.once};
     if (c.forward > 0) c.slows_forward = share;
     if (c.backward > 0) c.slows_backward = share;
     return c;

@@ -43,6 +43,7 @@ void tperf_pass_cost_add(tperf_pass_cost *sum, const tperf_pass_cost *part, doub
     sum->carried += times * part->carried;
     sum->crossing += times * part->crossing;
     sum->slowing += times * part->slowing;
+    sum->once += times * part->once;
 }
 
 // The highest rate that the pass's products can reach. If one of two stays in the op's own dtype, it has half of the
@@ -194,17 +195,15 @@ double tperf_comm_share(const tperf_comm *comm, const tperf_platform *on) {
 
 // Seconds of a pass's collectives, by how they overlap.
 typedef struct comm_times {
-    double carried, crossing, waited, beside, late_chunks;
+    double carried, crossing, waited, beside, late_chunks, once;
     double calls;                   // of the host
     double slowing, slowing_beside; // by all collectives, and by the overlapped ones
     bool chunked;                   // some overlap a product in chunks
 } comm_times;
 
-// Whether the host makes a call for a collective: none for what the call of a chunked product sends itself, and none
-// that counts for gradients of replicated parameters, which stacks reduce together, once an iteration.
+// Whether the host makes a call for a collective: none for what the call of a chunked product sends itself.
 static bool is_called(const tperf_comm *comm, const int64_t *sizes) {
-    bool once = comm->own && comm->kind == TPERF_ALL_REDUCE;
-    return comm->chunking == TPERF_UNCHUNKED && !once && sizes[comm->axis_index] > 1;
+    return comm->chunking == TPERF_UNCHUNKED && sizes[comm->axis_index] > 1;
 }
 
 // A chunked product of `chunk_work` seconds hides its chunked collectives; the remaining kernels hide the other
@@ -215,6 +214,10 @@ static comm_times comm_times_of(const tperf_pass *pass, const tperf_platform *on
     comm_times t = {0};
     for (int i = 0; i < pass->n_comms; i++) {
         const tperf_comm *comm = &pass->comms[i];
+        if (tperf_comm_is_once(comm)) {
+            t.once += tperf_comm_time(comm, on, sizes, placement, 1);
+            continue;
+        }
         double seconds = tperf_comm_time(comm, on, sizes, placement, panels),
                slowing = tperf_comm_share(comm, on) * seconds;
         t.calls += is_called(comm, sizes);
@@ -284,6 +287,7 @@ tperf_pass_cost tperf_pass_priced(const tperf_pass_work *work, const tperf_op *o
     comm_times t = comm_times_of(pass, on, sizes, placement, panels, chunks);
     // Without kernels, the op's own call is that of its first collective.
     if (cost.launches > 0) cost.launches += has_kernels(pass) ? t.calls : larger(t.calls - 1, 0);
+    cost.once = t.once;
     cost.carried = panels * t.carried;
     cost.crossing = panels * t.crossing;
     cost.slowing = panels * t.slowing;

@@ -118,7 +118,7 @@ static bool shards_state(const tperf_walk *w) {
 }
 
 static void size_buckets(tperf_walk *w) {
-    w->simple = w->job.training->iterations == 0;
+    w->simple = true;
     for (size_t i = 0; i < w->n_used; i++) {
         double layers =
             tperf_layers_of_bucket(&w->partial, &w->job, w->workload, &w->bytes[w->used[i]]);

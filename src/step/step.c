@@ -35,6 +35,7 @@ static void price_exchanges(tperf_step *s) {
                        tperf_optimizer_time(s->candidate, s->job, s->workload, s->costs),
                        s->exposures);
     for (int i = 0; i < s->workload->n_kinds + 2; i++) {
+        s->updates[i] = exchanges[i].update;
         tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX];
         int n = tperf_replica_comms_of(s->candidate, s->job, s->workload, s->costs, i, comms);
         for (int c = 0; c < n; c++) {
@@ -265,12 +266,17 @@ tperf_status tperf_step_pass(const tperf_step *step, const tperf_chunk *chunk, t
     return finish(&w, error);
 }
 
-// Writes the gathers of whole update matrices for the optimizer step.
+// Writes the reductions of replicated parameters' gradients, and the gathers of whole update matrices for the optimizer
+// step.
 static void write_updates(tperf_writer *w, const tperf_stage *device) {
-    int kinds = w->step->workload->n_kinds;
-    for (w->section = 0; w->section < kinds; w->section++) {
-        double seconds =
-            tperf_stage_layers(device, w->section, kinds) * w->step->exposures[w->section].update;
+    const tperf_workload *workload = w->step->workload;
+    int kinds = workload->n_kinds;
+    for (w->section = 0; w->section < kinds + 2; w->section++) {
+        double layers = tperf_stage_layers(device, w->section, kinds);
+        size_t begin = tperf_section_begin(workload, w->section);
+        for (size_t i = begin; layers > 0 && i < workload->section_end[w->section]; i++)
+            tperf_write_once(w, workload->ops[i], layers);
+        double seconds = layers * w->step->updates[w->section];
         tperf_write_next(w, exchange(w, TPERF_TASK_GATHER, seconds, 0));
     }
 }

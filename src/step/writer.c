@@ -72,11 +72,23 @@ static bool comes_first(const tperf_comm *comm) {
     return comm->kind == TPERF_ALL_GATHER || comm->kind == TPERF_BROADCAST;
 }
 
+void tperf_write_once(tperf_writer *w, const tperf_op *op, double times) {
+    for (int i = 0; i < op->backward.n_comms; i++) {
+        if (!tperf_comm_is_once(&op->backward.comms[i])) continue;
+        tperf_task task = collective(w, op, &op->backward.comms[i], 1, 1, false);
+        task.seconds *= times;
+        task.bytes *= times;
+        task.fast_bytes *= times;
+        task.nic_bytes *= times;
+        tperf_write_next(w, task);
+    }
+}
+
 static void write_serial(tperf_writer *w, const tperf_op *op, const tperf_pass *pass, bool first,
                          bool again) {
     for (int i = 0; i < pass->n_comms; i++)
         if (!pass->comms[i].beside && pass->comms[i].chunking == TPERF_UNCHUNKED &&
-            comes_first(&pass->comms[i]) == first)
+            !tperf_comm_is_once(&pass->comms[i]) && comes_first(&pass->comms[i]) == first)
             tperf_write_next(w, collective(w, op, &pass->comms[i], 1, 1, again));
 }
 
@@ -92,7 +104,7 @@ typedef struct row {
 } row;
 
 static bool in_row(const row *r, const tperf_comm *comm) {
-    return r->op->panels || comm->beside;
+    return (r->op->panels && !tperf_comm_is_once(comm)) || comm->beside;
 }
 
 // Writes the parts of a row between `from` and `to` of its span, which begins at `at`.
@@ -158,7 +170,8 @@ static row row_of(const tperf_writer *w, const tperf_op *op, const tperf_pass *p
 static void write_first_panel(tperf_writer *w, const tperf_op *op, const tperf_pass *pass,
                               double panels, bool again) {
     for (int i = 0; i < pass->n_comms; i++)
-        tperf_write_next(w, collective(w, op, &pass->comms[i], 1, panels, again));
+        if (!tperf_comm_is_once(&pass->comms[i]))
+            tperf_write_next(w, collective(w, op, &pass->comms[i], 1, panels, again));
 }
 
 static bool has_chunks(const tperf_pass *pass) {

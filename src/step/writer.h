@@ -33,6 +33,9 @@ void tperf_write_next(tperf_writer *w, tperf_task task);
 void tperf_write_op(tperf_writer *w, const tperf_op *op, const tperf_pass *pass,
                     const tperf_pass_cost *cost, double put_off, bool again);
 
+// Writes the collectives of so many layers' op that come once an iteration.
+void tperf_write_once(tperf_writer *w, const tperf_op *op, double times);
+
 // Writes the work that tperf_write_op delayed.
 void tperf_write_weight_grad(tperf_writer *w, const tperf_op *op, const tperf_pass_cost *cost,
                              double put_off);

@@ -46,12 +46,13 @@ void tperf_bind_push_op_comm(lua_State *L, const tperf_workload *workload, const
     push_comm(L, comm->kind, comm->bytes, group, route, panels, seconds);
     set_text(L, "axis", comm->axis);
     set_flag(L, "beside", comm->beside);
+    if (tperf_comm_is_once(comm)) set_flag(L, "once", true);
 }
 
 // Pushes the exchange of one layer of a section: its collectives, and the hidden and exposed parts of their sum.
 static void push_exchange(lua_State *L, const tperf_setting *s, const tperf_workload *workload,
-                          const tperf_layer_cost *costs, const tperf_exposure *exposures,
-                          int section) {
+                          const tperf_layer_cost *costs, const tperf_exchange *exchange,
+                          const tperf_exposure *exposures, int section) {
     tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX];
     const tperf_exposure e = exposures[section];
     int n = tperf_replica_comms_of(&s->candidate, &s->job, workload, costs, section, comms);
@@ -72,7 +73,9 @@ static void push_exchange(lua_State *L, const tperf_setting *s, const tperf_work
     tperf_fields_set(L, "gather_late", e.gather);
     tperf_fields_set(L, "reduce_hidden", e.hidden_reduce);
     tperf_fields_set(L, "reduce_late", e.reduce);
-    if (e.update > 0) tperf_fields_set(L, "update", e.update);
+    if (exchange->update > 0) tperf_fields_set(L, "update", exchange->update);
+    if (costs[section].backward.once > 0)
+        tperf_fields_set(L, "replicated", costs[section].backward.once);
 }
 
 // Pushes the number of layers of every section in a stage, ends included; with its pipeline, those that a micro-batch
@@ -209,7 +212,7 @@ static int workload_audit(lua_State *L) {
     }
     lua_createtable(L, workload->n_kinds + 2, 0);
     for (int i = 0; i < workload->n_kinds + 2; i++) {
-        push_exchange(L, &s, workload, costs, exposures, i);
+        push_exchange(L, &s, workload, costs, &exchanges[i], exposures, i);
         lua_rawseti(L, -2, i + 1);
     }
     lua_setfield(L, -2, "exchanges");

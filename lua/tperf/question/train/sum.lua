@@ -16,6 +16,15 @@ local function collectives(comms)
   return #list > 0 and table.concat(list, ", ") or "none"
 end
 
+-- The collectives of every micro-batch.
+local function repeated(comms)
+  local list = {}
+  for _, comm in ipairs(comms) do
+    if not comm.once then list[#list + 1] = comm end
+  end
+  return list
+end
+
 -- Adds the kernels and the collectives of an op, both for the forward and the backward pass.
 local function add_op(add, c, what, op, layers)
   local times, forward, backward = c.microbatches * layers, op.forward, op.backward
@@ -24,10 +33,11 @@ local function add_op(add, c, what, op, layers)
     "%d micro-batches x %g x (forward: compute %s + memory %s; backward: compute %s + memory %s)", c.microbatches,
     layers, seconds(forward.compute_time), seconds(forward.exposed_memory_time), seconds(backward.compute_time),
     seconds(backward.exposed_memory_time))
-  if #forward.comms + #backward.comms == 0 then return end
+  local there, back = repeated(forward.comms), repeated(backward.comms)
+  if #there + #back == 0 then return end
   add(("%s: %s %s, collectives"):format(what, op.block, op.name), times * comm,
     "%d micro-batches x %g x (forward %s: %s; backward %s: %s)", c.microbatches, layers, seconds(forward.comm_time),
-    collectives(forward.comms), seconds(backward.comm_time), collectives(backward.comms))
+    collectives(there), seconds(backward.comm_time), collectives(back))
 end
 
 -- The collectives of an exchange that gather weights, or those that reduce gradients and, under ZeRO 3, gather again.
@@ -70,6 +80,11 @@ local function add_exchanges(add, c, audit)
     add("less work than the busiest stage", -stage.slack, "of the stage that waits for these exchanges")
   end
   for i, exchange in ipairs(audit.exchanges) do
+    if stage[i] > 0 and exchange.replicated then
+      add("reduce replicated gradients: " .. c.exchanges[i].section, stage[i] * exchange.replicated,
+        "%d x %s: of parameters that every GPU of a group has whole, such as norms, once", stage[i],
+        seconds(exchange.replicated))
+    end
     if stage[i] > 0 and exchange.update then
       add("gather updates: " .. c.exchanges[i].section, stage[i] * exchange.update, "%d x %s: Newton-Schulz iterations "
         .. "want whole matrices", stage[i], seconds(exchange.update))
