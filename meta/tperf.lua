@@ -878,7 +878,7 @@
 ---@field objective? "next_token"|"dpo" "next_token" (default) or "dpo": two sequences per sample, which a frozen reference model also runs
 ---@field reference? "resident"|"precomputed" of "dpo": "resident" (default), or "precomputed" log-probabilities
 ---@field top? integer number of configurations to return (10)
----@field keep? "all"|"best" "all": every candidate, feasible or not
+---@field keep? "all"|"best" "all": every candidate, feasible or not, ranked by closed forms even of uneven chunks
 ---@field where? function function(configuration) -> boolean: keeps a configuration. It is called only for those good enough to be returned; `candidates` and `feasible` count before it
 ---@field infeasible? boolean true: also rank configurations that do not fit (false)
 ---@field prune? boolean false: also time configurations that bounds rule out (true)

@@ -277,7 +277,7 @@ end
 ---                     runs
 ---  reference          of "dpo": "resident" (default), or "precomputed" log-probabilities
 ---  top                number of configurations to return (10)
----  keep               "all": every candidate, feasible or not
+---  keep               "all": every candidate, feasible or not, ranked by closed forms even of uneven chunks
 ---  where              function(configuration) -> boolean: keeps a configuration. It is called only for those good
 ---                     enough to be returned; `candidates` and `feasible` count before it
 ---  infeasible         true: also rank configurations that do not fit (false)
