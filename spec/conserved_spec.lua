@@ -120,3 +120,17 @@ describe("gradients of parameters that every GPU of tp has whole", function()
     end
   end)
 end)
+
+describe("ZeRO without replicas", function()
+  for _, tp in ipairs { 1, 4 } do
+    it(("shards nothing, waits for nothing, over tp %d"):format(tp), function()
+      local model = tperf.model { name = "m", layers = 6, hidden = 1024, heads = 8, seq = 1024, vocab = 200000 }
+      local plain = train(model, { zero = 0, tp = tp, pp = 4 })
+      for zero = 1, 3 do
+        local c = train(model, { zero = zero, tp = tp, pp = 4 })
+        assert.equal(plain.time, c.time)
+        assert.equal(plain.memory.total, c.memory.total)
+      end
+    end)
+  end
+end)

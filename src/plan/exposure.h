@@ -129,7 +129,7 @@ typedef struct tperf_waiting {
 // gathered once, or for every micro-batch if they are sharded (ZeRO 3); likewise gradients (ZeRO 2). Only a device's
 // first chunk waits for a single exchange: the other chunks' weights travel while it works, and their gradients are
 // complete before its own. mirror: NULL, or the holding that every other micro-batch passes instead. slack: seconds by
-// which its work falls short of the busiest stage's.
+// which its work falls short of the busiest stage's; so much of what it waits for every micro-batch delays nothing.
 TPERF_INLINED tperf_lane_choice tperf_wait_longer(tperf_waiting *worst, const tperf_pace *pace,
                                                   const tperf_holding *holding,
                                                   const tperf_holding *mirror, double slack,
@@ -140,9 +140,11 @@ TPERF_INLINED tperf_lane_choice tperf_wait_longer(tperf_waiting *worst, const tp
         if (pace->gathers_each) e.gather = (e.gather + other.gather) / 2;
         if (pace->reduces_each) e.reduce = (e.reduce + other.reduce) / 2;
     }
-    tperf_lanes gather = pace->gathers * e.gather + e.first_gather;
-    tperf_lanes reduce = pace->reduces * e.reduce + e.first_reduce + e.update;
-    tperf_lanes time = gather + reduce - slack;
+    tperf_lanes gather = pace->gathers * e.gather, reduce = pace->reduces * e.reduce;
+    tperf_lanes each = tperf_lanes_of(0), once = e.first_gather + e.first_reduce + e.update;
+    *(pace->gathers_each ? &each : &once) += gather;
+    *(pace->reduces_each ? &each : &once) += reduce;
+    tperf_lanes time = tperf_lanes_larger(each - slack, tperf_lanes_of(0)) + once;
     tperf_lane_choice longer = time > worst->time;
     worst->each_forward = tperf_lanes_choose(longer, e.gather, worst->each_forward);
     worst->each_backward = tperf_lanes_choose(longer, e.reduce, worst->each_backward);

@@ -240,6 +240,14 @@ static double average_flops(const tperf_pipeline *pipeline, const tperf_workload
     return all / (double)pipeline->pp;
 }
 
+// The part of a waiting stage's slack in which it waits for exchanges of every micro-batch.
+static double used_slack(const tperf_pace *pace, const tperf_stage *stage,
+                         const tperf_waiting *waits) {
+    double slack = tperf_slack_of(pace, (size_t)(stage - pace->pipeline->stages));
+    tperf_lanes each = waits->each_forward + waits->each_backward;
+    return smaller(slack, pace->microbatches * TPERF_LANE(each, 0));
+}
+
 tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf_job *job,
                                    const tperf_workload *workload, const tperf_layer_cost *costs) {
     tperf_exchange exchanges[TPERF_SECTIONS_MAX];
@@ -284,8 +292,7 @@ tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf
         .each_forward = TPERF_LANE(waits.each_forward, 0),
         .each_backward = TPERF_LANE(waits.each_backward, 0),
         .waiting = longest,
-        .slack =
-            longest ? tperf_slack_of(&pace, (size_t)(longest - candidate->pipeline->stages)) : 0,
+        .slack = longest ? used_slack(&pace, longest, &waits) : 0,
         .pairs = tperf_pairs_of(&pace),
     };
 }
