@@ -134,3 +134,51 @@ describe("ZeRO without replicas", function()
     end)
   end
 end)
+
+-- The first and the last stage of a pipeline both hold a tied table, and use it for different products: its gradient is
+-- the sum of theirs (Megatron-LM, finalize_model_grads.py), 4 bytes a parameter all-reduced between two GPUs.
+describe("a tied table on both ends of a pipeline", function()
+  local VOCAB <const>, HIDDEN <const>, BANDWIDTH <const>, LATENCY <const> = 100000, 2048, 2e11, 4e-6
+  local function waits(tied, domain, tp, pp)
+    local link = { bandwidth = BANDWIDTH, efficiency = 1, latency = LATENCY }
+    local system = tperf.system "h100-sxm":with { network = {
+      fast = { bandwidth = BANDWIDTH, efficiency = 1, latency = LATENCY, domain = domain }, slow = link,
+    } }
+    local model = tperf.model {
+      name = "m", layers = 8, hidden = HIDDEN, heads = 16, seq = 1024, vocab = VOCAB, tied_embeddings = tied,
+    }
+    local c = train(model, { system = system, tp = tp, pp = pp, simulate = true, sequence_parallel = false })
+    assert.near(c.time, c.simulated.time, 0.02 * c.time)
+    return c.breakdown.data_comm
+  end
+
+  for _, case in ipairs { { 8, 1, 2 }, { 8, 2, 4 }, { 1, 1, 4 } } do
+    local domain, tp, pp = table.unpack(case)
+    it(("adds up its gradient over tp %d, pp %d, in domains of %d"):format(tp, pp, domain), function()
+      local expected = 2 * (LATENCY + 4 * VOCAB * HIDDEN / tp / 2 / BANDWIDTH)
+      local got = waits(true, domain, tp, pp) - waits(false, domain, tp, pp)
+      assert.near(expected, got, 1e-9 * expected)
+    end)
+  end
+
+  it("costs nothing on one GPU", function()
+    assert.near(waits(false, 8, 1, 1), waits(true, 8, 1, 1), 1e-12)
+  end)
+
+  it("is priced alike whatever else a search tries", function()
+    local model = tperf.model {
+      name = "m", layers = 8, hidden = 1024, heads = 8, seq = 1024, vocab = 100000, tied_embeddings = true,
+    }
+    local function search(schedule, prune)
+      return tperf.search {
+        model = model, system = "h100-sxm", software = "none", gpus = 16, global_batch = 32, schedule = schedule,
+        prune = prune, simulate = false, top = 20,
+      }
+    end
+    local kinds = { "1f1b", "gpipe", "dualpipe", "dualpipe_v" }
+    local quick, whole, best = search(kinds, true), search(kinds, false), 0
+    for i, c in ipairs(whole) do assert.equal(c.time, quick[i].time) end
+    for _, kind in ipairs(kinds) do best = math.max(best, search(kind, true)[1].throughput) end
+    assert.equal(best, quick[1].throughput)
+  end)
+end)

@@ -280,6 +280,17 @@ typedef struct tperf_exchange {
     double update; // seconds to gather whole update matrices for the optimizer step
 } tperf_exchange;
 
+// Seconds in which two GPUs add up the gradients of a table that both hold. together: in one fast domain.
+double tperf_tied_time(const tperf_job *job, const tperf_workload *workload,
+                       const tperf_layer_cost *costs, bool together);
+
+// The same of a candidate's pipeline, once an iteration; 0 if a GPU has both ends.
+double tperf_tied_time_of(const tperf_candidate *candidate, const tperf_job *job,
+                          const tperf_workload *workload, const tperf_layer_cost *costs);
+static inline bool tperf_ends_apart(const tperf_pipeline *pipeline) {
+    return pipeline->pp > 1 && !pipeline->folded && pipeline->weight_copies == 1;
+}
+
 // One collective among the replicas of a layer.
 typedef struct tperf_replica_comm {
     tperf_collective kind;

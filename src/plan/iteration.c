@@ -166,6 +166,9 @@ void tperf_exposures_of(const tperf_candidate *candidate, const tperf_job *job,
             tperf_exposures_at(&x, &cover, bucket, job->training->gather_in_step, optimizer);
         sections[i] = first_lane(&e);
     }
+    double tied = tperf_tied_time_of(candidate, job, workload, costs);
+    for (int end = workload->n_kinds; end < workload->n_kinds + 2; end++)
+        sections[end].update += tied;
 }
 
 tperf_exposure tperf_stage_exposure(const tperf_stage *stage, const tperf_workload *workload,

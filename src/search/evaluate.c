@@ -137,12 +137,15 @@ static inline const tperf_exchange *exchanges_of(tperf_walk *w, const exchanges 
     return e->timed_for == known->stamp ? e->sections : exchange(w, index);
 }
 
-static inline double hop_of(tperf_walk *w, const tperf_placement_entry *entry) {
+static inline const tperf_cached_hop *hop_of(tperf_walk *w, const tperf_placement_entry *entry) {
     tperf_cached_hop *cached = &w->scratch->hops[entry->hop];
-    if (cached->hop_for == w->scratch->hop_stamp) return cached->hop;
+    if (cached->hop_for == w->scratch->hop_stamp) return cached;
     cached->hop_for = w->scratch->hop_stamp;
-    return cached->hop = tperf_hop_among((double)w->partial.pipeline->pp, entry->stages, w->hop,
-                                         w->job.on.rules->slow_pipeline_links_cost);
+    cached->hop = tperf_hop_among((double)w->partial.pipeline->pp, entry->stages, w->hop,
+                                  w->job.on.rules->slow_pipeline_links_cost);
+    bool together = entry->stages == w->partial.pipeline->pp;
+    cached->tied = tperf_tied_time(&w->job, w->workload, w->bytes, together);
+    return cached;
 }
 
 static double least_of(tperf_walk *w, const tperf_placement_entry *entry,
@@ -150,7 +153,7 @@ static double least_of(tperf_walk *w, const tperf_placement_entry *entry,
     exchanges known = known_exchanges(w);
     place_at(w, entry);
     return tperf_iteration_least(&w->partial, &w->job, w->workload, costs,
-                                 exchanges_of(w, &known, entry->exchange), hop_of(w, entry),
+                                 exchanges_of(w, &known, entry->exchange), hop_of(w, entry)->hop,
                                  w->pace.optimizer);
 }
 
@@ -169,7 +172,7 @@ TPERF_INLINED tperf_exposures expose(const tperf_walk *w, const tperf_exchange *
 // counts, if it holds only one section; otherwise NULL.
 TPERF_INLINED tperf_waiting wait_for(const tperf_walk *w, const tperf_exchange *x,
                                      const tperf_exchange *y, const tperf_cover *covers,
-                                     bool simple, const tperf_holding *lone) {
+                                     tperf_lanes tied, bool simple, const tperf_holding *lone) {
     if (lone) {
         size_t i = w->used[0];
         tperf_exposures only = expose(w, &x[i], &y[i], &covers[i], w->buckets[i]);
@@ -183,6 +186,7 @@ TPERF_INLINED tperf_waiting wait_for(const tperf_walk *w, const tperf_exchange *
     for (size_t u = 0; u < w->n_used; u++) {
         size_t i = w->used[u];
         exposures[i] = expose(w, &x[i], &y[i], &covers[i], w->buckets[i]);
+        if ((int)i >= w->workload->n_kinds) exposures[i].update += tied;
     }
     return tperf_waiting_of(&w->pace, exposures, simple, NULL);
 }
@@ -192,13 +196,16 @@ TPERF_INLINED bool time_entries(tperf_walk *w, const tperf_placement_entry *entr
                                 const tperf_cover *covers, const tperf_paced *paced, double hidden,
                                 bool simple, const tperf_holding *lone) {
     const exchanges known = known_exchanges(w);
+    bool apart = tperf_ends_apart(w->partial.pipeline);
     for (size_t from = 0; from < n; from += TPERF_LANES) {
         bool second = TPERF_LANES > 1 && from + 1 < n;
         const tperf_placement_entry *a = &entries[from], *b = a + second;
         const tperf_exchange *x = exchanges_of(w, &known, a->exchange);
         const tperf_exchange *y = exchanges_of(w, &known, b->exchange);
-        tperf_lanes hop = tperf_lanes_from(hop_of(w, a), hop_of(w, b));
-        tperf_waiting waiting = wait_for(w, x, y, covers, simple, lone);
+        const tperf_cached_hop *of_a = hop_of(w, a), *of_b = hop_of(w, b);
+        tperf_lanes hop = tperf_lanes_from(of_a->hop, of_b->hop);
+        tperf_lanes tied = apart ? tperf_lanes_from(of_a->tied, of_b->tied) : tperf_lanes_of(0);
+        tperf_waiting waiting = wait_for(w, x, y, covers, tied, simple, lone);
         tperf_parts parts = tperf_parts_of(&w->pace, paced, hidden, &waiting, hop);
         tperf_lanes times = tperf_whole(&parts);
         if (!(TPERF_LANE(times, 0) > w->latest) && !keep(w, a, TPERF_LANE(times, 0))) return false;

@@ -28,9 +28,10 @@ typedef struct tperf_query_group {
     size_t first, end;
 } tperf_query_group;
 
-// The time of a hop, by the number of stages in a domain (a divisor of the number of GPUs).
+// The times of messages between stages, by the number of stages in a domain (a divisor of the number of GPUs).
 typedef struct tperf_cached_hop {
     double hop;      // tperf_hop_time
+    double tied;     // tperf_tied_time
     int64_t hop_for; // the scratch's hop_stamp at that time
 } tperf_cached_hop;
 

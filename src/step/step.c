@@ -31,6 +31,7 @@ static void price_exchanges(tperf_step *s) {
     tperf_exchange exchanges[TPERF_SECTIONS_MAX];
     const tperf_platform *on = &s->job->on;
     tperf_exchange_times(s->candidate, s->job, s->workload, s->costs, exchanges);
+    s->tied = tperf_tied_time_of(s->candidate, s->job, s->workload, s->costs);
     tperf_exposures_of(s->candidate, s->job, s->workload, s->costs, exchanges,
                        tperf_optimizer_time(s->candidate, s->job, s->workload, s->costs),
                        s->exposures);
@@ -266,6 +267,21 @@ tperf_status tperf_step_pass(const tperf_step *step, const tperf_chunk *chunk, t
     return finish(&w, error);
 }
 
+// The reduction of a table's gradient between the pipeline's ends.
+static tperf_task tied(const tperf_step *s) {
+    const tperf_pipeline *p = s->candidate->pipeline;
+    bool fast = s->candidate->placement.fast[TPERF_AXIS_STAGES] == p->pp;
+    double bytes = s->job->training->gradient_bytes * s->costs[s->workload->n_kinds + 1].tied.count;
+    tperf_route route =
+        tperf_collective_route(s->job->on.system, s->job->on.rules, TPERF_ALL_REDUCE, bytes,
+                               (tperf_group){2, fast ? 2 : 1});
+    return (tperf_task){.kind = TPERF_TASK_REDUCE,
+                        .resources = tperf_tiers(route.fast_bytes, route.nic_bytes),
+                        .fast_bytes = route.fast_bytes,
+                        .nic_bytes = route.nic_bytes,
+                        .seconds = s->tied};
+}
+
 // Writes the reductions of replicated parameters' gradients, and the gathers of whole update matrices for the optimizer
 // step.
 static void write_updates(tperf_writer *w, const tperf_stage *device) {
@@ -278,6 +294,8 @@ static void write_updates(tperf_writer *w, const tperf_stage *device) {
             tperf_write_once(w, workload->ops[i], layers);
         double seconds = layers * w->step->updates[w->section];
         tperf_write_next(w, exchange(w, TPERF_TASK_GATHER, seconds, 0));
+        if (w->section < kinds || layers == 0) continue;
+        tperf_write_next(w, tied(w->step));
     }
 }
 

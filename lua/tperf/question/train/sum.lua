@@ -85,6 +85,9 @@ local function add_exchanges(add, c, audit)
         "%d x %s: of parameters that every GPU of a group has whole, such as norms, once", stage[i],
         seconds(exchange.replicated))
     end
+    if stage[i] > 0 and exchange.tied then
+      add("reduce the tied table's gradient", exchange.tied, "between the pipeline's ends, which both hold it, once")
+    end
     if stage[i] > 0 and exchange.update then
       add("gather updates: " .. c.exchanges[i].section, stage[i] * exchange.update, "%d x %s: Newton-Schulz iterations "
         .. "want whole matrices", stage[i], seconds(exchange.update))
