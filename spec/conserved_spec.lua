@@ -182,3 +182,15 @@ describe("a tied table on both ends of a pipeline", function()
     assert.equal(best, quick[1].throughput)
   end)
 end)
+
+describe("the rotated key that all heads of latent attention share", function()
+  it("has a gradient from the heads of every GPU of tp", function()
+    local seq, rope = 4096, 64
+    for _, sequence_parallel in ipairs { true, false } do
+      local c = train("deepseek-v2-lite", { tp = 4, seq = seq, sequence_parallel = sequence_parallel })
+      local back = op_of(c, "k-rope").backward.comms[1]
+      assert.equal(sequence_parallel and "reduce_scatter" or "all_reduce", back.kind)
+      assert.equal(2 * seq * rope, back.bytes)
+    end
+  end)
+end)

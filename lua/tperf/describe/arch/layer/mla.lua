@@ -57,6 +57,18 @@ local function expanded(m, p, made)
   return { product("kv-up", a.nope_dim + a.v_dim):launches(JOIN) }
 end
 
+-- What the shared rotary key takes over the GPUs that cut the heads: each needs all of it, and has the part of its
+-- gradient that its own heads give.
+local function shared_key(m, p)
+  local bytes = 2.0 * p:outer_tokens() * m.mla.rope_dim
+  if p.sequence_parallel then
+    return { op.collective { name = "k-rope", kind = "all_gather", axis = p.features, share = true, bytes = bytes } }
+  end
+  if p.mode ~= "train" or not p.features then return {} end
+  local sum = { kind = "all_reduce", axis = p.features, bytes = bytes }
+  return { op.custom { name = "k-rope", dtype = p.dtype, forward = {}, backward = { comms = { sum } } } }
+end
+
 local function keys_and_values(m, p, made, ops)
   local a = m.mla
   if not is_joined(m, p) then
@@ -67,14 +79,7 @@ local function keys_and_values(m, p, made, ops)
   end
   parts.append(ops, up { parts.norm(m, p, "kv-norm", a.kv_rank) })
   parts.append(ops, up(expanded(m, p, made)))
-  if p.sequence_parallel then -- every GPU needs the whole shared rotary key
-    parts.append(ops, up {
-      op.collective {
-        name = "k-rope", kind = "all_gather", axis = p.features, share = true,
-        bytes = 2.0 * p:outer_tokens() * a.rope_dim,
-      },
-    })
-  end
+  parts.append(ops, up(shared_key(m, p)))
   if m.positions == "rotary" then
     parts.append(ops, up { attention.rotary(p, made, made.heads + 1, a.rope_dim) })
   end
