@@ -13,7 +13,7 @@ local ENGINE <const> = {
   long_prefill_token_threshold = 0, draft_method = 0, draft_tokens = 0, replicas = 1, prefix_caching = true,
   chunked_prefill = true, priority = false, async_scheduling = false, acceptance = 0, fixed = 1, per_token = 0,
   per_context_token = 0, per_prefill_pair = 0, whole_groups = 0, windowed_groups = 0, window_blocks = 0,
-  state_groups = 0,
+  state_groups = 0, apart = 0, window = 0,
 }
 
 local function line(x, y) return { x = x or { 1, 8 }, y = y or { 1e-6, 2e-6 } } end

@@ -47,13 +47,16 @@ typedef struct tperf_drafting {
     uint64_t seed;
 } tperf_drafting;
 
-// Groups of layers that take blocks of one pool, beside the first, in which each block_size tokens of a request take a
-// block. Zeroed: there are none.
+// Groups of layers that take blocks beside the first, in which each block_size tokens of a request take a block.
+// Zeroed: there are none.
 typedef struct tperf_pooled {
     int32_t whole;         // groups that take as many as the first
     int32_t windowed;      // groups whose layers have a window
     int32_t window_blocks; // the most that each of these takes
     int32_t states;        // groups with a state per request: a block each
+    int32_t apart;         // SGLang: blocks of a pool of the windowed groups' own; 0: all share one
+    int32_t
+        window; // keys that layers of the first group see: blocks before them are free; 0: all keys
 } tperf_pooled;
 
 // Settings of vLLM's V1 scheduler, under its names. SGLang calls max_num_batched_tokens chunked_prefill_size and
@@ -75,7 +78,7 @@ typedef struct tperf_engine {
     int32_t batch_wait_tokens; // ... until a step would have this many tokens; 0: no wait
     tperf_queue_policy policy;
     tperf_drafting drafting;
-    tperf_pooled pooled; // vLLM's
+    tperf_pooled pooled;
 } tperf_engine;
 
 // --- the cost of a step ---

@@ -7,11 +7,22 @@
 
 enum { LEAST_BLOCKS = 64 };
 
-int64_t tperf_blocks_beside(const tperf_engine *engine, int64_t own) {
+tperf_need tperf_blocks_beside(const tperf_engine *engine, int64_t own) {
     const tperf_pooled *p = &engine->pooled;
-    if (own == 0 || engine->num_blocks == 0) return 0;
-    int64_t windowed = own < p->window_blocks ? own : p->window_blocks;
-    return p->whole * own + p->windowed * windowed + p->states;
+    if (own == 0 || engine->num_blocks == 0) return (tperf_need){0, 0};
+    int64_t windowed = p->windowed * (own < p->window_blocks ? own : p->window_blocks);
+    int64_t others = p->whole * own + p->states;
+    return p->apart > 0 ? (tperf_need){others, windowed} : (tperf_need){others + windowed, 0};
+}
+
+int32_t tperf_blocks_unseen(const tperf_engine *engine, int64_t tokens) {
+    int32_t window = engine->pooled.window;
+    if (window == 0 || engine->num_blocks == 0 || tokens < window) return 0;
+    return (int32_t)((tokens - window + 1) / engine->block_size);
+}
+
+bool tperf_blocks_have(const tperf_blocks *blocks, tperf_need need) {
+    return need.pool <= blocks->free && need.apart <= blocks->apart;
 }
 
 void tperf_blocks_reset(tperf_blocks *blocks, const tperf_engine *engine, const tperf_heap *heap) {
@@ -19,6 +30,7 @@ void tperf_blocks_reset(tperf_blocks *blocks, const tperf_engine *engine, const 
     blocks->caching = engine->prefix_caching;
     blocks->usable = engine->num_blocks > 0 ? engine->num_blocks - 1 : INT32_MAX;
     blocks->free = blocks->usable;
+    blocks->apart = engine->pooled.apart;
     blocks->fresh = 1;
     blocks->first = blocks->last = 0;
     blocks->n_hits = 0;
@@ -222,16 +234,24 @@ tperf_status tperf_blocks_take(tperf_blocks *blocks, tperf_holding *holding, int
     return TPERF_OK;
 }
 
-void tperf_blocks_give_back(tperf_blocks *blocks, tperf_holding *holding) {
-    if (!blocks->caching) {
-        if (blocks->usable < INT32_MAX) blocks->free += holding->count;
-        holding->count = 0;
-        return;
-    }
-    while (holding->count > 0) {
-        int32_t id = holding->ids[--holding->count];
+// Returns the blocks from `from` to `end` - 1, the last one first.
+static void give(tperf_blocks *blocks, const tperf_holding *holding, int32_t from, int32_t end) {
+    if (!blocks->caching && blocks->usable < INT32_MAX && from < end) blocks->free += end - from;
+    while (blocks->caching && end > from) {
+        int32_t id = holding->ids[--end];
         if (--blocks->all[id].owners == 0) link_free(blocks, id);
     }
+}
+
+void tperf_blocks_give_front(tperf_blocks *blocks, tperf_holding *holding, int32_t end) {
+    if (end <= holding->gone) return;
+    give(blocks, holding, holding->gone, end);
+    holding->gone = end;
+}
+
+void tperf_blocks_give_back(tperf_blocks *blocks, tperf_holding *holding) {
+    give(blocks, holding, holding->gone, holding->count);
+    holding->count = holding->gone = 0;
 }
 
 tperf_status tperf_blocks_look_up(tperf_blocks *blocks, const tperf_content *content,
@@ -258,20 +278,23 @@ tperf_status tperf_blocks_look_up(tperf_blocks *blocks, const tperf_content *con
     return TPERF_OK;
 }
 
-int32_t tperf_blocks_unowned(const tperf_blocks *blocks) {
+int32_t tperf_blocks_unowned(const tperf_blocks *blocks, int32_t from) {
     int32_t count = 0;
-    for (int32_t i = 0; i < blocks->n_hits; i++)
+    for (int32_t i = from; i < blocks->n_hits; i++)
         count += blocks->all[blocks->hits[i]].owners == 0;
     return count;
 }
 
-tperf_status tperf_blocks_share(tperf_blocks *blocks, tperf_holding *holding, tperf_error *error) {
-    TPERF_TRY(hold_more(blocks, holding, blocks->n_hits, error));
-    for (int32_t i = 0; i < blocks->n_hits; i++) {
-        int32_t id = blocks->hits[i];
+tperf_status tperf_blocks_share(tperf_blocks *blocks, tperf_holding *holding, int32_t from,
+                                tperf_error *error) {
+    int32_t n = blocks->n_hits > from ? blocks->n_hits : from;
+    if (blocks->caching) TPERF_TRY(hold_more(blocks, holding, n, error));
+    for (int32_t i = from; i < blocks->n_hits; i++) {
+        int32_t id = holding->ids[i] = blocks->hits[i];
         if (blocks->all[id].owners++ == 0) unlink_free(blocks, id);
-        holding->ids[holding->count++] = id;
     }
+    holding->count = n;
+    holding->gone = from;
     return TPERF_OK;
 }
 

@@ -28,6 +28,7 @@ typedef struct tperf_blocks {
     bool caching;
     int32_t usable; // INT32_MAX: no limit
     int32_t free;
+    int32_t apart;       // free blocks of the windowed groups' own pool
     int32_t fresh;       // blocks from here on have never been used
     int32_t first, last; // of the list of used free blocks; 0: empty
     tperf_block *all;    // [capacity]
@@ -42,7 +43,13 @@ typedef struct tperf_blocks {
 typedef struct tperf_holding {
     int32_t *ids; // NULL without prefix caching
     int32_t count, capacity;
+    int32_t gone; // blocks in front that no layer sees any more, and that are given back
 } tperf_holding;
+
+// Blocks that something needs: of the pool, and of the windowed groups' own.
+typedef struct tperf_need {
+    int64_t pool, apart;
+} tperf_need;
 
 // The tokens of a request, to derive identities: the segments of its prompt, then its answer.
 typedef struct tperf_content {
@@ -52,8 +59,14 @@ typedef struct tperf_content {
     tperf_segment whole; // a prompt without segments
 } tperf_content;
 
-// The blocks of the pooled groups of a request that has `own` blocks for its tokens; 0 if there is no limit.
-int64_t tperf_blocks_beside(const tperf_engine *engine, int64_t own);
+// The blocks of the groups beside the first of a request that has `own` blocks for its tokens; none without a limit.
+tperf_need tperf_blocks_beside(const tperf_engine *engine, int64_t own);
+
+// The blocks in front of `tokens` computed tokens that no layer of the first group sees any more.
+int32_t tperf_blocks_unseen(const tperf_engine *engine, int64_t tokens);
+
+// Whether so many are free.
+bool tperf_blocks_have(const tperf_blocks *blocks, tperf_need need);
 
 // Frees all blocks; keeps the memory, allocated from the heap.
 void tperf_blocks_reset(tperf_blocks *blocks, const tperf_engine *engine, const tperf_heap *heap);
@@ -63,6 +76,9 @@ void tperf_blocks_release(tperf_blocks *blocks);
 tperf_status tperf_blocks_take(tperf_blocks *blocks, tperf_holding *holding, int32_t count,
                                tperf_error *error);
 
+// Returns the blocks before `end`, the last of them first.
+void tperf_blocks_give_front(tperf_blocks *blocks, tperf_holding *holding, int32_t end);
+
 // Returns all blocks, the last one first, so that it is evicted first.
 void tperf_blocks_give_back(tperf_blocks *blocks, tperf_holding *holding);
 
@@ -70,11 +86,12 @@ void tperf_blocks_give_back(tperf_blocks *blocks, tperf_holding *holding);
 tperf_status tperf_blocks_look_up(tperf_blocks *blocks, const tperf_content *content,
                                   int32_t block_size, int32_t most, tperf_error *error);
 
-// The number of hits that are currently free.
-int32_t tperf_blocks_unowned(const tperf_blocks *blocks);
+// The number of hits from number `from` on that are currently free.
+int32_t tperf_blocks_unowned(const tperf_blocks *blocks, int32_t from);
 
-// Adds the last look-up's hits to the request's blocks.
-tperf_status tperf_blocks_share(tperf_blocks *blocks, tperf_holding *holding, tperf_error *error);
+// Adds the last look-up's hits to the request's blocks; those before `from`, hits or not, are gone.
+tperf_status tperf_blocks_share(tperf_blocks *blocks, tperf_holding *holding, int32_t from,
+                                tperf_error *error);
 
 // Registers the holding's blocks from `from` to `to` - 1, whose tokens are known and scheduled.
 void tperf_blocks_register(tperf_blocks *blocks, const tperf_holding *holding,

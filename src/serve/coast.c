@@ -35,11 +35,13 @@ static int64_t own_after(const tperf_replica *replica, const tperf_sequence *s, 
 }
 
 // Blocks that the running requests' next `steps` tokens need.
-static int64_t blocks_for(const tperf_replica *replica, int64_t steps) {
-    int64_t sum = 0;
+static tperf_need blocks_for(const tperf_replica *replica, int64_t steps) {
+    tperf_need sum = {0, 0};
     for (int32_t i = 0; i < replica->n_running; i++) {
         const tperf_sequence *s = &replica->sequences[replica->running[i]];
-        sum += tperf_sequence_lacks(replica, s, own_after(replica, s, steps));
+        tperf_need lacks = tperf_sequence_lacks(replica, s, own_after(replica, s, steps));
+        sum.pool += lacks.pool;
+        sum.apart += lacks.apart;
     }
     return sum;
 }
@@ -100,6 +102,7 @@ static tperf_status give_tokens(tperf_replica *replica, const stretch *ahead, in
         if (gap > s->detail.longest_gap) s->detail.longest_gap = gap;
         s->known += (int32_t)steps;
         s->computed += (int32_t)steps;
+        tperf_sequence_slide(replica, s, s->computed - 1); // before the last of the steps
         if (replica->engine->prefix_caching) s->cacheable = s->computed;
         s->detail.steps += (int32_t)steps;
         s->last_token = ahead->now;
@@ -118,7 +121,7 @@ tperf_status tperf_coast(tperf_fleet *fleet, tperf_unit *unit, tperf_error *erro
     stretch ahead = {.now = start, .end = next ? next->time : INT64_MAX};
     measure(replica, unit->pool->step_time.window, &ahead);
     if (ahead.steps < 1 || ahead.end <= start) return TPERF_OK;
-    if (blocks_for(replica, ahead.steps) > replica->blocks.free) return TPERF_OK;
+    if (!tperf_blocks_have(&replica->blocks, blocks_for(replica, ahead.steps))) return TPERF_OK;
     int64_t steps = run(fleet, unit, replica, &ahead);
     fleet->now = start;
     if (steps == 0) return TPERF_OK;

@@ -36,6 +36,15 @@ static tperf_status release_next(tperf_fleet *fleet, tperf_error *error) {
     return call_next(fleet, fleet->now + fleet->options->think, error);
 }
 
+// Of `own` blocks for a request's tokens, those that its first group's layers see at a time, in the largest step.
+static int64_t most_seen(const tperf_engine *engine, int64_t own) {
+    int32_t window = engine->pooled.window, size = engine->block_size;
+    if (window == 0) return own;
+    int64_t tokens = (int64_t)window - 1 + engine->max_num_batched_tokens;
+    int64_t most = (tokens + size - 1) / size + 1;
+    return own < most ? own : most;
+}
+
 // Whether an engine could serve the request by itself: vLLM's rule for prompts, and room in an empty cache for all
 // tokens except the last, with drafts and lookahead slots.
 static bool fits(const tperf_engine *engine, int64_t prompt, int64_t output) {
@@ -46,7 +55,9 @@ static bool fits(const tperf_engine *engine, int64_t prompt, int64_t output) {
     int64_t tokens = prompt + output - 1 + drafts;
     if (tokens > engine->max_model_len) tokens = engine->max_model_len;
     int64_t own = (tokens + engine->block_size - 1) / engine->block_size;
-    return own + tperf_blocks_beside(engine, own) <= engine->num_blocks - 1;
+    tperf_need beside = tperf_blocks_beside(engine, own);
+    int64_t seen = most_seen(engine, own);
+    return seen + beside.pool <= engine->num_blocks - 1 && beside.apart <= engine->pooled.apart;
 }
 
 static bool all_fit(const tperf_fleet *fleet, size_t request) {

@@ -15,7 +15,8 @@ void tperf_replica_reset(tperf_replica *replica, const tperf_engine *engine,
     replica->since = 0;
     for (int32_t i = replica->n_sequences; i-- > 0;) {
         replica->sequences[i].request = replica->spare;
-        replica->sequences[i].holding.count = replica->sequences[i].beside.count = 0;
+        tperf_sequence *s = &replica->sequences[i];
+        s->holding.count = s->holding.gone = s->beside.count = s->beside.gone = s->apart = 0;
         replica->spare = i;
     }
 }
@@ -93,21 +94,34 @@ tperf_status tperf_replica_new_sequence(tperf_replica *replica, int32_t request,
     return TPERF_OK;
 }
 
-int64_t tperf_sequence_lacks(const tperf_replica *replica, const tperf_sequence *s, int64_t own) {
-    if (own <= s->holding.count) return 0;
-    return own - s->holding.count + tperf_blocks_beside(replica->engine, own) - s->beside.count;
+tperf_need tperf_sequence_lacks(const tperf_replica *replica, const tperf_sequence *s,
+                                int64_t own) {
+    if (own <= s->holding.count) return (tperf_need){0, 0};
+    tperf_need beside = tperf_blocks_beside(replica->engine, own);
+    return (tperf_need){own - s->holding.count + beside.pool - s->beside.count,
+                        beside.apart - s->apart};
 }
 
 tperf_status tperf_sequence_hold(tperf_replica *replica, tperf_sequence *s, int64_t own,
                                  tperf_error *error) {
-    int64_t lacks = tperf_sequence_lacks(replica, s, own), more = own - s->holding.count;
-    if (lacks == 0) return TPERF_OK;
+    tperf_need lacks = tperf_sequence_lacks(replica, s, own);
+    int64_t more = own - s->holding.count;
+    if (more <= 0) return TPERF_OK;
+    s->apart += (int32_t)lacks.apart;
+    replica->blocks.apart -= (int32_t)lacks.apart;
     TPERF_TRY(tperf_blocks_take(&replica->blocks, &s->holding, (int32_t)more, error));
-    int32_t beside = (int32_t)(lacks - more);
+    int32_t beside = (int32_t)(lacks.pool - more);
     return beside > 0 ? tperf_blocks_take(&replica->blocks, &s->beside, beside, error) : TPERF_OK;
 }
 
+void tperf_sequence_slide(tperf_replica *replica, tperf_sequence *s, int64_t tokens) {
+    tperf_blocks_give_front(&replica->blocks, &s->holding,
+                            tperf_blocks_unseen(replica->engine, tokens));
+}
+
 void tperf_sequence_give_back(tperf_replica *replica, tperf_sequence *s) {
+    replica->blocks.apart += s->apart;
+    s->apart = 0;
     tperf_blocks_give_back(&replica->blocks, &s->beside);
     tperf_blocks_give_back(&replica->blocks, &s->holding);
 }

@@ -16,7 +16,8 @@ typedef struct tperf_sequence {
     int32_t prompt;
     int32_t full;          // known tokens at which it ends
     tperf_holding holding; // the blocks of its tokens
-    tperf_holding beside;  // and those of pooled groups
+    tperf_holding beside;  // and those of groups beside the first
+    int32_t apart;         // of those, in the windowed groups' own pool
     int32_t registered;    // blocks in the prefix cache
     int32_t
         cacheable; // tokens whose full blocks are cached, or would be if any request could ask for them
@@ -65,12 +66,15 @@ void tperf_content_of(const tperf_requests *requests, int32_t request, tperf_con
 tperf_status tperf_replica_new_sequence(tperf_replica *replica, int32_t request, int32_t *sequence,
                                         tperf_error *error);
 
-// The blocks that a sequence lacks to have `own` for its tokens, with those of pooled groups.
-int64_t tperf_sequence_lacks(const tperf_replica *replica, const tperf_sequence *s, int64_t own);
+// The blocks that a sequence lacks to have `own` for its tokens, with those of groups beside the first.
+tperf_need tperf_sequence_lacks(const tperf_replica *replica, const tperf_sequence *s, int64_t own);
 
 // Takes them; the caller has checked that they are free.
 tperf_status tperf_sequence_hold(tperf_replica *replica, tperf_sequence *s, int64_t own,
                                  tperf_error *error);
+
+// Returns the blocks that no layer sees any more once its first `tokens` tokens are computed.
+void tperf_sequence_slide(tperf_replica *replica, tperf_sequence *s, int64_t tokens);
 
 // Returns all its blocks.
 void tperf_sequence_give_back(tperf_replica *replica, tperf_sequence *s);

@@ -22,10 +22,15 @@ static tperf_status check_engine(const tperf_engine *e, tperf_error *error) {
     if (e->prefix_caching && e->num_blocks == 0)
         return tperf_error_set(error, TPERF_INVALID, "'prefix_caching' needs 'num_blocks'");
     const tperf_pooled *p = &e->pooled;
-    if (e->scheduler != TPERF_SCHEDULER_VLLM && (p->whole || p->windowed || p->states))
+    bool vllm = e->scheduler == TPERF_SCHEDULER_VLLM,
+         sglang = e->scheduler == TPERF_SCHEDULER_SGLANG;
+    if (!vllm && (p->whole || p->states || p->window || (p->windowed && !(sglang && p->apart))))
         return tperf_error_set(error, TPERF_INVALID, "pooled groups are vLLM's");
-    if (p->whole < 0 || p->windowed < 0 || p->window_blocks < 0 || p->states < 0 ||
-        p->whole > MOST_GROUPS || p->windowed > MOST_GROUPS || p->states > MOST_GROUPS)
+    if (!sglang && p->apart)
+        return tperf_error_set(error, TPERF_INVALID, "a pool of windows alone is SGLang's");
+    if (p->whole < 0 || p->windowed < 0 || p->window_blocks < 0 || p->states < 0 || p->apart < 0 ||
+        p->window < 0 || p->whole > MOST_GROUPS || p->windowed > MOST_GROUPS ||
+        p->states > MOST_GROUPS)
         return tperf_error_set(error, TPERF_INVALID, "pooled groups must be from 0 to %d",
                                MOST_GROUPS);
     if (e->long_prefill_token_threshold < 0)

@@ -52,7 +52,11 @@ local engine = {
   memory = check.choice { { "all", "static", "free" }, default = "all" },
   -- In which recurrent layers keep their state if the model does not say.
   state_dtype = check.choice { records.states, default = "fp32" },
-  pooled = check.boolean { default = false }, -- groups of layers share one pool of blocks (docs/serving.md)
+  -- Whether layers that keep all tokens, a window's or a state have their own blocks (docs/serving.md): of which
+  -- families of models alone, or of which not.
+  pooled = check.boolean { default = false },
+  pooled_families = check.list(check.string(), { default = {} }),
+  unpooled_families = check.list(check.string(), { default = {} }),
 }
 
 local schema = {
@@ -156,7 +160,8 @@ end
 ---                 experts run in fused kernels, or in portable ones), experts_setup (seconds), compile (seconds: see
 ---                 `cold` of tperf.serve), memory = "all", "static" or "free", memory_utilization (0.9), runtime,
 ---                 runtime_parallel (bytes), state_dtype ("fp32": of recurrent layers whose model does not say), pooled
----                 (true: layers that keep all tokens, a window's or a state share one pool of blocks) }
+---                 (true: layers that keep all tokens, a window's or a state have their own blocks), pooled_families,
+---                 unpooled_families (of which alone, or of which not) }
 ---  host           seconds that the host takes to launch a kernel: no layer's pass is faster than its launches
 ---  overlap        part of a pass during which data-parallel traffic is under way, and so hidden
 ---  optimizer      part of the HBM's bandwidth that the optimizer's step reaches (0.7)

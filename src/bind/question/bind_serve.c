@@ -47,7 +47,7 @@ typedef struct pool_settings {
     int64_t scheduler, max_num_seqs, max_num_batched_tokens, max_model_len, block_size, num_blocks;
     int64_t long_prefill_token_threshold, draft_method, draft_tokens, replicas, ranks, stages;
     int64_t receive_interval, batch_wait_steps, batch_wait_tokens;
-    int64_t whole_groups, windowed_groups, window_blocks, state_groups;
+    int64_t whole_groups, windowed_groups, window_blocks, state_groups, apart, window;
     bool prefix_caching, chunked_prefill, mixed_chunk, priority, async_scheduling;
     double acceptance;
     line step;
@@ -76,6 +76,8 @@ static const tperf_field pool_fields[] = {
     FIELD(INTEGER, windowed_groups),
     FIELD(INTEGER, window_blocks),
     FIELD(INTEGER, state_groups),
+    FIELD(INTEGER, apart),
+    FIELD(INTEGER, window),
     FIELD(FLAG, prefix_caching),
     FIELD(FLAG, chunked_prefill),
     FIELD(FLAG, mixed_chunk),
@@ -158,7 +160,9 @@ static tperf_engine engine_of(lua_State *L, const settings *all, const pool_sett
         .pooled = {.whole = narrow(L, s->whole_groups, "whole_groups"),
                    .windowed = narrow(L, s->windowed_groups, "windowed_groups"),
                    .window_blocks = narrow(L, s->window_blocks, "window_blocks"),
-                   .states = narrow(L, s->state_groups, "state_groups")},
+                   .states = narrow(L, s->state_groups, "state_groups"),
+                   .apart = narrow(L, s->apart, "apart"),
+                   .window = narrow(L, s->window, "window")},
     };
 }
 

@@ -19,9 +19,10 @@ int32_t tperf_batch_below_threshold(const tperf_engine *engine, int32_t wanted) 
 
 // --- the prefix cache ---
 
-// Registers the full blocks of the sequence's cacheable tokens with the prefix cache.
+// Registers the full blocks of the sequence's cacheable tokens with the prefix cache, unless some before are gone.
 static void register_blocks(tperf_replica *replica, tperf_sequence *s) {
     int32_t size = replica->engine->block_size;
+    if (s->holding.gone > 0 && s->registered <= s->holding.gone) return;
     if (s->cacheable < ((int64_t)s->registered + 1) * size) return;
     int32_t full = s->cacheable / size;
     tperf_content content;
@@ -64,7 +65,7 @@ void tperf_batch_add(tperf_batch *b, tperf_sequence *s, int32_t tokens) {
     cache(b->replica, s, s->computed + tokens);
 }
 
-int64_t tperf_batch_lacks(const tperf_batch *b, const tperf_sequence *s, int64_t end) {
+tperf_need tperf_batch_lacks(const tperf_batch *b, const tperf_sequence *s, int64_t end) {
     return tperf_sequence_lacks(b->replica, s, tperf_batch_blocks(b->engine, end));
 }
 
@@ -117,11 +118,13 @@ tperf_status tperf_batch_next(tperf_batch *b, tperf_candidate *c, bool *any) {
 }
 
 int32_t tperf_batch_more(const tperf_batch *b, const tperf_candidate *c, int32_t tokens,
-                         int64_t *taken) {
+                         tperf_need *taken) {
     const tperf_blocks *blocks = &b->replica->blocks;
     int32_t own = tperf_batch_blocks(b->engine, (int64_t)c->cached + tokens);
-    int32_t more = own - blocks->n_hits;
-    *taken = more + tperf_blocks_unowned(blocks) + tperf_blocks_beside(b->engine, own);
+    int32_t gone = tperf_blocks_unseen(b->engine, c->cached);
+    int32_t more = own - (blocks->n_hits > gone ? blocks->n_hits : gone);
+    *taken = tperf_blocks_beside(b->engine, own);
+    taken->pool += more + tperf_blocks_unowned(blocks, gone);
     return more;
 }
 
@@ -149,8 +152,9 @@ tperf_status tperf_batch_admit(tperf_batch *b, const tperf_candidate *c, int32_t
     if (first_time)
         TPERF_TRY(tperf_replica_new_sequence(replica, waiter.request, &waiter.sequence, b->error));
     tperf_sequence *s = &replica->sequences[waiter.sequence];
-    if (replica->blocks.n_hits > 0)
-        TPERF_TRY(tperf_blocks_share(&replica->blocks, &s->holding, b->error));
+    int32_t gone = tperf_blocks_unseen(b->engine, c->cached);
+    if (replica->blocks.n_hits > 0 || gone > 0)
+        TPERF_TRY(tperf_blocks_share(&replica->blocks, &s->holding, gone, b->error));
     TPERF_TRY(tperf_sequence_hold(replica, s, s->holding.count + more, b->error));
     if (first_time && !replica->continues) s->detail.cached_tokens = c->cached;
     s->computed = c->cached;

@@ -31,7 +31,7 @@ int32_t tperf_batch_below_threshold(const tperf_engine *engine, int32_t wanted);
 void tperf_batch_add(tperf_batch *b, tperf_sequence *s, int32_t tokens);
 
 // The blocks that a running sequence lacks for its tokens up to `end`.
-int64_t tperf_batch_lacks(const tperf_batch *b, const tperf_sequence *s, int64_t end);
+tperf_need tperf_batch_lacks(const tperf_batch *b, const tperf_sequence *s, int64_t end);
 
 // Takes them; the caller has checked that they are free.
 tperf_status tperf_batch_extend(tperf_batch *b, tperf_sequence *s, int64_t end);
@@ -42,7 +42,7 @@ tperf_status tperf_batch_next(tperf_batch *b, tperf_candidate *c, bool *any);
 // The new blocks for c's first `tokens` uncached tokens; *taken: all blocks that its admission takes from the free
 // ones.
 int32_t tperf_batch_more(const tperf_batch *b, const tperf_candidate *c, int32_t tokens,
-                         int64_t *taken);
+                         tperf_need *taken);
 
 // Admits the candidate at the head of the queue, with its cached blocks and `more` new ones.
 tperf_status tperf_batch_admit(tperf_batch *b, const tperf_candidate *c, int32_t more,

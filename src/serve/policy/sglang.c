@@ -39,7 +39,7 @@ static tperf_status go_on(tperf_batch *b, bool *any) {
         int32_t tokens = least(s->known - s->computed, b->budget);
         if (tokens <= 0 || (tokens == 1 && s->known > s->prompt)) continue; // done, or a decode
         int64_t end = (int64_t)s->computed + tokens;
-        if (tperf_batch_blocks(b->engine, end) - s->holding.count > replica->blocks.free) continue;
+        if (!tperf_blocks_have(&replica->blocks, tperf_batch_lacks(b, s, end))) continue;
         TPERF_TRY(tperf_batch_extend(b, s, end));
         tperf_batch_add(b, s, tokens);
         *any = true;
@@ -55,7 +55,7 @@ static tperf_status schedule_prefills(tperf_batch *b, bool *scheduled) {
     while (b->budget > 0 && replica->n_running < engine->max_num_seqs) {
         tperf_candidate c;
         bool any;
-        int64_t taken;
+        tperf_need taken;
         TPERF_TRY(tperf_batch_next(b, &c, &any));
         if (!any) break;
         int32_t tokens = c.known - c.cached;
@@ -64,7 +64,7 @@ static tperf_status schedule_prefills(tperf_batch *b, bool *scheduled) {
         if (!engine->chunked_prefill && tokens > b->budget) break;
         tokens = least(tokens, b->budget);
         int32_t more = tperf_batch_more(b, &c, tokens, &taken);
-        if (taken > replica->blocks.free) break;
+        if (!tperf_blocks_have(&replica->blocks, taken)) break;
         room -= needed;
         TPERF_TRY(tperf_batch_admit(b, &c, more, tokens));
         *scheduled = true;
@@ -78,10 +78,8 @@ static bool decodes(const tperf_sequence *s) {
     return s->computed == s->known - 1 && s->flying == 0;
 }
 
-static int32_t more_blocks(const tperf_batch *b, const tperf_sequence *s) {
-    int64_t end = (int64_t)s->known + s->drafts + b->lookahead;
-    int32_t more = tperf_batch_blocks(b->engine, end) - s->holding.count;
-    return more > 0 ? more : 0;
+static tperf_need more_blocks(const tperf_batch *b, const tperf_sequence *s) {
+    return tperf_batch_lacks(b, s, (int64_t)s->known + s->drafts + b->lookahead);
 }
 
 // The request to retract: the shortest answer so far, ties: the longest prompt; an unfinished prompt before all others.
@@ -117,12 +115,16 @@ static void estimate(tperf_replica *replica) {
 static tperf_status make_room(tperf_batch *b) {
     tperf_replica *replica = b->replica;
     for (;;) {
-        int64_t needed = 0;
+        tperf_need needed = {0, 0};
         for (int32_t i = 0; i < replica->n_running; i++) {
             const tperf_sequence *s = &replica->sequences[replica->running[i]];
-            if (decodes(s)) needed += more_blocks(b, s);
+            if (!decodes(s)) continue;
+            tperf_need more = more_blocks(b, s);
+            needed.pool += more.pool;
+            needed.apart += more.apart;
         }
-        int32_t victim = needed > replica->blocks.free ? choose_victim(replica) : -1;
+        if (tperf_blocks_have(&replica->blocks, needed)) return TPERF_OK;
+        int32_t victim = choose_victim(replica);
         if (victim < 0 || replica->n_running == 1) return TPERF_OK;
         TPERF_TRY(tperf_batch_preempt(b, victim, false));
     }
@@ -136,7 +138,7 @@ static tperf_status add_decodes(tperf_batch *b) {
         int32_t tokens =
             least(s->known + s->drafts - s->computed, b->engine->max_model_len - 1 - s->computed);
         if (tokens <= 0 || s->scheduled > 0 || !decodes(s) ||
-            more_blocks(b, s) > replica->blocks.free)
+            !tperf_blocks_have(&replica->blocks, more_blocks(b, s)))
             continue;
         TPERF_TRY(tperf_batch_extend(b, s, (int64_t)s->computed + tokens + b->lookahead));
         tperf_batch_add(b, s, tokens);

@@ -75,7 +75,7 @@ static tperf_status schedule_waiting(tperf_batch *b) {
     while (b->budget > 0 && replica->n_running < engine->max_num_seqs) {
         tperf_candidate c;
         bool any;
-        int64_t taken;
+        tperf_need taken;
         TPERF_TRY(tperf_batch_next(b, &c, &any));
         if (!any) break;
         int32_t tokens = c.known - c.cached;
@@ -85,7 +85,7 @@ static tperf_status schedule_waiting(tperf_batch *b) {
         int64_t rest = final_blocks(b, (int64_t)c.known + c.output) -
                        (int64_t)tperf_batch_blocks(engine, (int64_t)c.cached + tokens);
         if (NEVER(rest < 0)) rest = 0;
-        if (taken + rest > replica->blocks.free - kept) break;
+        if (taken.pool + rest > replica->blocks.free - kept) break;
         kept += rest;
         TPERF_TRY(tperf_batch_admit(b, &c, more, tokens));
     }

@@ -32,10 +32,10 @@ static int32_t choose_victim(const tperf_replica *replica) {
     return victim;
 }
 
-// Frees `count` blocks for the request at *place by preempting others; *place moves if one before it is removed, and is
+// Frees blocks for the request at *place by preempting others; *place moves if one before it is removed, and is
 // -1 if it was preempted itself or no request can be.
-static tperf_status make_room(tperf_batch *b, int32_t *place, int64_t count) {
-    while (count > b->replica->blocks.free) {
+static tperf_status make_room(tperf_batch *b, int32_t *place, tperf_need need) {
+    while (!tperf_blocks_have(&b->replica->blocks, need)) {
         int32_t victim = choose_victim(b->replica);
         if (victim >= 0) TPERF_TRY(tperf_batch_preempt(b, victim, true));
         if (victim < 0 || victim == *place) {
@@ -55,6 +55,7 @@ static tperf_status schedule_running(tperf_batch *b) {
         int32_t tokens = tperf_batch_below_threshold(engine, s->known + s->drafts - s->computed);
         tokens = least(least(tokens, b->budget), engine->max_model_len - 1 - s->computed);
         if (tokens <= 0) continue;
+        tperf_sequence_slide(replica, s, s->computed);
         int64_t end = (int64_t)s->computed + tokens + b->lookahead;
         if (end > (int64_t)s->holding.count * engine->block_size) {
             TPERF_TRY(make_room(b, &i, tperf_batch_lacks(b, s, end)));
@@ -73,14 +74,14 @@ static tperf_status schedule_waiting(tperf_batch *b) {
     while (b->budget > 0 && replica->n_running < engine->max_num_seqs) {
         tperf_candidate c;
         bool any;
-        int64_t taken;
+        tperf_need taken;
         TPERF_TRY(tperf_batch_next(b, &c, &any));
         if (!any) break;
         int32_t tokens = tperf_batch_below_threshold(engine, c.known - c.cached);
         if (!engine->chunked_prefill && tokens > b->budget) break;
         tokens = least(tokens, b->budget);
         int32_t more = tperf_batch_more(b, &c, tokens, &taken);
-        if (taken > replica->blocks.free) break;
+        if (!tperf_blocks_have(&replica->blocks, taken)) break;
         TPERF_TRY(tperf_batch_admit(b, &c, more, tokens));
     }
     return TPERF_OK;

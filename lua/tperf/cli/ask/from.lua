@@ -83,7 +83,7 @@ local SERVE <const> = { memory_utilization = "gpu_memory_utilization", num_block
   policy = "scheduling_policy" }
 local ON <const> = { chunked_prefill = "enable_chunked_prefill", mixed_chunk = "enable_mixed_chunk" }
 local OFF <const> = { prefix_caching = "no_enable_prefix_caching", chunked_prefill = "no_enable_chunked_prefill",
-  async_scheduling = "no_async_scheduling" }
+  async_scheduling = "no_async_scheduling", pooled = "no_pooled" }
 
 -- Adds a server launch's dtypes and, for `tperf serve`, its engine and the engine's settings to the arguments.
 local function add_engine(asked, launch, left_out, serve, software, acceptance)

@@ -7,7 +7,7 @@ local question = {}
 
 local ENGINE = { "max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size",
   "long_prefill_token_threshold", "max_cudagraph_capture_size", "receive_interval", "batch_wait_timeout_iters",
-  "batch_wait_max_tokens_ratio" }
+  "batch_wait_max_tokens_ratio", "swa_full_tokens_ratio" }
 local LOAD = { "rate", "process", "cv", "burst", "concurrency", "think" }
 local QUESTION = options.join({ "count", "seed", "replicas", "router", "threads", "system", "pp", "attention_dp",
   "software", "experts", "sampling", "cold", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "state_dtype",
@@ -104,6 +104,7 @@ function question.of(values, model)
   if values.enable_chunked_prefill then asked.engine.chunked_prefill = true end
   if values.no_enable_chunked_prefill then asked.engine.chunked_prefill = false end
   if values.enforce_eager then asked.engine.max_cudagraph_capture_size = 0 end
+  if values.no_pooled then asked.engine.pooled = false end
   if values.enable_mixed_chunk then asked.engine.mixed_chunk = true end
   asked.software = asked.software or values.launch -- what is to be launched
   if values.speculation then

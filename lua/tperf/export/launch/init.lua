@@ -159,7 +159,7 @@ local function serving(c, model, options)
   local n = { model = model, max_tokens = options.max_tokens, seq_max = options.seq_max, kv_dtype = options.kv_dtype,
     memory_utilization = options.memory_utilization, prefix_caching = options.prefix_caching,
     chunked_prefill = options.chunked_prefill, mixed_chunk = options.mixed_chunk, weight_dtype = options.weight_dtype,
-    state_dtype = STATES[options.state_dtype] }
+    state_dtype = STATES[options.state_dtype], pooled = options.pooled, ratio = options.swa_full_tokens_ratio }
   for _, name in ipairs { "tp", "pp", "dp", "ep" } do n[name] = whole(c, name, 1) end
   n.max_batch = c.batch and whole(c, "batch") or nil
   n.etp = whole(c, "etp", n.tp)
@@ -179,7 +179,8 @@ local schema = {
   seq_max = check.integer { min = 1, max = 1 << 31, optional = true }, kv_dtype = check.string { optional = true },
   memory_utilization = check.number { above = 0, max = 1, optional = true },
   prefix_caching = check.boolean { default = true }, chunked_prefill = check.boolean { optional = true },
-  mixed_chunk = check.boolean { optional = true },
+  mixed_chunk = check.boolean { optional = true }, pooled = check.boolean { optional = true },
+  swa_full_tokens_ratio = check.number { above = 0, max = 1, optional = true },
   weight_dtype = check.string { default = "bf16" },
   state_dtype = check.choice { check.names(STATES), optional = true },
 }
@@ -199,7 +200,8 @@ end
 ---  sequence (else the configuration's); question: the arguments that found the configuration, for what it does not
 ---  contain (optimizer, gradients, peft, pipeline_layout …); for servers max_tokens, seq_max, kv_dtype, weight_dtype,
 ---  state_dtype, memory_utilization (0.9; SGLang chooses its own), prefix_caching (true), chunked_prefill (true, except
----  for TensorRT-LLM), mixed_chunk (SGLang)
+---  for TensorRT-LLM), mixed_chunk (SGLang), pooled (false: layers with a window keep all tokens) and
+---  swa_full_tokens_ratio (SGLang)
 ---@return string text
 function launch.text(configuration, stack, options)
   local known = STACKS[stack]

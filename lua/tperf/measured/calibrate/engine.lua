@@ -176,7 +176,7 @@ local FITTED <const> = { step = true, step_parallel = true, request = true }
 local OWN <const> = { "release", "scheduler", "async_scheduling", "step", "step_parallel", "request", "token",
   "front_end", "front_end_token", "sampler", "sampler_entry", "compiled", "delta", "fused_casts", "whole_caches",
   "fused_experts", "portable_experts", "experts_step", "experts_setup", "compile", "memory", "memory_utilization",
-  "runtime", "runtime_parallel", "state_dtype", "pooled" }
+  "runtime", "runtime_parallel", "state_dtype", "pooled", "pooled_families", "unpooled_families" }
 
 local UNITS <const> = { step = "us", step_parallel = "us", request = "us", token = "us", front_end = "ms",
   front_end_token = "us", sampler_entry = "ns",

@@ -99,30 +99,70 @@ end
 local UNIT <const> = 16 -- tokens: blocks of attention are multiples of it
 local EVEN <const> = 1.5 -- the most that kinds of layers differ in number for groups as large as the largest of them
 
+-- Whether layers of different kinds have blocks of their own: as asked, or as the engine's release does for the family.
+local function pools(p, engine)
+  local own, family, only = p.profile.engine, p.model.family, nil
+  if engine.pooled ~= nil then return engine.pooled end
+  for _, name in ipairs(own.pooled_families) do only = only or name == family end
+  for _, name in ipairs(own.unpooled_families) do if name == family then return false end end
+  return own.pooled and (only or not own.pooled_families[1])
+end
+
+local function ceil(tokens, size) return (tokens + size - 1) // size end
+
 -- vLLM's groups of layers that share the pool (vllm/v1/core/kv_cache_utils.py): as large as the kind with the fewest
 -- layers, or, if all are about as many, the most; a block holds block_size tokens of one group, or a state of each of
--- its layers, for which it grows. nil: all layers are of one group, as in engines that send caches to each other
--- (vllm/config/vllm.py turns groups off for their connectors).
-local function groups_of(m, p, engine, sends)
-  local of, window = kinds_of(p)
-  if not of or of.whole == 0 or of.windowed + of.states == 0 or sends and of.states == 0 then return nil end
+-- its layers, for which it grows.
+local function shared(m, of, window, engine)
   local fewest, most = math.huge, 0
   for _, count in pairs(of) do
     fewest, most = count > 0 and math.min(fewest, count) or fewest, math.max(most, count)
   end
   local size = most < EVEN * fewest and most or fewest
-  local function groups(count) return (count + size - 1) // size end
   local layers, block_size = of.whole + of.windowed, engine.block_size
   if of.states > 0 then
     local state, token = m.request / of.states, m.token / layers
     block_size = math.max(block_size, UNIT * math.ceil(state / (UNIT * token)))
   end
   return {
-    block_size = block_size, block_bytes = block_size * m.token / layers * size, states = groups(of.states),
-    whole = groups(of.whole) - 1, windowed = groups(of.windowed),
-    window_blocks = window and (window - 1 + block_size - 1) // block_size + 1 or 0,
-    count = groups(of.whole) + groups(of.windowed) + groups(of.states),
+    block_size = block_size, block_bytes = block_size * m.token / layers * size, states = ceil(of.states, size),
+    whole = ceil(of.whole, size) - 1, windowed = ceil(of.windowed, size), apart = 0, window = 0,
+    window_blocks = window and ceil(window - 1, block_size) + 1 or 0,
+    count = ceil(of.whole, size) + ceil(of.windowed, size) + ceil(of.states, size),
   }
+end
+
+local RATIO <const> = 0.8 -- SGLang's swa_full_tokens_ratio
+local KEPT_WINDOWS <const> = 2 -- that a request has: blocks are given back once a window's tokens have passed
+
+-- SGLang's two pools (model_runner_kv_cache_mixin.py): windowed layers keep `ratio` tokens for each of the others'.
+local function apart(m, of, window, engine)
+  local ratio, size = engine.swa_full_tokens_ratio or RATIO, engine.block_size
+  return {
+    block_size = size, whole = 0, windowed = 1, window_blocks = KEPT_WINDOWS * ceil(window, size), states = 0,
+    window = 0, count = 1, ratio = ratio,
+    block_bytes = size * m.token * (of.whole + ratio * of.windowed) / (of.whole + of.windowed),
+  }
+end
+
+-- All layers have a window: vLLM gives blocks before it back (SlidingWindowManager).
+local function windows(m, window, engine)
+  return { block_size = engine.block_size, block_bytes = engine.block_size * m.token, whole = 0, windowed = 0,
+    window_blocks = 0, states = 0, apart = 0, window = window, count = 1 }
+end
+
+-- How an engine's layers share its blocks. nil: all keep all tokens, in blocks of one kind, as where engines send
+-- caches to each other (vllm/config/vllm.py turns groups off for their connectors).
+local function groups_of(m, p, engine, sends)
+  local of, window = kinds_of(p)
+  local scheduler = engine.scheduler
+  if not of or of.windowed + of.states == 0 then return nil end
+  if of.whole == 0 then
+    return scheduler == "vllm" and of.states == 0 and windows(m, window, engine) or nil
+  end
+  if not pools(p, engine) or sends and of.states == 0 then return nil end
+  if scheduler == "sglang" then return of.states == 0 and apart(m, of, window, engine) or nil end
+  return scheduler == "vllm" and shared(m, of, window, engine) or nil
 end
 
 -- The most requests that run at once: max_num_seqs, or as many as there is room for states of.
@@ -134,24 +174,39 @@ local function seats_of(m, p, o)
   return math.tointeger(math.min(engine.max_num_seqs, most))
 end
 
+local function check_asked(engine)
+  local scheduler = engine.scheduler
+  if engine.groups then check.fail("%s: 'engine.groups' follow from the model: leave them out", WHAT) end
+  if engine.pooled and scheduler == "tensorrt-llm" then
+    check.fail("%s: 'engine.pooled' is vLLM's and SGLang's, not %s's", WHAT, check.show(scheduler))
+  end
+  if engine.swa_full_tokens_ratio and scheduler ~= "sglang" then
+    check.fail("%s: 'engine.swa_full_tokens_ratio' is SGLang's: it goes with software or scheduler = \"sglang\", "
+      .. "got %s", WHAT, check.show(scheduler))
+  end
+end
+
 --- Sets what an engine's cache holds: the most requests that run at once (seats), block_size, the bytes of a block and
 --- of states beside blocks, num_blocks (vLLM's num_gpu_blocks) if it is not given, and its groups of layers, or nil.
 --- Without groups, layers with a window count as if they kept all tokens.
 ---@param m table  of memory.of
 function memory.settle(m, p, o)
   local engine = o.engine
-  if engine.groups then check.fail("%s: 'engine.groups' follow from the model: leave them out", WHAT) end
-  local groups = p.profile.engine.pooled and engine.scheduler == "vllm"
-    and groups_of(m, p, engine, o.prefill ~= nil) or nil
+  check_asked(engine)
+  local groups = groups_of(m, p, engine, o.prefill ~= nil)
   engine.groups, engine.seats = groups, groups and engine.max_num_seqs or seats_of(m, p, o)
   engine.states_bytes = groups and 0 or engine.seats * m.request
   engine.block_size = groups and groups.block_size or engine.block_size
   engine.block_bytes = groups and groups.block_bytes or engine.block_size * m.token
   if groups and groups.states > 0 and engine.prefix_caching == nil then engine.prefix_caching = false end
-  if engine.num_blocks or m.token == 0 then return end
-  local blocks = (room_of(m, p, o) - engine.states_bytes) // engine.block_bytes
-  if blocks < 2 then no_room(m, p, "a cache") end
-  engine.num_blocks = math.tointeger(math.min(blocks, (1 << 31) - 2))
+  if not engine.num_blocks and m.token > 0 then
+    local blocks = (room_of(m, p, o) - engine.states_bytes) // engine.block_bytes
+    if blocks < 2 then no_room(m, p, "a cache") end
+    engine.num_blocks = math.tointeger(math.min(blocks, (1 << 31) - 2))
+  end
+  if groups and groups.ratio then
+    groups.apart = math.max(1, math.floor(groups.ratio * (engine.num_blocks - 1)))
+  end
 end
 
 return memory

@@ -21,6 +21,9 @@ local group_fields = {}
 for _, name in ipairs { "whole", "windowed", "window_blocks", "states" } do
   group_fields[name] = check.integer { min = 0, max = 1 << 16, default = 0 }
 end
+for _, name in ipairs { "apart", "window" } do -- blocks, tokens
+  group_fields[name] = check.integer { min = 0, max = MOST, default = 0 }
+end
 
 -- The engine's settings, with defaults or without.
 local function engine_schema(with_defaults)
@@ -40,7 +43,8 @@ local function engine_schema(with_defaults)
     long_prefill_token_threshold = integer(0, MOST, 0), max_cudagraph_capture_size = integer(0, MOST),
     policy = check.choice { { "fcfs", "priority" }, default = with_defaults and "fcfs" or nil,
       optional = not with_defaults },
-    groups = check.record_of(group_fields, { optional = true }),
+    groups = check.record_of(group_fields, { optional = true }), pooled = check.boolean { optional = true },
+    swa_full_tokens_ratio = check.number { above = 0, max = 1, optional = true },
     speculation = check.record_of({
       method = check.choice { { "ngram", "draft_model", "eagle" } },
       tokens = check.integer { min = 1, max = 1024 },
@@ -95,6 +99,11 @@ local function check_times(o)
   if t and o.software ~= nil then
     check.fail("%s: 'software' goes with a model; 'step_time' says what steps take", WHAT)
   end
+  for _, name in ipairs { "pooled", "swa_full_tokens_ratio" } do
+    if t and o.engine[name] ~= nil then
+      check.fail("%s: 'engine.%s' goes with a model; 'engine.groups' says the same of step_time", WHAT, name)
+    end
+  end
   if t and o.host ~= nil then
     check.fail("%s: 'host' goes with a model; 'step_time' has the host's part", WHAT)
   end
@@ -119,15 +128,23 @@ local function check_engine(e)
     check.fail("%s: 'engine.mixed_chunk' is SGLang's: it goes with software or scheduler = \"sglang\", got %s", WHAT,
       check.show(e.scheduler or "vllm"))
   end
-  if e.groups and (e.scheduler or "vllm") ~= "vllm" then
-    check.fail("%s: 'engine.groups' share blocks under scheduler = \"vllm\", not %s", WHAT, check.show(e.scheduler))
+  local g, scheduler = e.groups, e.scheduler or "vllm"
+  local lone = g and scheduler == "sglang" and g.apart > 0 and g.whole + g.states + g.window == 0
+  if g and scheduler ~= "vllm" and not lone then
+    check.fail("%s: 'engine.groups' share blocks under scheduler = \"vllm\", not %s%s", WHAT, check.show(scheduler),
+      scheduler == "sglang" and ", under which only windowed ones have blocks, 'apart' from the others'" or "")
+  end
+  if g and scheduler == "vllm" and g.apart > 0 then
+    check.fail("%s: 'engine.groups.apart' is of scheduler = \"sglang\": groups share num_blocks under %s", WHAT,
+      check.show(scheduler))
   end
   if e.prefix_caching and not e.num_blocks then
     check.fail("%s: 'engine.prefix_caching' needs num_blocks: what is cached depends on how many there are", WHAT)
   end
 end
 
-local ALONE <const> = { whole = 0, windowed = 0, window_blocks = 0, states = 0 } -- all layers are of one group
+-- All layers are of one group, and keep all tokens.
+local ALONE <const> = { whole = 0, windowed = 0, window_blocks = 0, states = 0, apart = 0, window = 0 }
 local NO_TIME = { fixed = 0, per_token = 0, per_context_token = 0, per_prefill_pair = 0 }
 
 -- A pool's settings in the core's form.
@@ -150,8 +167,9 @@ local function encode(o)
       batch_wait_steps = e.batch_wait_timeout_iters,
       batch_wait_tokens = math.ceil(e.batch_wait_max_tokens_ratio * e.max_num_batched_tokens),
       whole_groups = groups.whole, windowed_groups = groups.windowed, window_blocks = groups.window_blocks,
-      state_groups = groups.states, replicas = o.replicas, ranks = o.ranks,
-      stages = o.pp, fixed = time.fixed, per_token = time.per_token, per_context_token = time.per_context_token,
+      state_groups = groups.states, apart = groups.apart, window = groups.window,
+      replicas = o.replicas, ranks = o.ranks, stages = o.pp,
+      fixed = time.fixed, per_token = time.per_token, per_context_token = time.per_context_token,
       per_prefill_pair = time.per_prefill_pair,
     },
     accepted = s.accepted, steps = o.steps,

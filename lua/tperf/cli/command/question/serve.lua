@@ -36,7 +36,8 @@ local function launch(values, d, sizes, asked)
     kv_dtype = asked.kv_dtype ~= "bf16" and asked.kv_dtype or nil, weight_dtype = asked.weight_dtype,
     state_dtype = asked.state_dtype,
     memory_utilization = asked.memory_utilization,
-    prefix_caching = e.prefix_caching, chunked_prefill = e.chunked_prefill, mixed_chunk = e.mixed_chunk }))
+    prefix_caching = e.prefix_caching, chunked_prefill = e.chunked_prefill, mixed_chunk = e.mixed_chunk,
+    pooled = e.pooled, swa_full_tokens_ratio = e.swa_full_tokens_ratio }))
 end
 
 local function search(values, asked)
@@ -80,7 +81,8 @@ With --slo and --rate but no deployment, finds the fewest GPUs that serve the ra
     ["engine.speculation.acceptance"] = "acceptance",
     ["engine.num_blocks"] = "num-gpu-blocks", ["engine.policy"] = "scheduling-policy", num_blocks = "num-gpu-blocks",
     memory_utilization = "gpu-memory-utilization", requests = "trace", load = "rate or --concurrency",
-    policy = "scheduling-policy", ["engine.mixed_chunk"] = "enable-mixed-chunk", mixed_chunk = "enable-mixed-chunk" },
+    policy = "scheduling-policy", ["engine.mixed_chunk"] = "enable-mixed-chunk", mixed_chunk = "enable-mixed-chunk",
+    ["engine.pooled"] = "no-pooled", pooled = "no-pooled" },
   options = options.join({
     { long = "system", short = "s", value = "NAME", from = "systems files",
       help = "the system (`tperf list systems`, or a file)" },
@@ -122,6 +124,9 @@ With --slo and --rate but no deployment, finds the fewest GPUs that serve the ra
     { long = "max-model-len", value = "N", kind = "integer", help = "limit on prompt and answer (default: none)" },
     { long = "block-size", value = "N", kind = "integer", help = "tokens per block of the KV cache (default 16)" },
     { long = "num-gpu-blocks", value = "N", kind = "integer", help = "blocks of the KV cache (default: what fits)" },
+    { long = "no-pooled", help = "layers with a window keep all tokens in the cache" },
+    { long = "swa-full-tokens-ratio", value = "PART", kind = "number",
+      help = "SGLang: tokens of layers with a window per token of others" },
     { long = "long-prefill-token-threshold", value = "N", kind = "integer", help = "most tokens of a prompt per step" },
     { long = "max-cudagraph-capture-size", value = "N", kind = "integer", help = "largest step in CUDA graphs" },
     { long = "enforce-eager", help = "no CUDA graphs: the host launches every kernel" },

@@ -20,6 +20,8 @@ return function(n, w)
   if n.max_tokens and n.chunked_prefill ~= false then w.put("--chunked-prefill-size", n.max_tokens * n.dp) end
   if n.chunked_prefill == false then w.put("--chunked-prefill-size", -1) end
   if n.mixed_chunk then w.put("--enable-mixed-chunk", true) end
+  if n.pooled == false then w.put("--disable-hybrid-swa-memory", true) end
+  if n.ratio then w.put("--swa-full-tokens-ratio", n.ratio) end
   if n.memory_utilization then w.put("--mem-fraction-static", n.memory_utilization) end
   if not n.prefix_caching then w.put("--disable-radix-cache", true) end
   engines.weights(n, w, "--quantization")

@@ -15,6 +15,7 @@ return function(n, w)
   if n.seq_max then w.put("--max-model-len", n.seq_max) end
   if n.kv_dtype then w.put("--kv-cache-dtype", n.kv_dtype) end
   if n.state_dtype then w.put("--mamba-ssm-cache-dtype", n.state_dtype) end
+  if n.pooled == false then w.put("--disable-hybrid-kv-cache-manager", true) end
   engines.weights(n, w, "--quantization")
   if not n.prefix_caching then w.off "--enable-prefix-caching" end
   if n.chunked_prefill == false then w.off "--enable-chunked-prefill" end

@@ -36,10 +36,11 @@ function sglang.read(s, context)
   local tokens, page = s:set "--max-total-tokens", s:set "--page-size"
   r.engine = { mixed_chunk = s:get "--enable-mixed-chunk" or nil, block_size = page,
     num_blocks = tokens and tokens // (page or 16), async_scheduling = not s:get "--disable-overlap-schedule",
-    receive_interval = s:set "--scheduler-recv-interval",
+    receive_interval = s:set "--scheduler-recv-interval", swa_full_tokens_ratio = s:set "--swa-full-tokens-ratio",
     max_cudagraph_capture_size = s:get "--disable-cuda-graph" and 0
       or s:set "--cuda-graph-max-bs-decode" or s:set "--cuda-graph-max-bs"
       or common.largest(s:set "--cuda-graph-bs-decode" or s:set "--cuda-graph-bs") }
+  if s:get "--disable-hybrid-swa-memory" then r.engine.pooled = false end
   r.experts = common.EXPERTS[s:set "--moe-runner-backend"]
   local algorithm = s:concept "speculative" and (s:set "--speculative-algorithm" or s:set "--speculative-algo")
   r.speculative = algorithm and { method = algorithm, steps = s:set "--speculative-num-steps",
