@@ -81,13 +81,14 @@ describe("hf hybrids", function()
     end
   end)
 
-  -- SGLang's mamba_full_memory_ratio is 0.9: states get 0.9 of what keys and values get.
+  -- SGLang's mamba_full_memory_ratio is 0.9: states get 0.9 of what keys and values get; without a prefix cache a
+  -- request has one.
   it("are served to as many requests at once as there is room for states of", function()
     local state = 29 * (4 * 8192 * 128 + 2 * 3 * (8192 + 2 * 128))
     local block = 16 * 3 * 2 * 2 * 8 * 128
     local function served(seqs)
-      return tperf.serve { model = path_of "bamba-9b", system = "h100-sxm", engine = { max_num_seqs = seqs },
-        software = "sglang",
+      return tperf.serve { model = path_of "bamba-9b", system = "h100-sxm", software = "sglang",
+        engine = { max_num_seqs = seqs, prefix_caching = false },
         requests = { { arrival = 0, prompt = 100, output = 10 } } }
     end
     local usual, few = served(nil), served(16)

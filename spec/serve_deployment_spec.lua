@@ -291,6 +291,10 @@ describe("TensorRT-LLM's scheduler", function()
     local ok, raised = pcall(trt, { requests = { { arrival = 0, prompt = 101, output = 3 } } })
     assert.is_false(ok)
     assert.truthy(raised:find("without 'chunked_prefill' a step must take its prompt of 101 tokens whole", 1, true))
+    -- nor with a prefix cache, which has nothing of a prompt that is like no other
+    local again, why = pcall(trt, { requests = { { arrival = 0, prompt = 101, output = 3 } } },
+      { num_blocks = 100, prefix_caching = true })
+    assert.truthy(not again and why:find("a step must take its prompt of 101 tokens whole", 1, true), why)
   end)
 
   -- Beside decodes, a prompt waits until a step would have 60 % of its tokens, for seven steps at most.

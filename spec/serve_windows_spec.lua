@@ -1,4 +1,4 @@
--- Caches of layers with a window beside vLLM's pool of groups (serve_pooled_spec.lua): SGLang's two pools, vLLM's
+-- Caches of layers with a window or a state beside vLLM's pool (serve_pooled_spec.lua): SGLang's pools, vLLM's
 -- models all of whose layers have a window, and releases that pool no chunked attention. Expected numbers follow from
 -- the models' published sizes and the engines' rules (docs/serving.md), not from tperf.
 local program = require "program"
@@ -211,6 +211,42 @@ describe("vLLM, where layers attend within chunks,", function()
     end
     assert.equal(4096 // (2048), longest "vllm-0.11")
     assert.equal(4096 // (2048 + 3 * 513), longest "vllm-0.15")
+  end)
+end)
+
+describe("states beside a cache", function()
+  -- Nemotron-H 8B on two GPUs: 24 layers of Mamba-2, 128 heads of 64 with 128 states in 32 bits, and a conv's last
+  -- three inputs in 16.
+  local STATE <const> = 24 * (4 * 128 * 64 * 128 + 2 * 3 * (128 * 64 + 2 * 8 * 128)) / 2
+
+  local function asked(engine)
+    return served("nemotron-h-8b", { software = "sglang", tp = 2, system = "l40s", memory_utilization = 0.88,
+      engine = engine })
+  end
+
+  -- mamba_full_memory_ratio 0.9 gives them 0.9 / 1.9 of the memory; with the radix cache a request may have three
+  -- (MAMBA_CACHE_SIZE_MAX_RUNNING_REQUESTS_RATIO), without it SGLang keeps as many as requests run.
+  it("take SGLang's part of the memory, for a third as many requests if prefixes are cached", function()
+    local r, off, few = asked {}, asked { prefix_caching = false }, asked { prefix_caching = false, max_num_seqs = 10 }
+    local room = 0.88 * r.memory.capacity - r.memory.weights
+    local states = 0.9 / 1.9 * room / STATE
+    assert.near(states, off.max_num_seqs, 0.01 * states)
+    assert.near(states / 3, r.max_num_seqs, 0.01 * states)
+    assert.near(room / 1.9, r.num_blocks * 16 * 4 * 2 * 8 * 128 * 2 / 2, 0.01 * room)
+    assert.near(room - 10 * STATE, few.num_blocks * 16 * 4 * 2 * 8 * 128 * 2 / 2, 0.001 * room)
+  end)
+
+  it("are no more where the number of blocks is given", function()
+    for _, software in ipairs { "sglang", "tensorrt-llm", "vllm-0.6" } do
+      local function run(engine)
+        return served("nemotron-h-8b", { software = software, tp = 2, system = "l40s", engine = engine })
+      end
+      local r = run {}
+      local again = run { num_blocks = r.num_blocks }
+      assert.equal(r.max_num_seqs, again.max_num_seqs)
+      assert.equal(r.memory.cache, again.memory.cache)
+      assert.truthy(again.memory.weights + again.memory.cache <= again.memory.capacity)
+    end
   end)
 end)
 

@@ -68,10 +68,13 @@ static tperf_status check_segments(const tperf_requests *r, size_t i, tperf_erro
     return TPERF_OK;
 }
 
-// Without chunked prefill a prompt longer than a step's budget would wait at the head of the queue forever.
+// Without chunked prefill a prompt longer than a step's budget would wait at the head of the queue forever, unless a
+// part of it may be cached.
 static tperf_status check_whole(const tperf_engine *e, const tperf_requests *r, size_t i,
                                 tperf_error *error) {
-    bool whole = !e->chunked_prefill && !e->prefix_caching && e->long_prefill_token_threshold == 0;
+    bool known =
+        e->prefix_caching && r->first_segment && r->first_segment[i] < r->first_segment[i + 1];
+    bool whole = !e->chunked_prefill && !known && e->long_prefill_token_threshold == 0;
     if (!whole || r->prompt[i] <= e->max_num_batched_tokens || r->prompt[i] >= e->max_model_len)
         return TPERF_OK;
     return tperf_error_set(

@@ -165,13 +165,19 @@ local function groups_of(m, p, engine, sends)
   return scheduler == "vllm" and shared(m, of, window, engine) or nil
 end
 
--- The most requests that run at once: max_num_seqs, or as many as there is room for states of.
+-- SGLang's prefix cache keeps states, too: so many for each request that may run
+-- (MAMBA_CACHE_SIZE_MAX_RUNNING_REQUESTS_RATIO).
+local SLOTS <const> = 3
+
+-- The most requests that run at once, max_num_seqs or as many as there is room for states of; and the states' bytes.
 local function seats_of(m, p, o)
   local engine = o.engine
-  if m.request == 0 or engine.num_blocks then return engine.max_num_seqs end
-  local most = room_of(m, p, o) * (m.token > 0 and STATES or 1) // m.request
+  if m.request == 0 then return engine.max_num_seqs, 0 end
+  local slots = engine.scheduler == "sglang" and engine.prefix_caching ~= false and SLOTS or 1
+  local most = room_of(m, p, o) * (m.token > 0 and STATES or 1) // (slots * m.request)
   if most < 1 then no_room(m, p, ("a request's state of %s"):format(units.format(m.request, "bytes"))) end
-  return math.tointeger(math.min(engine.max_num_seqs, most))
+  local seats = math.tointeger(math.min(engine.max_num_seqs, most))
+  return seats, (slots > 1 and most or seats) * slots * m.request
 end
 
 local function check_asked(engine)
@@ -194,8 +200,8 @@ function memory.settle(m, p, o)
   local engine = o.engine
   check_asked(engine)
   local groups = groups_of(m, p, engine, o.prefill ~= nil)
-  engine.groups, engine.seats = groups, groups and engine.max_num_seqs or seats_of(m, p, o)
-  engine.states_bytes = groups and 0 or engine.seats * m.request
+  engine.groups, engine.seats, engine.states_bytes = groups, engine.max_num_seqs, 0
+  if not groups then engine.seats, engine.states_bytes = seats_of(m, p, o) end
   engine.block_size = groups and groups.block_size or engine.block_size
   engine.block_bytes = groups and groups.block_bytes or engine.block_size * m.token
   if groups and groups.states > 0 and engine.prefix_caching == nil then engine.prefix_caching = false end
