@@ -35,6 +35,10 @@ end
 
 local AT_ONCE <const> = { front_end = 0 } -- no tokenizer that requests pass one after another
 
+-- What SGLang's logs lack of PyTorch's total as weights begin to load: of 79.1 GiB 78.45 on an H100 alone, of 139.8 GiB
+-- 137.29 on each of 8 H200s.
+local ALONE <const>, PARALLEL <const> = 0.7e9, 2.7e9
+
 -- Full layers, windowed ones, bytes of a token in one of them, tensor parallelism.
 local SGLANG <const> = {
   ["gpt-oss-20b"] = { 12, 12, 2 * 8 * 64 * 2, 1 },
@@ -49,7 +53,7 @@ describe("SGLang's pools", function()
       for _, ratio in ipairs { 0.8, 0.3, 1 } do
         local r = served(name, { software = "sglang-0.5.10", tp = tp, memory_utilization = 0.85,
           engine = { swa_full_tokens_ratio = ratio ~= 0.8 and ratio or nil } })
-        local room = 0.85 * r.memory.capacity - r.memory.weights
+        local room = 0.85 * (r.memory.capacity - (tp > 1 and PARALLEL or ALONE)) - r.memory.weights
         local tokens = room / (token * (full + ratio * windowed)) -- SGLang's full_max_total_num_tokens
         assert.truthy(r.cache_tokens <= tokens and r.cache_tokens > tokens - 16, r.cache_tokens .. " " .. tokens)
       end
@@ -214,6 +218,19 @@ describe("vLLM, where layers attend within chunks,", function()
   end)
 end)
 
+describe("SGLang's part of the memory", function()
+  -- Tokens that its logs count (max_total_num_tokens): vLLM's issue 21348, and ai-dynamo/aisimulate's pull request 263.
+  it("holds as many tokens as its logs count", function()
+    for tokens, q in pairs {
+      [367404] = { "qwen3-235b-a22b", system = "h100-sxm", tp = 4, precision = "fp8-block", memory_utilization = 0.93 },
+      [509000] = { "deepseek-v3", system = "h200-sxm", tp = 8, memory_utilization = 0.82 },
+    } do
+      q.software = "sglang-0.5"
+      assert.near(tokens, served(q[1], with(q, { [1] = NO })).cache_tokens, 0.03 * tokens)
+    end
+  end)
+end)
+
 describe("states beside a cache", function()
   -- Nemotron-H 8B on two GPUs: 24 layers of Mamba-2, 128 heads of 64 with 128 states in 32 bits, and a conv's last
   -- three inputs in 16.
@@ -228,7 +245,7 @@ describe("states beside a cache", function()
   -- (MAMBA_CACHE_SIZE_MAX_RUNNING_REQUESTS_RATIO), without it SGLang keeps as many as requests run.
   it("take SGLang's part of the memory, for a third as many requests if prefixes are cached", function()
     local r, off, few = asked {}, asked { prefix_caching = false }, asked { prefix_caching = false, max_num_seqs = 10 }
-    local room = 0.88 * r.memory.capacity - r.memory.weights
+    local room = 0.88 * (r.memory.capacity - PARALLEL) - r.memory.weights
     local states = 0.9 / 1.9 * room / STATE
     assert.near(states, off.max_num_seqs, 0.01 * states)
     assert.near(states / 3, r.max_num_seqs, 0.01 * states)

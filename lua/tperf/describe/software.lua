@@ -48,7 +48,8 @@ local engine = {
   experts_setup = check.number { min = 0, max = 1, unit = "s", optional = true },
   -- Part of the memory that it uses; of that, what runtime and communicators take on a GPU alone and on one of several.
   memory_utilization = check.number { above = 0, max = 1, default = 0.9 }, runtime = bytes, runtime_parallel = bytes,
-  -- What the utilization is a part of: all memory; "static": the same, with buffers in the rest; "free": what is left.
+  -- What the utilization is a part of: all memory; "static": what is free before weights, with buffers in the rest;
+  -- "free": what is left.
   memory = check.choice { { "all", "static", "free" }, default = "all" },
   -- In which recurrent layers keep their state if the model does not say.
   state_dtype = check.choice { records.states, default = "fp32" },

@@ -48,7 +48,8 @@ local ROOMS = {
   all = function(m, part, runtime)
     return part * m.capacity - m.weights - math.max(m.buffers, m.logits) - runtime
   end,
-  static = function(m, part) return part * m.capacity - m.weights end, -- buffers use the rest
+  -- SGLang: of the memory that is free before weights are loaded; buffers use the rest
+  static = function(m, part, runtime) return part * (m.capacity - runtime) - m.weights end,
   free = function(m, part, runtime) return part * (m.capacity - m.weights - m.buffers - runtime) end,
 }
 
@@ -81,7 +82,7 @@ end
 
 -- The part of that room that states may take beside a cache of keys and values: SGLang's mamba_full_memory_ratio is 0.9
 -- to 1.
-local STATES <const> = 0.47
+local STATES <const> = 0.9 / 1.9
 
 -- Layers by what they keep of a request: all tokens, those of a window, or a state; and that window.
 local function kinds_of(p)
