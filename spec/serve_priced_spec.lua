@@ -353,6 +353,24 @@ describe("a priced step", function()
     assert.equal(0.0, closed.requests[3].arrival)
   end)
 
+  it("begins when the front end gets the first prompt, with a tokenizer too", function()
+    local host = { front_end = 0.03, front_end_token = 1e-3 }
+    for _, replicas in ipairs { 1, 2 } do
+      for _, concurrency in ipairs { false, 1 } do -- open and closed
+        local list, last = batch_of(2, 400, 2), 0
+        for _, q in ipairs(list) do q.arrival = not concurrency and q.arrival or nil end
+        local r = tperf.serve(question { requests = list, host = host, keep = "requests", replicas = replicas,
+          load = concurrency and { concurrency = concurrency } or nil })
+        for _, one in ipairs(r.requests) do last = math.max(last, one.last_token) end
+        near(last, r.duration, 1e-9)
+        if concurrency then near(1, r.concurrency, 1e-9) end
+      end
+    end
+    local none = tperf.serve(question { requests = batch_of(3, 400, 2), host = host, engine = { max_model_len = 100 } })
+    assert.equal(3, none.rejected)
+    assert.equal(0.0, none.duration)
+  end)
+
   it("costs the same the second time, and on any number of threads", function()
     local function ask(threads)
       return tperf.report.json(tperf.serve { model = "gpt-oss-20b", system = "h100-sxm", replicas = 4, count = 400,

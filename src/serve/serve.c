@@ -304,6 +304,14 @@ static void let_go(const tperf_front_end *front, tperf_requests *r) {
         r->arrival[i] -= front->held[i];
 }
 
+// The run begins when the front end gets the first request, not when it passes it on.
+static void begin(const tperf_requests *r, tperf_served *served) {
+    tperf_serve_totals *totals = &served->totals;
+    for (size_t i = 0; i < r->n; i++)
+        if (served->tokens[i] > 0 && r->arrival[i] < totals->first_arrival)
+            totals->first_arrival = r->arrival[i];
+}
+
 // Whether replicas are independent, so that each can be simulated separately.
 static bool are_apart(const tperf_serve_options *o) {
     return o->pool.replicas > 1 && o->pool.ranks <= 1 && !o->prefill &&
@@ -323,6 +331,7 @@ static tperf_status run(const tperf_serve_options *options, tperf_requests *requ
                                     : run_together(options, requests, front, served, order, error);
     tperf_heap_free(order);
     if (open || status == TPERF_OK) let_go(front, requests);
+    if (status == TPERF_OK) begin(requests, served);
     return status;
 }
 

@@ -352,7 +352,10 @@ static void push_answer(lua_State *L, const tperf_serve_box *box,
     set_integer(L, "step_count", t->steps);
     set_time(L, "busy", box, t->busy);
     set_time(L, "prefill_busy", box, t->prefill_busy);
-    set_moment(L, "duration", box, t->end - t->first_arrival);
+    if (t->finished > 0)
+        set_moment(L, "duration", box, t->end - t->first_arrival);
+    else
+        set_time(L, "duration", box, 0);
     lua_pushboolean(L, summary->saturated && options->concurrency == 0);
     lua_setfield(L, -2, "saturated");
     set_quantiles(L, "ttft", box, &summary->ttft, box->front_end);
