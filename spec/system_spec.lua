@@ -79,9 +79,13 @@ describe("tperf.system", function()
   local bad = {
     { "80 GB }", "80 GB/s }", "FILE:5:39: 'accelerator.hbm.capacity': \"80 GB/s\" is in bytes/s; expected a quantity" },
     { "80 GB }", "80 XB }", "FILE:5:39: 'accelerator.hbm.capacity': \"80 XB\" has no unit" },
-    { "80 GB }", "-1 }", "FILE:5:39: 'accelerator.hbm.capacity' must be a quantity from 1 to" },
+    { "80 GB }", "-1 }", "FILE:5:39: 'accelerator.hbm.capacity' must be a quantity from 1000000 to" },
     { "80 GB }", "0 }", "FILE:5:39: 'accelerator.hbm.capacity' must be" },
-    { "80 GB }", ".nan }", "'accelerator.hbm.capacity' must be a quantity from 1 to 1e+24 in bytes, got nan" },
+    { "80 GB }", ".nan }", "must be a quantity from 1000000 to 1e+24 in bytes, such as \"80 GB\", got nan" },
+    { "80 GB }", "80 }", "must be a quantity from 1000000 to 1e+24 in bytes, such as \"80 GB\", got 80" },
+    { "fp16: 100 TFLOP/s", "fp16: 989", "from 1000000000 to 1e+24 in FLOP/s, such as \"990 TFLOP/s\", got 989" },
+    { "300 GB/s", "900", "from 1000000 to 1e+24 in bytes/s, such as \"900 GB/s\", got 900" },
+    { "latency: 5 us", "latency: 5", "must be a quantity from 0 to 1 in s, such as \"2.5 us\", got 5" },
     { "80 GB }", ".inf }", "got inf" }, { "80 GB }", "1e30 }", "got 1e+30" }, { "80 GB }", "[80] }", "got a table" },
     { "80 GB }", "true }", "got true" }, { "80 GB }", "null }", "FILE:5:39: 'accelerator.hbm.capacity' is missing" },
     { ", capacity: 80 GB", "", "FILE:5:3: 'accelerator.hbm.capacity' is missing" },
@@ -94,7 +98,7 @@ describe("tperf.system", function()
     { "efficiency: 0.7", "efficiency: 0", "got 0" }, { "efficiency: 0.7", "efficiency: 70%", "got \"70%\"" },
     { "fp16: 100 TFLOP/s", "fp8: 1 TFLOP/s", "FILE:3:11: 'accelerator.tensor' needs a peak for fp16 or bf16" },
     { "name: mine", "name: 3", "FILE:1:7: 'name' must be a string, got 3" },
-    { "latency: 5 us", "latency: -5 us", "FILE:8:58: 'network.slow.latency' must be a quantity from 0 to 1000 in s" },
+    { "latency: 5 us", "latency: -5 us", "FILE:8:58: 'network.slow.latency' must be a quantity from 0 to 1 in s" },
   }
   for _, case in ipairs(bad) do
     it("refuses a file with " .. case[2] .. ", saying where", function()

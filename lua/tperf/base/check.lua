@@ -96,7 +96,7 @@ local function range(noun, o)
   local high = o.max and string.format(" %s %s", low == "" and "up to" or o.above and "and up to" or "to",
     check.show(o.max)) or ""
   if o.min and not o.max then low = " of at least " .. check.show(o.min) end
-  return noun .. low .. high .. (o.unit and " in " .. o.unit or "")
+  return noun .. low .. high .. (o.unit and " in " .. o.unit or "") .. (o.example and ", such as " .. o.example or "")
 end
 
 --- An integer, or a float with an integral value: min, max, default, optional.
@@ -125,6 +125,7 @@ function check.quantity(text, unit)
 end
 
 --- A finite number: min, max, above (exclusive), default, optional. With unit, also a string such as "900 GB/s".
+--- Messages show the example.
 function check.number(options)
   local o = options or {}
   local low, high, above, huge = o.min or -math.huge, o.max or math.huge, o.above or -math.huge, math.huge

@@ -13,8 +13,12 @@ local function efficiency(default) -- the part of a peak that is reached
   return check.number { min = part_reached.min, max = part_reached.max, default = default }
 end
 
+-- The least of a GPU's rates and sizes: whoever writes a bandwidth of 900 has forgotten the unit.
+local LEAST <const> = { ["bytes/s"] = 1e6, ["FLOP/s"] = 1e9, bytes = 1e6, W = 1 }
+local EXAMPLES <const> = { ["bytes/s"] = '"900 GB/s"', ["FLOP/s"] = '"990 TFLOP/s"', bytes = '"80 GB"', s = '"2.5 us"' }
+
 local function quantity(unit, options)
-  local o = { unit = unit, min = 1, max = 1e24 }
+  local o = { unit = unit, min = LEAST[unit], max = 1e24, example = EXAMPLES[unit] }
   for key, value in pairs(options or {}) do o[key] = value end
   return check.number(o)
 end
@@ -110,7 +114,7 @@ end
 
 -- Default launch, efficiency and latency of a hop if nothing was measured: as in Subramanian et al. 2024
 -- (arXiv:2410.00273).
-local function latency_of(default) return { min = 0, max = 1e3, default = default } end
+local function latency_of(default) return { min = 0, max = 1, default = default } end
 
 local schema = {
   name = check.string { name = true }, -- name in messages and reports
@@ -129,7 +133,7 @@ local schema = {
     vector = check.record_of(peaks("fp64", "fp32", "fp16", "bf16"), { optional = true }),
     units = check.integer { min = 1, max = 1000000, optional = true }, -- streaming multiprocessors; curves need them
     compute_efficiency = constant_or(compute_curves, 0.8), -- the part of a peak that kernels reach, or curves
-    launch = quantity("s", { min = 0, max = 1e3, default = "20 us" }), -- fixed latency of an op and pass
+    launch = quantity("s", latency_of "20 us"), -- fixed latency of an op and pass
     hbm = check.record_of { -- its memory
       source = source,
       bandwidth = quantity "bytes/s", -- the vendor's
