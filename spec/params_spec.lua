@@ -10,6 +10,16 @@ describe("tperf params", function()
     assert.matches("multi_token_prediction +11610068224", result.out)
   end)
 
+  it("takes the folder of a Hugging Face checkpoint", function()
+    local folder, plain = program.folder(), program.ask("tperf params spec/data/hf/apertus-8b.json").out
+    assert.truthy(plain:find "total")
+    program.write(folder .. "/config.json", program.slurp "spec/data/hf/apertus-8b.json")
+    for _, name in ipairs { folder, folder .. "/" } do
+      assert.equal(plain, program.ask("tperf params " .. name).out)
+    end
+    program.remove(folder)
+  end)
+
   it("prints a row per group of layers", function()
     -- Dense layer: queries 7168 1536 + 1536 128 192, keys and values 7168 576 + 512 128 256, output 128 128 7168,
     -- MLP 3 7168 18432, norms 2 7168 + 1536 + 512.

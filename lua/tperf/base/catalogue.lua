@@ -47,6 +47,18 @@ local function other_kind(kind, name)
   return ""
 end
 
+-- What else a name that is none may be: several names, or a file.
+local function remedy(kind, name)
+  if not name:find(",", 1, true) then
+    return roots.exists(name) and ("; files of %s end in .yaml or .json, and --from reads launch files"):format(kind)
+      or ""
+  end
+  for one in name:gmatch "[^,]+" do
+    if not catalogue.find(kind, one) then return "" end
+  end
+  return "; ask for one at a time"
+end
+
 local renamed = {} -- kind -> old name -> new name
 
 -- The file of a name, in the first root that has it.
@@ -85,11 +97,13 @@ function catalogue.find(kind, name)
   end
   local path = in_roots(kind, name)
   if path then return path end
+  local checkpoint = name .. "/config.json" -- the folder of a Hugging Face model
+  if kind == "models" and roots.exists(checkpoint) then return checkpoint end
   if name:find("/", 1, true) and roots.exists(name) then return name end
   path = of_old_name(kind, name)
   if path then return path end
-  return nil, string.format("unknown %s %s%s%s; `tperf list %s` shows them all", kind:gsub("s$", ""),
-    check.show(name), check.suggest(name, catalogue.list(kind)), other_kind(kind, name), kind)
+  return nil, string.format("unknown %s %s%s%s%s; `tperf list %s` shows them all", kind:gsub("s$", ""),
+    check.show(name), check.suggest(name, catalogue.list(kind)), other_kind(kind, name), remedy(kind, name), kind)
 end
 
 --- The content of a YAML or JSON file, and where each value stands (see src/bind/base/bind_yaml.c); or nil and a

@@ -42,12 +42,15 @@ end
 
 local THOUSANDS = { k = 3, K = 3, M = 6, G = 9, B = 9, T = 12 }
 
--- A hint for a common mistake: "; write 15e12" for "15T", "; write 0.1" for "10%", or "".
+-- A hint for a common mistake: "; write 15e12" for "15T", "; write 8192 or 8e3" for "8k", "; write 0.1" for "10%"; or
+-- "".
 local function remedy_of(text)
   local digits, suffix = text:match "^([%d.]+)([%a%%])$"
   if not tonumber(digits) then return "" end
   if suffix == "%" then return ("; write %g"):format(tonumber(digits) / 100) end
-  return THOUSANDS[suffix] and ("; write %se%d"):format(digits, THOUSANDS[suffix]) or ""
+  local binary = THOUSANDS[suffix] == 3 and math.tointeger(1024 * tonumber(digits))
+  return THOUSANDS[suffix] and ("; write %s%se%d"):format(binary and binary .. " or " or "", digits, THOUSANDS[suffix])
+    or ""
 end
 
 local function as_number(kind, text, min)

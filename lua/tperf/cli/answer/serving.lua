@@ -79,8 +79,8 @@ function answer.print(r)
       .. "load lasts\n"):format(r.requests_per_second))
   end
   if r.rejected > 0 then
-    io.stderr:write(("%d of %d requests rejected: a prompt of --max-model-len or more, or more tokens than the KV "
-      .. "cache holds (--num-gpu-blocks)\n"):format(r.rejected, r.rejected + r.finished))
+    io.stderr:write(("%d of %d requests rejected: a prompt as long as --max-model-len or the model's context, or more "
+      .. "tokens than the KV cache holds (--num-gpu-blocks)\n"):format(r.rejected, r.rejected + r.finished))
   end
 end
 

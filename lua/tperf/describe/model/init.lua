@@ -54,7 +54,8 @@ local function import(content, origin)
   }
 end
 
---- A model: models/NAME.yaml, a file of that format, a Hugging Face config.json, or a table of the same fields.
+--- A model: models/NAME.yaml, a file of that format, a Hugging Face config.json or its folder, or a table of the
+-- same fields.
 -- model:with { … } returns a changed copy; see also model:groups(), model:parameters() and model:flops_per_token().
 ---@param value string|table
 ---@return tperf.model

@@ -206,14 +206,14 @@ end
 ---  step_time  in place of a model: { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of a
 ---             step: fixed, and for each token that it computes, each key that a decode reads, each pair of a query and
 ---             a key in a prefill
----  engine     vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (no limit),
----             block_size (16), num_blocks (its num_gpu_blocks; by default as many as the memory
----             holds, unlimited with step_time), groups of layers that share them beside the first, with step_time:
----             { whole =, windowed =, window_blocks =, states =, apart = blocks of the windowed ones' own pool
----             (SGLang), window = tokens that the first group sees } (none), pooled (whether layers with a window or
----             a state have blocks of their own: the release's for the model), swa_full_tokens_ratio (SGLang's: 0.8),
----             prefix_caching (true with num_blocks), chunked_prefill (true, except for TensorRT-LLM), mixed_chunk
----             (SGLang's: false),
+---  engine     vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (the
+---             model's context; no limit with step_time), block_size (16), num_blocks (its num_gpu_blocks; by default
+---             as many as the memory holds, unlimited with step_time), groups of layers that share them beside the
+---             first, with step_time: { whole =, windowed =, window_blocks =, states =, apart = blocks of the windowed
+---             ones' own pool (SGLang), window = tokens that the first group sees } (none), pooled (whether layers
+---             with a window or a state have blocks of their own: the release's for the model), swa_full_tokens_ratio
+---             (SGLang's: 0.8), prefix_caching (true with num_blocks), chunked_prefill (true, except for
+---             TensorRT-LLM), mixed_chunk (SGLang's: false),
 ---             async_scheduling (true with a model), max_cudagraph_capture_size (tokens of the largest step in a
 ---             graph: twice max_num_seqs, at most 512; 0: none), long_prefill_token_threshold (0: off), policy ("fcfs"
 ---             or "priority"), speculation { method = "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or

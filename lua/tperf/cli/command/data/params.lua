@@ -45,7 +45,7 @@ return {
   arguments = "MODEL",
   from = { "models files" },
   details = [[
-MODEL is the name of a model (`tperf list models`), a YAML file or a Hugging Face config.json.
+MODEL is the name of a model (`tperf list models`), a YAML file, or a Hugging Face config.json or its folder.
 Counts are exact. "active" counts what one token uses: all except the experts it is not routed to.
 Multi-token prediction modules are not in the total.]],
   options = options.join({ { long = "groups", help = "by group of equal layers" }, settings.option }, options.formats),

@@ -82,7 +82,7 @@ of comparable runs took a time between `from` and `to`.]],
       if told and not values.json and not values.csv then print(told) end
     elseif reason then
       if found.feasible == 0 and found.candidates > 0 then
-        reason = reason .. "; --recompute full, --zero 3 and more GPUs save memory, --all shows what each takes"
+        reason = reason .. "; `tperf memory --fewest` finds the fewest GPUs that hold it, --all shows what each takes"
       end
       error(reason, 0)
     end
