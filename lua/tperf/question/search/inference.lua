@@ -194,6 +194,17 @@ local function shown_axes(p)
   return table.concat(names, ", ")
 end
 
+-- "tp = 8, pp = 2, batch = 1": the sizes of a record that matter to the model.
+local function layout_of(p, r)
+  local list = {}
+  for _, axis in ipairs(p.strategy.axes) do
+    if axes.matters(axis, p.model) and axes.shows(axis, r[axis.name]) then
+      list[#list + 1] = ("%s = %d"):format(axis.name, r[axis.name])
+    end
+  end
+  return ("%s, pp = %d, batch = %d"):format(table.concat(list, ", "), r.pp, r.batch)
+end
+
 local function reason_of(p, counts)
   local o = p.o
   if counts.candidates == 0 then
@@ -204,7 +215,12 @@ local function reason_of(p, counts)
   if counts.fitting == 0 and o.batch and counts.most > 0 then
     return ("no 'batch' that was asked for fits: the largest that does is %d"):format(counts.most)
   end
-  if counts.fitting == 0 then return "the model does not fit: try more GPUs, or smaller dtypes" end
+  if counts.fitting == 0 then
+    local r, m = counts.smallest, counts.smallest.memory
+    return ("the model does not fit: the smallest candidate, %s, needs %s per GPU, %s more than the %s there are; try "
+      .. "more GPUs, or smaller dtypes"):format(layout_of(p, r), units.format(m.total, "bytes"),
+      units.format(m.total - m.capacity, "bytes"), units.format(m.capacity, "bytes"))
+  end
   local best = counts.fastest
   return ("nothing keeps within the limits: of what fits, the least ttft is %s, the least tpot %s"):format(
     units.format(best.ttft, "s", 3), units.format(best.tpot, "s", 3))
@@ -258,6 +274,8 @@ function search_inference.run(given)
   each_split(p, function(split)
     each_batch(p, split, function(r)
       counts.candidates, counts.most = counts.candidates + 1, math.max(counts.most, r.max_batch)
+      local smallest = counts.smallest
+      if not smallest or r.memory.total < smallest.memory.total then counts.smallest = r end
       if within(o, r) then found[#found + 1] = r end
       if r.feasible then
         counts.fitting = counts.fitting + 1
