@@ -233,6 +233,14 @@ describe("report.text", function()
     assert.truthy(message(report.text, { {}, nil, {} }, { "x" }):find "row 2 must be a table, got nil")
     assert.truthy(message(report.text, 3):find "needs a list of rows, got 3")
     assert.truthy(message(report.text, rows, { { key = "name", format = "%d" } }):find "cannot format \"tensor\"")
+    local function formatted(value)
+      return report.text({ { a = 1 } }, { { key = "a", format = function() return value end } }):match "\n([^\n]*)\n$"
+    end
+    assert.same({ "5", "x", "nan", "" }, { formatted(5), formatted "x", formatted(0 / 0):match "%S+", formatted(nil) })
+    assert.truthy(formatted(require "tperf".system "h100-sxm"):find "h100%-sxm")
+    for _, value in ipairs { {}, print } do
+      assert.truthy(message(formatted, value):find "column 'a': its format returned a ")
+    end
     assert.truthy(message(function() report.text(rows, { "tim" }) end):find "^%S*report_spec.lua:%d+: ")
   end)
 end)

@@ -87,7 +87,13 @@ function format.cell(value, column)
     end
     local ok, text = pcall(how, value)
     if not ok then check.fail("column '%s': cannot format %s: %s", column.name, check.show(value), text) end
-    return format.printable(tostring(text))
+    if text == nil then return "" end
+    if text ~= text then return format.number(text) end
+    local shown = tostring(text)
+    if type(text) ~= "string" and shown:find "^%a+: " then -- an address, another in every run
+      check.fail("column '%s': its format returned %s, where a text must be", column.name, check.show(text))
+    end
+    return format.printable(shown)
   end
   if type(value) == "number" then return format.number(value, column.unit, column.digits) end
   if type(value) == "string" then return format.printable(value) end
