@@ -133,6 +133,21 @@ describe("Megatron-LM's timers", function()
     assert.matches("is neither a trace of PyTorch's profiler",
       refusal(t.beside, t, written("x.txt", "hello\n")), 1, true)
   end)
+
+  it("say where the run lies among those of its software", function()
+    local c = tperf.train { model = "llama-3.1-8b", system = "h100-sxm", tp = 2, dp = 4, global_batch = 8 }
+    for part, place in pairs { [0.9 * c.interval.low / c.time] = "; this one is faster than nineteen in twenty of them",
+      [1.01] = ", as this one does", [1.1 * c.interval.high / c.time] = "; this one is slower than nineteen in twenty" } do
+      local log = (" iteration 2/ 9 | elapsed time per iteration (ms): %.3f |\n"):format(1e3 * part * c.time)
+      local asked = "tperf train llama-3.1-8b -s h100-sxm -b 8 --tp 2 --dp 4 --measured " .. written("place.log", log)
+      local out = program.shell(asked, folder).out
+      local mfu, predicted = out:match "The measured step has an MFU of (%S+) %%, the predicted one (%S+) %%"
+      assert.near(100 * c.mfu, tonumber(predicted), 0.01)
+      assert.near(100 * c.mfu / part, tonumber(mfu), 0.01)
+      assert.truthy(out:find(place, 1, true), out)
+      assert.is_nil(program.shell(asked .. " --software none", folder).out:find "Nine tenths")
+    end
+  end)
 end)
 
 describe("a measured step beside the predicted one", function()

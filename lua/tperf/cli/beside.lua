@@ -1,5 +1,6 @@
 --- `tperf train … --measured FILE`: compares a measured step with the predicted one, by kind of work and by op.
 local cli_table = require "tperf.cli.answer.table"
+local number = require "tperf.output.format".number
 
 local beside = {}
 
@@ -65,7 +66,7 @@ local function print_unmatched(values, b)
     end
   end
   if #rows == 0 then return end
-  local time = require "tperf.output.format".number(seconds, "s")
+  local time = number(seconds, "s")
   print(("\nKernels that no predicted op has, %s of a step%s"):format(time,
     rest > 0 and (" (%d more names)"):format(rest) or ""))
   cli_table(values, rows, { { key = "kernel" }, { key = "kind" }, { key = "kernels", digits = 6 },
@@ -93,10 +94,33 @@ local function print_trace(values, b)
     b.rank and "rank " .. b.rank or "a rank that the trace does not name", b.device))
 end
 
+-- The measured seconds of a whole step; nil if the file has only parts of one.
+local function whole_step(b)
+  if b.kind == "trace" then return b.part == "step" and b.measured_time or nil end
+  for _, row in ipairs(b.rows) do
+    if row.kind == "iteration" then return row.measured end
+  end
+end
+
+-- Says where the measured step lies among runs of the software: whether it is slow, or the prediction wrong.
+local function print_place(b, c)
+  local step, range = whole_step(b), c.interval
+  if not step or step == 0 then return end
+  print(("\nThe measured step has an MFU of %s, the predicted one %s"):format(number(c.mfu * c.time / step, "%"),
+    number(c.mfu, "%")))
+  if not range then return end
+  local place = ", as this one does"
+  if step > range.high then place = "; this one is slower than nineteen in twenty of them" end
+  if step < range.low then place = "; this one is faster than nineteen in twenty of them" end
+  print(("Nine tenths of comparable runs (software %s) take %s to %s%s"):format(c.software, number(range.low, "s"),
+    number(range.high, "s"), place))
+end
+
 --- Prints and draws the comparison of a trace or log of timers with a timeline.
 ---@param timeline tperf.timeline
 ---@param values table  the command's options
-function beside.print(timeline, values)
+---@param c table       the predicted configuration
+function beside.print(timeline, values, c)
   local b = timeline:beside(values.measured, { part = values.part, device = values.device })
   if b.kind ~= "trace" and (values.beside or values.by == "op") then
     error(("--%s: a log of timers tells no events"):format(values.beside and "beside" or "by"), 0)
@@ -116,6 +140,7 @@ function beside.print(timeline, values)
   elseif b.others[1] then
     print("\nNot predicted: " .. table.concat(b.others, ", "))
   end
+  print_place(b, c)
 end
 
 return beside

@@ -129,7 +129,7 @@ Prints the breakdown of the iteration time and of the memory, by stage and by op
       io.stderr:write(("tperf: %d traces and comm_group.json in %s\n"):format(#paths - 1, values.chakra))
     end
     costs.add({ c }, cost)
-    if values.measured then return beside.print(timeline, values) end
+    if values.measured then return beside.print(timeline, values, c) end
     configuration.note(values)
     require "tperf.cli.answer.table"(values, { c },
       values.csv and costs.with(configuration.columns) or configuration.columns)
