@@ -196,6 +196,16 @@ describe("runs that a profile was not fitted to", function()
     assert.truthy(warnings({ software = dense, model = "mixtral-8x7b", gpus = 64 }):find("(experts)", 1, true))
   end)
 
+  it("are told the factors that the table's times have", function()
+    for _, system in ipairs { "h100-sxm", "v100-sxm" } do
+      local c = tperf.train { model = "llama-2-7b", system = system, global_batch = 64, tp = 8 }
+      local out = program.ask("tperf train llama-2-7b -b 64 --tp 8 -s " .. system).out
+      local factors = ("%.2g to %.2g times"):format(c.interval.low / c.time, c.interval.high / c.time)
+      assert.truthy(out:find(factors, 1, true), out)
+      assert.equal(system == "v100-sxm", out:find("unlike them", 1, true) ~= nil)
+    end
+  end)
+
   it("are warned of again when only the sizes of a question change", function()
     local function warned(dp)
       local c = tperf.train { model = "llama-3.1-8b", system = "h100-sxm", zero = 3, micro_batch = 1, global_batch = dp,

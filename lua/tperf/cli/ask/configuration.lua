@@ -247,8 +247,12 @@ local function told_of(c, profile, timed)
   if not timed then return "software " .. c.software end
   if c.software == "none" then return "software none: the formulas alone, without the waste of any stack" end
   if not (profile.spread and profile.error) then return "software " .. c.software end
-  return ("software %s: half of the runs that its fit did not see came within %s, nine tenths took %.2g to %.2g times "
-    .. "as long as predicted"):format(c.software, format.number(profile.error, "%", 2), table.unpack(profile.spread))
+  local told = ("software %s: half of the runs that its fit did not see came within %s, nine tenths took %.2g to %.2g "
+    .. "times as long as predicted"):format(c.software, format.number(profile.error, "%", 2),
+    table.unpack(profile.spread))
+  if not c.warnings[1] then return told end
+  return ("%s; this one is unlike them, so the table allows for %.2g to %.2g times"):format(told,
+    c.interval.low / c.time, c.interval.high / c.time)
 end
 
 --- Prints below a table which software its configurations assume, and the time of the first without waste; prints on
