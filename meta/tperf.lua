@@ -1270,7 +1270,7 @@
 ---@field zero? integer ZeRO stage 0 to 3, or a list (1)
 
 ---@class tperf.validate.request
----@field file string a CSV file with the columns of one of the published tables (docs/accuracy.md)
+---@field file string a CSV file with the columns of one of the published tables (docs/accuracy.md), or a log of nccl-tests
 ---@field system? string|table for all rows, with its network between nodes; default: the system of the GPU that a row names, with the network that the row names
 ---@field rules? string|table "default"
 ---@field software? string|table the software profile of all rows; default: the one that the row names

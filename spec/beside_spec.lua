@@ -136,8 +136,9 @@ describe("Megatron-LM's timers", function()
 
   it("say where the run lies among those of its software", function()
     local c = tperf.train { model = "llama-3.1-8b", system = "h100-sxm", tp = 2, dp = 4, global_batch = 8 }
-    for part, place in pairs { [0.9 * c.interval.low / c.time] = "; this one is faster than nineteen in twenty of them",
-      [1.01] = ", as this one does", [1.1 * c.interval.high / c.time] = "; this one is slower than nineteen in twenty" } do
+    local places <const> = { [0.9 * c.interval.low / c.time] = "; this one is faster than nineteen in twenty of them",
+      [1.01] = ", as this one does", [1.1 * c.interval.high / c.time] = "; this one is slower than nineteen in twenty" }
+    for part, place in pairs(places) do
       local log = (" iteration 2/ 9 | elapsed time per iteration (ms): %.3f |\n"):format(1e3 * part * c.time)
       local asked = "tperf train llama-3.1-8b -s h100-sxm -b 8 --tp 2 --dp 4 --measured " .. written("place.log", log)
       local out = program.shell(asked, folder).out

@@ -43,6 +43,23 @@ describe("logs of nccl-tests", function()
     assert.near(31.46e9, rows[2].bus, 1)
   end)
 
+  it("are validated like a table of collectives", function()
+    local path = program.temporary ".log"
+    program.write(path, LOG)
+    local result = tperf.validate { file = path, system = "h100-sxm" }
+    assert.same({ "collective", 2, 2 }, { result.kind, result.rows, result.predicted })
+    for i, microseconds in ipairs { 52.43, 100 } do
+      local case = result.cases[i]
+      assert.near(microseconds * 1e-6, case.measured, 1e-15)
+      assert.near(tperf.collective { system = "h100-sxm", kind = "all_reduce", bytes = i << 20, gpus = 4, fast = 2 },
+        case.predicted, 1e-15)
+    end
+    program.write(path, (LOG:gsub("node%-b", "node-a"))) -- on one node the log says enough
+    assert.equal("h100-sxm", tperf.validate { file = path }.cases[1].system)
+    local shown = program.ask("tperf validate " .. path)
+    assert.truthy(shown.out:find("2 of 2 rows predicted", 1, true), shown.err)
+  end)
+
   it("of old versions may lack the columns of root and reduction", function()
     local old = "  8388608  2097152  float  55.1  152.2  133.2  1e-07\n"
     local row = nccl_tests.parse(old, "all_gather_perf", { gpus = 8 })[1]

@@ -51,7 +51,8 @@ local function measurement(line)
   if not (time and algorithm and bus) or time <= 0 or bytes <= 0 then return nil end
   if math.max(time, algorithm, bus, bytes) >= MOST then return nil end
   return {
-    bytes = bytes, dtype = dtype, seconds = time * 1e-6, algorithm = algorithm * 1e9, bus = bus * 1e9,
+    bytes = bytes, dtype = dtype, microseconds = time, seconds = time * 1e-6,
+    algorithm = algorithm * 1e9, bus = bus * 1e9,
     reduces = reduction ~= nil and reduction ~= "none", rooted = root ~= nil and root >= 0,
   }
 end
@@ -66,15 +67,22 @@ local function header_kind(text)
   end
 end
 
--- The number of ranks that a log lists ("#  Rank  0 Group …"), and the number of their hosts.
+-- The number of ranks that a log lists ("#  Rank  0 Group …"), the number of their hosts, and the first one's GPU.
 local function ranks_of(text)
-  local ranks, hosts, n_hosts = 0, {}, 0
+  local ranks, hosts, n_hosts, gpu = 0, {}, 0, nil
   for line in text:gmatch "[^\r\n]+" do
     local host = line:find "#%s+Rank%s+%d" and line:match "%son%s+(%S+)%s+device" -- two patterns: one would backtrack
-    if host then ranks = ranks + 1 end
+    if host then ranks, gpu = ranks + 1, gpu or line:match "%sdevice%s+%d+%s+%[[^%]]*%]%s+(%S.*)$" end
     if host and not hosts[host] then hosts[host], n_hosts = true, n_hosts + 1 end
   end
-  return ranks, n_hosts
+  return ranks, n_hosts, gpu
+end
+
+--- Whether a file that starts with this text is a log of nccl-tests.
+---@param text string
+---@return boolean
+function nccl_tests.recognise(text)
+  return text:find "^#%s" ~= nil or text:find "\n#%s+out%-of%-place" ~= nil or text:find "\n#%s+size%s+count" ~= nil
 end
 
 -- The collective that a file is named after, such as "logs/all_reduce-8.txt".
@@ -98,7 +106,8 @@ end
 ---@param text string
 ---@param name string    for messages
 ---@param given table?   { kind =, gpus =, nodes = }, for what the log does not say
----@return table[] cases { kind, gpus, nodes, bytes, seconds, algorithm, bus } in SI units
+---@return table[] cases { kind, gpu (its name), gpus, nodes, bytes, seconds, microseconds, algorithm, bus }; the
+--- others in SI units
 function nccl_tests.parse(text, name, given)
   given = given or {}
   local rows = {}
@@ -109,7 +118,7 @@ function nccl_tests.parse(text, name, given)
   if #rows == 0 then
     check.fail("%s: no line of nccl-tests measurements (size, count, type, …, time, algbw, busbw)", name)
   end
-  local ranks, hosts = ranks_of(text)
+  local ranks, hosts, gpu = ranks_of(text)
   local gpus = given.gpus or ranks > 0 and ranks
   if not gpus then check.fail("%s: the log lists no ranks; say how many GPUs took part", name) end
   local kind = given.kind or header_kind(text) or header_kind(name) or kind_of_columns(rows, gpus) or name_kind(name)
@@ -117,7 +126,7 @@ function nccl_tests.parse(text, name, given)
     check.fail("%s: the log does not say which collective it is of; call the file so, such as all_gather.log", name)
   end
   for _, row in ipairs(rows) do
-    row.kind, row.gpus, row.nodes = kind, gpus, given.nodes or math.max(hosts, 1)
+    row.kind, row.gpu, row.gpus, row.nodes = kind, gpu, gpus, given.nodes or math.max(hosts, 1)
     row.reduces, row.rooted = nil, nil
     local expected = row.algorithm * nccl_tests.bus_factor(kind, gpus)
     if row.bus > 1e9 and math.abs(row.bus / expected - 1) > 0.05 then

@@ -12,10 +12,13 @@ local catalogue = require "tperf.base.catalogue"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local csv = require "tperf.input.csv"
+local collective = require "tperf.measured.kernel.collective"
 local gpus = require "tperf.measured.gpus"
+local nccl_tests = require "tperf.import.nccl_tests"
 local rules = require("tperf.describe.rules.sets").of
 local progress = require "tperf.base.progress"
 local system = require "tperf.describe.system"
+local text_file = require "tperf.input.text"
 
 local measured = {}
 
@@ -52,16 +55,26 @@ local function reader_of(columns, path)
     table.concat(columns, ", ", 1, math.min(#columns, 12)), table.concat(known, "; "))
 end
 
---- The rows of a file, and their reader. Raises at the user's line.
+-- Whether a file is a log of nccl-tests; programs that start them may print a little before.
+local function is_log(path)
+  return text_file.with_blocks(path, function(next_block) return nccl_tests.recognise(next_block() or "") end)
+end
+
+--- The rows of a file, their reader, and whether it is a log of nccl-tests. Raises at the user's line.
 function measured.open(path)
+  if is_log(path) then
+    local rows = collective.rows_of_log(text_file.read(path), path)
+    for _, row in ipairs(rows) do setmetatable(row, absent) end
+    return rows, collective, true
+  end
   local rows, columns = csv.read(path)
   local reader = reader_of(columns, path)
   for _, row in ipairs(rows) do setmetatable(row, absent) end
-  return rows, reader
+  return rows, reader, false
 end
 
 --- The reader of a file.
-function measured.kind(path) return reader_of(csv.columns(path), path) end
+function measured.kind(path) return is_log(path) and collective or reader_of(csv.columns(path), path) end
 
 -- Results, or nil and the error message without its place: a table may hold sizes that no machine supports, and layouts
 -- that no model allows. Numbers are replaced, so that similar reasons are counted together.
@@ -159,11 +172,16 @@ end
 function measured.each(path, reader, options, visit)
   local predict, left_out = predictor(reader, options)
   local count = 0
-  csv.each(path, function(row)
+  local function take(row)
     local case = predict(setmetatable(row, absent))
     count = count + 1
     if case then visit(case) end
-  end)
+  end
+  if is_log(path) then
+    for _, row in ipairs(measured.open(path)) do take(row) end
+  else
+    csv.each(path, take)
+  end
   return count, left_out()
 end
 

@@ -79,7 +79,7 @@ end
 
 --- Predicts every row of a table of measurements that gives enough information.
 ---@param given table
----   file      a CSV file with the columns of one of the published tables (docs/accuracy.md)
+---   file      a CSV file with the columns of one of the published tables (docs/accuracy.md), or a log of nccl-tests
 ---   system    for all rows, with its network between nodes; default: the system of the GPU that a row names,
 ---             with the network that the row names
 ---   rules     "default"

@@ -22,6 +22,19 @@ local function fast_of(gpus, nodes, domain, intra)
   return fast <= domain and gpus % fast == 0 and fast or nil
 end
 
+--- The rows of a log of nccl-tests, as those of a table.
+---@param text string
+---@param path string
+---@return table[]
+function collective.rows_of_log(text, path)
+  local rows = {}
+  for i, one in ipairs(nccl_tests.parse(text, path)) do
+    rows[i] = { collective = one.kind, gpu = one.gpu, gpus = one.gpus, nodes = one.nodes, size_bytes = one.bytes,
+      time_us = one.microseconds }
+  end
+  return rows
+end
+
 --- A case, or nil and why the row is left out.
 function collective.case(row)
   local kind = nccl_tests.kind(row.collective)

@@ -67,11 +67,13 @@ local PREDICTION_COLUMNS = {
 
 return {
   summary = "compare predictions with published measurements",
-  arguments = "FILE.csv",
+  arguments = "FILE",
   from = { "files" },
   details = [[
 FILE has the columns of a table of training runs, of serving, collectives, matrix products or kernels
-(docs/accuracy.md). For example: tperf validate measured.csv --out predictions.csv --plot scatter.svg
+(docs/accuracy.md), or is a log of nccl-tests as printed. For example:
+  tperf validate measured.csv --out predictions.csv --plot scatter.svg
+  tperf validate all_reduce.log -s h100-sxm
 --hold-out predicts each group from software profiles fitted to all other training runs:
 a stack by the profile that the others of its kind share (typical or tuned); the runs of
 a stack on one system, at the larger half of its GPU counts, or of one model family, by
