@@ -144,7 +144,7 @@ Prints the breakdown of the iteration time and of the memory, by stage and by op
     end
     if c.reason then
       io.stdout:flush()
-      io.stderr:write("tperf: ", c.reason, "\n")
+      io.stderr:write("tperf: ", c.reason, "; `tperf search` finds the best layouts that fit\n")
     end
   end,
 }
