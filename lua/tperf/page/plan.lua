@@ -88,7 +88,7 @@ end
 
 local function interval_of(c)
   if not c.interval then return nil end
-  return ("As %s runs it: nine tenths of its runs that were compared lie between %s and %s."):format(c.software,
+  return ("As %s runs it: nine tenths of comparable runs take %s to %s."):format(c.software,
     format.number(c.interval.low, "s"), format.number(c.interval.high, "s"))
 end
 
