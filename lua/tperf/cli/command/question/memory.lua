@@ -5,7 +5,7 @@ local stages = require "tperf.cli.answer.stages"
 
 local engine_columns = {
   { key = "weights", unit = "bytes" }, { key = "buffers", unit = "bytes" }, { key = "cache", unit = "bytes" },
-  { key = "total", unit = "bytes" }, { key = "capacity", title = "engine may use", unit = "bytes" },
+  { key = "total", unit = "bytes" }, { key = "capacity", title = "CUDA sees", unit = "bytes" },
   { key = "num_blocks", title = "blocks" }, { key = "tokens", title = "tokens of cache" },
 }
 
