@@ -100,6 +100,61 @@ describe("--from", function()
     end)
   end)
 
+  -- The lines of a table: those below the rule.
+  local function rows_of(out) return out:match "\n─[^\n]*\n(.-)\n%(?%f[^\n%(]" end
+
+  it("finds what is faster for the same numerics as a search does", function()
+    within(function(tperf, folder)
+      local tail = " -s h100-sxm --set NNODES=2,EXTRA= "
+      program.write(folder .. "/fp8.sh", (SCRIPT:gsub("%-%-bf16", "--bf16 --fp8-format hybrid --optimizer sgd "
+        .. "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1")))
+      for _, file in ipairs { "run.sh", "fp8.sh" } do
+        local beside = tperf("train --from " .. file .. " --recompute full" .. tail).out:match "Faster on the same.*"
+        local searched = tperf("search --top 3 --from " .. file .. tail).out
+        assert.truthy(rows_of(searched):find "%d s ")
+        assert.equal(rows_of(searched), rows_of(beside))
+        assert.equal(file == "fp8.sh", beside:find("fp8-delayed", 1, true) ~= nil)
+      end
+    end)
+  end)
+
+  it("searches the ZeRO stages that the file's stack has", function()
+    within(function(tperf, folder)
+      program.write(folder .. "/l.toml", '[model]\nname = "llama3"\nflavor = "8B"\n[training]\nlocal_batch_size = 1\n')
+      program.write(folder .. "/ds.json", '{ "train_batch_size": 64, "train_micro_batch_size_per_gpu": 1, '
+        .. '"bf16": { "enabled": true }, "zero_optimization": { "stage": 3 } }')
+      local function stages(words)
+        local one, seen = tperf("search --gpus 16 -s h100-sxm --top 60 --json --from " .. words), {}
+        assert.equal(0, one.code, one.err)
+        for zero in one.out:gmatch '"zero": (%d)' do seen[tonumber(zero)] = true end
+        return seen
+      end
+      assert.same({ [2] = true, [3] = true }, stages "l.toml")
+      assert.same({ [1] = true, [3] = true }, stages "ds.json llama-3.1-8b")
+      assert.same({ [1] = true }, stages "run.sh --set NNODES=2,EXTRA=")
+      assert.same({ [1] = true }, stages "l.toml --zero 1")
+      assert.equal(0, tperf "search --from l.toml --gpus 16 -s h100-sxm --launch torchtitan".code)
+    end)
+  end)
+
+  it("says what of --set is wrong or without effect, and which option a misspelt one may mean", function()
+    within(function(tperf)
+      local asked = "train --from run.sh -s h100-sxm --csv --set NNODES=2 --set EXTRA="
+      for _, name in ipairs { "seq", "vocab", "micro_batch", "global_batch" } do
+        local one = tperf(asked .. " --set " .. name .. "=8k")
+        assert.equal(1, one.code)
+        assert.matches('must be an integer, got "8k"', one.err, 1, true)
+      end
+      local unused = tperf(asked .. " --set NODES=2").err
+      assert.matches("set, but in none of the files, and so without effect: NODES", unused, 1, true)
+      assert.is_nil(tperf(asked).err:find "without effect")
+      assert.equal(tperf(asked .. " --seq 2048").out, tperf(asked .. " --set model.seq=2048").out)
+      assert.equal(tperf(asked .. " --seq 2048").out, tperf(asked .. " --set seq=2048").out)
+      assert.matches("--tensor-modl-parallel-size (did you mean '--tensor-model-parallel-size'?); --ignore",
+        tperf(asked .. "--tensor-modl-parallel-size").err, 1, true)
+    end)
+  end)
+
   it("serves, with the limits of the engine", function()
     within(function(tperf, folder)
       program.write(folder .. "/serve.sh", "vllm serve $MODEL -tp 4 --max-num-seqs 16\n")

@@ -55,6 +55,7 @@ local function tell(launch, left_out)
   line("not known, taken for harmless", names(launch.unknown))
   line("known, but not in the prediction", names(launch.unused))
   for _, text in ipairs(left_out) do line("not in the prediction", text) end
+  line("set, but in none of the files, and so without effect", table.concat(launch.without_use, " "))
 end
 
 local function refuse(launch, ignored)
@@ -64,7 +65,8 @@ local function refuse(launch, ignored)
     if not skip[one.option:gsub("^%-+", "")] then list[#list + 1] = one end
   end
   if list[1] then
-    error(("%s: not known, and it may matter: %s; --ignore %s leaves it out"):format(list[1].place, names(list),
+    local near = list[1].near and (" (did you mean '%s'?)"):format(list[1].near) or ""
+    error(("%s: not known, and it may matter: %s%s; --ignore %s leaves it out"):format(list[1].place, names(list), near,
       (list[1].option:gsub("^%-+", ""))), 0)
   end
 end
@@ -75,6 +77,18 @@ local OPEN <const> = { strategy = true, micro_batch = true, zero = true, recompu
   sequence_parallel = true, schedule = true, virtual_stages = true,
   overlap_grad_reduce = true, overlap_param_gather = true }
 for _, name in ipairs(axes.names()) do OPEN[name] = true end
+
+-- What `tperf train` asks beside the question of a search.
+local DETAILS <const> = { dp = true, fast = true, simulate = true, explain = true, straggling = true }
+
+-- Stacks that shard the weights with the optimizer's state, or nothing.
+local FSDP <const> = { torchtitan = true, Accelerate = true }
+
+-- The ZeRO stages for a search to try where the launch shards more than the optimizer's state; nil: the default.
+local function stages_of(launch)
+  if (launch.zero or 0) < 2 then return nil end
+  return FSDP[launch.stack] and { 2, 3 } or { 1, launch.zero }
+end
 
 local RENAMED <const> = { global_batch = "batch" }
 
@@ -148,26 +162,35 @@ function from.fill(values, arguments, how)
   if serves then add_engine(asked, launch, left_out, how == "serve", values.software, values.acceptance) end
   tell(launch, left_out)
   arguments[1] = asked.model
+  local changes = settings.read(values.set)
   for _, name in ipairs(check.names(asked)) do
     local option = RENAMED[name] or name
     local left_open = name == "model" or how == "search" and OPEN[name]
+      or name == "seq" and changes.model and changes.model.seq ~= nil -- the command line overrides the file
     if values[option] == nil and not left_open then values[option] = asked[name] end
   end
+  if how == "search" then values.zero = values.zero or stages_of(launch) end
   if type(values.sequence_parallel) == "boolean" then
     values.sequence_parallel = values.sequence_parallel and "yes" or "no"
   end
   return settings.apply(values, arguments, true)
 end
 
---- Prints the best configurations for the same model, batch and GPUs, beside the launch's own.
----@param asked table  arguments of tperf.train
----@param c table      its configuration
-function from.faster(asked, c, columns)
-  local tperf = require "tperf"
-  local found = tperf.search { model = asked.model, system = asked.system, gpus = c.gpus, seq = asked.seq,
-    global_batch = asked.global_batch, rules = asked.rules, top = 3,
-    software = asked.software, peft = asked.peft, frozen = asked.frozen, packing = asked.packing,
-    objective = asked.objective, reference = asked.reference }
+--- Prints the best configurations for the same model, batch, numerics and GPUs, beside the launch's own: the first
+--- rows of `tperf search --from`.
+---@param values table  the command's options
+---@param asked table   arguments of tperf.train
+---@param c table       its configuration
+function from.faster(values, asked, c, columns)
+  local question = { gpus = c.gpus, top = 3, zero = stages_of((launch_of(values))) }
+  for name, value in pairs(asked) do
+    if not OPEN[name] and not DETAILS[name] then question[name] = value end
+  end
+  local ok, found = check.attempt(require "tperf".search, question)
+  if not ok then
+    print("\nNo search for faster ways: " .. tostring(found))
+    return
+  end
   local rows = {}
   for i, one in ipairs(found) do
     if one.time < c.time * 0.995 or not c.feasible then rows[#rows + 1] = found[i] end

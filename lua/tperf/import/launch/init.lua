@@ -32,8 +32,24 @@ local function split_given(given)
   return variables
 end
 
--- Runs a shell script; returns its commands, its variables and the files that it wrote.
-local function run_script(script, all, variables)
+-- Names that `given` may have besides a script's variables.
+local KNOWN <const> = { gpus = true, command = true, ["function"] = true, vocab = true, seq = true, micro_batch = true,
+  global_batch = true, model = true, acceptance = true, drafts = true }
+
+-- The names in `given` that stand in none of the texts.
+local function without_use(given, texts)
+  local list = {}
+  for _, name in ipairs(check.names(given)) do
+    local found, word = KNOWN[name] or false, "%f[%w_]" .. name:gsub("%W", "%%%0") .. "%f[^%w_]"
+    for _, text in ipairs(texts) do found = found or text:find(word) ~= nil end
+    if not found then list[#list + 1] = name end
+  end
+  return list
+end
+
+-- Runs a shell script; returns its commands, its variables and the files that it wrote. Adds those that it reads to
+-- texts.
+local function run_script(script, all, variables, texts)
   local slurm = launcher.directives(script.text)
   local environment = launcher.environment(slurm)
   local usual, name = harness.environment(script.text)
@@ -43,7 +59,9 @@ local function run_script(script, all, variables)
     for _, one in ipairs(all) do
       if one ~= script and one.name == base then return one.text end
     end
-    return files.beside(script.folder, wanted)
+    local text = files.beside(script.folder, wanted)
+    texts[#texts + 1] = text
+    return text
   end
   local sh = shell.new(variables, environment, find)
   local ok, problem = pcall(sh.run, sh, script.text, script.path)
@@ -77,8 +95,8 @@ local function table_for(o, fits)
   return best
 end
 
-local function from_shell(o, all, script, variables)
-  local sh, slurm, usual = run_script(script, all, variables)
+local function from_shell(o, all, script, variables, texts)
+  local sh, slurm, usual = run_script(script, all, variables, texts)
   local function fits(t)
     if t.form == "env" then
       local count = 0
@@ -122,7 +140,8 @@ end
 ---  serving gpus, tp, pp, dp, attention_tp, attention_dp, ep, etp, max_batch, max_tokens or chunk, seq_max, kv_dtype …,
 ---  or a table for each role. Also stack, version, kind, and what was read: understood (a list of { option, value,
 ---  concept, place }), unused (those of them that nothing of the above follows from), ignored and unknown (lists of
----  { option, value, place }), refused (the unknown options whose names suggest that they matter), assumed (texts)
+---  { option, value, place }), refused (the unknown options whose names suggest that they matter; near: the option
+---  that one may mean), assumed (texts), without_use (names in `given` that stand in no file)
 function launch.read(arguments)
   local o = check.record("tperf.import.launch", arguments, schema)
   o.given = o.given or {}
@@ -134,9 +153,11 @@ function launch.read(arguments)
     end
     all[i] = files.open(path)
   end
-  local script = first_of(all, "shell")
-  if script then return from_shell(o, all, script, variables) end
-  return trees.read(o, all, table_for)
+  local script, texts = first_of(all, "shell"), {}
+  for i, one in ipairs(all) do texts[i] = one.text end
+  local r = script and from_shell(o, all, script, variables, texts) or trees.read(o, all, table_for)
+  r.without_use = without_use(variables, texts)
+  return r
 end
 
 return setmetatable(launch, { __call = function(_, arguments) return launch.read(arguments) end })

@@ -70,17 +70,19 @@ function reading.context(o, where)
   return context
 end
 
--- Whether a name differs by only one or two letters from an option that matters.
-local function misspelt(plain, t)
+-- The option that matters from which a name differs by only one or two letters; nil if there is none.
+local function meant(plain, t)
+  local near
   for name, row in pairs(t.by_name) do
     if math.abs(#name - #plain) <= 2 and #plain > 8 and not ignored.concept(row.concept) then
       local first, last = 0, 0
       while first < #plain and plain:byte(first + 1) == name:byte(first + 1) do first = first + 1 end
       while last < #plain - first and plain:byte(-last - 1) == name:byte(-last - 1) do last = last + 1 end
-      if first + last >= math.max(#plain, #name) - 2 then return true end
+      local close = first + last >= math.max(#plain, #name) - 2
+      if close and (not near or row.option < near) then near = row.option end
     end
   end
-  return false
+  return near
 end
 
 --- Reads settings with their stack's module.
@@ -105,8 +107,9 @@ function reading.of(s, context, where)
   end
   r.refused = {}
   for _, one in ipairs(s.unknown) do
-    local list = (misspelt(tables.plain(one.option), s.table) or ignored.matters(tables.plain(one.option)))
-      and r.refused or r.unknown
+    local plain = tables.plain(one.option)
+    one.near = meant(plain, s.table)
+    local list = (one.near or ignored.matters(plain)) and r.refused or r.unknown
     list[#list + 1] = one
   end
   return r

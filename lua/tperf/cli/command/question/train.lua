@@ -140,7 +140,7 @@ Prints the breakdown of the iteration time and of the memory, by stage and by op
       print_details(values, c, require "tperf.describe.system"(asked.system))
     end
     if values.from and not values.json and not values.csv then
-      require "tperf.cli.ask.from".faster(asked, c, configuration.columns)
+      require "tperf.cli.ask.from".faster(values, asked, c, configuration.columns)
     end
     if c.reason then
       io.stdout:flush()

@@ -54,13 +54,20 @@ local function experts_of(m)
   }
 end
 
+-- What the caller says in place of the file; nil: nothing.
+local function count_of(given, name)
+  if given[name] == nil then return nil end
+  return math.tointeger(tonumber(given[name]))
+    or check.fail("'%s' must be an integer, got %s", name, check.show(given[name]))
+end
+
 -- A model description for tperf.model; nil if the file says too little.
 local function described(m, seq, given)
   if not (m and m.layers and m.hidden and m.heads) then return nil end
   if m.pattern then
     check.fail "a hybrid of Mamba and attention layers: name the MODEL, for the file does not say its scan"
   end
-  local vocab = math.tointeger(tonumber(given.vocab or m.vocab))
+  local vocab = count_of(given, "vocab") or math.tointeger(tonumber(m.vocab))
   if not vocab then check.fail "the launch does not say the vocabulary: give it as vocab (--set vocab=32000)" end
   return {
     name = "the launch's model", layers = m.layers, hidden = m.hidden, heads = m.heads,
@@ -217,7 +224,7 @@ function arguments.of(launch, given)
   given = given or {}
   local whole = setmetatable({}, { __index = launch })
   for _, name in ipairs { "micro_batch", "global_batch", "seq" } do
-    if given[name] then whole[name] = math.tointeger(tonumber(given[name])) end
+    whole[name] = count_of(given, name)
   end
   local model = given.model or arguments.named(launch.model_name, launch.model_size)
     or described(launch.model, whole.seq, given)
