@@ -1,5 +1,6 @@
 -- tperf.serve with steps priced from a model on a system: static batches against tperf.infer, mixed batches, host time,
 -- the number of blocks.
+local program = require "program"
 local tperf = require "tperf"
 
 local function batch_of(n, prompt, output)
@@ -299,6 +300,22 @@ describe("a priced step", function()
     near(0.9 * r.tpot.mean, r.interval.low, 1e-12)
     near(1.25 * r.tpot.mean, r.interval.high, 1e-12)
     assert.is_nil(tperf.serve(question {}).interval)
+  end)
+
+  it("says, as training does, if no run of the engine resembled the question", function()
+    local function warnings(changes)
+      changes.spread = { 0.9, 1.25 }
+      return tperf.serve(question { software = engine(changes) }).warnings
+    end
+    assert.same({}, warnings {})
+    assert.same({}, warnings { systems = { "a100-sxm-80gb", "h100-sxm" }, generations = { "Ampere", "Hopper" } })
+    local other = warnings { systems = { "a100-sxm-80gb" }, generations = { "Ampere" } }
+    assert.equal(1, #other)
+    assert.matches("^no run of .* on h100%-sxm was compared, nor on any of its generation, Hopper$", other[1])
+    assert.is_nil(tperf.serve(question {}).warnings)
+    local seen = program.ask "tperf serve gpt2 -s mi300x --rate 1 --count 2 --prompt 10 --output 4 --software vllm-0.15"
+    assert.equal(0, seen.code)
+    assert.truthy(seen.err:find("no run of vllm-0.15 on mi300x was compared", 1, true))
   end)
 
   it("adds the front end to the latencies that clients see, and to nothing else", function()

@@ -74,6 +74,8 @@ function answer.print(r)
   if latencies[1] then show({}, latencies, latency_columns) end
   print()
   report.print(answer.details(r))
+  io.stdout:flush()
+  for _, warning in ipairs(r.warnings or {}) do io.stderr:write("tperf: ", warning, "\n") end
   if r.saturated then
     io.stderr:write(("saturated: more requests come than the %.4g a second that are served; waits grow as long as the "
       .. "load lasts\n"):format(r.requests_per_second))

@@ -7,6 +7,7 @@ local pool = require "tperf.question.serve.pool"
 local strategy = require "tperf.describe.strategy"
 local trace = require "tperf.question.serve.trace"
 local questions = require "tperf.question.ranks.questions"
+local unfit = require "tperf.describe.unfit"
 
 local serve = {}
 
@@ -80,6 +81,7 @@ local serve = {}
 ---@field energy_per_token? number joules per output token: the power limit of all GPUs while they are in a step
 ---@field interval? { low: number, high: number } seconds: the mean TPOT in 90 % of the engine's runs, from the held-out
 ---  errors of its fit; like training's interval
+---@field warnings? string[] what of the question no run of the engine resembled, where it has an interval
 ---@field pools? table with prefill and decode: of each { gpus, replicas, num_blocks, utilization }, transfer =
 --- { latency, per_token } in seconds, matched = the ratio of the utilizations: by how much the prefill pool's number of
 --- engines would have to grow for both to be equally busy
@@ -253,8 +255,10 @@ function serve.run(given)
   local engine = decode.o.engine
   r.num_blocks, r.max_num_seqs = engine.num_blocks, engine.seats or engine.max_num_seqs
   r.cache_tokens = r.num_blocks and r.num_blocks // (engine.groups and engine.groups.count or 1) * engine.block_size
-  local spread = decode.held and decode.held.spread
+  local held = decode.held
+  local spread = held and held.profile.spread
   if spread and r.tpot then r.interval = { low = r.tpot.mean * spread[1], high = r.tpot.mean * spread[2] } end
+  r.warnings = spread and unfit.warnings(held.profile, held, decode.gpus) or nil
   return r
 end
 

@@ -85,7 +85,7 @@ end
 ---@param p table  of priced.problem
 ---@param o table  checked arguments of tperf.serve, with the fields that tperf.question.serve.ranks sets
 ---@return table steps
----@return table held  token = bytes of a cached token on a GPU, memory, system, rules, spread of the engine
+---@return table held  token = bytes of a cached token on a GPU, memory, system, model, rules, the engine's profile
 function priced.steps(p, o)
   local profile, engine = p.profile, o.engine
   o.host = engines.host(profile, o.host, o.rank_gpus * o.ranks > 1)
@@ -106,7 +106,8 @@ function priced.steps(p, o)
     step = o.host.step, request = o.host.request, token = o.host.token,
     separate = engine.scheduler == "tensorrt-llm", stages = o.pp, send = send, send_token = send_token,
     launch = profile.host * t.more.launches, eager_prefills = engine.scheduler ~= "vllm" }
-  return t, { token = held.token, memory = held, system = p.system, rules = p.rules, spread = profile.spread }
+  return t, { token = held.token, memory = held, system = p.system, model = p.model, rules = p.rules,
+    profile = profile }
 end
 
 return priced
