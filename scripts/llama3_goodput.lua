@@ -66,8 +66,9 @@ local lost = {}
 for _, part in ipairs { "restarts", "rework", "checkpoints" } do
   lost[#lost + 1] = { part = part, share = base.lost[part] / base.seconds }
 end
+print()
 report.print(lost, { { key = "part", title = "lost to" }, { key = "share", title = "", unit = "%", digits = 3 } },
-  { title = ("\nWith a restart of %g minutes"):format(o.restart) })
+  { title = ("With a restart of %g minutes"):format(o.restart) })
 local work = base.goodput * base.seconds
 print(("\npredicted: %.1f %% effective (nine tenths of such runs: %.1f to %.1f %%); published: more than %g %%"):format(
   100 * base.goodput, 100 * work / base.high.seconds, 100 * work / base.low.seconds, 100 * published.goodput))

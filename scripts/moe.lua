@@ -62,4 +62,5 @@ while moe.experts.count % ep == 0 and ep <= o.gpus do
 end
 columns[1] = { key = "ep", title = "expert parallel" }
 table.insert(columns, { key = "found.breakdown.tensor_comm", title = "exchange", unit = "s" })
+print()
 report.print(swept, columns, { title = "Experts spread over increasingly many GPUs, " .. runs_by() })

@@ -338,6 +338,7 @@ describe("scripts/llama3_goodput.lua", function()
   it("predicts about nine tenths effective time, as published, without a fit to it", function()
     local result = run "llama3_goodput"
     assert.truthy(result.out:find("419 interruptions in 54 days: one every 3.093 h", 1, true), result.out)
+    assert.truthy(result.out:find("\n\nWith a restart of 5 minutes\n", 1, true), result.out)
     local predicted = tonumber(result.out:match "predicted: ([%d.]+) %% effective")
     assert.near(90, predicted, 2)
     local rows = csv.rows(result.folder .. "/llama3_goodput.csv")
