@@ -90,6 +90,8 @@ describe("tables", function()
     "serve --step-time fixed=5ms --rate 10 --count 5 --prompt 100 --output 20 --steps",
     "serve --step-time fixed=5ms --rate 10 --count 5 --prompt 100 --output 20 --requests",
     "list software", "list rules", "list recipes",
+    "infer deepseek-v3 -s h200-sxm -g 16 -p 100 -n 100 --gpu-hour 2 --top 2",
+    "serve llama-3.1-8b -s h100-sxm --rate 5 --slo tpot=50ms --prompt 100 --output 20 --count 100",
   } do
     it("of `tperf " .. command .. "` fit 80 columns, and --wide has all", function()
       local narrow, wide = shell("tperf " .. command), shell("tperf " .. command .. " --wide")

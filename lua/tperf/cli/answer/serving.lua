@@ -112,9 +112,9 @@ local deployment_columns = options.join(size_columns, {
   { key = "replicas" }, { key = "max_num_seqs", title = "seqs" }, { key = "max_num_batched_tokens", title = "tokens" },
   { key = "served.ttft.p99", title = "TTFT p99", unit = "s" },
   { key = "served.tpot.p99", title = "TPOT p99", unit = "s" },
-  { key = "served.attainment", title = "within limits", unit = "%" },
+  { key = "served.attainment", title = "within limits", unit = "%", wide = 1 },
   { key = "served.throughput_per_gpu", title = "tokens/s/GPU" }, { key = "served.cost.generated", title = "$/Mtoken" },
-  { key = "saturation_rate", title = "most requests/s" },
+  { key = "saturation_rate", title = "most req/s" },
 })
 local front_columns = options.join(size_columns, {
   { key = "max_num_seqs", title = "seqs" }, { key = "max_num_batched_tokens", title = "tokens" },
@@ -148,7 +148,7 @@ function answer.deployments(values, found)
   if found.reason then error(found.reason, 0) end
   show(values, rows, values.pareto and front_columns or deployment_columns)
   io.stderr:write(("%d kinds of engine tried%s\n"):format(found.candidates, values.pareto and ""
-    or "; \"most requests/s\": of one, with the ranks that share experts"))
+    or "; \"most req/s\": requests a second of one, with the ranks that share experts"))
 end
 
 --- Prints one result in the format asked for.

@@ -16,9 +16,9 @@ QUESTION = options.join(QUESTION, serving_axes.chosen())
 local SEARCH = { "gpus", "ttft", "tpot", "objective", "top" }
 
 local columns = options.join(serving_axes.columns(), {
-  { key = "pp" }, { key = "dp" }, { key = "batch" }, { key = "max_batch" },
+  { key = "pp" }, { key = "dp" }, { key = "batch" }, { key = "max_batch", wide = 0 },
   { key = "ttft", unit = "s" }, { key = "tpot", unit = "s" }, { key = "tokens_per_second", title = "tokens/s" },
-  { key = "tokens_per_second_per_gpu", title = "per GPU" },
+  { key = "tokens_per_second_per_gpu", title = "per GPU", wide = 1 },
   { key = "memory.total", title = "memory", unit = "bytes" }, { key = "cost.generated", title = "$/Mtoken" },
   { key = "strategy", usual = "tensor" }, { key = "software", csv = true },
 })
