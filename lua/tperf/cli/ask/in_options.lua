@@ -1,6 +1,13 @@
 --- Rewrites the library's messages in terms of command-line options.
 local options = require "tperf.input.options"
 
+-- Fields that commands have options of other names for, where they have them.
+local USUAL <const> = {
+  global_batch = "batch", frozen = "freeze", price = "gpu_hour", ["peft.kind"] = "peft", ["peft.rank"] = "lora_rank",
+  ["peft.targets"] = "lora_targets", ["peft.dropout"] = "lora_dropout", ["packing.mean"] = "packing",
+  ["mtbf.gpu"] = "mtbf", ["mtbf.node"] = "mtbf", ["mtbf.cluster"] = "mtbf",
+}
+
 -- The option for a field of a table, by the command's entry for the table: "engine.*" = "*" puts "max_num_seqs" in
 -- --max-num-seqs, "host.*" = "host *" puts "step" in --host; nil for other tables.
 local function of_group(fields, name)
@@ -18,7 +25,7 @@ end
 return function(command, message)
   local longs, fields = {}, command.fields or {}
   for _, option in ipairs(options.of(command)) do longs[option.long:gsub("-", "_")] = option.long end
-  longs.global_batch = longs.batch
+  for name, option in pairs(USUAL) do longs[name] = longs[name] or longs[option] end
   for name, option in pairs(fields) do longs[name] = option end
   local head, tail = message:gsub("^tperf%.[%w_.:]-: ", ""):match "^(.-)(%(did you mean .*)$"
   head = head or message:gsub("^tperf%.[%w_.:]-: ", "")
@@ -31,5 +38,5 @@ return function(command, message)
       return option and option .. " is unknown"
     end) .. (tail or "")
   end
-  return head:gsub("'([%w_.]+)'", option_of) .. (tail or "")
+  return head:gsub("'([%w_.]+)%[?%d*%]?'", option_of) .. (tail or "") -- or an item of a list: 'gpus[2]'
 end
