@@ -10,7 +10,10 @@ local o = tperf.args {
   { long = "prices", value = "N,...", kind = "list", default = "1.5,2.5,3.5,5",
     help = "dollars per GPU-hour, one for each system (yours to set: they change by the month)" },
 }
-if #o.prices ~= #o.systems then error("as many prices as systems are needed", 0) end
+if #o.prices ~= #o.systems then
+  error(("as many prices as systems are needed, in the same order: --prices has %d, --systems %d"):format(#o.prices,
+    #o.systems), 0)
+end
 
 local price = {}
 for i, text in ipairs(o.prices) do

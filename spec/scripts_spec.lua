@@ -279,7 +279,7 @@ describe("the other scripts", function()
   it("report errors", function()
     local cases = {
       { "sweep_parallel --pp 7", "= 56 does not divide 'gpus' of 16384; try 32 or 64" },
-      { "cost --prices 1", "as many prices as systems" },
+      { "cost --prices 1", "as many prices as systems are needed, in the same order: --prices has 1, --systems 4" },
       { "compare_strategies --strategy tensor", "two strategies are needed" }, { "bottlenecks --gpus 1", "fits in" },
       { "sweep_memory --gpus 0", "integers such as 4,8 or 4..64 are needed" },
       { "batch_size --model nosuch", "unknown model \"nosuch\"" },

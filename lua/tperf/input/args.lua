@@ -45,7 +45,9 @@ local function with_default(option, default)
   if copy.long == "gpus" and type(default) == "number" then
     copy.kind, copy.value, copy.min, copy.help = "integer", "N", 1, "number of GPUs"
   end
-  if copy.default ~= nil then copy.help = ("%s (default %s)"):format(copy.help, shown(default)) end
+  if copy.default ~= nil then
+    copy.help = ("%s (default %s)"):format(copy.help:gsub(" %(default: [^)]*%)", ""), shown(default))
+  end
   return copy
 end
 
