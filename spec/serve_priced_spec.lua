@@ -189,6 +189,21 @@ describe("a priced step", function()
     near(tperf.serve(question { software = engine({}, { scheduler = "sglang" }) }).tpot.mean, decodes.tpot.mean, 1e-9)
   end)
 
+  -- vLLM's graphs were of decodes alone (decode_only in its model_runner.py) until V1.
+  it("launches the kernels of prompts in releases whose graphs are of decodes alone", function()
+    local function steps(software, settings)
+      local r = tperf.serve { model = "llama-3.1-8b", system = "h100-sxm", software = software, engine = settings,
+        prompt = 100, output = 3, count = 1, load = { rate = 1 }, keep = "steps" }
+      return r.steps[1].duration, r.steps[2].duration
+    end
+    for software, graphs in pairs { ["vllm-0.2"] = false, ["vllm-0.6"] = false, ["vllm-0.11"] = true } do
+      local prompt, decode = steps(software)
+      local eager_prompt, eager_decode = steps(software, { max_cudagraph_capture_size = 0 })
+      assert.equal(graphs, eager_prompt > 1.01 * prompt, software)
+      if software ~= "vllm-0.2" then assert.truthy(eager_decode > 1.5 * decode, software) end
+    end
+  end)
+
   it("launches what routing, latent attention and narrow products take beside their own kernels", function()
     local function launches(asked)
       local function ttft(host)

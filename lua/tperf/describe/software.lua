@@ -38,6 +38,7 @@ local engine = {
   portable_experts = check.list(check.choice { { "bf16", "fp8", "fp4" } }, { default = {} }),
   -- Whether a compiler fuses pointwise ops between kernels; how gated delta nets project their input (layer/delta.lua).
   compiled = check.boolean { default = true },
+  prefill_graphs = check.boolean { optional = true }, -- whether CUDA graphs cover prompts, too (if it is vLLM's V1)
   delta = check.choice { { "merged", "separate" }, default = "merged" },
   -- Seconds to compile the products of experts for another tile, the first time that a step after the engine's start
   -- has as many tokens (experts in Triton).
@@ -154,7 +155,8 @@ end
 ---  engine         of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm",
 ---                 async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token
 ---                 (seconds), sampler = "sort" or "fused", sampler_entry (seconds), compiled (true: a compiler fuses
----                 pointwise ops between kernels), delta = "merged" or "separate" (projections of gated delta nets),
+---                 pointwise ops between kernels), prefill_graphs (whether CUDA graphs cover prompts), delta =
+---                 "merged" or "separate" (projections of gated delta nets),
 ---                 experts_step = { fp8 =, fp4 = } (seconds that a block of experts takes besides), fused_casts
 ---                 (generations of GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on
 ---                 which decode leaves caches whole), fused_experts and portable_experts (dtypes in which blocks of

@@ -174,9 +174,9 @@ end
 
 local FITTED <const> = { step = true, step_parallel = true, request = true }
 local OWN <const> = { "release", "scheduler", "async_scheduling", "step", "step_parallel", "request", "token",
-  "front_end", "front_end_token", "sampler", "sampler_entry", "compiled", "delta", "fused_casts", "whole_caches",
-  "fused_experts", "portable_experts", "experts_step", "experts_setup", "compile", "memory", "memory_utilization",
-  "runtime", "runtime_parallel", "state_dtype", "pooled", "pooled_families", "unpooled_families" }
+  "front_end", "front_end_token", "sampler", "sampler_entry", "compiled", "prefill_graphs", "delta", "fused_casts",
+  "whole_caches", "fused_experts", "portable_experts", "experts_step", "experts_setup", "compile", "memory",
+  "memory_utilization", "runtime", "runtime_parallel", "state_dtype", "pooled", "pooled_families", "unpooled_families" }
 
 local UNITS <const> = { step = "us", step_parallel = "us", request = "us", token = "us", front_end = "ms",
   front_end_token = "us", sampler_entry = "ns",
@@ -202,7 +202,8 @@ local function line_of(name, value)
   return ("  %s: { %s }"):format(name, table.concat(fields_of(value, UNITS[name]), ", "))
 end
 
-local USUAL <const> = { async_scheduling = true, compiled = true, delta = "merged", state_dtype = "fp32" }
+local USUAL <const> = { async_scheduling = true, compiled = true, delta = "merged", state_dtype = "fp32",
+  prefill_graphs = true }
 
 -- Whether a profile need not say it.
 local function usual(name, value)

@@ -99,13 +99,15 @@ function priced.steps(p, o)
   memory.settle(held, p, o)
   local t = tables.of(p, o, held.fast)
   local send, send_token = sends(p, o)
+  local graphs = profile.engine.prefill_graphs
+  if graphs == nil then graphs = engine.scheduler == "vllm" end
   local even
   t.shapes, even = engines.uncompiled(p, o, t.graphs[#t.graphs] or 0)
   t.more = { window = t.more.window, whole_key = t.whole.key, whole_each = t.whole.each, whole_from = t.whole.from,
     compile = profile.engine.compile, even = even,
     step = o.host.step, request = o.host.request, token = o.host.token,
     separate = engine.scheduler == "tensorrt-llm", stages = o.pp, send = send, send_token = send_token,
-    launch = profile.host * t.more.launches, eager_prefills = engine.scheduler ~= "vllm" }
+    launch = profile.host * t.more.launches, eager_prefills = not graphs }
   return t, { token = held.token, memory = held, system = p.system, model = p.model, rules = p.rules,
     profile = profile }
 end
