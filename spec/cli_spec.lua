@@ -101,6 +101,10 @@ describe("options", function()
       ["train gpt2 -s h100-sxm -b 8 --recompute ful"] = "--recompute must be one of none, selective, full, got \"ful\" "
         .. "(did you mean 'full'?)",
       ["train gpt2 -s h100-sxm -b 8 --panels 2"] = "tperf: --panels are of strategy summa, not of tensor",
+      ["train gpt2 -s h100-sxm -b 8 -g 12 --tp 4 --pp 2"] =
+        "tperf: tp x pp = 8 does not divide --gpus of 12; try 6 or 12",
+      ["search gpt2 -s h100-sxm -b 8 -g 8 --launch vllm"] =
+        'tperf: "vllm" serves; known: deepspeed, megatron, megatron-bridge, nanotron, torchtitan',
       ["train gpt2 -s h100-sxm -b 8 --fast tp=8"] = "tperf: fast.tp = 8 does not divide tp of 1; try 1",
       ["search gpt2 -s h100-sxm -b 8 -g 8 --fast xp=8"] = "tperf: unknown field 'fast.xp' (did you mean 'dp'",
       ["search gpt2 -s h100-sxm -b 8 -g 8 --rules defalt"] = "unknown rules \"defalt\" (did you mean 'default'?)",

@@ -35,6 +35,22 @@ function launch.stacks(serving)
   return list
 end
 
+--- What is known of a stack; raises an error for a name that no stack has.
+---@param name string
+---@param serving boolean?  true: it must serve; false: train; nil: either
+---@return table
+function launch.stack(name, serving)
+  local known = STACKS[name]
+  if known and (serving == nil or serving == (known.serving or false)) then return known end
+  local all = serving == nil and check.names(STACKS) or launch.stacks(serving)
+  if known then
+    check.fail("tperf.report.launch: %s %s; known: %s", check.show(name), serving and "trains" or "serves",
+      table.concat(all, ", "))
+  end
+  check.fail("tperf.report.launch: no stack %s%s; known: %s", check.show(name), check.suggest(tostring(name), all),
+    table.concat(all, ", "))
+end
+
 -- Creates a collector of options; each must be in the stack's table.
 local function writer(stack, t)
   local w = { list = {}, notes = {}, by_name = {} }
@@ -204,12 +220,7 @@ end
 ---  swa_full_tokens_ratio (SGLang)
 ---@return string text
 function launch.text(configuration, stack, options)
-  local known = STACKS[stack]
-  if not known then
-    local all = check.names(STACKS)
-    check.fail("tperf.report.launch: no stack %s%s; known: %s", check.show(stack), check.suggest(tostring(stack), all),
-      table.concat(all, ", "))
-  end
+  local known = launch.stack(stack)
   if type(configuration) ~= "table" then check.fail "tperf.report.launch needs a configuration" end
   local o = check.record("tperf.report.launch", options or {}, schema)
   if o.question ~= nil and type(o.question) ~= "table" then

@@ -45,13 +45,21 @@ local function own_of(o, s, m, set)
   return own, share
 end
 
+-- "tp x pp": what divides the GPUs among replicas; folded axes do not.
+local function dividers(o, s)
+  local names = {}
+  for _, axis in ipairs(s.axes) do names[#names + 1] = not axis.folds and o[axis.name] > 1 and axis.name or nil end
+  names[#names + 1] = o.pp > 1 and "pp" or nil
+  return table.concat(names, " x ")
+end
+
 -- Sets gpus and dp, which follow from each other.
 local function complete(o, s, own)
   local product = s.grid:gpus(own)
   if not product or o.pp > (1 << 31) // product then refusal.raise("tperf.train: more than 2^31 GPUs") end
   product = product * o.pp
   if not o.dp then
-    o.dp = o.gpus and divide(o.gpus, product, "the product of all axes but dp", "'gpus'") or 1
+    o.dp = o.gpus and divide(o.gpus, product, dividers(o, s), "'gpus'") or 1
   end
   if o.dp > (1 << 31) // product then refusal.raise("tperf.train: more than 2^31 GPUs") end
   if o.gpus and o.gpus ~= product * o.dp then

@@ -61,6 +61,7 @@ of comparable runs took a time between `from` and `to`.]],
     local cost, wrong = costs.question(values, asked)
     if wrong then return false, wrong end
     if cost then cost.straggling = values.straggling end
+    if values.launch then require "tperf.export.launch".stack(values.launch, false) end
     if values.straggling and not cost then return false, "--straggling needs --tokens: searches rank equal GPUs" end
     asked.top, asked.keep, asked.threads = values.top, values.all and "all" or nil, values.threads
     asked.simulate = values.simulate
