@@ -158,8 +158,10 @@
 ---@field state_dtype? "fp32"|"bf16"|"fp16" In which those layers keep a request's state between tokens; default: as the serving engine.
 ---@field stored? tperf.model.stored formats of the checkpoint's weights, for serving
 ---@field tied_embeddings? boolean output and input share one table
+---@field tied_values? boolean keys before their norm and rotation are the values, too: one product for both (Gemma 4)
 ---@field training_tokens? number tokens of its training run
 ---@field unbounded? boolean no context limit: nothing in the model depends on it
+---@field value_dim? integer features of a head's value if it differs from head_dim
 ---@field vision? tperf.model.vision images instead of tokens
 ---@field vocab? integer size of the vocabulary; default: no embedding tables
 ---@field window? tperf.model.window attention to the last tokens only
@@ -266,8 +268,14 @@
 ---@field patch integer pixels along a side
 
 ---@class tperf.model.window
+---@field attention_sinks? boolean one learned score per head
+---@field head_dim? integer features of a head
+---@field heads? integer query heads
+---@field kv_heads? integer key and value heads
 ---@field pattern? string over the layers, repeated: w windowed, f full
 ---@field size integer tokens
+---@field tied_values? boolean keys are the values, too
+---@field value_dim? integer features of a head's value
 
 ---@class tperf.op.attend.request
 ---@field batch integer number of elements; batch: of samples

@@ -3,7 +3,8 @@
 -- model cards); the others are the published formulas worked out independently of this code. Files that could not be
 -- seen whole were put together from excerpts and from copies of the checkpoint: those of DeiT, dots.llm1, ELECTRA,
 -- EXAONE 4.0, Gemma 7B, GLM-4.7-Flash, Granite 4.0 and 1B-A400M, Hunyuan, Ling-mini, MiMo, OLMo 3, Phi-3.5-MoE,
--- Qwen3-VL, BART, RoBERTa-large, ERNIE 4.5 and ModernBERT-large. Their totals hold their sizes, not every field.
+-- Qwen3-VL, BART, Gemma 4, MiMo-V2, RoBERTa-large, ERNIE 4.5 and ModernBERT-large. Their totals hold their sizes, not
+-- every field.
 local tperf = require "tperf"
 
 local function model(name) return tperf.model("spec/data/hf/" .. name .. ".json") end
@@ -182,6 +183,15 @@ local expected = { -- name, total, active (nil: the total)
     + 30 * (3 * 2048 * 1024 + 128 * 2048 + 128) + 2 * 200192 * 2048 + 2048, 30 * 3 * 2048 * 1024, 128, 8),
   mixture("grok-1", 64 * (gqa(6144, 48, 8, 128) + 8 * 6144 + 4 * 6144) + 131072 * 6144 + 6144,
     64 * 3 * 6144 * 32768, 8, 2),
+  mixture("mimo-v2-flash", 9 * (gqa(4096, 64, 4, 160) + 2 * 4096) + 39 * (gqa(4096, 64, 8, 160) + 64 + 2 * 4096)
+    + 3 * 4096 * 16384 + 47 * (256 * 4096 + 256) + 2 * 152576 * 4096 + 4096, 47 * 3 * 4096 * 2048, 256, 8), -- 309B-A15B
+  -- Gemma 4: keys of the full layers are values, too; four norms, or seven and the router's.
+  mixture("gemma-4-26b-a4b", 25 * (gqa(2816, 16, 8, 256) + 2 * 256) + 5 * (2816 * (2 * 16 + 2) * 512 + 2 * 512)
+    + 30 * (8 * 2816 + 3 * 2816 * 2112 + 128 * 2816 + 128) + 262144 * 2816 + 2816, 30 * 3 * 2816 * 704, 128, 8),
+  { "gemma-4-31b", 50 * (gqa(5376, 32, 16, 256) + 2 * 256) + 10 * (5376 * (2 * 32 + 4) * 512 + 2 * 512)
+    + 60 * (3 * 5376 * 21504 + 4 * 5376) + 262144 * 5376 + 5376 },
+  { "gemma-4-12b", 40 * (gqa(3840, 16, 8, 256) + 2 * 256) + 8 * (3840 * (2 * 16 + 1) * 512 + 2 * 512)
+    + 48 * (3 * 3840 * 15360 + 4 * 3840) + 262144 * 3840 + 3840 },
   { "minicpm3-4b", 62 * (2560 * 768 + 768 + 768 * 40 * 96 + 2560 * (256 + 32) + 256 + 256 * 40 * 128 + 40 * 64 * 2560
     + 3 * 2560 * 6400 + 2 * 2560) + 73448 * 2560 + 2560 },
   { "granite-3.1-8b", 8170848256 }, -- seen

@@ -3,14 +3,16 @@ local delta = require "tperf.describe.arch.layer.delta"
 local fitting = require "tperf.describe.strategy.fitting"
 
 local mamba1 = require "tperf.describe.arch.layer.mamba1"
+local windowed = require "tperf.describe.model.windowed"
 
 local cache = {}
 
 -- Keys and values per token. Latents are replicated over tp; GPUs that shard the keys each hold part of the tokens.
 local function elements(m, p, group)
   if group.attention == "none" then return 0 end
-  local cut = p:heads(m.heads, m.kv_heads)
-  local width = 2 * cut.kv_heads * m.head_dim
+  local one = windowed.view(m, group)
+  local cut = p:heads(one.heads, one.kv_heads)
+  local width = cut.kv_heads * (one.head_dim + windowed.value_dim(one))
   if group.attention == "mla" then -- replicated over tp, as are an indexer's keys
     width = m.mla.kv_rank + m.mla.rope_dim + (m.sparse and m.sparse.head_dim or 0)
   end

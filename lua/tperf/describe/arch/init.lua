@@ -109,6 +109,7 @@ local function beyond_published(m)
   add(not m.heads and not m.mamba and not m.mamba1, "layers without attention")
   if m.heads and not m.mla then
     add(m.kv_heads ~= m.heads, "kv_heads = %d of %d heads", m.kv_heads, m.heads)
+    add(m.value_dim or m.tied_values, "values unlike keys (value_dim, tied_values)")
     add(m.head_dim ~= m.hidden // m.heads, "head_dim = %d where hidden / heads is %d", m.head_dim, m.hidden // m.heads)
   end
   add(m.gated, "a gated MLP (gated)")

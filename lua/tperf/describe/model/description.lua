@@ -9,6 +9,7 @@ local nearest = lazy.module "tperf.base.nearest"
 local packing = require "tperf.describe.arch.packing"
 local records = require "tperf.describe.model.records"
 local stacks = require "tperf.describe.model.stacks"
+local windowed = require "tperf.describe.model.windowed"
 
 local description = {}
 
@@ -24,6 +25,8 @@ description.schema = {
   heads = size(some), -- query heads; absent in a model without attention
   kv_heads = size(some), -- key and value heads; default heads
   head_dim = size(some), -- features of a head; default hidden // heads
+  value_dim = size(some), -- features of a head's value if it differs from head_dim
+  tied_values = flag(false), -- keys before their norm and rotation are the values, too: one product for both (Gemma 4)
   ffn = size(some), -- inner width of a dense MLP; default 4 hidden
   vocab = size(some), -- size of the vocabulary; default: no embedding tables
   seq = size(some), -- tokens of a training sequence; derived from the image size for vision models
@@ -56,10 +59,7 @@ description.schema = {
   parallel_block = flag(false), -- attention and MLP side by side (PaLM, Falcon)
   biases = check.one_of(check.boolean(some), check.record_of(records.biases, some)), -- default: all, none with RMSNorm
   attention_sinks = flag(false), -- one learned score per head (gpt-oss)
-  window = check.record_of({ -- attention to the last tokens only
-    size = size(), -- tokens
-    pattern = check.string { default = "w" }, -- over the layers, repeated: w windowed, f full
-  }, some),
+  window = check.record_of(records.window, some), -- attention to the last tokens only
   causal = flag(), -- a causal mask; default true, false for images and encoders
   dropout = flag(), -- in training, of scores and both branches; default: true for LayerNorms and plain MLPs (GPT-3)
   experts = check.record_of(records.experts, some), -- mixture of experts
@@ -109,9 +109,8 @@ description.derived = derived
 
 local function check_attention(m)
   if not m.heads then return "'heads' is missing", "" end
-  if m.heads % m.kv_heads ~= 0 then
-    return ("'kv_heads' (%d) must divide 'heads' (%d)"):format(m.kv_heads, m.heads), "kv_heads"
-  end
+  local message, path = windowed.disagreement(m)
+  if message then return message, path end
   if not m.mla and not rawget(m, "head_dim") and m.hidden % m.heads ~= 0 then
     return ("'heads' (%d) does not divide 'hidden' (%d): %s, or give 'head_dim'"):format(m.heads, m.hidden,
       nearest.divisors(m.hidden, m.heads)), "heads"

@@ -5,6 +5,7 @@ local packing = require "tperf.describe.arch.packing"
 local parameters = require "tperf.describe.model.parameters"
 local stacks = require "tperf.describe.model.stacks"
 local stated = require "tperf.describe.model.stated"
+local windowed = require "tperf.describe.model.windowed"
 
 local flops = {}
 
@@ -36,11 +37,13 @@ end
 -- Forward FLOPs of one layer's attention per token: scores and their product with the values.
 local function attention(m, group, seq, causal)
   if group.attention == "none" then return 0 end
-  local value = m.mla and m.mla.v_dim or m.head_dim
   if group.seq then return stack(m, group, seq) end
   if group.cross then return cross(m, seq, causal) end
   local seen = causal and packing.seen(m, group.window, seq) or keys_seen(seq, group.window, causal)
-  if not m.sparse then return 2.0 * m.heads * (m.head_dim + value) * seen end
+  if not m.sparse then
+    local one = windowed.view(m, group)
+    return 2.0 * one.heads * (one.head_dim + (m.mla and m.mla.v_dim or windowed.value_dim(one))) * seen
+  end
   -- An indexer scores all pairs; attention to the selected ones works in the latent (DeepSeek-V3.2).
   local s, a = m.sparse, m.mla
   return 2.0 * s.heads * s.head_dim * keys_seen(seq, nil, causal)

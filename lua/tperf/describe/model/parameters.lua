@@ -4,6 +4,7 @@ local groups = require "tperf.describe.model.groups"
 local images = require "tperf.describe.model.images"
 local stacks = require "tperf.describe.model.stacks"
 local stated = require "tperf.describe.model.stated"
+local windowed = require "tperf.describe.model.windowed"
 
 local parameters = {}
 
@@ -21,10 +22,12 @@ end
 -- Grouped-query attention: q, k, v and output projections; the sinks are one learned score per head (gpt-oss).
 local function gqa(m)
   local query, key = 1.0 * m.heads * m.head_dim, 1.0 * m.kv_heads * m.head_dim
-  local whole = m.qk_norm == "whole"
+  local value, whole = windowed.value_dim(m), m.qk_norm == "whole"
+  local output = 1.0 * m.heads * value
+  local made = query + key + (m.tied_values and 0 or m.kv_heads * value) + (m.attention_gate and output or 0)
   return {
-    attention = linear(m.hidden, query + 2 * key + (m.attention_gate and query or 0), m.biases.qkv)
-      + linear(query, m.hidden, m.biases.attention_out) + (m.attention_sinks and m.heads or 0),
+    attention = linear(m.hidden, made, m.biases.qkv) + linear(output, m.hidden, m.biases.attention_out)
+      + (m.attention_sinks and m.heads or 0),
     norms = whole and norm(m, query) + norm(m, key) or m.qk_norm and 2 * norm(m, m.head_dim) or 0,
   }
 end
@@ -117,7 +120,7 @@ local function layer(m, group)
   local sum = { norms = m.diffusion and 0 or group.norms * norm(m, m.hidden) }
   if group.mamba then add(sum, m.mamba1 and mamba1(m) or mamba(m)) end
   if group.delta then add(sum, delta(m)) end
-  if group.attention == "gqa" then add(sum, gqa(m)) end
+  if group.attention == "gqa" then add(sum, gqa(windowed.view(m, group))) end
   if group.cross then add(sum, { attention = gqa(m).attention }) end
   if group.attention == "mla" then add(sum, mla(m)) end
   if group.mlp == "dense" then sum.mlp = mlp(m, m.ffn) end

@@ -36,6 +36,18 @@ records.experts = {
   every = size { default = 1 }, -- of the other layers, every n-th (n, 2 n, …) has experts
 }
 
+records.window = {
+  size = size(), -- tokens
+  pattern = check.string { default = "w" }, -- over the layers, repeated: w windowed, f full
+  -- Of layers with the window, where they differ from the model's own (MiMo-V2, Gemma 4).
+  heads = size(some), -- query heads
+  kv_heads = size(some), -- key and value heads
+  head_dim = size(some), -- features of a head
+  value_dim = size(some), -- features of a head's value
+  tied_values = flag(), -- keys are the values, too
+  attention_sinks = flag(), -- one learned score per head
+}
+
 records.packing = {
   mean = check.number { min = 1, max = 1 << 31, optional = true }, -- tokens per document, all of equal length
   lengths = check.list(size(), { min = 1, max = 1 << 16, optional = true }), -- or a sample of document lengths

@@ -9,6 +9,7 @@
 local fitting = require "tperf.describe.strategy.fitting"
 local op = require "tperf.describe.op"
 local tensor = require "tperf.describe.strategy.tensor"
+local windowed = require "tperf.describe.model.windowed"
 
 local context = {
   name = "context",
@@ -31,8 +32,12 @@ end
 -- Whether the heads left by tp divide into these parts.
 local function cuts_heads(m, p)
   local parts = parts_of_heads(p)
-  if not m.heads or m.heads // p.tp % parts == 0 then return true end
-  return false, ("does not divide the %d heads that tp leaves"):format(m.heads // p.tp)
+  for _, one in ipairs(m.heads and windowed.kinds(m) or {}) do
+    if one.heads // p.tp % parts ~= 0 then
+      return false, ("does not divide the %d heads that tp leaves"):format(one.heads // p.tp)
+    end
+  end
+  return true
 end
 
 local function leaves_tokens(m, parts)

@@ -3,6 +3,7 @@
 local divisors = require "tperf.base.divisors"
 local op = require "tperf.describe.op"
 local refusal = require "tperf.base.refusal"
+local windowed = require "tperf.describe.model.windowed"
 
 local fitting = {}
 
@@ -38,11 +39,16 @@ end
 ---@return string? reason
 ---@param own boolean?  true: experts are cut along a separate axis
 function fitting.cuts(m, n, rules, own)
-  if m.heads and m.heads % n ~= 0 then return false, ("does not divide the %d heads"):format(m.heads) end
+  local kinds = m.heads and windowed.kinds(m) or {}
+  for _, one in ipairs(kinds) do
+    if one.heads % n ~= 0 then return false, ("does not divide the %d heads"):format(one.heads) end
+  end
   if m.hidden % n ~= 0 then return false, ("does not divide the hidden size of %d"):format(m.hidden) end
   if not rules.columns_gather then return true end
-  if m.heads and not m.mla and not holds(m.kv_heads, n) then
-    return false, ("neither divides the %d key and value heads nor is divided by them"):format(m.kv_heads)
+  for _, one in ipairs(kinds) do
+    if not m.mla and not holds(one.kv_heads, n) then
+      return false, ("neither divides the %d key and value heads nor is divided by them"):format(one.kv_heads)
+    end
   end
   if m.ffn and m.ffn % n ~= 0 then return false, ("does not divide the MLP's width of %d"):format(m.ffn) end
   local e, s, recurrent = m.experts, m.mamba, m.delta and m.delta.value_heads or m.mamba1 and m.mamba1.inner

@@ -1,4 +1,6 @@
 --- Megatron's arguments for a model of tperf.
+local windowed = require "tperf.describe.model.windowed"
+
 local function norm_of(m) return m.norm == "rmsnorm" and "RMSNorm" or "LayerNorm" end
 
 local POSITIONS <const> = { rotary = "rope", alibi = "alibi", none = "none", learned = "learned_absolute" }
@@ -41,6 +43,8 @@ local function unsaid(m)
   add(m.sparse, "sparse attention")
   add(m.qk_norm == "whole", "norms of all queries at once")
   add(m.attention_gate, "gated attention")
+  add(m.heads and #windowed.kinds(m) > 1, "windowed layers with heads of their own")
+  add(m.value_dim or m.tied_values, "values unlike keys")
   add(m.experts and m.experts.latent, "experts in a latent")
   add(m.encoder or m.encoder_stack, "an encoder")
   add(m.vision, "images")

@@ -254,7 +254,9 @@ function serve.run(given)
   complete(r, o, decode, prefill, latency, per_token)
   local engine = decode.o.engine
   r.num_blocks, r.max_num_seqs = engine.num_blocks, engine.seats or engine.max_num_seqs
-  r.cache_tokens = r.num_blocks and r.num_blocks // (engine.groups and engine.groups.count or 1) * engine.block_size
+  local groups = engine.groups
+  r.cache_tokens = r.num_blocks
+    and r.num_blocks // (groups and groups.count or 1) * (groups and groups.least or engine.block_size)
   local held = decode.held
   local spread = held and held.profile.spread
   if spread and r.tpot then r.interval = { low = r.tpot.mean * spread[1], high = r.tpot.mean * spread[2] } end

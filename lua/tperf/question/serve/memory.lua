@@ -2,6 +2,8 @@
 local check = require "tperf.base.check"
 local memo = require "tperf.base.memo"
 local workload = require "tperf.describe.workload"
+local strategy = require "tperf.describe.strategy"
+local windowed = require "tperf.describe.model.windowed"
 local ranks = require "tperf.question.serve.ranks"
 local refusal = require "tperf.base.refusal"
 local serving = require "tperf.question.infer.deployment"
@@ -111,25 +113,44 @@ end
 
 local function ceil(tokens, size) return (tokens + size - 1) // size end
 
+-- Bytes of a token in a layer without a window and in one with it, and how many times the larger is the smaller one: 1
+-- unless it is a multiple. vLLM gives layers of narrower tokens larger blocks, or pads theirs (its
+-- unify_kv_cache_spec_page_size).
+local function tokens_of(m, p, o, of)
+  local kinds = p.model.heads and not p.model.mla and windowed.kinds(p.model) or {}
+  local mean = m.token / (of.whole + of.windowed)
+  if #kinds < 2 then return mean, mean, 1 end
+  local share = strategy.share(p.strategy, p.model, 1, o.own, p.rules, { mode = "decode", sequence_parallel = false })
+  local wide = {}
+  for i, one in ipairs(kinds) do
+    wide[i] = share:heads(one.heads, one.kv_heads).kv_heads * (one.head_dim + windowed.value_dim(one))
+  end
+  local each = m.token / (of.whole * wide[1] + of.windowed * wide[2])
+  local large, small = math.max(wide[1], wide[2]), math.min(wide[1], wide[2])
+  return each * wide[1], each * wide[2], large % small == 0 and large // small or 1
+end
+
 -- vLLM's groups of layers that share the pool (vllm/v1/core/kv_cache_utils.py): as large as the kind with the fewest
 -- layers, or, if all are about as many, the most; a block holds block_size tokens of one group, or a state of each of
 -- its layers, for which it grows.
-local function shared(m, of, window, engine)
+local function shared(m, p, o, of, window)
   local fewest, most = math.huge, 0
   for _, count in pairs(of) do
     fewest, most = count > 0 and math.min(fewest, count) or fewest, math.max(most, count)
   end
   local size = most < EVEN * fewest and most or fewest
-  local layers, block_size = of.whole + of.windowed, engine.block_size
+  local plain, own, times = tokens_of(m, p, o, of)
+  local token, block_size = math.max(plain, own), o.engine.block_size
   if of.states > 0 then
-    local state, token = m.request / of.states, m.token / layers
-    block_size = math.max(block_size, UNIT * math.ceil(state / (UNIT * token)))
+    block_size = math.max(block_size, UNIT * math.ceil(m.request / of.states / (UNIT * token)))
   end
+  local states, wholes, windowed_groups = ceil(of.states, size), ceil(of.whole, size), ceil(of.windowed, size)
+  local large = times * block_size -- tokens in a block of the layers with narrow ones; others take `times` blocks each
   return {
-    block_size = block_size, block_bytes = block_size * m.token / layers * size, states = ceil(of.states, size),
-    whole = ceil(of.whole, size) - 1, windowed = ceil(of.windowed, size), apart = 0, window = 0,
-    window_blocks = window and ceil(window - 1, block_size) + 1 or 0,
-    count = ceil(of.whole, size) + ceil(of.windowed, size) + ceil(of.states, size),
+    block_size = large, block_bytes = block_size * token * size, states = states,
+    whole = wholes * (plain > own and times or 1) - 1, windowed = windowed_groups * (own > plain and times or 1),
+    window_blocks = window and ceil(window - 1, large) + 1 or 0, apart = 0, window = 0,
+    count = wholes + windowed_groups + states, least = block_size,
   }
 end
 
@@ -137,12 +158,13 @@ local RATIO <const> = 0.8 -- SGLang's swa_full_tokens_ratio
 local KEPT_WINDOWS <const> = 2 -- that a request has: blocks are given back once a window's tokens have passed
 
 -- SGLang's two pools (model_runner_kv_cache_mixin.py): windowed layers keep `ratio` tokens for each of the others'.
-local function apart(m, of, window, engine)
-  local ratio, size = engine.swa_full_tokens_ratio or RATIO, engine.block_size
+local function apart(m, p, o, of, window)
+  local ratio, size = o.engine.swa_full_tokens_ratio or RATIO, o.engine.block_size
+  local plain, own = tokens_of(m, p, o, of)
   return {
     block_size = size, whole = 0, windowed = 1, window_blocks = KEPT_WINDOWS * ceil(window, size), states = 0,
     window = 0, count = 1, ratio = ratio,
-    block_bytes = size * m.token * (of.whole + ratio * of.windowed) / (of.whole + of.windowed),
+    block_bytes = size * (plain * of.whole + own * ratio * of.windowed),
   }
 end
 
@@ -154,16 +176,16 @@ end
 
 -- How an engine's layers share its blocks. nil: all keep all tokens, in blocks of one kind, as where engines send
 -- caches to each other (vllm/config/vllm.py turns groups off for their connectors).
-local function groups_of(m, p, engine, sends)
+local function groups_of(m, p, o)
   local of, window = kinds_of(p)
-  local scheduler = engine.scheduler
+  local engine, scheduler, sends = o.engine, o.engine.scheduler, o.prefill ~= nil
   if not of or of.windowed + of.states == 0 then return nil end
   if of.whole == 0 then
     return scheduler == "vllm" and of.states == 0 and windows(m, window, engine) or nil
   end
   if not pools(p, engine) or sends and of.states == 0 then return nil end
-  if scheduler == "sglang" then return of.states == 0 and apart(m, of, window, engine) or nil end
-  return scheduler == "vllm" and shared(m, of, window, engine) or nil
+  if scheduler == "sglang" then return of.states == 0 and apart(m, p, o, of, window) or nil end
+  return scheduler == "vllm" and shared(m, p, o, of, window) or nil
 end
 
 -- SGLang's prefix cache keeps states, too: so many for each request that may run
@@ -200,7 +222,7 @@ end
 function memory.settle(m, p, o)
   local engine = o.engine
   check_asked(engine)
-  local groups = groups_of(m, p, engine, o.prefill ~= nil)
+  local groups = groups_of(m, p, o)
   engine.groups, engine.seats, engine.states_bytes = groups, engine.max_num_seqs, 0
   if not groups then engine.seats, engine.states_bytes = seats_of(m, p, o) end
   engine.block_size = groups and groups.block_size or engine.block_size

@@ -1,6 +1,7 @@
 --- Decoding by kernels that leave caches whole (FlashAttention 2), for the tables of steps. docs/serving.md has the
 --- rules.
 local strategy = require "tperf.describe.strategy"
+local windowed = require "tperf.describe.model.windowed"
 
 local whole = {}
 
@@ -18,7 +19,7 @@ function whole.of(p, o, layers)
   local share = strategy.share(p.strategy, p.model, 1, o.own, p.rules, { mode = "decode", sequence_parallel = false })
   local cut = share:heads(p.model.heads, p.model.kv_heads)
   local units = p.system.accelerator.units
-  local key = layers * 2 * 2 * p.model.head_dim / curve.whole -- keys and values in 16 bits
+  local key = layers * 2 * (p.model.head_dim + windowed.value_dim(p.model)) / curve.whole -- keys and values in 16 bits
   return { key = key, each = key * cut.heads / units,
     from = cut.heads > cut.kv_heads and units / cut.kv_heads or 0 }
 end

@@ -1,6 +1,7 @@
 --- Multi-head, grouped-query (arXiv 2305.13245) and multi-query (arXiv 1911.02150) attention, depending on the model's
--- key and value heads; optionally causal, windowed (share.group.window), rotary, with query and key norms, or with
--- sinks. For training, prefill and decode: the keys are those of the context plus the sequence itself.
+-- key and value heads; optionally causal, windowed (share.group.window, with heads of their own: model/windowed.lua),
+-- rotary, with query and key norms, or with sinks. For training, prefill and decode: the keys are those of the context
+-- plus the sequence itself.
 --
 -- Saved in training: the input of the projection; queries, keys and values (before the norms, too, if there are any;
 -- rotation needs no copy); with fused attention 4 bytes of log-sum-exp per row and head, with separate kernels the
@@ -12,6 +13,7 @@ local op = require "tperf.describe.op"
 local packing = require "tperf.describe.arch.packing"
 local parts = require "tperf.describe.arch.layer.parts"
 local recompute = require "tperf.describe.arch.recompute"
+local windowed = require "tperf.describe.model.windowed"
 
 local attention = {}
 
@@ -167,33 +169,37 @@ end
 --- The ops between the norm and the residual sum. o: input_kept_elsewhere, gathered (for the first product), partial
 --- (for the last one).
 function attention.inside(m, p, o)
-  o = o or {}
+  o, m = o or {}, windowed.view(m, p.group)
   local cut = p:heads(m.heads, m.kv_heads)
-  local between = attention.kernels(m, p, cut, { kv_heads = cut.kv_heads, head_dim = m.head_dim })
+  local between = attention.kernels(m, p, cut, {
+    kv_heads = cut.kv_heads, head_dim = m.head_dim, value_dim = m.value_dim,
+  })
   if p.part == "attention" then return between end -- whoever asks wants no other op
   local made = cut.projected or cut
-  local rows, d = p.micro_batch * made.queries, m.head_dim
-  local gate = m.attention_gate and made.heads or 0
+  local rows, d, value = p.micro_batch * made.queries, m.head_dim, windowed.value_dim(m)
+  local q, k, gate = made.heads * d, made.kv_heads * d, m.attention_gate and made.heads * value or 0
+  local v = not m.tied_values and made.kv_heads * value or nil
+  local products = { q, k, v }
+  if gate > 0 then products[#products + 1] = gate end
   local ops = {
     p:column {
-      name = "qkv", n_in = m.hidden, local_out = (made.heads + 2 * made.kv_heads + gate) * d, bias = m.biases.qkv,
-      input_kept_elsewhere = o.input_kept_elsewhere, gathered = o.gathered,
-      parts = { q = made.heads + gate, k = made.kv_heads, v = made.kv_heads },
+      name = "qkv", n_in = m.hidden, local_out = q + k + (v or 0) + gate, bias = m.biases.qkv,
+      input_kept_elsewhere = o.input_kept_elsewhere, gathered = o.gathered, parts = { q = q + gate, k = k, v = v },
     }:belong "qkv_linear",
   }
-  recompute.made_of(ops[1], { made.heads, made.kv_heads, made.kv_heads, gate > 0 and gate or nil })
+  recompute.made_of(ops[1], products)
   if m.qk_norm then parts.append(ops, query_key_norms(m, p, made)) end
   if m.positions == "rotary" then ops[#ops + 1] = attention.rotary(p, made, made.heads + made.kv_heads, d) end
   if m.positions == "relative" then ops[#ops + 1] = position_bias(p, cut) end
   parts.append(ops, between)
   if m.attention_gate then -- sigmoid(gate) x output
     ops[#ops + 1] = op.elementwise {
-      name = "gate", elements = 1.0 * rows * made.heads * d, dtype = p.dtype, forward_flops = 4, backward_flops = 7,
+      name = "gate", elements = 1.0 * rows * gate, dtype = p.dtype, forward_flops = 4, backward_flops = 7,
       forward_bytes = 3 * BYTES, backward_bytes = 5 * BYTES, saved_bytes = 2 * BYTES,
     }
   end
   ops[#ops + 1] = p:row {
-    name = "proj", n_in = m.heads * d, n_out = m.hidden, bias = m.biases.attention_out, partial = o.partial,
+    name = "proj", n_in = m.heads * value, n_out = m.hidden, bias = m.biases.attention_out, partial = o.partial,
   }:belong "attn_proj"
   return ops
 end

@@ -41,4 +41,45 @@ function types.gemma3_text(c)
 end
 types.gemma3 = types.gemma3_text
 
+-- In every layer an MLP, which every token passes, beside the experts. Two norms more precede and follow these, one
+-- follows the MLP, and the router's has weights of its own.
+local function gemma4_experts(c, m)
+  if not c:flag("enable_moe_block", false) then
+    c:ignore "num_experts|top_k_experts"
+    c:ignore "moe_intermediate_size|expert_intermediate_size"
+    return
+  end
+  m.experts = {
+    count = c:count "num_experts", top_k = c:count "top_k_experts",
+    ffn = c:count "moe_intermediate_size|expert_intermediate_size", shared = 1, shared_ffn = m.ffn, router_bias = true,
+  }
+  m.norms_per_layer = 8
+end
+
+-- Full layers have wider and fewer heads of keys, which are their values, too. Values' norms have no weights and read
+-- what the keys' norms read. Small models feed every layer from a table of its own and share keys and values.
+function types.gemma4_text(c)
+  c:ignore "use_double_wide_mlp|vocab_size_per_layer_input" -- of the small models
+  parts.only(c, { num_kv_shared_layers = 0 })
+  if c:count("hidden_size_per_layer_input", 256, 0) ~= 0 then
+    c:fail(c:has "hidden_size_per_layer_input", "is not 0: a table for every layer (Gemma 4 E2B, E4B) is not modelled, "
+      .. "see docs/architectures.md")
+  end
+  if c:text("use_bidirectional_attention", "vision") ~= "vision" then -- images only
+    c:fail("use_bidirectional_attention", "= \"all\" is not modelled: describe it in tperf's own format "
+      .. "(docs/architectures.md)")
+  end
+  local m = llama(c)
+  local tied_values, kv_heads, head_dim = c:flag("attention_k_eq_v", false), m.kv_heads, c:count("head_dim", 256)
+  local full = c:count("num_global_key_value_heads", kv_heads)
+  m.activation, m.tied_embeddings = activation(c, "gelu_pytorch_tanh", "hidden_activation|hidden_act"), tied(c, true)
+  m.qk_norm, m.norms_per_layer, m.tied_values = true, 4, tied_values
+  m.head_dim, m.kv_heads = c:count("global_head_dim", 512), tied_values and full or kv_heads
+  gemma4_experts(c, m)
+  window(c, m, "sliding_window", function(i) return (i + 1) % 6 ~= 0 end)
+  if m.window then m.window.head_dim, m.window.kv_heads, m.window.tied_values = head_dim, kv_heads, false end
+  return m
+end
+types.gemma4_unified_text = types.gemma4_text
+
 return types

@@ -181,6 +181,57 @@ function types.afmoe(c)
   return m
 end
 
+-- A list with 0 or 1 for every layer.
+local function flags(c, key, layers)
+  local listed = c:table(key) or c:fail(key, "is missing: a list with 0 or 1 for every layer is needed")
+  if #listed ~= layers then c:fail(key, "has %d entries for %d layers", #listed, layers) end
+  for i, flag in ipairs(listed) do
+    if flag ~= 0 and flag ~= 1 then c:fail(key, "[%d] = %s is not 0 or 1", i, check.show(flag)) end
+  end
+  return listed
+end
+
+-- The layers with a window and those without experts, in the names of the model's own files or of the transformers
+-- library, where the first layer and every sixth see all keys, and the first is dense.
+local function mimo_layers(c, m)
+  local own = c:has "hybrid_layer_pattern"
+  local windowed = own and flags(c, "hybrid_layer_pattern", m.layers)
+  local sparse = own and flags(c, "moe_layer_freq", m.layers)
+  local kinds = c:table "mlp_layer_types" or { "dense" }
+  window(c, m, "sliding_window|sliding_window_size", function(i)
+    if own then return windowed[i + 1] == 1 end
+    return i > 0 and (i + 1) % 6 ~= 0
+  end)
+  m.experts.dense_layers = {}
+  for i = 1, m.layers do
+    local plain = kinds[i] == "dense"
+    if own then plain = sparse[i] == 0 end
+    if plain then table.insert(m.experts.dense_layers, i) end
+  end
+end
+
+-- MiMo-V2. Layers with a window have more heads of keys and values, and sinks. Values are narrower than keys. The scale
+-- of values is a constant; one product for queries, keys and values is as large as three. The modules for multi-token
+-- prediction are not in the files.
+function types.mimo_v2_flash(c)
+  local m = llama(c)
+  c:ignore "attention_value_scale|attention_projection_layout|attention_chunk_size|sliding_window_size|swa_rope_theta"
+  c:ignore "hybrid_block_size|layernorm_epsilon"
+  m.head_dim, m.value_dim = c:count("head_dim", 192), c:count("v_head_dim", 128)
+  m.attention_sinks = c:flag("add_full_attention_sink_bias", false)
+  m.biases.attention_out = false
+  m.experts = experts(c, "n_routed_experts|num_local_experts", c:count "moe_intermediate_size")
+  m.experts.shared, m.experts.router_bias = c:count("n_shared_experts", 0, 0), true
+  mimo_layers(c, m)
+  local own = m.window or {}
+  own.heads = c:count("swa_num_attention_heads", m.heads)
+  own.kv_heads = c:count("swa_num_key_value_heads", 2 * m.kv_heads)
+  own.head_dim, own.value_dim = c:count("swa_head_dim", m.head_dim), c:count("swa_v_head_dim", m.value_dim)
+  own.attention_sinks = c:flag("add_swa_attention_sink_bias", true)
+  return m
+end
+types.mimo_v2 = types.mimo_v2_flash
+
 -- Grok-1: norms before and after both halves of a layer; multipliers and the limit of the scores are constants.
 types["grok-1"] = function(c)
   local m = llama(c)
