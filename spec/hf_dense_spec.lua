@@ -27,6 +27,17 @@ local function refuses(expected, name, changes)
 end
 
 describe("dense decoders of Hugging Face", function()
+  it("are found in files of several models", function()
+    local text = fields_of "qwen2.5-7b"
+    for _, file in ipairs {
+      { model_type = "internvl_chat", llm_config = text }, { model_type = "internvl", text_config = text },
+      { model_type = "qwen2_5_omni", thinker_config = { text_config = text } },
+    } do
+      assert.equal(28, hf.describe(file, "config.json").layers)
+    end
+    assert.is_true(model "glm-4.1v-9b".biases.qkv)
+  end)
+
   it("have windows on the right layers", function()
     for name, expected in pairs {
       ["command-r7b"] = { 4096, ("wwwf"):rep(8) }, ["olmo-3-7b"] = { 4096, ("wwwf"):rep(8) },

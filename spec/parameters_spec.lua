@@ -2,9 +2,9 @@
 -- Expected totals: those marked "seen" come from outside this project (safetensors metadata, public model tables,
 -- model cards); the others are the published formulas worked out independently of this code. Files that could not be
 -- seen whole were put together from excerpts and from copies of the checkpoint: those of DeiT, dots.llm1, ELECTRA,
--- EXAONE 4.0, Gemma 7B, GLM-4.7-Flash, Granite 4.0 and 1B-A400M, Hunyuan, Ling-mini, MiMo, OLMo 3, Phi-3.5-MoE,
--- Qwen3-VL, BART, Gemma 4, MiMo-V2, RoBERTa-large, ERNIE 4.5 and ModernBERT-large. Their totals hold their sizes, not
--- every field.
+-- EXAONE 4.0, Gemma 7B and 4, GLM-4.1V, GLM-4.5V, GLM-4.7-Flash, Phi-4-mini, Qwen3-Omni, Granite 4.0 and 1B-A400M,
+-- Hunyuan, Ling-mini, MiMo and MiMo-V2, OLMo 3, Phi-3.5-MoE, Qwen3-VL, BART, RoBERTa-large, ERNIE 4.5 and
+-- ModernBERT-large. Their totals hold their sizes, not every field.
 local tperf = require "tperf"
 
 local function model(name) return tperf.model("spec/data/hf/" .. name .. ".json") end
@@ -192,6 +192,11 @@ local expected = { -- name, total, active (nil: the total)
     + 60 * (3 * 5376 * 21504 + 4 * 5376) + 262144 * 5376 + 5376 },
   { "gemma-4-12b", 40 * (gqa(3840, 16, 8, 256) + 2 * 256) + 8 * (3840 * (2 * 16 + 1) * 512 + 2 * 512)
     + 48 * (3 * 3840 * 15360 + 4 * 3840) + 262144 * 3840 + 3840 },
+  { "qwen3-omni-30b-a3b", 30532122624 + 2 * 128 * 2048, 3353032704 + 2 * 128 * 2048 }, -- Qwen3-30B-A3B's, larger tables
+  -- GLM-4.5-Air's sizes, without its module (zoo_spec.lua).
+  { "glm-4.5v", 110468824832 - 3616573568, 110468824832 - 3616573568 - 45 * 120 * 3 * 4096 * 1408 },
+  { "glm-4.1v-9b", 9400279040 }, -- GLM-4-9B-0414's
+  { "phi-4-mini", 3836021760 }, -- seen
   { "minicpm3-4b", 62 * (2560 * 768 + 768 + 768 * 40 * 96 + 2560 * (256 + 32) + 256 + 256 * 40 * 128 + 40 * 64 * 2560
     + 3 * 2560 * 6400 + 2 * 2560) + 73448 * 2560 + 2560 },
   { "granite-3.1-8b", 8170848256 }, -- seen

@@ -89,6 +89,8 @@ function types.glm4(c)
   return m
 end
 
+types.glm4v_text = types.glm4 -- of GLM-4.1V
+
 -- The same layers in the files of the models' own code: ChatGLM2, ChatGLM3, GLM-4-9B.
 function types.chatglm(c)
   local heads = c:count(keys.heads)

@@ -91,6 +91,12 @@ local function drops_nothing(c)
   return said
 end
 
+-- The text model of a file that has others, for images or sound, too; of Qwen's Omni files the thinker's.
+local function text_of(c)
+  c = c:nested "thinker_config" or c
+  return c:nested "text_config" or c:nested "llm_config" or c
+end
+
 --- The description of a configuration's text model, for tperf.model to check and complete. Files give the longest
 -- context, not the length of training sequences; seq is set to the former.
 ---@param fields table the parsed config.json
@@ -100,7 +106,7 @@ end
 function hf.describe(fields, path, positions)
   if type(fields) ~= "table" then check.fail("%s: a map of configuration keys is needed", path) end
   local c = config.new(fields, path, positions)
-  c = c:nested "text_config" or c -- the text model of a vision-language file
+  c = text_of(c)
   local model_type = type_of(c)
   local describe = types[model_type]
   if not describe then unknown(c, model_type) end

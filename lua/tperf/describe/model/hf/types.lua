@@ -85,8 +85,11 @@ function types.mixtral(c)
   return m
 end
 
+-- The files of Phi-4-mini name what its own code does not read.
 function types.phi3(c)
   local m = llama(c)
+  c:ignore "full_attn_mod|interpolate_factor"
+  parts.only(c, { lm_head_bias = false })
   window(c, m, "sliding_window")
   return m
 end
@@ -104,6 +107,7 @@ function types.qwen2_vl(c)
   return types.qwen2(c)
 end
 types.qwen2_5_vl, types.qwen2_vl_text, types.qwen2_5_vl_text = types.qwen2_vl, types.qwen2, types.qwen2
+types.qwen2_5_omni_text = types.qwen2
 
 function types.mimo(c)
   local m = types.qwen2(c)
@@ -147,6 +151,16 @@ end
 function types.qwen3_moe(c)
   local m = qwen_experts(c, types.qwen3(c))
   m.kv_heads = c:count(keys.kv_heads, 4)
+  return m
+end
+
+-- The thinker's text model, whose class has another default. The files of thinkers name a width of shared experts, of
+-- which they have none.
+function types.qwen3_omni_moe_text(c)
+  c:ignore "shared_expert_intermediate_size"
+  parts.only(c, { use_qk_norm = true })
+  local m = types.qwen3_moe(c)
+  m.head_dim = c:count("head_dim", false)
   return m
 end
 
@@ -206,6 +220,13 @@ function types.glm4_moe(c)
   m.experts = parts.deepseek_experts(c, "n_routed_experts|num_experts", m.layers)
   m.experts.router_bias = true
   m.mtp = c:count("num_nextn_predict_layers", 0, 0)
+  return m
+end
+
+-- The text model of GLM-4.5V and GLM-4.6V, whose class has another default.
+function types.glm4v_moe_text(c)
+  local m = types.glm4_moe(c)
+  m.biases.qkv = c:flag("attention_bias", true)
   return m
 end
 
