@@ -216,6 +216,7 @@
 ---@field skew? number How much more popular some experts are: the i-th most is chosen in proportion to i^-skew; 0: all alike.
 ---@field top_groups? integer groups that a token's experts may come from; default: all
 ---@field top_k integer experts per token
+---@field zero? integer Further experts that the router scores and that return a token as it is, so that `top_k` is a mean (LongCat-Flash).
 
 ---@class tperf.model.mamba
 ---@field bias? boolean of both projections

@@ -142,6 +142,27 @@ describe("mixtures of experts from Hugging Face files", function()
     assert.equal(15960111936 - 27 * 64, m:parameters().total)
   end)
 
+  -- 56 halves of layers; experts are in the first halves. The first half's block: a latent attention's cache, and the
+  -- FLOPs of 8 experts of 2,048, one as wide as the MLP, and a router of 768 experts.
+  it("may have experts that compute nothing", function()
+    local m, list = model "longcat-flash", {}
+    assert.equal("moe 1 dense 1", table.concat(kinds(m), " ", 1, 2))
+    assert.equal(56, #kinds(m))
+    for _, one in ipairs(tperf.layer { model = m, system = "h100-sxm", seq = 1024, kind = 1 }) do
+      list[one.name] = one.forward.tensor_flops
+    end
+    assert.equal(1024 * 768 * (2 * 6144 - 1), list.router)
+    assert.near(8 * 2 * 1024 * 6144 * 4096, list.fc1, 1e-3 * list.fc1)
+    assert.near(2 * 1024 * 6144 * 24576, list["shared-fc1"], 1e-3 * list["shared-fc1"])
+    assert.truthy(list["zero-experts"])
+    local cache = tperf.infer { model = m, system = "h200-sxm", tp = 8, prompt = 1000, generate = 24, weight_dtype = "fp8" }
+    assert.equal(56 * 2 * 576 * 1024, cache.cache_sequence)
+    assert.equal(12, describe_changed("longcat-flash", { zero_expert_num = REMOVED }).experts.top_k)
+    refuses('"moe_topk" = 7 of 512 experts and 256 that compute nothing are no whole number', "longcat-flash",
+      { moe_topk = 7 })
+    refuses('"zero_expert_type" = "copy" is not modelled', "longcat-flash", { zero_expert_type = "copy" })
+  end)
+
   it("may lack experts", function()
     assert.is_nil(describe_changed("deepseek-moe-16b", { n_routed_experts = REMOVED }).experts)
     assert.is_nil(describe_changed("hunyuan-a13b", { num_experts = 1 }).experts)

@@ -106,7 +106,7 @@ local function experts(m)
     active_experts = e.top_k * mlp(m, e.ffn, e.latent),
     latents = e.latent and linear(m.hidden, e.latent) + linear(e.latent, m.hidden) or nil,
     shared_experts = e.shared * mlp(m, e.shared_ffn or e.ffn) + (e.shared_gate and m.hidden or 0),
-    router = linear(m.hidden, e.count, e.router_bias),
+    router = linear(m.hidden, e.count + e.zero, e.router_bias),
   }
 end
 

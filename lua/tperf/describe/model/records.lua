@@ -25,6 +25,8 @@ records.experts = {
   shared_gate = flag(false), -- one learned vector scales the shared experts' output (Qwen1.5-MoE, Qwen2-MoE)
   router_bias = flag(false), -- a bias of the router's scores
   router_dtype = check.choice { { "fp32" }, optional = true }, -- of its product in serving; default: the stream's
+  -- Further experts that the router scores and that return a token as it is, so that `top_k` is a mean (LongCat-Flash).
+  zero = check.integer { min = 0, max = 1 << 16, default = 0 },
   latent = size(some), -- width that the routed experts work at, between two projections (LatentMoE)
   capacity_factor = check.number { above = 0, max = 1e6, optional = true }, -- slots over mean load; default: dropless
   imbalance = check.number { min = 1, max = 1e6, default = 1 }, -- load of the busiest expert over the mean

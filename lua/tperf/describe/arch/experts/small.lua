@@ -1,5 +1,5 @@
 --- The small kernels around a block of experts that differ between training and serving: the router's product, and the
--- sum of routed and shared experts where a gate scales the latter.
+-- sum of routed and shared experts where a gate scales the latter, or where experts return tokens as they are.
 local op = require "tperf.describe.op"
 
 local small = {}
@@ -19,11 +19,12 @@ end
 --- request 38445).
 function small.router(m, p)
   local e, dtype = m.experts, p.mode ~= "train" and m.experts.router_dtype or nil
-  local router = p:router { name = "router", width = m.hidden, experts = e.count, top_k = e.top_k,
+  local scored = e.count + e.zero
+  local router = p:router { name = "router", width = m.hidden, experts = scored, top_k = e.top_k,
     bias = e.router_bias, dtype = dtype }:belong "moe_router"
   if not dtype then return { router } end
   local ops = { pass(p, "router-input", m.hidden, BYTES + WIDE_BYTES, dtype), router }
-  if p.mode == "decode" then ops[3] = pass(p, "router-sums", e.count, 3 * WIDE_BYTES, dtype) end
+  if p.mode == "decode" then ops[3] = pass(p, "router-sums", scored, 3 * WIDE_BYTES, dtype) end
   return ops
 end
 
@@ -34,6 +35,17 @@ function small.gated_sum(m, p)
   if not p.eager_ops then return { pass(p, "gated-sum", m.hidden, 3 * BYTES) } end
   return { pass(p, "gate-sigmoid", 1, 2 * BYTES), pass(p, "gate", m.hidden, 2 * BYTES),
     pass(p, "sum", m.hidden, 3 * BYTES) }
+end
+
+--- Adds every token, times the weights of the experts that return it as it is, to the sum of the others.
+function small.returned(m, p)
+  if m.experts.zero == 0 then return {} end
+  return {
+    op.elementwise {
+      name = "zero-experts", elements = 1.0 * p:outer_tokens() * m.hidden, dtype = p.dtype, forward_flops = 2,
+      backward_flops = 4, forward_bytes = 3 * BYTES, backward_bytes = 4 * BYTES, saved_bytes = 0,
+    },
+  }
 end
 
 return small

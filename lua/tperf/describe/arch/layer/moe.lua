@@ -128,8 +128,9 @@ local function choice(m, p)
   if p.mode ~= "train" then return {} end
   return {
     op.elementwise({
-      name = "choice", elements = 1.0 * p:outer_tokens() * m.experts.count, dtype = p.dtype, forward_flops = 2,
-      backward_flops = 2, forward_bytes = CHOICE_BYTES.forward, backward_bytes = CHOICE_BYTES.backward, saved_bytes = 0,
+      name = "choice", elements = 1.0 * p:outer_tokens() * (m.experts.count + m.experts.zero), dtype = p.dtype,
+      forward_flops = 2, backward_flops = 2,
+      forward_bytes = CHOICE_BYTES.forward, backward_bytes = CHOICE_BYTES.backward, saved_bytes = 0,
     }):belong "moe_router",
   }
 end
@@ -267,6 +268,7 @@ local function finish(m, p)
   local e, ops = m.experts, {}
   if e.latent then ops[1] = p:replicated { name = "latent-out", n_in = e.latent, n_out = m.hidden } end
   parts.append(ops, meet(m, p, "scatter-sums", "reduce_scatter"))
+  parts.append(ops, small.returned(m, p))
   if not p.overlap_shared_experts then parts.append(ops, shared(m, p)) end
   if not p.sequence_parallel and e.shared == 0 then
     ops[#ops + 1] = op.collective {

@@ -37,6 +37,29 @@ end
 types.kimi_k2 = types.deepseek_v3
 types.glm4_moe_lite = types.deepseek_v3
 
+-- LongCat-Flash. Each of its layers is two here: its experts read what the first half's MLP reads, so they are beside
+-- that one, a shared expert; that their sum is added only after the second half changes nothing but what may overlap.
+-- Of moe_topk experts, as many compute as are not zero experts: the routers' biases hold the mean there. Norms' scales
+-- are constants. The module for multi-token prediction has a dense layer, like the last half.
+function types.longcat_flash(c)
+  c:ignore "num_hidden_layers|mla_scale_q_lora|mla_scale_kv_lora"
+  parts.only(c, { attention_method = "MLA", zero_expert_type = "identity", router_bias = false })
+  local halves, zero = 2 * c:count("num_layers", nil, 1, 1 << 15), c:count("zero_expert_num", 0, 0)
+  local m = latent(c)
+  local count, chosen = c:count "n_routed_experts|num_local_experts", c:count "moe_topk|num_experts_per_tok"
+  if chosen * count % (count + zero) ~= 0 then
+    c:fail(c:has "moe_topk|num_experts_per_tok", "= %d of %d experts and %d that compute nothing are no whole number of "
+      .. "the former on average: not modelled (docs/architectures.md)", chosen, count, zero)
+  end
+  m.layers, m.mtp = halves, c:count("num_nextn_predict_layers", 0, 0)
+  m.experts = {
+    count = count, zero = zero, top_k = chosen * count // (count + zero), ffn = c:count "expert_ffn_hidden_size",
+    shared = 1, shared_ffn = m.ffn, router_bias = true, dense_layers = {},
+  }
+  for i = 2, halves, 2 do table.insert(m.experts.dense_layers, i) end
+  return m
+end
+
 -- A value is as wide as a head would be without latent attention. The scales of the embedding, the residuals and the
 -- logits are constants.
 function types.minicpm3(c)
