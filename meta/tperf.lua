@@ -176,6 +176,8 @@
 ---@class tperf.model.delta
 ---@field chunk? integer tokens of one block of the scan
 ---@field conv? integer taps of the convolution
+---@field decay_rank? integer Rank of the projection to a decay for every feature of a key (Kimi Delta Attention); default: one decay per head.
+---@field gate_rank? integer rank of the projection to the output's gate; default: a full one
 ---@field heads integer heads of queries and keys
 ---@field key_dim integer features of a head's query and key
 ---@field value_dim integer features of a head's value

@@ -103,6 +103,26 @@ describe("hf hybrids", function()
     assert.truthy(pure.max_num_seqs < 1024 and pure.memory.weights + pure.memory.cache < pure.memory.capacity)
   end)
 
+  -- 20 layers keep a state of 32 heads of 128 x 128 in fp32 and three inputs of the convolution over q, k and v; 7 a
+  -- latent of 512 and 64 numbers of every token.
+  it("decay every feature of a key in Kimi Linear", function()
+    local m, found = model "kimi-linear-48b-a3b", {}
+    assert.same({ 4, 8, 12, 16, 20, 24, 27 }, attention_layers(m))
+    local got = tperf.infer { model = m, system = "h200-sxm", prompt = 1000, generate = 24 }
+    assert.equal(20 * (4 * 32 * 128 * 128 + 2 * 3 * 3 * 4096) + 7 * 2 * 576 * 1024, got.cache_sequence)
+    for _, one in ipairs(tperf.layer { model = m, system = "h100-sxm", seq = 1024, kind = 1 }) do
+      found[one.name] = one.forward.tensor_flops
+    end
+    assert.equal((2 * 2304 - 1) * 1024 * 3 * 4096, found["in-qkv"])
+    assert.equal((2 * 128 - 1) * 1024 * 4096, found["decay-out"])
+    assert.equal((2 * 2304 - 1) * 1024 * 128, found["gate-in"])
+    refused("kimi-linear-48b-a3b", { mla_use_output_gate = true }, '"mla_use_output_gate" = true is not known')
+    refused("kimi-linear-48b-a3b", { linear_attn_config = { num_heads = 32, head_dim = 128, kda_layers = { 1, 1 } } },
+      "kda_layers.* %[2%] = 1 is not a layer from 1 to 27 that no list had before")
+    refused("kimi-linear-48b-a3b", { num_hidden_layers = 1, linear_attn_config = { num_heads = 32, head_dim = 128,
+      kda_layers = { 1 }, use_full_rank_gate = true } }, '"use_full_rank_gate" is not known of Kimi Linear')
+  end)
+
   it("normalise Falcon-Mamba's steps, B and C without weights", function()
     local plain = model "falcon3-mamba-7b"
     assert.equal("plain", plain.mamba1.norms)

@@ -155,7 +155,8 @@ describe("mixtures of experts from Hugging Face files", function()
     assert.near(8 * 2 * 1024 * 6144 * 4096, list.fc1, 1e-3 * list.fc1)
     assert.near(2 * 1024 * 6144 * 24576, list["shared-fc1"], 1e-3 * list["shared-fc1"])
     assert.truthy(list["zero-experts"])
-    local cache = tperf.infer { model = m, system = "h200-sxm", tp = 8, prompt = 1000, generate = 24, weight_dtype = "fp8" }
+    local cache = tperf.infer { model = m, system = "h200-sxm", tp = 8, prompt = 1000, generate = 24,
+      weight_dtype = "fp8" }
     assert.equal(56 * 2 * 576 * 1024, cache.cache_sequence)
     assert.equal(12, describe_changed("longcat-flash", { zero_expert_num = REMOVED }).experts.top_k)
     refuses('"moe_topk" = 7 of 512 experts and 256 that compute nothing are no whole number', "longcat-flash",

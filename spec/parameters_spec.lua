@@ -1,10 +1,10 @@
--- Exact parameter counts of published checkpoints, from their config.json files in spec/data/hf.
--- Expected totals: those marked "seen" come from outside this project (safetensors metadata, public model tables,
--- model cards); the others are the published formulas worked out independently of this code. Files that could not be
--- seen whole were put together from excerpts and from copies of the checkpoint: those of DeiT, dots.llm1, ELECTRA,
--- EXAONE 4.0, Gemma 7B and 4, GLM-4.1V, GLM-4.5V, GLM-4.7-Flash, LongCat-Flash, Phi-4-mini, Qwen3-Omni, Granite 4.0
--- and 1B-A400M, Hunyuan, Ling-mini, MiMo and MiMo-V2, OLMo 3, Phi-3.5-MoE, Qwen3-VL, BART, RoBERTa-large, ERNIE 4.5
--- and ModernBERT-large. Their totals hold their sizes, not every field.
+-- Exact parameter counts of published checkpoints, from their config.json files in spec/data/hf. Expected totals: those
+-- marked "seen" come from outside this project (safetensors metadata, public model tables, model cards); the others are
+-- the published formulas worked out independently of this code. Files that could not be seen whole were put together
+-- from excerpts and from copies of the checkpoint: those of DeiT, dots.llm1, ELECTRA, EXAONE 4.0, Gemma 7B and 4,
+-- GLM-4.1V, GLM-4.5V, GLM-4.7-Flash, LongCat-Flash, Phi-4-mini, Qwen3-Omni, Granite 4.0 and 1B-A400M, Hunyuan, Kimi
+-- Linear, Ling-mini, MiMo and MiMo-V2, OLMo 3, Phi-3.5-MoE, Qwen3-VL, BART, RoBERTa-large, ERNIE 4.5 and ModernBERT-
+-- large. Their totals hold their sizes, not every field.
 local tperf = require "tperf"
 
 local function model(name) return tperf.model("spec/data/hf/" .. name .. ".json") end
@@ -193,10 +193,14 @@ local expected = { -- name, total, active (nil: the total)
     + 60 * (3 * 5376 * 21504 + 4 * 5376) + 262144 * 5376 + 5376 },
   { "gemma-4-12b", 40 * (gqa(3840, 16, 8, 256) + 2 * 256) + 8 * (3840 * (2 * 16 + 1) * 512 + 2 * 512)
     + 48 * (3 * 3840 * 15360 + 4 * 3840) + 262144 * 3840 + 3840 },
-  -- 560B, 27B on average: 28 layers of two latent attentions, two MLPs, and the router of 768 experts, 512 of which work.
+  -- 560B, 27B on average: 28 layers of two latent attentions, two MLPs, and a router of 768 experts, of which 512 work.
   mixture("longcat-flash", 28 * (2 * (6144 * (1536 + 512 + 64) + 1536 + 512 + 1536 * 64 * 192 + 512 * 64 * 256
     + 64 * 128 * 6144 + 3 * 6144 * 12288 + 2 * 6144) + 768 * 6144 + 768) + 2 * 131072 * 6144 + 6144,
     28 * 3 * 6144 * 2048, 512, 8),
+  -- 48B-A3B: 20 layers of delta attention (products, ranks of 128, convolutions, a decay's bias per feature), 7 latent.
+  mixture("kimi-linear-48b-a3b", 20 * (4 * 2304 * 4096 + 2 * 128 * (2304 + 4096) + 2304 * 32 + 3 * 4 * 4096 + 4096 + 32
+    + 128) + 7 * (2304 * (6144 + 576) + 512 + 512 * 32 * 256 + 4096 * 2304) + 27 * 2 * 2304 + 3 * 2304 * 9216
+    + 26 * (3 * 2304 * 1024 + 256 * 2304 + 256) + 2 * 163840 * 2304 + 2304, 26 * 3 * 2304 * 1024, 256, 8),
   { "qwen3-omni-30b-a3b", 30532122624 + 2 * 128 * 2048, 3353032704 + 2 * 128 * 2048 }, -- Qwen3-30B-A3B's, larger tables
   -- GLM-4.5-Air's sizes, without its module (zoo_spec.lua).
   { "glm-4.5v", 110468824832 - 3616573568, 110468824832 - 3616573568 - 45 * 120 * 3 * 4096 * 1408 },

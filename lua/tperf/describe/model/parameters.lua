@@ -81,13 +81,16 @@ local function mamba1(m)
 end
 
 -- Gated delta net (arXiv 2412.06464, section 3.3): q, k, v and the gate z; decay and update strength per value head;
--- a depthwise convolution over q, k and v without bias; A and the decay's bias; one norm for all heads.
+-- a depthwise convolution over q, k and v without bias; A and the decay's bias; one norm for all heads. Kimi Delta
+-- Attention (arXiv 2510.26692, section 4) has a decay and its bias for every feature of a key.
 local function delta(m)
-  local d = m.delta
+  local d, h = m.delta, m.hidden
   local keys, values = 1.0 * d.heads * d.key_dim, 1.0 * d.value_heads * d.value_dim
+  local decays = d.value_heads * (d.decay_rank and 1.0 * d.key_dim or 1.0)
+  local function through(rank, width) return rank and linear(h, rank) + linear(rank, width) or linear(h, width) end
   return {
-    delta = linear(m.hidden, 2 * keys + 2 * values + 2.0 * d.value_heads) + linear(values, m.hidden)
-      + (2 * keys + values) * d.conv + 2 * d.value_heads,
+    delta = linear(h, 2 * keys + values + d.value_heads) + through(d.gate_rank, values) + through(d.decay_rank, decays)
+      + linear(values, h) + (2 * keys + values) * d.conv + d.value_heads + decays,
     norms = norm(m, d.value_dim),
   }
 end

@@ -106,6 +106,9 @@ records.delta = {
   value_dim = size(), -- features of a head's value
   conv = size { default = 4 }, -- taps of the convolution
   chunk = size { default = 64 }, -- tokens of one block of the scan
+  -- Rank of the projection to a decay for every feature of a key (Kimi Delta Attention); default: one decay per head.
+  decay_rank = size(some),
+  gate_rank = size(some), -- rank of the projection to the output's gate; default: a full one
 }
 
 -- Formats of stored weights.

@@ -8,6 +8,9 @@
 -- queries against keys and the result against values 2 q (k + v); state products (reading the chunk, updates and
 -- outputs) 6 k v. Backward: twice that, plus recomputing whatever the forward pass did not keep.
 --
+-- Kimi Delta Attention (arXiv 2510.26692) decays every feature of a key by itself; the decay and the gate come through
+-- narrow ranks. Its rule counts the same products.
+--
 -- Saved: the projections' inputs; q, k, v, the gate, decay and strength as the first projection made them; the rule's
 -- output.
 local block = require "tperf.describe.block"
@@ -37,7 +40,8 @@ local function cut_of(m, p)
   local values = fitting.split(p, d.value_heads, n, p.features, "value_heads")
   local keys = fitting.replicated(p, d.heads, n, "heads of keys")
   return {
-    heads = values, inner = values * d.value_dim, convolved = 2 * keys * d.key_dim + values * d.value_dim,
+    heads = values, decays = values * (d.decay_rank and d.key_dim or 1), inner = values * d.value_dim,
+    convolved = 2 * keys * d.key_dim + values * d.value_dim,
   }
 end
 
@@ -54,7 +58,8 @@ end
 -- The decay exp(-A softplus(a + bias)) and the strength sigmoid(b).
 local function gates(p, cut)
   return op.elementwise {
-    name = "gates", elements = 2.0 * p:inner_tokens() * cut.heads, parameters = 2 * cut.heads, dtype = p.dtype,
+    name = "gates", elements = 1.0 * p:inner_tokens() * (cut.heads + cut.decays), parameters = cut.heads + cut.decays,
+    dtype = p.dtype,
     forward_flops = 4, backward_flops = 6, forward_bytes = 2 * BYTES, backward_bytes = 3 * BYTES,
   }
 end
@@ -79,12 +84,12 @@ local function rule(m, p, cut)
   local d, tokens = m.delta, 1.0 * p:inner_tokens()
   local q = math.min(d.chunk, p.seq)
   local forward, again = rule_flops(d, p.seq)
-  local width = cut.convolved + 2 * cut.heads + cut.inner
+  local width = cut.convolved + cut.decays + cut.heads + cut.inner
   local k, v = d.key_dim, d.value_dim
   local between = cut.heads * (2 * (k + v) + 2 * v + 2 * q + 2.0 * k * v / q)
   local bytes = BYTES * tokens * (width + between)
   return op.custom {
-    name = "rule", dtype = p.dtype, saved_bytes = BYTES * tokens * (cut.convolved + 2 * cut.heads),
+    name = "rule", dtype = p.dtype, saved_bytes = BYTES * tokens * (cut.convolved + cut.decays + cut.heads),
     forward = { tensor_flops = tokens * cut.heads * forward, bytes = bytes },
     backward = { tensor_flops = tokens * cut.heads * (2 * forward + again), bytes = 3 * bytes },
   }:launches(CHUNKED - 1)
@@ -114,6 +119,25 @@ local function copied(p, name, width)
   }
 end
 
+-- A product through a narrow rank, whose first half every GPU works out for its own tokens.
+local function through(m, p, name, rank, width)
+  return {
+    p:replicated { name = name .. "-in", n_in = m.hidden, n_out = rank, input_kept_elsewhere = true },
+    p:column { name = name .. "-out", n_in = rank, local_out = width },
+  }
+end
+
+-- The first products where the decay or the gate have narrow ranks: q, k, v and the strength, as of an engine without
+-- kernels to sort them (vLLM's kda.py), and those of the ranks.
+local function narrow(m, p, cut, product)
+  local d = m.delta
+  local rest = (d.gate_rank and 0 or cut.inner) + (d.decay_rank and 0 or cut.decays)
+  local ops = { product("in-qkv", cut.convolved + rest, true), product("in-b", cut.heads) }
+  if d.decay_rank then parts.append(ops, through(m, p, "decay", d.decay_rank, cut.decays)) end
+  if d.gate_rank then parts.append(ops, through(m, p, "gate", d.gate_rank, cut.inner)) end
+  return ops
+end
+
 -- The first product, in training. In serving two, of q, k, v and z and of the decay and the strength, whose results
 -- one kernel sorts (SGLang's pull request 21019, vLLM's qwen3_next.py); "separate": four, whose results and, after the
 -- convolution, q, k and v are copied one by one (SGLang before pull requests 19321, 20627 and 21019).
@@ -121,7 +145,8 @@ local function projected(m, p, cut)
   local function product(name, width, first)
     return p:column { name = name, n_in = m.hidden, local_out = width, input_kept_elsewhere = not first or nil }
   end
-  local qkv, z, h = cut.convolved, cut.inner, cut.heads
+  local qkv, z, h, d = cut.convolved, cut.inner, cut.heads, m.delta
+  if d.decay_rank or d.gate_rank then return narrow(m, p, cut, product), {} end
   if p.mode == "train" then return { product("in", qkv + z + 2 * h, true) }, {} end
   if p.delta ~= "separate" then
     return { product("in-qkvz", qkv + z, true), product("in-ba", 2 * h), copied(p, "sort", qkv + z + 2 * h) }, {}

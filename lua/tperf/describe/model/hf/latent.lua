@@ -7,8 +7,8 @@ local types = {}
 local llama = parts.llama
 
 -- num_key_value_heads and head_dim are ignored: latent attention has its own widths.
-local function latent(c, value_dim)
-  local m = llama(c)
+local function latent(c, value_dim, seq)
+  local m = llama(c, nil, seq)
   c:ignore "qk_head_dim"
   m.kv_heads, m.head_dim = nil, nil
   m.mla = {
@@ -48,8 +48,8 @@ function types.longcat_flash(c)
   local m = latent(c)
   local count, chosen = c:count "n_routed_experts|num_local_experts", c:count "moe_topk|num_experts_per_tok"
   if chosen * count % (count + zero) ~= 0 then
-    c:fail(c:has "moe_topk|num_experts_per_tok", "= %d of %d experts and %d that compute nothing are no whole number of "
-      .. "the former on average: not modelled (docs/architectures.md)", chosen, count, zero)
+    c:fail(c:has "moe_topk|num_experts_per_tok", "= %d of %d experts and %d that compute nothing are no whole number "
+      .. "of the former on average: not modelled (docs/architectures.md)", chosen, count, zero)
   end
   m.layers, m.mtp = halves, c:count("num_nextn_predict_layers", 0, 0)
   m.experts = {
@@ -57,6 +57,45 @@ function types.longcat_flash(c)
     shared = 1, shared_ffn = m.ffn, router_bias = true, dense_layers = {},
   }
   for i = 2, halves, 2 do table.insert(m.experts.dense_layers, i) end
+  return m
+end
+
+-- The kinds of Kimi Linear's layers, which its lists number from 1.
+local function kimi_mixers(c, linear, layers)
+  local letters = {}
+  for letter, key in pairs { D = "kda_layers", ["*"] = "full_attn_layers" } do
+    for at, i in ipairs(linear:table(key) or {}) do
+      if math.type(i) ~= "integer" or i < 1 or i > layers or letters[i] then
+        linear:fail(key, "[%d] = %s is not a layer from 1 to %d that no list had before", at, check.show(i), layers)
+      end
+      letters[i] = letter
+    end
+  end
+  for i = 1, layers do
+    if not letters[i] then c:fail("linear_attn_config", "has layer %d in neither list", i) end
+  end
+  return table.concat(letters)
+end
+
+-- Kimi Linear: Kimi Delta Attention, whose decay and gate come through a rank as wide as a head, and latent attention
+-- without rotation. Kimi K3's files have more fields, which are refused.
+function types.kimi_linear(c)
+  c:ignore "moe_renormalize|moe_router_activation_func"
+  c:ignore "use_grouped_topk"
+  parts.only(c, { num_expert_group = 1, mla_use_nope = true })
+  local linear = c:nested "linear_attn_config" or c:fail("linear_attn_config", "is missing: a map is needed")
+  local m = latent(c, nil, "max_position_embeddings|model_max_length")
+  local heads, width = linear:count "num_heads", linear:count "head_dim"
+  m.positions, m.mixers, m.mtp = "none", kimi_mixers(c, linear, m.layers), c:count("num_nextn_predict_layers", 0, 0)
+  m.delta = {
+    heads = heads, value_heads = heads, key_dim = width, value_dim = width, decay_rank = width, gate_rank = width,
+    conv = linear:count("short_conv_kernel_size", 4),
+  }
+  m.experts = parts.deepseek_experts(c, "num_experts", m.layers)
+  m.experts.router_bias = true
+  for _, key in ipairs(linear:unread()) do
+    linear:fail(key, "is not known of Kimi Linear: it may change what the model computes (docs/architectures.md)")
+  end
   return m
 end
 

@@ -137,7 +137,8 @@ end
 
 --- Routed experts of width ffn.
 function parts.experts(c, names, ffn)
-  return { count = c:count(names), top_k = c:count "num_experts_per_tok|experts_per_token", ffn = ffn }
+  local top_k = c:count "num_experts_per_tok|experts_per_token|num_experts_per_token"
+  return { count = c:count(names), top_k = top_k, ffn = ffn }
 end
 
 -- Limits a token's experts to a few groups, if there are several.
