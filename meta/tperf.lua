@@ -137,7 +137,7 @@
 ---@field layers integer number of layers
 ---@field mamba? tperf.model.mamba Mamba-2 layers
 ---@field mamba1? tperf.model.mamba1 Mamba-1 layers
----@field mixers? string One letter per layer with a mixer and an MLP or experts, repeated: M Mamba, D gated delta net, * attention.
+---@field mixers? string B Mamba-2 beside attention.
 ---@field mla? tperf.model.mla multi-head latent attention
 ---@field mtp? integer multi-token prediction modules
 ---@field mtp_pattern? string a module's layers, in letters of layer_pattern; default: one like the last layer
@@ -229,6 +229,7 @@
 ---@field groups? integer groups of B and C
 ---@field head_dim integer features of a head
 ---@field heads integer heads of the scan
+---@field norm? boolean a norm before the output projection (not in Falcon-H1)
 ---@field state integer state elements per feature
 
 ---@class tperf.model.mamba1
@@ -1491,7 +1492,7 @@ function tperf_Report:save(path) end
 ---@field count integer layers
 ---@field kind "dense"|"moe"|"mamba"|"attention"|"mlp"|"experts"|"encoder"|"decoder"
 ---@field attention "gqa"|"mla"|"none"
----@field mamba boolean
+---@field mamba boolean with attention ~= "none": beside it
 ---@field delta? boolean a gated delta net
 ---@field mlp "dense"|"experts"|"none"
 ---@field norms integer norms per layer, without those inside attention or Mamba

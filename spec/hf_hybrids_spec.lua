@@ -103,6 +103,34 @@ describe("hf hybrids", function()
     assert.truthy(pure.max_num_seqs < 1024 and pure.memory.weights + pure.memory.cache < pure.memory.capacity)
   end)
 
+  -- Every layer keeps a state of 24 heads of 64 x 128 in fp32, three inputs of the convolution, and keys and values of
+  -- two heads of 64.
+  it("have Mamba-2 beside attention in every layer of Falcon-H1", function()
+    local m, found = model "falcon-h1-0.5b", {}
+    assert.equal(36, #attention_layers(m))
+    local state, token = 4 * 24 * 64 * 128 + 2 * 3 * (1536 + 2 * 128), 2 * 2 * 2 * 64
+    local got = tperf.infer { model = m, system = "h100-sxm", prompt = 1000, generate = 24 }
+    assert.equal(36 * (state + token * 1024), got.cache_sequence)
+    local flops = m:flops_per_token { seq = 4096, causal = false, backward = false }
+    assert.equal(36 * 4 * 8 * 64 * 4096, flops.attention)
+    assert.equal(36 * (2 * 128 * 128 + 24 * (2 * 128 * 64 + 4 * 128 * 64)), flops.scan)
+    for _, one in ipairs(tperf.layer { model = m, system = "h100-sxm", seq = 1024 }) do
+      found[one.name] = one.forward.tensor_flops
+    end
+    assert.equal((2 * 1024 - 1) * 1024 * (2 * 1536 + 2 * 128 + 24), found["in"])
+    assert.equal((2 * 1024 - 1) * 1024 * (8 + 2 * 2) * 64, found.qkv)
+    assert.is_nil(found["gated-norm"])
+    assert.equal(36 * 1536, tperf.model(changed("falcon-h1-0.5b", { mamba_rms_norm = true })):parameters().total
+      - m:parameters().total)
+    refused("falcon-h1-0.5b", { mamba_d_ssm = 2048 }, '"mamba_d_ssm" = 2048 is not')
+    refused("falcon-h1-0.5b", { projectors_bias = true }, '"projectors_bias" = true is not modelled')
+    local served = tperf.serve { model = m, system = "h100-sxm", software = "vllm-0.15",
+      requests = { { arrival = 0, prompt = 100, output = 10 } } }
+    -- A group of all layers for tokens, one for states, in 16 bits: 403,968 bytes take 50 x 16 tokens.
+    assert.equal(36 * 800 * token * served.num_blocks, served.memory.cache)
+    assert.equal(served.num_blocks // 2 * 800, served.cache_tokens)
+  end)
+
   -- 20 layers keep a state of 32 heads of 128 x 128 in fp32 and three inputs of the convolution over q, k and v; 7 a
   -- latent of 512 and 64 numbers of every token.
   it("decay every feature of a key in Kimi Linear", function()

@@ -80,7 +80,7 @@ describe("a gated delta net", function()
   it("is refused by name if its sizes disagree", function()
     assert.matches("'delta.heads' %(16%) must divide 'delta.value_heads' %(24%)",
       refusal(model.with, model, { delta = { value_heads = 24 } }))
-    assert.matches('must be made of M %(Mamba%), D %(gated delta net%) and %* %(attention%), got "DX"',
+    assert.matches('must be made of M %(Mamba%), D %(gated delta net%), %* %(attention%) and B .*, got "DX"',
       refusal(model.with, model, { mixers = "DX" }))
     assert.matches("'mixers' has delta net layers, but 'delta' is missing",
       refusal(tperf.model, { name = "m", layers = 2, hidden = 64, heads = 2, vocab = 9, seq = 8, mixers = "D*" }))

@@ -70,7 +70,8 @@ description.schema = {
   delta = check.record_of(records.delta, some), -- gated delta net layers
   -- In which those layers keep a request's state between tokens; default: as the serving engine.
   state_dtype = check.choice { records.states, optional = true },
-  -- One letter per layer with a mixer and an MLP or experts, repeated: M Mamba, D gated delta net, * attention.
+  -- One letter per layer with a mixer and an MLP or experts, repeated: M Mamba, D gated delta net, * attention,
+  -- B Mamba-2 beside attention.
   mixers = check.string(some),
   layer_pattern = check.string(some), -- hybrids, one letter per layer: M mamba, * attention, - MLP, E experts
   vision = check.record_of(records.vision, some), -- images instead of tokens
@@ -182,9 +183,12 @@ local function check_patterns(m)
   if m.state_dtype and not (groups.recur(m) or m.architecture) then
     return "'state_dtype' is of mamba, mamba1 and delta", "state_dtype"
   end
-  if m.mixers and m.mixers:find "[^MD*]" or m.mixers == "" then
-    return ("'mixers' must be made of M (Mamba), D (gated delta net) and * (attention), got %s"):format(
-      check.show(m.mixers)), "mixers"
+  if m.mixers and m.mixers:find "[^MDB*]" or m.mixers == "" then
+    return ("'mixers' must be made of M (Mamba), D (gated delta net), * (attention) and B (Mamba beside attention), "
+      .. "got %s"):format(check.show(m.mixers)), "mixers"
+  end
+  if m.mixers and m.mixers:find "B" and (m.mamba1 or m.mla or m.window) then
+    return "layers B of 'mixers' have Mamba-2 beside plain attention: not 'mamba1', 'mla' or 'window'", "mixers"
   end
   local module = m.mtp_pattern
   if module and (module == "" or #module > 64 or module:find "[^M*E%-]") then

@@ -7,8 +7,8 @@ local groups = {}
 --- Whether a model's description has layers that keep a state.
 function groups.recur(model) return (model.mamba or model.mamba1 or model.delta) ~= nil end
 
--- Layers with a mixer and an MLP or experts, by the letters of `mixers`.
-local mixers = { M = "mamba", D = "delta" }
+-- Layers with a mixer and an MLP or experts, by the letters of `mixers`; B has attention, too.
+local mixers = { M = "mamba", D = "delta", B = "both" }
 
 -- One letter per layer, as hybrid_override_pattern in Nemotron-H files: each layer is one mixer with one norm.
 local letters = {
@@ -53,9 +53,10 @@ end
 
 local function block(model, layer, sparse, window)
   local other = recurrent(model, layer)
+  local both = other == "both"
   local one = {
-    kind = sparse and "moe" or "dense", attention = other and "none" or model.mla and "mla" or "gqa",
-    mamba = other == "mamba", delta = other == "delta", mlp = sparse and "experts" or "dense",
+    kind = sparse and "moe" or "dense", attention = other and not both and "none" or model.mla and "mla" or "gqa",
+    mamba = both or other == "mamba", delta = other == "delta", mlp = sparse and "experts" or "dense",
     norms = model.norms_per_layer, window = not other and window or nil,
     chosen = not other and model.sparse and model.sparse.top_k or nil,
   }
@@ -71,7 +72,7 @@ end
 ---@field count integer layers
 ---@field kind "dense"|"moe"|"mamba"|"attention"|"mlp"|"experts"|"encoder"|"decoder"
 ---@field attention "gqa"|"mla"|"none"
----@field mamba boolean
+---@field mamba boolean with attention ~= "none": beside it
 ---@field delta? boolean a gated delta net
 ---@field mlp "dense"|"experts"|"none"
 ---@field norms integer norms per layer, without those inside attention or Mamba

@@ -64,7 +64,7 @@ local function mamba(m)
   return {
     mamba = linear(m.hidden, inner + convolved + s.heads, s.bias) + linear(inner, m.hidden, s.bias)
       + convolved * s.conv + (s.conv_bias and convolved or 0) + 3 * s.heads,
-    norms = norm(m, inner),
+    norms = s.norm ~= false and norm(m, inner) or 0,
   }
 end
 

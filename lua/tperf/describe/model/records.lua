@@ -73,6 +73,7 @@ records.mamba = {
   chunk = size { default = 256 }, -- tokens of one block of the scan
   bias = flag(false), -- of both projections
   conv_bias = flag(true), -- of the convolution
+  norm = flag(true), -- a norm before the output projection (not in Falcon-H1)
 }
 
 records.vision = {

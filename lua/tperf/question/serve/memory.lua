@@ -86,15 +86,16 @@ end
 -- to 1.
 local STATES <const> = 0.9 / 1.9
 
--- Layers by what they keep of a request: all tokens, those of a window, or a state; and that window.
+-- Layers by what they keep of a request: all tokens, those of a window, or a state; some keep two. And that window.
 local function kinds_of(p)
   local laid, count, size = p.plan.layout, { whole = 0, windowed = 0, states = 0 }, nil
   for _, run in ipairs(laid.runs) do
     local group = laid.kinds[run[1]]
-    local kept = (group.mamba or group.delta) and "states" or group.window and "windowed" or "whole"
-    if group.attention ~= "none" or kept == "states" then count[kept] = count[kept] + run[2] end
-    if kept == "windowed" and size and size ~= group.window then return nil end
-    size = kept == "windowed" and group.window or size
+    local kept = group.window and "windowed" or "whole"
+    if group.mamba or group.delta then count.states = count.states + run[2] end
+    if group.attention ~= "none" then count[kept] = count[kept] + run[2] end
+    if group.window and size and size ~= group.window then return nil end
+    size = group.window or size
   end
   return count, size
 end

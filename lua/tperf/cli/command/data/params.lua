@@ -30,7 +30,8 @@ local function by_group(p)
     windows = windows or group.window ~= nil
     rows[i] = {
       first = group.first, last = group.first + group.count - 1, kind = group.kind,
-      attention = group.delta and "delta" or group.attention,
+      attention = group.delta and "delta" or group.mamba and group.attention ~= "none" and "mamba + " .. group.attention
+        or group.attention,
       mlp = group.mlp, window = group.window, per_layer = group.layer_total, parameters = group.total,
       active = group.active,
     }

@@ -4,6 +4,7 @@
 --
 -- Saved: the projections' inputs; z, x, B, C and dt; y. The convolution and the states are recomputed inside the
 -- scan's backward kernel (the paper's mamba_split_conv1d_scan_combined).
+local attention = require "tperf.describe.arch.layer.attention"
 local block = require "tperf.describe.block"
 local fitting = require "tperf.describe.strategy.fitting"
 local op = require "tperf.describe.op"
@@ -39,16 +40,19 @@ local function steps(p, cut)
   }
 end
 
--- y silu(z), then the norm, in one kernel: z is read and kept; the norm's op counts y.
+-- y silu(z), then the norm, in one kernel: z is read and kept; the norm's op counts y. Without a norm the scan's kernel
+-- reads z.
 local function gated_norm(m, p, cut)
   local tokens = p:inner_tokens()
   local rms = m.norm == "rmsnorm"
   local whole = cut.inner == m.mamba.heads * m.mamba.head_dim
+  local gate = op.elementwise {
+    name = "gate", elements = 1.0 * tokens * cut.inner, forward_flops = 5, backward_flops = 11, forward_bytes = BYTES,
+    backward_bytes = 2 * BYTES, saved_bytes = BYTES, dtype = p.dtype,
+  }
+  if not m.mamba.norm then return { gate } end
   return {
-    op.elementwise {
-      name = "gate", elements = 1.0 * tokens * cut.inner, forward_flops = 5, backward_flops = 11, forward_bytes = BYTES,
-      backward_bytes = 2 * BYTES, saved_bytes = BYTES, dtype = p.dtype,
-    },
+    gate,
     op.norm {
       name = "gated-norm", tokens = tokens, width = cut.inner, root_mean_square = rms,
       parameters = (rms or not m.biases.norm) and cut.inner or 2 * cut.inner, dtype = p.dtype,
@@ -88,5 +92,20 @@ end
 function mamba.block(i, n)
   return block("mamba", function(m, p) return parts.sublayer(m, p, i, n, inside(m, p)) end)
 end
+
+-- Both read one norm, and both outputs are reduced before they are added, as engines do.
+local function beside(m, p)
+  if p.part == "attention" then return attention.inside(m, p) end
+  local ops = parts.append(inside(m, p), attention.inside(m, p, { input_kept_elsewhere = true, gathered = true }))
+  ops[#ops + 1] = op.residual { name = "join", elements = p:outer(m.hidden), dtype = p.dtype }
+  return ops
+end
+
+--- Mamba-2 and attention side by side (Falcon-H1, arXiv 2507.22448).
+mamba.beside = {
+  block = function(i, n)
+    return block("mamba", function(m, p) return parts.sublayer(m, p, i, n, beside(m, p)) end)
+  end,
+}
 
 return mamba

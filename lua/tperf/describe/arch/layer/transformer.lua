@@ -30,6 +30,7 @@ end
 
 local function mixer_of(m, group)
   if group.delta then return delta end
+  if group.mamba and group.attention ~= "none" then return mamba.beside end
   if group.mamba then return m.mamba1 and mamba1 or mamba end
   return mixers[group.attention]
 end

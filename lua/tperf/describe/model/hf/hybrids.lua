@@ -147,6 +147,24 @@ function types.granitemoehybrid(c)
   return m
 end
 
+-- Falcon-H1: Mamba-2 and attention read one norm in every layer. The multipliers are constants.
+function types.falcon_h1(c)
+  c:ignore "mamba_norm_before_gate|embedding_multiplier|lm_head_multiplier|key_multiplier|mlp_multipliers"
+  c:ignore "attention_in_multiplier|attention_out_multiplier|ssm_multipliers|ssm_in_multiplier|ssm_out_multiplier"
+  c:ignore "mlp_expansion_factor" -- read by no class
+  parts.only(c, { projectors_bias = false, mamba_use_mlp = true })
+  local m = llama(c)
+  m.mamba, m.mixers = mamba_of(c, m.hidden), "B"
+  m.mamba.expand, m.mamba.norm = nil, c:flag("mamba_rms_norm", false)
+  local width = c:count("mamba_d_ssm", c:count("mamba_expand", 2) * m.hidden)
+  if not c:has "mamba_d_head" or c:value "mamba_d_head" == "auto" then m.mamba.head_dim = width // m.mamba.heads end
+  if m.mamba.heads * m.mamba.head_dim ~= width then
+    c:fail("mamba_d_ssm", '= %d is not "mamba_n_heads" x "mamba_d_head" = %d x %d', width, m.mamba.heads,
+      m.mamba.head_dim)
+  end
+  return m
+end
+
 -- The layers of attn_layer_indices, from 0, have attention, which rotates half of each head; mamba_dt_rank is left over
 -- from Jamba's files.
 function types.bamba(c)
