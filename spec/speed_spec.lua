@@ -189,7 +189,7 @@ describe("the Lua of a question", function()
   end)
 
   it("lays out once what sees a GPU's tokens alone, however the sequence is cut", function()
-    for _, case in ipairs { { "llama-3.1-70b", 850000 }, { "deepseek-v3", 4500000 } } do
+    for _, case in ipairs { { "llama-3.1-70b", 1000000 }, { "deepseek-v3", 4500000 } } do
       local model, limit = table.unpack(case)
       local batch = 2048
       memo.forget() -- the ops of other specs, which leave less room
