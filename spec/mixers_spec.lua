@@ -241,8 +241,11 @@ describe("a file with an unknown architecture", function()
   end
 
   it("is refused, pointing to how to describe it", function()
-    assert.matches('"model_type" = "whisper": unknown architecture.*docs/architectures.md',
+    assert.matches('"model_type" = "bigger": unknown architecture.*docs/architectures.md',
+      read("gpt2", { model_type = "bigger" }))
+    assert.matches('"model_type" = "whisper" is not modelled: it has an encoder of sound.*docs/architectures.md',
       read("gpt2", { model_type = "whisper" }))
+    assert.matches('= "lfm2" is not modelled: it has gated short convolutions', read("gpt2", { model_type = "lfm2" }))
     assert.matches("lightning attention is not modelled, see docs/architectures.md",
       read("minimax-m2", { model_type = "minimax", architectures = { "MiniMaxText01ForCausalLM" } }))
     assert.matches('"attn_layer_idx" names layers of attention, which are not modelled; see docs/architectures.md',

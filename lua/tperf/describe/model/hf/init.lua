@@ -25,7 +25,22 @@ function hf.recognise(fields)
       or fields._class_name ~= nil or fields.ssm_cfg ~= nil)
 end
 
+-- What architectures that are refused have that tperf cannot describe.
+local BEYOND <const> = {
+  clip_vision_model = "a norm before its layers, and patches without a bias", lfm2 = "gated short convolutions",
+  lfm2_moe = "gated short convolutions", gemma3n_text = "a table for every layer and several streams",
+  minimax_m1 = "lightning attention", minimax_text_01 = "lightning attention",
+  mllama_text_model = "layers that attend to images", rwkv = "RWKV's time mixing",
+  siglip_vision_model = "a head that pools patches by attention", step3_text = "queries factored into several matrices",
+  step3p5 = "a gate for every head of attention", whisper = "an encoder of sound with convolutions",
+  zamba = "layers that share weights", zamba2 = "layers that share weights",
+}
+
 local function unknown(c, model_type)
+  if BEYOND[model_type] then
+    c:fail("model_type", "= %s is not modelled: it has %s; docs/architectures.md says how to describe others",
+      check.show(model_type), BEYOND[model_type])
+  end
   c:fail("model_type", "= %s: unknown architecture%s; docs/architectures.md lists those that are known and says how to "
     .. "describe others", check.show(model_type), check.suggest(model_type, hf.known()))
 end
