@@ -280,11 +280,19 @@ typedef struct tperf_exchange {
     double update; // seconds to gather whole update matrices for the optimizer step
 } tperf_exchange;
 
-// Seconds in which two GPUs add up the gradients of a table that both hold. together: in one fast domain.
+// The ends of a pipeline may hold one table, whose gradients they add up once an iteration: bytes of these, the two GPUs
+// (`stages`: in a fast domain), seconds.
+static inline double tperf_tied_bytes(const tperf_job *job, const tperf_workload *workload,
+                                      const tperf_layer_cost *costs) {
+    return job->training->gradient_bytes * costs[workload->n_kinds + 1].tied.count;
+}
+static inline tperf_group tperf_ends_of(const tperf_pipeline *pipeline, int64_t stages) {
+    return (tperf_group){2, stages == pipeline->pp ? 2 : 1};
+}
 double tperf_tied_time(const tperf_job *job, const tperf_workload *workload,
-                       const tperf_layer_cost *costs, bool together);
+                       const tperf_layer_cost *costs, tperf_group ends);
 
-// The same of a candidate's pipeline, once an iteration; 0 if a GPU has both ends.
+// The same seconds of a candidate's pipeline; 0 if a GPU has both ends.
 double tperf_tied_time_of(const tperf_candidate *candidate, const tperf_job *job,
                           const tperf_workload *workload, const tperf_layer_cost *costs);
 static inline bool tperf_ends_apart(const tperf_pipeline *pipeline) {

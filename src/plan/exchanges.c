@@ -138,17 +138,16 @@ void tperf_exchange_times_among(const tperf_replicas *copies, const tperf_replic
 }
 
 double tperf_tied_time(const tperf_job *job, const tperf_workload *workload,
-                       const tperf_layer_cost *costs, bool together) {
-    double bytes = job->training->gradient_bytes * costs[workload->n_kinds + 1].tied.count;
-    tperf_group ends = {2, together ? 2 : 1};
-    return tperf_collective_time(job->on.system, job->on.rules, TPERF_ALL_REDUCE, bytes, ends);
+                       const tperf_layer_cost *costs, tperf_group ends) {
+    return tperf_collective_time(job->on.system, job->on.rules, TPERF_ALL_REDUCE,
+                                 tperf_tied_bytes(job, workload, costs), ends);
 }
 
 double tperf_tied_time_of(const tperf_candidate *candidate, const tperf_job *job,
                           const tperf_workload *workload, const tperf_layer_cost *costs) {
     const tperf_pipeline *p = candidate->pipeline;
-    bool together = candidate->placement.fast[TPERF_AXIS_STAGES] == p->pp;
-    return tperf_ends_apart(p) ? tperf_tied_time(job, workload, costs, together) : 0;
+    tperf_group ends = tperf_ends_of(p, candidate->placement.fast[TPERF_AXIS_STAGES]);
+    return tperf_ends_apart(p) ? tperf_tied_time(job, workload, costs, ends) : 0;
 }
 
 void tperf_exchange_times(const tperf_candidate *candidate, const tperf_job *job,

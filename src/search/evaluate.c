@@ -143,8 +143,8 @@ static inline const tperf_cached_hop *hop_of(tperf_walk *w, const tperf_placemen
     cached->hop_for = w->scratch->hop_stamp;
     cached->hop = tperf_hop_among((double)w->partial.pipeline->pp, entry->stages, w->hop,
                                   w->job.on.rules->slow_pipeline_links_cost);
-    bool together = entry->stages == w->partial.pipeline->pp;
-    cached->tied = tperf_tied_time(&w->job, w->workload, w->bytes, together);
+    cached->tied = tperf_tied_time(&w->job, w->workload, w->bytes,
+                                   tperf_ends_of(w->partial.pipeline, entry->stages));
     return cached;
 }
 

@@ -269,12 +269,11 @@ tperf_status tperf_step_pass(const tperf_step *step, const tperf_chunk *chunk, t
 
 // The reduction of a table's gradient between the pipeline's ends.
 static tperf_task tied(const tperf_step *s) {
-    const tperf_pipeline *p = s->candidate->pipeline;
-    bool fast = s->candidate->placement.fast[TPERF_AXIS_STAGES] == p->pp;
-    double bytes = s->job->training->gradient_bytes * s->costs[s->workload->n_kinds + 1].tied.count;
+    tperf_group ends =
+        tperf_ends_of(s->candidate->pipeline, s->candidate->placement.fast[TPERF_AXIS_STAGES]);
     tperf_route route =
-        tperf_collective_route(s->job->on.system, s->job->on.rules, TPERF_ALL_REDUCE, bytes,
-                               (tperf_group){2, fast ? 2 : 1});
+        tperf_collective_route(s->job->on.system, s->job->on.rules, TPERF_ALL_REDUCE,
+                               tperf_tied_bytes(s->job, s->workload, s->costs), ends);
     return (tperf_task){.kind = TPERF_TASK_REDUCE,
                         .resources = tperf_tiers(route.fast_bytes, route.nic_bytes),
                         .fast_bytes = route.fast_bytes,

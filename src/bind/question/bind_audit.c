@@ -76,8 +76,9 @@ static void push_exchange(lua_State *L, const tperf_setting *s, const tperf_work
     if (exchange->update > 0) tperf_fields_set(L, "update", exchange->update);
     if (costs[section].backward.once > 0)
         tperf_fields_set(L, "replicated", costs[section].backward.once);
+    if (section < workload->n_kinds) return;
     double tied = tperf_tied_time_of(&s->candidate, &s->job, workload, costs);
-    if (section >= workload->n_kinds && tied > 0) tperf_fields_set(L, "tied", tied);
+    if (tied > 0) tperf_fields_set(L, "tied", tied);
 }
 
 // Pushes the number of layers of every section in a stage, ends included; with its pipeline, those that a micro-batch
