@@ -1,30 +1,11 @@
 -- Dense decoders from Hugging Face files: what their parameter counts (parameters_spec.lua) do not show.
-local tperf = require "tperf"
-local yaml = require "tperf.core".yaml
 local hf = require "tperf.describe.model.hf"
+local hf_files = require "hf_files"
+local tperf = require "tperf"
 
-local function model(name) return tperf.model("spec/data/hf/" .. name .. ".json") end
+local changed, fields_of, model, REMOVED = hf_files.changed, hf_files.fields, hf_files.model, hf_files.REMOVED
 
-local function fields_of(name)
-  local file <close> = assert(io.open("spec/data/hf/" .. name .. ".json"))
-  return yaml(file:read "a", name)
-end
-
--- The description of a published file, changed: set values, or "drop" a key.
-local function changed(name, changes)
-  local fields = fields_of(name)
-  for key, value in pairs(changes) do fields[key] = value end
-  for key, value in pairs(changes) do
-    if value == "drop" then fields[key] = nil end
-  end
-  return hf.describe(fields, "config.json")
-end
-
-local function refuses(expected, name, changes)
-  local ok, message = pcall(changed, name, changes)
-  assert.is_false(ok)
-  assert.matches(expected, message, 1, true)
-end
+local function refuses(expected, name, changes) hf_files.refused(name, changes, expected, true) end
 
 describe("dense decoders of Hugging Face", function()
   it("are found in files of several models", function()
@@ -57,26 +38,26 @@ describe("dense decoders of Hugging Face", function()
 
   it("read GPT-Neo's layers from lists of names and repeats, too", function()
     local runs = { { { "global" }, 1 }, { { "local", "global" }, 2 } }
-    local m = changed("gpt-neo-2.7b", { num_layers = 5, attention_layers = "drop", attention_types = runs })
+    local m = changed("gpt-neo-2.7b", { num_layers = 5, attention_layers = REMOVED, attention_types = runs })
     assert.equal("fwfwf", m.window.pattern)
     refuses('"attention_layers" has 32 entries for 5 layers', "gpt-neo-2.7b", { num_layers = 5 })
     refuses('"attention_layers" [1] = "sparse" is not global or local', "gpt-neo-2.7b",
       { num_layers = 1, attention_layers = { "sparse" } })
     refuses('"attention_types" [1] must be a list of kinds', "gpt-neo-2.7b",
-      { attention_layers = "drop", attention_types = { { "global", 3 } } })
+      { attention_layers = REMOVED, attention_types = { { "global", 3 } } })
     refuses('"attention_types" has 34 entries for 32 layers', "gpt-neo-2.7b",
-      { attention_layers = "drop", attention_types = { { { "global", "local" }, 1 << 40 } } })
+      { attention_layers = REMOVED, attention_types = { { { "global", "local" }, 1 << 40 } } })
   end)
 
   it("read EXAONE's pattern as a number and as letters, whose last layer is global", function()
     local function pattern(p, layers)
-      return changed("exaone-4.0-1.2b", { layer_types = "drop", num_hidden_layers = layers, sliding_window = 4096,
+      return changed("exaone-4.0-1.2b", { layer_types = REMOVED, num_hidden_layers = layers, sliding_window = 4096,
         sliding_window_pattern = p }).window.pattern
     end
     assert.equal("wwwfww", pattern(4, 6))
     assert.equal("wwwfwf", pattern("LLLG", 6))
     refuses('"sliding_window_pattern" = "LX" must be made of L and G', "exaone-4.0-1.2b",
-      { layer_types = "drop", sliding_window = 4096, sliding_window_pattern = "LX" })
+      { layer_types = REMOVED, sliding_window = 4096, sliding_window_pattern = "LX" })
     assert.is_nil(changed("exaone-4.0-1.2b", { sliding_window_pattern = 0 }).window)
   end)
 
@@ -98,7 +79,7 @@ describe("dense decoders of Hugging Face", function()
     assert.same({ true, 1 }, { stable.parallel_block, stable.norms_per_layer })
     assert.is_true(changed("phi-2", { qk_layernorm = true }).qk_norm)
     assert.equal(11008, model "qwen-7b".ffn)
-    local biases = changed("qwen-7b", { no_bias = "drop" }).biases
+    local biases = changed("qwen-7b", { no_bias = REMOVED }).biases
     assert.same({ qkv = true, attention_out = false, mlp = false }, biases)
   end)
 
@@ -137,7 +118,7 @@ describe("dense decoders of Hugging Face", function()
   end)
 
   it("have the defaults of their classes", function()
-    assert.is_true(changed("glm-4-9b", { attention_bias = "drop" }).biases.qkv)
+    assert.is_true(changed("glm-4-9b", { attention_bias = REMOVED }).biases.qkv)
   end)
 
   it("count ERNIE 4.5's 0.3 billion parameters by its class's sizes", function()
@@ -169,7 +150,7 @@ describe("dense decoders of Hugging Face", function()
     end
     refuses('"num_hidden_layers" = 3 is not "num_layers" = 28', "chatglm3-6b", { num_hidden_layers = 3 })
     refuses('"intermediate_size" = 7 must be even', "qwen-7b", { intermediate_size = 7 })
-    refuses('missing "model_max_length"', "baichuan-13b-chat", { model_max_length = "drop" })
+    refuses('missing "model_max_length"', "baichuan-13b-chat", { model_max_length = REMOVED })
   end)
 
   it("train without dropout if the file's rates are 0", function()

@@ -1,24 +1,9 @@
 -- Hybrids and encoders from Hugging Face files: what parameter counts do not show. Counts are in parameters_spec.lua.
-local tperf = require "tperf"
-local yaml = require "tperf.core".yaml
 local hf = require "tperf.describe.model.hf"
+local hf_files = require "hf_files"
+local tperf = require "tperf"
 
-local function path_of(name) return "spec/data/hf/" .. name .. ".json" end
-local function model(name) return tperf.model(path_of(name)) end
-
--- The description of a published file, changed.
-local function changed(name, changes)
-  local file <close> = assert(io.open(path_of(name)))
-  local fields = assert(yaml(file:read "a", name))
-  for key, value in pairs(changes) do fields[key] = value end
-  return hf.describe(fields, "config.json")
-end
-
-local function refused(name, changes, pattern)
-  local ok, message = pcall(changed, name, changes)
-  assert.is_false(ok)
-  assert.matches(pattern, message)
-end
+local changed, model, path_of, refused = hf_files.changed, hf_files.model, hf_files.path, hf_files.refused
 
 -- The layers with attention, and the number of groups of equal layers.
 local function attention_layers(m)

@@ -1,29 +1,10 @@
 -- Mixtures of experts from Hugging Face files: what their parameter counts (parameters_spec.lua) do not show.
+local hf_files = require "hf_files"
 local tperf = require "tperf"
-local yaml = require "tperf.core".yaml
-local hf = require "tperf.describe.model.hf"
 
-local function model(name) return tperf.model("spec/data/hf/" .. name .. ".json") end
+local changed, describe_changed, model, REMOVED = hf_files.fields, hf_files.changed, hf_files.model, hf_files.REMOVED
 
-local REMOVED = {}
-
--- A published file's fields, with some of them changed or removed.
-local function changed(name, changes)
-  local file <close> = assert(io.open("spec/data/hf/" .. name .. ".json"))
-  local fields = yaml(file:read "a", name)
-  for key, value in pairs(changes) do
-    if value == REMOVED then fields[key] = nil else fields[key] = value end
-  end
-  return fields
-end
-
-local function describe_changed(name, changes) return hf.describe(changed(name, changes), "config.json") end
-
-local function refuses(expected, name, changes)
-  local ok, message = pcall(describe_changed, name, changes)
-  assert.is_false(ok)
-  assert.matches(expected, message, 1, true)
-end
+local function refuses(expected, name, changes) hf_files.refused(name, changes, expected, true) end
 
 local function kinds(m)
   local list = {}

@@ -1,4 +1,5 @@
 -- Reading Hugging Face config.json files: aliases, defaults and refusals. Counts are in parameters_spec.lua.
+local hf_files = require "hf_files"
 local program = require "program"
 local tperf = require "tperf"
 local yaml = require "tperf.core".yaml
@@ -9,7 +10,7 @@ local function describe_text(text, path)
   return hf.describe(fields, path or "config.json", positions)
 end
 
-local function model(name) return tperf.model("spec/data/hf/" .. name .. ".json") end
+local fields_of, model = hf_files.fields, hf_files.model
 
 -- A small valid Llama file, changed: set values, or "drop" a key.
 local function llama(changes)
@@ -253,11 +254,6 @@ local FILES = {
 }
 
 describe("the fields of a configuration", function()
-  local function fields_of(name)
-    local file <close> = assert(io.open("spec/data/hf/" .. name .. ".json"))
-    return yaml(file:read "a", name)
-  end
-
   for model_type, file in pairs(FILES) do
     it("that do not change the work are ignored: " .. model_type, function()
       local fields = fields_of(file)

@@ -1,8 +1,7 @@
 -- Replacements and variants of attention: gated delta nets, Mamba-1, sparse attention; encoders and diffusion
 -- transformers. Counts worked out by hand, and published FLOPs.
-local hf = require "tperf.describe.model.hf"
+local hf_files = require "hf_files"
 local tperf = require "tperf"
-local yaml = require "tperf.core".yaml
 
 local rules = tperf.rules()
 
@@ -232,12 +231,7 @@ end)
 
 describe("a file with an unknown architecture", function()
   local function read(name, changes)
-    local file <close> = assert(io.open("spec/data/hf/" .. name .. ".json"))
-    local fields = yaml(file:read "a", name)
-    for key, value in pairs(changes) do
-      fields[key] = value ~= "absent" and value or nil
-    end
-    return refusal(hf.describe, fields, "config.json")
+    return refusal(hf_files.changed, name, changes)
   end
 
   it("is refused, pointing to how to describe it", function()
@@ -258,7 +252,7 @@ describe("a file with an unknown architecture", function()
       { architectures = { "BertLMHeadModel" } }))
     assert.matches('"layer_types" has 2 entries for 48 layers', read("qwen3-next-80b-a3b",
       { layer_types = { "linear_attention", "full_attention" } }))
-    assert.matches('"index_topk"', read("deepseek-v3.2", { index_topk = "absent" }))
+    assert.matches('"index_topk"', read("deepseek-v3.2", { index_topk = hf_files.REMOVED }))
     assert.matches('"index_topk_freq" = 4: layers that share', read("glm-5", { index_topk_freq = 4 }))
     assert.matches('"indexer_types" %[2%] = "shared" is not', read("glm-5", { indexer_types = { "full", "shared" } }))
   end)

@@ -1,27 +1,10 @@
 -- Layers with a window whose attention differs from the other layers': MiMo-V2 and Gemma 4. Expected numbers are worked
 -- out from the published sizes by the formulas of the models' own code.
+local hf_files = require "hf_files"
 local tperf = require "tperf"
-local yaml = require "tperf.core".yaml
-local hf = require "tperf.describe.model.hf"
 
-local function path_of(name) return "spec/data/hf/" .. name .. ".json" end
-local function model(name) return tperf.model(path_of(name)) end
-
-local NONE <const> = {} -- stands for a field that is left out
-
-local function changed(name, changes)
-  local file <close> = assert(io.open(path_of(name)))
-  local fields = assert(yaml(file:read "a", name))
-  local text = fields.text_config or fields
-  for key, value in pairs(changes) do text[key] = value ~= NONE and value or nil end
-  return hf.describe(fields, "config.json")
-end
-
-local function refused(name, changes, pattern)
-  local ok, message = pcall(changed, name, changes)
-  assert.is_false(ok)
-  assert.matches(pattern, message)
-end
+local changed, model, path_of, refused = hf_files.changed, hf_files.model, hf_files.path, hf_files.refused
+local REMOVED <const> = hf_files.REMOVED
 
 -- layers and heads of queries and of keys, features of keys and of values, tokens of the window; values tied to keys
 local KINDS <const> = {
@@ -137,7 +120,7 @@ end)
 describe("hf", function()
   it("reads MiMo-V2 in the transformers library's names", function()
     local own = model "mimo-v2-flash"
-    local saved = changed("mimo-v2-flash", { hybrid_layer_pattern = NONE, moe_layer_freq = NONE })
+    local saved = changed("mimo-v2-flash", { hybrid_layer_pattern = REMOVED, moe_layer_freq = REMOVED })
     assert.equal(own.window.pattern, saved.window.pattern)
     assert.equal(8, saved.window.kv_heads)
     assert.same({ 1 }, saved.experts.dense_layers)
@@ -149,7 +132,7 @@ describe("hf", function()
     refused("gemma-4-31b", { hidden_size_per_layer_input = 256 }, "a table for every layer %(Gemma 4 E2B, E4B%)")
     refused("gemma-4-31b", { num_kv_shared_layers = 20 }, '"num_kv_shared_layers" = 20 is not modelled')
     refused("gemma-4-31b", { use_bidirectional_attention = "all" }, '"use_bidirectional_attention" = "all"')
-    local plain = changed("gemma-4-31b", { attention_k_eq_v = NONE })
+    local plain = changed("gemma-4-31b", { attention_k_eq_v = REMOVED })
     assert.same({ 16, 512, false }, { plain.kv_heads, plain.head_dim, plain.tied_values })
   end)
 end)
