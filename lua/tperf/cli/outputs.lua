@@ -18,8 +18,8 @@ local CHECKS = {
 --- Raises if one of the command's output files could not be written.
 function outputs.check(command, values)
   for _, option in ipairs(options.of(command)) do
-    local path = values[(option.long:gsub("-", "_"))]
-    if option.writes and path then CHECKS[option.writes](path, "--" .. option.long) end
+    local path = option.writes and values[(option.long:gsub("-", "_"))]
+    if path then CHECKS[option.writes](path, "--" .. option.long) end
   end
 end
 

@@ -166,9 +166,10 @@ local function lay_out(model, s, attention, rules, o)
   local function workload(sizes, micro_batch, variant)
     local shapes = find(sizes, variant)
     if shapes[micro_batch] then return shapes[micro_batch] end
-    local before = shapes.series
+    local before, since = shapes.series, generation
     local made = guarded(build(sizes, micro_batch, variant, shapes))
-    find(sizes, variant)[micro_batch] = made
+    if generation ~= since then shapes = find(sizes, variant) end
+    shapes[micro_batch] = made
     cached = cached + 1 + (all:remembers(variant) and 0 or #made) + (shapes.series ~= before and SERIES or 0)
     return made
   end

@@ -1,9 +1,10 @@
 --- The sections of a model's workload: the blocks of each kind of layer, of what precedes the layers and of what
 --- follows them, with their ops for one shape.
+local lazy = require "tperf.base.lazy"
 local architecture = require "tperf.describe.arch"
 local forms = require "tperf.describe.arch.forms"
 local memo = require "tperf.describe.arch.memo"
-local narrowed = require "tperf.describe.arch.narrowed"
+local narrowed = lazy.module "tperf.describe.arch.narrowed"
 local strategy = require "tperf.describe.strategy"
 
 local sections = {}

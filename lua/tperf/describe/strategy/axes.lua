@@ -7,12 +7,13 @@ local axes = {}
 
 local words, counted = nil, 0 -- { names of axes, names of options } of so many strategies
 local all, strangers = {}, {} -- these strategies; strategy -> see axes.strangers
+local every = {} -- true: of those that serve -> see axes.every
 
 --- The names of all strategies' axes, and of their options, each once; do not change the lists.
 ---@return string[] axes, string[] options
 function axes.words()
   if #order ~= counted then
-    all, strangers = strategy.all(), {}
+    all, strangers, every = strategy.all(), {}, {}
     local own, options = {}, {}
     for _, s in ipairs(all) do
       for _, name in ipairs(s.axis_names) do own[name] = true end
@@ -80,12 +81,9 @@ local function add(list, known, s, name, entry)
   table.insert(known[name].strategies, s.name)
 end
 
---- All axes and options of all strategies, each once: axes that multiply GPUs, then options, then folded axes.
----@param serves boolean?  true: only strategies that serve
----@return table[] list  of { name =, axis = or option =, strategies = names }
-function axes.every(serves)
+local function list_every(serves)
   local plain, options, folded, known = {}, {}, {}, {}
-  for _, s in ipairs(strategy.all()) do
+  for _, s in ipairs(all) do
     if serves and not s.serves then goto next end
     for _, axis in ipairs(s.axes) do add(axis.folds and folded or plain, known, s, axis.name, { axis = axis }) end
     for _, name in ipairs(s.option_names) do add(options, known, s, name, { option = s.options[name] }) end
@@ -93,6 +91,17 @@ function axes.every(serves)
   end
   table.move(options, 1, #options, #plain + 1, plain)
   return table.move(folded, 1, #folded, #plain + 1, plain)
+end
+
+--- All axes and options of all strategies, each once: axes that multiply GPUs, then options, then folded axes; do not
+--- change the list.
+---@param serves boolean?  true: only strategies that serve
+---@return table[] list  of { name =, axis = or option =, strategies = names }
+function axes.every(serves)
+  axes.words()
+  serves = serves == true
+  every[serves] = every[serves] or list_every(serves)
+  return every[serves]
 end
 
 --- The names of all axes, including those that every configuration has.
