@@ -189,7 +189,7 @@ describe("the Lua of a question", function()
   end)
 
   it("lays out once what sees a GPU's tokens alone, however the sequence is cut", function()
-    for _, case in ipairs { { "llama-3.1-70b", 1000000 }, { "deepseek-v3", 4500000 } } do
+    for _, case in ipairs { { "llama-3.1-70b", 700000 }, { "deepseek-v3", 4500000 } } do
       local model, limit = table.unpack(case)
       local batch = 2048
       memo.forget() -- the ops of other specs, which leave less room
@@ -226,7 +226,7 @@ describe("the Lua of a question", function()
       ask { loss = losses[number] } ()
     end, 1)
     ask { precision = "fp8-block" } ()
-    costs(2700000, function()
+    costs(2300000, function()
       number = number - 1
       ask { precision = recipes[number + 1] } ()
     end, 1)
@@ -237,7 +237,7 @@ describe("the Lua of a question", function()
     local function ask()
       tperf.search { model = "deepseek-v3", system = "h100-sxm", gpus = 1024, global_batch = batch, threads = 1 }
     end
-    costs(700000, function()
+    costs(600000, function()
       batch = batch * 2
       ask()
     end)

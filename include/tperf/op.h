@@ -123,6 +123,7 @@ typedef struct tperf_op {
     bool scattered;     // passes over rows in their experts' order: TPERF_SCATTERED
     bool norm;          // a norm, whose kernel may write its output in a narrower dtype
     bool expert;        // the weights are experts', spread by the expert axis
+    bool adapter;       // added beside the model's own ops
     bool tied;          // the weights are the embedding's: copied only to other GPUs
     unsigned modules;   // bit m: part of tperf_module m
     double saved_bytes; // activations kept for the backward pass
@@ -341,6 +342,10 @@ void tperf_op_keep_output(tperf_op *op, double bytes);
 // The same op under full recomputation (arXiv 2205.05198, section 5): it runs again before its backward pass and keeps
 // `saved_bytes`, the input of the recomputed group, or nothing.
 void tperf_op_recompute(tperf_op *op, double saved_bytes);
+
+// Of ops that differ in their number of tokens alone, the one at t of the line through two, at t = 0 and t = 1. False if
+// a count would not be exact. Whether the counts lie on a line at all is the caller's to find out.
+bool tperf_op_on_line(tperf_op *made, const tperf_op *at_zero, const tperf_op *at_one, double t);
 
 // The same op if the producer of the fraction `part` of its input is recomputed: the op does not keep that part, which
 // is back in memory for its backward pass.

@@ -68,6 +68,8 @@ void tperf_bind_iteration(
 void tperf_bind_op(lua_State *L);
 int tperf_bind_given_op(lua_State *L);    // op.given
 int tperf_bind_communicate(lua_State *L); // op:communicate
+int tperf_bind_ops_on_line(lua_State *L); // op.on_line
+int tperf_bind_ops_equal(lua_State *L);   // op.equal
 void tperf_bind_pipelines(lua_State *L);
 // tperf.core.keep(table, kind): reads rules, training or software that nothing will change once, for all later uses.
 void tperf_bind_keep(lua_State *L);

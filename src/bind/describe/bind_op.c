@@ -9,6 +9,7 @@
 //   op:pad()                                      the rows of its factors are padded to whole 16 bytes
 //   op:single()                                   its backward pass is one kernel
 //   op:join()                                     a neighbour's call launches its kernels
+//   op:add(), op:is_added() -> boolean            makes it an adapter's; whether it is one's
 //   op:calls(n)                                   the host makes so many calls for each of its kernels in training
 //   op:fuse()                                     its forward pass is part of a neighbour's kernel
 //   op:scatter()                                  it passes over rows in their experts' order
@@ -26,7 +27,8 @@
 //   op:keeps()                                    bytes that its backward pass needs, kept or recomputed
 //   op:keeping(bytes)                             a copy that keeps this much of its output; nil if no other op keeps
 //                                                 the output for it
-// and fields(), bytes(), element() and routed_parts(), documented below, and given(), in bind_given.c. Methods that
+// and fields(), bytes(), element() and routed_parts(), documented below, given(), in bind_given.c, and on_line() and
+// equal(), in bind_line.c. Methods that
 // return neither a copy nor what they ask for change the op; the library calls them before anyone else has it.
 #include <math.h>
 #include <string.h>
@@ -135,9 +137,15 @@ CHANGE(freeze, tperf_op_freeze(own(L), luaL_optnumber(L, 2, -1), lua_toboolean(L
 CHANGE(stop, tperf_op_stop(own(L)))
 CHANGE(single, own(L)->single = true)
 CHANGE(join, own(L)->joined = true)
+CHANGE(add, own(L)->adapter = true)
 CHANGE(scatter, own(L)->scattered = true)
 CHANGE(fuse, own(L)->fused = true)
 CHANGE(offload, tperf_op_offload(own(L), lua_toboolean(L, 2)))
+
+static int is_added(lua_State *L) {
+    lua_pushboolean(L, tperf_bind_check_op(L, 1)->adapter);
+    return 1;
+}
 
 static int calls(lua_State *L) {
     lua_Integer n = luaL_checkinteger(L, 2);
@@ -370,6 +378,8 @@ static const luaL_Reg methods[] = {
     {"recomputed", recomputed},
     {"single", single},
     {"join", join},
+    {"add", add},
+    {"is_added", is_added},
     {"fuse", fuse},
     {"scatter", scatter},
     {"calls", calls},
@@ -478,6 +488,10 @@ void tperf_bind_op(lua_State *L) {
     lua_setfield(L, -2, "given");
     lua_pushcfunction(L, routed_parts);
     lua_setfield(L, -2, "routed_parts");
+    lua_pushcfunction(L, tperf_bind_ops_on_line);
+    lua_setfield(L, -2, "on_line");
+    lua_pushcfunction(L, tperf_bind_ops_equal);
+    lua_setfield(L, -2, "equal");
     for (int i = 0; tperf_op_kinds[i].what; i++) {
         lua_pushinteger(L, i);
         lua_pushcclosure(L, construct, 1);

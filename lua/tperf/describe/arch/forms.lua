@@ -1,6 +1,7 @@
---- The forms of lists of remembered ops (tperf/describe/arch/memo.lua): recomputed, in fewer bits, several as one, and
--- joined to the sizes of a layer's axes. Each is made once from a list that is never changed, and then remembered with
--- it. A form's ops are copies; once they are joined, they go, and are made again where they are needed.
+--- The forms of lists of remembered ops (tperf/describe/arch/memo.lua): of more tokens, recomputed, in fewer bits,
+-- several as one, and joined to the sizes of a layer's axes. Each is made once from a list that is never changed, and
+-- then remembered with it. A form's ops are copies; once they are joined, they go, and are made again where they are
+-- needed.
 local lazy = require "tperf.base.lazy"
 local core = require "tperf.core"
 local narrowed = lazy.module "tperf.describe.arch.narrowed"
@@ -57,6 +58,21 @@ local function in_precision(list, r, known, after_norm)
     fill_narrowed(made)
   end
   return made
+end
+
+--- The ops at t of the straight line through two lists', at t = 0 and t = 1; nil: a count would not be exact.
+---@return table? ops
+function forms.on_line(first, second, t)
+  local made = core.op.on_line(first, second, t)
+  if made then made.name = first.name end
+  return made
+end
+
+--- Whether that line reaches a third list at t, to the last bit.
+---@return boolean
+function forms.reaches(first, second, t, third)
+  local made = core.op.on_line(first, second, t)
+  return made ~= nil and core.op.equal(made, third)
 end
 
 --- Several lists as one.

@@ -180,20 +180,61 @@ local function build(memory, kind, model, share)
     return build(memory, kind, model, share) -- now the fields that its stream follows from are read, too
   end
   if #kind.fields + #kind.of_group > count or asked_group ~= kind.known.group then renew(kind) end
-  memo.hold(#made + 1)
   return made
+end
+
+-- The part of a share that the lists of a leaf are remembered by.
+local function key_of(kind, share) return kind.by_stream and share.stream or share.micro_batch end
+
+local function find_leaf(job, share)
+  local kind = job.kind
+  if job.version ~= kind.version then job.leaf, job.version = leaf_of(kind, share), kind.version end
+  return job.leaf
+end
+
+local FAR <const>, MOST_TOKENS <const> = 4096, 1 << 30
+
+-- What the block makes many times further from a line's start than the share is, and the steps there; nil: unknown.
+local function far_of(memory, job, model, share, line)
+  local key, micro_batch, tokens, stream = key_of(job.kind, share), share.micro_batch, share.tokens, share.stream
+  local last = key + FAR * (key - line.from)
+  local far = micro_batch * last // key
+  if far * share.seq > MOST_TOKENS then return nil end
+  share.micro_batch, share.tokens, share.stream = far, far * share.seq, nil
+  share.stream = stream and share:outer_tokens()
+  local made = key_of(job.kind, share) == last and build(memory, job.kind, model, share)
+  share.micro_batch, share.tokens, share.stream = micro_batch, tokens, stream
+  return job.version == job.kind.version and made or nil, (last - line.from) // line.step
+end
+
+-- Most blocks' counts grow with the tokens in a straight line, which the first two keys of a leaf begin. If a third one
+-- far away lies on it to the last bit, so do all between: what is rounded or has a bound would have left it by then.
+local function on_line(memory, job, model, share)
+  local kind, leaf, key = job.kind, job.leaf, key_of(job.kind, share)
+  local line = leaf.line
+  if not line or kind.bent then return nil end
+  local first, second = leaf[line.from], line.step and leaf[line.from + line.step]
+  line.step = line.step or key > line.from and key - line.from or nil
+  if not second or key < line.from or (key - line.from) % line.step ~= 0 then return nil end
+  if not line.last then
+    local far, steps = far_of(memory, job, model, share, line)
+    if not far then return nil end
+    line.last, kind.bent = steps, not forms.reaches(first, second, steps, far)
+  end
+  local t = (key - line.from) // line.step
+  return not kind.bent and t <= line.last and forms.on_line(first, second, t) or nil
 end
 
 -- What the job's block makes for this share, whose fields differ from earlier ones in the micro-batch alone.
 local function made_of(memory, job, model, share)
   local kind, group = job.kind, share.group
   share.group = job.group
-  if job.version ~= kind.version then job.leaf, job.version = leaf_of(kind, share), kind.version end
-  local made = job.leaf[kind.by_stream and share.stream or share.micro_batch]
+  local made = find_leaf(job, share)[key_of(kind, share)]
   if not made then
-    made = build(memory, kind, model, share)
-    if job.version ~= kind.version then job.leaf, job.version = leaf_of(kind, share), kind.version end
-    job.leaf[kind.by_stream and share.stream or share.micro_batch] = made
+    made = on_line(memory, job, model, share) or build(memory, kind, model, share)
+    local leaf, key = find_leaf(job, share), key_of(kind, share)
+    leaf[key], leaf.line = made, leaf.line or { from = key }
+    memo.hold(#made + 1)
   end
   share.group = group
   return made

@@ -18,7 +18,6 @@ adapters.NF4 = (4 + 0.127) / 8
 
 local weak = { __mode = "k" }
 local beside = setmetatable({}, weak)    -- op -> { before = ops, after = ops }, consumed by adapters.expand
-local added = setmetatable({}, weak)     -- ops of adapters
 local quantised = setmetatable({}, weak) -- products with 4-bit weights
 
 local function linear(o, given)
@@ -131,7 +130,7 @@ function adapters.attach(p, o, given, cut, base)
   local t = p.tuning
   if not (t and t.peft and p.group and cut) then return base end
   local after = adapters_of(p, o, given, cut)
-  for _, one in ipairs(after) do added[one] = true end
+  for _, one in ipairs(after) do one:add() end
   quantised[base] = t.peft.kind == "qlora" or nil
   beside[base] = { before = quantised[base] and { dequantise(o, given) } or {}, after = after }
   return base
@@ -151,7 +150,7 @@ function adapters.expand(ops)
 end
 
 --- Whether an op belongs to an adapter, and so is trained.
-function adapters.is(one) return added[one] == true end
+function adapters.is(one) return one:is_added() end
 
 --- Bytes per frozen parameter of an op, if they differ from the op's.
 function adapters.element(one) return quantised[one] and adapters.NF4 or nil end

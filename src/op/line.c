@@ -1,0 +1,54 @@
+// line.c: ops whose counts grow in proportion to the tokens, from two of them.
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "tperf/op.h"
+
+#define COUNT(field) offsetof(tperf_op, field)
+#define COUNTS_OF_KERNEL(pass, i)                                                                  \
+    COUNT(pass.kernels[i].batch), COUNT(pass.kernels[i].m), COUNT(pass.kernels[i].n),              \
+        COUNT(pass.kernels[i].k)
+#define COUNTS_OF_PASS(pass)                                                                       \
+    COUNT(pass.tensor_flops), COUNT(pass.vector_flops), COUNT(pass.bytes),                         \
+        COUNT(pass.bytes_per_panel), COUNT(pass.routed), COUNTS_OF_KERNEL(pass, 0),                \
+        COUNTS_OF_KERNEL(pass, 1)
+
+// What may grow; all else must agree.
+static const size_t counts[] = {
+    COUNTS_OF_PASS(forward), COUNTS_OF_PASS(backward), COUNT(product.rows),
+    COUNT(product.kept),     COUNT(product.scattered), COUNT(output_bytes),
+    COUNT(own.tensor_flops), COUNT(own.vector_flops),  COUNT(own.bytes),
+    COUNT(own.saved_bytes),  COUNT(saved_bytes),       COUNT(input_bytes),
+    COUNT(repeated_bytes),   COUNT(again_bytes),       COUNT(passing_bytes),
+    COUNT(offload_bytes),
+};
+_Static_assert(TPERF_KERNELS_MAX == 2, "COUNTS_OF_PASS lists the kernels");
+
+// Moves *count to the line's t. What is exact has the bits that any other order of the same sum and product gives.
+static bool move(double *count, double at_one, double t) {
+    double from = *count, slope = at_one - from;
+    if (slope == 0) return true;
+    double climbed = t * slope, made = from + climbed;
+    *count = made;
+    return from + slope == at_one && fma(t, slope, -climbed) == 0 && made - climbed == from &&
+           made - from == climbed;
+}
+
+static bool move_comms(tperf_pass *pass, const tperf_pass *at_one, double t) {
+    bool exact = true;
+    for (int i = 0; i < pass->n_comms; i++)
+        exact = exact && move(&pass->comms[i].bytes, at_one->comms[i].bytes, t);
+    return exact;
+}
+
+bool tperf_op_on_line(tperf_op *made, const tperf_op *at_zero, const tperf_op *at_one, double t) {
+    bool exact = true;
+    *made = *at_zero;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        const double *one = (const double *)((const char *)at_one + counts[i]);
+        exact = exact && move((double *)((char *)made + counts[i]), *one, t);
+    }
+    return exact && move_comms(&made->forward, &at_one->forward, t) &&
+           move_comms(&made->backward, &at_one->backward, t);
+}
