@@ -973,6 +973,7 @@
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as for tperf.infer
 ---@field state_dtype? "fp32"|"bf16"|"fp16" dtype of the states that recurrent layers keep (the model's, or the engine's)
 ---@field experts? "fused"|"grouped"|"portable" kernels of blocks of experts: "fused" (FlashInfer's TensorRT-LLM kernels on Blackwell) or "portable" (Triton), where the system has a curve for them, or "grouped" (CUTLASS, DeepGEMM); the engine's default
+---@field attention? "fused"|"portable" "portable": attention runs in Triton (SGLang's --attention-backend triton), whose kernels take several times as long, and windows as long as none; "fused" (default)
 ---@field rules? string|table "default"
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field memory_utilization? number part of the memory that the engine may use; num_blocks follows from it (the engine's)
@@ -1113,6 +1114,7 @@
 ---@field hbm tperf.system.accelerator.hbm its memory
 ---@field launch? number|string fixed latency of an op and pass
 ---@field name? string of the GPU
+---@field portable_attention? tperf.system.accelerator.portable_attention attention in Triton, where engines run it
 ---@field portable_experts? any and those in Triton
 ---@field power? number|string the board's limit (TDP)
 ---@field routing? tperf.system.accelerator.routing kernels of serving engines that choose experts and sort tokens by expert
@@ -1141,6 +1143,31 @@
 ---@field points? integer measurements of the fit
 ---@field setup number|string seconds of fixed latency, including the launch
 ---@field source? string where the numbers come from
+
+---@class tperf.system.accelerator.portable_attention
+---@field attention? tperf.system.accelerator.portable_attention.attention prefills, by the dtype of the products
+---@field decode? tperf.system.accelerator.portable_attention.decode by the dtype of the cache
+---@field source? string where the numbers come from
+
+---@class tperf.system.accelerator.portable_attention.attention
+---@field bf16? any at this dtype
+---@field fp16? any at this dtype
+---@field fp32? any at this dtype
+---@field fp4? any at this dtype
+---@field fp64? any at this dtype
+---@field fp8? any at this dtype
+---@field int8? any at this dtype
+---@field tf32? any at this dtype
+
+---@class tperf.system.accelerator.portable_attention.decode
+---@field bf16? any at this dtype
+---@field fp16? any at this dtype
+---@field fp32? any at this dtype
+---@field fp4? any at this dtype
+---@field fp64? any at this dtype
+---@field fp8? any at this dtype
+---@field int8? any at this dtype
+---@field tf32? any at this dtype
 
 ---@class tperf.system.accelerator.routing
 ---@field error? number the fit's median error, over whole blocks

@@ -50,6 +50,9 @@ typedef struct tperf_attention_curve {
     // The part of the peak that FlashAttention 2 sustains where its instructions, those of Ampere, are slower than the
     // curve's kernels (arXiv 2407.08608); 0: nowhere.
     double flash2;
+    double tile; // elements of a block of queries, where it has fewer than 128; 0: it has 128
+    double
+        masked; // what a key beyond the window takes, relative to one within; 0: its tiles are skipped
 } tperf_attention_curve;
 
 // Caches of a unit, from which on kernels that may leave them whole do so.
@@ -61,13 +64,15 @@ typedef struct tperf_attention_curve {
 //   time = setup + longer + shorter^2 / (4 longer) of work and s + sqrt(ramp s)
 // Kernels that cut caches share them out evenly. Those that leave them whole where there are TPERF_UNCUT U and more, or
 // where no two heads share one (FlashAttention 2, num_splits_heuristic), take them in waves of U, each no shorter than
-// a unit needs for a cache: its bytes / `whole`.
+// a unit needs for a cache: its bytes / `whole`. Kernels that cut caches into so many `pieces` at most (SGLang's in
+// Triton, triton_attention_num_kv_splits = 8) take the pieces so.
 typedef struct tperf_decode_curve {
     double efficiency; // fraction of the HBM's bandwidth for an endless cache; 0: no curve
     double setup_s;    // beyond the launch
     double block_s;    // that a unit spends on a head of 128 without keys
     double ramp_s;     // the effective bandwidth grows with the bytes
     double whole;      // bytes/s at which a unit reads a cache that stays whole; 0: caches are cut
+    double pieces;     // into which each cache is cut at most, whichever kernel; 0: no limit
 } tperf_decode_curve;
 
 // A kernel that only reads and writes: setup + bytes at `efficiency`, launch included.
@@ -125,9 +130,11 @@ typedef struct tperf_kernel {
     bool grouped;   // gemm: the products of experts, each with rows of its own
     double aligned; // gemm: its rows begin on multiples of so many elements; 0: of 16 bytes
     double shared;  // attention: heads that share their keys and values, in bytes; 0 or 1 = none
-    bool warm;      // its operands still lie in the last-level cache
-    bool made;      // its factors come in the precision that it multiplies in: it makes none first
-    bool wide;      // multiplies in its op's own dtype, not in the precision of the others
+    double
+        masked; // attention: keys beyond a query's window, on average, that a mask without one would show
+    bool warm; // its operands still lie in the last-level cache
+    bool made; // its factors come in the precision that it multiplies in: it makes none first
+    bool wide; // multiplies in its op's own dtype, not in the precision of the others
 } tperf_kernel;
 
 // The accelerator as the curves see it.

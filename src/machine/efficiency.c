@@ -136,9 +136,11 @@ tperf_kernel_time tperf_attention_time(const tperf_attention_curve *curve, const
     double seen = causal  ? fmax(keys - (fmin(q, keys) - 1) / 2, 1)
                   : q > 1 ? whole(keys, 128)
                           : keys;
-    double rows = q > 1 ? whole(q, 64) : q;
-    double all = 4 * kernel->batch * wide * rows * (seen + curve->keys) / rate;
-    double longest = 4 * wide * fmin(128, rows) * (keys + curve->keys) / rate;
+    double masked = curve->masked * kernel->masked;
+    double block = curve->tile > 0 ? fmin(fmax(curve->tile / wide, 16), 128) : 128;
+    double rows = q > 1 ? whole(q, fmin(block, 64)) : q;
+    double all = 4 * kernel->batch * wide * rows * (seen + masked + curve->keys) / rate;
+    double longest = 4 * wide * fmin(block, rows) * (keys + masked + curve->keys) / rate;
     double work = fmax(all / p->units + curve->longest * longest * (1 - 1 / p->units), longest);
     double bytes = 2 * p->element * kernel->batch * d *
                    (q + keys / fmax(kernel->shared, 1)); // Q and O, K and V
@@ -166,8 +168,9 @@ tperf_kernel_time tperf_decode_time(const tperf_decode_curve *curve,
     double memory = bytes / (curve->efficiency * p->bandwidth);
     double narrow = kernel->second > 0 ? kernel->second / p->element : 1;
     double caches = heads / fmax(shared * narrow, 1);
-    if (curve->whole > 0 && (caches >= TPERF_UNCUT * p->units || shared == 1))
-        memory = whole_caches(memory, caches, p->units, bytes / caches / curve->whole);
+    double pieces = caches * fmax(curve->pieces, 1);
+    if (curve->whole > 0 && (curve->pieces > 0 || caches >= TPERF_UNCUT * p->units || shared == 1))
+        memory = whole_caches(memory, pieces, p->units, bytes / pieces / curve->whole);
     double work = caches * curve->block_s * (0.5 + d / 256) / p->units;
     if (attention->n_sizes > 0)
         work = fmax(work, 4 * heads * d * keys / (efficiency_at(attention, d) * p->peak));

@@ -59,6 +59,8 @@ const tperf_system_number tperf_attention_numbers[] = {
     FIELD(attention, "longest", NULL, longest, 0, 1e3),
     FIELD(attention, "backward", NULL, backward, TPERF_MIN_PART, 1 / TPERF_MIN_PART),
     {"flash2", NULL, offsetof(tperf_attention_curve, flash2), 0, TPERF_MAX_PART, true},
+    {"tile", NULL, offsetof(tperf_attention_curve, tile), 0, TPERF_MAX_ELEMENTS, true},
+    {"masked", NULL, offsetof(tperf_attention_curve, masked), 0, TPERF_MAX_PART, true},
     SUSTAINED(attention),
     {0},
 };
@@ -69,6 +71,7 @@ const tperf_system_number tperf_decode_numbers[] = {
     WAIT(decode, "block", block_s),
     WAIT(decode, "ramp", ramp_s),
     {"whole", NULL, offsetof(tperf_decode_curve, whole), 0, TPERF_MAX_RATE, true},
+    {"pieces", NULL, offsetof(tperf_decode_curve, pieces), 0, 1024, true},
     {0},
 };
 

@@ -38,12 +38,17 @@ static double seen_up_to(double n, double w) {
     return inside * (inside + 1) / 2 + fmax(n - w, 0) * w;
 }
 
-static double pairs_of(const tperf_fused_attention *shape) {
+// The pairs that see each other within a window; 0: all.
+static double pairs_within(const tperf_fused_attention *shape, int64_t window) {
     double k = (double)shape->keys, r = (double)shape->queries, shards = (double)shape->shards;
-    double w = shape->window ? fmin((double)shape->window, k) : k;
+    double w = window ? fmin((double)window, k) : k;
     if (shape->seen > 0) return r * fmin(shape->seen, w);
     if (!shape->causal) return r * w;
     return (seen_up_to(k, w) - seen_up_to(k - r * shards, w)) / shards;
+}
+
+static double pairs_of(const tperf_fused_attention *shape) {
+    return pairs_within(shape, shape->window);
 }
 
 // Rows that see each other: one document of a packed sequence, or all rows.
@@ -71,8 +76,10 @@ static void shape_kernels(tperf_op *op, const tperf_fused_attention *shape, tper
         kernel.m = kernel.n = document_of(shape);
         kernel.batch *= rows / kernel.m;
     }
-    if (shape->window && rows > 1)
+    if (shape->window && rows > 1) {
         kernel.n = fmin(kernel.n + fmin(rows, 128) / 2, (double)shape->keys);
+        kernel.masked = fmax(pairs_within(shape, 0) / rows - kernel.n, 0);
+    }
     op->forward.kernels[op->forward.n_kernels++] = kernel;
     op->backward.kernels[op->backward.n_kernels++] = kernel;
 }

@@ -84,10 +84,12 @@ end
 
 local link_curve = check.record_of(required_curve "link")
 
+local decode_curves = by_dtype(curve(numbers "decode")) -- by the dtype of the cache
+
 -- A constant, or curves by kind of kernel or collective.
 local compute_curves = check.record_of {
   source = source, other = efficiency(), gemm = gemm_curves, attention = by_dtype(attention_curve()),
-  decode = by_dtype(curve(numbers "decode")), -- by the dtype of the cache
+  decode = decode_curves,
   experts4 = gemm_curves, -- experts' products with weights of 4 bits, by the dtype of the activations
   experts = gemm_curves, -- an engine's other products of experts, by dtype
 }
@@ -150,6 +152,11 @@ local schema = {
     },
     fused_experts = own_experts(), -- kernels that serving engines may run blocks of experts in: FlashInfer's
     portable_experts = own_experts(), -- and those in Triton
+    portable_attention = check.record_of({ -- attention in Triton, where engines run it
+      source = source,
+      attention = by_dtype(attention_curve()), -- prefills, by the dtype of the products
+      decode = decode_curves, -- by the dtype of the cache
+    }, { optional = true }),
     routing = check.record_of({ -- kernels of serving engines that choose experts and sort tokens by expert
       source = source,
       setup = wait, -- seconds of fixed latency
@@ -213,12 +220,13 @@ local peaks_metatable = {
 catalogue.metatables["tperf.system peaks"] = peaks_metatable
 
 local function check_attention(system)
-  local compute = system.accelerator.compute_efficiency
-  local curves = type(compute) == "table" and compute.attention or {}
-  for dtype, attention in pairs(curves) do
-    local path = "accelerator.compute_efficiency.attention." .. dtype
-    if #attention.head_dim ~= #attention.efficiency then
-      return string.format("'%s' needs as many efficiencies as head sizes", path), path
+  for _, place in ipairs { "compute_efficiency", "portable_attention" } do
+    local of = system.accelerator[place]
+    for dtype, attention in pairs(type(of) == "table" and of.attention or {}) do
+      local path = ("accelerator.%s.attention.%s"):format(place, dtype)
+      if #attention.head_dim ~= #attention.efficiency then
+        return string.format("'%s' needs as many efficiencies as head sizes", path), path
+      end
     end
   end
 end

@@ -16,8 +16,8 @@ static double check_size(lua_State *L, int index) {
     return size;
 }
 
-// machine:kernel(kind, dtype, batch, m, n, k, shared, backward, second, warm, grouped): seconds of compute and seconds of
-// exposed memory, launch included; nil when the system has no curve for it.
+// machine:kernel(kind, dtype, batch, m, n, k, shared, backward, second, warm, grouped, masked): seconds of compute and
+// seconds of exposed memory, launch included; nil when the system has no curve for it.
 static int machine_kernel(lua_State *L) {
     static const char *const kinds[] = {"gemm", "attention", "causal_attention", NULL};
     const tperf_system *system = check_machine(L);
@@ -31,6 +31,7 @@ static int machine_kernel(lua_State *L) {
     kernel.second = lua_isnoneornil(L, 10) ? 0 : check_size(L, 10);
     kernel.warm = lua_toboolean(L, 11);
     kernel.grouped = lua_toboolean(L, 12);
+    kernel.masked = lua_isnoneornil(L, 13) ? 0 : check_size(L, 13);
     for (int i = 0; i < TPERF_DTYPE_COUNT; i++) {
         tperf_kernel_time time;
         if (strcmp(dtype, tperf_dtype_names[i]) != 0) continue;

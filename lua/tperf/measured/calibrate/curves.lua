@@ -1,21 +1,14 @@
 --- The curves that measurements of operators and collectives determine. Each: name, cases, parameters to fit,
 -- install(system, values), which sets them in a plain copy of a system, and `needs`, what would settle them.
+local attention = require "tperf.measured.calibrate.attention"
 local experts = require "tperf.measured.calibrate.experts"
 local fit = require "tperf.measured.calibrate.fit"
 local lists = require "tperf.base.lists"
+local parts = require "tperf.measured.calibrate.parts"
 
 local curves = {}
 
-local SUSTAINED = { name = "sustained", start = 0.85, low = 0.4, high = 1 }
-local SUSTAINED_AFTER = { name = "sustained_after", start = 2e-3, low = 1e-4, high = 2e-2 }
-
-local function compute_of(system)
-  local accelerator = system.accelerator
-  if type(accelerator.compute_efficiency) ~= "table" then
-    accelerator.compute_efficiency = { other = accelerator.compute_efficiency or 0.8 }
-  end
-  return accelerator.compute_efficiency
-end
+local compute_of, SUSTAINED, SUSTAINED_AFTER = parts.compute_of, parts.SUSTAINED, parts.SUSTAINED_AFTER
 
 -- The launch and the HBM's efficiency come with the 16-bit products. Kernels for fewer bits have fewer tiles to choose
 -- from, which shows as a larger loss of the smaller ones, and may leave k whole (split = 1).
@@ -47,72 +40,6 @@ local function gemm(dtype, cases, with_memory, split)
       if with_memory then
         system.accelerator.launch, system.accelerator.hbm.efficiency = v.launch, v.hbm
       end
-    end,
-  }
-end
-
-local HEAD_SIZES = { 64, 128, 192, 256, 512 }
-
--- The head sizes with at least ten cases.
-local function head_sizes(cases)
-  local counts, sizes = {}, {}
-  for _, case in ipairs(cases) do counts[case.head_dim] = (counts[case.head_dim] or 0) + 1 end
-  for _, size in ipairs(HEAD_SIZES) do
-    if (counts[size] or 0) >= 10 then sizes[#sizes + 1] = size end
-  end
-  return sizes
-end
-
--- FlashAttention-2 reaches at most 63 % of the peak backward and 73 % forward (arXiv 2307.08691, section 4).
-local BACKWARD <const> = 0.86
-
-local function attention(dtype, cases)
-  local sizes = head_sizes(cases)
-  if #sizes == 0 then return nil end
-  local parameters = {
-    { name = "setup", start = 8e-6, low = 1e-8, high = 1e-4 },
-    { name = "keys", start = 128, low = 1, high = 2000 },
-    { name = "longest", start = 0.5, low = 0, high = 2 },
-    SUSTAINED, SUSTAINED_AFTER,
-  }
-  for i, size in ipairs(sizes) do
-    table.insert(parameters, i, { name = "efficiency" .. size, start = 0.6, low = 0.02, high = 1.5 })
-  end
-  return {
-    name = "attention." .. dtype, cases = cases, parameters = parameters,
-    scope = function(case) return case.queries > 512 end,
-    needs = "prefill of 1,024 to 16,384 tokens with few and with many heads, for each head size",
-    install = function(system, v)
-      local compute = compute_of(system)
-      compute.attention = compute.attention or {}
-      local curve = {
-        head_dim = {}, efficiency = {}, setup = v.setup, keys = v.keys, longest = v.longest,
-        sustained = v.sustained, sustained_after = v.sustained_after, backward = BACKWARD,
-      }
-      for i, size in ipairs(sizes) do
-        curve.head_dim[i], curve.efficiency[i] = size, v["efficiency" .. size]
-      end
-      compute.attention[dtype] = curve
-    end,
-  }
-end
-
--- Decoding time beyond the launch, from the bytes of the cache.
-local function decode(dtype, cases)
-  return {
-    name = "decode." .. dtype, cases = cases,
-    parameters = {
-      { name = "efficiency", start = 0.85, low = 0.05, high = 1 },
-      { name = "setup", start = 5e-6, low = 1e-8, high = 1e-3 },
-      { name = "block", start = 2e-6, low = 1e-8, high = 1e-4 },
-      { name = "ramp", start = 1e-6, low = 1e-8, high = 1e-3 },
-    },
-    scope = function(case) return case.bytes >= 1e7 end,
-    needs = "decode steps of caches from 10 KB to 10 GB, of few and of many sequences",
-    install = function(system, v)
-      local compute = compute_of(system)
-      compute.decode = compute.decode or {}
-      compute.decode[dtype] = { efficiency = v.efficiency, setup = v.setup, block = v.block, ramp = v.ramp }
     end,
   }
 end
@@ -191,12 +118,6 @@ local function direct(cases)
   }
 end
 
-local function is_decode(case) return case.kind == "decode" and not case.portable end
-
-local function is_long_prefill(case)
-  return case.kind == "causal_attention" and not case.portable and case.queries > 512
-end
-
 local NCCL_CURVES <const> = { all_reduce = true, all_gather = true, reduce_scatter = true, all_to_all = true }
 
 -- Per kind of table: adds the curves that its cases determine.
@@ -215,14 +136,7 @@ function makers.gemm(cases, add)
   end
 end
 
-function makers.attention(cases, add)
-  local groups, names = fit.groups(lists.where(cases, is_long_prefill), "dtype")
-  table.sort(names)
-  for _, dtype in ipairs(names) do add(attention(dtype, groups[dtype])) end
-  groups, names = fit.groups(lists.where(cases, is_decode), "kv_dtype")
-  table.sort(names)
-  for _, dtype in ipairs(names) do add(decode(dtype, groups[dtype])) end
-end
+makers.attention = attention.add
 
 function makers.moe(cases, add)
   local list = lists.where(cases, function(case)

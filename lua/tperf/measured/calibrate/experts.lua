@@ -1,4 +1,6 @@
 --- The curves that timed blocks of experts determine, as those of tperf.calibrate.curves.
+local parts = require "tperf.measured.calibrate.parts"
+
 local experts = {}
 
 -- Experts with fewer rows are limited by the reading of their weights.
@@ -31,9 +33,7 @@ function experts.narrow(dtype, cases)
     },
     scope = many_rows, needs = NEEDS,
     install = function(system, v)
-      local compute = system.accelerator.compute_efficiency
-      if type(compute) ~= "table" then compute = { other = compute or 0.8 } end
-      system.accelerator.compute_efficiency = compute
+      local compute = parts.compute_of(system)
       compute.experts4 = compute.experts4 or {}
       compute.experts4[dtype] = {
         efficiency = v.efficiency, tile_loss = v.tile_loss, setup = v.setup, memory = v.memory,

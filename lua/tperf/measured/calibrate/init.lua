@@ -116,7 +116,9 @@ end
 local function note(trial, result)
   local kind, name = result.curve:match "^(.*)%.([^.]*)$"
   local accelerator = trial.accelerator
-  local curves_of = kind == "network.fast" and trial.network.fast.efficiency or kind == "hbm" and accelerator.hbm
+  local portable = kind:match "^portable_attention%.(.*)"
+  local curves_of = portable and accelerator.portable_attention[portable]
+    or kind == "network.fast" and trial.network.fast.efficiency or kind == "hbm" and accelerator.hbm
     or kind == "accelerator" and accelerator or accelerator.compute_efficiency[kind]
   local target = curves_of[name]
   target.error, target.points = result.held.median, result.points

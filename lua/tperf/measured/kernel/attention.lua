@@ -1,5 +1,7 @@
 --- Timed attention kernels, prefill, encoder and decoding: columns phase, attn_dtype, kv_dtype, batch, seq_q, kv_len,
 --- heads, kv_heads, head_dim, window, time_s (seconds).
+local core = require "tperf.core"
+local engine_machine = require "tperf.question.serve.machine"
 local read = require "tperf.measured.read"
 
 local attention = { name = "attention", columns = { "phase", "seq_q", "kv_len", "heads", "head_dim", "time_s" } }
@@ -34,6 +36,7 @@ local function narrow(case, window)
   window = math.min(window, case.queries)
   local seen = window * (window + 1) / 2 + (case.queries - window) * window
   case.kind, case.seen = "attention", math.min(seen / case.queries + math.min(case.queries, 128) / 2, case.keys)
+  case.masked = math.max((case.queries + 1) / 2 - case.seen, 0)
 end
 
 --- A case, or nil and why the row is left out.
@@ -84,11 +87,24 @@ local function decode_time(case, machine, system)
   return exact + memory
 end
 
+local known = setmetatable({}, { __mode = "k" }) -- systems and machines by the curves of portable kernels
+
+-- The system and machine as portable kernels have them.
+local function portable(system, curves)
+  if not known[curves] then
+    local changed = system:with { accelerator = { compute_efficiency = engine_machine.attention(curves) } }
+    known[curves] = { changed, core.machine(changed) }
+  end
+  return table.unpack(known[curves])
+end
+
 --- Seconds predicted; nil and a reason if the system lacks a curve.
 function attention.predict(case, machine, system)
+  local curves = case.portable and system.accelerator.portable_attention
+  if curves then system, machine = portable(system, curves) end
   if case.kind == "decode" then return decode_time(case, machine, system) end
   local compute, memory = machine:kernel(case.kind, case.dtype, case.batch * case.heads, case.queries,
-    case.seen or case.keys, case.head_dim, case.heads / case.kv_heads)
+    case.seen or case.keys, case.head_dim, case.heads / case.kv_heads, false, nil, false, false, case.masked)
   if not compute then return nil, "the system has no curve for " .. case.dtype .. " attention" end
   return compute + memory + cache_write(case, system)
 end

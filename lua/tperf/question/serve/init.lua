@@ -196,6 +196,8 @@ end
 ---  experts                kernels of blocks of experts: "fused" (FlashInfer's TensorRT-LLM kernels on Blackwell) or
 ---                         "portable" (Triton), where the system has a curve for them, or "grouped" (CUTLASS,
 ---                         DeepGEMM); the engine's default
+---  attention              "portable": attention runs in Triton (SGLang's --attention-backend triton), whose kernels
+---                         take several times as long, and windows as long as none; "fused" (default)
 ---  rules                  "default"
 ---  gpu_hour               dollars per GPU-hour, in place of the system's price
 ---  memory_utilization     part of the memory that the engine may use; num_blocks follows from it (the engine's)

@@ -41,6 +41,11 @@ function machine.experts(kernels, dtype)
   return { [dtype] = curve }, { setup = kernels.routing, pair = kernels.pair }
 end
 
+--- What differs where attention runs in kernels of its own.
+---@param kernels table  accelerator.portable_attention
+---@return table attention, table? decode  for accelerator.compute_efficiency
+function machine.attention(kernels) return { attention = kernels.attention, decode = kernels.decode } end
+
 -- Routing that takes `step` seconds longer.
 local function slower(routing, step)
   routing = routing or {}
@@ -48,9 +53,10 @@ local function slower(routing, step)
 end
 
 -- What tells apart the systems made of one.
-local function key_of(engine, kernels, dtype)
+local function key_of(engine, kernels, dtype, attention)
   return table.concat({ tostring(engine.experts_setup), tostring(engine.experts_step[dtype:match "^%w+"]),
-    table.concat(engine.fused_casts, " "), table.concat(engine.whole_caches, " "), tostring(kernels), dtype }, ";")
+    table.concat(engine.fused_casts, " "), table.concat(engine.whole_caches, " "), tostring(kernels), dtype,
+    tostring(attention ~= nil) }, ";")
 end
 
 -- The kernels that blocks of experts run in; nil: those of the system's other curves.
@@ -64,12 +70,13 @@ end
 ---@param system table   of tperf.system
 ---@param profile table  of tperf.software, with an engine
 ---@param asked table    of experts: dtype of their products, kernels = "fused", "portable" or "grouped" (nil: the
----   engine's choice)
+---   engine's choice), attention = accelerator.portable_attention (nil: fused kernels)
 ---@return table system
 function machine.of(system, profile, asked)
-  local compute, engine = system.accelerator.compute_efficiency, profile.engine
+  local compute, engine, attention = system.accelerator.compute_efficiency, profile.engine, asked.attention
   if type(compute) ~= "table" then return system end
   local decode, experts4 = own_decode(compute, engine, system), own_setup(compute, engine)
+  if attention then decode = attention.decode end
   local kernels, experts, routing = kernels_of(engine, asked), nil, nil
   local own = kernels and system.accelerator[kernels .. "_experts"]
   if own then experts, routing = machine.experts(own, asked.dtype) end
@@ -77,11 +84,13 @@ function machine.of(system, profile, asked)
   if step > 0 then
     routing = slower(routing or system.accelerator.routing, step)
   end
-  if not (decode or experts4 or experts or routing) then return system end
-  local key = key_of(engine, own and kernels, asked.dtype .. (asked.narrow and " narrow" or ""))
+  if not (decode or experts4 or experts or routing or attention) then return system end
+  local key = key_of(engine, own and kernels, asked.dtype .. (asked.narrow and " narrow" or ""), attention)
   made[system] = made[system] or {}
   made[system][key] = made[system][key] or unread(system:with { accelerator = {
-    compute_efficiency = { decode = decode, experts4 = experts4, experts = experts }, routing = routing,
+    compute_efficiency = {
+      attention = attention and attention.attention, decode = decode, experts4 = experts4, experts = experts,
+    }, routing = routing,
   } })
   return made[system][key]
 end

@@ -6,6 +6,7 @@ local core = require "tperf.core"
 local engines = require "tperf.question.serve.engine"
 local machines = require "tperf.question.serve.machine"
 local memory = require "tperf.question.serve.memory"
+local refusal = require "tperf.base.refusal"
 local runtime = require "tperf.describe.profile"
 local sampling = require "tperf.describe.arch.sampling"
 local serving = require "tperf.question.infer.deployment"
@@ -29,6 +30,7 @@ priced.schema = {
   compute_dtype = serving.schema.compute_dtype, precision = serving.schema.precision,
   memory_utilization = check.number { above = 0, max = 1, optional = true },
   experts = check.choice { { "fused", "grouped", "portable" }, optional = true },
+  attention = check.choice { { "fused", "portable" }, default = "fused" },
   software = check.any(optional), host = engines.host_checker, gpu_hour = serving.schema.gpu_hour,
   sampling = check.choice { sampling.KINDS, default = "greedy" }, cold = check.boolean { default = false },
 }
@@ -53,10 +55,29 @@ local function sends(p, o)
   return math.max(one - per_token, 0), per_token
 end
 
+-- The curves of portable attention. Beyond the heads that they were fitted to, they say nothing.
+local function attention_of(p)
+  local curves, m = p.system.accelerator.portable_attention, p.model
+  local one = curves and curves.attention and curves.attention.bf16
+  if not one then
+    refusal.raise("%s: 'attention' = \"portable\": system '%s' has no curves of attention in Triton; leave it out, or "
+      .. "fit 'portable_attention' to timed kernels with `tperf calibrate`", WHAT, p.system.name)
+  end
+  local least, most = one.head_dim[1], one.head_dim[#one.head_dim]
+  if m.mla or m.head_dim < least or m.head_dim > most then
+    refusal.raise("%s: 'attention' = \"portable\": the curves of system '%s' are of heads of %d to %d, and model '%s' "
+      .. "has %s", WHAT, p.system.name, least, most, m.name, m.mla and "latent attention" or "heads of " .. m.head_dim)
+  end
+  return curves
+end
+
 -- Experts with 4-bit weights under wider activations have kernels of their own, with routing as timed beside them.
 local function kernels_of(p, o)
   local narrow = p.weights and (p.weights.experts or ELEMENT_BYTES) < 1 and o.compute_dtype ~= "fp4"
-  return { dtype = o.compute_dtype, kernels = narrow and "grouped" or o.experts, narrow = narrow }
+  local attention = o.attention == "portable" and attention_of(p) or nil
+  return {
+    dtype = o.compute_dtype, kernels = narrow and "grouped" or o.experts, narrow = narrow, attention = attention,
+  }
 end
 
 --- The problem of tperf.question.infer.deployment, with the engine's `profile` and its terms. Sets the dtypes that

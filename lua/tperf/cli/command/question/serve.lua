@@ -133,6 +133,8 @@ With --slo and --rate but no deployment, finds the fewest GPUs that serve the ra
     { long = "enforce-eager", help = "no CUDA graphs: the host launches every kernel" },
     { long = "experts", value = "NAME", from = { "fused", "grouped", "portable" },
       help = "kernels of experts (default: the engine's)" },
+    { long = "attention", value = "NAME", from = { "fused", "portable" },
+      help = "kernels of attention: fused (default), or portable (Triton)" },
     { long = "scheduling-policy", value = "NAME", from = { "fcfs", "priority" }, help = "fcfs (default) or priority" },
     { long = "no-enable-prefix-caching", help = "do not reuse cached prefixes" },
     { long = "no-async-scheduling", help = "schedule a step only when the previous one has ended" },
