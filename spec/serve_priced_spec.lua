@@ -237,7 +237,7 @@ describe("a priced step", function()
     local old = engine({}, { portable_experts = { "bf16" } }) -- a release without better ones
     assert.equal(ttft("h200-sxm", "portable"), ttft("h200-sxm", nil, old))
     assert.equal(ttft "h200-sxm", ttft("h200-sxm", "grouped", old))
-    assert.equal(ttft "a100-sxm-80gb", ttft("a100-sxm-80gb", "portable"))
+    assert.equal(ttft "mi300x", ttft("mi300x", "portable"))
   end)
 
   it("uses an engine's own kernels if its profile names them", function()

@@ -143,7 +143,9 @@ function makers.moe(cases, add)
     return (case.format == "bf16" or case.format == "fp8") and not case.portable and not case.sglang
   end)
   if #list > 0 then add(experts.routing(list)) end
-  local owned, fields = fit.groups(lists.where(cases, function(case) return case.own end), "own")
+  local owned, fields = fit.groups(lists.where(cases, function(case)
+    return case.own and case.dtype == "bf16"
+  end), "own")
   table.sort(fields)
   for _, field in ipairs(fields) do add(experts.own(field, owned[field])) end
   local groups, names = fit.groups(lists.where(cases, function(case) return case.weight end), "dtype")

@@ -64,7 +64,7 @@ function moe.case(row)
   case.width = case.moe_inter / case.tp
   case.gates = gates_of(row, case.sglang)
   case.own = kernel:find "trtllm_moe" and "fused_experts"
-    or case.portable and row.dtype == "bf16" and "portable_experts" or nil
+    or case.portable and "portable_experts" or nil
   case.source = source_of(row, case.rows / case.hit)
   case.label = ("%d tokens, %d of %d experts %dx%d, tp %d, ep %d"):format(case.tokens, case.topk, case.experts,
     case.hidden, case.moe_inter, case.tp, case.ep)
@@ -80,23 +80,25 @@ local function streams(case)
   }
 end
 
-local known = setmetatable({}, { __mode = "k" }) -- machines by the curve of experts' own kernels
+local known = setmetatable({}, { __mode = "k" }) -- machines by the curve of experts' own kernels, and the dtype
 
-local function own_machine(system, kernels)
-  if not known[kernels] then
-    local experts, routing = engine_machine.experts(kernels, "bf16")
-    known[kernels] = core.machine(system:with { accelerator = {
+local function own_machine(system, kernels, dtype)
+  local machines = known[kernels] or {}
+  known[kernels] = machines
+  if not machines[dtype] then
+    local experts, routing = engine_machine.experts(kernels, dtype)
+    machines[dtype] = core.machine(system:with { accelerator = {
       compute_efficiency = { experts = experts }, routing = routing,
     } })
   end
-  return known[kernels]
+  return machines[dtype]
 end
 
 --- Seconds predicted; nil and a reason if the system lacks a curve.
 function moe.predict(case, machine, system)
   if not system.accelerator.routing then return nil, "the system has no curve for routing" end
   local kernels = case.own and system.accelerator[case.own]
-  if kernels then machine = own_machine(system, kernels) end
+  if kernels then machine = own_machine(system, kernels, case.dtype) end
   local each, seconds = case.rows / case.hit, machine:routing(case.tokens * case.topk)
   for _, product in ipairs { { case.gates * case.width, case.hidden }, { case.hidden, case.width } } do
     local compute, memory = machine:kernel("gemm", case.dtype, case.hit, each, product[1], product[2],
