@@ -208,6 +208,23 @@ describe("layers", function()
     assert.equal(2, #c.kinds)
   end)
 
+  it("of multi-token prediction are quantised whatever is trained, and so is a reference model's copy", function()
+    local model = {}
+    for name, value in pairs(MODEL) do model[name] = value end
+    model.mtp = 1
+    local function casts(more)
+      more.model = model
+      local count = 0
+      for _, op in ipairs(train("fp8-current", more).last) do count = count + (op.name:find "-cast$" and 1 or 0) end
+      return count
+    end
+    local products <const> = 5 -- join, qkv, proj, fc1 and fc2
+    assert.equal(products, casts {})
+    assert.equal(products, casts { frozen = { "embedding" } })
+    assert.equal(products, casts { peft = { rank = 16 } })
+    assert.equal(2 * products, casts { objective = "dpo" })
+  end)
+
   it("of experts quantise only the experts if asked to, and send their tokens in 8 bits", function()
     local function moe(precision)
       return tperf.train {

@@ -139,9 +139,16 @@ function tuned.ops(ops, p, name, where, before)
   return ops
 end
 
+-- A block made of another one: its products run in the same precision.
+local function made_of(one, name, build)
+  local made = block(name, build)
+  made.has_layers = one.has_layers
+  return made
+end
+
 --- A block of one of the model's ends with partial training applied.
 function tuned.ending(one, where)
-  return block(one.name, function(m, p)
+  return made_of(one, one.name, function(m, p)
     local ops = one.build(m, p)
     return p.tuning and type(ops) == "table" and tuned.ops(ops, p, one.name, where) or ops
   end)
@@ -149,7 +156,7 @@ end
 
 -- The reference model's forward pass of a block. If the policy trains adapters, both share the same weights.
 local function twin(one)
-  return block(("ref-%s"):format(one.name):sub(1, 23), function(m, p)
+  return made_of(one, ("ref-%s"):format(one.name):sub(1, 23), function(m, p)
     p.referring = true
     local ops = adapters.expand(one.build(m, p))
     p.referring = nil
