@@ -67,6 +67,18 @@ describe("offloaded activations", function()
       train { model = moe, offload_modules = { "moe_act", "expert_fc1" } }.host_memory, "experts")
   end)
 
+  it("reach the host whole in 8 bits: attention's own output and inputs that several products share, too", function()
+    local gated = { attention_gate = true }
+    local latent = { kv_heads = 16, mla = { kv_rank = 512, q_rank = 1536, nope_dim = 128, rope_dim = 64, v_dim = 128 } }
+    for name, more in pairs { plain = {}, gated = gated, latent = latent } do
+      local model = tperf.model(plain):with(more)
+      local resident = train { model = model, precision = "fp8-current" }
+      local c = train { model = model, precision = "fp8-current", offload_layers = 3 }
+      near(3 * sum(resident.layers, "saved_bytes"), c.host_memory, name)
+      near(resident.memory.activations - c.host_memory, c.memory.activations, name)
+    end
+  end)
+
   it("are counted once per micro-batch in flight", function()
     local c = train { pp = 4, offload_layers = 1 }
     near(4 * bytes, c.host_memory, "four in flight on the first stage")

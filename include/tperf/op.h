@@ -134,6 +134,7 @@ typedef struct tperf_op {
     // Live during one of its passes, beside what is kept; 0: derived from the forward traffic.
     double passing_bytes;
     double offload_bytes; // activations kept in the host's memory until the backward pass
+    bool offloaded;       // those of the op are, even if other ops keep all that it needs
     bool panels;          // communicates panel by panel, overlapped with its own compute
     bool recomputed;      // the backward pass begins by repeating the forward pass
     double kept_part;     // fraction of the repeated kernels' work that is not done again

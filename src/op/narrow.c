@@ -73,6 +73,9 @@ tperf_status tperf_op_narrow(tperf_op *op, const tperf_narrowing *how, tperf_err
 }
 
 void tperf_op_keep_output(tperf_op *op, double bytes) {
-    *(op->recomputed ? &op->again_bytes : &op->saved_bytes) += fmin(bytes, op->output_bytes);
+    double *kept = op->recomputed  ? &op->again_bytes
+                   : op->offloaded ? &op->offload_bytes
+                                   : &op->saved_bytes;
+    *kept += fmin(bytes, op->output_bytes);
     op->output_bytes = 0;
 }

@@ -153,6 +153,7 @@ int64_t tperf_op_served_kernels(const tperf_op *op) {
 
 void tperf_op_offload(tperf_op *op, bool input_alone) {
     double bytes = input_alone ? op->input_bytes : op->saved_bytes;
+    op->offloaded = true;
     op->offload_bytes += bytes;
     op->saved_bytes -= bytes;
     op->input_bytes = 0;

@@ -24,7 +24,7 @@
 //   op:product()                                  the shape of a product with weights; nil for other ops
 //   op:narrowed { dtype =, number = … }           a copy of a product in another precision, see tperf_narrowing
 //   op:is_norm()
-//   op:keeps()                                    bytes that its backward pass needs, kept or recomputed
+//   op:keeps()                                    bytes that its backward pass needs, kept anywhere or recomputed
 //   op:keeping(bytes)                             a copy that keeps this much of its output; nil if no other op keeps
 //                                                 the output for it
 // and fields(), bytes(), element() and routed_parts(), documented below, given(), in bind_given.c, and on_line() and
@@ -283,7 +283,7 @@ static int product(lua_State *L) {
     const tperf_op *op = tperf_bind_check_op(L, 1);
     const tperf_product *p = &op->product;
     if (p->rows == 0) return 0;
-    lua_createtable(L, 0, 12);
+    lua_createtable(L, 0, 15);
     lua_pushstring(L, op->name);
     lua_setfield(L, -2, "name");
     tperf_fields_set(L, "rows", p->rows);
@@ -299,7 +299,9 @@ static int product(lua_State *L) {
     lua_setfield(L, -2, "recomputed");
     tperf_fields_set(L, "saved", op->saved_bytes);
     tperf_fields_set(L, "again", op->again_bytes);
-    tperf_fields_set(L, "offloaded", op->offload_bytes);
+    tperf_fields_set(L, "on_host", op->offload_bytes);
+    lua_pushboolean(L, op->offloaded);
+    lua_setfield(L, -2, "offloaded");
     lua_pushboolean(L, op->frozen);
     lua_setfield(L, -2, "frozen");
     lua_pushboolean(L, op->stopped);
@@ -362,7 +364,7 @@ static int is_norm(lua_State *L) {
 
 static int keeps(lua_State *L) {
     const tperf_op *op = tperf_bind_check_op(L, 1);
-    lua_pushnumber(L, op->saved_bytes + op->again_bytes);
+    lua_pushnumber(L, op->saved_bytes + op->again_bytes + op->offload_bytes);
     return 1;
 }
 

@@ -98,7 +98,7 @@ local function cast(shape, r, n, behind_norm, elsewhere, unread, came)
   })
   if with_norm then made:fuse() end
   if shape.frozen and shape.stopped then return made:stop() end
-  if shape.offloaded > 0 then return made:offload(false) end
+  if shape.offloaded then return made:offload(false) end
   local kept = shape.saved + shape.again -- of the 16-bit input, part of which may be recomputed for the backward pass
   return kept > 0 and not shape.recomputed and made:again(saved * shape.again / kept) or made
 end
@@ -162,7 +162,8 @@ local function keep_output(list, attention, shape, r)
     if list[i]:keeps() > 0 then return false end
   end
   local shared = r.attention_output == "e5m6"
-  list[attention] = list[attention]:keeping((shape.saved + shape.again) * (shared and TWELVE / WIDE or 1))
+  local kept = shape.saved + shape.again + shape.on_host -- without the recipe
+  list[attention] = list[attention]:keeping(kept * (shared and TWELVE / WIDE or 1))
   return shared
 end
 
