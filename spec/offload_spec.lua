@@ -79,6 +79,13 @@ describe("offloaded activations", function()
     end
   end)
 
+  it("are also those of modules of multi-token prediction", function()
+    local model = tperf.model(plain):with { mtp = 1 }
+    local c = train { model = model, offload_modules = "attn_norm" }
+    near((L + 1) * 2 * 2048 * 2048, c.host_memory, "host")
+    near(train { model = model }.memory.activations - c.host_memory, c.memory.activations, "GPU")
+  end)
+
   it("are counted once per micro-batch in flight", function()
     local c = train { pp = 4, offload_layers = 1 }
     near(4 * bytes, c.host_memory, "four in flight on the first stage")

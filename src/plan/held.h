@@ -22,9 +22,10 @@ typedef struct tperf_stage_weights {
     double whole[2][2];
 } tperf_stage_weights;
 
-// A stage's activation bytes: per micro-batch in flight; of the section `last`; recomputed; of one pass; on the host.
+// A stage's activation bytes: per micro-batch in flight; of the section `last`; recomputed; of one pass; both on the
+// host.
 typedef struct tperf_stage_activations {
-    double saved, last_saved, again, work, host;
+    double saved, last_saved, again, work, host, last_host;
 } tperf_stage_activations;
 
 // How the stages of a candidate share their weights, and what all of them hold.
@@ -110,7 +111,8 @@ static inline tperf_memory tperf_memory_at(const tperf_stage_weights *w,
         .optimizer = tperf_share(w->optimizer, s, s->zero >= 1),
         .activations = tperf_smaller(in_flight, s->microbatches) * a->saved +
                        tperf_smaller(s->last_in_flight, s->microbatches) * a->last_saved,
-        .host = tperf_smaller(in_flight, s->microbatches) * a->host,
+        .host = tperf_smaller(in_flight, s->microbatches) * a->host +
+                tperf_smaller(s->last_in_flight, s->microbatches) * a->last_host,
     };
     if (s->zero >= 3 && t->reshards == 0 && s->shards > 1)
         m.weights += tperf_share(w->gathered, s, false);

@@ -83,8 +83,11 @@ static tperf_stage_activations activations_of(const question *q, const tperf_sta
     }
     if (first) a.saved += q->costs[kinds].saved_bytes;
     if (!last) return a;
-    a.last_saved = q->costs[kinds + 1].saved_bytes;
-    a.work = fmax(a.work, q->costs[kinds + 1].work_bytes);
+    const tperf_layer_cost *end = &q->costs[kinds + 1];
+    a.last_saved = end->saved_bytes;
+    a.last_host = end->offload_bytes;
+    a.work = fmax(a.work, end->work_bytes);
+    a.again = fmax(a.again, end->again_bytes + end->offload_bytes);
     return a;
 }
 
