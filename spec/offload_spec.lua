@@ -86,6 +86,12 @@ describe("offloaded activations", function()
     near(train { model = model }.memory.activations - c.host_memory, c.memory.activations, "GPU")
   end)
 
+  it("are not also part of what the widest kernel reads", function()
+    local model = tperf.model(plain):with { vocab = 1024 } -- its logits are narrower than the MLP
+    local passing = train { model = model }.memory.passing
+    near(passing + 2 * bytes, train { model = model, offload_layers = L }.memory.passing, "passing")
+  end)
+
   it("are counted once per micro-batch in flight", function()
     local c = train { pp = 4, offload_layers = 1 }
     near(4 * bytes, c.host_memory, "four in flight on the first stage")

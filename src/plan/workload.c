@@ -84,8 +84,8 @@ tperf_block_bytes tperf_block_bytes_of(const tperf_op *const *ops, size_t n) {
         sum.whole = sum.whole && (op->recomputed || op->backward.absent);
         double panels = op->panels ? op->forward.bytes_per_panel : 0;
         double read = op->product.read_bytes > 0 ? op->product.read_bytes : op->weight_bytes;
-        double work = op->forward.bytes + panels - op->repeated_bytes - read - op->saved_bytes -
-                      op->again_bytes;
+        double kept = op->saved_bytes + op->again_bytes + op->offload_bytes;
+        double work = op->forward.bytes + panels - op->repeated_bytes - read - kept;
         if (op->passing_bytes > 0) work = op->passing_bytes;
         sum.work = fmax(sum.work, work);
     }
