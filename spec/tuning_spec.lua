@@ -157,6 +157,8 @@ describe("adapters", function()
       ["nothing is left to train"] = { peft = { targets = { "linear_kv_up_proj" } } },
       ["'peft.rank' must be"] = { peft = { rank = 0 } },
       ["strategy 'summa' has no products"] = { peft = {}, strategy = "summa" },
+      ["'fp8%-current' is not for peft.kind = \"qlora\", whose 4%-bit weights are multiplied in 16 bits"] = {
+        peft = { kind = "qlora" }, precision = "fp8-current" },
     } do
       assert.error_matches(function() train(o) end, message)
     end

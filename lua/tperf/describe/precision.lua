@@ -245,10 +245,15 @@ end
 ---   key       the same for equal records
 ---   share     the fields of blocks' shares that it decides
 ---@param p table  { model, rules, strategies, zero = the stages tried }
-function precision.resolve(p, value, systems)
+---@param peft table?  the question's adapters
+function precision.resolve(p, value, systems, peft)
   local r = precision.of(value)
   for _, system in ipairs(systems) do precision.check_system(r, system) end
   if r.wide then return nil end
+  if peft and peft.kind == "qlora" then
+    refusal.raise("precision '%s' is not for peft.kind = \"qlora\", whose 4-bit weights are multiplied in 16 bits "
+      .. "(arXiv 2305.14314): ask for precision = \"bf16\", or kind = \"lora\"", r.name)
+  end
   check_layers(r, p)
   local made = {}
   for name, field in pairs(r) do made[name] = field end

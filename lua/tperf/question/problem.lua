@@ -255,7 +255,7 @@ function problem.of(o, strategies)
   core.keep(p.training, "training")
   if p.software then core.keep(p.software, "software") end
   local systems, many = problem.systems(o.system)
-  local narrow = precision.resolve(p, o.precision, systems)
+  local narrow = precision.resolve(p, o.precision, systems, o.peft)
   p.questions = {}
   for _, machine in ipairs(systems) do
     offload.check(o, machine)
