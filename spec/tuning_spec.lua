@@ -228,6 +228,7 @@ describe("packed documents", function()
     assert.error_matches(function() train { packing = {} } end, "'packing' wants 'mean' or 'lengths'")
     assert.error_matches(function() train { packing = { mean = 5, lengths = { 5 } } } end, "wants 'mean' or 'lengths'")
     assert.error_matches(function() train { packing = { mean = 5 }, model = "vit-large-16" } end, "causal mask")
+    assert.error_matches(function() train { packing = { mean = 5 }, model = "t5-large" } end, "which 'encoder_stack'")
   end)
 end)
 

@@ -30,6 +30,10 @@ function packing.disagreement(m)
   if not p then return end
   if (p.mean ~= nil) == (p.lengths ~= nil) then return "'packing' wants 'mean' or 'lengths'", "packing" end
   if not m.causal then return "'packing' is of documents under a causal mask", "packing" end
+  if m.encoder_stack then
+    return "'packing' is of documents under a causal mask, which 'encoder_stack' and its cross-attention have not",
+      "packing"
+  end
 end
 
 return packing
