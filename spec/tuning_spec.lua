@@ -41,6 +41,16 @@ describe("adapters", function()
     assert.equal(2 * ALL + 4 * 4194304, kept.weights)
   end)
 
+  it("are all that a checkpoint saves; one of a model with frozen parts has no state of these", function()
+    local table_size <const> = 32000 * H
+    assert.equal((2 + 12) * 4194304, train { peft = qv }.checkpoint_bytes)
+    assert.equal((2 + 12) * ALL, train().checkpoint_bytes)
+    local frozen = { "embedding" }
+    assert.equal(2 * ALL + 12 * (ALL - table_size), train { frozen = frozen }.checkpoint_bytes)
+    assert.equal(2 * ALL + 8 * (ALL - table_size) + 4 * table_size, -- AdamW's second moment of the head alone
+      train { frozen = frozen, optimizer = "muon" }.checkpoint_bytes)
+  end)
+
   it("keep their own inputs; frozen products keep none that nothing else needs", function()
     local c = train { peft = qv }
     local row = 2 * S * H

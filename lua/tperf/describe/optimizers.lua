@@ -88,31 +88,44 @@ end
 
 local counted = setmetatable({}, { __mode = "k" }) -- model (never changed in place) -> its parameters
 
--- { all, ends = in the tables at both ends }; false for a custom architecture that does not state its parameters.
+-- { all, embedding, head }; false for a custom architecture that does not state its parameters.
 local function parameters_of(model)
   if counted[model] ~= nil then return counted[model] end
   local own, known = model.architecture, false
   if not own or own.parameters then
     local count = model:parameters()
-    known = { all = count.total + count.mtp, ends = count.embedding + count.head }
+    known = { all = count.total + count.mtp, embedding = count.embedding, head = count.head }
   end
   counted[model] = known
   return known
 end
 
---- Bytes of a checkpoint: weights, their master copy and the optimizer's state, once for the whole model, without
---- gradients or copies of them.
+-- Trained parameters of the tables at both ends.
+local function trained_ends(count, tuned)
+  local frozen = tuned and tuned.frozen.parts or {}
+  if tuned and tuned.peft then return 0 end
+  return (frozen.embedding and 0 or count.embedding) + (frozen.head and 0 or count.head)
+end
+
+--- Bytes of a checkpoint: weights, and the master copy and optimizer's state of those that are trained, once for the
+--- whole model, without gradients or copies of them. Of a model with adapters these alone are saved (Megatron-Bridge,
+--- Hugging Face's PEFT).
 ---@param t table      from training.of
 ---@param o table      the arguments that it was made from
 ---@param model table
+---@param tuned table?  from tuning.of
+---@param work table?   from tuning.work
 ---@return number?  nil if a custom architecture does not state its parameters
-function training.checkpoint_bytes(t, o, model)
+function training.checkpoint_bytes(t, o, model, tuned, work)
   local count = parameters_of(model)
   if not count then return nil end
   local weights = t.kept_bytes > 0 and t.kept_bytes or BYTES.bf16
   local gradients = o.gradient_shard and BYTES.fp32 or 0
-  local each = weights + t.optimizer_bytes - gradients + (weights < BYTES.fp32 and t.narrow_bytes or 0)
-  return count.all * each + count.ends * (t.end_optimizer_bytes - t.optimizer_bytes)
+  local state = t.optimizer_bytes - gradients + (weights < BYTES.fp32 and t.narrow_bytes or 0)
+  local trained = work and work.trained or count.all
+  local stored = tuned and tuned.peft and trained or count.all
+  return stored * weights + trained * state
+    + trained_ends(count, tuned) * (t.end_optimizer_bytes - t.optimizer_bytes)
 end
 
 return training

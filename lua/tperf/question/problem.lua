@@ -264,7 +264,6 @@ function problem.of(o, strategies)
         model = p.model, system = machine, gpus = gpus, global_batch = o.global_batch, rules = p.rules,
         training = p.training, profile = p.profile, software = p.software, precision = precision.of(o.precision).name,
         attention = o.attention, overlaps = overlap.said(o),
-        checkpoint_bytes = training.checkpoint_bytes(p.training, o, p.model),
       }
     end
   end
@@ -277,7 +276,8 @@ function problem.of(o, strategies)
   }
   for i, s in ipairs(strategies) do p.layouts[i] = workload.of(p.model, s, o.attention, p.rules, how) end
   local work = tuning.work(tuned, p.model, strategies[1], p.rules, apart)
-  for _, question in ipairs(p.questions) do question.work = work end
+  local saved = training.checkpoint_bytes(p.training, o, p.model, tuned, work)
+  for _, question in ipairs(p.questions) do question.work, question.checkpoint_bytes = work, saved end
   p.dealt = deal and pipeline_layout.asked(o) or nil
   p.fixed = fixed_of(o, strategies, p.rules)
   p.wanted_pps = as_list(o.pp)
