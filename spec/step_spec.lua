@@ -100,6 +100,16 @@ describe("an iteration", function()
     end
   end)
 
+  -- What an overlapped pair hides of the waits for the host is no collective's time.
+  it("has no time of collectives where there are none, however much overlapped passes hide", function()
+    local q = { model = "falcon-7b", system = "h20", pp = 2, global_batch = 32, schedule = "dualpipe",
+      software = { name = "spec", compute = 1, attention = 1, memory = 1, comm = 1, host = 2e-5, overlap = 1,
+        optimizer = 0 } }
+    local parts = tperf.train(q).breakdown
+    assert.equal(0, parts.tensor_comm)
+    assert.is_true(parts.host > 0)
+  end)
+
   it("is explained by terms that add up to it", function()
     local pick = picker(SEED + 3)
     for _ = 1, 100 do

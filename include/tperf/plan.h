@@ -191,7 +191,7 @@ typedef struct tperf_iteration {
     // Details of the parts.
     tperf_pipeline_time pipeline;
     double hop;    // added to every pass of a device for its messages, one per chunk
-    double hidden; // the part of tensor_comm hidden by overlapped passes
+    double hidden; // by overlapped passes, of collectives and of waits for the host
     double each_forward, each_backward; // that each micro-batch's pass waits for replicas
     const tperf_stage *waiting;         // the stage that data_comm belongs to; NULL: no stage waits
     // Seconds by which its work falls short of the busiest stage's, and data_comm of its wait.

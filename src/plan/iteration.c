@@ -243,6 +243,25 @@ static double average_flops(const tperf_pipeline *pipeline, const tperf_workload
     return all / (double)pipeline->pp;
 }
 
+// The part of what overlapped passes hide that is not collectives, but waits for the host. both: the busiest device's
+// passes.
+static double hidden_host(const tperf_candidate *candidate, const tperf_job *job,
+                          const tperf_workload *workload, const tperf_layer_time *times,
+                          const tperf_pipeline_time *pipeline, const tperf_pass_cost *both,
+                          double hidden) {
+    if (!(hidden > 0)) return 0;
+    double comm = both->comm - both->slowing;
+    if (job->training->hide_experts) {
+        comm = 0;
+        for (int i = 0; i < workload->n_kinds + 2; i++)
+            comm += times[i].hidden * tperf_layers_passed(candidate->pipeline, pipeline->busiest, i,
+                                                          workload->n_kinds);
+    }
+    const tperf_stage_time *t = &pipeline->busy;
+    return smaller(hidden * larger(1 - comm / (t->forward + t->backward - t->pair), 0),
+                   (double)candidate->microbatches * t->host);
+}
+
 // The part of a waiting stage's slack in which it waits for exchanges of every micro-batch.
 static double used_slack(const tperf_pace *pace, const tperf_stage *stage,
                          const tperf_waiting *waits) {
@@ -277,15 +296,16 @@ tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf
     tperf_pass_cost busy =
         breakdown_of_stage(candidate->pipeline, pipeline.busiest, workload, costs, &flops);
     tperf_lanes whole = tperf_whole(&p);
+    double host = hidden_host(candidate, job, workload, times, &pipeline, &busy, p.hidden);
     return (tperf_iteration){
         .time = TPERF_LANE(whole, 0),
         .compute = microbatches * busy.compute,
         .memory = microbatches * busy.exposed_memory,
-        .tensor_comm = microbatches * busy.comm - p.hidden,
+        .tensor_comm = microbatches * busy.comm - (p.hidden - host),
         .data_comm = TPERF_LANE(p.data_comm, 0),
         .pipeline_comm = TPERF_LANE(p.pipeline_comm, 0),
         .bubble = TPERF_LANE(p.bubble, 0),
-        .host = microbatches * pipeline.busy.host,
+        .host = microbatches * pipeline.busy.host - host,
         .optimizer = p.optimizer,
         .offload = microbatches * busy.offload,
         .flops = microbatches * average_flops(candidate->pipeline, workload, costs),
