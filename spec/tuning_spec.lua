@@ -187,6 +187,22 @@ describe("frozen parts", function()
     assert.equal(12 * above.trained_parameters, above.memory.optimizer)
   end)
 
+  it("may be a table that the embedding and the head share: by either name, neither has a gradient of it", function()
+    local ALL_1B <const>, TABLE <const>, WIDTH <const> = 1235814400, 128256 * 2048, 2048 -- llama-3.2-1b
+    for pp = 1, 2 do
+      for name, norm in pairs { embedding = 0, head = WIDTH } do -- the final norm is the head's
+        local c = train { model = "llama-3.2-1b", seq = 1024, pp = pp, frozen = { name } }
+        local gradients = 0
+        for _, stage in ipairs(c.stages) do gradients = gradients + stage.repeats * stage.memory.gradients end
+        assert.equal(ALL_1B - TABLE - norm, c.trained_parameters)
+        assert.equal(4 * c.trained_parameters, gradients)
+        for _, one in ipairs(c.last) do
+          if one.name == "head" then assert.equal(1024 * WIDTH * (2 * 128256 - 1), one.backward.tensor_flops) end
+        end
+      end
+    end
+  end)
+
   it("may be blocks: with attention frozen, only the MLP learns", function()
     local c = train { frozen = { "attention", "embedding", "head" } }
     assert.equal(32 * (3 * H * FFN + H), c.trained_parameters) -- and its norm

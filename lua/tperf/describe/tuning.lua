@@ -91,6 +91,7 @@ local function frozen_of(list, m)
     local range = name == "layers" and { 1, m.layers } or layers_of(name, m)
     if range then table.insert(frozen.ranges, range) else frozen.parts[name] = true end
   end
+  if m.tied_embeddings and frozen.parts.head then frozen.parts.embedding = true end -- one table
   return frozen
 end
 

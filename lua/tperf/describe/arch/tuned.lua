@@ -116,9 +116,10 @@ end
 local function freeze(ops, p, name, where)
   local t = p.tuning
   local frozen = t.peft or t.frozen.parts[where or name] or not where and p.group and p.group.frozen
-  local keeps = frozen and keepers(ops, t)
-  for _, one in ipairs(frozen and ops or {}) do
-    if not adapters.is(one) then one:freeze(adapters.element(one), keeps[one]) end
+  local keeps = frozen and keepers(ops, t) or {}
+  local table_alone = where == "head" and not frozen and t.frozen.parts.embedding
+  for _, one in ipairs((frozen or table_alone) and ops or {}) do
+    if not adapters.is(one) and (frozen or one:counts().tied) then one:freeze(adapters.element(one), keeps[one]) end
   end
   local stopped = where == "embedding" and frozen or not where and p.group and p.group.stopped
   for _, one in ipairs(stopped and ops or {}) do one:stop() end
