@@ -63,13 +63,13 @@ describe("tokens that choose experts", function()
       { 8, 2, 1, 1, 2 }, { 8, 3, 1, 1, 4 }, { 12, 3, 4, 2, 12 }, { 12, 3, 4, 2, 4 }, { 12, 3, 4, 2, 2 },
       { 12, 4, 6, 3, 3 }, { 12, 4, 6, 3, 12 }, { 12, 4, 6, 3, 1 },
     } do
-      assert.near(tried(table.unpack(case)), core.op.routed_parts(table.unpack(case)), 1e-12)
+      assert.near(tried(table.unpack(case)), core.routed_parts(table.unpack(case)), 1e-12)
     end
   end)
 
   it("reach no more domains than groups", function()
-    assert.is_true(core.op.routed_parts(256, 8, 8, 4, 8) <= 4)
-    assert.is_true(core.op.routed_parts(256, 8, 1, 1, 8) > 5)
+    assert.is_true(core.routed_parts(256, 8, 8, 4, 8) <= 4)
+    assert.is_true(core.routed_parts(256, 8, 1, 1, 8) > 5)
   end)
 
   it("need consistent groups", function()
@@ -97,8 +97,8 @@ describe("moe_dispatcher", function()
   it("sends one copy to each domain, and one to each GPU there", function()
     local comm = dispatch_of(trained { moe_dispatcher = "deepep" })
     local token = 4096 * 7168 * 2
-    assert.near(token * core.op.routed_parts(256, 8, 8, 4, 8) * 7 / 8, comm.nic_bytes, 1)
-    assert.near(token * core.op.routed_parts(256, 8, 8, 4, 64) * 7 / 8, comm.fast_bytes, 1)
+    assert.near(token * core.routed_parts(256, 8, 8, 4, 8) * 7 / 8, comm.nic_bytes, 1)
+    assert.near(token * core.routed_parts(256, 8, 8, 4, 64) * 7 / 8, comm.fast_bytes, 1)
     assert.equal("relayed", comm.algorithm)
     assert.is_true(trained({ moe_dispatcher = "deepep" }).time < trained({}).time)
   end)
@@ -123,7 +123,7 @@ describe("moe_dispatcher", function()
         model = groups > 1 and model(groups, chosen) or model(), gpus = timed.gpus, ep = timed.gpus,
         global_batch = timed.gpus, moe_dispatcher = "deepep",
       })
-      local copies = core.op.routed_parts(256, 8, groups, chosen, groups > 1 and groups or timed.gpus)
+      local copies = core.routed_parts(256, 8, groups, chosen, groups > 1 and groups or timed.gpus)
       local seconds = 4096 * 7168 * 2 * copies / timed.rate
       assert.is_true(math.abs(comm.time / seconds - 1) < 0.15, ("%d GPUs: %g"):format(timed.gpus, comm.time / seconds))
     end
@@ -233,7 +233,7 @@ describe("moe_dispatcher of tperf.serve", function()
   it("uses the normal kernels above 256 tokens per GPU, which send a token once to each node", function()
     local few, many = serving_exchange(32, 256, "deepep").dispatch, serving_exchange(32, 257, "deepep").dispatch
     assert.near(24 / 32 * few.bytes, few.nic_bytes, 1)
-    assert.near(3 / 4 * core.op.routed_parts(256, 8, 1, 1, 4) / 8 * many.bytes, many.nic_bytes, 1)
+    assert.near(3 / 4 * core.routed_parts(256, 8, 1, 1, 4) / 8 * many.bytes, many.nic_bytes, 1)
   end)
 
   it("defaults to alltoall, and serves faster with deepep", function()

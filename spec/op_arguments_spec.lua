@@ -38,7 +38,7 @@ describe("an op", function()
       refuses("once: 'top_groups' must be from 1 to 'groups'", send, "top_groups", chosen)
     end
     refuses("once: 'top_k' is more than the experts of 'top_groups' groups", send, "top_k", 5)
-    refuses("experts: 'top_k' must be from 1", core.op.routed_parts, 8, 9, 1, 1, 2)
+    refuses("experts: 'top_k' must be from 1", core.routed_parts, 8, 9, 1, 1, 2)
   end)
 
   it("keeps, repeats and holds only what is a number of bytes, or a part", function()

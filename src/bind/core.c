@@ -134,6 +134,7 @@ static const struct {
     {"curve_fields", tperf_bind_curve_fields},
     {"memory_parts", tperf_bind_memory_parts},
     {"collective", tperf_bind_collective},
+    {"routed_parts", tperf_bind_routed_parts},
     {"machine", tperf_bind_machine},
     {"decode", tperf_bind_decode},
     {"grid", tperf_bind_grid},

@@ -1,4 +1,5 @@
-// bind_collective.c: tperf.core.collective(system, rules, kind, bytes, gpus, fast) -> seconds.
+// bind_collective.c: tperf.core.collective(system, rules, kind, bytes, gpus, fast) -> seconds, and
+// tperf.core.routed_parts, documented below.
 #include <math.h>
 #include <string.h>
 
@@ -26,6 +27,22 @@ static int collective(lua_State *L) {
     return 1;
 }
 
+// routed_parts(experts, top_k, groups, top_groups, parts): tperf_routing_parts
+static int routed_parts(lua_State *L) {
+    tperf_routing routing = {.experts = luaL_checknumber(L, 1),
+                             .top_k = luaL_checknumber(L, 2),
+                             .groups = luaL_checknumber(L, 3),
+                             .top_groups = luaL_checknumber(L, 4)};
+    const char *fault = tperf_routing_fault(&routing);
+    if (fault) tperf_bind_fail(L, "experts: %s", fault);
+    lua_pushnumber(L, tperf_routing_parts(&routing, luaL_checknumber(L, 5)));
+    return 1;
+}
+
 void tperf_bind_collective(lua_State *L) {
     lua_pushcfunction(L, collective);
+}
+
+void tperf_bind_routed_parts(lua_State *L) {
+    lua_pushcfunction(L, routed_parts);
 }

@@ -27,9 +27,9 @@
 //   op:keeps()                                    bytes that its backward pass needs, kept anywhere or recomputed
 //   op:keeping(bytes)                             a copy that keeps this much of its output; nil if no other op keeps
 //                                                 the output for it
-// and fields(), bytes(), element() and routed_parts(), documented below, given(), in bind_given.c, and on_line() and
-// equal(), in bind_line.c. Methods that
-// return neither a copy nor what they ask for change the op; the library calls them before anyone else has it.
+// and fields(), bytes() and element(), documented below, given(), in bind_given.c, and on_line() and equal(), in
+// bind_line.c. Methods that return neither a copy nor what they ask for change the op; the library calls them before
+// anyone else has it.
 #include <math.h>
 #include <string.h>
 
@@ -458,18 +458,6 @@ static int element(lua_State *L) {
     return 1;
 }
 
-// routed_parts(experts, top_k, groups, top_groups, parts): tperf_routing_parts
-static int routed_parts(lua_State *L) {
-    tperf_routing routing = {.experts = luaL_checknumber(L, 1),
-                             .top_k = luaL_checknumber(L, 2),
-                             .groups = luaL_checknumber(L, 3),
-                             .top_groups = luaL_checknumber(L, 4)};
-    const char *fault = tperf_routing_fault(&routing);
-    if (fault) tperf_bind_fail(L, "experts: %s", fault);
-    lua_pushnumber(L, tperf_routing_parts(&routing, luaL_checknumber(L, 5)));
-    return 1;
-}
-
 void tperf_bind_op(lua_State *L) {
     luaL_newmetatable(L, type_name);
     lua_pushcfunction(L, to_string);
@@ -488,8 +476,6 @@ void tperf_bind_op(lua_State *L) {
     lua_setfield(L, -2, "element");
     lua_pushcfunction(L, tperf_bind_given_op);
     lua_setfield(L, -2, "given");
-    lua_pushcfunction(L, routed_parts);
-    lua_setfield(L, -2, "routed_parts");
     lua_pushcfunction(L, tperf_bind_ops_on_line);
     lua_setfield(L, -2, "on_line");
     lua_pushcfunction(L, tperf_bind_ops_equal);

@@ -48,7 +48,7 @@ end
 local function once(m, p, rows, element)
   local bytes, e = element * 1.0 * m.hidden, m.experts
   local groups, top_groups = e.groups or 1, e.top_groups or 1
-  local come = core.op.routed_parts(e.count, e.top_k, groups, top_groups, dispatch.gpus(p)) / e.top_k * rows
+  local come = core.routed_parts(e.count, e.top_k, groups, top_groups, dispatch.gpus(p)) / e.top_k * rows
   local comm = {
     kind = "all_to_all", axis = p.spread, bytes = bytes * rows, exchanges = true,
     once = {
