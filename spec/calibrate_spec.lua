@@ -307,6 +307,22 @@ describe("tperf.calibrate", function()
     assert.same(truth.network, back.network)
   end)
 
+  it("writes every field of a system that ships", function()
+    local write, folder, seen = require "tperf.measured.calibrate.write", program.folder(), 0
+    for path in program.shell("ls systems/*.yaml").out:gmatch "%S+" do
+      seen = seen + 1
+      if seen % sampled(4, 1) == 0 then
+        program.write(folder .. "/s.yaml", write(tperf.system(path)))
+        local back, system = tperf.system(folder .. "/s.yaml"), tperf.system(path)
+        for _, field in ipairs { "name", "vendor", "generation", "accelerator", "network", "host", "price" } do
+          assert.same(system[field], back[field], path)
+        end
+      end
+    end
+    program.remove(folder)
+    assert.truthy(seen > 30)
+  end)
+
   it("refuses too few measurements, and those that leave a parameter open", function()
     local all = synthetic(truth).cases
     local function with(cases) return { system = a100, files = { { kind = "gemm", cases = cases } } } end

@@ -1,4 +1,5 @@
 --- A system as the text of a system file: SI units, fitted values with four digits.
+local lazy = require "tperf.base.lazy"
 local number = require "tperf.output.number"
 
 -- Fields in the order of the shipped files; others follow by name.
@@ -12,7 +13,7 @@ for i, name in ipairs(ORDER) do place[name] = i end
 
 local function keys_of(value)
   local keys = {}
-  for key in next, value do keys[#keys + 1] = key end
+  for key in next, lazy.settle(value) do keys[#keys + 1] = key end
   table.sort(keys, function(a, b)
     local pa, pb = place[a] or math.huge, place[b] or math.huge
     return pa < pb or pa == pb and a < b
