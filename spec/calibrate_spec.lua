@@ -142,6 +142,20 @@ describe("the CSV reader", function()
     assert.truthy(refusal(csv.parse, wide, "t.csv"):find("t.csv:66: more than 4194304 values", 1, true))
   end)
 
+  it("copies a long record a few times, not once for every block of the file", function()
+    local folder, size = program.folder(), 4 << 20
+    program.write(folder .. "/t.csv", "a\n" .. ("x"):rep(size) .. "\n")
+    collectgarbage()
+    collectgarbage "stop"
+    local before = collectgarbage "count" * 1024
+    local rows = csv.read(folder .. "/t.csv")
+    local taken = collectgarbage "count" * 1024 - before
+    collectgarbage "restart"
+    assert.equal(size, #rows[1].a)
+    assert.truthy(taken < 10 * size, taken / size) -- all, of which each copy is garbage
+    program.remove(folder)
+  end)
+
   it("skips a byte order mark, and refuses UTF-16 and folders", function()
     local folder = program.folder()
     local function read(text)

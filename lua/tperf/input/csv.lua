@@ -65,14 +65,21 @@ local function row_of(fields, columns, name, line)
 end
 
 -- Calls visit(row, columns) for each row of a text that comes in blocks, until it returns false; returns the columns.
--- Holds no more than the block that it reads from and the record that it ends in.
+-- Holds no more than the block that it reads from and twice the record that it ends in.
 local function each(next_block, name, visit)
   local columns, text, at, line, ended = nil, "", 1, 1, false
+  -- A record that many blocks share is parsed from its start each time: so the text doubles.
   local function more()
-    if #text - at > MOST_RECORD then check.fail("%s:%d: a line of more than %d MiB", name, line, MOST_RECORD >> 20) end
-    local block = next_block()
-    ended = block == nil
-    text, at = text:sub(at) .. (block or ""), 1
+    local size = #text - at + 1
+    if size > MOST_RECORD then check.fail("%s:%d: a line of more than %d MiB", name, line, MOST_RECORD >> 20) end
+    local pieces, enough = { text:sub(at) }, 2 * size
+    repeat
+      local block = next_block()
+      ended = block == nil
+      pieces[#pieces + 1] = block
+      size = size + #(block or "")
+    until ended or size >= enough
+    text, at = table.concat(pieces), 1
   end
   repeat
     local fields, after, stop
