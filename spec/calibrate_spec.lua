@@ -60,6 +60,16 @@ describe("logs of nccl-tests", function()
     assert.truthy(shown.out:find("2 of 2 rows predicted", 1, true), shown.err)
   end)
 
+  it("are of nodes with the same number of GPUs", function()
+    local function reason(gpus, nodes)
+      local row = { collective = "all_reduce", gpu = "H100", gpus = gpus, nodes = nodes, size_bytes = "1048576",
+        time_us = "50", inter = "", intra = "", algo = "" }
+      return select(2, require "tperf.measured.kernel.collective".case(row))
+    end
+    assert.is_nil(reason("16", "2"))
+    assert.equal("nodes with different numbers of GPUs", reason("12", "5"))
+  end)
+
   it("of old versions may lack the columns of root and reduction", function()
     local old = "  8388608  2097152  float  55.1  152.2  133.2  1e-07\n"
     local row = nccl_tests.parse(old, "all_gather_perf", { gpus = 8 })[1]
@@ -415,6 +425,26 @@ describe("tperf.calibrate", function()
     program.remove(folder)
     assert.same({ 1, "network.fast.all_reduce", 54 }, { #result.fits, result.fits[1].curve, result.fits[1].points })
     assert.is_true(result.fits[1].fitted.median < 0.02) -- the machine that was measured
+  end)
+
+  it("leaves the switch's speed alone where no all-reduce used it", function()
+    local machine = core.machine(tperf.system "gb200-nvl72")
+    local function fitted(numbers)
+      local cases, rules = {}, tperf.rules()
+      for _, gpus in ipairs(numbers) do
+        for exponent = 17, 32 do
+          local bytes = 2.0 ^ exponent
+          cases[#cases + 1] = { kind = "all_reduce", gpus = gpus, nodes = 1, bytes = bytes, inter = "", intra = "",
+            measured = machine:collective(rules, "all_reduce", bytes, gpus, gpus) }
+        end
+      end
+      local other = tperf.system "gb200-nvl72":with { network = { fast = { efficiency = { all_reduce = {
+        in_network = 0.9 } } } } }
+      return tperf.calibrate { system = other, files = { { kind = "collective", cases = cases } }, keep = true }
+        .system.network.fast.efficiency.all_reduce.in_network
+    end
+    assert.equal(0.9, fitted { 2, 3, 4 })
+    assert.near(tperf.system "gb200-nvl72".network.fast.efficiency.all_reduce.in_network, fitted { 2, 4, 16, 72 }, 0.02)
   end)
 
   it("fits collectives alike whichever third is held out", function()

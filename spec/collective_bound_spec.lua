@@ -103,6 +103,28 @@ describe("No collective beats its bound", function()
     end
   end)
 
+  -- An all-to-all's vector holds each GPU's messages to all others: fewer of them stay in a domain.
+  it("among several domains is faster than in each of them", function()
+    local rules = tperf.rules "default"
+    for _, name in ipairs(catalogue.list "systems") do
+      local system = tperf.system(name)
+      local machine, domain = core.machine(system), system.network.fast.domain
+      for _, kind in ipairs { "all_reduce", "all_gather", "reduce_scatter", "all_to_all" } do
+        for exponent = 0, 34, 2 do
+          for _, gpus in ipairs { 2, 4, 8, 36, 72 } do
+            for _, domains in ipairs(gpus <= domain and { 2, 3, 20 } or {}) do
+              local bytes = kind == "all_to_all" and 2 ^ exponent * domains or 2 ^ exponent
+              local one = machine:collective(rules, kind, 2 ^ exponent, gpus, gpus)
+              local several = machine:collective(rules, kind, bytes, gpus * domains, gpus)
+              assert.truthy(several >= one * (1 - 1e-9),
+                ("%s: %s of 2^%d B, %d x %d GPUs"):format(name, kind, exponent, domains, gpus))
+            end
+          end
+        end
+      end
+    end
+  end)
+
   it("because no curve may exceed the whole bandwidth", function()
     local function refusal(change)
       local ok, message = pcall(function() return tperf.system "h100-sxm":with { network = change } end)

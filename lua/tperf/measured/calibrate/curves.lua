@@ -72,8 +72,10 @@ local function fast_of(system)
   return fast.efficiency
 end
 
--- with_switch: the switch can reduce.
-local function link(kind, cases, with_switch)
+local FEWEST_ADDED <const> = 5 -- GPUs whose all-reduce the switch adds up: include/tperf/efficiency.h
+
+-- reduces: the switch can. How fast it does is fitted only if a case uses it; otherwise it stays as the system says.
+local function link(kind, cases, reduces)
   local parameters = {
     { name = "latency", start = 8e-6, low = 1e-7, high = 1e-3 },
     { name = "hop", start = 7e-7, low = 1e-8, high = 1e-4 },
@@ -83,7 +85,9 @@ local function link(kind, cases, with_switch)
     { name = "switch", start = 1.2e6, low = 3e4, high = 3e7 },
     { name = "growth", start = 0.15, low = -2.5, high = 0.8 },
   }
-  if with_switch then
+  local used = false
+  for _, case in ipairs(cases) do used = used or case.gpus >= FEWEST_ADDED end
+  if reduces and used then
     table.insert(parameters, { name = "in_network", start = 0.5, low = 0.02, high = 1 })
   end
   return {
@@ -91,7 +95,8 @@ local function link(kind, cases, with_switch)
     scope = function(case) return case.bytes >= 1 << 20 end,
     needs = "messages from 64 KiB to 512 MiB among 2, 4 and 8 GPUs of one node",
     install = function(system, v)
-      local curve = { in_network = 0 }
+      local known = fast_of(system)[kind]
+      local curve = { in_network = reduces and known and known.in_network or 0 }
       for name, value in pairs(v) do curve[name] = value end
       fast_of(system)[kind] = curve
     end,

@@ -44,6 +44,7 @@ function collective.case(row)
   if gpus < 2 then return nil, "a group of one GPU" end
   local nodes = read.count(row.nodes)
   if not nodes then return nil, "the number of nodes is not given" end
+  if gpus % nodes ~= 0 then return nil, "nodes with different numbers of GPUs" end
   local seconds = seconds_of(row, kind, gpus, bytes)
   if not seconds then return nil, "neither a time nor a bandwidth is given" end
   if read.text(row.algo):find "off" then return nil, "in-network reduction is switched off" end
