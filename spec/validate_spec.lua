@@ -316,7 +316,7 @@ describe("tables of training runs", function()
       ["workload,gpus,layers,hidden,heads,seq,global_batch,iter_s,gpu,source,tp,pp,dtype,inter"] =
         { step .. "InfiniBand", step .. "EFA", step .. "RoCE", step .. "HDR" },
       ["collective,gpu,size_bytes,time_us,gpus,nodes,inter"] =
-        { collective .. "12,4,8x100 Gbps HDR", collective .. "8,4,8x100 Gbps HDR", collective .. "8,4,8x100 Gbps EFA" },
+        { collective .. "8,4,4x100 Gbps HDR", collective .. "8,4,8x100 Gbps HDR", collective .. "8,4,8x100 Gbps EFA" },
     } do
       local alone = {}
       for i, row in ipairs(rows) do alone[i] = predicted(head, { row })[1] end
