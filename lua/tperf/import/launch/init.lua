@@ -1,5 +1,6 @@
 --- tperf.import.launch: reads a launch file of a real stack into tperf's terms. docs/recipes.md.
 local check = require "tperf.base.check"
+local checkpoints = require "tperf.import.launch.arguments.checkpoints"
 local commands = require "tperf.import.launch.commands"
 local files = require "tperf.import.launch.files"
 local harness = require "tperf.import.launch.harness"
@@ -157,6 +158,8 @@ function launch.read(arguments)
   for i, one in ipairs(all) do texts[i] = one.text end
   local r = script and from_shell(o, all, script, variables, texts) or trees.read(o, all, table_for)
   r.without_use = without_use(variables, texts)
+  local stored = r.kind == "serving" and not r.quantization and checkpoints.quantization(r.model_name)
+  if stored then r.assumed[#r.assumed + 1] = ("quantization %s, as the name %s says"):format(stored, r.model_name) end
   return r
 end
 

@@ -1,42 +1,15 @@
 --- Turns a launch into arguments of tperf.train or tperf.infer, and lists what predictions do not cover.
 local axes = require "tperf.import.launch.arguments.axes"
 local check = require "tperf.base.check"
+local checkpoints = require "tperf.import.launch.arguments.checkpoints"
 local common = require "tperf.import.launch.stack.common"
 local has = require "tperf.base.lists".has
 local models = require "tperf.describe.model"
 local offloading = require "tperf.import.launch.arguments.offloading"
 local records = require "tperf.describe.model.records"
 local recomputation = require "tperf.import.launch.arguments.recomputation"
-local catalogue = require "tperf.base.catalogue"
 
 local arguments = {}
-
--- Names that stacks have for the models of models/, unless they are similar anyway.
-local CALLED <const> = {
-  ["llama3-8b"] = "llama-3.1-8b", ["llama3-70b"] = "llama-3.1-70b", ["llama3-405b"] = "llama-3.1-405b",
-  ["deepseek-v3-671b"] = "deepseek-v3", ["llama4-17bx128e"] = "llama-4-maverick", ["llama31-405b"] = "llama-3.1-405b",
-  ["llama3-1-405b"] = "llama-3.1-405b", ["gpt3"] = "gpt3-175b", ["deepseek-r1"] = "deepseek-v3",
-  ["llama-3-3-70b-instruct"] = "llama-3.1-70b", ["kimi-k2-5"] = "kimi-k2",
-}
-
-local function plain(name) return (name:match "[^/]*$":lower():gsub("[^%w]+", "-"):gsub("%-+$", "")) end
-
---- The model of models/ that a launch refers to, or nil.
----@param name string?
----@param size string?
----@return string?
-function arguments.named(name, size)
-  if type(name) ~= "string" then return nil end
-  local wanted = plain(size and name .. "-" .. size or name)
-  local bare = wanted:gsub("^meta%-", ""):gsub("%-hf$", ""):gsub("%-instruct$", ""):gsub("%-chat$", "")
-    :gsub("%-fp8$", ""):gsub("%-0%d%d%d$", ""):gsub("%-v0%-%d$", "") -- fine-tuned versions have the same sizes
-  for _, name_of in ipairs { wanted, bare } do
-    if CALLED[name_of] then return CALLED[name_of] end
-    for _, known in ipairs(catalogue.list "models") do
-      if plain(known) == name_of then return known end
-    end
-  end
-end
 
 local function experts_of(m)
   if not m.experts then return nil end
@@ -85,14 +58,16 @@ local CACHES <const> = { fp8 = "fp8", fp8_e4m3 = "fp8", fp8_e5m2 = "fp8", bfloat
   float16 = "bf16", half = "bf16", int8 = "int8", nvfp4 = "fp4", fp4_e2m1 = "fp4" }
 local QUANTIZED <const> = { fp8 = { "fp8", "fp8" }, w8a8_fp8 = { "fp8", "fp8" }, modelopt = { "fp8", "fp8" },
   modelopt_fp4 = { "fp4", "fp4" }, nvfp4 = { "fp4", "fp4" }, w8a8_int8 = { "int8", "int8" }, awq = { "int4", "bf16" },
-  awq_marlin = { "int4", "bf16" }, gptq = { "int4", "bf16" }, gptq_marlin = { "int4", "bf16" } }
+  awq_marlin = { "int4", "bf16" }, gptq = { "int4", "bf16" }, gptq_marlin = { "int4", "bf16" },
+  gptq_int8 = { "int8", "bf16" } }
 
 --- The dtypes of a server's launch: { weight_dtype, compute_dtype, kv_dtype, state_dtype }, each only if the launch
 --- gives one that is known.
 ---@param launch table
 ---@return table dtypes
 function arguments.dtypes(launch)
-  local stored, state = QUANTIZED[launch.quantization] or {}, common.dtype(launch.state_dtype)
+  local named = checkpoints.quantization(launch.model_name)
+  local stored, state = QUANTIZED[launch.quantization] or QUANTIZED[named] or {}, common.dtype(launch.state_dtype)
   return { weight_dtype = stored[1], compute_dtype = stored[2], kv_dtype = CACHES[launch.kv_dtype],
     state_dtype = has(records.states, state) and state or nil }
 end
@@ -226,7 +201,7 @@ function arguments.of(launch, given)
   for _, name in ipairs { "micro_batch", "global_batch", "seq" } do
     whole[name] = count_of(given, name)
   end
-  local model = given.model or arguments.named(launch.model_name, launch.model_size)
+  local model = given.model or checkpoints.model(launch.model_name, launch.model_size)
     or described(launch.model, whole.seq, given)
   if not model then
     check.fail("the launch %s: name the MODEL", launch.model_name

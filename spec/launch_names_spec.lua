@@ -1,0 +1,80 @@
+-- What a checkpoint's name in a launch file says: the model, and how its weights are stored.
+local checkpoints = require "tperf.import.launch.arguments.checkpoints"
+local program = require "program"
+local tperf = require "tperf"
+
+describe("a checkpoint's name", function()
+  -- Names on the Hugging Face Hub.
+  for name, expected in pairs {
+    ["meta-llama/Llama-3.1-8B-Instruct"] = { "llama-3.1-8b" },
+    ["meta-llama/Meta-Llama-3-70B"] = { "llama-3-70b" },
+    ["meta-llama/Llama-3.3-70B-Instruct"] = { "llama-3.1-70b" },
+    ["nvidia/Llama-3.3-70B-Instruct-FP8"] = { "llama-3.1-70b", "fp8" },
+    ["nvidia/Llama-3.1-405B-Instruct-FP4"] = { "llama-3.1-405b", "modelopt_fp4" },
+    ["amd/Llama-3.1-405B-Instruct-FP8-KV"] = { "llama-3.1-405b", "fp8" },
+    ["RedHatAI/Meta-Llama-3.1-70B-Instruct-quantized.w4a16"] = { "llama-3.1-70b", "gptq" },
+    ["RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w8a8"] = { "llama-3.1-8b", "w8a8_int8" },
+    ["neuralmagic/Mistral-7B-Instruct-v0.3-FP8"] = { "mistral-7b", "fp8" },
+    ["mistralai/Mixtral-8x7B-Instruct-v0.1"] = { "mixtral-8x7b" },
+    ["Qwen/Qwen2.5-72B-Instruct-AWQ"] = { "qwen2.5-72b", "awq" },
+    ["Qwen/Qwen2.5-72B-Instruct-GPTQ-Int8"] = { "qwen2.5-72b", "gptq_int8" },
+    ["Qwen/Qwen3-30B-A3B-Thinking-2507-FP8"] = { "qwen3-30b-a3b", "fp8" },
+    ["Qwen/Qwen3-235B-A22B-Instruct-2507"] = { "qwen3-235b-a22b" },
+    ["nvidia/DeepSeek-R1-0528-NVFP4-v2"] = { "deepseek-v3", "modelopt_fp4" },
+    ["amd/DeepSeek-R1-0528-MXFP4"] = { "deepseek-v3", "modelopt_fp4" },
+    ["deepseek-ai/DeepSeek-R1-0528"] = { "deepseek-v3" },
+    ["moonshotai/Kimi-K2.5"] = { "kimi-k2", "gptq" }, -- experts of 4 bits, says its config.json
+    ["moonshotai/Kimi-K2-Instruct"] = { "kimi-k2" },
+    ["google/gemma-3-27b-it"] = { "gemma-3-27b" },
+    ["openai/gpt-oss-120b"] = { "gpt-oss-120b" },
+    ["meta-llama/Llama-4-Scout-17B-16E-Instruct"] = { "llama-4-scout" },
+    ["zai-org/GLM-4.5-Air-FP8"] = { "glm-4.5-air", "fp8" },
+    ["someone/Unknown-13B-FP8"] = { nil, "fp8" },
+    ["fp8"] = {},
+  } do
+    it("is understood: " .. name, function()
+      assert.equal(expected[1], checkpoints.model(name))
+      assert.equal(expected[2], checkpoints.quantization(name))
+    end)
+  end
+
+  it("may be no text", function()
+    assert.is_nil(checkpoints.model(nil))
+    assert.is_nil(checkpoints.model(7, "8b"))
+    assert.is_nil(checkpoints.quantization(nil))
+    assert.equal("llama-3.1-8b", checkpoints.model("llama3", "8B"))
+  end)
+
+  it("decides the weights of a server that says nothing else of them", function()
+    local function launch(name, more)
+      return tperf.import.launch { files = { { name = "run.sh",
+        text = ("vllm serve %s --tensor-parallel-size 8 %s\n"):format(name, more or "") } } }
+    end
+    local stored = launch "nvidia/Llama-3.3-70B-Instruct-FP8"
+    assert.same({ "quantization fp8, as the name nvidia/Llama-3.3-70B-Instruct-FP8 says" }, stored.assumed)
+    assert.same({}, launch "meta-llama/Llama-3.3-70B-Instruct".assumed)
+    local arguments = require "tperf.import.launch.arguments"
+    local function dtypes(...)
+      local d = arguments.dtypes(launch(...))
+      return { d.weight_dtype, d.compute_dtype }
+    end
+    assert.same({ "fp8", "fp8" }, dtypes "nvidia/Llama-3.3-70B-Instruct-FP8")
+    assert.same({ "int4", "bf16" }, dtypes "Qwen/Qwen2.5-72B-Instruct-AWQ")
+    assert.same({ "int4", "bf16" }, dtypes("x/Llama-3.1-8B-W4A16", "--quantization compressed-tensors"))
+    assert.same({ "fp8", "fp8" }, dtypes("x/Llama-3.1-8B-Int8", "--quantization fp8")) -- the flag is the launch's word
+    assert.same({}, dtypes "meta-llama/Llama-3.1-8B")
+  end)
+
+  it("makes a server's steps those of its weights", function()
+    local folder = program.folder()
+    local function tpot(name)
+      program.write(folder .. "/run.sh", ("vllm serve %s --tensor-parallel-size 4\n"):format(name))
+      local shown = program.ask(("tperf serve --from %s/run.sh -s h100-sxm --prompt 100 --output 50 --concurrency 4 "
+        .. "--count 8 --json"):format(folder))
+      return tonumber(shown.out:match '"tpot":%s*{.-"mean":%s*([%d.e+-]+)') or error(shown.err .. shown.out)
+    end
+    local wide, narrow = tpot "meta-llama/Llama-3.3-70B-Instruct", tpot "nvidia/Llama-3.3-70B-Instruct-FP8"
+    assert.truthy(narrow < 0.75 * wide)
+    program.remove(folder)
+  end)
+end)
