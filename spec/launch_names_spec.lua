@@ -3,6 +3,32 @@ local checkpoints = require "tperf.import.launch.arguments.checkpoints"
 local program = require "program"
 local tperf = require "tperf"
 
+describe("a server that a script starts several times", function()
+  local function read(text)
+    return tperf.import.launch { files = { { name = "run.sh", text = text } } }
+  end
+
+  it("is one launch if only its place differs", function()
+    local copies = read [[
+      CUDA_VISIBLE_DEVICES=0 vllm serve Qwen/Qwen3-8B --max-num-seqs 64 --port 8000 &
+      CUDA_VISIBLE_DEVICES=1 vllm serve Qwen/Qwen3-8B --max-num-seqs 64 --port=8001 &
+    ]]
+    assert.same({ 1, 64 }, { copies.gpus, copies.max_batch })
+    local nodes = {}
+    for rank = 0, 1 do
+      nodes[#nodes + 1] = ("python3 -m sglang.launch_server --model-path x/y --tp 16 --nnodes 2 --node-rank %d")
+        :format(rank)
+    end
+    assert.equal(16, read(table.concat(nodes, "\n") .. "\n").gpus)
+  end)
+
+  it("is several launches if anything else does", function()
+    assert.error_matches(function()
+      read "vllm serve Qwen/Qwen3-8B -tp 2 --port 1 &\nvllm serve Qwen/Qwen3-8B -tp 4 --port 2 &\n"
+    end, "starts 2 commands; say which")
+  end)
+end)
+
 describe("a checkpoint's name", function()
   -- Names on the Hugging Face Hub.
   for name, expected in pairs {
@@ -63,6 +89,11 @@ describe("a checkpoint's name", function()
     assert.same({ "int4", "bf16" }, dtypes("x/Llama-3.1-8B-W4A16", "--quantization compressed-tensors"))
     assert.same({ "fp8", "fp8" }, dtypes("x/Llama-3.1-8B-Int8", "--quantization fp8")) -- the flag is the launch's word
     assert.same({}, dtypes "meta-llama/Llama-3.1-8B")
+  end)
+
+  it("is enough for a server with all defaults", function()
+    local r = tperf.import.launch { files = { { name = "run.sh", text = "vllm serve Qwen/Qwen3-8B\n" } } }
+    assert.same({ "vLLM", "Qwen/Qwen3-8B", 1 }, { r.stack, r.model_name, r.tp })
   end)
 
   it("makes a server's steps those of its weights", function()

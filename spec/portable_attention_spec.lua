@@ -114,6 +114,20 @@ describe("an engine", function()
     assert.truthy(ttft "portable" > 1.1 * fused)
   end)
 
+  it("runs it in Triton if its launch says so", function()
+    local arguments = require "tperf.import.launch.arguments"
+    local function attention(command)
+      local launch = tperf.import.launch { files = { { name = "run.sh", text = command .. "\n" } } }
+      return (arguments.engine(launch)).attention
+    end
+    local sglang, vllm = "python3 -m sglang.launch_server --model-path a/b", "vllm serve a/b"
+    assert.equal("portable", attention(sglang .. " --attention-backend triton"))
+    assert.equal("portable", attention(vllm .. " --attention-backend TRITON_ATTN"))
+    assert.is_nil(attention(sglang .. " --attention-backend fa3"))
+    assert.is_nil(attention(vllm .. " --attention-backend TRITON_MLA"))
+    assert.is_nil(attention(vllm))
+  end)
+
   it("refuses heads and systems that no curve is of", function()
     assert.error_matches(function() ttft("portable", { system = "a100-sxm-80gb" }) end,
       "has no curves of attention in Triton; leave it out, or fit 'portable_attention'")

@@ -78,7 +78,25 @@ local function described(found)
   return table.concat(lines, "; ")
 end
 
-local function same(a, b) return table.concat(a.command.words, "\0") == table.concat(b.command.words, "\0") end
+-- Options that say where a copy of a server listens, or which node of a launch it is.
+local PLACES <const> = { ["--port"] = true, ["--host"] = true, ["--served-model-name"] = true, ["--node-rank"] = true,
+  ["--node_rank"] = true, ["--api-key"] = true, ["--nccl-port"] = true }
+
+local function without_place(words)
+  local list, i = {}, 1
+  while i <= #words do
+    local name = words[i]:match "^(%-%-[^=]*)" or ""
+    if not PLACES[name] then
+      list[#list + 1] = words[i]
+    elseif words[i] == name then
+      i = i + 1 -- its value
+    end
+    i = i + 1
+  end
+  return table.concat(list, "\0")
+end
+
+local function same(a, b) return without_place(a.command.words) == without_place(b.command.words) end
 
 --- The launch among a script's commands: { command, at }, with `at` the index of its program's word (0 if unknown); nil
 --- if there is none.

@@ -91,7 +91,8 @@ end
 ---@param where string
 function reading.of(s, context, where)
   ask_all(where, s.asked)
-  if not s.seen and not context.config then
+  local server = s.table.kind == "serving" and s.words[1] ~= nil -- of a model, with all defaults
+  if not s.seen and not context.config and not server then
     check.fail("%s sets no option of %s %s: is it of another stack?", where, s.table.stack, s.table.version)
   end
   refuse_sizes(where, s)

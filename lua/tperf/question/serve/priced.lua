@@ -66,7 +66,8 @@ local function attention_of(p)
   local least, most = one.head_dim[1], one.head_dim[#one.head_dim]
   if m.mla or m.head_dim < least or m.head_dim > most then
     refusal.raise("%s: 'attention' = \"portable\": the curves of system '%s' are of heads of %d to %d, and model '%s' "
-      .. "has %s", WHAT, p.system.name, least, most, m.name, m.mla and "latent attention" or "heads of " .. m.head_dim)
+      .. "has %s; \"fused\" kernels have curves", WHAT, p.system.name, least, most, m.name,
+      m.mla and "latent attention" or "heads of " .. m.head_dim)
   end
   return curves
 end

@@ -231,7 +231,7 @@ function arguments.engine(launch, software)
     return engine, left
   end
   for field, value in pairs(launch.engine) do engine[field] = value end
-  engine.experts = launch.experts
+  engine.experts, engine.attention = launch.experts, launch.attention_kernels
   engine.memory_utilization = launch.memory_fraction or launch.kv_free_fraction
   return engine, left
 end

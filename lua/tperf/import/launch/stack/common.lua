@@ -22,6 +22,11 @@ end
 common.EXPERTS = { triton = "portable", flashinfer_trtllm = "fused", cutlass = "grouped",
   flashinfer_cutlass = "grouped", deep_gemm = "grouped" }
 
+--- Whether attention runs in Triton, as tperf.serve names it; nil: in the kernels that the engine prefers.
+function common.attention(backend)
+  return tostring(backend):lower():find "^triton" and not tostring(backend):lower():find "mla" and "portable" or nil
+end
+
 --- The largest of the numbers in a list, such as the batches of CUDA graphs; nil if there are none.
 ---@param list any
 ---@return integer?

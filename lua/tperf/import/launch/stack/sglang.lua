@@ -41,6 +41,7 @@ function sglang.read(s, context)
       or s:set "--cuda-graph-max-bs-decode" or s:set "--cuda-graph-max-bs"
       or common.largest(s:set "--cuda-graph-bs-decode" or s:set "--cuda-graph-bs") }
   if s:get "--disable-hybrid-swa-memory" then r.engine.pooled = false end
+  r.attention_kernels = common.attention(s:set "--attention-backend")
   r.experts = common.EXPERTS[s:set "--moe-runner-backend"]
   local algorithm = s:concept "speculative" and (s:set "--speculative-algorithm" or s:set "--speculative-algo")
   r.speculative = algorithm and { method = algorithm, steps = s:set "--speculative-num-steps",

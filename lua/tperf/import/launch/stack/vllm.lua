@@ -33,6 +33,7 @@ function vllm.read(s, context)
     max_cudagraph_capture_size = s:get "--enforce-eager" and 0 or s:set "--max-cudagraph-capture-size"
       or common.largest(s:set "--cudagraph-capture-sizes") }
   if s:get "--disable-hybrid-kv-cache-manager" then r.engine.pooled = false end
+  r.attention_kernels = common.attention(s:set "--attention-backend")
   r.experts = common.EXPERTS[s:set "--moe-backend"]
   r.moe_dispatcher = s:set "--all2all-backend"
   local speculative = s:set "--speculative-config"
