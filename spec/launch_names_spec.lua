@@ -1,4 +1,4 @@
--- What a checkpoint's name in a launch file says: the model, and how its weights are stored.
+-- Launch files: what a checkpoint's name says of its model and weights; copies of a server; dtypes.
 local checkpoints = require "tperf.import.launch.arguments.checkpoints"
 local program = require "program"
 local tperf = require "tperf"
@@ -107,5 +107,29 @@ describe("a checkpoint's name", function()
     local wide, narrow = tpot "meta-llama/Llama-3.3-70B-Instruct", tpot "nvidia/Llama-3.3-70B-Instruct-FP8"
     assert.truthy(narrow < 0.75 * wide)
     program.remove(folder)
+  end)
+end)
+
+describe("torchtitan's dtypes", function()
+  local function arguments(lines)
+    local text = "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 1\nseq_len = 8192\n"
+      .. lines
+    return (tperf.import.arguments(tperf.import.launch { files = { { name = "run.toml", text = text } },
+      given = { gpus = 8 } }))
+  end
+
+  it("of weights are those of gradients and moments, without a wider copy", function()
+    local a = arguments "dtype = \"bfloat16\"\n"
+    assert.same({ "bf16", "none", "bf16", "bf16" }, { a.weights, a.master, a.gradients, a.moments })
+    local usual = arguments ""
+    assert.same({}, { usual.weights, usual.master, usual.gradients, usual.moments })
+    assert.equal("bf16", arguments "mixed_precision_reduce = \"bfloat16\"\n".gradients)
+  end)
+
+  it("are not taken for harmless where they are not known", function()
+    local r = tperf.import.launch { files = { { name = "run.toml",
+      text = "[training]\nlocal_batch_size = 1\nseq_len = 8192\n[optimizer]\nnew_dtype = \"bfloat16\"\n" } },
+      given = { gpus = 8 } }
+    assert.equal("optimizer.new_dtype", r.refused[1].option)
   end)
 end)

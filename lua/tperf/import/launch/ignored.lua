@@ -28,12 +28,12 @@ end
 local MATTERS <const> = {}
 for word in ([[parallel degree shard sharding micro global batch stage stages virtual layers hidden heads experts expert
   moe seq sequence recompute offload offloading fp8 fp4 quantization quantize quant zero fsdp overlap interleaved
-  accumulation replicas replicate ffn dp tp pp cp ep lora speculative mtp context]]):gmatch "%S+" do
+  accumulation replicas replicate ffn dp tp pp cp ep lora speculative mtp context dtype]]):gmatch "%S+" do
   MATTERS[word] = true
 end
 
-local EXCEPT <const> = { "eval", "port", "address", "log", "timeout", "rank", "coeff", "aux", "seed", "path", "dtype",
-  "lb", "rpc", "local", "load%-balanc", "router", "checkpoint", "ckpt", "save", "lr", "samples", "iters", "init", "dir",
+local EXCEPT <const> = { "eval", "port", "address", "log", "timeout", "rank", "coeff", "aux", "seed", "path", "lb",
+  "rpc", "local", "load%-balanc", "router", "checkpoint", "ckpt", "save", "lr", "samples", "iters", "init", "dir",
   "scheduler", "data%-stages", "hidden%-act", "pretraining%-tp", "loss", "rotary", "file", "doc", "unused", "parser",
     "per%-token%-loss", "name", "dist", "dropout" }
 

@@ -107,7 +107,12 @@ function axes.torchtitan(s, r)
   local async = s:set "parallelism.enable_async_tensor_parallel" or s:set "experimental.enable_async_tensor_parallel"
     or s:set "compile.enable_async_tensor_parallel"
   local backend = s:set "parallelism.expert_parallel_comm_backend"
+  -- Weights of 16 bits have no wider copy, and gradients and moments like theirs; gradients of others are reduced in a
+  -- dtype of their own.
+  local narrow = r.precision.params == "bf16" and "bf16" or nil
   return {
+    weights = narrow, master = narrow and "none", moments = narrow,
+    gradients = (narrow or r.precision.grads == "bf16") and "bf16" or nil,
     compile = compiles(s),
     overlap_tp = r.tp > 1 and async == true and "async" or nil,
     shard = r.dp_replicate > 1 and r.dp_shard > 1 and r.dp_shard or nil,
