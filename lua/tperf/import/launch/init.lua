@@ -6,6 +6,7 @@ local files = require "tperf.import.launch.files"
 local harness = require "tperf.import.launch.harness"
 local launcher = require "tperf.import.launch.launcher"
 local shell = require "tperf.import.launch.shell"
+local manifest = require "tperf.import.launch.shell.manifest"
 local reading = require "tperf.import.launch.reading"
 local tables = require "tperf.import.launch.tables"
 local trees = require "tperf.import.launch.trees"
@@ -147,17 +148,19 @@ function launch.read(arguments)
   local o = check.record("tperf.import.launch", arguments, schema)
   o.given = o.given or {}
   if type(o.given) ~= "table" then check.fail "tperf.import.launch: 'given' must be a table" end
-  local variables, all = split_given(o.given), {}
+  local variables, all, notes = split_given(o.given), {}, {}
   for i, path in ipairs(o.files) do
     if type(path) ~= "string" and type(path) ~= "table" then
       check.fail("tperf.import.launch: files[%d] must be a path, got %s", i, check.show(path))
     end
     all[i] = files.open(path)
+    if manifest.recognise(all[i]) then all[i], notes = manifest.script(all[i]) end
   end
   local script, texts = first_of(all, "shell"), {}
   for i, one in ipairs(all) do texts[i] = one.text end
   local r = script and from_shell(o, all, script, variables, texts) or trees.read(o, all, table_for)
   r.without_use = without_use(variables, texts)
+  table.move(notes, 1, #notes, #r.assumed + 1, r.assumed)
   local stored = r.kind == "serving" and not r.quantization and checkpoints.quantization(r.model_name)
   if stored then r.assumed[#r.assumed + 1] = ("quantization %s, as the name %s says"):format(stored, r.model_name) end
   return r
