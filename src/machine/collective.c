@@ -125,6 +125,8 @@ static bool is_measured(const tperf_system *system, tperf_collective kind, tperf
     return system->network.slow.curve.efficiency > 0 && (link || group.fast == 1);
 }
 
+enum { MEASURED_DOMAIN = 8 };
+
 // The time with fitted curves; see tperf/efficiency.h. A broadcast, scatter or gather costs as much as an all-gather
 // that moves as many bytes through every port; a reduce as much as such a reduce-scatter.
 static double measured_time(const tperf_system *system, tperf_collective kind, double bytes,
@@ -149,8 +151,8 @@ static double measured_time(const tperf_system *system, tperf_collective kind, d
     }
     bool half = kind == TPERF_ALL_GATHER || kind == TPERF_REDUCE_SCATTER;
     double time = tperf_slow_time(slow, stream, g, half ? 0.5 : 1);
-    if (group.fast == 1) return time;
-    // Its start was measured with domains of 8; each domain's part of the work takes no less than that alone.
+    // The start was measured with domains of up to 8; a larger one takes at least what its own part does.
+    if (group.fast <= MEASURED_DOMAIN) return time;
     double inside = kind == TPERF_ALL_TO_ALL ? bytes / g : bytes;
     return larger(time, tperf_link_time(link, all_reduce, port, q, inside));
 }
