@@ -42,4 +42,17 @@ describe("the fit of an engine's profile", function()
     assert.equal(tperf.software "vllm-0.6".engine.front_end, made.engine.front_end)
     program.remove(folder)
   end)
+
+  it("says why it writes no profile", function()
+    local folder = program.folder()
+    local head, first = table_of():match "^(.-\n)(.-\n)"
+    program.write(folder .. "/few.csv", head .. first)
+    local few = program.shell(("tperf calibrate --software %s %s/few.csv"):format(folder, folder))
+    assert.matches("vllm%-0%.6: 1 rows that can be predicted, where a fit needs 12: no profile written", few.err)
+    program.write(folder .. "/other.csv", head .. first:gsub("vLLM", "another"))
+    local other = program.shell(("tperf calibrate --software %s %s/other.csv"):format(folder, folder))
+    assert.matches("no row is of an engine with a profile: the columns 'engine' and 'engine_version' name it",
+      other.err)
+    program.remove(folder)
+  end)
 end)

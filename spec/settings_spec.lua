@@ -57,6 +57,7 @@ describe("--set", function()
     ["model.layers="] = "--set model.layers: a value is needed",
     ["layers=9"] = "PATH starts with model., system. or software., got 'layers'",
     ["sytem.name=a"] = "(did you mean 'system'?)",
+    ["system=1"] = "'system' has fields; name one: system.FIELD=VALUE",
     ["model.layers=1,model.layers=2"] = "it is set twice",
     ["software.host=0"] = "--set software.… changes what --software names, and there is none",
     ["model"] = "PATH=VALUE is needed, got 'model'",

@@ -97,7 +97,11 @@ end
 
 local function nearest(given)
   local path = check.names(given)[1]
-  local near = check.suggest(path:match "^[^.]*", OBJECTS)
+  local first = path:match "^[^.]*"
+  for _, object in ipairs(OBJECTS) do
+    if path == object then return ("--set: '%s' has fields; name one: %s.FIELD=VALUE"):format(path, path) end
+  end
+  local near = check.suggest(first, OBJECTS)
   return ("--set: PATH starts with model., system. or software., got '%s'%s"):format(path, near)
 end
 

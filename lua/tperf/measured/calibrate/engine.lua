@@ -131,12 +131,16 @@ end
 --- Fits one engine's profile.
 ---@param base table      the profile to start from
 ---@param sample table[]  from engine.samples
----@return table? result  nil if there are too few rows; { values, rows, held = { median, p90, spread }, fitted },
+---@return table? result  nil and why if there are too few rows; { values, rows, held = { median, p90, spread },
+---   fitted },
 ---   errors of TPOT or, for rows without it, of the whole time
 function engine.fit(base, sample)
   local cases = tabulated(sample, base)
   local rows = number_rows(cases)
-  if rows < FEWEST * #PARAMETERS then return nil end
+  local fewest = FEWEST * #PARAMETERS
+  if rows < fewest then
+    return nil, ("%d rows that can be predicted, where a fit needs %d"):format(rows, fewest)
+  end
   local ratios = held_out(cases)
   local held = fit.errors(ratios)
   held.spread = fit.spread { ratios }

@@ -59,9 +59,14 @@ local function calibrate_engines(values, files)
   local samples, names = engine.samples(files)
   local rows = {}
   table.sort(names)
+  if #names == 0 then
+    check.fail("%s: no row is of an engine with a profile: the columns 'engine' and 'engine_version' name it",
+      table.concat(files, ", "))
+  end
   for _, name in ipairs(names) do output.check(path_of(values.software, name)) end
   for _, name in ipairs(names) do
-    local result = engine.fit(software(name), samples[name])
+    local result, reason = engine.fit(software(name), samples[name])
+    if not result then io.stderr:write(("%s: %s: no profile written\n"):format(name, reason)) end
     if result then
       output.write(path_of(values.software, name), engine.text(software(name), result))
       rows[#rows + 1] = { software = name, runs = result.rows, fitted = result.fitted, held = result.held }
