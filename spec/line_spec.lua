@@ -32,6 +32,8 @@ describe("ops on a line", function()
     { recompute = "selective", recompute_modules = "layernorm" }, { recompute = "none", loss = "pytorch" },
     { recompute = "selective", recompute_modules = "op" }, { recompute = "none", seq = 1000 },
     { recompute = "none", cuda_graphs = "layer" }, { recompute = "none", offload_modules = "attn_norm" },
+    { recompute = "none", mode = "prefill", seq = 512 },
+    { recompute = "none", mode = "decode", seq = 1, context = 512 },
   }
   local NAMES <const> = { "llama-3.1-70b", "deepseek-v3", "jamba-v0.1", "gemma-2-27b", "gpt-oss-20b", "gpt3-175b",
     "mixtral-8x7b" }
