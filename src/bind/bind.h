@@ -56,6 +56,7 @@ void tperf_bind_curve_fields(lua_State *L);
 void tperf_bind_memory_parts(lua_State *L); // list of { name, held = all the time }
 void tperf_bind_collective(lua_State *L);
 void tperf_bind_routed_parts(lua_State *L);
+void tperf_bind_normal_below(lua_State *L);
 void tperf_bind_machine(lua_State *L);
 void tperf_bind_machine_methods(lua_State *L); // pushes the table of its methods
 void tperf_bind_decode(lua_State *L);

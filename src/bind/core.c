@@ -135,6 +135,7 @@ static const struct {
     {"memory_parts", tperf_bind_memory_parts},
     {"collective", tperf_bind_collective},
     {"routed_parts", tperf_bind_routed_parts},
+    {"normal_below", tperf_bind_normal_below},
     {"machine", tperf_bind_machine},
     {"decode", tperf_bind_decode},
     {"grid", tperf_bind_grid},

@@ -3,41 +3,11 @@ local memo = require "tperf.base.memo"
 
 local normal = {}
 
-local ROOT <const> = math.sqrt(2 * math.pi)
-local SERIES <const> = 3.0 -- up to here the series, beyond it the continued fraction
-local FAR <const> = 38.0 -- from here on the density is 0 in a double
-
---- The density at z.
----@param z number
----@return number
-function normal.density(z) return math.exp(-z * z / 2) / ROOT end
-
--- z + z^3/3 + z^5/15 + …, times the density: the area from 0 to z (Abramowitz and Stegun, 26.2.11).
-local function middle(z)
-  local term, sum, k = z, z, 1
-  while math.abs(term) > 1e-17 * math.abs(sum) do
-    k = k + 2
-    term = term * z * z / k
-    sum = sum + term
-  end
-  return sum * normal.density(z)
-end
-
--- The area beyond z > 0 by its continued fraction (26.2.14), evaluated from the end.
-local function beyond(z)
-  local value = z
-  for k = 120, 1, -1 do value = z + k / value end
-  return normal.density(z) / value
-end
+local FAR <const> = 38.0 -- from here on the area beyond is 0 in a double
 
 --- The cumulative probability of z.
----@param z number
----@return number
-function normal.below(z)
-  if math.abs(z) <= SERIES then return 0.5 + middle(z) end
-  if math.abs(z) > FAR then return z > 0 and 1.0 or 0.0 end
-  return z > 0 and 1 - beyond(z) or beyond(-z)
-end
+---@type fun(z: number): number
+normal.below = require "tperf.core".normal_below
 
 --- The quantile: the number below which `part` of the distribution lies.
 ---@param part number  between 0 and 1
