@@ -277,6 +277,29 @@ describe("what a script changes of", function()
     end
   end)
 
+  it("a strategy is accepted once it is undone, in whatever order its fields lie then", function()
+    local s = tperf.strategy.of "tensor"
+    local function order()
+      local names = {}
+      for name in next, s do names[#names + 1] = name end
+      return names
+    end
+    local before, first = said(asks.train), order()
+    local fields, moved = {}, false
+    for name in next, s do fields[name] = s[name] end
+    for from = 1, #first do
+      for _, name in ipairs(first) do s[name] = nil end
+      collectgarbage() -- Lua forgets where the fields were
+      for i = 1, #first do
+        local name = first[(from - i) % #first + 1]
+        s[name] = fields[name]
+      end
+      moved = moved or table.concat(order(), " ") ~= table.concat(first, " ")
+      assert.equal(before, said(asks.train))
+    end
+    assert.truthy(moved)
+  end)
+
   it("a schedule is refused by the next question", function()
     for _, ask in ipairs { asks.train, asks.search,
       function() return tperf.schedule { schedule = "1f1b", devices = 2, microbatches = 4 }.makespan end } do

@@ -6,7 +6,33 @@ local snapshot, unchanged = resource.snapshot, resource.unchanged
 
 local sealed = {}
 
-local known = setmetatable({}, { __mode = "k" }) -- table -> { what =, remedy =, content = once scripts have seen it }
+-- table -> { what =, remedy =, and once scripts have seen it: content = a snapshot, fields = of fields_in }
+local known = setmetatable({}, { __mode = "k" })
+
+-- The fields of a table and of the tables in it: table -> a copy of its fields.
+local function fields_in(table, found)
+  if found[table] then return found end
+  local fields = {}
+  found[table] = fields
+  for name, value in next, table do
+    fields[name] = value
+    if type(value) == "table" then fields_in(value, found) end
+  end
+  return found
+end
+
+-- Whether tables have the fields that they had, in whatever order: a field that was removed and put back may have moved.
+local function restored(found)
+  for table, fields in next, found do
+    for name, value in next, fields do
+      if not rawequal(rawget(table, name), value) then return false end
+    end
+    for name in next, table do
+      if fields[name] == nil then return false end
+    end
+  end
+  return true
+end
 
 --- Notes a table.
 ---@param table table
@@ -23,7 +49,7 @@ end
 ---@return table table
 function sealed.show(table)
   local one = known[table]
-  one.content = one.content or snapshot(table)
+  if not one.content then one.content, one.fields = snapshot(table), fields_in(table, {}) end
   return table
 end
 
@@ -33,7 +59,10 @@ end
 function sealed.check(table)
   local one = table ~= nil and known[table]
   if one and one.content and not unchanged(one.content, table) then
-    check.fail("%s was changed in place after it was defined; undo that, and %s", one.what, one.remedy)
+    if not restored(one.fields) then
+      check.fail("%s was changed in place after it was defined; undo that, and %s", one.what, one.remedy)
+    end
+    one.content = snapshot(table)
   end
   return table
 end
