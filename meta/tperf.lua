@@ -1031,6 +1031,8 @@
 ---@field host number|string seconds that the host takes to launch a kernel: no layer's pass is faster than its launches
 ---@field overlap number part of a pass during which data-parallel traffic is under way, and so hidden
 ---@field optimizer? number part of the HBM's bandwidth that the optimizer's step reaches (0.7)
+---@field accumulation? "fused"|"separate" how a micro-batch's weight gradients are added to those kept, or copied to where replicas reduce them: "fused", by the product that makes them (Megatron-LM's gradient_accumulation_fusion); "separate", by a kernel of its own; not given: at no cost
+---@field step_calls? number launches of the host once an iteration, while the GPUs wait: it reads the loss and starts again with empty queues (400); 0: it does not read the loss after each iteration
 ---@field runs? integer how many published runs it was fitted to
 ---@field error? number half of them are within this part of the measured time, predicted by a fit to others of them
 ---@field spread? number[] nine tenths of them took between spread[1] and spread[2] times the predicted time: the 5 % and 95 % quantiles of measured / predicted
@@ -1385,7 +1387,7 @@ function tperf_Report:save(path) end
 ---@field pipeline_comm number messages between stages
 ---@field bubble number pipeline bubble: devices that wait
 ---@field host number with a software profile: GPU idle while the host launches kernels
----@field optimizer number with a software profile: the optimizer's step
+---@field optimizer number with a software profile: the optimizer's step, and the host's launches once an iteration
 ---@field straggling? number if asked for: the wait for the slowest GPU
 ---@field offload? number with offloading: exposed copies of activations
 

@@ -78,6 +78,12 @@ void tperf_pipeline_release(tperf_pipeline *pipeline);
 void tperf_pipeline_chunks(const tperf_pipeline *pipeline, const tperf_run *runs, size_t n_runs,
                            bool has_ends, int64_t n, tperf_stage *chunks);
 
+// Whether overlapped passes hide their messages between stages, as DualPipe's do, whose pipelines run both ways (arXiv
+// 2412.19437, section 3.2.1); those of one way hide collectives alone.
+static inline bool tperf_pairs_hide_messages(const tperf_pipeline *pipeline) {
+    return pipeline->weight_copies > 1 || pipeline->folded;
+}
+
 // Whether the schedule overlaps passes on the critical path.
 static inline bool tperf_overlaps_passes(const tperf_pipeline *pipeline) {
     return pipeline->pairs != 0 || pipeline->pairs_each != 0;
@@ -185,7 +191,7 @@ typedef struct tperf_iteration {
     double time;
     double compute, memory, tensor_comm, data_comm, pipeline_comm, bubble;
     double host;      // of launches, beyond the GPU's own time
-    double optimizer; // of the optimizer step
+    double optimizer; // of the optimizer step, with the host's launches that come once an iteration
     double offload;   // that passes wait for activations copied to or from the host
     double flops;     // per GPU, on average
     // Details of the parts.
@@ -209,7 +215,8 @@ void tperf_memory_of_devices(const tperf_candidate *candidate, const tperf_job *
 // The optimizer step on the GPU with the largest shard: it reads and writes the state of each parameter, reads its
 // gradient for the norm and for the update and clears it, and writes the weight. tperf_optimizer_bytes: HBM traffic.
 // tperf_optimizer_host: for states kept on the host, the GPU sends their gradients, the host updates them at the speed
-// of its memory, then sends the weights back. tperf_optimizer_time: seconds of all of it.
+// of its memory, then sends the weights back. tperf_optimizer_time: seconds of all of
+// it, and of the host's launches that come once an iteration.
 double tperf_optimizer_bytes(const tperf_candidate *candidate, const tperf_job *job,
                              const tperf_workload *workload, const tperf_layer_cost *costs);
 typedef struct tperf_host_update {

@@ -30,6 +30,13 @@ typedef struct tperf_software {
     double comm_units;
     // Fraction of the HBM's bandwidth that the optimizer step reaches; 0: the step takes no time.
     double optimizer;
+    // The host's launches once an iteration, while the GPUs wait: it reads the loss, and starts again with empty queues.
+    double step_calls;
+    // Whether gradients of a micro-batch are added to those kept, or copied to where replicas reduce them; and whether
+    // the product that makes them adds them (Megatron-LM's gradient_accumulation_fusion), not a kernel of its own.
+    bool accumulates, fused_accumulation;
+    double
+        gradient_bytes; // of a parameter's gradient, as the question keeps it; 0: nothing is trained
 } tperf_software;
 
 // Kernels as fast as in isolation, free launches, and no optimizer step.
@@ -141,6 +148,20 @@ static inline double tperf_exposed(double seconds, double slowing, double window
 static inline double tperf_launch_time(const tperf_platform *on, double launches) {
     double slowness = on->system->host.slowness;
     return on->software->host_s * (slowness > 0 ? slowness : 1) * launches;
+}
+
+// Seconds of the launches that come once an iteration.
+static inline double tperf_step_calls_time(const tperf_platform *on) {
+    return tperf_launch_time(on, on->software->step_calls);
+}
+
+// HBM traffic of a parameter's gradient in a micro-batch, beyond the 16 bits that the product writes: it reads and
+// writes the kept one in their place, or a kernel reads them and does so.
+static inline double tperf_accumulation_bytes(const tperf_software *software) {
+    enum { WRITTEN = 2 };
+    if (!software->accumulates || software->gradient_bytes == 0) return 0;
+    double kept = 2 * software->gradient_bytes;
+    return software->fused_accumulation ? kept - WRITTEN : kept + WRITTEN;
 }
 
 // Seconds to send a message to another GPU, in the same fast domain or not.

@@ -207,11 +207,13 @@ static inline double tperf_hidden_of(const tperf_pace *pace, const tperf_paced *
 TPERF_INLINED tperf_parts tperf_parts_of(const tperf_pace *pace, const tperf_paced *paced,
                                          double hidden, const tperf_waiting *waiting,
                                          tperf_lanes hop) {
+    double beside = tperf_pairs_hide_messages(pace->pipeline) ? 2 * tperf_pairs_of(pace) : 0;
+    tperf_lanes hidden_messages = beside * hop;
     hop *= pace->chunks;
     return (tperf_parts){
         .work = pace->microbatches * paced->passes,
         .data_comm = waiting->time,
-        .pipeline_comm = 2 * pace->microbatches * hop,
+        .pipeline_comm = 2 * pace->microbatches * hop - hidden_messages,
         .bubble =
             tperf_bubble_of(pace->pipeline, paced->forward + waiting->each_forward,
                             paced->backward + waiting->each_backward, paced->weight_grad, hop),

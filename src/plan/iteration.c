@@ -337,9 +337,10 @@ void tperf_passes_of(const tperf_candidate *candidate, const tperf_job *job,
         tperf_exposure e = tperf_stage_exposure(&chunks[c], workload, sections);
         double forward = hop + (gathers_each ? e.gather : 0);
         double backward = hop + (reduces_each ? e.reduce : 0);
+        double beside = tperf_pairs_hide_messages(candidate->pipeline) ? 2 * hop : 0;
         passes[c] = (tperf_chunk_passes){
             {t.forward + forward, t.backward + backward, t.weight_grad, t.host,
-             t.pair + forward + backward},
+             t.pair + forward + backward - beside},
             tperf_chunk_memory_of(candidate, job, workload, costs, &chunks[c])};
     }
     int64_t device = 0;

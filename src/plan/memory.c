@@ -272,7 +272,7 @@ void tperf_memory_of_devices(const tperf_candidate *candidate, const tperf_job *
 double tperf_optimizer_time(const tperf_candidate *candidate, const tperf_job *job,
                             const tperf_workload *workload, const tperf_layer_cost *costs) {
     tperf_host_update host = tperf_optimizer_host(candidate, job, workload, costs);
-    double seconds = host.out + host.update + host.in +
+    double seconds = host.out + host.update + host.in + tperf_step_calls_time(&job->on) +
                      tperf_orthogonal_of(candidate, job, workload, costs).time;
     if (job->on.software->optimizer == 0) return seconds;
     return tperf_update_time(job, tperf_optimizer_bytes(candidate, job, workload, costs)) + seconds;

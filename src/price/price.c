@@ -20,6 +20,8 @@ tperf_status tperf_software_validate(const tperf_software *s, tperf_error *error
         {"optimizer", s->optimizer, 0, 1},
         {"comm_setup", s->comm_setup_s, 0, 1},
         {"comm_sms", s->comm_units, 0, 1024},
+        {"step_calls", s->step_calls, 0, 1e6},
+        {"gradient_bytes", s->gradient_bytes, 0, 8},
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (!(fields[i].value >= fields[i].low && fields[i].value <= fields[i].high))
@@ -261,13 +263,47 @@ double tperf_send_time(const tperf_platform *on, double bytes, bool in_domain) {
                                  (tperf_group){2, in_domain ? 2 : 1});
 }
 
+// Whether the pass multiplies for gradients of the op's own weights.
+static bool makes_gradients(const tperf_op *op, const tperf_pass *pass) {
+    return pass == &op->backward && op->weight_bytes > 0 && !op->frozen && pass->tensor_flops > 0;
+}
+
+// The last kernel of a pass that makes gradients: it adds them to those kept, or a kernel after it does.
+static tperf_kernel_time accumulating(tperf_kernel_time time, const tperf_op *op,
+                                      const tperf_platform *on) {
+    const tperf_system *system = on->system;
+    double rate = system->accelerator.hbm.bandwidth * system->accelerator.hbm.efficiency;
+    double seconds = op->parameters * tperf_accumulation_bytes(on->software) / rate;
+    *(on->software->fused_accumulation ? &time.traffic : &time.rest) += seconds;
+    return time;
+}
+
+static tperf_kernel_cost kernel_cost(const tperf_op *op, const tperf_kernel_time *time,
+                                     const tperf_software *software) {
+    double compute = op->attention ? software->attention : software->compute;
+    return tperf_kernel_cost_of(time, compute, software->memory);
+}
+
+// Seconds that adding up gradients takes of a pass that makes them.
+static double accumulation(const tperf_op *op, const tperf_pass_work *work,
+                           const tperf_platform *on) {
+    if (!on->software->accumulates || work->n_kernels == 0) return 0;
+    const tperf_kernel_time *alone = &work->kernels[work->n_kernels - 1];
+    tperf_kernel_time both = accumulating(*alone, op, on);
+    return kernel_cost(op, &both, on->software).exposed_memory -
+           kernel_cost(op, alone, on->software).exposed_memory;
+}
+
 // The kernels of a pass in this software.
 static tperf_pass_cost run_kernels(const tperf_pass_work *work, const tperf_op *op,
-                                   const tperf_software *software) {
+                                   const tperf_pass *pass, const tperf_platform *on) {
+    const tperf_software *software = on->software;
     tperf_pass_cost cost = {.launches = work->launches};
-    double compute = op->attention ? software->attention : software->compute;
+    int last = software->accumulates && makes_gradients(op, pass) ? work->n_kernels - 1 : -1;
     for (int i = 0; i < work->n_kernels; i++) {
-        tperf_kernel_cost one = tperf_kernel_cost_of(&work->kernels[i], compute, software->memory);
+        tperf_kernel_time time = work->kernels[i];
+        if (i == last) time = accumulating(time, op, on);
+        tperf_kernel_cost one = kernel_cost(op, &time, software);
         cost.compute += one.compute;
         cost.exposed_memory += one.exposed_memory;
         if (i == 0) cost.chunked = work->chunked * (one.compute + one.exposed_memory);
@@ -280,7 +316,7 @@ static tperf_pass_cost run_kernels(const tperf_pass_work *work, const tperf_op *
 tperf_pass_cost tperf_pass_priced(const tperf_pass_work *work, const tperf_op *op,
                                   const tperf_pass *pass, const tperf_platform *on,
                                   const int64_t *sizes, const tperf_placement *placement) {
-    tperf_pass_cost cost = run_kernels(work, op, on->software);
+    tperf_pass_cost cost = run_kernels(work, op, pass, on);
     if (pass->n_comms == 0) return cost;
     double kernels = cost.time, chunks = cost.chunked * kernels;
     double panels = tperf_panels_of(op, placement->panels);
@@ -371,9 +407,11 @@ tperf_op_cost tperf_op_cost_of(const tperf_op *op, const tperf_op_work *work,
         0,
     };
     // The product dW = X^T dY is as large as dX = dY W^T, and no op waits for it.
-    if (op->weight_bytes > 0 && op->backward.tensor_flops > 0 && !op->frozen)
-        cost.weight_grad =
-            (cost.backward.compute + cost.backward.exposed_memory) / (op->stopped ? 1 : 2);
+    if (makes_gradients(op, &op->backward)) {
+        double more = accumulation(op, &work->backward, on);
+        double products = cost.backward.compute + cost.backward.exposed_memory - more;
+        cost.weight_grad = products / (op->stopped ? 1 : 2) + more;
+    }
     if (op->recomputed) {
         tperf_pass_cost again = tperf_pass_again(op, &cost.forward);
         if (on->rules->recompute_counts_everywhere)

@@ -262,10 +262,12 @@ static double optimizer_time(tperf_walk *w) {
     const tperf_training *t = w->job.training;
     if (t->offloaded > 0 || t->iterations > 0)
         return tperf_optimizer_time(&w->partial, &w->job, w->workload, w->bytes);
-    if (w->job.on.software->optimizer == 0) return 0;
+    double calls = tperf_step_calls_time(&w->job.on);
+    if (w->job.on.software->optimizer == 0) return calls;
     return tperf_update_time(&w->job,
                              tperf_stock_updated(&w->scratch->stock, tperf_walk_contents(w),
-                                                 &w->partial, &w->sharing, t, w->workload));
+                                                 &w->partial, &w->sharing, t, w->workload)) +
+           calls;
 }
 
 bool tperf_walk_placements(tperf_walk *w) {

@@ -344,7 +344,9 @@ tperf_status tperf_step_optimizer(const tperf_step *step, tperf_task_list *list,
     tperf_host_update host =
         tperf_optimizer_host(step->candidate, step->job, step->workload, step->costs);
     double all = tperf_optimizer_time(step->candidate, step->job, step->workload, step->costs);
+    double calls = tperf_step_calls_time(&step->job->on);
     const tperf_task tasks[] = {
+        {.kind = TPERF_TASK_LAUNCHES, .resources = TPERF_ON_HOST, .seconds = calls},
         {.kind = TPERF_TASK_OFFLOAD,
          .resources = TPERF_ON_COPY,
          .seconds = host.out,
@@ -356,7 +358,7 @@ tperf_status tperf_step_optimizer(const tperf_step *step, tperf_task_list *list,
          .bytes = host.bytes_in},
         {.kind = TPERF_TASK_OPTIMIZER,
          .resources = TPERF_ON_COMPUTE,
-         .seconds = all - (host.out + host.update + host.in)},
+         .seconds = all - (host.out + host.update + host.in + calls)},
     };
     for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++)
         tperf_write_next(&w, tasks[i]);

@@ -66,14 +66,22 @@ function runtime.fill(o, given, profile)
 end
 
 local TERMS <const> = { "compute", "attention", "memory", "comm", "host", "overlap", "optimizer",
-  "comm_setup", "comm_sms" }
+  "comm_setup", "comm_sms", "step_calls" }
+
+--- Says in terms for the core how a profile adds up gradients.
+function runtime.accumulate(terms, profile)
+  terms.accumulates, terms.fused_accumulation = profile.accumulation ~= nil, profile.accumulation == "fused"
+end
 
 --- The core's tperf_software; nil without a profile.
-function runtime.terms(profile)
+---@param training table?  that of the question, whose gradients are added up
+function runtime.terms(profile, training)
   if not profile then return nil end
   local terms = {}
   for _, name in ipairs(TERMS) do terms[name] = profile[name] end
   terms.flash2 = profile.kernel == "flash2"
+  runtime.accumulate(terms, profile)
+  terms.gradient_bytes = training and training.gradient_bytes or nil
   return terms
 end
 

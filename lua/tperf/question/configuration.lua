@@ -23,7 +23,7 @@ local configuration = {}
 ---@field pipeline_comm number messages between stages
 ---@field bubble number pipeline bubble: devices that wait
 ---@field host number with a software profile: GPU idle while the host launches kernels
----@field optimizer number with a software profile: the optimizer's step
+---@field optimizer number with a software profile: the optimizer's step, and the host's launches once an iteration
 ---@field straggling? number if asked for: the wait for the slowest GPU
 ---@field offload? number with offloading: exposed copies of activations
 

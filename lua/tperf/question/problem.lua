@@ -251,7 +251,7 @@ function problem.of(o, strategies)
   p.model = tuning.packed(o, p.model)
   p.training, p.variants = training.of(o, p.rules, p.model), variants_of(o, free, p.model, p.rules, strategies)
   p.zero, p.profile, p.software = as_list(o.zero) or { 1 }, o.profile,
-    graphs.software(o.cuda_graphs, profile.terms(o.profile))
+    graphs.software(o.cuda_graphs, profile.terms(o.profile, p.training))
   core.keep(p.training, "training")
   if p.software then core.keep(p.software, "software") end
   local systems, many = problem.systems(o.system)

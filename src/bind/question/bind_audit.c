@@ -200,6 +200,8 @@ static int workload_audit(lua_State *L) {
     tperf_iteration t = tperf_iteration_of(&s.candidate, &s.job, workload, costs);
     lua_createtable(L, 0, 24);
     set_pipeline(L, s.candidate.pipeline, &t);
+    tperf_fields_set(L, "hidden_messages",
+                     tperf_pairs_hide_messages(s.candidate.pipeline) ? 2 * t.pairs : 0);
     push_layers(L, s.candidate.pipeline, t.pipeline.busiest, workload);
     lua_setfield(L, -2, "layers");
     tperf_exposures_of(&s.candidate, &s.job, workload, costs, exchanges, t.optimizer, exposures);
@@ -228,6 +230,7 @@ static int workload_audit(lua_State *L) {
     push_launches(L, workload, costs);
     lua_setfield(L, -2, "launches");
     tperf_fields_set(L, "host", tperf_launch_time(&s.job.on, 1));
+    tperf_fields_set(L, "step_calls", s.software.step_calls);
     tperf_fields_set(L, "optimizer_bytes",
                      tperf_optimizer_bytes(&s.candidate, &s.job, workload, costs));
     tperf_fields_set(L, "optimizer_part", s.software.optimizer);

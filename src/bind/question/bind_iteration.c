@@ -314,6 +314,7 @@ static int predictor_seconds(lua_State *L) {
     tperf_setting *s = &p->setting;
     luaL_checktype(L, 2, LUA_TTABLE);
     tperf_bind_check_software(L, 2, &s->software, &s->system);
+    s->software.gradient_bytes = s->training.gradient_bytes;
     tperf_layer_cost costs[TPERF_SECTIONS_MAX];
     memcpy(costs, p->bytes, (size_t)(p->workload->n_kinds + 2) * sizeof *costs);
     tperf_workload_add_times(p->workload, &s->job.on, &s->candidate.placement, p->works, costs);

@@ -21,7 +21,7 @@ local function fields_in(table, found)
   return found
 end
 
--- Whether tables have the fields that they had, in whatever order: a field that was removed and put back may have moved.
+-- Whether tables have the fields that they had, in any order: a field that was removed and put back may have moved.
 local function restored(found)
   for table, fields in next, found do
     for name, value in next, fields do

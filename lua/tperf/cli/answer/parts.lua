@@ -7,8 +7,8 @@ local parts = {}
 parts.time = {
   { "compute", "computing" }, { "memory", "waiting for memory" }, { "tensor_comm", "communication inside a layer" },
   { "pipeline_comm", "communication between stages" }, { "data_comm", "gradients and weights over dp" },
-  { "bubble", "pipeline bubble" }, { "host", "waiting for launches" }, { "optimizer", "the optimizer's step" },
-  { "straggling", "the slowest GPU" },
+  { "bubble", "pipeline bubble" }, { "host", "waiting for launches" },
+  { "optimizer", "the optimizer's step, and launches around it" }, { "straggling", "the slowest GPU" },
   { "offload", "copies to and from the host" },
 }
 parts.memory = {}

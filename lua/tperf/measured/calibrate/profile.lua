@@ -4,6 +4,7 @@ local descent = require "tperf.measured.calibrate.descent"
 local fit = require "tperf.measured.calibrate.fit"
 local lists = require "tperf.base.lists"
 local pool = require "tperf.question.ranks.pool"
+local runtime = require "tperf.describe.profile"
 local software = require "tperf.describe.software"
 local step = require "tperf.measured.run.step"
 local system = require "tperf.describe.system"
@@ -48,6 +49,8 @@ end
 local function residual(case, values)
   local facts = case.profile -- not fitted
   values.optimizer, values.comm_sms, values.comm_setup = facts.optimizer, facts.comm_sms, facts.comm_setup
+  values.step_calls = facts.step_calls
+  runtime.accumulate(values, facts)
   return math.log(step.seconds(case, values) / case.measured)
 end
 
@@ -175,10 +178,10 @@ local FITTED_TO <const> = {
 }
 
 -- Properties of a stack that are not fitted.
-local FACTS <const> = { "facts", "kernel", "gradient_shard", "gradient_buckets", "gradients", "weights", "loss",
-  "fused_activation", "fused_norm", "padded_vocabulary", "grouped_kernels", "comm_setup", "comm_sms", "moe_dispatcher",
-  "overlap_tp", "overlap_moe_a2a", "delay_wgrad", "overlap_shared_experts", "overlap_grad_reduce",
-  "overlap_param_gather", "overlap_param_gather_with_optimizer_step" }
+local FACTS <const> = { "facts", "kernel", "gradient_shard", "gradient_buckets", "gradients", "accumulation", "weights",
+  "loss", "fused_activation", "fused_norm", "padded_vocabulary", "grouped_kernels", "step_calls", "comm_setup",
+  "comm_sms", "moe_dispatcher", "overlap_tp", "overlap_moe_a2a", "delay_wgrad", "overlap_shared_experts",
+  "overlap_grad_reduce", "overlap_param_gather", "overlap_param_gather_with_optimizer_step" }
 
 -- A profile that states none of them, for their defaults.
 local PLAIN <const> = { name = "plain", compute = 1, attention = 1, memory = 1, comm = 1, host = 0, overlap = 0 }

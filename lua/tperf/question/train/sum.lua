@@ -128,8 +128,9 @@ local function add_pipeline(add, c, audit, closed)
     links[i] = ("%d links, each %s of %s, %s"):format(message.links, message.kind, bytes(message.bytes),
       seconds(message.time))
   end
-  add("messages between stages", c.breakdown.pipeline_comm, "2 x %d micro-batches x %d chunks x hop %s (average of %s; "
-    .. "and the host's calls, %s)", c.microbatches, c.virtual_stages, seconds(audit.messages.time),
+  local beside = audit.hidden_messages > 0 and (" - %g beside overlapped passes"):format(audit.hidden_messages) or ""
+  add("messages between stages", c.breakdown.pipeline_comm, "(2 x %d micro-batches x %d chunks%s) x hop %s (average of "
+    .. "%s; and the host's calls, %s)", c.microbatches, c.virtual_stages, beside, seconds(audit.messages.time),
     #links > 0 and table.concat(links, "; ") or "no links", seconds(audit.messages.host))
 end
 
@@ -152,6 +153,11 @@ local function add_optimizer(add, c, audit)
     add("Newton-Schulz iterations", audit.update.time, "of %.4g matrices, the most of a GPU: the longer of %s and the "
       .. "host's %.4g calls, of %s each", audit.update.matrices, units.format(audit.update.flops, "FLOP"),
       audit.update.calls, seconds(audit.host))
+  end
+  if audit.step_calls * audit.host > 0 then
+    here = here - audit.step_calls * audit.host
+    add("launches between iterations", audit.step_calls * audit.host, "%.4g of %s each, while the GPU waits",
+      audit.step_calls, seconds(audit.host))
   end
   if audit.optimizer_part == 0 then return end
   add("the optimizer's step", here, "%s read and written / (%.3g x %s/s)",
