@@ -44,11 +44,19 @@ extern const tperf_software tperf_software_none;
 
 tperf_status tperf_software_validate(const tperf_software *software, tperf_error *error);
 
+// The linear costs of collectives along each axis in one placement, computed on demand. Start with known = {0}.
+typedef struct tperf_rates {
+    unsigned known[TPERF_AXES_MAX];  // bit k: of collective k
+    unsigned linear[TPERF_AXES_MAX]; // bit k: it is linear
+    tperf_rate of[TPERF_AXES_MAX][TPERF_COLLECTIVE_COUNT];
+} tperf_rates;
+
 // The machine, the assumptions and the software that a step runs on.
 typedef struct tperf_platform {
     const tperf_system *system;
     const tperf_rules *rules;
     const tperf_software *software;
+    tperf_rates *rates; // of the placement that ops are priced in; NULL: not kept
 } tperf_platform;
 
 typedef struct tperf_pass_cost {
@@ -95,6 +103,13 @@ tperf_op_work tperf_op_work_of(const tperf_op *op, const tperf_platform *on, int
 
 // sizes: GPUs along each axis; the op's collectives name axes by index.
 tperf_op_cost tperf_op_cost_of(const tperf_op *op, const tperf_op_work *work,
+                               const tperf_platform *on, const int64_t *sizes,
+                               const tperf_placement *placement);
+
+// The same in two steps: the cost of the kernels alone, wherever they are placed, then of all.
+tperf_op_cost tperf_op_kernels_of(const tperf_op *op, const tperf_op_work *work,
+                                  const tperf_platform *on);
+tperf_op_cost tperf_op_cost_at(const tperf_op *op, const tperf_op_cost *kernels,
                                const tperf_platform *on, const int64_t *sizes,
                                const tperf_placement *placement);
 
@@ -167,7 +182,20 @@ static inline double tperf_accumulation_bytes(const tperf_software *software) {
 // Seconds to send a message to another GPU, in the same fast domain or not.
 double tperf_send_time(const tperf_platform *on, double bytes, bool in_domain);
 
-void tperf_pass_cost_add(tperf_pass_cost *sum, const tperf_pass_cost *part, double times);
+static inline void tperf_pass_cost_add(tperf_pass_cost *restrict sum,
+                                       const tperf_pass_cost *restrict part, double times) {
+    sum->compute += times * part->compute;
+    sum->exposed_memory += times * part->exposed_memory;
+    sum->comm += times * part->comm;
+    sum->offload += times * part->offload;
+    sum->host += times * part->host;
+    sum->time += times * part->time;
+    sum->launches += times * part->launches;
+    sum->carried += times * part->carried;
+    sum->crossing += times * part->crossing;
+    sum->slowing += times * part->slowing;
+    sum->once += times * part->once;
+}
 
 // FLOPs of one pass as the published solver reports them: an op on the tensor cores counts its vector FLOPs times
 // tensor peak / vector peak (Q6).

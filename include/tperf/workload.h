@@ -115,7 +115,8 @@ typedef struct tperf_op_price {
         [2]; // seconds of expert exchanges, less the slowdown of kernels beside them; [forward, backward]
 } tperf_op_price;
 
-tperf_op_price tperf_op_price_of(const tperf_op *op, const tperf_op_work *work,
+// kernels, flops: what tperf_op_kernels_of and tperf_op_work_of give.
+tperf_op_price tperf_op_price_of(const tperf_op *op, const tperf_op_cost *kernels, double flops,
                                  const tperf_platform *on, const int64_t *sizes,
                                  const tperf_placement *placement);
 
@@ -129,6 +130,12 @@ typedef struct tperf_block_price {
 } tperf_block_price;
 
 void tperf_block_price_add(tperf_block_price *sum, const tperf_op_price *price);
+
+// The same ops inside an exchange, if they exchange nothing themselves; outside: their price outside one.
+tperf_block_price tperf_block_price_inside(const tperf_block_price *outside);
+
+// Whether an op's passes dispatch or combine tokens.
+bool tperf_op_exchanges(const tperf_op *op);
 
 // A block's price outside an exchange of tokens that an earlier block began, and inside one.
 typedef struct tperf_either_price {

@@ -134,15 +134,25 @@ static double kernels_of(const tperf_pass_cost *pass) {
     return pass->compute + pass->exposed_memory;
 }
 
-tperf_op_price tperf_op_price_of(const tperf_op *op, const tperf_op_work *work,
+tperf_op_price tperf_op_price_of(const tperf_op *op, const tperf_op_cost *kernels, double flops,
                                  const tperf_platform *on, const int64_t *sizes,
                                  const tperf_placement *placement) {
     return (tperf_op_price){
-        .cost = tperf_op_cost_of(op, work, on, sizes, placement),
-        .flops = work->flops,
+        .cost = tperf_op_cost_at(op, kernels, on, sizes, placement),
+        .flops = flops,
         .exchanges = {exchanges_of(&op->forward, on, sizes, placement),
                       exchanges_of(&op->backward, on, sizes, placement)},
     };
+}
+
+static bool pass_exchanges(const tperf_pass *pass) {
+    for (int i = 0; i < pass->n_comms; i++)
+        if (pass->comms[i].exchanges) return true;
+    return false;
+}
+
+bool tperf_op_exchanges(const tperf_op *op) {
+    return pass_exchanges(&op->forward) || pass_exchanges(&op->backward);
 }
 
 // Adds an op to its block's expert exchanges.
@@ -166,6 +176,15 @@ void tperf_block_price_add(tperf_block_price *sum, const tperf_op_price *price) 
     sum->weight_grad += price->cost.weight_grad;
     sum->flops += price->flops;
     add_exchange(sum, price);
+}
+
+tperf_block_price tperf_block_price_inside(const tperf_block_price *outside) {
+    const double *work = outside->exchange.outside;
+    tperf_block_price inside = *outside;
+    inside.exchange =
+        (tperf_expert_cost){.inside = {work[0], work[1]}, .inside_grad = outside->weight_grad};
+    inside.inside = true;
+    return inside;
 }
 
 // Adds a block to its layer's cost.
@@ -222,7 +241,9 @@ void tperf_workload_add_times(const tperf_workload *workload, const tperf_platfo
             for (; i < workload->parts[part].end; i++) {
                 const tperf_op *op = workload->ops[i];
                 tperf_op_work work = works ? works[i] : tperf_op_work_of(op, on, placement->panels);
-                tperf_op_price price = tperf_op_price_of(op, &work, on, workload->sizes, placement);
+                tperf_op_cost kernels = tperf_op_kernels_of(op, &work, on);
+                tperf_op_price price =
+                    tperf_op_price_of(op, &kernels, work.flops, on, workload->sizes, placement);
                 tperf_block_price_add(&block, &price);
             }
             add_block(&costs[section], &block);

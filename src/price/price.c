@@ -34,20 +34,6 @@ static double larger(double a, double b) {
     return a > b ? a : b;
 }
 
-void tperf_pass_cost_add(tperf_pass_cost *sum, const tperf_pass_cost *part, double times) {
-    sum->compute += times * part->compute;
-    sum->exposed_memory += times * part->exposed_memory;
-    sum->comm += times * part->comm;
-    sum->offload += times * part->offload;
-    sum->host += times * part->host;
-    sum->time += times * part->time;
-    sum->launches += times * part->launches;
-    sum->carried += times * part->carried;
-    sum->crossing += times * part->crossing;
-    sum->slowing += times * part->slowing;
-    sum->once += times * part->once;
-}
-
 // The highest rate that the pass's products can reach. If one of two stays in the op's own dtype, it has half of the
 // work.
 static double tensor_peak(const tperf_op *op, const tperf_pass *pass, const tperf_system *system) {
@@ -171,13 +157,35 @@ double tperf_panels_of(const tperf_op *op, int64_t panels) {
     return op->panels ? (double)panels : 1;
 }
 
+// The linear cost of a collective in the placement whose rates are kept; NULL if it is not linear or they are not kept.
+static const tperf_rate *kept_rate(const tperf_comm *comm, const tperf_platform *on,
+                                   tperf_group group) {
+    tperf_rates *rates = on->rates;
+    if (!rates || group.size <= 1) return NULL;
+    int axis = comm->axis_index;
+    unsigned bit = 1U << comm->kind;
+    tperf_rate *rate = &rates->of[axis][comm->kind];
+    if (!(rates->known[axis] & bit)) {
+        bool linear = tperf_collective_rate(on->system, on->rules, comm->kind, group, rate);
+        rates->linear[axis] = linear ? rates->linear[axis] | bit : rates->linear[axis] & ~bit;
+        rates->known[axis] |= bit;
+    }
+    return rates->linear[axis] & bit ? rate : NULL;
+}
+
+static double own_time(const tperf_comm *comm, const tperf_platform *on, double bytes,
+                       tperf_group group) {
+    if (comm->routing.top_k > 0)
+        return tperf_dispatch_time(on->system, on->rules, &comm->routing, bytes, group);
+    const tperf_rate *rate = kept_rate(comm, on, group);
+    if (rate) return bytes == 0 ? 0 : rate->latency_s + bytes * rate->per_byte_s;
+    return tperf_collective_time(on->system, on->rules, comm->kind, bytes, group);
+}
+
 double tperf_comm_time(const tperf_comm *comm, const tperf_platform *on, const int64_t *sizes,
                        const tperf_placement *placement, double panels) {
     tperf_group group = {sizes[comm->axis_index], placement->fast[comm->axis_index]};
-    double bytes = comm->bytes / panels;
-    double own = comm->routing.top_k > 0
-                     ? tperf_dispatch_time(on->system, on->rules, &comm->routing, bytes, group)
-                     : tperf_collective_time(on->system, on->rules, comm->kind, bytes, group);
+    double own = own_time(comm, on, comm->bytes / panels, group);
     return own > 0 ? on->software->comm * own + on->software->comm_setup_s : 0;
 }
 
@@ -313,26 +321,33 @@ static tperf_pass_cost run_kernels(const tperf_pass_work *work, const tperf_op *
     return cost;
 }
 
+// Adds a pass's collectives to the cost of its kernels.
+static void add_comms(tperf_pass_cost *cost, const tperf_op *op, const tperf_pass *pass,
+                      const tperf_platform *on, const int64_t *sizes,
+                      const tperf_placement *placement) {
+    if (pass->n_comms == 0) return;
+    double kernels = cost->time, chunks = cost->chunked * kernels;
+    double panels = tperf_panels_of(op, placement->panels);
+    comm_times t = comm_times_of(pass, on, sizes, placement, panels, chunks);
+    // Without kernels, the op's own call is that of its first collective.
+    if (cost->launches > 0) cost->launches += has_kernels(pass) ? t.calls : larger(t.calls - 1, 0);
+    cost->once = t.once;
+    cost->carried = panels * t.carried;
+    cost->crossing = panels * t.crossing;
+    cost->slowing = panels * t.slowing;
+    cost->comm = t.waited;
+    cost->comm += op->panels ? tperf_late_time(op, on, panels, t.waited, cost->slowing, kernels)
+                             : tperf_late_time(op, on, 1, t.beside, t.slowing_beside,
+                                               kernels - (t.chunked ? chunks : 0));
+    cost->comm += t.late_chunks;
+    cost->time = kernels + cost->comm;
+}
+
 tperf_pass_cost tperf_pass_priced(const tperf_pass_work *work, const tperf_op *op,
                                   const tperf_pass *pass, const tperf_platform *on,
                                   const int64_t *sizes, const tperf_placement *placement) {
     tperf_pass_cost cost = run_kernels(work, op, pass, on);
-    if (pass->n_comms == 0) return cost;
-    double kernels = cost.time, chunks = cost.chunked * kernels;
-    double panels = tperf_panels_of(op, placement->panels);
-    comm_times t = comm_times_of(pass, on, sizes, placement, panels, chunks);
-    // Without kernels, the op's own call is that of its first collective.
-    if (cost.launches > 0) cost.launches += has_kernels(pass) ? t.calls : larger(t.calls - 1, 0);
-    cost.once = t.once;
-    cost.carried = panels * t.carried;
-    cost.crossing = panels * t.crossing;
-    cost.slowing = panels * t.slowing;
-    cost.comm = t.waited;
-    cost.comm += op->panels ? tperf_late_time(op, on, panels, t.waited, cost.slowing, kernels)
-                            : tperf_late_time(op, on, 1, t.beside, t.slowing_beside,
-                                              kernels - (t.chunked ? chunks : 0));
-    cost.comm += t.late_chunks;
-    cost.time = kernels + cost.comm;
+    add_comms(&cost, op, pass, on, sizes, placement);
     return cost;
 }
 
@@ -398,20 +413,24 @@ static void repeat_forward(tperf_pass_cost *backward, const tperf_pass_cost *aga
     backward->crossing += again->crossing;
 }
 
-tperf_op_cost tperf_op_cost_of(const tperf_op *op, const tperf_op_work *work,
+tperf_op_cost tperf_op_kernels_of(const tperf_op *op, const tperf_op_work *work,
+                                  const tperf_platform *on) {
+    tperf_op_cost cost = {run_kernels(&work->forward, op, &op->forward, on),
+                          run_kernels(&work->backward, op, &op->backward, on), 0};
+    if (!makes_gradients(op, &op->backward)) return cost;
+    // The product dW = X^T dY is as large as dX = dY W^T, and no op waits for it.
+    double more = accumulation(op, &work->backward, on);
+    double products = cost.backward.compute + cost.backward.exposed_memory - more;
+    cost.weight_grad = products / (op->stopped ? 1 : 2) + more;
+    return cost;
+}
+
+tperf_op_cost tperf_op_cost_at(const tperf_op *op, const tperf_op_cost *kernels,
                                const tperf_platform *on, const int64_t *sizes,
                                const tperf_placement *placement) {
-    tperf_op_cost cost = {
-        tperf_pass_priced(&work->forward, op, &op->forward, on, sizes, placement),
-        tperf_pass_priced(&work->backward, op, &op->backward, on, sizes, placement),
-        0,
-    };
-    // The product dW = X^T dY is as large as dX = dY W^T, and no op waits for it.
-    if (makes_gradients(op, &op->backward)) {
-        double more = accumulation(op, &work->backward, on);
-        double products = cost.backward.compute + cost.backward.exposed_memory - more;
-        cost.weight_grad = products / (op->stopped ? 1 : 2) + more;
-    }
+    tperf_op_cost cost = *kernels;
+    add_comms(&cost.forward, op, &op->forward, on, sizes, placement);
+    add_comms(&cost.backward, op, &op->backward, on, sizes, placement);
     if (op->recomputed) {
         tperf_pass_cost again = tperf_pass_again(op, &cost.forward);
         if (on->rules->recompute_counts_everywhere)
@@ -420,4 +439,11 @@ tperf_op_cost tperf_op_cost_of(const tperf_op *op, const tperf_op_work *work,
             repeat_forward(&cost.backward, &again);
     }
     return cost;
+}
+
+tperf_op_cost tperf_op_cost_of(const tperf_op *op, const tperf_op_work *work,
+                               const tperf_platform *on, const int64_t *sizes,
+                               const tperf_placement *placement) {
+    tperf_op_cost kernels = tperf_op_kernels_of(op, work, on);
+    return tperf_op_cost_at(op, &kernels, on, sizes, placement);
 }

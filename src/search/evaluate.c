@@ -14,16 +14,17 @@ static void prepare_works(tperf_walk *w) {
 }
 
 // Adds the times in a placement, for the i-th number of panels, to the costs; false: out of memory.
-static bool add_times(tperf_walk *w, const tperf_placement *placement, size_t i,
+static bool add_times(tperf_walk *w, const tperf_placement *placement, size_t i, tperf_rates *rates,
                       tperf_layer_cost *costs) {
     tperf_scratch *s = w->scratch;
+    tperf_platform on = {w->query->priced_as, w->job.on.rules, w->job.on.software, rates};
     if (!w->shares_prices) {
         prepare_works(w);
-        tperf_workload_add_times(w->workload, &w->job.on, placement,
-                                 &s->works[i * w->workload->n_ops], costs);
+        on.system = w->job.on.system;
+        tperf_workload_add_times(w->workload, &on, placement, &s->works[i * w->workload->n_ops],
+                                 costs);
         return true;
     }
-    tperf_platform on = {w->query->priced_as, w->job.on.rules, w->job.on.software};
     const tperf_either_price *const *prices =
         tperf_prices_of(&s->prices, &w->search->heap.heap, w->workload, &on, placement);
     if (prices) tperf_workload_add_prices(w->workload, &w->job.on, prices, costs);
@@ -44,13 +45,15 @@ static bool price(tperf_walk *w, uint32_t placed) {
     tperf_scratch *s = w->scratch;
     if (s->timed[placed].timed_for == s->shape_stamp) return true;
     tperf_placement placement;
+    tperf_rates rates;
+    memset(rates.known, 0, sizeof rates.known);
     memcpy(placement.fast, tperf_walk_layouts(w)->placed[placed].fast, sizeof placement.fast);
     for (size_t i = 0; i < w->shape->n_panels; i++) {
         size_t at = (placed * w->shape->n_panels + i) * w->n_sections;
         tperf_layer_cost *costs = &s->costs[w->search->options.by_least ? at : 0];
         placement.panels = w->shape->panels[i];
         memcpy(costs, w->bytes, w->n_sections * sizeof *costs);
-        if (!add_times(w, &placement, i, costs)) return false;
+        if (!add_times(w, &placement, i, &rates, costs)) return false;
         add_cost(w, costs, at);
     }
     s->timed[placed].timed_for = s->shape_stamp;

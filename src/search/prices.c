@@ -59,10 +59,14 @@ static const tperf_base *bases_of_part(tperf_prices *p, const tperf_workload *wo
     for (size_t i = begin; i < end; i++) {
         const tperf_op *op = workload->ops[i];
         tperf_base *base = &p->bases[p->n_bases++];
-        base->work = tperf_op_work_of(op, on, key.panels);
+        tperf_op_work work = tperf_op_work_of(op, on, key.panels);
+        base->price.cost = tperf_op_kernels_of(op, &work, on);
+        base->price.flops = work.flops;
         base->communicates = op->forward.n_comms > 0 || op->backward.n_comms > 0;
+        base->exchanges = tperf_op_exchanges(op);
         if (!base->communicates)
-            base->price = tperf_op_price_of(op, &base->work, on, workload->sizes, placement);
+            base->price = tperf_op_price_of(op, &base->price.cost, work.flops, on, workload->sizes,
+                                            placement);
     }
     return &p->bases[known->first];
 }
@@ -71,14 +75,21 @@ static void price_block(tperf_either_price *block, const tperf_workload *workloa
                         size_t end, const tperf_base *bases, const tperf_platform *on,
                         const tperf_placement *placement) {
     *block = (tperf_either_price){.inside = {.inside = true}};
+    bool exchanges = false;
+    for (size_t i = begin; i < end; i++)
+        exchanges = exchanges || bases[i - begin].exchanges;
     for (size_t i = begin; i < end; i++, bases++) {
-        tperf_op_price price = bases->price;
-        if (bases->communicates)
-            price =
-                tperf_op_price_of(workload->ops[i], &bases->work, on, workload->sizes, placement);
-        tperf_block_price_add(&block->outside, &price);
-        tperf_block_price_add(&block->inside, &price);
+        const tperf_op_price *price = &bases->price;
+        tperf_op_price placed;
+        if (bases->communicates) {
+            placed = tperf_op_price_of(workload->ops[i], &price->cost, price->flops, on,
+                                       workload->sizes, placement);
+            price = &placed;
+        }
+        tperf_block_price_add(&block->outside, price);
+        if (exchanges) tperf_block_price_add(&block->inside, price);
     }
+    if (!exchanges) block->inside = tperf_block_price_inside(&block->outside);
 }
 
 static const tperf_either_price *price_of_part(tperf_prices *p, const tperf_workload *workload,

@@ -17,11 +17,10 @@ typedef struct tperf_known_price {
     size_t first; // index of the block's price, or of its first op's base
 } tperf_known_price;
 
-// What an op costs wherever it is placed: its work; its price, too, unless it communicates.
+// What an op costs wherever it is placed: its price, unless it communicates; else its kernels' alone.
 typedef struct tperf_base {
-    tperf_op_work work;
     tperf_op_price price;
-    bool communicates;
+    bool communicates, exchanges;
 } tperf_base;
 
 // The arrays are NULL until they are needed, and memory that is not used is not touched: a search may be short. All is

@@ -250,7 +250,7 @@ static bool might_fit(const tperf_search *search, const tperf_query *query,
                       const tperf_shape *shape, double times, tperf_scratch *scratch) {
     tperf_stock *stock = &scratch->stock;
     const tperf_search_options *options = &search->options;
-    tperf_job job = {{&query->question.system, &options->rules, &options->software},
+    tperf_job job = {{&query->question.system, &options->rules, &options->software, NULL},
                      &options->training,
                      query->question.global_batch};
     int64_t own_gpus = gpus_of(shape->workload, query->question.gpus);
@@ -395,7 +395,7 @@ bool tperf_walk_shape(tperf_search *search, const tperf_query_group *group,
         .number = search->n_walked + (shape - search->shapes) + 1,
         .shares_prices = search->n_shapes > FEW && tperf_prices_hold(workload),
         .job = {.on = {&search->queries[group->first].question.system, &search->options.rules,
-                       &search->options.software},
+                       &search->options.software, NULL},
                 .training = &search->options.training},
         .scratch = &search->scratch[worker],
         .partial = {.strategy = shape->strategy,

@@ -341,7 +341,7 @@ static void check_pricing(lua_State *L, pricing *p) {
     p->system.serves = lua_toboolean(L, 7);
     tperf_bind_check_rules(L, 4, &p->rules);
     tperf_bind_check_software(L, 8, &p->software, &p->system);
-    p->on = (tperf_platform){&p->system, &p->rules, &p->software};
+    p->on = (tperf_platform){&p->system, &p->rules, &p->software, NULL};
     tperf_bind_check_placement(L, 5, p->workload, &p->placement);
     tperf_error error;
     if (tperf_workload_check_system(p->workload, &p->system, &error) != TPERF_OK)

@@ -92,7 +92,7 @@ static int decode_ops(lua_State *L) {
     bool laid_out =
         first >= decode->keys[0] && last >= first && last <= decode->keys[decode->n - 1];
     luaL_argcheck(L, laid_out, 6, "no such steps");
-    op_steps o = {decode, {&system, &rules, &tperf_software_none}, &placement, 0};
+    op_steps o = {decode, {&system, &rules, &tperf_software_none, NULL}, &placement, 0};
     lua_newtable(L);
     size_t begin = tperf_section_begin(workload, section);
     for (o.op = begin; o.op < workload->section_end[section]; o.op++) {
@@ -257,7 +257,7 @@ static int serve(lua_State *L) {
     run r;
     size_t n;
     tperf_cache caches[TPERF_KINDS_MAX];
-    tperf_serving s = {.on = {&system, &rules, &tperf_software_none}, .caches = caches};
+    tperf_serving s = {.on = {&system, &rules, &tperf_software_none, NULL}, .caches = caches};
     tperf_bind_check_system(L, 1, &system);
     system.serves = true;
     tperf_bind_check_rules(L, 2, &rules);

@@ -125,7 +125,7 @@ static void read_candidate(lua_State *L, int run_index, int fast_index,
 const tperf_workload *tperf_bind_read_setting(lua_State *L, tperf_setting *s) {
     const tperf_workload *workload = tperf_bind_check_workload(L, 1);
     memset(s, 0, sizeof *s);
-    s->job = (tperf_job){{&s->system, &s->rules, &s->software}, &s->training, 0};
+    s->job = (tperf_job){{&s->system, &s->rules, &s->software, NULL}, &s->training, 0};
     tperf_bind_check_system(L, 2, &s->system);
     tperf_bind_check_software(L, 8, &s->software, &s->system);
     tperf_bind_check_rules(L, 3, &s->rules);
@@ -190,7 +190,7 @@ static tperf_iteration iteration_of(lua_State *L, const tperf_workload *workload
 static double time_without_waste(lua_State *L, const tperf_workload *workload,
                                  const tperf_setting *s) {
     tperf_setting bare = *s;
-    bare.job.on = (tperf_platform){&bare.system, &bare.rules, &tperf_software_none};
+    bare.job.on = (tperf_platform){&bare.system, &bare.rules, &tperf_software_none, NULL};
     bare.job.training = &bare.training;
     tperf_bind_check_system(L, 2, &bare.system);
     tperf_layer_cost costs[TPERF_SECTIONS_MAX];
