@@ -41,15 +41,20 @@ local function shapes_of(s, prefix, key)
   return of_prefix[key]
 end
 
+local function by_text(a, b) return tostring(a) < tostring(b) end
+
 -- Writes a table's content as text, the same for equal content; functions compare by identity.
 local function write(value, out)
   if type(value) ~= "table" then
     out[#out + 1] = type(value) == "number" and ("%.17g"):format(value) or tostring(value)
     return
   end
-  local keys = {}
-  for key in next, value do keys[#keys + 1] = key end
-  table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
+  local keys, names = {}, true
+  for key in next, value do
+    keys[#keys + 1] = key
+    names = names and type(key) == "string"
+  end
+  if names then table.sort(keys) else table.sort(keys, by_text) end
   out[#out + 1] = "{"
   for _, key in ipairs(keys) do
     out[#out + 1] = tostring(key) .. "="

@@ -1,5 +1,6 @@
 --- Matches free-form model names to models/: "LLAMA3.1_405B", "DeepSeek V3 671B", "Qwen3_30B_a3B".
 local catalogue = require "tperf.base.catalogue"
+local memo = require "tperf.base.memo"
 
 local names = {}
 
@@ -39,18 +40,23 @@ local function entries()
   return library
 end
 
+local MOST <const> = 4096
+local found = memo.by_text(MOST) -- text -> name, or false
+
 --- The name in models/ of the longest entry that the text begins with ("DeepSeek V3 671B", "deepseekv2-L4"), else of
 --- the only one that begins with the text ("Qwen3-235B"); nil if there is none.
 ---@param text string
 ---@return string?
 function names.model(text)
-  local words, best, longer, count = words_of(text), nil, nil, 0
-  if #words < 2 then return nil end
-  for _, entry in ipairs(entries()) do
-    if begins(words, entry.words) and (not best or #entry.words > #best.words) then best = entry end
-    if begins(entry.words, words) then longer, count = entry, count + 1 end
-  end
-  return best and best.name or count == 1 and longer.name or nil
+  return found(text, function()
+    local words, best, longer, count = words_of(text), nil, nil, 0
+    if #words < 2 then return false end
+    for _, entry in ipairs(entries()) do
+      if begins(words, entry.words) and (not best or #entry.words > #best.words) then best = entry end
+      if begins(entry.words, words) then longer, count = entry, count + 1 end
+    end
+    return best and best.name or count == 1 and longer.name or false
+  end) or nil
 end
 
 return names
