@@ -8,7 +8,7 @@ parts.time = {
   { "compute", "computing" }, { "memory", "waiting for memory" }, { "tensor_comm", "communication inside a layer" },
   { "pipeline_comm", "communication between stages" }, { "data_comm", "gradients and weights over dp" },
   { "bubble", "pipeline bubble" }, { "host", "waiting for launches" },
-  { "optimizer", "the optimizer's step, and launches around it" }, { "straggling", "the slowest GPU" },
+  { "optimizer", "optimizer and host, between steps" }, { "straggling", "the slowest GPU" },
   { "offload", "copies to and from the host" },
 }
 parts.memory = {}
