@@ -297,8 +297,15 @@ static const tperf_placement_list *add_placements(tperf_placement_cache *found,
     if (!add_runs(found, s, begin) || !grow(s->heap, (void **)&found->lists, &found->lists_capacity,
                                             found->n_lists + 1, sizeof *found->lists))
         return NULL;
-    found->lists[found->n_lists] = (tperf_placement_list){
-        s->sizes[TPERF_AXIS_STAGES], begin, found->n_placements, first_run, found->n_runs};
+    found->lists[found->n_lists] = (tperf_placement_list){s->sizes[TPERF_AXIS_STAGES],
+                                                          begin,
+                                                          found->n_placements,
+                                                          first_run,
+                                                          found->n_runs,
+                                                          b.exchanges,
+                                                          found->n_exchanges,
+                                                          b.stages.begin,
+                                                          b.stages.end};
     return &found->lists[found->n_lists++];
 }
 

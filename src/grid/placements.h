@@ -68,8 +68,10 @@ typedef struct tperf_exchange_groups {
 // The placements for one number of pipeline stages, which determines the number of replicas.
 typedef struct tperf_placement_list {
     int64_t stages;
-    size_t begin, end;         // range in tperf_placement_cache.placements
-    size_t first_run, end_run; // in its runs
+    size_t begin, end;                   // range in tperf_placement_cache.placements
+    size_t first_run, end_run;           // in its runs
+    size_t first_exchange, end_exchange; // in its exchanges
+    const tperf_part *parts, *end_parts; // of the stages
 } tperf_placement_list;
 
 // The placements for one set of sizes of the own axes, by number of stages.

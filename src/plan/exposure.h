@@ -130,10 +130,12 @@ typedef struct tperf_waiting {
 // first chunk waits for a single exchange: the other chunks' weights travel while it works, and their gradients are
 // complete before its own. mirror: NULL, or the holding that every other micro-batch passes instead. slack: seconds by
 // which its work falls short of the busiest stage's; so much of what it waits for every micro-batch delays nothing.
+// waits_each: tperf_waits_each.
 TPERF_INLINED tperf_lane_choice tperf_wait_longer(tperf_waiting *worst, const tperf_pace *pace,
                                                   const tperf_holding *holding,
                                                   const tperf_holding *mirror, double slack,
-                                                  const tperf_exposures *sections, bool simple) {
+                                                  const tperf_exposures *sections, bool simple,
+                                                  bool waits_each) {
     tperf_exposures e = tperf_holding_exposures(holding, sections, simple);
     if (mirror) {
         tperf_exposures other = tperf_holding_exposures(mirror, sections, simple);
@@ -142,6 +144,12 @@ TPERF_INLINED tperf_lane_choice tperf_wait_longer(tperf_waiting *worst, const tp
     }
     tperf_lanes gather = pace->gathers * e.gather, reduce = pace->reduces * e.reduce;
     tperf_lanes each = tperf_lanes_of(0), once = e.first_gather + e.first_reduce + e.update;
+    if (!waits_each) {
+        tperf_lanes all = once + gather + reduce;
+        tperf_lane_choice later = all > worst->time;
+        worst->time = tperf_lanes_larger(all, worst->time);
+        return later;
+    }
     *(pace->gathers_each ? &each : &once) += gather;
     *(pace->reduces_each ? &each : &once) += reduce;
     tperf_lanes time = tperf_lanes_larger(each - slack, tperf_lanes_of(0)) + once;
@@ -154,6 +162,11 @@ TPERF_INLINED tperf_lane_choice tperf_wait_longer(tperf_waiting *worst, const tp
 
 TPERF_INLINED tperf_waiting tperf_no_waiting(void) {
     return (tperf_waiting){tperf_lanes_of(0), tperf_lanes_of(0), tperf_lanes_of(0)};
+}
+
+// Whether passes wait for exchanges of their own micro-batch.
+static inline bool tperf_waits_each(const tperf_pace *pace) {
+    return pace->gathers_each || pace->reduces_each;
 }
 
 // Leaves the parts that every micro-batch's passes wait only where they do.

@@ -288,7 +288,7 @@ tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf
     const tperf_stage *longest;
     tperf_paced paced = tperf_paced_of(&pipeline);
     tperf_pace_times(&pace, times, &paced);
-    tperf_waiting waits = tperf_waiting_of(&pace, lanes, false, &longest);
+    tperf_waiting waits = tperf_waiting_of(&pace, lanes, false, true, &longest);
     double hop = tperf_hop_time(candidate, job, tperf_hop_times(job, workload));
     tperf_parts p =
         tperf_parts_of(&pace, &paced, tperf_hidden_of(&pace, &paced), &waits, tperf_lanes_of(hop));

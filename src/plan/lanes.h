@@ -5,6 +5,10 @@
 
 #include <stdint.h>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 // Compilers consider these too large to inline; the search is faster if they are.
 #ifdef __GNUC__
 #define TPERF_INLINED __attribute__((always_inline)) static inline
@@ -49,6 +53,16 @@ TPERF_INLINED tperf_lanes tperf_lanes_of(double all) {
     return tperf_lanes_from(all, all);
 }
 
+// SSE2 has instructions that choose so, whatever the operands.
+#if defined(__GNUC__) && defined(__SSE2__)
+TPERF_INLINED tperf_lanes tperf_lanes_larger(tperf_lanes a, tperf_lanes b) {
+    return _mm_max_pd(a, b);
+}
+
+TPERF_INLINED tperf_lanes tperf_lanes_smaller(tperf_lanes a, tperf_lanes b) {
+    return _mm_min_pd(a, b);
+}
+#else
 TPERF_INLINED tperf_lanes tperf_lanes_larger(tperf_lanes a, tperf_lanes b) {
     return tperf_lanes_choose(a > b, a, b);
 }
@@ -56,5 +70,6 @@ TPERF_INLINED tperf_lanes tperf_lanes_larger(tperf_lanes a, tperf_lanes b) {
 TPERF_INLINED tperf_lanes tperf_lanes_smaller(tperf_lanes a, tperf_lanes b) {
     return tperf_lanes_choose(a < b, a, b);
 }
+#endif
 
 #endif

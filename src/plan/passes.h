@@ -112,8 +112,7 @@ static inline double tperf_work_of(const tperf_pace *pace, const tperf_paced *pa
 // Sets what tperf_slack_of needs, if passes wait for exchanges of their own. times: of the sections' layers.
 static inline void tperf_pace_times(tperf_pace *pace, const tperf_layer_time *times,
                                     const tperf_paced *paced) {
-    bool each = pace->gathers_each || pace->reduces_each;
-    pace->times = each && pace->pipeline->n_stages > 1 ? times : NULL;
+    pace->times = tperf_waits_each(pace) && pace->pipeline->n_stages > 1 ? times : NULL;
     if (pace->times) pace->work = tperf_work_of(pace, paced);
 }
 
@@ -130,7 +129,7 @@ static inline double tperf_slack_of(const tperf_pace *pace, size_t i) {
 // *longest, unless NULL: the first candidate's stage; NULL if none waits.
 TPERF_INLINED tperf_waiting tperf_waiting_of(const tperf_pace *pace,
                                              const tperf_exposures *sections, bool simple,
-                                             const tperf_stage **longest) {
+                                             bool waits_each, const tperf_stage **longest) {
     tperf_waiting worst = tperf_no_waiting();
     if (longest) *longest = NULL;
     const tperf_pipeline *p = pace->pipeline;
@@ -142,8 +141,9 @@ TPERF_INLINED tperf_waiting tperf_waiting_of(const tperf_pace *pace,
             p->weight_copies > 1
                 ? tperf_holding_at(pace->stages, p, p->stages[i].mirror, pace->workload, &other)
                 : NULL;
-        tperf_lane_choice longer = tperf_wait_longer(&worst, pace, holding, mirror,
-                                                     tperf_slack_of(pace, i), sections, simple);
+        double slack = waits_each ? tperf_slack_of(pace, i) : 0;
+        tperf_lane_choice longer =
+            tperf_wait_longer(&worst, pace, holding, mirror, slack, sections, simple, waits_each);
         if (longest && TPERF_LANE(longer, 0)) *longest = &p->stages[i];
     }
     tperf_wait_each(&worst, pace);

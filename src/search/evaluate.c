@@ -104,112 +104,132 @@ static bool keep(tperf_walk *w, const tperf_placement_entry *entry, double time)
     return kept;
 }
 
-static inline bool ruled_out(const tperf_walk *w, const tperf_paced *paced, double hidden) {
-    if (w->search->options.no_pruning || w->search->options.by_least) return false;
+static inline bool ruled_out(const tperf_pace *pace, const tperf_paced *paced, double hidden,
+                             double latest) {
     tperf_waiting none = tperf_no_waiting();
-    tperf_parts bound = tperf_parts_of(&w->pace, paced, hidden, &none, tperf_lanes_of(0));
+    tperf_parts bound = tperf_parts_of(pace, paced, hidden, &none, tperf_lanes_of(0));
     tperf_lanes least = tperf_whole(&bound);
-    return TPERF_LANE(least, 0) > w->latest;
+    return TPERF_LANE(least, 0) > latest;
 }
 
-static const tperf_exchange *exchange(tperf_walk *w, uint32_t index) {
-    tperf_exchanged *e =
-        &w->scratch->exchanged[w->query_index].of[index * w->search->options.n_zero + w->zero];
-    const tperf_exchange_groups *groups = &tperf_walk_cached_placements(w)->exchanges[index];
-    tperf_exchange_times_among(&groups->dense, &groups->experts, w->partial.zero, &w->job,
-                               w->workload, w->bytes, e->sections);
-    e->timed_for = w->scratch->weights_stamp;
-    return e->sections;
-}
-
-// The exchanges of the current query and ZeRO stage.
+// The exchanges of the current list of placements and ZeRO stage.
 typedef struct exchanges {
-    const tperf_exchanged *of;
-    size_t n_zero;
-    int64_t stamp;
+    const tperf_exchange *of; // by section
+    size_t each;              // from one group's to the next one's
 } exchanges;
 
-static inline exchanges known_exchanges(const tperf_walk *w) {
-    return (exchanges){w->scratch->exchanged[w->query_index].of + w->zero,
-                       w->search->options.n_zero, w->scratch->weights_stamp};
+static void time_exchanges(tperf_walk *w, tperf_exchange *of, size_t each) {
+    const tperf_exchange_groups *groups = tperf_walk_cached_placements(w)->exchanges;
+    for (size_t i = w->list->first_exchange; i < w->list->end_exchange; i++)
+        tperf_exchange_times_among(&groups[i].dense, &groups[i].experts, w->partial.zero, &w->job,
+                                   w->workload, w->bytes, &of[i * each]);
 }
 
-static inline const tperf_exchange *exchanges_of(tperf_walk *w, const exchanges *known,
-                                                 uint32_t index) {
-    const tperf_exchanged *e = &known->of[index * known->n_zero];
-    return e->timed_for == known->stamp ? e->sections : exchange(w, index);
+static exchanges exchanges_of(tperf_walk *w) {
+    const tperf_exchanges *e = &w->scratch->exchanged[w->query_index];
+    size_t n_zero = w->search->options.n_zero, each = n_zero * w->n_sections;
+    tperf_exchange *of = e->of + w->zero * w->n_sections;
+    int64_t *timed_for = &e->timed_for[w->list->first_exchange * n_zero + w->zero];
+    if (*timed_for != w->scratch->weights_stamp) time_exchanges(w, of, each);
+    *timed_for = w->scratch->weights_stamp;
+    return (exchanges){of, each};
 }
 
-static inline const tperf_cached_hop *hop_of(tperf_walk *w, const tperf_placement_entry *entry) {
-    tperf_cached_hop *cached = &w->scratch->hops[entry->hop];
-    if (cached->hop_for == w->scratch->hop_stamp) return cached;
-    cached->hop_for = w->scratch->hop_stamp;
-    cached->hop = tperf_hop_among((double)w->partial.pipeline->pp, entry->stages, w->hop,
-                                  w->job.on.rules->slow_pipeline_links_cost);
-    cached->tied = tperf_tied_time(&w->job, w->workload, w->bytes,
-                                   tperf_ends_of(w->partial.pipeline, entry->stages));
-    return cached;
+// The messages of the current number of stages, by how many of them share a domain.
+static void time_hops(tperf_walk *w) {
+    double pp = (double)w->partial.pipeline->pp;
+    bool slow_links_cost = w->job.on.rules->slow_pipeline_links_cost;
+    for (const tperf_part *p = w->list->parts; p < w->list->end_parts; p++)
+        w->scratch->hops[p->index] = tperf_hop_among(pp, p->gpus, w->hop, slow_links_cost);
+    w->hopped = true;
+}
+
+static double tied_of(const tperf_walk *w, const tperf_placement_entry *entry) {
+    return w->tied[entry->stages == w->partial.pipeline->pp];
 }
 
 static double least_of(tperf_walk *w, const tperf_placement_entry *entry,
                        const tperf_layer_cost *costs) {
-    exchanges known = known_exchanges(w);
+    exchanges known = exchanges_of(w);
     place_at(w, entry);
     return tperf_iteration_least(&w->partial, &w->job, w->workload, costs,
-                                 exchanges_of(w, &known, entry->exchange), hop_of(w, entry)->hop,
-                                 w->pace.optimizer);
+                                 &known.of[entry->exchange * known.each],
+                                 w->scratch->hops[entry->hop], w->pace.optimizer);
 }
 
+// How candidates are timed. All is known when the code is compiled, so that each way is inlined on its own.
+typedef struct way {
+    bool lone;       // only the walk's lone stage counts
+    bool simple;     // the walk's
+    bool waits_each; // tperf_waits_each
+} way;
+
+// What placements share: copies, which stay in registers while candidates are kept.
+typedef struct shared {
+    tperf_pipeline pipeline;
+    tperf_pace pace;
+    exchanges exchanges;
+    const double *hops;
+    double lone_layers;
+    size_t lone_section;
+} shared;
+
+// The layers' costs in a placement, for one number of panels.
+typedef struct layers {
+    const tperf_cover *covers;
+    tperf_paced paced;
+    double hidden;
+} layers;
+
 // Two placements' exchanges of a section, as the layers' passes expose them.
-TPERF_INLINED tperf_exposures expose(const tperf_walk *w, const tperf_exchange *x,
+TPERF_INLINED tperf_exposures expose(const tperf_walk *w, double optimizer, const tperf_exchange *x,
                                      const tperf_exchange *y, const tperf_cover *cover,
                                      double bucket) {
     tperf_exchanging both = {tperf_lanes_from(x->gather, y->gather),
                              tperf_lanes_from(x->reduce, y->reduce),
                              tperf_lanes_from(x->update, y->update)};
-    return tperf_exposures_at(&both, cover, bucket, w->job.training->gather_in_step,
-                              w->pace.optimizer);
+    return tperf_exposures_at(&both, cover, bucket, w->job.training->gather_in_step, optimizer);
 }
 
-// The same, as the pipeline's stages wait for them. simple: see tperf_holding_exposures. lone: the only stage that
-// counts, if it holds only one section; otherwise NULL.
-TPERF_INLINED tperf_waiting wait_for(const tperf_walk *w, const tperf_exchange *x,
+// The same, as the pipeline's stages wait for them.
+TPERF_INLINED tperf_waiting wait_for(const tperf_walk *w, const shared *s, const tperf_exchange *x,
                                      const tperf_exchange *y, const tperf_cover *covers,
-                                     tperf_lanes tied, bool simple, const tperf_holding *lone) {
-    if (lone) {
-        size_t i = w->used[0];
-        tperf_exposures only = expose(w, &x[i], &y[i], &covers[i], w->buckets[i]);
-        tperf_holding holding = {.n = 1, .parts = {{.layers = lone->parts[0].layers}}};
+                                     tperf_lanes tied, way how) {
+    double optimizer = s->pace.optimizer;
+    if (how.lone) {
+        size_t i = s->lone_section;
+        tperf_exposures only = expose(w, optimizer, &x[i], &y[i], &covers[i], w->buckets[i]);
+        tperf_holding holding = {.n = 1, .parts = {{.layers = s->lone_layers}}};
         tperf_waiting waiting = tperf_no_waiting();
-        tperf_wait_longer(&waiting, &w->pace, &holding, NULL, 0, &only, simple);
-        tperf_wait_each(&waiting, &w->pace);
+        tperf_wait_longer(&waiting, &s->pace, &holding, NULL, 0, &only, how.simple, how.waits_each);
+        if (how.waits_each) tperf_wait_each(&waiting, &s->pace);
         return waiting;
     }
     tperf_exposures exposures[TPERF_SECTIONS_MAX];
     for (size_t u = 0; u < w->n_used; u++) {
         size_t i = w->used[u];
-        exposures[i] = expose(w, &x[i], &y[i], &covers[i], w->buckets[i]);
+        exposures[i] = expose(w, optimizer, &x[i], &y[i], &covers[i], w->buckets[i]);
         if ((int)i >= w->workload->n_kinds) exposures[i].update += tied;
     }
-    return tperf_waiting_of(&w->pace, exposures, simple, NULL);
+    return tperf_waiting_of(&s->pace, exposures, how.simple, how.waits_each, NULL);
 }
 
-// Times placements with equal layer costs, for one number of panels, TPERF_LANES at once. covers: of their layers.
-TPERF_INLINED bool time_entries(tperf_walk *w, const tperf_placement_entry *entries, size_t n,
-                                const tperf_cover *covers, const tperf_paced *paced, double hidden,
-                                bool simple, const tperf_holding *lone) {
-    const exchanges known = known_exchanges(w);
-    bool apart = tperf_ends_apart(w->partial.pipeline);
+// Times placements with equal layer costs, for one number of panels, TPERF_LANES at once.
+TPERF_INLINED bool time_entries(tperf_walk *w, const shared *s,
+                                const tperf_placement_entry *entries, size_t n, const layers *l,
+                                way how) {
+    const exchanges known = s->exchanges;
     for (size_t from = 0; from < n; from += TPERF_LANES) {
         bool second = TPERF_LANES > 1 && from + 1 < n;
         const tperf_placement_entry *a = &entries[from], *b = a + second;
-        const tperf_exchange *x = exchanges_of(w, &known, a->exchange);
-        const tperf_exchange *y = exchanges_of(w, &known, b->exchange);
-        const tperf_cached_hop *of_a = hop_of(w, a), *of_b = hop_of(w, b);
-        tperf_lanes hop = tperf_lanes_from(of_a->hop, of_b->hop);
-        tperf_lanes tied = apart ? tperf_lanes_from(of_a->tied, of_b->tied) : tperf_lanes_of(0);
-        tperf_waiting waiting = wait_for(w, x, y, covers, tied, simple, lone);
-        tperf_parts parts = tperf_parts_of(&w->pace, paced, hidden, &waiting, hop);
+        const tperf_exchange *x = &known.of[a->exchange * known.each];
+        const tperf_exchange *y = &known.of[b->exchange * known.each];
+        tperf_lanes tied = how.lone || !tperf_ends_apart(&s->pipeline)
+                               ? tperf_lanes_of(0)
+                               : tperf_lanes_from(tied_of(w, a), tied_of(w, b));
+        tperf_waiting waiting = wait_for(w, s, x, y, l->covers, tied, how);
+        tperf_lanes hop = tperf_lanes_from(s->hops[a->hop], s->hops[b->hop]);
+        tperf_parts parts = tperf_parts_of(&s->pace, &l->paced, l->hidden, &waiting, hop);
         tperf_lanes times = tperf_whole(&parts);
         if (!(TPERF_LANE(times, 0) > w->latest) && !keep(w, a, TPERF_LANE(times, 0))) return false;
         if (!second || TPERF_LANE(times, TPERF_LANES - 1) > w->latest) continue;
@@ -226,24 +246,40 @@ static bool time_least(tperf_walk *w, const tperf_placement_entry *entries, size
 }
 
 // Evaluates the placements of a run, for every number of panels. entries: the run's n ones.
-static inline bool walk_run(tperf_walk *w, const tperf_placement_entry *entries, size_t n) {
-    size_t i = entries->placed * w->shape->n_panels;
+TPERF_INLINED bool walk_run(tperf_walk *w, shared *s, const tperf_placement_entry *entries,
+                            size_t n, way how) {
+    size_t n_panels = w->shape->n_panels, i = entries->placed * n_panels;
+    bool by_least = w->search->options.by_least;
+    bool prunes = !w->search->options.no_pruning && !by_least;
     if (w->paced[i].known_for != w->scratch->pace_stamp && !pace(w, entries->placed)) return false;
-    for (size_t p = 0; p < w->shape->n_panels; p++, i++) {
+    for (size_t p = 0; p < n_panels; p++, i++) {
         size_t at = i * w->n_sections;
-        const tperf_cover *covers = &w->scratch->covers[at];
-        const tperf_paced *paced = &w->paced[i].paced;
-        double hidden = tperf_hidden_of(&w->pace, paced);
-        if (ruled_out(w, paced, hidden)) continue;
-        tperf_pace_times(&w->pace, &w->scratch->layers[at], paced);
+        layers l = {&w->scratch->covers[at], w->paced[i].paced, 0};
+        l.hidden = tperf_hidden_of(&s->pace, &l.paced);
+        if (prunes && ruled_out(&s->pace, &l.paced, l.hidden, w->latest)) continue;
+        if (!s->exchanges.of) s->exchanges = exchanges_of(w);
+        if (how.waits_each) tperf_pace_times(&s->pace, &w->scratch->layers[at], &l.paced);
         w->partial.placement.panels = w->shape->panels[p];
         w->result->evaluated += (int64_t)n;
-        bool done = w->search->options.by_least ? time_least(w, entries, n, &w->scratch->costs[at])
-                    : !w->simple ? time_entries(w, entries, n, covers, paced, hidden, false, NULL)
-                    : w->lone    ? time_entries(w, entries, n, covers, paced, hidden, true, w->lone)
-                                 : time_entries(w, entries, n, covers, paced, hidden, true, NULL);
+        bool done = by_least ? time_least(w, entries, n, &w->scratch->costs[at])
+                             : time_entries(w, s, entries, n, &l, how);
         if (!done) return false;
     }
+    return true;
+}
+
+TPERF_INLINED bool walk_runs(tperf_walk *w, way how) {
+    const tperf_placement_cache *known = tperf_walk_cached_placements(w);
+    shared s = {.pipeline = *w->partial.pipeline,
+                .pace = w->pace,
+                .hops = w->scratch->hops,
+                .lone_layers = how.lone ? w->lone->parts[0].layers : 0,
+                .lone_section = w->used[0]};
+    s.pace.pipeline = &s.pipeline;
+    size_t from = w->list->begin;
+    for (size_t r = w->list->first_run; r < w->list->end_run; from = known->runs[r++].end)
+        if (!walk_run(w, &s, &known->placements[from], known->runs[r].end - from, how))
+            return false;
     return true;
 }
 
@@ -279,10 +315,12 @@ bool tperf_walk_placements(tperf_walk *w) {
     w->pace = tperf_pace_of(&w->partial, &w->job, w->workload, optimizer_time(w));
     w->pace.stages = &w->scratch->holdings.of[search->first_stage[pipeline]];
     note_latest(w);
+    if (!w->hopped) time_hops(w);
     w->lone = lone_stage(w);
-    const tperf_placement_cache *known = tperf_walk_cached_placements(w);
-    size_t from = w->list->begin;
-    for (size_t r = w->list->first_run; r < w->list->end_run; from = known->runs[r++].end)
-        if (!walk_run(w, &known->placements[from], known->runs[r].end - from)) return false;
-    return true;
+    bool each = tperf_waits_each(&w->pace);
+    if (!w->simple) return walk_runs(w, (way){false, false, true});
+    if (w->lone)
+        return each ? walk_runs(w, (way){true, true, true})
+                    : walk_runs(w, (way){true, true, false});
+    return each ? walk_runs(w, (way){false, true, true}) : walk_runs(w, (way){false, true, false});
 }

@@ -194,8 +194,10 @@ static void release_scratch(tperf_scratch *s, size_t n_queries) {
         tperf_placement_cache_release(&s->placement_caches[i]);
     for (size_t i = 0; s->layout_caches && i < n_queries; i++)
         tperf_layout_cache_release(&s->layout_caches[i]);
-    for (size_t i = 0; s->exchanged && i < n_queries; i++)
+    for (size_t i = 0; s->exchanged && i < n_queries; i++) {
         tperf_heap_free(s->exchanged[i].of);
+        tperf_heap_free(s->exchanged[i].timed_for);
+    }
     tperf_heap_free(s->holdings.of);
     tperf_stock_release(&s->stock);
     tperf_heap_free(s->layers);

@@ -28,28 +28,16 @@ typedef struct tperf_query_group {
     size_t first, end;
 } tperf_query_group;
 
-// The times of messages between stages, by the number of stages in a domain (a divisor of the number of GPUs).
-typedef struct tperf_cached_hop {
-    double hop;      // tperf_hop_time
-    double tied;     // tperf_tied_time
-    int64_t hop_for; // the scratch's hop_stamp at that time
-} tperf_cached_hop;
-
 // The workload's costs in one placement of its axes; computed on demand.
 typedef struct tperf_costs {
     int64_t timed_for; // the scratch's shape_stamp
 } tperf_costs;
 
-// The exchanges of groups of replicas at one ZeRO stage; computed on demand.
-typedef struct tperf_exchanged {
-    int64_t timed_for; // the scratch's weights_stamp
-    tperf_exchange sections[TPERF_SECTIONS_MAX];
-} tperf_exchanged;
-
-// One query's exchanges: its cached groups x ZeRO stages.
+// One query's exchanges: of its cached groups x ZeRO stages, computed on demand for all groups of one list.
 typedef struct tperf_exchanges {
-    size_t capacity;
-    tperf_exchanged *of;
+    size_t timed_capacity, capacity;
+    int64_t *timed_for; // the scratch's weights_stamp; set for a list's first group
+    tperf_exchange *of; // by section
 } tperf_exchanges;
 
 // The holdings of all pipelines' stages, in order.
@@ -90,7 +78,7 @@ typedef struct tperf_scratch {
     tperf_known_pace *paced;                 // rows x placements x n_panels
     tperf_op_work *works;                    // n_panels x ops, once a placement has been timed
     tperf_prices prices;                     // instead, where shapes share blocks
-    tperf_cached_hop *hops;                  // one per divisor of all GPUs
+    double *hops;                            // of the current stages; one per divisor of all GPUs
     tperf_exchanges *exchanged;              // one per query
     tperf_layout_cache *layout_caches;       // one per seat
     tperf_placement_cache *placement_caches; // one per number of GPUs and domain size
@@ -98,9 +86,8 @@ typedef struct tperf_scratch {
     tperf_stock stock;
     tperf_known_memory *memories; // counts x pipelines x ZeRO stages; NULL: no shared counts
     size_t roomiest;              // the pipeline in which a shape fitted last: neighbours are alike
-    int64_t hop_stamp;   // changes with the shape, the group, the query and the number of stages
-    int64_t shape_stamp; // changes with the shape and the group
-    int64_t pace_stamp;  // changes with paced_for
+    int64_t shape_stamp;          // changes with the shape and the group
+    int64_t pace_stamp;           // changes with paced_for
     tperf_paced_for paced_for;
     int64_t sizes_stamp;                                     // changes with the three below
     int64_t weights_stamp;                                   // changes with these and the weights

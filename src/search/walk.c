@@ -50,8 +50,8 @@ static bool prepare_room(tperf_walk *w) {
     tperf_scratch *s = w->scratch;
     tperf_placement_problem problem = problem_of(w);
     size_t n_works = w->shares_prices ? 0 : w->shape->n_panels * w->workload->n_ops;
-    return stamped_room_for(w, (void **)&s->hops, &s->hops_capacity, w->query->divisors->n,
-                            sizeof *s->hops) &&
+    return room_for(w, (void **)&s->hops, &s->hops_capacity, w->query->divisors->n,
+                    sizeof *s->hops) &&
            room_for(w, (void **)&s->works, &s->works_capacity, n_works, sizeof *s->works) &&
            tperf_layout_cache_make(tperf_walk_layouts(w), &problem, s->sizes_stamp);
 }
@@ -79,6 +79,7 @@ static bool room_for_placements(tperf_walk *w) {
     tperf_scratch *s = w->scratch;
     size_t n_placed = tperf_walk_layouts(w)->n_placed;
     size_t n_costs = n_placed * w->shape->n_panels * w->n_sections;
+    size_t n_exchanges = tperf_walk_cached_placements(w)->n_exchanges * w->search->options.n_zero;
     tperf_exchanges *e = &s->exchanged[w->query_index];
     return stamped_room_for(w, (void **)&s->timed, &s->timed_capacity, n_placed,
                             sizeof *s->timed) &&
@@ -87,10 +88,9 @@ static bool room_for_placements(tperf_walk *w) {
                     w->search->options.by_least ? n_costs : w->n_sections, sizeof *s->costs) &&
            room_for(w, (void **)&s->layers, &s->layers_capacity, n_costs, sizeof *s->layers) &&
            room_for(w, (void **)&s->covers, &s->covers_capacity, n_costs, sizeof *s->covers) &&
-           stamped_room_for(w, (void **)&e->of, &e->capacity,
-                            tperf_walk_cached_placements(w)->n_exchanges *
-                                w->search->options.n_zero,
-                            sizeof *e->of);
+           stamped_room_for(w, (void **)&e->timed_for, &e->timed_capacity, n_exchanges,
+                            sizeof *e->timed_for) &&
+           room_for(w, (void **)&e->of, &e->capacity, n_exchanges * w->n_sections, sizeof *e->of);
 }
 
 // Finds all placements of the current sizes. False if out of memory.
@@ -139,9 +139,8 @@ static tperf_sharing sharing_of(const tperf_walk *w) {
 // What pipelines with as many stages share.
 static bool prepare_sizes(tperf_walk *w) {
     if (!find_placements(w)) return false;
-    w->scratch->hop_stamp++;
     w->prepared = true;
-    w->shared = false;
+    w->shared = w->hopped = false;
     return true;
 }
 
@@ -418,8 +417,10 @@ bool tperf_walk_shape(tperf_search *search, const tperf_query_group *group,
     note_weights(w.scratch);
     note_holdings(&w);
     w.scratch->shape_stamp++;
-    w.scratch->hop_stamp++;
     w.hop = tperf_hop_times(&w.job, workload);
+    for (int together = 0; together < 2; together++)
+        w.tied[together] =
+            tperf_tied_time(&w.job, workload, w.bytes, (tperf_group){2, 1 + together});
     for (size_t query = group->first; query < group->end; query++)
         if (!walk_query(&w, query)) return false;
     return true;
