@@ -46,8 +46,7 @@ tperf_status tperf_software_validate(const tperf_software *software, tperf_error
 
 // The linear costs of collectives along each axis in one placement, computed on demand. Start with known = {0}.
 typedef struct tperf_rates {
-    unsigned known[TPERF_AXES_MAX];  // bit k: of collective k
-    unsigned linear[TPERF_AXES_MAX]; // bit k: it is linear
+    unsigned known[TPERF_AXES_MAX]; // bit k: of collective k; bit k of the upper half: it is linear
     tperf_rate of[TPERF_AXES_MAX][TPERF_COLLECTIVE_COUNT];
 } tperf_rates;
 
@@ -106,12 +105,11 @@ tperf_op_cost tperf_op_cost_of(const tperf_op *op, const tperf_op_work *work,
                                const tperf_platform *on, const int64_t *sizes,
                                const tperf_placement *placement);
 
-// The same in two steps: the cost of the kernels alone, wherever they are placed, then of all.
+// The same in two steps: the cost of the kernels alone, wherever they are placed; then what the placement adds.
 tperf_op_cost tperf_op_kernels_of(const tperf_op *op, const tperf_op_work *work,
                                   const tperf_platform *on);
-tperf_op_cost tperf_op_cost_at(const tperf_op *op, const tperf_op_cost *kernels,
-                               const tperf_platform *on, const int64_t *sizes,
-                               const tperf_placement *placement);
+void tperf_op_cost_place(tperf_op_cost *cost, const tperf_op *op, const tperf_platform *on,
+                         const int64_t *sizes, const tperf_placement *placement);
 
 // The part of a recomputed op's forward pass that its backward pass repeats first.
 tperf_pass_cost tperf_pass_again(const tperf_op *op, const tperf_pass_cost *forward);

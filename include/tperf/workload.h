@@ -115,10 +115,11 @@ typedef struct tperf_op_price {
         [2]; // seconds of expert exchanges, less the slowdown of kernels beside them; [forward, backward]
 } tperf_op_price;
 
-// kernels, flops: what tperf_op_kernels_of and tperf_op_work_of give.
-tperf_op_price tperf_op_price_of(const tperf_op *op, const tperf_op_cost *kernels, double flops,
-                                 const tperf_platform *on, const int64_t *sizes,
-                                 const tperf_placement *placement);
+// In two steps: wherever the op is placed, from its work; then what the placement adds.
+tperf_op_price tperf_op_price_of(const tperf_op *op, const tperf_op_work *work,
+                                 const tperf_platform *on);
+void tperf_op_price_place(tperf_op_price *price, const tperf_op *op, const tperf_platform *on,
+                          const int64_t *sizes, const tperf_placement *placement);
 
 // What the ops of a block add to their layer's cost. A layer's times are sums over its blocks of sums over their ops,
 // whoever adds them up, so that they agree to the last digit.

@@ -9,12 +9,7 @@
 #include <emmintrin.h>
 #endif
 
-// Compilers consider these too large to inline; the search is faster if they are.
-#ifdef __GNUC__
-#define TPERF_INLINED __attribute__((always_inline)) static inline
-#else
-#define TPERF_INLINED static inline
-#endif
+#include "base/inlined.h"
 
 // Every processor of today has vectors of two doubles. Without GNU C, one candidate at a time.
 #ifdef __GNUC__

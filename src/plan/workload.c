@@ -134,17 +134,6 @@ static double kernels_of(const tperf_pass_cost *pass) {
     return pass->compute + pass->exposed_memory;
 }
 
-tperf_op_price tperf_op_price_of(const tperf_op *op, const tperf_op_cost *kernels, double flops,
-                                 const tperf_platform *on, const int64_t *sizes,
-                                 const tperf_placement *placement) {
-    return (tperf_op_price){
-        .cost = tperf_op_cost_at(op, kernels, on, sizes, placement),
-        .flops = flops,
-        .exchanges = {exchanges_of(&op->forward, on, sizes, placement),
-                      exchanges_of(&op->backward, on, sizes, placement)},
-    };
-}
-
 static bool pass_exchanges(const tperf_pass *pass) {
     for (int i = 0; i < pass->n_comms; i++)
         if (pass->comms[i].exchanges) return true;
@@ -153,6 +142,19 @@ static bool pass_exchanges(const tperf_pass *pass) {
 
 bool tperf_op_exchanges(const tperf_op *op) {
     return pass_exchanges(&op->forward) || pass_exchanges(&op->backward);
+}
+
+tperf_op_price tperf_op_price_of(const tperf_op *op, const tperf_op_work *work,
+                                 const tperf_platform *on) {
+    return (tperf_op_price){.cost = tperf_op_kernels_of(op, work, on), .flops = work->flops};
+}
+
+void tperf_op_price_place(tperf_op_price *price, const tperf_op *op, const tperf_platform *on,
+                          const int64_t *sizes, const tperf_placement *placement) {
+    tperf_op_cost_place(&price->cost, op, on, sizes, placement);
+    if (!tperf_op_exchanges(op)) return;
+    price->exchanges[0] = exchanges_of(&op->forward, on, sizes, placement);
+    price->exchanges[1] = exchanges_of(&op->backward, on, sizes, placement);
 }
 
 // Adds an op to its block's expert exchanges.
@@ -241,9 +243,8 @@ void tperf_workload_add_times(const tperf_workload *workload, const tperf_platfo
             for (; i < workload->parts[part].end; i++) {
                 const tperf_op *op = workload->ops[i];
                 tperf_op_work work = works ? works[i] : tperf_op_work_of(op, on, placement->panels);
-                tperf_op_cost kernels = tperf_op_kernels_of(op, &work, on);
-                tperf_op_price price =
-                    tperf_op_price_of(op, &kernels, work.flops, on, workload->sizes, placement);
+                tperf_op_price price = tperf_op_price_of(op, &work, on);
+                tperf_op_price_place(&price, op, on, workload->sizes, placement);
                 tperf_block_price_add(&block, &price);
             }
             add_block(&costs[section], &block);

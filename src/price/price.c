@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+#include "base/inlined.h"
+
 const tperf_software tperf_software_none = {
     .compute = 1, .attention = 1, .memory = 1, .comm = 1, .overlap = 1};
 
@@ -157,36 +159,45 @@ double tperf_panels_of(const tperf_op *op, int64_t panels) {
     return op->panels ? (double)panels : 1;
 }
 
-// The linear cost of a collective in the placement whose rates are kept; NULL if it is not linear or they are not kept.
-static const tperf_rate *kept_rate(const tperf_comm *comm, const tperf_platform *on,
-                                   tperf_group group) {
-    tperf_rates *rates = on->rates;
-    if (!rates || group.size <= 1) return NULL;
+enum { LINEAR = 16 }; // from a collective's bit in tperf_rates to that of its being linear
+
+static void learn_rate(tperf_rates *rates, const tperf_comm *comm, const tperf_platform *on,
+                       tperf_group group) {
     int axis = comm->axis_index;
     unsigned bit = 1U << comm->kind;
-    tperf_rate *rate = &rates->of[axis][comm->kind];
-    if (!(rates->known[axis] & bit)) {
-        bool linear = tperf_collective_rate(on->system, on->rules, comm->kind, group, rate);
-        rates->linear[axis] = linear ? rates->linear[axis] | bit : rates->linear[axis] & ~bit;
-        rates->known[axis] |= bit;
-    }
-    return rates->linear[axis] & bit ? rate : NULL;
+    rates->known[axis] |= bit;
+    if (group.size > 1 && tperf_collective_rate(on->system, on->rules, comm->kind, group,
+                                                &rates->of[axis][comm->kind]))
+        rates->known[axis] |= bit << LINEAR;
 }
 
 static double own_time(const tperf_comm *comm, const tperf_platform *on, double bytes,
                        tperf_group group) {
     if (comm->routing.top_k > 0)
         return tperf_dispatch_time(on->system, on->rules, &comm->routing, bytes, group);
-    const tperf_rate *rate = kept_rate(comm, on, group);
-    if (rate) return bytes == 0 ? 0 : rate->latency_s + bytes * rate->per_byte_s;
     return tperf_collective_time(on->system, on->rules, comm->kind, bytes, group);
+}
+
+TPERF_INLINED double comm_time(const tperf_comm *comm, const tperf_platform *on,
+                               const int64_t *sizes, const tperf_placement *placement,
+                               double panels) {
+    int axis = comm->axis_index;
+    tperf_group group = {sizes[axis], placement->fast[axis]};
+    tperf_rates *rates = comm->routing.top_k > 0 ? NULL : on->rates;
+    double bytes = comm->bytes / panels, own;
+    if (rates && !(rates->known[axis] >> comm->kind & 1)) learn_rate(rates, comm, on, group);
+    if (rates && rates->known[axis] >> (comm->kind + LINEAR) & 1) {
+        const tperf_rate *rate = &rates->of[axis][comm->kind];
+        own = bytes == 0 ? 0 : rate->latency_s + bytes * rate->per_byte_s;
+    } else {
+        own = own_time(comm, on, bytes, group);
+    }
+    return own > 0 ? on->software->comm * own + on->software->comm_setup_s : 0;
 }
 
 double tperf_comm_time(const tperf_comm *comm, const tperf_platform *on, const int64_t *sizes,
                        const tperf_placement *placement, double panels) {
-    tperf_group group = {sizes[comm->axis_index], placement->fast[comm->axis_index]};
-    double own = own_time(comm, on, comm->bytes / panels, group);
-    return own > 0 ? on->software->comm * own + on->software->comm_setup_s : 0;
+    return comm_time(comm, on, sizes, placement, panels);
 }
 
 tperf_route tperf_comm_route(const tperf_comm *comm, const tperf_platform *on, tperf_group group,
@@ -228,7 +239,7 @@ static comm_times comm_times_of(const tperf_pass *pass, const tperf_platform *on
             t.once += tperf_comm_time(comm, on, sizes, placement, 1);
             continue;
         }
-        double seconds = tperf_comm_time(comm, on, sizes, placement, panels),
+        double seconds = comm_time(comm, on, sizes, placement, panels),
                slowing = tperf_comm_share(comm, on) * seconds;
         t.calls += is_called(comm, sizes);
         t.carried += seconds;
@@ -425,25 +436,23 @@ tperf_op_cost tperf_op_kernels_of(const tperf_op *op, const tperf_op_work *work,
     return cost;
 }
 
-tperf_op_cost tperf_op_cost_at(const tperf_op *op, const tperf_op_cost *kernels,
-                               const tperf_platform *on, const int64_t *sizes,
-                               const tperf_placement *placement) {
-    tperf_op_cost cost = *kernels;
-    add_comms(&cost.forward, op, &op->forward, on, sizes, placement);
-    add_comms(&cost.backward, op, &op->backward, on, sizes, placement);
+void tperf_op_cost_place(tperf_op_cost *cost, const tperf_op *op, const tperf_platform *on,
+                         const int64_t *sizes, const tperf_placement *placement) {
+    add_comms(&cost->forward, op, &op->forward, on, sizes, placement);
+    add_comms(&cost->backward, op, &op->backward, on, sizes, placement);
     if (op->recomputed) {
-        tperf_pass_cost again = tperf_pass_again(op, &cost.forward);
+        tperf_pass_cost again = tperf_pass_again(op, &cost->forward);
         if (on->rules->recompute_counts_everywhere)
-            tperf_pass_cost_add(&cost.backward, &again, 1);
+            tperf_pass_cost_add(&cost->backward, &again, 1);
         else
-            repeat_forward(&cost.backward, &again);
+            repeat_forward(&cost->backward, &again);
     }
-    return cost;
 }
 
 tperf_op_cost tperf_op_cost_of(const tperf_op *op, const tperf_op_work *work,
                                const tperf_platform *on, const int64_t *sizes,
                                const tperf_placement *placement) {
-    tperf_op_cost kernels = tperf_op_kernels_of(op, work, on);
-    return tperf_op_cost_at(op, &kernels, on, sizes, placement);
+    tperf_op_cost cost = tperf_op_kernels_of(op, work, on);
+    tperf_op_cost_place(&cost, op, on, sizes, placement);
+    return cost;
 }

@@ -60,13 +60,11 @@ static const tperf_base *bases_of_part(tperf_prices *p, const tperf_workload *wo
         const tperf_op *op = workload->ops[i];
         tperf_base *base = &p->bases[p->n_bases++];
         tperf_op_work work = tperf_op_work_of(op, on, key.panels);
-        base->price.cost = tperf_op_kernels_of(op, &work, on);
-        base->price.flops = work.flops;
+        base->price = tperf_op_price_of(op, &work, on);
         base->communicates = op->forward.n_comms > 0 || op->backward.n_comms > 0;
         base->exchanges = tperf_op_exchanges(op);
         if (!base->communicates)
-            base->price = tperf_op_price_of(op, &base->price.cost, work.flops, on, workload->sizes,
-                                            placement);
+            tperf_op_price_place(&base->price, op, on, workload->sizes, placement);
     }
     return &p->bases[known->first];
 }
@@ -82,8 +80,8 @@ static void price_block(tperf_either_price *block, const tperf_workload *workloa
         const tperf_op_price *price = &bases->price;
         tperf_op_price placed;
         if (bases->communicates) {
-            placed = tperf_op_price_of(workload->ops[i], &price->cost, price->flops, on,
-                                       workload->sizes, placement);
+            placed = bases->price;
+            tperf_op_price_place(&placed, workload->ops[i], on, workload->sizes, placement);
             price = &placed;
         }
         tperf_block_price_add(&block->outside, price);
