@@ -12,7 +12,7 @@ local precisions = require "tperf.measured.run.precisions"
 local recomputed = require "tperf.measured.run.recomputed"
 local fitting = require "tperf.base.divisors".fitting
 local runtime = require "tperf.describe.profile"
-local software = require "tperf.base.catalogue".shared(require "tperf.describe.software")
+local software = require "tperf.base.catalogue".shared(require "tperf.describe.software", true)
 local stacks = require "tperf.measured.run.stacks"
 local states = require "tperf.measured.run.states"
 local switches = require "tperf.measured.run.switches"
@@ -264,9 +264,15 @@ function step.request(case, system, profile)
   return request
 end
 
+-- What fits need of a profile. A case goes to scripts, which may change it, but not the profile of the next row.
+local function facts_of(profile)
+  return { kernel = profile.kernel, optimizer = profile.optimizer, comm_sms = profile.comm_sms,
+    comm_setup = profile.comm_setup, accumulation = profile.accumulation, step_calls = profile.step_calls }
+end
+
 local function add_predictor(case, system, profile)
   local predictor, c, stages = require "tperf.question.train".predictor(step.request(case, system, profile))
-  case.profile, case.predictors = profile, { predictor }
+  case.profile, case.predictors = facts_of(profile), { predictor }
   case.predicted_memory = peak.shown(c.memory, stages, case.memory_note,
     peak.workspaces(case.stack, system.generation, case.deterministic))
 end
