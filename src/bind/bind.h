@@ -79,6 +79,7 @@ void tperf_bind_ranks(lua_State *L);
 void tperf_bind_search(lua_State *L);
 void tperf_bind_serve(lua_State *L);
 void tperf_bind_serving(lua_State *L);
+void tperf_bind_csv(lua_State *L);
 void tperf_bind_units(lua_State *L);
 void tperf_bind_yaml(lua_State *L);
 void tperf_bind_is_terminal(lua_State *L);

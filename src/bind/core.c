@@ -148,6 +148,7 @@ static const struct {
     {"search", tperf_bind_search},
     {"serve", tperf_bind_serve},
     {"serving", tperf_bind_serving},
+    {"csv", tperf_bind_csv},
     {"units", tperf_bind_units},
     {"yaml", tperf_bind_yaml},
     {"modules", push_modules},

@@ -1,48 +1,12 @@
 --- A reader of comma-separated values (RFC 4180) with a line of headings.
 local check = require "tperf.base.check"
+local record = require "tperf.core".csv.record
 local text_file = require "tperf.input.text"
 
 local csv = {}
 
 local MOST_VALUES <const> = 1 << 22 -- rows times columns held at once; some 500 MB
 local MOST_RECORD <const> = 16 << 20 -- bytes
-
--- Parses the record at position `at`: its fields, and the line and position after it; or nil, the line and the error.
-local function record(text, at, line)
-  local fields = {}
-  while true do
-    local value
-    if text:sub(at, at) == '"' then
-      local pieces, stop = {}, at + 1
-      while true do
-        local quote = text:find('"', stop, true)
-        if not quote then return nil, line, "a quoted field has no end" end
-        pieces[#pieces + 1] = text:sub(stop, quote - 1)
-        at = quote + 1
-        if text:sub(at, at) ~= '"' then break end -- a doubled quote stands for one
-        stop, pieces[#pieces + 1] = at + 1, '"'
-      end
-      value = table.concat(pieces)
-      for _ in value:gmatch "\n" do line = line + 1 end
-    else
-      local stop = text:find("[,\r\n]", at) or #text + 1
-      value, at = text:sub(at, stop - 1), stop
-    end
-    fields[#fields + 1] = value
-    local next_byte = text:sub(at, at)
-    if next_byte == "," then
-      at = at + 1
-    else
-      if next_byte == "\r" then at = at + 1 end
-      if text:sub(at, at) == "\n" then
-        at = at + 1
-      elseif at <= #text and next_byte ~= "\r" then
-        return nil, line, "a quoted field does not end where a comma or a line end is"
-      end
-      return fields, line + 1, at
-    end
-  end
-end
 
 local function check_columns(columns, name, line)
   local seen = {}
@@ -52,16 +16,6 @@ local function check_columns(columns, name, line)
     end
     seen[column] = true
   end
-end
-
-local function row_of(fields, columns, name, line)
-  if #fields > #columns then
-    check.fail("%s:%d: %d fields, but the first line names %d columns", name, line, #fields, #columns)
-  end
-  local row = {}
-  for i, column in ipairs(columns) do row[column] = fields[i] or "" end
-  row.line = line
-  return row
 end
 
 -- Calls visit(row, columns) for each row of a text that comes in blocks, until it returns false; returns the columns.
@@ -82,20 +36,23 @@ local function each(next_block, name, visit)
     text, at = table.concat(pieces), 1
   end
   repeat
-    local fields, after, stop
-    if at <= #text then fields, after, stop = record(text, at, line) end
-    if not ended and (not fields or stop > #text) then -- its end may be in the next block
+    local row, count, lines, stop -- or nil, a message and lines
+    if at <= #text then row, count, lines, stop = record(text, at, columns) end
+    if not ended and (not row or stop > #text) then -- its end may be in the next block
       more()
-    elseif fields then
+    elseif row then
       if not columns then
-        columns = fields
+        columns = row
         check_columns(columns, name, line)
-      elseif #fields > 1 or fields[1] ~= "" then -- empty lines are skipped
-        if visit(row_of(fields, columns, name, line), columns) == false then return columns end
+      elseif count > #columns then
+        check.fail("%s:%d: %d fields, but the first line names %d columns", name, line, count, #columns)
+      elseif count > 0 then -- empty lines are skipped
+        row.line = line
+        if visit(row, columns) == false then return columns end
       end
-      at, line = stop, after
+      at, line = stop, line + lines + 1
     elseif at <= #text then
-      check.fail("%s:%d: %s", name, after, stop)
+      check.fail("%s:%d: %s", name, line + lines, count)
     end
   until ended and at > #text
   if not columns then check.fail("%s: no line that names the columns", name) end
