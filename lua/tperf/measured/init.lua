@@ -17,7 +17,7 @@ local gpus = require "tperf.measured.gpus"
 local nccl_tests = require "tperf.import.nccl_tests"
 local rules = require("tperf.describe.rules.sets").of
 local progress = require "tperf.base.progress"
-local system = require "tperf.describe.system"
+local system = catalogue.shared(require "tperf.describe.system")
 local text_file = require "tperf.input.text"
 
 local measured = {}
@@ -109,6 +109,7 @@ local function machines(given)
     if not made[key] then
       local machine = base
       if next(change) ~= nil then machine, reason = attempt(base.with, base, change) end
+      machine = machine and system(machine)
       if not machine then return nil, reason end
       made[key] = { system = machine, machine = core.machine(machine) }
     end

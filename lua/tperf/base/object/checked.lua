@@ -35,8 +35,9 @@ end
 function checked:of(value)
   local object = unread.object(value)
   if object then return object end
-  local known = self.made[value]
-  return known and unchanged(known, value) and (self.meant[value] or value) or nil
+  local known, meant = self.made[value], self.meant[value]
+  if known and self.private and not meant then return value end -- the library's own, which no script has
+  return known and unchanged(known, value) and (meant or value) or nil
 end
 
 --- What a script may get of an object: the same as before, unless somebody has changed that.
