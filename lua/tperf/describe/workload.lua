@@ -4,6 +4,7 @@ local axes = require "tperf.describe.strategy.axes"
 local core = require "tperf.core"
 local lazy = require "tperf.base.lazy"
 local check = require "tperf.base.check"
+local copy = require "tperf.base.object.unread".copy
 local refusal = require "tperf.base.refusal"
 local memo = require "tperf.describe.arch.memo"
 local adapters = require "tperf.describe.strategy.adapters"
@@ -49,12 +50,12 @@ local function write(value, out)
     out[#out + 1] = type(value) == "number" and ("%.17g"):format(value) or tostring(value)
     return
   end
-  local keys, names = {}, true
+  local keys, are_names = {}, true
   for key in next, value do
     keys[#keys + 1] = key
-    names = names and type(key) == "string"
+    are_names = are_names and type(key) == "string"
   end
-  if names then table.sort(keys) else table.sort(keys, by_text) end
+  table.sort(keys, not are_names and by_text or nil)
   out[#out + 1] = "{"
   for _, key in ipairs(keys) do
     out[#out + 1] = tostring(key) .. "="
@@ -75,6 +76,24 @@ function layout.signature(model)
     signatures[model] = table.concat(out)
   end
   return signatures[model]
+end
+
+-- Model -> the one that is laid out in place of all models that differ from it in name alone: a copy that nobody else
+-- has. text -> the copy.
+local standing, twins = setmetatable({}, { __mode = "k" }), setmetatable({}, { __mode = "v" })
+
+-- Blocks of the library read no name; those of a script, and its strategies, may.
+local function standing_for(model, s)
+  if not s.built_in or model.architecture then return model end
+  if not standing[model] then
+    local out, own = {}, copy(lazy.settle(model))
+    own.name = nil
+    write(own, out)
+    local text = table.concat(out)
+    if not twins[text] then twins[text], signatures[own], own.name = own, text, model.name end
+    standing[model] = twins[text]
+  end
+  return standing[model]
 end
 
 local VARIANT = { "recompute", "recompute_modules", "offload_modules", "loss", "fused_activation", "eager",
@@ -196,6 +215,7 @@ local layouts = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy
 function layout.of(model, s, attention, rules, o)
   o = o or {}
   check_attention(s, attention)
+  model = standing_for(model, s)
   layouts[model] = layouts[model] or setmetatable({}, { __mode = "k" })
   local known = layouts[model]
   known[rules] = known[rules] or {}
