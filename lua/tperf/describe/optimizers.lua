@@ -1,5 +1,6 @@
 --- Memory that training keeps per parameter: dtypes and optimizers, as data.
 local check = require "tperf.base.check"
+local parameters = require "tperf.describe.model.parameters"
 local overlap = require "tperf.describe.overlap"
 local recompute = require "tperf.describe.arch.recompute"
 
@@ -93,7 +94,7 @@ local function parameters_of(model)
   if counted[model] ~= nil then return counted[model] end
   local own, known = model.architecture, false
   if not own or own.parameters then
-    local count = model:parameters()
+    local count = parameters.known(model) or model:parameters() -- which raises
     known = { all = count.total + count.mtp, embedding = count.embedding, head = count.head }
   end
   counted[model] = known

@@ -1,6 +1,8 @@
 --- Configurations: the results of tperf.search, which tperf.train explains.
 local check = require "tperf.base.check"
 local choice = require "tperf.question.choice"
+local flops = require "tperf.describe.model.flops"
+local parameters = require "tperf.describe.model.parameters"
 local profile = require "tperf.describe.profile"
 
 local configuration = {}
@@ -122,6 +124,13 @@ end
 
 local per_token = setmetatable({}, { __mode = "k" }) -- FLOPs by model; models are never changed in place
 
+-- As model:flops_per_token.
+local function flops_of(model, causal)
+  local options = { seq = model.seq, causal = causal, convention = "palm", backward = true }
+  local found, message = flops.per_token(model, options, parameters.known)
+  return found and found.total or check.fail("tperf.model:flops_per_token: %s: %s", model.name, message)
+end
+
 -- Model FLOPs utilisation (arXiv 2204.02311, appendix B): the model's FLOPs, without recomputation, over those that the
 -- GPUs could do in the same time at the tensor peak. First with the pairs of tokens that the model needs (under the
 -- rules of the published model, which has no mask, all of them), then with all pairs.
@@ -129,7 +138,7 @@ local function utilisation(c, question)
   local model, peak = question.model, question.system.accelerator.tensor.bf16
   local known = per_token[model]
   if not known then
-    known = { needed = model:flops_per_token().total, all = model:flops_per_token({ causal = false }).total }
+    known = { needed = flops_of(model, model.causal), all = flops_of(model, false) }
     per_token[model] = known
   end
   local rate = c.tokens_per_second / (question.gpus * peak) * (question.work and question.work.flops or 1)

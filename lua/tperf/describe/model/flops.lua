@@ -69,28 +69,29 @@ end
 ---@param m table a model
 ---@param options table seq (tokens), causal (count only the pairs that a causal mask leaves), convention ("palm" or
 --   "matmul"), backward
+---@param count fun(m: table): table?, string? as parameters.count (default: that)
 ---@return table? result total, parameters, attention, scan: FLOP per token
 ---@return string? message
-function flops.per_token(m, options)
+function flops.per_token(m, options, count)
   local said = stated.flops_per_token(m, options)
   if said then
     local sum = options.backward and said or said / 3
     return { total = sum, parameters = sum, attention = 0.0, scan = 0.0 }
   end
-  local count, message = parameters.count(m)
-  if not count then return nil, message end
-  local weights = count.active
+  local counted, message = (count or parameters.count)(m)
+  if not counted then return nil, message end
+  local weights = counted.active
   if options.convention == "matmul" then
     local shared = m.tied_embeddings and not (m.encoder and not m.encoder.head) -- with an output table
-    weights = weights - (count.components.positions or 0) - (shared and 0 or count.embedding)
+    weights = weights - (counted.components.positions or 0) - (shared and 0 or counted.embedding)
   end
-  if m.encoder_stack then weights = weights + met_by_source(m, count, options.seq) end
+  if m.encoder_stack then weights = weights + met_by_source(m, counted, options.seq) end
   if m.diffusion then -- the parts that work once per image, on its time step and class
-    local once = count.components.modulation + count.components.conditioning
+    local once = counted.components.modulation + counted.components.conditioning
     weights = weights - once * (1 - 1 / options.seq)
   end
   local result = { parameters = 2.0 * weights, attention = 0.0, scan = 0.0 }
-  for _, group in ipairs(count.groups) do
+  for _, group in ipairs(counted.groups) do
     result.attention = result.attention + group.count * attention(m, group, options.seq, options.causal)
     result.scan = result.scan + group.count * scan(m, group, options.seq)
   end

@@ -276,4 +276,15 @@ function parameters.count(m)
   }
 end
 
+local known = setmetatable({}, { __mode = "k" })
+
+--- The same, remembered: for a question's model, which is never changed in place.
+---@return tperf.parameters? result  of which nothing may be changed
+---@return string? message
+function parameters.known(m)
+  local message
+  if not known[m] then known[m], message = parameters.count(m) end
+  return known[m], message
+end
+
 return parameters
