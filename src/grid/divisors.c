@@ -55,7 +55,7 @@ static size_t parts_of(const tperf_divisors *d, size_t whole, size_t limit, tper
         uint32_t gpus = (uint32_t)d->values[i];
         for (size_t j = 0; j < n; j++)
             if (parts[j].next == UINT32_MAX && gpus % parts[j].gpus == 0) parts[j].next = gpus;
-        parts[n++] = (tperf_part){gpus, UINT32_MAX, (uint32_t)i};
+        parts[n++] = (tperf_part){gpus, UINT32_MAX};
     }
     return n;
 }
@@ -75,6 +75,7 @@ static bool find_parts(tperf_divisors *d, const tperf_heap *heap) {
         }
         d->first[i] = count;
         count += parts_of(d, i, limit, d->parts + count);
+        if (count - d->first[i] > d->most_parts) d->most_parts = count - d->first[i];
     }
     d->first[d->n] = count;
     return true;

@@ -12,8 +12,7 @@
 // GPUs of one axis that share a fast domain.
 typedef struct tperf_part {
     uint32_t gpus;
-    uint32_t next;  // the smallest multiple that also fits a domain; UINT32_MAX: none
-    uint32_t index; // index of `gpus` among the divisors
+    uint32_t next; // the smallest multiple that also fits a domain; UINT32_MAX: none
 } tperf_part;
 
 typedef struct tperf_divisors {
@@ -23,6 +22,7 @@ typedef struct tperf_divisors {
     // An axis of values[i] GPUs has parts[first[i]] … parts[first[i + 1] - 1], ascending.
     size_t *first;
     tperf_part *parts;
+    size_t most_parts; // of any axis
 } tperf_divisors;
 
 // number >= 1; domain: GPUs of a fast domain. False if out of memory.

@@ -199,7 +199,7 @@ static bool add_placement(tperf_placement_cache *found, tperf_layout_cache *cach
     tperf_placement_entry entry = {
         find_placed(cache, s, layout, fast),
         find_exchange(found, s, b, &cache->layouts[layout], fast),
-        stages->index,
+        (uint32_t)(stages - b->stages.begin),
         replicas->gpus,
         stages->gpus,
     };

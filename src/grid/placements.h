@@ -48,7 +48,7 @@ typedef struct tperf_layout_cache {
 typedef struct tperf_placement_entry {
     uint32_t placed;           // in tperf_layout_cache.placed
     uint32_t exchange;         // in tperf_placement_cache.exchanges
-    uint32_t hop;              // index of `stages` among the divisors
+    uint32_t hop;              // index of `stages` among the parts of tperf_placement_list
     uint32_t replicas, stages; // GPUs that share a domain
 } tperf_placement_entry;
 

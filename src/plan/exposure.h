@@ -37,7 +37,7 @@ static inline const tperf_holding *tperf_holding_at(const tperf_holding *known,
 // The cover of a layer's exchanges with replicas: seconds of its passes that they may overlap, and the fraction of an
 // exchange's seconds by which it slows such a pass. once: seconds of its own collectives, once an iteration.
 typedef struct tperf_cover {
-    double forward, backward, slows_forward, slows_backward, once;
+    tperf_lanes forward, backward, slows_forward, slows_backward, once; // the same in every lane
 } tperf_cover;
 
 // The exposures of one section or of a stage, of TPERF_LANES candidates.
@@ -100,6 +100,11 @@ typedef struct tperf_layer_time {
     double hidden;         // seconds saved if overlapped passes hide each other's expert exchanges
 } tperf_layer_time;
 
+// What the parts of an iteration are multiples of, in every lane; seconds of the optimizer step.
+typedef struct tperf_tempo {
+    tperf_lanes chunks, messages, bubble_forward, bubble_backward, optimizer;
+} tperf_tempo;
+
 // Shared by all placements of a candidate.
 typedef struct tperf_pace {
     const tperf_pipeline *pipeline;
@@ -112,7 +117,8 @@ typedef struct tperf_pace {
     double work; // of the busiest stage, if times are given
     bool gathers_each, reduces_each;
     // Exposed exchanges of a chunk per iteration: gathers, reductions.
-    double gathers, reduces;
+    tperf_lanes gathers, reduces;
+    tperf_tempo tempo;
     double optimizer;
 } tperf_pace;
 
@@ -175,23 +181,6 @@ TPERF_INLINED void tperf_wait_each(tperf_waiting *worst, const tperf_pace *pace)
     if (!pace->reduces_each) worst->each_backward = tperf_lanes_of(0);
 }
 
-// The parts of an iteration that add up to its time.
-typedef struct tperf_parts {
-    double work, optimizer;
-    double hidden; // of the work: collectives of overlapped passes
-    tperf_lanes data_comm, pipeline_comm, bubble;
-    tperf_lanes hop; // added to each of a device's passes
-} tperf_parts;
-
-// hop: seconds added to each pass of a stage for its message.
-TPERF_INLINED tperf_lanes tperf_bubble_of(const tperf_pipeline *pipeline, tperf_lanes forward,
-                                          tperf_lanes backward, double weight_grad,
-                                          tperf_lanes hop) {
-    return pipeline->bubble_forward * (forward + hop) +
-           pipeline->bubble_backward * (backward + hop) +
-           pipeline->bubble_weight_grad * weight_grad;
-}
-
 // The number of overlapped pairs. A pair belongs to one chunk.
 static inline double tperf_pairs_of(const tperf_pace *pace) {
     return pace->pipeline->pairs + pace->pipeline->pairs_each * pace->microbatches;
@@ -215,29 +204,50 @@ static inline double tperf_hidden_of(const tperf_pace *pace, const tperf_paced *
     return pairs * paced->saved / pace->chunks;
 }
 
-// hidden: tperf_hidden_of. Without messages between stages and exchanges with replicas (waiting and hop are 0), a lower
-// bound for every placement, to the last bit, since terms are added in the same order and rounding is monotonic.
-TPERF_INLINED tperf_parts tperf_parts_of(const tperf_pace *pace, const tperf_paced *paced,
-                                         double hidden, const tperf_waiting *waiting,
-                                         tperf_lanes hop) {
-    double beside = tperf_pairs_hide_messages(pace->pipeline) ? 2 * tperf_pairs_of(pace) : 0;
-    tperf_lanes hidden_messages = beside * hop;
-    hop *= pace->chunks;
+// What placements with equal layer costs share, of the parts of an iteration, in every lane.
+typedef struct tperf_beat {
+    tperf_lanes work, forward, backward, hidden;
+    tperf_lanes grads; // the bubble's weight gradients
+} tperf_beat;
+
+// hidden: tperf_hidden_of.
+TPERF_INLINED tperf_beat tperf_beat_of(const tperf_pace *pace, const tperf_paced *paced,
+                                       double hidden) {
+    return (tperf_beat){
+        .work = tperf_lanes_of(pace->microbatches * paced->passes),
+        .forward = tperf_lanes_of(paced->forward),
+        .backward = tperf_lanes_of(paced->backward),
+        .hidden = tperf_lanes_of(hidden),
+        .grads = tperf_lanes_of(pace->pipeline->bubble_weight_grad * paced->weight_grad),
+    };
+}
+
+// The parts of an iteration that add up to its time: those of its beat and the optimizer step, and these.
+typedef struct tperf_parts {
+    tperf_lanes data_comm, pipeline_comm, bubble;
+    tperf_lanes hop; // added to each of a device's passes
+} tperf_parts;
+
+// hop: seconds added to each pass of a stage for its message. Without messages between stages and exchanges with
+// replicas (waiting and hop are 0), the whole is a lower bound for every placement, to the last bit, since terms are
+// added in the same order and rounding is monotonic.
+TPERF_INLINED tperf_parts tperf_parts_of(const tperf_tempo *tempo, const tperf_beat *beat,
+                                         const tperf_waiting *waiting, tperf_lanes hop) {
+    hop *= tempo->chunks;
     return (tperf_parts){
-        .work = pace->microbatches * paced->passes,
         .data_comm = waiting->time,
-        .pipeline_comm = 2 * pace->microbatches * hop - hidden_messages,
-        .bubble =
-            tperf_bubble_of(pace->pipeline, paced->forward + waiting->each_forward,
-                            paced->backward + waiting->each_backward, paced->weight_grad, hop),
-        .optimizer = pace->optimizer,
-        .hidden = hidden,
+        .pipeline_comm = tempo->messages * hop,
+        .bubble = tempo->bubble_forward * (beat->forward + waiting->each_forward + hop) +
+                  tempo->bubble_backward * (beat->backward + waiting->each_backward + hop) +
+                  beat->grads,
         .hop = hop,
     };
 }
 
-TPERF_INLINED tperf_lanes tperf_whole(const tperf_parts *p) {
-    return p->work + p->bubble + p->data_comm + p->pipeline_comm + p->optimizer - p->hidden;
+TPERF_INLINED tperf_lanes tperf_whole(const tperf_tempo *tempo, const tperf_beat *beat,
+                                      const tperf_parts *p) {
+    return beat->work + p->bubble + p->data_comm + p->pipeline_comm + tempo->optimizer -
+           beat->hidden;
 }
 
 // one_domain: all GPUs are in one fast domain.

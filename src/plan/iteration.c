@@ -102,12 +102,11 @@ static double window_of(const tperf_pass_cost *pass, const tperf_job *job, bool 
 tperf_cover tperf_cover_of(const tperf_job *job, const tperf_layer_cost *cost, bool one_domain) {
     const tperf_training *t = job->training;
     double share = tperf_comm_share(&(tperf_comm){0}, &job->on);
-    tperf_cover c = {window_of(&cost->forward, job, one_domain, t->gather_overlap),
-                     window_of(&cost->backward, job, one_domain, t->reduce_overlap), 0, 0,
-                     cost->backward.once};
-    if (c.forward > 0) c.slows_forward = share;
-    if (c.backward > 0) c.slows_backward = share;
-    return c;
+    double forward = window_of(&cost->forward, job, one_domain, t->gather_overlap),
+           backward = window_of(&cost->backward, job, one_domain, t->reduce_overlap);
+    return (tperf_cover){
+        tperf_lanes_of(forward), tperf_lanes_of(backward), tperf_lanes_of(forward > 0 ? share : 0),
+        tperf_lanes_of(backward > 0 ? share : 0), tperf_lanes_of(cost->backward.once)};
 }
 
 double tperf_window(const tperf_job *job, double overlap) {
@@ -180,6 +179,13 @@ tperf_exposure tperf_stage_exposure(const tperf_stage *stage, const tperf_worklo
     return first_lane(&e);
 }
 
+// The messages of each of a device's chunks in an iteration that no overlapped pass hides.
+static double messages_of(const tperf_pace *pace) {
+    double all = 2 * pace->microbatches;
+    if (!tperf_pairs_hide_messages(pace->pipeline)) return all;
+    return all - 2 * tperf_pairs_of(pace) / pace->chunks;
+}
+
 tperf_pace tperf_pace_of(const tperf_candidate *candidate, const tperf_job *job,
                          const tperf_workload *workload, double optimizer) {
     const tperf_training *training = job->training;
@@ -193,8 +199,12 @@ tperf_pace tperf_pace_of(const tperf_candidate *candidate, const tperf_job *job,
         .reduces_each = tperf_reduces_each(candidate, training),
         .optimizer = optimizer,
     };
-    p.gathers = p.gathers_each ? p.microbatches : 1 / p.chunks;
-    p.reduces = p.reduces_each ? p.microbatches : 1 / p.chunks;
+    p.gathers = tperf_lanes_of(p.gathers_each ? p.microbatches : 1 / p.chunks);
+    p.reduces = tperf_lanes_of(p.reduces_each ? p.microbatches : 1 / p.chunks);
+    p.tempo = (tperf_tempo){tperf_lanes_of(p.chunks), tperf_lanes_of(messages_of(&p)),
+                            tperf_lanes_of(candidate->pipeline->bubble_forward),
+                            tperf_lanes_of(candidate->pipeline->bubble_backward),
+                            tperf_lanes_of(optimizer)};
     return p;
 }
 
@@ -290,28 +300,29 @@ tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf
     tperf_pace_times(&pace, times, &paced);
     tperf_waiting waits = tperf_waiting_of(&pace, lanes, false, true, &longest);
     double hop = tperf_hop_time(candidate, job, tperf_hop_times(job, workload));
-    tperf_parts p =
-        tperf_parts_of(&pace, &paced, tperf_hidden_of(&pace, &paced), &waits, tperf_lanes_of(hop));
+    double hidden = tperf_hidden_of(&pace, &paced);
+    tperf_beat beat = tperf_beat_of(&pace, &paced, hidden);
+    tperf_parts p = tperf_parts_of(&pace.tempo, &beat, &waits, tperf_lanes_of(hop));
     double microbatches = (double)candidate->microbatches, flops;
     tperf_pass_cost busy =
         breakdown_of_stage(candidate->pipeline, pipeline.busiest, workload, costs, &flops);
-    tperf_lanes whole = tperf_whole(&p);
-    double host = hidden_host(candidate, job, workload, times, &pipeline, &busy, p.hidden);
+    tperf_lanes whole = tperf_whole(&pace.tempo, &beat, &p);
+    double host = hidden_host(candidate, job, workload, times, &pipeline, &busy, hidden);
     return (tperf_iteration){
         .time = TPERF_LANE(whole, 0),
         .compute = microbatches * busy.compute,
         .memory = microbatches * busy.exposed_memory,
-        .tensor_comm = microbatches * busy.comm - (p.hidden - host),
+        .tensor_comm = microbatches * busy.comm - (hidden - host),
         .data_comm = TPERF_LANE(p.data_comm, 0),
         .pipeline_comm = TPERF_LANE(p.pipeline_comm, 0),
         .bubble = TPERF_LANE(p.bubble, 0),
         .host = microbatches * pipeline.busy.host - host,
-        .optimizer = p.optimizer,
+        .optimizer = pace.optimizer,
         .offload = microbatches * busy.offload,
         .flops = microbatches * average_flops(candidate->pipeline, workload, costs),
         .pipeline = pipeline,
         .hop = TPERF_LANE(p.hop, 0),
-        .hidden = p.hidden,
+        .hidden = hidden,
         .each_forward = TPERF_LANE(waits.each_forward, 0),
         .each_backward = TPERF_LANE(waits.each_backward, 0),
         .waiting = longest,

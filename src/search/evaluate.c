@@ -104,11 +104,10 @@ static bool keep(tperf_walk *w, const tperf_placement_entry *entry, double time)
     return kept;
 }
 
-static inline bool ruled_out(const tperf_pace *pace, const tperf_paced *paced, double hidden,
-                             double latest) {
+static inline bool ruled_out(const tperf_tempo *tempo, const tperf_beat *beat, double latest) {
     tperf_waiting none = tperf_no_waiting();
-    tperf_parts bound = tperf_parts_of(pace, paced, hidden, &none, tperf_lanes_of(0));
-    tperf_lanes least = tperf_whole(&bound);
+    tperf_parts bound = tperf_parts_of(tempo, beat, &none, tperf_lanes_of(0));
+    tperf_lanes least = tperf_whole(tempo, beat, &bound);
     return TPERF_LANE(least, 0) > latest;
 }
 
@@ -135,13 +134,16 @@ static exchanges exchanges_of(tperf_walk *w) {
     return (exchanges){of, each};
 }
 
-// The messages of the current number of stages, by how many of them share a domain.
-static void time_hops(tperf_walk *w) {
-    double pp = (double)w->partial.pipeline->pp;
-    bool slow_links_cost = w->job.on.rules->slow_pipeline_links_cost;
+// The messages of the current number of stages, by how many of them share a domain: the same for the group's queries.
+static const double *hops_of(tperf_walk *w) {
+    tperf_scratch *s = w->scratch;
+    double *hops = &s->hops[w->first_alike * w->search->most_parts];
+    if (s->hops_for[w->first_alike] == s->shape_stamp) return hops;
+    double pp = (double)w->partial.pipeline->pp, *hop = hops;
     for (const tperf_part *p = w->list->parts; p < w->list->end_parts; p++)
-        w->scratch->hops[p->index] = tperf_hop_among(pp, p->gpus, w->hop, slow_links_cost);
-    w->hopped = true;
+        *hop++ = tperf_hop_among(pp, p->gpus, w->hop, w->job.on.rules->slow_pipeline_links_cost);
+    s->hops_for[w->first_alike] = s->shape_stamp;
+    return hops;
 }
 
 static double tied_of(const tperf_walk *w, const tperf_placement_entry *entry) {
@@ -153,8 +155,8 @@ static double least_of(tperf_walk *w, const tperf_placement_entry *entry,
     exchanges known = exchanges_of(w);
     place_at(w, entry);
     return tperf_iteration_least(&w->partial, &w->job, w->workload, costs,
-                                 &known.of[entry->exchange * known.each],
-                                 w->scratch->hops[entry->hop], w->pace.optimizer);
+                                 &known.of[entry->exchange * known.each], hops_of(w)[entry->hop],
+                                 w->pace.optimizer);
 }
 
 // How candidates are timed. All is known when the code is compiled, so that each way is inlined on its own.
@@ -166,7 +168,6 @@ typedef struct way {
 
 // What placements share: copies, which stay in registers while candidates are kept.
 typedef struct shared {
-    tperf_pipeline pipeline;
     tperf_pace pace;
     exchanges exchanges;
     const double *hops;
@@ -177,8 +178,7 @@ typedef struct shared {
 // The layers' costs in a placement, for one number of panels.
 typedef struct layers {
     const tperf_cover *covers;
-    tperf_paced paced;
-    double hidden;
+    tperf_beat beat;
 } layers;
 
 // Two placements' exchanges of a section, as the layers' passes expose them.
@@ -224,13 +224,13 @@ TPERF_INLINED bool time_entries(tperf_walk *w, const shared *s,
         const tperf_placement_entry *a = &entries[from], *b = a + second;
         const tperf_exchange *x = &known.of[a->exchange * known.each];
         const tperf_exchange *y = &known.of[b->exchange * known.each];
-        tperf_lanes tied = how.lone || !tperf_ends_apart(&s->pipeline)
+        tperf_lanes tied = how.lone || !tperf_ends_apart(s->pace.pipeline)
                                ? tperf_lanes_of(0)
                                : tperf_lanes_from(tied_of(w, a), tied_of(w, b));
         tperf_waiting waiting = wait_for(w, s, x, y, l->covers, tied, how);
         tperf_lanes hop = tperf_lanes_from(s->hops[a->hop], s->hops[b->hop]);
-        tperf_parts parts = tperf_parts_of(&s->pace, &l->paced, l->hidden, &waiting, hop);
-        tperf_lanes times = tperf_whole(&parts);
+        tperf_parts parts = tperf_parts_of(&s->pace.tempo, &l->beat, &waiting, hop);
+        tperf_lanes times = tperf_whole(&s->pace.tempo, &l->beat, &parts);
         if (!(TPERF_LANE(times, 0) > w->latest) && !keep(w, a, TPERF_LANE(times, 0))) return false;
         if (!second || TPERF_LANE(times, TPERF_LANES - 1) > w->latest) continue;
         if (!keep(w, b, TPERF_LANE(times, TPERF_LANES - 1))) return false;
@@ -254,11 +254,12 @@ TPERF_INLINED bool walk_run(tperf_walk *w, shared *s, const tperf_placement_entr
     if (w->paced[i].known_for != w->scratch->pace_stamp && !pace(w, entries->placed)) return false;
     for (size_t p = 0; p < n_panels; p++, i++) {
         size_t at = i * w->n_sections;
-        layers l = {&w->scratch->covers[at], w->paced[i].paced, 0};
-        l.hidden = tperf_hidden_of(&s->pace, &l.paced);
-        if (prunes && ruled_out(&s->pace, &l.paced, l.hidden, w->latest)) continue;
+        const tperf_paced *paced = &w->paced[i].paced;
+        layers l = {&w->scratch->covers[at],
+                    tperf_beat_of(&s->pace, paced, tperf_hidden_of(&s->pace, paced))};
+        if (prunes && ruled_out(&s->pace.tempo, &l.beat, w->latest)) continue;
         if (!s->exchanges.of) s->exchanges = exchanges_of(w);
-        if (how.waits_each) tperf_pace_times(&s->pace, &w->scratch->layers[at], &l.paced);
+        if (how.waits_each) tperf_pace_times(&s->pace, &w->scratch->layers[at], paced);
         w->partial.placement.panels = w->shape->panels[p];
         w->result->evaluated += (int64_t)n;
         bool done = by_least ? time_least(w, entries, n, &w->scratch->costs[at])
@@ -270,12 +271,8 @@ TPERF_INLINED bool walk_run(tperf_walk *w, shared *s, const tperf_placement_entr
 
 TPERF_INLINED bool walk_runs(tperf_walk *w, way how) {
     const tperf_placement_cache *known = tperf_walk_cached_placements(w);
-    shared s = {.pipeline = *w->partial.pipeline,
-                .pace = w->pace,
-                .hops = w->scratch->hops,
-                .lone_layers = how.lone ? w->lone->parts[0].layers : 0,
-                .lone_section = w->used[0]};
-    s.pace.pipeline = &s.pipeline;
+    shared s = {
+        w->pace, {NULL, 0}, hops_of(w), how.lone ? w->lone->parts[0].layers : 0, w->used[0]};
     size_t from = w->list->begin;
     for (size_t r = w->list->first_run; r < w->list->end_run; from = known->runs[r++].end)
         if (!walk_run(w, &s, &known->placements[from], known->runs[r].end - from, how))
@@ -315,7 +312,6 @@ bool tperf_walk_placements(tperf_walk *w) {
     w->pace = tperf_pace_of(&w->partial, &w->job, w->workload, optimizer_time(w));
     w->pace.stages = &w->scratch->holdings.of[search->first_stage[pipeline]];
     note_latest(w);
-    if (!w->hopped) time_hops(w);
     w->lone = lone_stage(w);
     bool each = tperf_waits_each(&w->pace);
     if (!w->simple) return walk_runs(w, (way){false, false, true});

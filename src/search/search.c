@@ -36,6 +36,8 @@ static bool prepare_query(tperf_search *search, tperf_query *query,
     query->question = *question;
     query->one_domain = gpus <= domain;
     query->divisors = share_divisors(search, gpus, domain);
+    if (query->divisors && query->divisors->most_parts > search->most_parts)
+        search->most_parts = query->divisors->most_parts;
     return query->divisors != NULL;
 }
 
@@ -140,8 +142,11 @@ static bool prepare_scratch(const tperf_search *search, tperf_scratch *s) {
     s->layout_caches = tperf_heap_zeroed(heap, search->n_queries, sizeof *s->layout_caches);
     s->exchanged = tperf_heap_zeroed(heap, search->n_queries, sizeof *s->exchanged);
     s->holdings.of = tperf_heap_zeroed(heap, search->n_stages + 1, sizeof *s->holdings.of);
-    return s->placement_caches && s->layout_caches && s->exchanged && s->holdings.of &&
-           tperf_stock_init(&s->stock, heap, &search->contents);
+    size_t pipelines = search->options.n_pipelines + 1;
+    s->hops = tperf_heap_new(heap, pipelines * search->most_parts, sizeof *s->hops);
+    s->hops_for = tperf_heap_zeroed(heap, pipelines, sizeof *s->hops_for);
+    return s->hops && s->hops_for && s->placement_caches && s->layout_caches && s->exchanged &&
+           s->holdings.of && tperf_stock_init(&s->stock, heap, &search->contents);
 }
 
 static bool prepare(tperf_search *search, const tperf_question *questions) {
@@ -212,6 +217,7 @@ static void release_scratch(tperf_scratch *s, size_t n_queries) {
     tperf_prices_release(&s->prices);
     tperf_heap_free(s->memories);
     tperf_heap_free(s->hops);
+    tperf_heap_free(s->hops_for);
 }
 
 void tperf_search_free(tperf_search *search) {

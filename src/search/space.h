@@ -70,15 +70,17 @@ typedef struct tperf_known_memory {
 // One worker's buffers while it walks one shape for one group of queries; they grow, and are reused.
 typedef struct tperf_scratch {
     size_t timed_capacity, costs_capacity, layers_capacity, covers_capacity, works_capacity,
-        hops_capacity, paced_capacity;
-    tperf_costs *timed;                      // one per placement in the layout cache
-    tperf_layer_cost *costs;                 // placements x n_panels x sections, if ranked by least
-    tperf_layer_time *layers;                // likewise, always
-    tperf_cover *covers;                     // likewise
-    tperf_known_pace *paced;                 // rows x placements x n_panels
-    tperf_op_work *works;                    // n_panels x ops, once a placement has been timed
-    tperf_prices prices;                     // instead, where shapes share blocks
-    double *hops;                            // of the current stages; one per divisor of all GPUs
+        paced_capacity;
+    tperf_costs *timed;       // one per placement in the layout cache
+    tperf_layer_cost *costs;  // placements x n_panels x sections, if ranked by least
+    tperf_layer_time *layers; // likewise, always
+    tperf_cover *covers;      // likewise
+    tperf_known_pace *paced;  // rows x placements x n_panels
+    tperf_op_work *works;     // n_panels x ops, once a placement has been timed
+    tperf_prices prices;      // instead, where shapes share blocks
+    double *
+        hops; // pipelines x most_parts: of messages between so many stages, by how many share a domain
+    int64_t *hops_for;                       // the shape_stamp
     tperf_exchanges *exchanged;              // one per query
     tperf_layout_cache *layout_caches;       // one per seat
     tperf_placement_cache *placement_caches; // one per number of GPUs and domain size
@@ -108,7 +110,8 @@ struct tperf_search {
     tperf_shared_heap heap; // allocates everything below
     tperf_pool *pool;       // borrowed; may be freed before the search
     size_t n_workers, n_queries, n_query_groups, n_divisors, n_counts;
-    size_t n_stages; // in all pipelines
+    size_t n_stages;   // in all pipelines
+    size_t most_parts; // of the divisors
     tperf_query *queries;
     tperf_query_group *query_groups; // partition of the queries, in order
     tperf_divisors *divisors;        // one per number of GPUs and domain size

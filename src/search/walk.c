@@ -50,9 +50,7 @@ static bool prepare_room(tperf_walk *w) {
     tperf_scratch *s = w->scratch;
     tperf_placement_problem problem = problem_of(w);
     size_t n_works = w->shares_prices ? 0 : w->shape->n_panels * w->workload->n_ops;
-    return room_for(w, (void **)&s->hops, &s->hops_capacity, w->query->divisors->n,
-                    sizeof *s->hops) &&
-           room_for(w, (void **)&s->works, &s->works_capacity, n_works, sizeof *s->works) &&
+    return room_for(w, (void **)&s->works, &s->works_capacity, n_works, sizeof *s->works) &&
            tperf_layout_cache_make(tperf_walk_layouts(w), &problem, s->sizes_stamp);
 }
 
@@ -140,7 +138,7 @@ static tperf_sharing sharing_of(const tperf_walk *w) {
 static bool prepare_sizes(tperf_walk *w) {
     if (!find_placements(w)) return false;
     w->prepared = true;
-    w->shared = w->hopped = false;
+    w->shared = false;
     return true;
 }
 
@@ -225,6 +223,7 @@ static bool walk_pipelines(tperf_walk *w) {
         if (pipeline->pp != stages) {
             microbatches = set_sizes(w, pipeline->pp, gpus);
             stages = pipeline->pp;
+            w->first_alike = i;
             w->prepared = false;
         }
         if (microbatches == 0 || microbatches < pipeline->min_microbatches ||

@@ -32,8 +32,9 @@ typedef struct tperf_walk {
     bool feasible, worked_out;
     bool shares_prices; // remembers the prices of blocks, for other shapes
     tperf_hop hop;
+    size_t first_alike;                         // index of the first pipeline with as many stages
     double tied[2];                             // tperf_tied_time: ends in two domains, in one
-    bool prepared, shared, hopped;              // for pipelines with as many stages
+    bool prepared, shared;                      // for pipelines with as many stages
     unsigned sections;                          // bit i: section i has ops
     size_t n_used, used[TPERF_SECTIONS_MAX];    // those sections
     const tperf_holding *lone;                  // see lone_stage
