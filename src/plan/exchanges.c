@@ -65,27 +65,45 @@ static bool has_experts(const tperf_workload *workload, const tperf_layer_cost *
     return false;
 }
 
-static tperf_replica_comm comm_of(const exchanger *e, double bytes, bool gathers, bool experts) {
-    return (tperf_replica_comm){e->kind, e->group, bytes, exchange(e, bytes), gathers, experts};
-}
+// Adds one collective to the visitor's result.
+typedef void visitor(void *result, const exchanger *e, double bytes, bool gathers, bool experts);
 
-// Adds the collectives of one set of weights; returns the new count.
-static int add_comms(const exchangers *x, int zero, const tperf_training *t,
-                     const tperf_weights *weights, bool experts, tperf_replica_comm *comms, int n) {
-    if (zero) comms[n++] = comm_of(&x->gather, gathered_bytes(t, weights, zero), true, experts);
+// Visits the collectives of one set of weights.
+TPERF_INLINED void visit_comms(const exchangers *x, int zero, const tperf_training *t,
+                               const tperf_weights *weights, bool experts, visitor *visit,
+                               void *result) {
+    if (zero) visit(result, &x->gather, gathered_bytes(t, weights, zero), true, experts);
     double gradients = t->gradient_bytes * weights->count;
-    comms[n++] = comm_of(&x->reduce, gradients, false, experts);
+    visit(result, &x->reduce, gradients, false, experts);
     for (int i = 0; i < x->n_copies; i++)
-        comms[n++] = comm_of(&x->copies[i], gradients * x->bytes[i], false, experts);
-    return n;
+        visit(result, &x->copies[i], gradients * x->bytes[i], false, experts);
 }
 
-// The collectives of one layer of a section.
-static int comms_of(const exchangers *dense, const exchangers *expert, int zero,
-                    const tperf_training *t, const tperf_layer_cost *cost,
-                    tperf_replica_comm *comms) {
-    int n = add_comms(dense, zero, t, &cost->weights, false, comms, 0);
-    return cost->experts.bytes > 0 ? add_comms(expert, zero, t, &cost->experts, true, comms, n) : n;
+// Those of one layer of a section.
+TPERF_INLINED void visit_layer(const exchangers *dense, const exchangers *expert, int zero,
+                               const tperf_training *t, const tperf_layer_cost *cost,
+                               visitor *visit, void *result) {
+    visit_comms(dense, zero, t, &cost->weights, false, visit, result);
+    if (cost->experts.bytes > 0)
+        visit_comms(expert, zero, t, &cost->experts, true, visit, result);
+}
+
+typedef struct comm_list {
+    tperf_replica_comm *comms;
+    int n;
+} comm_list;
+
+static void append(void *result, const exchanger *e, double bytes, bool gathers, bool experts) {
+    comm_list *list = result;
+    list->comms[list->n++] = (tperf_replica_comm){e->kind,  e->group, bytes, exchange(e, bytes),
+                                                  gathers, experts};
+}
+
+static void add_seconds(void *result, const exchanger *e, double bytes, bool gathers,
+                        bool experts) {
+    (void)experts;
+    tperf_exchange *sum = result;
+    *(gathers ? &sum->gather : &sum->reduce) += exchange(e, bytes);
 }
 
 int tperf_replica_comms_of(const tperf_candidate *candidate, const tperf_job *job,
@@ -96,7 +114,9 @@ int tperf_replica_comms_of(const tperf_candidate *candidate, const tperf_job *jo
     exchangers dense, expert;
     make_exchangers(&dense, &copies, candidate->zero, job);
     make_exchangers(&expert, &experts, candidate->zero, job);
-    return comms_of(&dense, &expert, candidate->zero, job->training, &costs[section], comms);
+    comm_list list = {comms, 0};
+    visit_layer(&dense, &expert, candidate->zero, job->training, &costs[section], append, &list);
+    return list.n;
 }
 
 // A matrix is orthogonalised whole: replicas that shard its state gather its update in 16 bits (arXiv 2502.16982,
@@ -123,13 +143,10 @@ void tperf_exchange_times_among(const tperf_replicas *copies, const tperf_replic
     make_exchangers(&dense, copies, zero, job);
     if (has_experts(workload, costs)) make_exchangers(&expert, experts, zero, job);
     for (int i = 0; i < workload->n_kinds + 2; i++) {
-        tperf_replica_comm comms[TPERF_REPLICA_COMMS_MAX];
         tperf_exchange e = {0};
         exchanges[i] = e;
         if (!has_weights(&costs[i])) continue;
-        int n = comms_of(&dense, &expert, zero, job->training, &costs[i], comms);
-        for (int c = 0; c < n; c++)
-            *(comms[c].gathers ? &e.gather : &e.reduce) += comms[c].seconds;
+        visit_layer(&dense, &expert, zero, job->training, &costs[i], add_seconds, &e);
         // the backward pass gathers again
         e.update = update_time(zero, job, &dense, &expert, &costs[i], i < workload->n_kinds);
         if (zero >= 3 && job->training->reshards > 0) e.reduce += e.gather;
