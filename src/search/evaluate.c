@@ -168,7 +168,7 @@ typedef struct way {
 
 // What placements share: copies, which stay in registers while candidates are kept.
 typedef struct shared {
-    tperf_pace pace;
+    tperf_pace *pace; // the walk's: what is in memory, in every lane, is not copied for each run
     exchanges exchanges;
     const double *hops;
     double lone_layers;
@@ -195,14 +195,14 @@ TPERF_INLINED tperf_exposures expose(const tperf_walk *w, double optimizer, cons
 TPERF_INLINED tperf_waiting wait_for(const tperf_walk *w, const shared *s, const tperf_exchange *x,
                                      const tperf_exchange *y, const tperf_cover *covers,
                                      tperf_lanes tied, way how) {
-    double optimizer = s->pace.optimizer;
+    double optimizer = s->pace->optimizer;
     if (how.lone) {
         size_t i = s->lone_section;
         tperf_exposures only = expose(w, optimizer, &x[i], &y[i], &covers[i], w->buckets[i]);
         tperf_holding holding = {.n = 1, .parts = {{.layers = s->lone_layers}}};
         tperf_waiting waiting = tperf_no_waiting();
-        tperf_wait_longer(&waiting, &s->pace, &holding, NULL, 0, &only, how.simple, how.waits_each);
-        if (how.waits_each) tperf_wait_each(&waiting, &s->pace);
+        tperf_wait_longer(&waiting, s->pace, &holding, NULL, 0, &only, how.simple, how.waits_each);
+        if (how.waits_each) tperf_wait_each(&waiting, s->pace);
         return waiting;
     }
     tperf_exposures exposures[TPERF_SECTIONS_MAX];
@@ -211,7 +211,7 @@ TPERF_INLINED tperf_waiting wait_for(const tperf_walk *w, const shared *s, const
         exposures[i] = expose(w, optimizer, &x[i], &y[i], &covers[i], w->buckets[i]);
         if ((int)i >= w->workload->n_kinds) exposures[i].update += tied;
     }
-    return tperf_waiting_of(&s->pace, exposures, how.simple, how.waits_each, NULL);
+    return tperf_waiting_of(s->pace, exposures, how.simple, how.waits_each, NULL);
 }
 
 // Times placements with equal layer costs, for one number of panels, TPERF_LANES at once.
@@ -224,13 +224,13 @@ TPERF_INLINED bool time_entries(tperf_walk *w, const shared *s,
         const tperf_placement_entry *a = &entries[from], *b = a + second;
         const tperf_exchange *x = &known.of[a->exchange * known.each];
         const tperf_exchange *y = &known.of[b->exchange * known.each];
-        tperf_lanes tied = how.lone || !tperf_ends_apart(s->pace.pipeline)
+        tperf_lanes tied = how.lone || !tperf_ends_apart(s->pace->pipeline)
                                ? tperf_lanes_of(0)
                                : tperf_lanes_from(tied_of(w, a), tied_of(w, b));
         tperf_waiting waiting = wait_for(w, s, x, y, l->covers, tied, how);
         tperf_lanes hop = tperf_lanes_from(s->hops[a->hop], s->hops[b->hop]);
-        tperf_parts parts = tperf_parts_of(&s->pace.tempo, &l->beat, &waiting, hop);
-        tperf_lanes times = tperf_whole(&s->pace.tempo, &l->beat, &parts);
+        tperf_parts parts = tperf_parts_of(&s->pace->tempo, &l->beat, &waiting, hop);
+        tperf_lanes times = tperf_whole(&s->pace->tempo, &l->beat, &parts);
         if (!(TPERF_LANE(times, 0) > w->latest) && !keep(w, a, TPERF_LANE(times, 0))) return false;
         if (!second || TPERF_LANE(times, TPERF_LANES - 1) > w->latest) continue;
         if (!keep(w, b, TPERF_LANE(times, TPERF_LANES - 1))) return false;
@@ -256,10 +256,10 @@ TPERF_INLINED bool walk_run(tperf_walk *w, shared *s, const tperf_placement_entr
         size_t at = i * w->n_sections;
         const tperf_paced *paced = &w->paced[i].paced;
         layers l = {&w->scratch->covers[at],
-                    tperf_beat_of(&s->pace, paced, tperf_hidden_of(&s->pace, paced))};
-        if (prunes && ruled_out(&s->pace.tempo, &l.beat, w->latest)) continue;
+                    tperf_beat_of(s->pace, paced, tperf_hidden_of(s->pace, paced))};
+        if (prunes && ruled_out(&s->pace->tempo, &l.beat, w->latest)) continue;
         if (!s->exchanges.of) s->exchanges = exchanges_of(w);
-        if (how.waits_each) tperf_pace_times(&s->pace, &w->scratch->layers[at], paced);
+        if (how.waits_each) tperf_pace_times(s->pace, &w->scratch->layers[at], paced);
         w->partial.placement.panels = w->shape->panels[p];
         w->result->evaluated += (int64_t)n;
         bool done = by_least ? time_least(w, entries, n, &w->scratch->costs[at])
@@ -272,7 +272,7 @@ TPERF_INLINED bool walk_run(tperf_walk *w, shared *s, const tperf_placement_entr
 TPERF_INLINED bool walk_runs(tperf_walk *w, way how) {
     const tperf_placement_cache *known = tperf_walk_cached_placements(w);
     shared s = {
-        w->pace, {NULL, 0}, hops_of(w), how.lone ? w->lone->parts[0].layers : 0, w->used[0]};
+        &w->pace, {NULL, 0}, hops_of(w), how.lone ? w->lone->parts[0].layers : 0, w->used[0]};
     size_t from = w->list->begin;
     for (size_t r = w->list->first_run; r < w->list->end_run; from = known->runs[r++].end)
         if (!walk_run(w, &s, &known->placements[from], known->runs[r].end - from, how))
