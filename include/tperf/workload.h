@@ -113,6 +113,7 @@ typedef struct tperf_op_price {
     double flops; // both passes
     double exchanges
         [2]; // seconds of expert exchanges, less the slowdown of kernels beside them; [forward, backward]
+    bool exchanging; // its passes dispatch or combine tokens
 } tperf_op_price;
 
 // In two steps: wherever the op is placed, from its work; then what the placement adds.
@@ -134,9 +135,6 @@ void tperf_block_price_add(tperf_block_price *sum, const tperf_op_price *price);
 
 // The same ops inside an exchange, if they exchange nothing themselves; outside: their price outside one.
 tperf_block_price tperf_block_price_inside(const tperf_block_price *outside);
-
-// Whether an op's passes dispatch or combine tokens.
-bool tperf_op_exchanges(const tperf_op *op);
 
 // A block's price outside an exchange of tokens that an earlier block began, and inside one.
 typedef struct tperf_either_price {

@@ -140,19 +140,19 @@ static bool pass_exchanges(const tperf_pass *pass) {
     return false;
 }
 
-bool tperf_op_exchanges(const tperf_op *op) {
-    return pass_exchanges(&op->forward) || pass_exchanges(&op->backward);
-}
-
 tperf_op_price tperf_op_price_of(const tperf_op *op, const tperf_op_work *work,
                                  const tperf_platform *on) {
-    return (tperf_op_price){.cost = tperf_op_kernels_of(op, work, on), .flops = work->flops};
+    return (tperf_op_price){
+        .cost = tperf_op_kernels_of(op, work, on),
+        .flops = work->flops,
+        .exchanging = pass_exchanges(&op->forward) || pass_exchanges(&op->backward),
+    };
 }
 
 void tperf_op_price_place(tperf_op_price *price, const tperf_op *op, const tperf_platform *on,
                           const int64_t *sizes, const tperf_placement *placement) {
     tperf_op_cost_place(&price->cost, op, on, sizes, placement);
-    if (!tperf_op_exchanges(op)) return;
+    if (!price->exchanging) return;
     price->exchanges[0] = exchanges_of(&op->forward, on, sizes, placement);
     price->exchanges[1] = exchanges_of(&op->backward, on, sizes, placement);
 }

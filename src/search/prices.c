@@ -62,7 +62,6 @@ static const tperf_base *bases_of_part(tperf_prices *p, const tperf_workload *wo
         tperf_op_work work = tperf_op_work_of(op, on, key.panels);
         base->price = tperf_op_price_of(op, &work, on);
         base->communicates = op->forward.n_comms > 0 || op->backward.n_comms > 0;
-        base->exchanges = tperf_op_exchanges(op);
         if (!base->communicates)
             tperf_op_price_place(&base->price, op, on, workload->sizes, placement);
     }
@@ -75,7 +74,7 @@ static void price_block(tperf_either_price *block, const tperf_workload *workloa
     *block = (tperf_either_price){.inside = {.inside = true}};
     bool exchanges = false;
     for (size_t i = begin; i < end; i++)
-        exchanges = exchanges || bases[i - begin].exchanges;
+        exchanges = exchanges || bases[i - begin].price.exchanging;
     for (size_t i = begin; i < end; i++, bases++) {
         const tperf_op_price *price = &bases->price;
         tperf_op_price placed;

@@ -20,7 +20,7 @@ typedef struct tperf_known_price {
 // What an op costs wherever it is placed: its price, unless it communicates; else its kernels' alone.
 typedef struct tperf_base {
     tperf_op_price price;
-    bool communicates, exchanges;
+    bool communicates;
 } tperf_base;
 
 // The arrays are NULL until they are needed, and memory that is not used is not touched: a search may be short. All is
