@@ -102,6 +102,14 @@ local function classes(model, pattern, experts, dense)
   end
 end
 
+-- A layer from which on all are alike.
+local function alike_from(model, pattern, experts, dense)
+  if pattern or model.mixers or model.window or experts and experts.every > 1 then return model.layers end
+  local first = model.encoder_stack and model.encoder_stack.layers + 1 or 1
+  for layer in next, dense do first = math.max(first, layer + 1) end
+  return model.first_norm and first or math.max(first, 2)
+end
+
 local function group_of(model, layer, pattern, experts, dense)
   local window = window_of(model.window, layer)
   local one = pattern and mixer(pattern:sub(layer, layer), window)
@@ -124,6 +132,7 @@ end
 function groups.of(model)
   local runs, pattern, experts, dense = {}, model.layer_pattern, model.experts, dense_layers(model)
   local class_of, class, last = classes(model, pattern, experts, dense), nil, nil
+  local alike = alike_from(model, pattern, experts, dense)
   local known = {} -- class -> the first group of it
   for layer = 1, model.layers do
     local now = class_of and class_of(layer) or 0
@@ -139,8 +148,8 @@ function groups.of(model)
       end
       class = now
     end
-    if not class_of then
-      last.count = model.layers
+    if layer >= alike then
+      last.count = last.count + model.layers - layer
       break
     end
   end
