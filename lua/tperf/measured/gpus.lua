@@ -1,4 +1,6 @@
 --- System files for the GPU names in tables of measurements.
+local memo = require "tperf.base.memo"
+
 local gpus = {}
 
 -- Lower-case patterns; the first match decides.
@@ -32,9 +34,7 @@ local function watts_of(name)
   return tonumber(name:match "(%d+) ?W%f[%A]") or name:find "HBM2e %(lower TDP%)" and META
 end
 
---- The name of the GPU's system, or nil and a reason.
----@param name string
-function gpus.system(name)
+local function find(name)
   local text = name:lower()
   if text == "" then return nil, "the GPU is not named" end
   if text:find "power limited" and not watts_of(name) then return nil, "the GPU's power limit is not given" end
@@ -45,6 +45,18 @@ function gpus.system(name)
     if text:find(pattern[1]) then return pattern[2] end
   end
   return nil, "no system describes the GPU " .. name
+end
+
+local MOST_FOUND <const> = 4096
+local found = memo.by_text(MOST_FOUND)
+
+--- The name of the GPU's system, or nil and a reason.
+---@param name string
+---@return string? system
+---@return string? reason
+function gpus.system(name)
+  local one = found(name, function() return { find(name) } end)
+  return one[1], one[2]
 end
 
 local HBM2E_STACK_GB <const>, HBM2E_STACK <const> = 16, 0.4e12 -- bytes/s; H100 PCIe: 80 GB, 2 TB/s

@@ -1,5 +1,7 @@
 --- The software stack of a published run, from its source and the release that its table names: the profile in
 --- software/ and whether it was tuned. A profile is named after the first release that it describes.
+local memo = require "tperf.base.memo"
+
 local stacks = {}
 
 -- { pattern of the source, pattern of its table or "", profile }; the first match decides.
@@ -44,15 +46,9 @@ local patterns = {
 -- Vendors, who show what their machines reach; and a run that its owner tuned for months.
 local TUNED <const> = { "nvidia", "amd ", "rocm", "intel ", "llama 3 405b" }
 
---- The name of a profile; false if none describes the runs. That of a source that is not known is shared by stacks.
----@param source string
----@param table string?  of the source
----@param gpu string?    AMD submits to MLPerf an implementation of its own
----@return string|false profile
----@return boolean? unknown  true: the source is not known
-function stacks.of(source, table, gpu)
-  source, table = source:lower(), (table or ""):lower()
-  if source:find "^mlperf" and (gpu or ""):find "MI%d" then return "rocm-mlperf-5.0" end
+local function find(source, table, gpu)
+  source, table = source:lower(), table:lower()
+  if source:find "^mlperf" and gpu:find "MI%d" then return "rocm-mlperf-5.0" end
   for _, pattern in ipairs(patterns) do
     if source:find(pattern[1]) and table:find(pattern[2]) then return pattern[3] end
   end
@@ -60,6 +56,21 @@ function stacks.of(source, table, gpu)
     if source:find(name, 1, true) then return "tuned", true end
   end
   return "typical", true
+end
+
+local MOST_FOUND <const> = 4096
+local found = memo.by_text(MOST_FOUND)
+
+--- The name of a profile; false if none describes the runs. That of a source that is not known is shared by stacks.
+---@param source string
+---@param table string?  of the source
+---@param gpu string?    AMD submits to MLPerf an implementation of its own
+---@return string|false profile
+---@return boolean? unknown  true: the source is not known
+function stacks.of(source, table, gpu)
+  table, gpu = table or "", gpu or ""
+  local one = found(source .. "\0" .. table .. "\0" .. gpu, function() return { find(source, table, gpu) } end)
+  return one[1], one[2]
 end
 
 --- Whether a run of an unknown stack had no fused attention yet: on V100s, for which there is none, or published before
