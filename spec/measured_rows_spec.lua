@@ -19,7 +19,7 @@ describe("a row of a training run", function()
   it("of BigScience's 1.3B has the ZeRO stage of its scripts, and memory as nvidia-smi shows it", function()
     assert.equal(1, run({ source = "BigScience tr3m-1B3 benchmarks" }).zero)
     local memory = { total = 20e9, buffers = 0 }
-    local function shown(note) return require "tperf.measured.run.peak".shown(memory, { { memory = memory } }, note) end
+    local function shown(note) return require "tperf.measured.run.peak".shown({ { memory = memory } }, note) end
     assert.equal(shown "nvidia-smi", shown "GB as noted")
     assert.equal(20e9, shown "max allocated")
   end)
@@ -269,7 +269,8 @@ describe("a row of a training run", function()
       for name, value in pairs { source = "Megatron-LM golden values (CI small models)", gpu = "A100", gpus = "8",
         workload = "pretrain", model = "gpt3", layers = "12", hidden = "512", ffn = "2048", heads = "8",
         kv_heads = "8", seq = "1024", mlp = "gelu", dtype = "bf16", tp = "1", pp = "1", micro_batch = "4",
-        global_batch = "32", recompute = "none", zero_fsdp = "distributed optimizer", iter_s = "1" } do
+        global_batch = "32", recompute = "none", zero_fsdp = "distributed optimizer", iter_s = "1",
+        peak_mem_gib = "1" } do
         fields[name] = value
       end
       local case, reason = step.case(row(fields), {})

@@ -125,11 +125,12 @@ end
 -- 3193).
 local function imbalance_of(row)
   local count, gpus = read.count(row.experts), read.count(row.ep) or 1
+  if not count or gpus == 1 then return 1 end
   local told, text = row.moe_router_force_balance, (row.source .. " " .. row.notes):lower()
   local balanced = text:find "force%-balanced" or text:find "force balanced" or text:find "forced balance"
     or text:find "simumax" or text:find "automodel" or text:find "torchao"
   if told == "1" or told == "0" then balanced = told == "1" end
-  return (balanced or not count or gpus == 1) and 1 or natural(count, gpus)
+  return balanced and 1 or natural(count, gpus)
 end
 
 -- "capacity factor 1, padded (…)", "1.1": experts take so many times the mean and drop the rest.

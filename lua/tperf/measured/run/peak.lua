@@ -43,13 +43,20 @@ function peak.kind(note)
   return note:find "allocated" and "allocated" or note:find "reserved" and "reserved" or "not stated"
 end
 
+local function fullest(stages)
+  local most = stages[1].memory
+  for i = 2, #stages do
+    if stages[i].memory.total > most.total then most = stages[i].memory end
+  end
+  return most
+end
+
 --- Bytes that the tool named in a table's note reports for a run.
----@param memory tperf.memory  of the GPU with the highest peak
 ---@param stages tperf.stage[]
 ---@param note string
 ---@param workspaces number?  bytes that the allocator holds beside (0)
-function peak.shown(memory, stages, note, workspaces)
-  if note:lower():find "last%) rank" then memory = stages[#stages].memory end
+function peak.shown(stages, note, workspaces)
+  local memory = note:lower():find "last%) rank" and stages[#stages].memory or fullest(stages)
   local outside, kind = training.outside_allocator(memory), peak.kind(note)
   local allocated = memory.total - outside + (workspaces or 0)
   if kind == "whole GPU" then return allocated * RESERVED + outside + CONTEXT end

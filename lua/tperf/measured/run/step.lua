@@ -1,6 +1,7 @@
 --- Published training runs, one per row: columns of the measured tables (docs/accuracy.md).
 local check = require "tperf.base.check"
 local dealt = require "tperf.measured.run.dealt"
+local has = require "tperf.base.lists".has
 local fabrics = require "tperf.measured.kernel.fabrics"
 local rates = require "tperf.measured.run.rates"
 local read = require "tperf.measured.read"
@@ -52,10 +53,9 @@ end
 -- What a run offloaded to its hosts' memory, as arguments of tperf.train.
 local function offload_of(row)
   local text, modules = read.text(row.offload), {}
-  local known = {}
-  for _, name in ipairs(offload.modules) do known[name] = true end
+  if text == "" then return {} end
   for name in (text:match "^fine%-grained:(.*)" or ""):gmatch "[%w_]+" do
-    if known[name] then modules[#modules + 1] = name end
+    if has(offload.modules, name) then modules[#modules + 1] = name end
   end
   local percent = tonumber(text:match "^optimizer (%d+)")
   return {
@@ -212,7 +212,7 @@ function step.case(row, options)
     zero = zero, reshards = reshards, shard = shard_of(row, sizes), states = states(row), offload = offload_of(row),
     sequence_parallel = is_sequence_parallel(row, software_stack, sizes), precision = precision,
     dealt = dealt(row, model, sizes, software_stack),
-    switches = switches(row, sizes, checked and model),
+    switches = switches(row, sizes, checked and model), experts = checked and model.experts ~= nil,
     attention = attention_of(row) or unknown and stacks.is_unfused(row) and "unfused" or nil,
     loss = compiled_loss(row) and "compiled" or nil, compile = not is_eager(row),
     gpus_per_node = read.count(row.gpus_per_node) or 8, inter = row.inter, intra = row.intra,
@@ -248,7 +248,7 @@ function step.request(case, system, profile)
   local request = {
     model = case.model, system = system, strategy = s.cp > 1 and "context" or "tensor", gpus = s.gpus, tp = s.tp,
     cp = s.cp > 1 and s.cp or nil, cp_kind = s.cp > 1 and case.cp_kind or nil,
-    ep = s.ep, etp = require "tperf.describe.model"(case.model).experts and s.etp or nil, pp = s.pp, dp = s.dp,
+    ep = s.ep, etp = case.experts and s.etp or nil, pp = s.pp, dp = s.dp,
     global_batch = case.global_batch,
     micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b", shard = case.shard,
     virtual_stages = interleaved and s.vp or nil, zero = case.zero, sequence_parallel = case.sequence_parallel,
@@ -271,9 +271,9 @@ local function facts_of(profile)
 end
 
 local function add_predictor(case, system, profile)
-  local predictor, c, stages = require "tperf.question.train".predictor(step.request(case, system, profile))
+  local predictor, stages = require "tperf.question.train".predictor(step.request(case, system, profile))
   case.profile, case.predictors = facts_of(profile), { predictor }
-  case.predicted_memory = peak.shown(c.memory, stages, case.memory_note,
+  case.predicted_memory = case.memory and peak.shown(stages(), case.memory_note,
     peak.workspaces(case.stack, system.generation, case.deterministic))
 end
 

@@ -114,13 +114,12 @@ end
 --- The time of one configuration as a function of its software profile's terms, for fits of profiles.
 ---@param given table  as for train.run
 ---@return fun(terms: table): number seconds  of an iteration with these terms of a profile (runtime.terms)
----@return tperf.configuration configuration
----@return tperf.stage[] stages  of the pipeline
+---@return fun(): tperf.stage[] stages  of the pipeline
 function train.predictor(given)
   local t = prepare(given)
   local question = t.problem.questions[1]
   return configuration.predictor(question, t.workload, t.found),
-    configuration.of(question, t.strategy, t.workload, t.found), configuration.stages(question, t.workload, t.found)
+    function() return configuration.stages(question, t.workload, t.found) end
 end
 
 --- The time and memory of one configuration.
