@@ -197,8 +197,15 @@ describe("fields as text", function()
     assert.equal(128, count)
   end)
 
-  it("are numbers, strings and booleans, of 200 names at most", function()
-    assert.is_nil(words({ a = {} }, names))
+  it("are numbers, strings, booleans and tables of these, of 200 names at most", function()
+    assert.is_nil(words({ a = setmetatable({}, {}) }, names))
+    assert.is_nil(words({ a = { print } }, names))
+    assert.equal(words({ a = { b = { 1 } } }, names), words({ a = { b = { 1 } } }, names))
+    local values, seen, count = { {}, { 1 }, { "1" }, { b = 1 }, { { 1 } }, { 1, 1 }, "", "{" }, {}, 0
+    for _, value in ipairs(values) do seen[words({ a = value }, names)] = true end
+    seen[words({ b = {} }, names)] = true
+    for _ in pairs(seen) do count = count + 1 end
+    assert.equal(#values + 1, count)
     assert.is_nil(words({ c = print }, names))
     local many = {}
     for i = 1, 200 do many[i] = "a" end

@@ -78,12 +78,14 @@ function layout.signature(model)
   return signatures[model]
 end
 
--- Model -> the one that is laid out in place of all models that differ from it in name alone: a copy that nobody else
--- has. text -> the copy.
+-- model -> the one that stands for it; content as text -> that one
 local standing, twins = setmetatable({}, { __mode = "k" }), setmetatable({}, { __mode = "v" })
 
--- Blocks of the library read no name; those of a script, and its strategies, may.
-local function standing_for(model, s)
+--- The model that is laid out in place of all that differ from it in name alone: a copy that nobody else has. Blocks of
+--- the library read no name; those of a script, and its strategies, may: then the model itself.
+---@param model table
+---@param s table  the strategy
+function layout.standing_for(model, s)
   if not s.built_in or model.architecture then return model end
   if not standing[model] then
     local out, own = {}, copy(lazy.settle(model))
@@ -215,7 +217,7 @@ local layouts = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy
 function layout.of(model, s, attention, rules, o)
   o = o or {}
   check_attention(s, attention)
-  model = standing_for(model, s)
+  model = layout.standing_for(model, s)
   layouts[model] = layouts[model] or setmetatable({}, { __mode = "k" })
   local known = layouts[model]
   known[rules] = known[rules] or {}

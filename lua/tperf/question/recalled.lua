@@ -6,8 +6,9 @@ local memo = require "tperf.base.memo"
 local problem = require "tperf.question.problem"
 local sized = require "tperf.core".resource.sized
 local schedules = require "tperf.describe.schedule"
+local workload = require "tperf.describe.workload"
 
-local MOST <const> = 64 -- problems kept of a model
+local MOST <const> = 256 -- problems kept of a model
 
 -- Arguments that affect only a problem's question and its fixed sizes, or nothing of it.
 local SIZES <const> = { global_batch = true, gpus = true, dp = true, fast = true, micro_batch = true, panels = true,
@@ -28,15 +29,19 @@ local names_of = check.once(function(schema, s)
 end)
 
 -- Model -> what is kept of it: problems, and the objects whose addresses are in their keys, kept alive. Problems go
--- with their model: a script may make a new one from the same table for each question.
+-- with their model: a script may make a new one from the same table for each question. Models that differ in name alone
+-- have the same problems, unless a question changes the model.
 local known = setmetatable({}, { __mode = "k" })
 
--- A copy of the problem with the sizes of this call.
+local function changes_model(o) return o.seq or o.packing end
+
+-- A copy of the problem with the sizes and the model of this call.
 local function with_sizes(base, o)
   local p, question = sized(32), sized(16)
   for name, value in next, base do p[name] = value end
   for name, value in next, base.questions[1] do question[name] = value end
   question.gpus, question.global_batch = o.gpus, o.global_batch
+  if not changes_model(o) then p.model, question.model = o.model, o.model end
   p.built_in = true
   p.questions, p.fixed = { question }, { dp = { o.dp } }
   return p
@@ -49,11 +54,13 @@ end
 ---@param schema table  the schema that checked them
 ---@return table problem  built_in: nothing that a script can redefine goes into it
 return function(o, s, schema)
-  local words = built_in[o.schedule] and core.resource.words(o, names_of(schema, s))
+  -- schedules.get refuses one that a script has changed
+  local words = built_in[o.schedule] and schedules.get(o.schedule) and core.resource.words(o, names_of(schema, s))
   if not words then return (problem.of(o, { s })) end
   local key = ("%p %p %p %p "):format(s, o.system, o.rules, o.profile) .. words
-  known[o.model] = known[o.model] or memo.by_text(MOST)
-  local one = known[o.model](key, function()
+  local model = changes_model(o) and o.model or workload.standing_for(o.model, s)
+  known[model] = known[model] or memo.by_text(MOST)
+  local one = known[model](key, function()
     local base = problem.of(o, { s })
     base.questions[1].warned = {} -- by runtime.describe, for all sizes
     return { base = base, objects = { s, o.system, o.rules, o.profile } }

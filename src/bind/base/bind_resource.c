@@ -122,29 +122,6 @@ static int sized(lua_State *L) {
     return 1;
 }
 
-// words(table, names): the values of these fields as text, distinct for distinct values; nil if one is not a number,
-// string or boolean.
-static int words(lua_State *L) {
-    luaL_checktype(L, 1, LUA_TTABLE);
-    luaL_checktype(L, 2, LUA_TTABLE);
-    lua_settop(L, 2);
-    luaL_Buffer out;
-    lua_Integer n = (lua_Integer)lua_rawlen(L, 2);
-    luaL_checkstack(L, (int)(n < 200 ? n : 200) + 4, "words");
-    luaL_argcheck(L, n <= 200, 2, "too many names");
-    for (lua_Integer i = 1; i <= n; i++) {
-        lua_rawgeti(L, 2, i);
-        int type = lua_rawget(L, 1);
-        if (type != LUA_TNIL && type != LUA_TBOOLEAN && type != LUA_TNUMBER && type != LUA_TSTRING)
-            return 0;
-    }
-    luaL_buffinit(L, &out);
-    for (int i = 3; i < 3 + n; i++)
-        add_word(L, i, &out);
-    luaL_pushresult(&out);
-    return 1;
-}
-
 static int infinite(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 1);
@@ -219,6 +196,49 @@ static bool tell_fields(lua_State *L, int table, int objects, int depth, teller 
         }
     }
     return true;
+}
+
+enum { MOST_WORDS = 200 };
+
+// Puts a text in place of the plain table on top of the stack; false: it is none, or as told() refuses.
+static bool replace_with_text(lua_State *L) {
+    teller t;
+    int table = lua_gettop(L);
+    t.n = 0;
+    if (!lua_istable(L, table) || lua_getmetatable(L, table) ||
+        !tell_fields(L, table, 0, TOLD_DEPTH, &t))
+        return false;
+    lua_settop(L, table - 1);
+    lua_pushlstring(L, t.bytes, t.n);
+    return true;
+}
+
+// words(table, names): the values of these fields as text, distinct for distinct values; nil if one is not a number,
+// string, boolean or table of such, as in told().
+static int words(lua_State *L) {
+    bool was_table[MOST_WORDS];
+    luaL_checktype(L, 1, LUA_TTABLE);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    lua_settop(L, 2);
+    luaL_Buffer out;
+    lua_Integer n = (lua_Integer)lua_rawlen(L, 2);
+    luaL_argcheck(L, n <= MOST_WORDS, 2, "too many names");
+    luaL_checkstack(L, (int)n + 4, "words");
+    for (lua_Integer i = 0; i < n; i++) {
+        lua_rawgeti(L, 2, i + 1);
+        int type = lua_rawget(L, 1);
+        was_table[i] = type == LUA_TTABLE;
+        if (type != LUA_TNIL && type != LUA_TBOOLEAN && type != LUA_TNUMBER &&
+            type != LUA_TSTRING && !replace_with_text(L))
+            return 0;
+    }
+    luaL_buffinit(L, &out);
+    for (int i = 0; i < n; i++) {
+        if (was_table[i]) luaL_addchar(&out, '{');
+        add_word(L, 3 + i, &out);
+    }
+    luaL_pushresult(&out);
+    return 1;
 }
 
 // told(table, objects): its fields, in its own order, as text, distinct for distinct fields; a table whose key is in

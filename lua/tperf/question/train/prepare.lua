@@ -11,6 +11,7 @@ local recalled = require "tperf.question.recalled"
 local recomputation = require "tperf.describe.arch.recompute"
 local refusal = require "tperf.base.refusal"
 local rules = require("tperf.describe.rules.sets").of
+local schedule = require "tperf.describe.schedule"
 local search = require "tperf.question.search"
 local straggling = require "tperf.question.goodput.straggling"
 local simulate = require "tperf.question.train.simulate"
@@ -102,6 +103,7 @@ end
 -- Whether what decided an answer is still what the arguments name.
 local function is_same(t, given)
   local o, s = t.o, t.strategy
+  schedule.get(o.schedule) -- refuses one that a script has changed
   if strategy.of(s) ~= s or model(given.model) ~= o.model then return false end
   local set = rules(given.rules)
   return set == o.rules and profile.of(given.software, set) == o.profile and system(given.system) == o.system
