@@ -1,6 +1,7 @@
 -- What a script changes in place between two questions: the answer is that of the new contents, as in a process that
 -- was asked nothing else.
 local cases = require "cases"
+local memo = require "tperf.describe.arch.memo"
 local program = require "program"
 local tperf = require "tperf"
 
@@ -218,6 +219,40 @@ describe("an answer that a script changes", function()
       assert.equal(before, said(ask, o))
     end)
   end
+end)
+
+describe("an answer that a script reads later", function()
+  local function ask(own)
+    local o = { model = tperf.model(small { experts = { count = 8, top_k = 2, ffn = 128 } }),
+      system = tperf.system "spec/data/small/system.yaml", rules = tperf.rules(),
+      software = tperf.software "typical", gpus = 8, global_batch = 16, recompute = { "none", "selective" },
+      recompute_modules = { "moe_act" }, threads = 1, top = 20 }
+    for name, value in pairs(own) do o[name] = value end
+    return o, tperf.search(o)
+  end
+
+  local function spoil(product)
+    for name, value in pairs(product) do
+      if type(value) == "number" then product[name] = 2 * value end
+      if type(value) == "boolean" then product[name] = not value end
+      if type(value) == "table" then product[name] = nil end
+    end
+  end
+
+  it("is of what it was asked with, whatever the script has changed since", function()
+    for _, own in ipairs { {}, { fast = { tp = 2 } }, { keep = "all" } } do
+      local _, early = ask(own)
+      local expected = {}
+      for i, c in ipairs(early) do expected[i] = tperf.report.json(c) end
+      local o, late = ask(own)
+      for _, name in ipairs { "model", "system", "rules", "software" } do spoil(o[name]) end
+      o.recompute_modules[1], o.gpus = "layernorm", 1
+      pcall(tperf.search, o)
+      memo.forget()
+      assert.truthy(#late > 1)
+      for i, c in ipairs(late) do assert.equal(expected[i], tperf.report.json(c)) end
+    end
+  end)
 end)
 
 describe("a cached sweep", function()

@@ -61,9 +61,9 @@ describe("a search in parts", function()
         local function with(field, value)
           local row, answer = {}, {}
           for key, item in pairs(right) do answer[key] = item end
-          for key, item in pairs(right[1]) do row[key] = item end
+          for key, item in pairs(right.found[1]) do row[key] = item end
           row[field] = value
-          answer[1] = row
+          answer.found = { row }
           return answer
         end
         refuses("no such question", 0, right)

@@ -132,7 +132,7 @@ describe("the Lua of a question", function()
 
   it("is bounded in a search with known shapes: repeated, or with other prices", function()
     local bandwidth = 100e9
-    costs(10300, function()
+    costs(4800, function()
       tperf.search { model = "llama-3.1-70b", system = "h100-sxm", gpus = 1024, global_batch = 1024, threads = 1 }
     end)
     costs(34000, function()
@@ -241,7 +241,7 @@ describe("the Lua of a question", function()
       batch = batch * 2
       ask()
     end)
-    costs(11000, ask)
+    costs(5000, ask)
   end)
 end)
 

@@ -24,6 +24,7 @@ typedef struct tperf_found {
     double memory;     // bytes on one GPU
     bool feasible;     // memory <= the HBM's capacity less the reserve
     tperf_candidate candidate;
+    const struct tperf_shape *shape; // of those walked; NULL: added by tperf_search_add
 } tperf_found;
 
 // Whether to keep a candidate that qualifies; called on the thread of tperf_search_walk.

@@ -203,3 +203,17 @@ size_t tperf_bind_check_sizes(lua_State *L, int index, int64_t *out, size_t max)
     }
     return n;
 }
+
+const int64_t *tperf_bind_push_sizes(lua_State *L, int index, size_t *n) {
+    *n = 0;
+    if (lua_isnoneornil(L, index)) {
+        lua_pushnil(L);
+        return NULL;
+    }
+    size_t length = tperf_bind_push_list(L, index, "a list of sizes");
+    int64_t *list = lua_newuserdatauv(L, (length + 1) * sizeof *list, 0);
+    lua_insert(L, -2);
+    *n = tperf_bind_check_sizes(L, -1, list, length);
+    lua_pop(L, 1);
+    return list;
+}

@@ -34,5 +34,7 @@ void tperf_bind_check_software(lua_State *L, int index, tperf_software *software
                                tperf_system *system);
 // Reads a list of up to `max` integers of at least 1 into out; returns how many.
 size_t tperf_bind_check_sizes(lua_State *L, int index, int64_t *out, size_t max);
+// Pushes such a list as a userdata array; nil or none: pushes nil and returns NULL.
+const int64_t *tperf_bind_push_sizes(lua_State *L, int index, size_t *n);
 
 #endif

@@ -94,7 +94,7 @@ static bool keep(tperf_walk *w, const tperf_placement_entry *entry, double time)
     double throughput = (double)w->job.global_batch / time;
     if (!tperf_best_admits(&w->result->best, throughput)) return true;
     place_at(w, entry);
-    tperf_found found = {throughput, w->memory, w->feasible, w->partial};
+    tperf_found found = {throughput, w->memory, w->feasible, w->partial, w->shape};
     const tperf_search_options *options = &w->search->options;
     if (!tperf_best_wants(&w->result->best, &found)) return true;
     if (options->accept && !options->accept(options->accept_context, w->query_index, &found))

@@ -110,21 +110,28 @@ function runtime.interval(profile, unlike)
   return runtime.widened(spread, reach, SHARED[profile.name] or false)
 end
 
+--- Notes in a question what its profile says of all its configurations.
+---@param profile table?  nil: only the formulas
+---@param question table  { model, system, gpus }
+function runtime.prepare(profile, question)
+  local said = question.said or {}
+  question.said = said
+  if said.gpus == question.gpus then return end
+  said.gpus, said.software = question.gpus, profile and profile.name or "none"
+  if not profile then return end
+  said.warnings = unfit.warnings(profile, question, question.gpus)
+  said.spread = runtime.interval(profile, #said.warnings > 0)
+end
+
 --- Writes into a configuration its software, the interval that holds nine tenths of its runs, and warnings about
 --- properties that no run had.
----@param c table        a configuration, changed in place
----@param profile table?  nil: only the formulas
----@param question table  { model, system }
-function runtime.describe(c, profile, question)
-  c.software = profile and profile.name or "none"
-  if not profile then return end
-  local warned = question.warned or {}
-  question.warned = warned
-  if warned.gpus ~= question.gpus then
-    warned.gpus, warned.list = question.gpus, unfit.warnings(profile, question, question.gpus)
-  end
-  c.warnings = table.move(warned.list, 1, #warned.list, 1, {})
-  local spread = runtime.interval(profile, #c.warnings > 0)
+---@param c table         a configuration, changed in place
+---@param question table  after runtime.prepare
+function runtime.describe(c, question)
+  local said = question.said
+  local warnings, spread = said.warnings, said.spread
+  c.software = said.software
+  if warnings then c.warnings = table.move(warnings, 1, #warnings, 1, {}) end
   if spread then c.interval = { low = c.time * spread[1], high = c.time * spread[2] } end
 end
 

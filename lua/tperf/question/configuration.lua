@@ -131,24 +131,31 @@ local function flops_of(model, causal)
   return found and found.total or check.fail("tperf.model:flops_per_token: %s: %s", model.name, message)
 end
 
--- Model FLOPs utilisation (arXiv 2204.02311, appendix B): the model's FLOPs, without recomputation, over those that the
--- GPUs could do in the same time at the tensor peak. First with the pairs of tokens that the model needs (under the
--- rules of the published model, which has no mask, all of them), then with all pairs.
-local function utilisation(c, question)
-  local model, peak = question.model, question.system.accelerator.tensor.bf16
+--- Notes what configurations take from a question's model and profile, which a script may change before it reads one.
+--- Returns the question.
+function configuration.prepare(question)
+  profile.prepare(question.profile, question)
+  if question.tokens then return question end
+  local model = question.model
   local known = per_token[model]
   if not known then
     known = { needed = flops_of(model, model.causal), all = flops_of(model, false) }
     per_token[model] = known
   end
+  question.per_token = known
+  local sequences = question.work and question.work.sequences or 1 -- a preference pair has two
+  question.tokens = model.seq * sequences -- of a sample
+  return question
+end
+
+-- Model FLOPs utilisation (arXiv 2204.02311, appendix B): the model's FLOPs, without recomputation, over those that the
+-- GPUs could do in the same time at the tensor peak. First with the pairs of tokens that the model needs (under the
+-- rules of the published model, which has no mask, all of them), then with all pairs.
+local function utilisation(c, question)
+  local known, peak = question.per_token, question.system.accelerator.tensor.bf16
   local rate = c.tokens_per_second / (question.gpus * peak) * (question.work and question.work.flops or 1)
   local needed = question.rules.layers_from_description and known.needed or known.all
   return needed * rate, known.all * rate
-end
-
--- Tokens of a sample: a preference pair has two sequences.
-local function tokens_of(question)
-  return question.model.seq * (question.work and question.work.sequences or 1)
 end
 
 local function run_of(question, found)
@@ -219,26 +226,26 @@ end
 ---@param fields integer?  that it will have; as those of a search
 ---@return table configuration
 function configuration.of(question, s, workload, found, fields)
-  local c = configuration.iteration(question, workload, found, fields)
+  local c = configuration.iteration(configuration.prepare(question), workload, found, fields)
   choice.add(c, question, s, found)
   c.precision = question.precision
   for name, value in pairs(question.overlaps) do c[name] = value end
   c.throughput = question.global_batch / c.time
-  c.tokens_per_second = c.throughput * tokens_of(question)
+  c.tokens_per_second = c.throughput * question.tokens
   c.trained_parameters = question.work and math.tointeger(question.work.trained)
   c.feasible = configuration.fits(c.memory, question)
   c.mfu, c.mfu_all_pairs = utilisation(c, question)
   c.checkpoint_bytes = question.checkpoint_bytes
-  profile.describe(c, question.profile, question)
+  profile.describe(c, question)
   return c
 end
 
 local function set_time(c, question, time)
   local ratio = c.time / time
   c.time, c.throughput = time, question.global_batch / time
-  c.tokens_per_second = c.throughput * tokens_of(question)
+  c.tokens_per_second = c.throughput * question.tokens
   c.mfu, c.mfu_all_pairs = c.mfu * ratio, c.mfu_all_pairs * ratio
-  if question.profile then profile.describe(c, question.profile, question) end
+  if question.profile then profile.describe(c, question) end
 end
 
 --- Adds the results of a simulation of its schedule to a configuration. For a schedule without a closed form they also

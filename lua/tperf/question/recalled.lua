@@ -62,7 +62,7 @@ return function(o, s, schema)
   known[model] = known[model] or memo.by_text(MOST)
   local one = known[model](key, function()
     local base = problem.of(o, { s })
-    base.questions[1].warned = {} -- by runtime.describe, for all sizes
+    base.questions[1].said = {} -- by runtime.prepare, for all sizes
     return { base = base, objects = { s, o.system, o.rules, o.profile } }
   end)
   return with_sizes(one.base, o)

@@ -8,8 +8,9 @@
 //   search:walk(shapes)          or such a list; false when interrupted
 //   search:cannot_fit(workload, micro_batch, times)   whether neither a shape of this micro-batch nor of a larger one can
 //                                  fit if it holds `times` the activations of the workload
-//   search:add(question, answer) takes what search:answer gave in another process, of other shapes
-//   search:answer(question)      { candidates, feasible, evaluated, found, found … }
+//   search:add(question, answer) takes what search:answer gave in another process, of other shapes; its found are a table
+//   search:answer(question)      { candidates, feasible, evaluated, least, found = a list, best first, each item of which is
+//                                  made into a table when it is read: found[i], #found; kept: each has its `workload` }
 //   search.threads() -> the number of processors; search.clock() -> seconds, for durations
 //   search.interrupted() -> whether Ctrl-C was pressed; the caller honours it
 //   search.pending() -> the same, if other code will honour it
@@ -22,17 +23,18 @@
 #include "bind/base/processors.h"
 #include "bind/bind.h"
 #include "bind/fields.h"
-#include "bind/found_args.h"
+#include "bind/question/found_args.h"
 #include "bind/interrupt.h"
 #include "bind/model_args.h"
+#include "bind/shape_args.h"
 #include "tperf/search.h"
 
 static const char type_name[] = "tperf.search", pool_name[] = "tperf.pool";
-static const char shapes_name[] = "tperf.shapes";
 static const char pool_slot[] =
     "tperf.pool.current"; // registry keys of types hold metatables: not pool_name
 
-// Its user values: 1 the accept function, 2 its error.
+// Its user values: 1 the accept function, 2 its error, 3 the pipelines, 4 the list `dp`, 5 the pool, 6 a list of all
+// shapes that were kept.
 typedef struct box {
     tperf_heap heap;
     tperf_search *search;
@@ -41,7 +43,8 @@ typedef struct box {
     int self;     // the box's index on that stack
     bool failed;  // accept raised an error
     bool walking, answered;
-    size_t n_questions;
+    bool all_kept; // all shapes that were walked, and none were in another process
+    size_t n_questions, n_kept;
     const tperf_pipeline *pipelines;
     int zero[4]; // ZeRO stages to try
 } box;
@@ -151,21 +154,6 @@ static const tperf_field option_fields[] = {
     {0},
 };
 
-// Pushes a list of integers as a userdata array, or returns NULL and pushes nil.
-static const int64_t *push_list(lua_State *L, int index, size_t *n) {
-    *n = 0;
-    if (lua_isnoneornil(L, index)) {
-        lua_pushnil(L);
-        return NULL;
-    }
-    size_t length = tperf_bind_push_list(L, index, "a list of sizes");
-    int64_t *list = lua_newuserdatauv(L, (length + 1) * sizeof *list, 0);
-    lua_insert(L, -2);
-    *n = tperf_bind_check_sizes(L, -1, list, length);
-    lua_pop(L, 1);
-    return list;
-}
-
 static tperf_question *push_questions(lua_State *L, int index, int software_index, size_t *n,
                                       tperf_software *software) {
     *n = tperf_bind_push_list(L, index, "the questions");
@@ -225,18 +213,21 @@ static int new_search(lua_State *L) {
     tperf_bind_check_training(L, 3, &core.training);
     core.pipelines = tperf_bind_check_pipelines(L, 4, &core.n_pipelines);
     const tperf_question *questions = push_questions(L, 5, 9, &n_questions, &core.software);
-    box *b = lua_newuserdatauv(L, sizeof *b, 5);
+    box *b = lua_newuserdatauv(L, sizeof *b, 6);
     int self = lua_gettop(L);
     memset(b, 0, sizeof *b);
     luaL_setmetatable(L, type_name);
     b->pipelines = core.pipelines;
+    b->all_kept = true;
+    lua_newtable(L);
+    lua_setiuservalue(L, self, 6);
     lua_pushvalue(L, 4);
     lua_setiuservalue(L, self, 3);
     b->heap = tperf_bind_heap(L);
     core.heap = &b->heap;
     core.n_zero = read_zero(L, 6, b->zero);
     core.zero = b->zero;
-    core.dp = push_list(L, 7, &core.n_dp);
+    core.dp = tperf_bind_push_sizes(L, 7, &core.n_dp);
     lua_setiuservalue(L, self, 4);
     b->pool = get_pool(L, (int)given.threads);
     lua_setiuservalue(L, self, 5);
@@ -258,75 +249,10 @@ static int new_search(lua_State *L) {
     return 1;
 }
 
-// Reads the required placements of the workload's axes from the list on top of the stack; nil: none.
-static void read_demanded(lua_State *L, tperf_shape *shape) {
-    if (lua_isnil(L, -1)) return;
-    if (!lua_istable(L, -1))
-        tperf_bind_fail(L, "'fast' must be a list, got %s", luaL_typename(L, -1));
-    for (int i = TPERF_AXIS_OWN; i < shape->workload->grid.n; i++) {
-        lua_rawgeti(L, -1, i - TPERF_AXIS_OWN + 1);
-        shape->fast[i] = luaL_optinteger(L, -1, 0);
-        lua_pop(L, 1);
-    }
-}
-
-// Appends the value on top of the stack to the list at `kept`, and pops it.
-static void keep_alive(lua_State *L, int kept) {
-    lua_rawseti(L, kept, (lua_Integer)lua_rawlen(L, kept) + 1);
-}
-
-static int64_t check_micro_batch(lua_State *L, int index) {
-    lua_Integer micro_batch = luaL_checkinteger(L, index);
-    if (micro_batch < 1) tperf_bind_fail(L, "a shape needs a micro-batch of at least 1");
-    return micro_batch;
-}
-
-// Reads the panels on top of the stack, which the list at `kept` then keeps alive.
-static void read_panels(lua_State *L, int kept, tperf_shape *shape) {
-    static const int64_t one = 1;
-    if (lua_istable(L, -1) && lua_rawlen(L, -1) == 1) { // most strategies have no panels
-        lua_rawgeti(L, -1, 1);
-        shape->n_panels = lua_isinteger(L, -1) && lua_tointeger(L, -1) == one;
-        lua_pop(L, 1);
-        shape->panels = &one;
-        if (shape->n_panels) return;
-    }
-    shape->panels = push_list(L, -1, &shape->n_panels);
-    if (shape->n_panels < 1) tperf_bind_fail(L, "a shape needs a number of panels");
-    keep_alive(L, kept);
-}
-
-// Reads the shape on top of the stack. The workload and the panels that it borrows are added to the list at `kept`.
-static void read_shape(lua_State *L, int kept, tperf_shape *shape) {
-    int at = lua_gettop(L);
-    luaL_checktype(L, at, LUA_TTABLE);
-    luaL_checkstack(L, 10, NULL);
-    memset(shape, 0, sizeof *shape);
-    tperf_bind_raw_field(L, at, "strategy");
-    shape->strategy = (int)luaL_checkinteger(L, -1);
-    tperf_bind_raw_field(L, at, "variant");
-    shape->variant = (int)luaL_checkinteger(L, -1);
-    tperf_bind_raw_field(L, at, "cannot_fit");
-    shape->cannot_fit = lua_toboolean(L, -1);
-    tperf_bind_raw_field(L, at, "micro_batch");
-    shape->micro_batch = check_micro_batch(L, -1);
-    tperf_bind_raw_field(L, at, "workload");
-    shape->workload = tperf_bind_check_workload(L, -1);
-    lua_getiuservalue(L, 1, 3);
-    tperf_bind_check_kinds(L, -1, shape->workload);
-    lua_pop(L, 1);
-    keep_alive(L, kept);
-    tperf_bind_raw_field(L, at, "fast");
-    read_demanded(L, shape);
-    tperf_bind_raw_field(L, at, "panels");
-    read_panels(L, kept, shape);
-    lua_settop(L, at);
-}
-
 static int cannot_fit(lua_State *L) {
     box *b = check_idle(L);
     tperf_shape shape = {.workload = tperf_bind_check_workload(L, 2),
-                         .micro_batch = check_micro_batch(L, 3)};
+                         .micro_batch = tperf_bind_check_micro_batch(L, 3)};
     double times = luaL_checknumber(L, 4);
     lua_getiuservalue(L, 1, 3);
     tperf_bind_check_kinds(L, -1, shape.workload);
@@ -334,54 +260,37 @@ static int cannot_fit(lua_State *L) {
     return 1;
 }
 
-// Its user value: what the shapes borrow.
-typedef struct shapes {
-    size_t n;
-    tperf_shape of[];
-} shapes;
-
-// Leaves its userdata on the stack.
-static const shapes *push_shapes(lua_State *L, int index) {
-    size_t n = tperf_bind_push_list(L, index, "the shapes");
-    int list = lua_gettop(L);
-    shapes *read = lua_newuserdatauv(L, sizeof *read + n * sizeof read->of[0], 1);
-    luaL_setmetatable(L, shapes_name);
-    read->n = 0;
-    lua_newtable(L);
-    lua_pushvalue(L, -1);
-    lua_setiuservalue(L, list + 1, 1);
-    for (; read->n < n; read->n++) {
-        lua_rawgeti(L, list, (lua_Integer)read->n + 1);
-        read_shape(L, list + 2, &read->of[read->n]);
-        lua_pop(L, 1);
-    }
-    lua_settop(L, list + 1);
-    return read;
-}
-
 static int new_shapes(lua_State *L) {
     check_search(L);
     lua_settop(L, 2);
-    push_shapes(L, 2);
+    lua_getiuservalue(L, 1, 3);
+    tperf_bind_check_shapes(L, 2, 3);
+    lua_settop(L, 2);
     return 1;
 }
 
-// The shapes at index 2, which another search may have read.
-static const shapes *check_shapes(lua_State *L) {
-    const shapes *known = luaL_testudata(L, 2, shapes_name);
-    if (!known) return push_shapes(L, 2);
-    lua_getiuservalue(L, 1, 3);
-    for (size_t i = 0; i < known->n; i++)
-        tperf_bind_check_kinds(L, -1, known->of[i].workload);
+enum { MOST_KEPT = 4096 }; // shapes; each takes three KiB
+
+// Keeps the n shapes at index 2 alive, to which what is found refers. Of a large search, only the first ones: a shape
+// that was not kept lies where none of these does.
+static void keep_shapes(lua_State *L, box *b, size_t n) {
+    b->all_kept = b->all_kept && n <= MOST_KEPT - b->n_kept;
+    if (!b->all_kept) return;
+    b->n_kept += n;
+    lua_getiuservalue(L, 1, 6);
+    lua_pushvalue(L, 2);
+    lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
     lua_pop(L, 1);
-    return known;
 }
 
 static int walk(lua_State *L) {
     box *b = check_idle(L);
     if (b->answered) return tperf_bind_fail(L, "the search has been answered");
     lua_settop(L, 2);
-    const shapes *all = check_shapes(L);
+    lua_getiuservalue(L, 1, 3);
+    const tperf_bind_shapes *all = tperf_bind_check_shapes(L, 2, 3);
+    lua_settop(L, 2);
+    keep_shapes(L, b, all->n);
     luaL_checkstack(L, 8, NULL);
     b->L = L;
     b->self = 1;
@@ -410,6 +319,7 @@ static int add(lua_State *L) {
     if (b->answered) return tperf_bind_fail(L, "the search has been answered");
     tperf_answer part;
     tperf_error error;
+    b->all_kept = false;
     lua_settop(L, 3);
     lua_getiuservalue(L, 1, 3);
     const tperf_pipeline *pipelines = tperf_bind_check_pipelines(L, 4, &n_pipelines);
@@ -427,21 +337,11 @@ static int answer(lua_State *L) {
     b->answered = true;
     if (tperf_search_answer(b->search, question, &found, &error) != TPERF_OK)
         return tperf_bind_raise(L, &error);
-    lua_createtable(L, found.n_found < INT_MAX ? (int)found.n_found : 0, 3);
-    lua_pushinteger(L, found.candidates);
-    lua_setfield(L, -2, "candidates");
-    lua_pushinteger(L, found.feasible);
-    lua_setfield(L, -2, "feasible");
-    lua_pushinteger(L, found.evaluated);
-    lua_setfield(L, -2, "evaluated");
-    if (found.least) {
-        tperf_bind_push_found(L, found.least, b->pipelines);
-        lua_setfield(L, -2, "least");
-    }
-    for (size_t i = 0; i < found.n_found; i++) {
-        tperf_bind_push_found(L, &found.found[i], b->pipelines);
-        lua_rawseti(L, -2, (lua_Integer)i + 1);
-    }
+    lua_getiuservalue(L, 1, 3);
+    lua_getiuservalue(L, 1, 6);
+    tperf_bind_push_answer(L, &found, b->pipelines);
+    lua_pushboolean(L, b->all_kept);
+    lua_setfield(L, -2, "kept");
     return 1;
 }
 
@@ -490,8 +390,8 @@ static void new_type(lua_State *L, const char *name, lua_CFunction close) {
 void tperf_bind_search(lua_State *L) {
     new_type(L, pool_name, close_pool);
     lua_pop(L, 1);
-    luaL_newmetatable(L, shapes_name);
-    lua_pop(L, 1);
+    tperf_bind_new_shapes_type(L);
+    tperf_bind_new_found_type(L);
     new_type(L, type_name, close_search);
     luaL_newlib(L, methods);
     lua_setfield(L, -2, "__index");

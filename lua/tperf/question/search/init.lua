@@ -4,11 +4,8 @@ local axes = require "tperf.describe.strategy.axes"
 local core = require "tperf.core".search
 local check = require "tperf.base.check"
 local choice = require "tperf.question.choice"
-local configuration = require "tperf.question.configuration"
-local graphs = require "tperf.describe.arch.graphs"
-local offload = require "tperf.describe.arch.offload"
+local described = require "tperf.question.search.described"
 local problem = require "tperf.question.problem"
-local recomputation = require "tperf.describe.arch.recompute"
 local refusal = require "tperf.base.refusal"
 local rerank = require "tperf.question.search.rerank"
 local search_room = require "tperf.question.search.room"
@@ -57,27 +54,11 @@ local function schema_of(strategies)
   return #strategies == 1 and schema_of_one(strategies[1]) or new_schema(strategies)
 end
 
--- The configuration of a candidate that the core found, and its workload.
-local function describe(p, o, question, found)
-  local layout, s = p.layouts[found.strategy], p.strategies[found.strategy]
-  local variant = p.variants[found.variant]
-  local workload = layout.workload(choice.own(s, found), found.micro_batch, variant)
-  local c = configuration.of(question, s, workload, found)
-  recomputation.describe(c, variant, o)
-  offload.describe(c, variant, o)
-  graphs.describe(c, o)
-  if c.zero == 3 and not o.reshard_after_forward then c.reshard_after_forward = false end
-  if not o.compile then c.compile = false end
-  c.sequence_parallel = variant.sequence_parallel
-  axes.tell_options(c, s, variant)
-  return c, workload
-end
-
 local function new_core_search(p, o)
   return search_walk.new(p, o, o.where and function(number, found)
     local question = p.questions[number]
     local c = choice.offered(question, p.strategies[found.strategy], found, function()
-      return (describe(p, o, question, found))
+      return (described.one(p, o, question, found))
     end)
     return o.where(c) and true or false
   end)
@@ -120,13 +101,11 @@ local function answer(p, o, core_search, index, complete)
     bounds = not p.closed or nil,
   }
   if o.kept then
-    local list, proven = rerank.best(p, o, question, found, describe)
+    local list, proven = rerank.best(p, o, question, found.found, described.one)
     result.proven = proven and complete
     table.move(list, 1, #list, 1, result)
   else
-    for i, item in ipairs(found) do -- many, of which none is needed twice
-      result[i], found[i] = describe(p, o, question, item), false
-    end
+    described.all(result, p, o, question, found)
   end
   if found.candidates == 0 and not complete then
     result.reason = "interrupted before the first candidate"
@@ -134,9 +113,9 @@ local function answer(p, o, core_search, index, complete)
     result.reason = gpu_counts.why_none(p, question, o.fast)
   elseif found.feasible == 0 then
     result.reason = advice.why_too_big(p, o, question, found, complete and search.least)
-  elseif #found > 0 and #result == 0 then
+  elseif #found.found > 0 and #result == 0 then
     result.reason = ("simulated, none of %d candidates runs in its schedule and fits"):format(#found)
-  elseif #found == 0 and complete then
+  elseif #found.found == 0 and complete then
     result.reason = ("'where' takes none of %d candidates that fit"):format(found.feasible)
   end
   return result

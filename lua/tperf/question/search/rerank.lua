@@ -46,14 +46,15 @@ end
 ---@param p table         the search's problem
 ---@param o table         its checked arguments
 ---@param question table
----@param found table     the core's answer, ranked by the bound
+---@param found userdata  what the core found, ranked by the bound
 ---@param describe fun(p: table, o: table, question: table, item: table): table, userdata  an item's configuration
 ---  and workload
 ---@return table[] configurations  at most o.top, best first
 ---@return boolean proven  no candidate that the core left out could be among them
 function rerank.best(p, o, question, found, describe)
   local list = {}
-  for place, item in ipairs(found) do
+  for place = 1, #found do
+    local item = found[place]
     local least = question.global_batch / item.throughput
     if #list == o.top and least >= list[#list].c.simulated.time then
       return configurations_of(p, question, list), true

@@ -75,7 +75,15 @@ function shapes.answer(p, o, part)
   local complete, count = search_walk.some(p, o, core_search, part)
   if not complete then return nil end
   local answers = { shapes = count }
-  for question in ipairs(p.questions) do answers[question] = core_search:answer(question) end
+  for question in ipairs(p.questions) do
+    local found = core_search:answer(question)
+    local list = {}
+    for i = 1, #found.found do
+      list[i] = found.found[i]
+      list[i].workload = nil -- of this process
+    end
+    found.found, answers[question] = list, found
+  end
   return answers
 end
 

@@ -10,6 +10,14 @@
 void tperf_bind_check_answer(lua_State *L, int index, const tperf_pipeline *pipelines,
                              size_t n_pipelines, tperf_answer *answer);
 
+// The type of an answer's list of what was found.
+void tperf_bind_new_found_type(lua_State *L);
+
+// Pushes an answer as a table. Its list of what was found takes over the two values on top of the stack, the pipelines
+// and the list of kept shapes, and keeps them alive.
+void tperf_bind_push_answer(lua_State *L, const tperf_answer *answer,
+                            const tperf_pipeline *first_pipeline);
+
 // A table of what was found, which refers to its pipeline by number.
 void tperf_bind_push_found(lua_State *L, const tperf_found *found,
                            const tperf_pipeline *first_pipeline);

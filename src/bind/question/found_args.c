@@ -1,10 +1,11 @@
 // found_args.c: see found_args.h.
-#include "bind/found_args.h"
+#include "bind/question/found_args.h"
 
 #include <string.h>
 
 #include "bind/bind.h"
 #include "bind/fields.h"
+#include "bind/shape_args.h"
 
 static int64_t integer(lua_State *L, int at, const char *name) {
     tperf_bind_raw_field(L, at, name);
@@ -70,11 +71,14 @@ void tperf_bind_check_answer(lua_State *L, int index, const tperf_pipeline *list
     answer->candidates = integer(L, index, "candidates");
     answer->feasible = integer(L, index, "feasible");
     answer->evaluated = integer(L, index, "evaluated");
-    answer->n_found = lua_rawlen(L, index);
+    tperf_bind_raw_field(L, index, "found");
+    luaL_checktype(L, -1, LUA_TTABLE);
+    int at = lua_gettop(L);
+    answer->n_found = lua_rawlen(L, at);
     tperf_found *found = lua_newuserdatauv(L, (answer->n_found + 1) * sizeof *found, 0);
     answer->found = found;
     for (size_t i = 0; i < answer->n_found; i++) {
-        lua_rawgeti(L, index, (lua_Integer)i + 1);
+        lua_rawgeti(L, at, (lua_Integer)i + 1);
         read_found(L, &known, &found[i]);
     }
     tperf_bind_raw_field(L, index, "least");
@@ -122,4 +126,77 @@ void tperf_bind_push_found(lua_State *L, const tperf_found *found,
     lua_setfield(L, -2, "sizes");
     push_sizes(L, c->placement.fast);
     lua_setfield(L, -2, "fast");
+}
+
+// A list of what was found. Its user values: 1 the pipelines, 2 the list of kept shapes.
+typedef struct list {
+    const tperf_pipeline *first_pipeline;
+    size_t n;
+    tperf_found of[];
+} list;
+
+static const char list_name[] = "tperf.found";
+
+// Sets the workload of the table on top of the stack, if its shape is among those of the list at 3.
+static void set_workload(lua_State *L, const tperf_shape *shape) {
+    lua_Integer n = shape ? (lua_Integer)lua_rawlen(L, 3) : 0;
+    for (lua_Integer i = 1; i <= n; i++) {
+        lua_rawgeti(L, 3, i);
+        if (tperf_bind_push_workload_of(L, lua_gettop(L), shape)) {
+            lua_setfield(L, -3, "workload");
+            i = n;
+        }
+        lua_pop(L, 1);
+    }
+}
+
+static int found_at(lua_State *L) {
+    const list *all = luaL_checkudata(L, 1, list_name);
+    lua_Integer i = luaL_checkinteger(L, 2);
+    lua_settop(L, 2);
+    if (i < 1 || (size_t)i > all->n) return 0;
+    lua_getiuservalue(L, 1, 2);
+    tperf_bind_push_found(L, &all->of[i - 1], all->first_pipeline);
+    set_workload(L, all->of[i - 1].shape);
+    return 1;
+}
+
+static int count_found(lua_State *L) {
+    const list *all = luaL_checkudata(L, 1, list_name);
+    lua_pushinteger(L, (lua_Integer)all->n);
+    return 1;
+}
+
+void tperf_bind_new_found_type(lua_State *L) {
+    luaL_newmetatable(L, list_name);
+    lua_pushcfunction(L, found_at);
+    lua_setfield(L, -2, "__index");
+    lua_pushcfunction(L, count_found);
+    lua_setfield(L, -2, "__len");
+    lua_pop(L, 1);
+}
+
+static void push_list(lua_State *L, const tperf_answer *answer,
+                      const tperf_pipeline *first_pipeline) {
+    list *all = lua_newuserdatauv(L, sizeof *all + answer->n_found * sizeof all->of[0], 2);
+    *all = (list){.first_pipeline = first_pipeline, .n = answer->n_found};
+    memcpy(all->of, answer->found, answer->n_found * sizeof all->of[0]);
+    luaL_setmetatable(L, list_name);
+    lua_insert(L, -3);
+    lua_setiuservalue(L, -3, 2);
+    lua_setiuservalue(L, -2, 1);
+}
+
+void tperf_bind_push_answer(lua_State *L, const tperf_answer *answer,
+                            const tperf_pipeline *first_pipeline) {
+    push_list(L, answer, first_pipeline);
+    lua_createtable(L, 0, 5);
+    lua_insert(L, -2);
+    lua_setfield(L, -2, "found");
+    set_integer(L, "candidates", answer->candidates);
+    set_integer(L, "feasible", answer->feasible);
+    set_integer(L, "evaluated", answer->evaluated);
+    if (!answer->least) return;
+    tperf_bind_push_found(L, answer->least, first_pipeline);
+    lua_setfield(L, -2, "least");
 }
