@@ -162,7 +162,10 @@ local sharers = setmetatable({}, { __mode = "k" }) -- constructor -> function(hi
 --- object as long as neither the file nor the object has changed. Scripts must not get hold of such an object.
 ---@param hidden boolean?  no script ever sees these objects, so they cannot have been changed
 ---@param part string?     the only field of a script's own object that the question reads
-function catalogue.shared(constructor, hidden, part) return sharers[constructor](hidden, part) end
+function catalogue.shared(constructor, hidden, part)
+  assert(hidden == nil or hidden == true) -- not the second value of a `require` that loads
+  return sharers[constructor](hidden, part)
+end
 
 local kept = setmetatable({}, { __mode = "k" }) -- constructor -> its objects
 

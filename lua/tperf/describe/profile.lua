@@ -2,7 +2,7 @@
 -- and warnings, which come from the runs that the profile was fitted to.
 local check = require "tperf.base.check"
 local refusal = require "tperf.base.refusal"
-local software = require "tperf.base.catalogue".shared(require "tperf.describe.software")
+local software = require "tperf.base.catalogue".shared((require "tperf.describe.software"))
 local unfit = require "tperf.describe.unfit"
 
 local runtime = {}

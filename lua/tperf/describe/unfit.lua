@@ -3,7 +3,7 @@ local check = require "tperf.base.check"
 local catalogue = require "tperf.base.catalogue"
 local groups = require "tperf.describe.model.groups"
 local has = require "tperf.base.lists".has
-local software = require "tperf.base.catalogue".shared(require "tperf.describe.software")
+local software = require "tperf.base.catalogue".shared((require "tperf.describe.software"))
 
 local unfit = {}
 

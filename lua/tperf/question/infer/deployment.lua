@@ -9,7 +9,7 @@ local lengths = require "tperf.question.infer.lengths"
 local memo = require "tperf.base.memo"
 local figures = require "tperf.question.infer.figures"
 local workload = require "tperf.describe.workload"
-local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
+local model = require "tperf.base.catalogue".shared((require "tperf.describe.model"))
 local pipelines = require "tperf.question.search.pipelines"
 local precision = require "tperf.describe.precision"
 local placement = require "tperf.question.placement"
@@ -17,7 +17,7 @@ local records = require "tperf.describe.model.records"
 local rules = require("tperf.describe.rules.sets").of
 local stored = require "tperf.describe.stored"
 local strategy = require "tperf.describe.strategy"
-local system = require "tperf.base.catalogue".shared(require "tperf.describe.system", true)
+local system = require "tperf.base.catalogue".shared((require "tperf.describe.system"), true)
 
 local serving = {}
 

@@ -1,7 +1,7 @@
 --- A system as an engine's own kernels have it, where they differ from those that its curves were timed with.
 local has = require "tperf.base.lists".has
 
-local unread = require "tperf.base.catalogue".shared(require "tperf.describe.system", true) -- not a script's copy
+local unread = require "tperf.base.catalogue".shared((require "tperf.describe.system"), true) -- not a script's copy
 
 local machine = {}
 

@@ -3,7 +3,7 @@ local asked = require "tperf.question.asked"
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local configuration = require "tperf.question.configuration"
-local model = require "tperf.base.catalogue".shared(require "tperf.describe.model")
+local model = require "tperf.base.catalogue".shared((require "tperf.describe.model"))
 local overlap = require "tperf.describe.overlap"
 local problem = require "tperf.question.problem"
 local profile = require "tperf.describe.profile"
@@ -16,7 +16,7 @@ local search = require "tperf.question.search"
 local straggling = require "tperf.question.goodput.straggling"
 local simulate = require "tperf.question.train.simulate"
 local strategy = require "tperf.describe.strategy"
-local system = require "tperf.base.catalogue".shared(require "tperf.describe.system", true)
+local system = require "tperf.base.catalogue".shared((require "tperf.describe.system"), true)
 local train_sizes = require "tperf.question.train.sizes"
 
 local size = check.integer { min = 1, max = 1 << 31, default = 1 }
@@ -105,6 +105,7 @@ local function is_same(t, given)
   local o, s = t.o, t.strategy
   schedule.get(o.schedule) -- refuses one that a script has changed
   if strategy.of(s) ~= s or model(given.model) ~= o.model then return false end
+  schedule.get(o.schedule) -- refuses one that was changed
   local set = rules(given.rules)
   return set == o.rules and profile.of(given.software, set) == o.profile and system(given.system) == o.system
 end
