@@ -3,26 +3,35 @@ local tperf = require "tperf"
 local same = require "tperf.core".resource.same
 
 local function question(change)
-  local o = { model = "llama-3.1-8b", system = "h100-sxm", global_batch = 64, tp = 2, dp = 4 }
+  local o = { model = "llama-3.1-8b", system = "h100-sxm", gpus = 8, global_batch = 64, tp = 2, dp = 4 }
   for name, value in pairs(change or {}) do o[name] = value end
   return o
 end
 
-local function time(o) return tperf.train(o).time end
+local times = {
+  train = function(o) return tperf.train(o).time end,
+  search = function(o)
+    local list = {}
+    for i, c in ipairs(tperf.search(o)) do list[i] = ("%a"):format(c.time) end
+    return table.concat(list, " ")
+  end,
+}
 
 -- The answer after `change`, whether the question was asked before or not.
 local function follows(make, change)
-  local asked, fresh = make(), make()
-  for _ = 1, 3 do time(asked) end
-  local before = time(asked)
-  change(asked)
-  change(fresh)
-  local after = time(asked)
-  assert.are_not.equal(before, after)
-  assert.are.equal(time(fresh), after)
+  for _, time in pairs(times) do
+    local asked, fresh = make(), make()
+    for _ = 1, 3 do time(asked) end
+    local before = time(asked)
+    change(asked)
+    change(fresh)
+    local after = time(asked)
+    assert.are_not.equal(before, after)
+    assert.are.equal(time(fresh), after)
+  end
 end
 
-describe("a question to tperf.train that was asked before", function()
+describe("a question that was asked before", function()
   it("has the same answer, in tables of its own", function()
     local o = question { cuda_graphs = { "attn", "mlp" }, recompute = "selective", recompute_modules = { "core_attn" } }
     local first, second = tperf.train(o), tperf.train(o)
@@ -50,6 +59,30 @@ describe("a question to tperf.train that was asked before", function()
     follows(function() return question { model = tperf.model "llama-3.1-8b" } end, function(o) o.model.layers = 16 end)
     follows(function() return question { software = tperf.software "typical" } end,
       function(o) o.software.compute = 3 end)
+  end)
+
+  it("follows a change of what an answer says of the model", function()
+    local o = question()
+    local before, found = times.search(o), tperf.search(o)
+    found.model.layers = 16
+    assert.are.equal(before, times.search(o))
+    assert.are.equal(32, tperf.search(o).model.layers)
+    found.system.network.fast.bandwidth = 1
+    assert.are.equal(before, times.search(o))
+  end)
+
+  it("follows a change of the strategy and the schedule, which it refuses", function()
+    local o = question()
+    for _, time in pairs(times) do
+      local before = time(o)
+      for _, product in ipairs { tperf.strategy.of "tensor", tperf.schedule.get "1f1b" } do
+        local summary = product.summary
+        product.summary = "changed"
+        assert.error_matches(function() time(o) end, "changed in place")
+        product.summary = summary
+        assert.are.equal(before, time(o))
+      end
+    end
   end)
 
   it("follows a change of the rules in place", function()

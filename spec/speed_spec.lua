@@ -132,10 +132,10 @@ describe("the Lua of a question", function()
 
   it("is bounded in a search with known shapes: repeated, or with other prices", function()
     local bandwidth = 100e9
-    costs(4800, function()
+    costs(1500, function()
       tperf.search { model = "llama-3.1-70b", system = "h100-sxm", gpus = 1024, global_batch = 1024, threads = 1 }
     end)
-    costs(34000, function()
+    costs(30000, function()
       bandwidth = bandwidth / 2
       local system = tperf.system("h100-sxm"):with { network = { slow = { bandwidth = bandwidth } } }
       tperf.search { model = "llama-3.1-70b", system = system, gpus = 1024, global_batch = 1024, threads = 1 }
@@ -241,7 +241,7 @@ describe("the Lua of a question", function()
       batch = batch * 2
       ask()
     end)
-    costs(5000, ask)
+    costs(1700, ask)
   end)
 end)
 
@@ -315,12 +315,17 @@ do
 end
 ]]
 
+local SEARCHED <const> = [[
+require "tperf".search { model = "%s", system = "h100-sxm", gpus = 1024, global_batch = 1024, threads = 1 }
+]]
+
 -- One process for all parts: valgrind takes longer to start than a part does.
 describe("the instructions", function()
   local parts
   local function part(i, name)
-    parts = parts or machine_instructions({ 'require "tperf"\n', SERVED, SERVED, DOMAINS:format(1), DOMAINS:format(4) },
-      { "tperf_serve", "tperf_prices_of", "tperf_stock_memory" })
+    local searched = SEARCHED:format "llama-3.1-70b"
+    parts = parts or machine_instructions({ 'require "tperf"\n', SERVED, SERVED, DOMAINS:format(1), DOMAINS:format(4),
+      searched, searched, searched }, { "tperf_serve", "tperf_prices_of", "tperf_stock_memory", "tperf_pool_run" })
     assert.truthy(parts[i][name] > 0, name)
     return parts[i][name]
   end
@@ -334,6 +339,12 @@ describe("the instructions", function()
     local first, again = part(2, "tperf_serve"), part(3, "tperf_serve")
     assert.truthy(first <= 155000, ("%d instructions of C"):format(first))
     assert.truthy(again <= 60000, ("%d instructions of C for the same workloads again"):format(again))
+  end)
+
+  it("of a search that was asked before are those that threads share", function()
+    local all, shared = part(8, "all"), part(8, "tperf_pool_run")
+    assert.truthy(all <= 9.9e6, ("%d instructions"):format(all))
+    assert.truthy(shared >= 0.96 * all, ("%d of %d instructions"):format(shared, all))
   end)
 
   it("that price ops are shared among machines that differ in the size of their domains", function()

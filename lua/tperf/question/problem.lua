@@ -22,13 +22,13 @@ local profile = require "tperf.describe.profile"
 local space = require "tperf.question.search.space"
 local strategy = require "tperf.describe.strategy"
 local describe_system = require "tperf.describe.system"
-local system = catalogue.shared(describe_system)
 local training = require "tperf.describe.optimizers"
 local tuning = require "tperf.describe.tuning"
 local unread = require "tperf.base.object.unread"
 
 local problem = {}
 
+problem.system = catalogue.shared(describe_system, true)
 local VIRTUAL_STAGES = { 2, 3, 4, 6, 8 } -- chunks per device that interleaving schedules try
 
 local function one_or_list(checker)
@@ -133,9 +133,9 @@ function problem.shown(machine) return catalogue.shown(describe_system, machine)
 
 --- Returns a list of systems, and whether `value` was one.
 function problem.systems(value)
-  if not problem.lists_systems(value) then return { system(value) }, false end
+  if not problem.lists_systems(value) then return { problem.system(value) }, false end
   local list = {}
-  for i, item in ipairs(value) do list[i] = system(item) end
+  for i, item in ipairs(value) do list[i] = problem.system(item) end
   if #list == 0 then check.fail("'system' is an empty list") end
   return list, true
 end

@@ -1,10 +1,9 @@
 --- tperf.search: ranks all ways to train a model on a system.
 local lazy = require "tperf.base.lazy"
-local axes = require "tperf.describe.strategy.axes"
 local core = require "tperf.core".search
-local check = require "tperf.base.check"
 local choice = require "tperf.question.choice"
 local described = require "tperf.question.search.described"
+local prepare = require "tperf.question.search.prepare"
 local problem = require "tperf.question.problem"
 local refusal = require "tperf.base.refusal"
 local rerank = require "tperf.question.search.rerank"
@@ -13,7 +12,6 @@ local search_walk = require "tperf.question.search.walk"
 local shapes = require "tperf.question.search.shapes"
 local advice = lazy.module "tperf.question.search.advice"
 local gpu_counts = lazy.module "tperf.question.search.gpu_counts"
-local strategy = require "tperf.describe.strategy"
 local questions = require "tperf.question.ranks.questions"
 
 local search = {}
@@ -32,27 +30,6 @@ local search = {}
 ---@field system tperf.system
 ---@field gpus integer
 ---@field global_batch integer
-
-local function new_schema(strategies)
-  local schema = problem.schema(strategies)
-  schema.gpus = check.one_of(check.integer { min = 1, max = 1 << 31 },
-    check.list(check.integer { min = 1, max = 1 << 31 }, { min = 1 }))
-  schema.top = check.integer { min = 1, max = 1 << 20, default = 10 }
-  schema.keep = check.choice { { "all", "best" }, default = "best" }
-  schema.prune = check.boolean { default = true }
-  schema.infeasible = check.boolean { default = false }
-  schema.simulate = check.boolean { optional = true }
-  schema.threads = check.integer { min = 1, max = 1024, optional = true }
-  schema.where = check.func { optional = true }
-  schema.progress = check.func { optional = true }
-  return schema
-end
-
-local schema_of_one = check.once(function(s) return new_schema { s } end)
-
-local function schema_of(strategies)
-  return #strategies == 1 and schema_of_one(strategies[1]) or new_schema(strategies)
-end
 
 local function new_core_search(p, o)
   return search_walk.new(p, o, o.where and function(number, found)
@@ -114,7 +91,7 @@ local function answer(p, o, core_search, index, complete)
   elseif found.feasible == 0 then
     result.reason = advice.why_too_big(p, o, question, found, complete and search.least)
   elseif #found.found > 0 and #result == 0 then
-    result.reason = ("simulated, none of %d candidates runs in its schedule and fits"):format(#found)
+    result.reason = ("simulated, none of %d candidates runs in its schedule and fits"):format(#found.found)
   elseif #found.found == 0 and complete then
     result.reason = ("'where' takes none of %d candidates that fit"):format(found.feasible)
   end
@@ -147,21 +124,18 @@ function ask(p, o, idle)
   return results
 end
 
--- The checked arguments and the problem of a question, and whether it has a list of answers.
-local function lay_out(given)
-  local strategies = type(given) == "table" and given.strategy ~= nil and strategy.list(given.strategy)
-    or { axes.asked(given) }
-  problem.refuse_axes("tperf.search", given, strategies)
-  local o = problem.arguments("tperf.search", given, schema_of(strategies))
-  problem.refuse_panels("tperf.search", o, strategies)
-  return o, problem.of(o, strategies)
+-- The checked arguments of a question, and its problem, as this call may change them.
+local function own(t)
+  local o = {}
+  for name, value in next, t.o do o[name] = value end
+  return o, setmetatable({ refused = {}, many = t.many }, t.view)
 end
 
 --- search.run for use inside another question: leaves Ctrl-C for that question to handle.
 function search.within(given)
   local start = core.clock()
-  local o, p, many = lay_out(given)
-  p.refused, p.many, p.asked = {}, many, given
+  local o, p = own(prepare(given))
+  p.asked = given
   local room = search_room.check(p, o, new_core_search)
   local results
   o.kept = simulates(p, o) and math.max(rerank.FIRST, 4 * o.top) or nil
@@ -174,7 +148,7 @@ function search.within(given)
   until not again
   local seconds = core.clock() - start
   for _, result in ipairs(results) do result.seconds = seconds end
-  return many and results or results[1]
+  return p.many and results or results[1]
 end
 
 --- Walks a part of a search's shapes, for the process of a run under MPI that asked (tperf/question/search/shapes).
@@ -182,7 +156,7 @@ end
 ---@param options table  of the walk
 ---@param part table     { index, of }
 function search.part(given, options, part)
-  local _, p = lay_out(given)
+  local _, p = own(prepare(given))
   return shapes.answer(p, options, part)
 end
 

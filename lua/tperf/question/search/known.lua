@@ -26,6 +26,17 @@ local function asked(p)
   return list
 end
 
+-- What a problem adds to that as text, and the objects in it.
+local function words_of(p)
+  local objects, names = { p.pipelines }, {}
+  for i, s in ipairs(p.strategies) do objects[2 * i], objects[2 * i + 1] = s, p.layouts[i] end
+  for i, object in ipairs(objects) do names[i] = ("%p"):format(object) end
+  return { text = table.concat(names, " ") .. encode { asked(p), p.rules, p.training, p.variants, p.zero, p.fixed,
+    p.pps }, objects = objects }
+end
+
+local words = setmetatable({}, { __mode = "k" }) -- a problem's list of questions -> its words
+
 --- What decides the shapes of a search as text, and the objects in it; nil where blocks or strategies of a script's own
 --- do, which may do as they like.
 ---@param p table  as problem.of makes it
@@ -33,15 +44,16 @@ end
 ---@return string? key, table? objects
 function known.key(p, o)
   if p.model.architecture then return nil end
-  local objects, names = { p.pipelines }, {}
-  for i, s in ipairs(p.strategies) do
+  for _, s in ipairs(p.strategies) do
     if not s.built_in then return nil end
-    objects[2 * i], objects[2 * i + 1] = s, p.layouts[i]
   end
-  for i, object in ipairs(objects) do names[i] = ("%p"):format(object) end
-  local everything = o.keep == "all" or o.infeasible or not o.prune or false
-  return table.concat(names, " ") .. encode { asked(p), p.rules, p.training, p.variants, p.zero, p.fixed, p.pps,
-    o.fast or {}, everything }, objects
+  local one = words[p.questions]
+  if not one then
+    one = words_of(p)
+    words[p.questions] = one
+  end
+  local everything = o.keep == "all" or o.infeasible or not o.prune
+  return one.text .. (everything and "all" or "") .. (o.fast and encode(o.fast) or ""), one.objects
 end
 
 --- The shapes of a search: { batches, refused }; nil where they are not known.
