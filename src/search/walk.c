@@ -178,10 +178,10 @@ static bool walk_pipeline(tperf_walk *w) {
         w->partial.zero = options->zero[z];
         w->zero = z;
         if (!options->zero[z] && shards_state(w)) continue;
-        w->memory = memory_of(w);
-        w->feasible = w->memory <= capacity;
         w->result->candidates += count;
         if (w->shape->cannot_fit) continue;
+        w->memory = memory_of(w);
+        w->feasible = w->memory <= capacity;
         note_least(w);
         if (w->feasible) w->result->feasible += count;
         if (options->memory_only) continue;
