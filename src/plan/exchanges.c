@@ -84,8 +84,7 @@ TPERF_INLINED void visit_layer(const exchangers *dense, const exchangers *expert
                                const tperf_training *t, const tperf_layer_cost *cost,
                                visitor *visit, void *result) {
     visit_comms(dense, zero, t, &cost->weights, false, visit, result);
-    if (cost->experts.bytes > 0)
-        visit_comms(expert, zero, t, &cost->experts, true, visit, result);
+    if (cost->experts.bytes > 0) visit_comms(expert, zero, t, &cost->experts, true, visit, result);
 }
 
 typedef struct comm_list {
@@ -95,8 +94,8 @@ typedef struct comm_list {
 
 static void append(void *result, const exchanger *e, double bytes, bool gathers, bool experts) {
     comm_list *list = result;
-    list->comms[list->n++] = (tperf_replica_comm){e->kind,  e->group, bytes, exchange(e, bytes),
-                                                  gathers, experts};
+    list->comms[list->n++] =
+        (tperf_replica_comm){e->kind, e->group, bytes, exchange(e, bytes), gathers, experts};
 }
 
 static void add_seconds(void *result, const exchanger *e, double bytes, bool gathers,

@@ -17,7 +17,7 @@ local gpus = require "tperf.measured.gpus"
 local nccl_tests = require "tperf.import.nccl_tests"
 local rules = require("tperf.describe.rules.sets").of
 local progress = require "tperf.base.progress"
-local system = catalogue.shared(require "tperf.describe.system")
+local system = catalogue.shared((require "tperf.describe.system"))
 local text_file = require "tperf.input.text"
 
 local measured = {}

@@ -23,9 +23,9 @@
 #include "bind/base/processors.h"
 #include "bind/bind.h"
 #include "bind/fields.h"
-#include "bind/question/found_args.h"
 #include "bind/interrupt.h"
 #include "bind/model_args.h"
+#include "bind/question/found_args.h"
 #include "bind/shape_args.h"
 #include "tperf/search.h"
 
