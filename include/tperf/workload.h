@@ -133,12 +133,11 @@ typedef struct tperf_block_price {
 
 void tperf_block_price_add(tperf_block_price *sum, const tperf_op_price *price);
 
-// The same ops inside an exchange, if they exchange nothing themselves; outside: their price outside one.
-tperf_block_price tperf_block_price_inside(const tperf_block_price *outside);
-
 // A block's price outside an exchange of tokens that an earlier block began, and inside one.
 typedef struct tperf_either_price {
-    tperf_block_price outside, inside;
+    tperf_block_price outside;
+    bool exchanging;          // it exchanges tokens itself
+    tperf_block_price inside; // if so; otherwise it follows from the price outside
 } tperf_either_price;
 
 // Fills works[n_ops], for a number of panels.

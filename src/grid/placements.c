@@ -312,16 +312,9 @@ static const tperf_placement_list *add_placements(tperf_placement_cache *found,
 const tperf_placement_list *tperf_placement_cache_find(tperf_placement_cache *found,
                                                        tperf_layout_cache *cache,
                                                        const tperf_placement_problem *problem) {
-    if (found->stamp != cache->stamp)
-        found->n_lists = found->n_placements = found->n_runs = found->n_exchanges = 0;
-    found->stamp = cache->stamp;
-    int64_t stages = problem->sizes[TPERF_AXIS_STAGES];
-    for (size_t i = 0; i < found->n_lists; i++) { // most often asked for in the same order
-        size_t at = found->next < found->n_lists ? found->next : 0;
-        found->next = at + 1;
-        if (found->lists[at].stages == stages) return &found->lists[at];
-    }
-    return add_placements(found, cache, problem);
+    const tperf_placement_list *list =
+        tperf_placement_cache_known(found, cache, problem->sizes[TPERF_AXIS_STAGES]);
+    return list ? list : add_placements(found, cache, problem);
 }
 
 void tperf_layout_cache_release(tperf_layout_cache *cache) {

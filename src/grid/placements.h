@@ -93,6 +93,21 @@ bool tperf_grid_may_fold(const tperf_grid *grid, const int64_t *sizes, const int
 bool tperf_layout_cache_make(tperf_layout_cache *cache, const tperf_placement_problem *problem,
                              int64_t stamp);
 
+// The list for so many stages if it is known; else NULL. Lists are most often asked for in the same order.
+static inline const tperf_placement_list *
+tperf_placement_cache_known(tperf_placement_cache *found, const tperf_layout_cache *cache,
+                            int64_t stages) {
+    if (found->stamp != cache->stamp)
+        found->n_lists = found->n_placements = found->n_runs = found->n_exchanges = 0;
+    found->stamp = cache->stamp;
+    for (size_t i = 0; i < found->n_lists; i++) {
+        size_t at = found->next < found->n_lists ? found->next : 0;
+        found->next = at + 1;
+        if (found->lists[at].stages == stages) return &found->lists[at];
+    }
+    return NULL;
+}
+
 // All placements of the sizes, replicas and stages included. The list is valid until the next call. NULL if out of
 // memory.
 const tperf_placement_list *tperf_placement_cache_find(tperf_placement_cache *found,

@@ -122,8 +122,8 @@ typedef struct tperf_pace {
     double optimizer;
 } tperf_pace;
 
-tperf_pace tperf_pace_of(const tperf_candidate *candidate, const tperf_job *job,
-                         const tperf_workload *workload, double optimizer);
+void tperf_pace_init(tperf_pace *pace, const tperf_candidate *candidate, const tperf_job *job,
+                     const tperf_workload *workload, double optimizer);
 
 // The stage that waits longest for its replicas: seconds per iteration, and the part that every micro-batch's passes
 // wait.
@@ -182,8 +182,8 @@ TPERF_INLINED void tperf_wait_each(tperf_waiting *worst, const tperf_pace *pace)
 }
 
 // The number of overlapped pairs. A pair belongs to one chunk.
-static inline double tperf_pairs_of(const tperf_pace *pace) {
-    return pace->pipeline->pairs + pace->pipeline->pairs_each * pace->microbatches;
+static inline double tperf_pairs_of(const tperf_pipeline *pipeline, double microbatches) {
+    return pipeline->pairs + pipeline->pairs_each * microbatches;
 }
 
 // What a candidate's time depends on, of its pipeline's.
@@ -199,7 +199,7 @@ static inline tperf_paced tperf_paced_of(const tperf_pipeline_time *t) {
 }
 
 static inline double tperf_hidden_of(const tperf_pace *pace, const tperf_paced *paced) {
-    double pairs = tperf_pairs_of(pace);
+    double pairs = tperf_pairs_of(pace->pipeline, pace->microbatches);
     if (pairs == 0) return 0;
     return pairs * paced->saved / pace->chunks;
 }

@@ -180,32 +180,34 @@ tperf_exposure tperf_stage_exposure(const tperf_stage *stage, const tperf_worklo
 }
 
 // The messages of each of a device's chunks in an iteration that no overlapped pass hides.
-static double messages_of(const tperf_pace *pace) {
-    double all = 2 * pace->microbatches;
-    if (!tperf_pairs_hide_messages(pace->pipeline)) return all;
-    return all - 2 * tperf_pairs_of(pace) / pace->chunks;
+static double messages_of(const tperf_pipeline *pipeline, double microbatches) {
+    double all = 2 * microbatches, chunks = (double)pipeline->virtual_stages;
+    if (!tperf_pairs_hide_messages(pipeline)) return all;
+    return all - 2 * tperf_pairs_of(pipeline, microbatches) / chunks;
 }
 
-tperf_pace tperf_pace_of(const tperf_candidate *candidate, const tperf_job *job,
-                         const tperf_workload *workload, double optimizer) {
-    const tperf_training *training = job->training;
-    tperf_pace p = {
+void tperf_pace_init(tperf_pace *pace, const tperf_candidate *candidate, const tperf_job *job,
+                     const tperf_workload *workload, double optimizer) {
+    const tperf_pipeline *pipeline = candidate->pipeline;
+    double microbatches = (double)candidate->microbatches;
+    double chunks = (double)pipeline->virtual_stages;
+    bool gathers_each = tperf_gathers_each(candidate, job->training);
+    bool reduces_each = tperf_reduces_each(candidate, job->training);
+    *pace = (tperf_pace){
         .job = job,
-        .pipeline = candidate->pipeline,
+        .pipeline = pipeline,
         .workload = workload,
-        .microbatches = (double)candidate->microbatches,
-        .chunks = (double)candidate->pipeline->virtual_stages,
-        .gathers_each = tperf_gathers_each(candidate, training),
-        .reduces_each = tperf_reduces_each(candidate, training),
+        .microbatches = microbatches,
+        .chunks = chunks,
+        .gathers_each = gathers_each,
+        .reduces_each = reduces_each,
+        .gathers = tperf_lanes_of(gathers_each ? microbatches : 1 / chunks),
+        .reduces = tperf_lanes_of(reduces_each ? microbatches : 1 / chunks),
+        .tempo = {tperf_lanes_of(chunks), tperf_lanes_of(messages_of(pipeline, microbatches)),
+                  tperf_lanes_of(pipeline->bubble_forward),
+                  tperf_lanes_of(pipeline->bubble_backward), tperf_lanes_of(optimizer)},
         .optimizer = optimizer,
     };
-    p.gathers = tperf_lanes_of(p.gathers_each ? p.microbatches : 1 / p.chunks);
-    p.reduces = tperf_lanes_of(p.reduces_each ? p.microbatches : 1 / p.chunks);
-    p.tempo = (tperf_tempo){tperf_lanes_of(p.chunks), tperf_lanes_of(messages_of(&p)),
-                            tperf_lanes_of(candidate->pipeline->bubble_forward),
-                            tperf_lanes_of(candidate->pipeline->bubble_backward),
-                            tperf_lanes_of(optimizer)};
-    return p;
 }
 
 tperf_hop tperf_hop_times(const tperf_job *job, const tperf_workload *workload) {
@@ -284,8 +286,9 @@ tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf
                                    const tperf_workload *workload, const tperf_layer_cost *costs) {
     tperf_exchange exchanges[TPERF_SECTIONS_MAX];
     tperf_exposure sections[TPERF_SECTIONS_MAX];
-    tperf_pace pace = tperf_pace_of(candidate, job, workload,
-                                    tperf_optimizer_time(candidate, job, workload, costs));
+    tperf_pace pace;
+    tperf_pace_init(&pace, candidate, job, workload,
+                    tperf_optimizer_time(candidate, job, workload, costs));
     tperf_layer_time times[TPERF_SECTIONS_MAX];
     for (int i = 0; i < workload->n_kinds + 2; i++)
         times[i] = tperf_layer_time_of(job, &costs[i]);
@@ -327,7 +330,7 @@ tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf
         .each_backward = TPERF_LANE(waits.each_backward, 0),
         .waiting = longest,
         .slack = longest ? used_slack(&pace, longest, &waits) : 0,
-        .pairs = tperf_pairs_of(&pace),
+        .pairs = tperf_pairs_of(pace.pipeline, pace.microbatches),
     };
 }
 

@@ -180,7 +180,8 @@ void tperf_block_price_add(tperf_block_price *sum, const tperf_op_price *price) 
     add_exchange(sum, price);
 }
 
-tperf_block_price tperf_block_price_inside(const tperf_block_price *outside) {
+// The price inside an exchange of ops that exchange nothing themselves.
+static tperf_block_price carry_inside(const tperf_block_price *outside) {
     const double *work = outside->exchange.outside;
     tperf_block_price inside = *outside;
     inside.exchange =
@@ -260,8 +261,13 @@ void tperf_workload_add_prices(const tperf_workload *workload, const tperf_platf
     for (int section = 0; section < workload->n_kinds + 2; section++) {
         bool inside = false;
         for (; part < workload->part_end[section]; part++) {
-            const tperf_block_price *block =
-                inside ? &prices[part]->inside : &prices[part]->outside;
+            const tperf_either_price *price = prices[part];
+            const tperf_block_price *block = inside ? &price->inside : &price->outside;
+            tperf_block_price carried;
+            if (inside && !price->exchanging) {
+                carried = carry_inside(&price->outside);
+                block = &carried;
+            }
             add_block(&costs[section], block);
             inside = block->inside;
         }

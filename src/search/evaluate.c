@@ -173,6 +173,7 @@ typedef struct shared {
     const double *hops;
     double lone_layers;
     size_t lone_section;
+    bool by_least, prunes;
 } shared;
 
 // The layers' costs in a placement, for one number of panels.
@@ -249,21 +250,19 @@ static bool time_least(tperf_walk *w, const tperf_placement_entry *entries, size
 TPERF_INLINED bool walk_run(tperf_walk *w, shared *s, const tperf_placement_entry *entries,
                             size_t n, way how) {
     size_t n_panels = w->shape->n_panels, i = entries->placed * n_panels;
-    bool by_least = w->search->options.by_least;
-    bool prunes = !w->search->options.no_pruning && !by_least;
     if (w->paced[i].known_for != w->scratch->pace_stamp && !pace(w, entries->placed)) return false;
     for (size_t p = 0; p < n_panels; p++, i++) {
         size_t at = i * w->n_sections;
         const tperf_paced *paced = &w->paced[i].paced;
         layers l = {&w->scratch->covers[at],
                     tperf_beat_of(s->pace, paced, tperf_hidden_of(s->pace, paced))};
-        if (prunes && ruled_out(&s->pace->tempo, &l.beat, w->latest)) continue;
+        if (s->prunes && ruled_out(&s->pace->tempo, &l.beat, w->latest)) continue;
         if (!s->exchanges.of) s->exchanges = exchanges_of(w);
         if (how.waits_each) tperf_pace_times(s->pace, &w->scratch->layers[at], paced);
         w->partial.placement.panels = w->shape->panels[p];
         w->result->evaluated += (int64_t)n;
-        bool done = by_least ? time_least(w, entries, n, &w->scratch->costs[at])
-                             : time_entries(w, s, entries, n, &l, how);
+        bool done = s->by_least ? time_least(w, entries, n, &w->scratch->costs[at])
+                                : time_entries(w, s, entries, n, &l, how);
         if (!done) return false;
     }
     return true;
@@ -271,8 +270,13 @@ TPERF_INLINED bool walk_run(tperf_walk *w, shared *s, const tperf_placement_entr
 
 TPERF_INLINED bool walk_runs(tperf_walk *w, way how) {
     const tperf_placement_cache *known = tperf_walk_cached_placements(w);
-    shared s = {
-        &w->pace, {NULL, 0}, hops_of(w), how.lone ? w->lone->parts[0].layers : 0, w->used[0]};
+    const tperf_search_options *options = &w->search->options;
+    shared s = {.pace = &w->pace,
+                .hops = hops_of(w),
+                .lone_layers = how.lone ? w->lone->parts[0].layers : 0,
+                .lone_section = w->used[0],
+                .by_least = options->by_least,
+                .prunes = !options->no_pruning && !options->by_least};
     size_t from = w->list->begin;
     for (size_t r = w->list->first_run; r < w->list->end_run; from = known->runs[r++].end)
         if (!walk_run(w, &s, &known->placements[from], known->runs[r].end - from, how))
@@ -309,7 +313,7 @@ static double optimizer_time(tperf_walk *w) {
 bool tperf_walk_placements(tperf_walk *w) {
     const tperf_search *search = w->search;
     size_t pipeline = (size_t)(w->partial.pipeline - search->options.pipelines);
-    w->pace = tperf_pace_of(&w->partial, &w->job, w->workload, optimizer_time(w));
+    tperf_pace_init(&w->pace, &w->partial, &w->job, w->workload, optimizer_time(w));
     w->pace.stages = &w->scratch->holdings.of[search->first_stage[pipeline]];
     note_latest(w);
     w->lone = lone_stage(w);

@@ -71,10 +71,11 @@ static const tperf_base *bases_of_part(tperf_prices *p, const tperf_workload *wo
 static void price_block(tperf_either_price *block, const tperf_workload *workload, size_t begin,
                         size_t end, const tperf_base *bases, const tperf_platform *on,
                         const tperf_placement *placement) {
-    *block = (tperf_either_price){.inside = {.inside = true}};
-    bool exchanges = false;
+    block->outside = (tperf_block_price){0};
+    block->exchanging = false;
     for (size_t i = begin; i < end; i++)
-        exchanges = exchanges || bases[i - begin].price.exchanging;
+        block->exchanging = block->exchanging || bases[i - begin].price.exchanging;
+    if (block->exchanging) block->inside = (tperf_block_price){.inside = true};
     for (size_t i = begin; i < end; i++, bases++) {
         const tperf_op_price *price = &bases->price;
         tperf_op_price placed;
@@ -84,9 +85,8 @@ static void price_block(tperf_either_price *block, const tperf_workload *workloa
             price = &placed;
         }
         tperf_block_price_add(&block->outside, price);
-        if (exchanges) tperf_block_price_add(&block->inside, price);
+        if (block->exchanging) tperf_block_price_add(&block->inside, price);
     }
-    if (!exchanges) block->inside = tperf_block_price_inside(&block->outside);
 }
 
 static const tperf_either_price *price_of_part(tperf_prices *p, const tperf_workload *workload,

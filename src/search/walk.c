@@ -93,8 +93,11 @@ static bool room_for_placements(tperf_walk *w) {
 
 // Finds all placements of the current sizes. False if out of memory.
 static bool find_placements(tperf_walk *w) {
-    tperf_placement_problem problem = problem_of(w);
     tperf_placement_cache *known = tperf_walk_cached_placements(w);
+    w->list = tperf_placement_cache_known(known, tperf_walk_layouts(w),
+                                          w->partial.sizes[TPERF_AXIS_STAGES]);
+    if (w->list) return true;
+    tperf_placement_problem problem = problem_of(w);
     w->list = tperf_placement_cache_find(known, tperf_walk_layouts(w), &problem);
     return w->list != NULL;
 }
