@@ -381,6 +381,20 @@ static void note_holdings(tperf_walk *w) {
     }
 }
 
+// What memory and times take.
+static void prepare_times(tperf_walk *w) {
+    tperf_workload_bytes(w->workload, w->bytes);
+    note_used(w);
+    tperf_stock_take(&w->scratch->stock, w->workload, w->bytes);
+    note_weights(w->scratch);
+    note_holdings(w);
+    w->scratch->shape_stamp++;
+    w->hop = tperf_hop_times(&w->job, w->workload);
+    for (int together = 0; together < 2; together++)
+        w->tied[together] =
+            tperf_tied_time(&w->job, w->workload, w->bytes, (tperf_group){2, 1 + together});
+}
+
 enum { FEW = 8 }; // shapes that have too little in common
 
 bool tperf_walk_shape(tperf_search *search, const tperf_query_group *group,
@@ -412,17 +426,8 @@ bool tperf_walk_shape(tperf_search *search, const tperf_query_group *group,
     w.partial.sizes[TPERF_AXIS_REPLICAS] = w.partial.sizes[TPERF_AXIS_STAGES] = 1;
     w.shards = tperf_grid_copies(&workload->grid, w.partial.sizes, false);
     w.expert_shards = tperf_grid_copies(&workload->grid, w.partial.sizes, true);
-    tperf_workload_bytes(workload, w.bytes);
-    note_used(&w);
     note_sizes(w.scratch, shape);
-    tperf_stock_take(&w.scratch->stock, workload, w.bytes);
-    note_weights(w.scratch);
-    note_holdings(&w);
-    w.scratch->shape_stamp++;
-    w.hop = tperf_hop_times(&w.job, workload);
-    for (int together = 0; together < 2; together++)
-        w.tied[together] =
-            tperf_tied_time(&w.job, workload, w.bytes, (tperf_group){2, 1 + together});
+    if (!shape->cannot_fit) prepare_times(&w);
     for (size_t query = group->first; query < group->end; query++)
         if (!walk_query(&w, query)) return false;
     return true;

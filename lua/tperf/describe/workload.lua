@@ -32,13 +32,13 @@ local cache, cached, generation = {}, 0, 0
 local function forget() cache, cached, generation = {}, 0, generation + 1 end
 memo.when_forgotten(forget)
 
--- The workloads of one strategy, `prefix` (a long string) and the rest of the key, by micro-batch, and their `series`
--- (tperf/describe/arch/sections.lua).
+-- The workloads of one strategy, `prefix` (a long string) and the rest of the key: { of = by micro-batch, series (see
+-- tperf/describe/arch/sections.lua) }.
 local function shapes_of(s, prefix, key)
   cache[s] = cache[s] or {}
   cache[s][prefix] = cache[s][prefix] or {}
   local of_prefix = cache[s][prefix]
-  of_prefix[key] = of_prefix[key] or {}
+  of_prefix[key] = of_prefix[key] or { of = {} }
   return of_prefix[key]
 end
 
@@ -120,7 +120,7 @@ local function words_of(s, variant)
   return known[s]
 end
 
--- Returns a function from sizes and a variant to their workloads by micro-batch. Shapes that differ in the micro-batch
+-- Returns a function from sizes and a variant to what shapes_of has of them. Shapes that differ in the micro-batch
 -- alone follow each other.
 local function finder(s, prefix)
   local recent = { sizes = {} }
@@ -191,21 +191,25 @@ local function lay_out(model, s, attention, rules, o)
   end
   local function workload(sizes, micro_batch, variant)
     local shapes = find(sizes, variant)
-    if shapes[micro_batch] then return shapes[micro_batch] end
+    if shapes.of[micro_batch] then return shapes.of[micro_batch] end
     local before, since = shapes.series, generation
     local made = guarded(build(sizes, micro_batch, variant, shapes))
     if generation ~= since then shapes = find(sizes, variant) end
-    shapes[micro_batch] = made
+    shapes.of[micro_batch] = made
     cached = cached + 1 + (all:remembers(variant) and 0 or #made) + (shapes.series ~= before and SERIES or 0)
     return made
   end
-  return { kinds = all.kinds, runs = all.runs, has_ends = all.has_ends, workload = workload, totals = totals }
+  local function workloads(sizes, variant) return find(sizes, variant).of end
+  return {
+    kinds = all.kinds, runs = all.runs, has_ends = all.has_ends, workload = workload, workloads = workloads,
+    totals = totals,
+  }
 end
 
 local layouts = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy and options -> layout
 
---- Lays out a model in one strategy: { kinds, runs, has_ends, workload = function(sizes, micro_batch, variant), totals
---- }.
+--- Lays out a model in one strategy: { kinds, runs, has_ends, workload = function(sizes, micro_batch, variant),
+--- workloads = function(sizes, variant): those laid out so far, by micro-batch, totals }.
 ---@param variant table  recompute = "none" …, sequence_parallel = boolean; for inference also mode, seq, context and
 ---   dtypes, as options of strategy.share; it is never changed afterwards
 ---@param o table?  options:

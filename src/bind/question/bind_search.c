@@ -3,11 +3,13 @@
 //     options: see option_fields; questions: list of { system, gpus, global_batch };
 //     zero: list of ZeRO stages; dp: list or nil
 //     accept: function(question, found) -> boolean, or nil
-//   search:shapes(list) -> shapes   read once, for searches of the same pipelines; list: of { strategy, variant, workload,
-//     micro_batch, panels, fast, cannot_fit }
+//   search:shapes(list) -> shapes   read once, for searches of the same pipelines; list: of series of shapes, which differ
+//     in the micro-batch alone: { strategy, variant, micro_batches, workloads = by micro-batch, fitting = the number of
+//     micro-batches that may fit, panels, fast }; those that do not are only counted
 //   search:walk(shapes)          or such a list; false when interrupted
-//   search:cannot_fit(workload, micro_batch, times)   whether neither a shape of this micro-batch nor of a larger one can
-//                                  fit if it holds `times` the activations of the workload
+//   search:fitting(workloads, micro_batches, from, own) -> the number of micro-batches, ascending, up to the first of
+//                                  which neither it nor a larger one can fit; or nil and the position of the first, not
+//                                  before `from`, whose workload it takes to know; own: layers are the script's
 //   search:add(question, answer) takes what search:answer gave in another process, of other shapes; its found are a table
 //   search:answer(question)      { candidates, feasible, evaluated, least, found = a list, best first, each item of which is
 //                                  made into a table when it is read: found[i], #found; kept: each has its `workload` }
@@ -249,14 +251,38 @@ static int new_search(lua_State *L) {
     return 1;
 }
 
-static int cannot_fit(lua_State *L) {
-    box *b = check_idle(L);
-    tperf_shape shape = {.workload = tperf_bind_check_workload(L, 2),
-                         .micro_batch = tperf_bind_check_micro_batch(L, 3)};
-    double times = luaL_checknumber(L, 4);
+// What a layer keeps for its backward pass grows with the micro-batch. Rounding and padding change it by far less than
+// this part of it. Of a script's own layers or strategy, it may grow more slowly.
+static const double GROWTH = 0.75, LEAST = 0.5;
+
+// fitting(workloads, micro_batches, from, own) -> number, or nil and the position of a micro-batch without a workload
+static int fitting(lua_State *L) {
+    const box *b = check_idle(L);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    luaL_checktype(L, 3, LUA_TTABLE);
+    lua_Integer n = (lua_Integer)lua_rawlen(L, 3), i = luaL_checkinteger(L, 4);
+    bool own = lua_toboolean(L, 5), fits = true;
+    lua_settop(L, 3);
     lua_getiuservalue(L, 1, 3);
-    tperf_bind_check_kinds(L, -1, shape.workload);
-    lua_pushboolean(L, tperf_search_cannot_fit(b->search, &shape, times));
+    for (; fits && i >= 1 && i <= n; i++) {
+        tperf_shape shape = {.micro_batch = tperf_bind_check_micro_batch(L, 3, i)};
+        if (lua_rawgeti(L, 2, shape.micro_batch) == LUA_TNIL) {
+            lua_pushinteger(L, i);
+            return 2;
+        }
+        shape.workload = tperf_bind_check_workload(L, -1);
+        tperf_bind_check_kinds(L, 4, shape.workload);
+        lua_pop(L, 1);
+        if (i == n) continue;
+        double times = LEAST;
+        if (!own) {
+            int64_t after = tperf_bind_check_micro_batch(L, 3, i + 1);
+            times = GROWTH * (double)after / (double)shape.micro_batch;
+            shape.micro_batch = after;
+        }
+        fits = !tperf_search_cannot_fit(b->search, &shape, times);
+    }
+    lua_pushinteger(L, i - 1);
     return 1;
 }
 
@@ -375,8 +401,8 @@ static const luaL_Reg functions[] = {
 };
 
 static const luaL_Reg methods[] = {
-    {"cannot_fit", cannot_fit}, {"shapes", new_shapes}, {"walk", walk}, {"add", add},
-    {"answer", answer},         {NULL, NULL},
+    {"fitting", fitting}, {"shapes", new_shapes}, {"walk", walk},
+    {"add", add},         {"answer", answer},     {NULL, NULL},
 };
 
 static void new_type(lua_State *L, const char *name, lua_CFunction close) {

@@ -17,32 +17,16 @@ function search_walk.new(p, o, accept)
   }, p.rules, p.training, p.pipelines, p.questions, p.zero, p.fixed.dp, accept, p.software)
 end
 
--- What a layer keeps for its backward pass grows with the micro-batch. Rounding and padding change it by far less than
--- this part of it.
-local GROWTH <const>, LEAST <const> = 0.75, 0.5
-
--- Whether no micro-batch from `after` on can fit, if `micro_batch` is laid out. own: the layers or the strategy are the
--- script's, and what they keep may grow more slowly than the micro-batch.
-local function none_fits(after, core_search, laid_out, micro_batch, own)
-  if not after then return false end
-  if own then return core_search:cannot_fit(laid_out, micro_batch, LEAST) end
-  return core_search:cannot_fit(laid_out, after, GROWTH * after / micro_batch)
-end
-
--- Calls add(shape) for the micro-batches of one combination of sizes. Those that cannot fit are added without a layout,
--- only to be counted.
-local function add_micro_batches(core_search, workload, shape_of, micro_batches, own, add)
-  local cannot_fit
-  for i, micro_batch in ipairs(micro_batches) do
-    local laid_out = cannot_fit or workload(micro_batch)
-    local shape = shape_of(laid_out, micro_batch)
-    shape.cannot_fit = cannot_fit ~= nil
-    if add(shape) then return true end
-    if not cannot_fit and none_fits(micro_batches[i + 1], core_search, laid_out, micro_batch, own) then
-      cannot_fit = laid_out
-    end
+-- The number of micro-batches of a series that may fit. Those are laid out.
+local function fitting_of(core_search, layout, sizes, series, variant, own)
+  local workloads, micro_batches = series.workloads, series.micro_batches
+  local count, missing = core_search:fitting(workloads, micro_batches, 1, own)
+  while not count do
+    local micro_batch = micro_batches[missing]
+    workloads[micro_batch] = layout.workload(sizes, micro_batch, variant)
+    count, missing = core_search:fitting(workloads, micro_batches, missing, own)
   end
-  return false
+  return count
 end
 
 -- Whether a variant repeats the one before: without tensor parallelism there is nothing for sequence parallelism to
@@ -106,31 +90,27 @@ local function fast_of(p, o)
   return list
 end
 
--- Lays out all shapes, or a part of them, and calls flush(shapes, last) for some hundred at a time, until that returns
--- false.
+-- Lays out all shapes, or a part of them, and calls flush(series, shapes, last) for some hundred at a time, until that
+-- returns false.
 local function lay_out(p, o, core_search, part, flush)
-  local shapes, complete, fast = {}, true, fast_of(p, o)
-  local function add(shape)
-    shapes[#shapes + 1] = shape
-    if #shapes == SHAPES_AT_ONCE or core.pending() then
-      complete = flush(shapes, false)
-      shapes = {}
+  local list, shapes, complete, fast = {}, 0, true, fast_of(p, o)
+  each_series(p, p.refused, part, function(number, sizes, v, micro_batches, panels)
+    if #micro_batches == 0 then return false end
+    local layout, variant = p.layouts[number], p.variants[v]
+    local series = {
+      strategy = number, variant = v, workloads = layout.workloads(sizes, variant), micro_batches = micro_batches,
+      panels = panels, fast = fast[number],
+    }
+    local own = p.model.architecture ~= nil or not p.strategies[number].built_in
+    series.fitting = fitting_of(core_search, layout, sizes, series, variant, own)
+    list[#list + 1], shapes = series, shapes + #micro_batches
+    if shapes >= SHAPES_AT_ONCE or core.pending() then
+      complete = flush(list, shapes, false)
+      list, shapes = {}, 0
     end
     return not complete
-  end
-  each_series(p, p.refused, part, function(number, sizes, v, micro_batches, panels)
-    local workload, variant = p.layouts[number].workload, p.variants[v]
-    local function shape_of(laid_out, micro_batch)
-      return {
-        strategy = number, variant = v, workload = laid_out, micro_batch = micro_batch, panels = panels,
-        fast = fast[number],
-      }
-    end
-    local function workload_of(micro_batch) return workload(sizes, micro_batch, variant) end
-    local own = p.model.architecture ~= nil or not p.strategies[number].built_in
-    return add_micro_batches(core_search, workload_of, shape_of, micro_batches, own, add)
   end)
-  if complete and #shapes > 0 then flush(shapes, true) end
+  if complete and shapes > 0 then flush(list, shapes, true) end
 end
 
 -- Walks shapes that are known; false when interrupted.
@@ -158,11 +138,11 @@ function search_walk.some(p, o, core_search, part)
     walk_known(found, p.refused, walk)
     return complete, done
   end
-  lay_out(p, o, core_search, part, function(list, last)
+  lay_out(p, o, core_search, part, function(list, count, last)
     local shapes = core_search:shapes(list)
-    batches = key and known.more(batches, shapes, #list)
+    batches = key and known.more(batches, shapes, count)
     if batches and last then known.keep(p.model, key, objects, batches, p.refused, first_refused) end
-    return walk(shapes, #list)
+    return walk(shapes, count)
   end)
   return complete, done
 end
