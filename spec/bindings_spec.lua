@@ -136,7 +136,8 @@ local RECORD <const> = [[
     return load("local v = ... return { v, [2] = v, " .. table.concat(text, ", ") .. " }")(value)
   end
   local function shape(workload)
-    return { strategy = 1, variant = 1, workloads = { workload }, micro_batches = { 1 }, fitting = 1, panels = { 1 }, fast = {} }
+    return { strategy = 1, variant = 1, workloads = { workload }, micro_batches = { 1 }, fitting = 1, panels = { 1 },
+      fast = {} }
   end
 ]]
 
