@@ -135,7 +135,7 @@ function program.ask(command, folder)
   end
   -- A thread of its own has no frame of the spec, whose line errors would name.
   local thread = coroutine.create(require "tperf.cli")
-  local ok, status = coroutine.resume(thread, { verbose = function() end }, words)
+  local ok, status = coroutine.resume(thread, { verbose = function() end, close_nothing = function() end }, words)
   if not ok then err:write("tperf: ", tostring(status), "\n") end
   io.stdout, io.stderr, terminal.plain, print = stdout, stderr, plain, usual -- luacheck: ignore 121 122
   io.output(stdout)

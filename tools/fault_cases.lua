@@ -188,6 +188,7 @@ end)
 -- Stand-in for the program's host, for commands run within this process.
 local host = { program = "tperf", exit = error, limits = {} }
 function host.verbose() end
+host.close_nothing = host.verbose
 
 host.limits.memory, host.limits.instructions = host.verbose, host.verbose
 

@@ -2,6 +2,7 @@
 --   host.verbose(on)                  tracebacks with errors
 --   host.program                      the program's name as the shell started it
 --   host.exit(status)                 ends the process after flushing and checking standard output
+--   host.close_nothing()              when the process ends, no object has anything to finish
 --   host.limits.memory(bytes), .instructions(count), .interactive()
 --   host.input.open(path)             opens a regular file for reading
 --   host.input.real(path, hash)       its absolute path, and its SHA-256 if `hash`
@@ -28,6 +29,7 @@ local function wrong(name, message)
 end
 
 local RUNS_SCRIPTS = { run = true, verify = true, repl = true } -- their errors name the script's own fields
+local HAS_DATABASE = { sweep = true }
 
 -- Runs a command. Its errors name options, except under --verbose, which keeps the traceback.
 local function run(name, command, values, rest, host)
@@ -64,5 +66,6 @@ return function(host, arguments)
   outputs.check(command, values)
   local status, message = run(name, command, values, rest, host)
   if status == false then return wrong(name, message) end
+  if not (RUNS_SCRIPTS[name] or HAS_DATABASE[name]) then host.close_nothing() end
   return status or 0
 end
