@@ -332,7 +332,7 @@ describe("the instructions", function()
 
   it("of the start of the library are so many", function()
     local count = part(1, "all")
-    assert.truthy(count <= 8.5e6, ("%d instructions"):format(count))
+    assert.truthy(count <= 6.1e6, ("%d instructions"):format(count))
   end)
 
   it("that price experts in a pipeline, with eight placements, are so many", function()

@@ -1,6 +1,7 @@
 // embed.c: host tool of the build. Prints a C table of the Lua files named as arguments ("lua/tperf/init.lua" is module
 // "tperf", "lua/tperf/describe/model/init.lua" is "tperf.describe.model"): their text and, if built with TPERF_COMPILES
 // for the processor and the Lua that will run them, their compiled form.
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +50,111 @@ static int write_code(lua_State *L, const void *bytes, size_t size, void *code) 
     return 0;
 }
 
-// With debug information, so that messages name file and line.
+// --- names of variables ---
+// To read them would take a twentieth of a short command's time, and only messages about the library's own faults have
+// any but those of parameters, which tools/apidoc reads.
+// The bytes are those of ldump.c in Lua 5.4; from one that writes others, the names are not dropped.
+
+typedef struct cursor {
+    const unsigned char *at, *end;
+    buffer *kept; // NULL: what is passed is dropped
+    bool lost;    // the bytes are others
+} cursor;
+
+static const unsigned char *pass(cursor *c, size_t size) {
+    static const unsigned char zero[] = {0x80}; // for pass_count
+    const unsigned char *start = c->at;
+    c->lost = c->lost || size > (size_t)(c->end - start);
+    if (c->lost) return zero;
+    c->at += size;
+    if (c->kept) append(c->kept, start, size);
+    return start;
+}
+
+static size_t pass_count(cursor *c) {
+    size_t count = 0;
+    for (unsigned char byte = 0; !(byte & 0x80);) {
+        byte = *pass(c, 1);
+        count = count << 7 | (byte & 0x7f);
+    }
+    return count;
+}
+
+static void pass_string(cursor *c) {
+    size_t size = pass_count(c);
+    pass(c, size > 0 ? size - 1 : 0);
+}
+
+static void pass_constant(cursor *c) {
+    unsigned char type = *pass(c, 1);
+    if (type == 0x04 || type == 0x14)
+        pass_string(c);
+    else if (type == 0x03 || type == 0x13)
+        pass(c, type == 0x03 ? sizeof(lua_Integer) : sizeof(lua_Number));
+    else
+        c->lost = c->lost || (type != 0x00 && type != 0x01 && type != 0x11);
+}
+
+static void put_count(buffer *b, size_t count) {
+    unsigned char bytes[10];
+    size_t i = sizeof bytes;
+    for (bytes[--i] = (unsigned char)(count & 0x7f) | 0x80; count >>= 7;)
+        bytes[--i] = count & 0x7f;
+    append(b, bytes + i, sizeof bytes - i);
+}
+
+static void pass_variable(cursor *c) {
+    pass_string(c);
+    pass_count(c); // from where it is known on, and how far
+    pass_count(c);
+}
+
+// Drops the names of upvalues, and of local variables but for the parameters, which come first.
+static void pass_names(cursor *c, size_t parameters) {
+    buffer *kept = c->kept;
+    c->kept = NULL;
+    size_t n = pass_count(c), n_kept = n < parameters ? n : parameters;
+    c->kept = kept;
+    put_count(kept, n_kept);
+    for (size_t i = 0; i < n_kept && !c->lost; i++)
+        pass_variable(c);
+    c->kept = NULL;
+    for (size_t i = n_kept; i < n && !c->lost; i++)
+        pass_variable(c);
+    for (n = pass_count(c); n > 0 && !c->lost; n--)
+        pass_string(c);
+    c->kept = kept;
+    put_count(kept, 0);
+}
+
+static void pass_function(cursor *c) {
+    pass_string(c); // the source
+    pass_count(c);  // the first line and the last
+    pass_count(c);
+    size_t parameters = *pass(c, 3); // then whether there are more, and the stack
+    pass(c, 4 * pass_count(c));
+    for (size_t n = pass_count(c); n > 0 && !c->lost; n--)
+        pass_constant(c);
+    pass(c, 3 * pass_count(c)); // upvalues
+    for (size_t n = pass_count(c); n > 0 && !c->lost; n--)
+        pass_function(c);
+    pass(c, pass_count(c)); // lines
+    for (size_t n = 2 * pass_count(c); n > 0 && !c->lost; n--)
+        pass_count(c);
+    pass_names(c, parameters);
+}
+
+static buffer without_names(buffer code) {
+    buffer kept = {0};
+    cursor c = {code.bytes, code.bytes + code.size, &kept, false};
+    pass(&c, 4 + 2 + 6 + 3 + sizeof(lua_Integer) + sizeof(lua_Number) + 1); // the header, upvalues
+    pass_function(&c);
+    bool right = !c.lost && c.at == c.end;
+    free(right ? code.bytes : kept.bytes);
+    return right ? kept : code;
+}
+
+// With lines, so that messages name file and line.
 static buffer compile(const char *path, const buffer *text) {
     char chunk[1024];
     if ((size_t)snprintf(chunk, sizeof chunk, "@%s", path) >= sizeof chunk)
@@ -60,7 +165,7 @@ static buffer compile(const char *path, const buffer *text) {
         die(path, L ? lua_tostring(L, -1) : "not enough memory");
     lua_dump(L, write_code, &code, 0);
     lua_close(L);
-    return code;
+    return without_names(code);
 }
 
 static const char *compiler(void) {
