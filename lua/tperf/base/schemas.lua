@@ -44,23 +44,24 @@ end)
 local SCALAR <const> = { number = true, string = true, boolean = true }
 
 -- What absent fields become: `values`, the checked defaults that are scalars and therefore the same every time, by
--- name; `asked`, the other fields, whose checkers make a default or report that the field is missing.
+-- name; `asked`, the other fields, whose checkers make a default or report that the field is missing; `count`, of all
+-- fields.
 local absent_of = schemas.once(function(schema, missing)
-  local absent, set = { values = {}, asked = {} }, schemas.asked_of(schema, missing)
-  for _, name in ipairs(schemas.names_of(schema)) do
-    if set[name] then
-      local told = missing(schema[name])
-      local value, message
-      if told and told.default ~= nil then value, message = schema[name](nil, name) end
-      if not message and SCALAR[type(value)] then
-        absent.values[name] = value
-      else
-        absent.asked[#absent.asked + 1] = name
-      end
+  local values, asked, count = {}, {}, 0
+  for name, one in next, schema do
+    local told, value = missing(one), nil
+    count = count + 1
+    if told and told.default ~= nil then
+      local made, message = one(nil, name)
+      if not message and SCALAR[type(made)] then value = made end
+    end
+    if value ~= nil then
+      values[name] = value
+    elseif not told or told.default ~= nil or not told.optional then
+      asked[#asked + 1] = name
     end
   end
-  absent.count = #schemas.names_of(schema)
-  return absent
+  return { values = values, asked = asked, count = count }
 end)
 
 --- The checked copy of a table that nothing is wrong with, in no order; nil: something is.
