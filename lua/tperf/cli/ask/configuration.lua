@@ -1,5 +1,6 @@
 --- The options of a question and the columns of a configuration, shared by `search` and `train`.
 local axes = require "tperf.describe.strategy.axes"
+local catalogue = require "tperf.base.catalogue"
 local format = require "tperf.output.format"
 local from = require "tperf.cli.ask.from"
 local graphs = require "tperf.describe.arch.graphs"
@@ -7,8 +8,8 @@ local offload = require "tperf.describe.arch.offload"
 local options = require "tperf.input.options"
 local precision = require "tperf.describe.precision"
 local recomputation = require "tperf.describe.arch.recompute"
-local software = require "tperf.describe.software"
-local system = require "tperf.describe.system"
+local software = catalogue.shared((require "tperf.describe.software"))
+local system = catalogue.shared((require "tperf.describe.system"), true)
 local tuning = require "tperf.cli.ask.tuning"
 local unfit = require "tperf.describe.unfit"
 

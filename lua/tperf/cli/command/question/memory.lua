@@ -1,3 +1,4 @@
+local catalogue = require "tperf.base.catalogue"
 local configuration = require "tperf.cli.ask.configuration"
 local fewest = require "tperf.cli.answer.fewest"
 local format = require "tperf.output.format"
@@ -48,7 +49,8 @@ With --from and a server's command, such as vllm serve, prints the memory of eac
     if not asked then return false, message end
     local c = require "tperf.question.train".run(asked)
     configuration.note(values)
-    local rows, capacity = stages.rows(c), require "tperf.describe.system"(asked.system).accelerator.hbm.capacity
+    local machine = catalogue.shared((require "tperf.describe.system"), true)(asked.system)
+    local rows, capacity = stages.rows(c), machine.accelerator.hbm.capacity
     require "tperf.cli.answer.table"(values, rows, stages.columns)
     if not values.json and not values.csv then
       print(("\n%s on the fullest GPU, which has %s"):format(format.number(c.memory.total, "bytes"),
