@@ -4,6 +4,7 @@
 local debug, math, string, table = debug, math, string, table
 
 local core = require "tperf.core"
+local has = require "tperf.base.lists".has
 local schemas = require "tperf.base.schemas"
 local suggest = require "tperf.base.suggest"
 local wording = require "tperf.base.wording"
@@ -172,10 +173,9 @@ end
 
 --- One of the strings of options[1].
 function check.choice(options)
-  local names, valid = options[1], {}
-  for _, name in ipairs(names) do valid[name] = true end
+  local names = options[1]
   return checker(options, function(value, path)
-    if type(value) == "string" and valid[value] then return value end
+    if type(value) == "string" and has(names, value) then return value end
     local _, message = wrong(path, "one of " .. table.concat(names, ", "), value)
     return nil, message .. check.suggest(value, names), path
   end, "choice", { names = names })

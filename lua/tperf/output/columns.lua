@@ -17,6 +17,7 @@ local columns = {}
 function columns.at(row, path)
   local value = row[path]
   if value ~= nil then return value end
+  if not path:find(".", 1, true) then return row[tonumber(path)] end
   value = row
   for name in path:gmatch "[^.]+" do
     if type(value) ~= "table" then return nil end
