@@ -23,7 +23,8 @@
 //   op:counts()                                   a record of all counts
 //   op:product()                                  the shape of a product with weights; nil for other ops
 //   op:narrowed { dtype =, number = … }           a copy of a product in another precision, see tperf_narrowing
-//   op:is_norm()
+//   op:is_norm(), op:has_output()                 the latter: another op keeps what it makes
+//   op:parameters(), op:trained(), op:saved_bytes()   as counts() has them
 //   op:keeps()                                    bytes that its backward pass needs, kept anywhere or recomputed
 //   op:keeping(bytes)                             a copy that keeps this much of its output; nil if no other op keeps
 //                                                 the output for it
@@ -142,10 +143,21 @@ CHANGE(scatter, own(L)->scattered = true)
 CHANGE(fuse, own(L)->fused = true)
 CHANGE(offload, tperf_op_offload(own(L), lua_toboolean(L, 2)))
 
-static int is_added(lua_State *L) {
-    lua_pushboolean(L, tperf_bind_check_op(L, 1)->adapter);
-    return 1;
-}
+// A method that says a number, or whether something is so.
+#define TELL(method, type, value)                                                                  \
+    static int method(lua_State *L) {                                                              \
+        const tperf_op *op = tperf_bind_check_op(L, 1);                                            \
+        lua_push##type(L, value);                                                                  \
+        return 1;                                                                                  \
+    }
+TELL(is_added, boolean, op->adapter)
+TELL(is_norm, boolean, op->norm)
+TELL(has_output, boolean, op->output_bytes != 0)
+TELL(input_bytes, number, op->input_bytes)
+TELL(saved_bytes, number, op->saved_bytes)
+TELL(keeps, number, op->saved_bytes + op->again_bytes + op->offload_bytes)
+TELL(parameters, number, op->parameters)
+TELL(trained, number, op->frozen ? 0 : op->parameters)
 
 static int calls(lua_State *L) {
     lua_Integer n = luaL_checkinteger(L, 2);
@@ -159,11 +171,6 @@ static int launches(lua_State *L) {
     luaL_argcheck(L, more >= 0 && more <= TPERF_MORE_KERNELS_MAX, 2, "not a number of kernels");
     own(L)->more_kernels = more;
     return itself(L);
-}
-
-static int input_bytes(lua_State *L) {
-    lua_pushnumber(L, tperf_bind_check_op(L, 1)->input_bytes);
-    return 1;
 }
 
 static double check_part(lua_State *L, int index) {
@@ -357,17 +364,6 @@ static int narrowed(lua_State *L) {
     return 1;
 }
 
-static int is_norm(lua_State *L) {
-    lua_pushboolean(L, tperf_bind_check_op(L, 1)->norm);
-    return 1;
-}
-
-static int keeps(lua_State *L) {
-    const tperf_op *op = tperf_bind_check_op(L, 1);
-    lua_pushnumber(L, op->saved_bytes + op->again_bytes + op->offload_bytes);
-    return 1;
-}
-
 static int keeping(lua_State *L) {
     if (tperf_bind_check_op(L, 1)->output_bytes == 0) return 0;
     double bytes = luaL_optnumber(L, 2, HUGE_VAL);
@@ -401,6 +397,10 @@ static const luaL_Reg methods[] = {
     {"product", product},
     {"narrowed", narrowed},
     {"is_norm", is_norm},
+    {"has_output", has_output},
+    {"parameters", parameters},
+    {"trained", trained},
+    {"saved_bytes", saved_bytes},
     {"keeps", keeps},
     {"keeping", keeping},
     {"communicate", tperf_bind_communicate},

@@ -72,7 +72,7 @@ local OWN_BYTES <const> = 4
 local function hold(one, loss)
   local held = LOSSES[loss]
   if not held then return one end
-  local logits = one:counts().saved_bytes / OWN_BYTES
+  local logits = one:saved_bytes() / OWN_BYTES
   return one:hold(held[1] * logits, held[2] * logits)
 end
 

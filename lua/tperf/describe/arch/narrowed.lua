@@ -212,7 +212,7 @@ function narrowed.block(ops, r, after_norm)
       attention = nil
     else
       list[#list + 1] = one
-      if one:keeping() then attention = #list end
+      if one:has_output() then attention = #list end
     end
   end
   return list, attention ~= nil and keeps_last(list, attention)

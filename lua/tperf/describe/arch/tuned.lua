@@ -88,13 +88,13 @@ end
 local function stop_below(ops)
   for _, one in ipairs(ops) do
     one:stop()
-    if one:counts().trained > 0 then return end
+    if one:trained() > 0 then return end
   end
 end
 
 local function trains(ops)
   for _, one in ipairs(ops) do
-    if one:counts().trained > 0 then return true end
+    if one:trained() > 0 then return true end
   end
   return false
 end
@@ -104,10 +104,10 @@ end
 local function keepers(ops, t)
   local set, follows = {}, false
   for i, one in ipairs(ops) do
-    local c = one:counts()
+    local bare = one:parameters() == 0
     local kept = ops[i + 1] and adapters.is(ops[i + 1]) and t.peft.dropout == 0
-    set[one] = follows and c.parameters > 0 and not kept or nil
-    follows = one:keeping() ~= nil or follows and c.parameters == 0 and c.saved_bytes == 0
+    set[one] = follows and not bare and not kept or nil
+    follows = one:has_output() or follows and bare and one:saved_bytes() == 0
   end
   return set
 end

@@ -125,7 +125,7 @@ function parts.mlp(m, p, width, o, name)
   }
   if m.gated then eager.gate(p, activation, elements) end
   if m.gated and p.fused_activation == false then -- the product with the other half keeps the first kernel's output
-    activation:hold(activation:counts().saved_bytes + BYTES * elements, 0)
+    activation:hold(activation:saved_bytes() + BYTES * elements, 0)
   end
   return {
     m.gated and recompute.made_of(fc1, { 1, 1 }) or fc1,
