@@ -22,4 +22,15 @@ function read.text(text, otherwise)
   return text and text ~= "" and text or otherwise or ""
 end
 
+--- A row with some columns replaced.
+---@param row table
+---@param columns table<string, string>
+---@return table
+function read.with(row, columns)
+  local whole = setmetatable({}, getmetatable(row))
+  for name, text in pairs(row) do whole[name] = text end
+  for name, text in pairs(columns) do whole[name] = text end
+  return whole
+end
+
 return read

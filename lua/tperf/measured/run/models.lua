@@ -6,6 +6,7 @@ local names = require "tperf.measured.run.names"
 local normal = require "tperf.question.goodput.normal"
 local read = require "tperf.measured.read"
 local stacks = require "tperf.measured.run.stacks"
+local words = require "tperf.core".resource.words
 
 local models = {}
 
@@ -167,10 +168,8 @@ local made = memo.by_text(MOST_MADE) -- columns as text -> what models.of return
 ---@return string? reason
 ---@return boolean checked
 function models.of(row)
-  local words, imbalance = {}, imbalance_of(row)
-  for i, name in ipairs(COLUMNS) do words[i] = row[name] end
-  words[#words + 1] = imbalance
-  local key = table.concat(words, "\0")
+  local imbalance = imbalance_of(row)
+  local key = words(row, COLUMNS) .. imbalance
   return table.unpack(made(key, function()
     local model, reason = make(row, imbalance)
     local checked, object = check.attempt(require "tperf.describe.model", model)

@@ -185,7 +185,7 @@ end
 
 local function with_facts(row)
   local facts = elsewhere(row) or tuning.layout(row)
-  return facts and setmetatable({}, { __index = function(_, name) return facts[name] or row[name] end }) or row
+  return facts and read.with(row, facts) or row
 end
 
 --- A case, or nil and why the row is left out. options.software: the profile for all rows, from tperf.software.
