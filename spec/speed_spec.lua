@@ -104,7 +104,7 @@ describe("the Lua of a question", function()
       if i % cases(4, 1) ~= 0 then table.remove(rows, i) end
     end
     program.write(path, table.concat(rows, "\n") .. "\n")
-    costs((#rows - 1) * 14000, function() tperf.validate { file = path } end, 1)
+    costs((#rows - 1) * 8000, function() tperf.validate { file = path } end, 1)
   end)
 
   it("integrates an expected largest draw once", function()
@@ -207,7 +207,16 @@ describe("the Lua of a question", function()
     local number, original = 0, tperf.model "deepseek-v3"
     costs(3700000, function()
       number = number + 1
-      local model = original:with { name = "model-" .. number } -- of which nothing is known
+      local model = original:with { vocab = original.vocab + 1024 * number } -- of which nothing is known
+      tperf.search { model = model, system = "h100-sxm", gpus = 1024, global_batch = 1024, threads = 1 }
+    end, 1)
+  end)
+
+  it("lays out once models that differ in name alone", function()
+    local number, original = 0, tperf.model "deepseek-v3"
+    costs(300000, function()
+      number = number + 1
+      local model = original:with { name = "namesake-" .. number }
       tperf.search { model = model, system = "h100-sxm", gpus = 1024, global_batch = 1024, threads = 1 }
     end, 1)
   end)
