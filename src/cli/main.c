@@ -20,7 +20,7 @@
 enum { GC_HEAD_START = 16384 }; // KiB
 
 static bool verbose;
-static bool nothing_to_close; // no script has run: what objects hold ends with the process
+static bool nothing_to_close;    // no script has run: what objects hold ends with the process
 static const char traceback_key; // its address is the registry key
 
 // The run has ended: commits the files that it left open. Returns the exit status.

@@ -180,7 +180,7 @@ static void push_list(lua_State *L, const tperf_answer *answer,
                       const tperf_pipeline *first_pipeline) {
     list *all = lua_newuserdatauv(L, sizeof *all + answer->n_found * sizeof all->of[0], 2);
     *all = (list){.first_pipeline = first_pipeline, .n = answer->n_found};
-    memcpy(all->of, answer->found, answer->n_found * sizeof all->of[0]);
+    if (answer->n_found > 0) memcpy(all->of, answer->found, answer->n_found * sizeof all->of[0]);
     luaL_setmetatable(L, list_name);
     lua_insert(L, -3);
     lua_setiuservalue(L, -3, 2);
