@@ -212,15 +212,6 @@ describe("the Lua of a question", function()
     end, 1)
   end)
 
-  it("lays out once models that differ in name alone", function()
-    local number, original = 0, tperf.model "deepseek-v3"
-    costs(300000, function()
-      number = number + 1
-      local model = original:with { name = "namesake-" .. number }
-      tperf.search { model = model, system = "h100-sxm", gpus = 1024, global_batch = 1024, threads = 1 }
-    end, 1)
-  end)
-
   it("does not lay out again what another precision, or another loss, does not change", function()
     local function ask(change)
       local o = { model = "deepseek-v3", system = "h100-sxm", gpus = 256, global_batch = 256, threads = 1 }

@@ -4,7 +4,6 @@ local axes = require "tperf.describe.strategy.axes"
 local core = require "tperf.core"
 local lazy = require "tperf.base.lazy"
 local check = require "tperf.base.check"
-local copy = require "tperf.base.object.unread".copy
 local refusal = require "tperf.base.refusal"
 local memo = require "tperf.describe.arch.memo"
 local adapters = require "tperf.describe.strategy.adapters"
@@ -76,26 +75,6 @@ function layout.signature(model)
     signatures[model] = table.concat(out)
   end
   return signatures[model]
-end
-
--- model -> the one that stands for it; content as text -> that one
-local standing, twins = setmetatable({}, { __mode = "k" }), setmetatable({}, { __mode = "v" })
-
---- The model that is laid out in place of all that differ from it in name alone: a copy that nobody else has. Blocks of
---- the library read no name; those of a script, and its strategies, may: then the model itself.
----@param model table
----@param s table  the strategy
-function layout.standing_for(model, s)
-  if not s.built_in or model.architecture then return model end
-  if not standing[model] then
-    local out, own = {}, copy(lazy.settle(model))
-    own.name = nil
-    write(own, out)
-    local text = table.concat(out)
-    if not twins[text] then twins[text], signatures[own], own.name = own, text, model.name end
-    standing[model] = twins[text]
-  end
-  return standing[model]
 end
 
 local VARIANT = { "recompute", "recompute_modules", "offload_modules", "loss", "fused_activation", "eager",
@@ -221,7 +200,6 @@ local layouts = setmetatable({}, { __mode = "k" }) -- model -> rules -> strategy
 function layout.of(model, s, attention, rules, o)
   o = o or {}
   check_attention(s, attention)
-  model = layout.standing_for(model, s)
   layouts[model] = layouts[model] or setmetatable({}, { __mode = "k" })
   local known = layouts[model]
   known[rules] = known[rules] or {}

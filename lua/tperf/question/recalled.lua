@@ -6,7 +6,6 @@ local memo = require "tperf.base.memo"
 local problem = require "tperf.question.problem"
 local sized = require "tperf.core".resource.sized
 local schedules = require "tperf.describe.schedule"
-local workload = require "tperf.describe.workload"
 
 local MOST <const> = 256 -- problems kept of a model
 
@@ -29,19 +28,15 @@ local names_of = check.once(function(schema, s)
 end)
 
 -- Model -> what is kept of it: problems, and the objects whose addresses are in their keys, kept alive. Problems go
--- with their model: a script may make a new one from the same table for each question. Models that differ in name alone
--- have the same problems, unless a question changes the model.
+-- with their model: a script may make a new one from the same table for each question.
 local known = setmetatable({}, { __mode = "k" })
 
-local function changes_model(o) return o.seq or o.packing end
-
--- A copy of the problem with the sizes and the model of this call.
+-- A copy of the problem with the sizes of this call.
 local function with_sizes(base, o)
   local p, question = sized(32), sized(16)
   for name, value in next, base do p[name] = value end
   for name, value in next, base.questions[1] do question[name] = value end
   question.gpus, question.global_batch = o.gpus, o.global_batch
-  if not changes_model(o) then p.model, question.model = o.model, o.model end
   p.built_in = true
   p.questions, p.fixed = { question }, { dp = { o.dp } }
   return p
@@ -58,9 +53,8 @@ return function(o, s, schema)
   local words = built_in[o.schedule] and schedules.get(o.schedule) and core.resource.words(o, names_of(schema, s))
   if not words then return (problem.of(o, { s })) end
   local key = ("%p %p %p %p "):format(s, o.system, o.rules, o.profile) .. words
-  local model = changes_model(o) and o.model or workload.standing_for(o.model, s)
-  known[model] = known[model] or memo.by_text(MOST)
-  local one = known[model](key, function()
+  known[o.model] = known[o.model] or memo.by_text(MOST)
+  local one = known[o.model](key, function()
     local base = problem.of(o, { s })
     base.questions[1].said = {} -- by runtime.prepare, for all sizes
     return { base = base, objects = { s, o.system, o.rules, o.profile } }
