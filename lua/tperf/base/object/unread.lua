@@ -21,11 +21,10 @@ function unread.object(handle)
   return object and next(handle) == nil and object or nil
 end
 
---- A copy of a value, with that of all tables in it.
-function unread.copy(value)
+local function copy_of(value)
   if type(value) ~= "table" then return value end
   local copy = setmetatable({}, getmetatable(value))
-  for key, part in next, value do rawset(copy, key, unread.copy(part)) end
+  for key, part in next, value do copy[key] = copy_of(part) end
   return copy
 end
 
@@ -36,7 +35,7 @@ function unread.open(handle)
   local object, untouched = inside[handle], unread.object(handle)
   inside[handle] = nil
   for key, value in next, object or {} do
-    if rawget(handle, key) == nil then rawset(handle, key, unread.copy(value)) end
+    if rawget(handle, key) == nil then rawset(handle, key, copy_of(value)) end
   end
   return untouched
 end
