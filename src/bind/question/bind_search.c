@@ -35,8 +35,8 @@ static const char type_name[] = "tperf.search", pool_name[] = "tperf.pool";
 static const char pool_slot[] =
     "tperf.pool.current"; // registry keys of types hold metatables: not pool_name
 
-// Its user values: 1 the accept function, 2 its error, 3 the pipelines, 4 the list `dp`, 5 the pool, 6 a list of all
-// shapes that were kept.
+// Its user values: 1 the accept function, 2 its error, 3 the pipelines, 4 the list `dp`, 5 the pool, 6 a list of
+// the shapes that were kept.
 typedef struct box {
     tperf_heap heap;
     tperf_search *search;
@@ -297,10 +297,14 @@ static int new_shapes(lua_State *L) {
 
 enum { MOST_KEPT = 4096 }; // shapes; each takes three KiB
 
-// Keeps the n shapes at index 2 alive, to which what is found refers. Of a large search, only the first ones: a shape
-// that was not kept lies where none of these does.
+// Keeps the n shapes at index 2 alive, to which what is found refers, unless a search has too many.
 static void keep_shapes(lua_State *L, box *b, size_t n) {
-    b->all_kept = b->all_kept && n <= MOST_KEPT - b->n_kept;
+    bool room = n <= MOST_KEPT - b->n_kept;
+    if (b->all_kept && !room) { // let go of those so far
+        lua_newtable(L);
+        lua_setiuservalue(L, 1, 6);
+    }
+    b->all_kept = b->all_kept && room;
     if (!b->all_kept) return;
     b->n_kept += n;
     lua_getiuservalue(L, 1, 6);
