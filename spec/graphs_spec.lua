@@ -4,8 +4,7 @@ local tperf = require "tperf"
 -- A host so slow that a step is its launches: a second each.
 local HOST <const> = {
   compute = 1, attention = 1, memory = 1, comm = 1, host = 1, overlap = 1, optimizer = 0, kernel = "flash",
-  step_calls = 0,
-  name = "spec",
+  step_calls = 0, name = "spec",
 }
 local LAYERS <const>, MICROBATCHES <const> = 3, 4
 

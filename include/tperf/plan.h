@@ -78,10 +78,10 @@ void tperf_pipeline_release(tperf_pipeline *pipeline);
 void tperf_pipeline_chunks(const tperf_pipeline *pipeline, const tperf_run *runs, size_t n_runs,
                            bool has_ends, int64_t n, tperf_stage *chunks);
 
-// Whether overlapped passes hide their messages between stages, as DualPipe's do, whose pipelines run both ways (arXiv
-// 2412.19437, section 3.2.1); those of one way hide collectives alone.
-static inline bool tperf_pairs_hide_messages(const tperf_pipeline *pipeline) {
-    return pipeline->weight_copies > 1 || pipeline->folded;
+// The messages between stages that two overlapped passes hide: both in DualPipe, whose pipelines run both ways (arXiv
+// 2412.19437, section 3.2.1); none in pipelines of one way, which hide collectives alone.
+static inline int tperf_hidden_messages(const tperf_pipeline *pipeline) {
+    return pipeline->weight_copies > 1 || pipeline->folded ? 2 : 0;
 }
 
 // Whether the schedule overlaps passes on the critical path.
@@ -215,8 +215,8 @@ void tperf_memory_of_devices(const tperf_candidate *candidate, const tperf_job *
 // The optimizer step on the GPU with the largest shard: it reads and writes the state of each parameter, reads its
 // gradient for the norm and for the update and clears it, and writes the weight. tperf_optimizer_bytes: HBM traffic.
 // tperf_optimizer_host: for states kept on the host, the GPU sends their gradients, the host updates them at the speed
-// of its memory, then sends the weights back. tperf_optimizer_time: seconds of all of
-// it, and of the host's launches that come once an iteration.
+// of its memory, then sends the weights back. tperf_optimizer_time: seconds of all of it, and
+// of the host's launches that come once an iteration.
 double tperf_optimizer_bytes(const tperf_candidate *candidate, const tperf_job *job,
                              const tperf_workload *workload, const tperf_layer_cost *costs);
 typedef struct tperf_host_update {

@@ -35,8 +35,8 @@ typedef struct tperf_software {
     // Whether gradients of a micro-batch are added to those kept, or copied to where replicas reduce them; and whether
     // the product that makes them adds them (Megatron-LM's gradient_accumulation_fusion), not a kernel of its own.
     bool accumulates, fused_accumulation;
-    double
-        gradient_bytes; // of a parameter's gradient, as the question keeps it; 0: nothing is trained
+    // Of a parameter's gradient, as the question keeps it; 0: nothing is trained.
+    double gradient_bytes;
 } tperf_software;
 
 // Kernels as fast as in isolation, free launches, and no optimizer step.

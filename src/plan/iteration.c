@@ -182,8 +182,7 @@ tperf_exposure tperf_stage_exposure(const tperf_stage *stage, const tperf_worklo
 // The messages of each of a device's chunks in an iteration that no overlapped pass hides.
 static double messages_of(const tperf_pipeline *pipeline, double microbatches) {
     double all = 2 * microbatches, chunks = (double)pipeline->virtual_stages;
-    if (!tperf_pairs_hide_messages(pipeline)) return all;
-    return all - 2 * tperf_pairs_of(pipeline, microbatches) / chunks;
+    return all - tperf_hidden_messages(pipeline) * tperf_pairs_of(pipeline, microbatches) / chunks;
 }
 
 void tperf_pace_init(tperf_pace *pace, const tperf_candidate *candidate, const tperf_job *job,
@@ -351,7 +350,7 @@ void tperf_passes_of(const tperf_candidate *candidate, const tperf_job *job,
         tperf_exposure e = tperf_stage_exposure(&chunks[c], workload, sections);
         double forward = hop + (gathers_each ? e.gather : 0);
         double backward = hop + (reduces_each ? e.reduce : 0);
-        double beside = tperf_pairs_hide_messages(candidate->pipeline) ? 2 * hop : 0;
+        double beside = tperf_hidden_messages(candidate->pipeline) * hop;
         passes[c] = (tperf_chunk_passes){
             {t.forward + forward, t.backward + backward, t.weight_grad, t.host,
              t.pair + forward + backward - beside},

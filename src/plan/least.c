@@ -26,7 +26,7 @@ static passes passes_of(const bound *b, const tperf_stage *stage, double chunks)
         chunks * b->hop + (tperf_gathers_each(b->candidate, b->job->training) ? e.gather : 0);
     double backward =
         chunks * b->hop + (tperf_reduces_each(b->candidate, b->job->training) ? e.reduce : 0);
-    double beside = tperf_pairs_hide_messages(b->candidate->pipeline) ? 2 * chunks * b->hop : 0;
+    double beside = tperf_hidden_messages(b->candidate->pipeline) * chunks * b->hop;
     return (passes){t.forward + forward, t.backward - t.weight_grad + backward, t.weight_grad,
                     t.pair + forward + backward - beside};
 }

@@ -68,10 +68,7 @@ end
 local TERMS <const> = { "compute", "attention", "memory", "comm", "host", "overlap", "optimizer",
   "comm_setup", "comm_sms", "step_calls" }
 
---- Says in terms for the core how a profile adds up gradients.
-function runtime.accumulate(terms, profile)
-  terms.accumulates, terms.fused_accumulation = profile.accumulation ~= nil, profile.accumulation == "fused"
-end
+local UNFITTED <const> = { "optimizer", "comm_setup", "comm_sms", "step_calls", "accumulates", "fused_accumulation" }
 
 --- The core's tperf_software; nil without a profile.
 ---@param training table?  that of the question, whose gradients are added up
@@ -80,9 +77,21 @@ function runtime.terms(profile, training)
   local terms = {}
   for _, name in ipairs(TERMS) do terms[name] = profile[name] end
   terms.flash2 = profile.kernel == "flash2"
-  runtime.accumulate(terms, profile)
+  terms.accumulates, terms.fused_accumulation = profile.accumulation ~= nil, profile.accumulation == "fused"
   terms.gradient_bytes = training and training.gradient_bytes or nil
   return terms
+end
+
+--- What no fit changes of a profile: its kernel, and terms for the core.
+function runtime.facts(profile)
+  local facts = { kernel = profile.kernel }
+  runtime.keep_facts(facts, runtime.terms(profile))
+  return facts
+end
+
+--- Sets the terms that no fit changes.
+function runtime.keep_facts(terms, facts)
+  for _, name in ipairs(UNFITTED) do terms[name] = facts[name] end
 end
 
 local SHARED <const> = { [runtime.USUAL] = true, tuned = true } -- profiles that describe stacks without their own

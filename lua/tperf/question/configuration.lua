@@ -2,7 +2,6 @@
 local check = require "tperf.base.check"
 local choice = require "tperf.question.choice"
 local flops = require "tperf.describe.model.flops"
-local parameters = require "tperf.describe.model.parameters"
 local profile = require "tperf.describe.profile"
 
 local configuration = {}
@@ -126,9 +125,8 @@ local per_token = setmetatable({}, { __mode = "k" }) -- FLOPs by model; models a
 
 -- As model:flops_per_token.
 local function flops_of(model, causal)
-  local options = { seq = model.seq, causal = causal, convention = "palm", backward = true }
-  local found, message = flops.per_token(model, options, parameters.known)
-  return found and found.total or check.fail("tperf.model:flops_per_token: %s: %s", model.name, message)
+  local total, message = flops.trained(model, causal, "palm")
+  return total or check.fail("tperf.model:flops_per_token: %s: %s", model.name, message)
 end
 
 --- Notes what configurations take from a question's model and profile, which a script may change before it reads one.

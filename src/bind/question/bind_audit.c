@@ -200,8 +200,7 @@ static int workload_audit(lua_State *L) {
     tperf_iteration t = tperf_iteration_of(&s.candidate, &s.job, workload, costs);
     lua_createtable(L, 0, 24);
     set_pipeline(L, s.candidate.pipeline, &t);
-    tperf_fields_set(L, "hidden_messages",
-                     tperf_pairs_hide_messages(s.candidate.pipeline) ? 2 * t.pairs : 0);
+    tperf_fields_set(L, "hidden_messages", tperf_hidden_messages(s.candidate.pipeline) * t.pairs);
     push_layers(L, s.candidate.pipeline, t.pipeline.busiest, workload);
     lua_setfield(L, -2, "layers");
     tperf_exposures_of(&s.candidate, &s.job, workload, costs, exchanges, t.optimizer, exposures);

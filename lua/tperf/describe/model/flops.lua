@@ -62,23 +62,13 @@ local function scan(m, group, seq)
   return 2.0 * q * s.state * s.groups + s.heads * (2.0 * q * s.head_dim + 4.0 * s.state * s.head_dim)
 end
 
---- FLOPs per token. Each parameter counts 2 per token forward and 4 backward, as does every product of attention.
--- "palm" (arXiv 2204.02311, appendix B): 6 N + 12 L H Q T, with N all active parameters, and all pairs of tokens
--- unless `causal`. "matmul": as palm, but tables that are only looked up (input tokens, positions) count nothing, as
--- in Megatron-LM's formula (arXiv 2104.04473, section 5.1, without recomputation).
----@param m table a model
----@param options table seq (tokens), causal (count only the pairs that a causal mask leaves), convention ("palm" or
---   "matmul"), backward
----@param count fun(m: table): table?, string? as parameters.count (default: that)
----@return table? result total, parameters, attention, scan: FLOP per token
----@return string? message
-function flops.per_token(m, options, count)
+local function counted_with(count, m, options)
   local said = stated.flops_per_token(m, options)
   if said then
     local sum = options.backward and said or said / 3
     return { total = sum, parameters = sum, attention = 0.0, scan = 0.0 }
   end
-  local counted, message = (count or parameters.count)(m)
+  local counted, message = count(m)
   if not counted then return nil, message end
   local weights = counted.active
   if options.convention == "matmul" then
@@ -99,6 +89,26 @@ function flops.per_token(m, options, count)
   for part, n in pairs(result) do result[part] = passes * n end
   result.total = result.parameters + result.attention + result.scan
   return result
+end
+
+--- FLOPs per token. Each parameter counts 2 per token forward and 4 backward, as does every product of attention.
+-- "palm" (arXiv 2204.02311, appendix B): 6 N + 12 L H Q T, with N all active parameters, and all pairs of tokens
+-- unless `causal`. "matmul": as palm, but tables that are only looked up (input tokens, positions) count nothing, as
+-- in Megatron-LM's formula (arXiv 2104.04473, section 5.1, without recomputation).
+---@param m table a model
+---@param options table seq (tokens), causal (count only the pairs that a causal mask leaves), convention ("palm" or
+--   "matmul"), backward
+---@return table? result total, parameters, attention, scan: FLOP per token
+---@return string? message
+function flops.per_token(m, options) return counted_with(parameters.count, m, options) end
+
+--- The total of both passes of a model whose parameters may be known already.
+---@return number? total FLOP per token
+---@return string? message
+function flops.trained(m, causal, convention)
+  local options = { seq = m.seq, causal = causal, convention = convention, backward = true }
+  local result, message = counted_with(parameters.known, m, options)
+  return result and result.total, message
 end
 
 return flops

@@ -47,10 +47,7 @@ end
 
 -- log(predicted / measured)
 local function residual(case, values)
-  local facts = case.profile -- not fitted
-  values.optimizer, values.comm_sms, values.comm_setup = facts.optimizer, facts.comm_sms, facts.comm_setup
-  values.step_calls = facts.step_calls
-  runtime.accumulate(values, facts)
+  runtime.keep_facts(values, case.profile)
   return math.log(step.seconds(case, values) / case.measured)
 end
 

@@ -1,9 +1,8 @@
 --- Step times from the rates that tables give instead: tokens or samples per second, or FLOP/s as each source counts
 -- them. The count is checked against rows that have both (docs/accuracy.md).
 local model = require "tperf.describe.model"
-local parameters = require "tperf.describe.model.parameters"
-local per_token = require "tperf.describe.model.flops".per_token
 local read = require "tperf.measured.read"
+local trained = require "tperf.describe.model.flops".trained
 
 local rates = {}
 
@@ -22,8 +21,7 @@ end
 -- 96 B s l h^2 (1 + s / 6h + V / 16lh) in the same section.
 local function flops_per_token(case, row)
   local m = model(case.model)
-  local options = { seq = m.seq, convention = "matmul", causal = counts_causal(row.source), backward = true }
-  local total = assert(per_token(m, options, parameters.known)).total
+  local total = assert(trained(m, counts_causal(row.source), "matmul"))
   if not row.tflops_kind:find "^hardware" then return total end
   local head = 6.0 * m.hidden * m.vocab
   return (total - head) * 4 / 3 + head

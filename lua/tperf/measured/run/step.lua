@@ -264,15 +264,10 @@ function step.request(case, system, profile)
   return request
 end
 
--- What fits need of a profile. A case goes to scripts, which may change it, but not the profile of the next row.
-local function facts_of(profile)
-  return { kernel = profile.kernel, optimizer = profile.optimizer, comm_sms = profile.comm_sms,
-    comm_setup = profile.comm_setup, accumulation = profile.accumulation, step_calls = profile.step_calls }
-end
-
 local function add_predictor(case, system, profile)
   local predictor, stages = require "tperf.question.train".predictor(step.request(case, system, profile))
-  case.profile, case.predictors = facts_of(profile), { predictor }
+  -- A copy: a case goes to scripts, which may change it, but not the profile of the next row.
+  case.profile, case.predictors = runtime.facts(profile), { predictor }
   case.predicted_memory = case.memory and peak.shown(stages(), case.memory_note,
     peak.workspaces(case.stack, system.generation, case.deterministic))
 end

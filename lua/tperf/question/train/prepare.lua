@@ -105,7 +105,6 @@ local function is_same(t, given)
   local o, s = t.o, t.strategy
   schedule.get(o.schedule) -- refuses one that a script has changed
   if strategy.of(s) ~= s or model(given.model) ~= o.model then return false end
-  schedule.get(o.schedule) -- refuses one that was changed
   local set = rules(given.rules)
   return set == o.rules and profile.of(given.software, set) == o.profile and system(given.system) == o.system
 end
