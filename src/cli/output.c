@@ -30,7 +30,7 @@ static const char remedy[] =
 typedef struct open_file {
     FILE *file; // NULL: this slot is free
     tperf_stage *stage;
-    char path[PATH_MAX]; // as the script gave it
+    char *path; // as the script gave it
 } open_file;
 
 static open_file files[TPERF_STAGE_MOST];
@@ -76,6 +76,7 @@ static bool finish_file(open_file *open) {
     }
     bool done = written && put_in_place(open->stage);
     if (!done) note_failure(open->path);
+    free(open->path);
     return done;
 }
 
@@ -97,7 +98,9 @@ const char *tperf_output_finish(void) {
 
 void tperf_output_abandon(void) {
     for (int i = 0; i < TPERF_STAGE_MOST; i++) {
-        if (files[i].file) tperf_stage_discard(files[i].stage);
+        if (!files[i].file) continue;
+        tperf_stage_discard(files[i].stage);
+        free(files[i].path);
         files[i].file = NULL;
     }
     tperf_stage_discard_all();
@@ -221,14 +224,15 @@ static bool open_stage(luaL_Stream *stream, tperf_stage *stage, const char *mode
                        const char *path) {
     int descriptor = fcntl(tperf_stage_descriptor(stage), F_DUPFD_CLOEXEC, 3);
     open_file *open = find(NULL);
-    if (!open || descriptor < 0 || !tperf_bind_open_stream(stream, descriptor, mode)) {
+    char *copy = open && descriptor >= 0 ? strdup(path) : NULL;
+    if (!copy || !tperf_bind_open_stream(stream, descriptor, mode)) {
+        if (!copy && descriptor >= 0) close(descriptor);
+        free(copy);
         tperf_stage_discard(stage);
         return false;
     }
     stream->closef = close_file;
-    open->file = stream->f;
-    open->stage = stage;
-    snprintf(open->path, sizeof open->path, "%s", path);
+    *open = (open_file){stream->f, stage, copy};
     return true;
 }
 
