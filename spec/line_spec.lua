@@ -1,28 +1,32 @@
 -- Ops of more tokens from those of fewer: the same as the block's own, to the last bit, wherever that is done.
 local cases = require "cases"
 local core = require "tperf.core"
-local forms = require "tperf.describe.arch.forms"
-local memo = require "tperf.describe.arch.memo"
+local forms = require "tperf.describe.layout.forms"
+local lines = require "tperf.describe.layout.lines"
+local memo = require "tperf.describe.layout.memo"
 local op = require "tperf.describe.op"
-local sections = require "tperf.describe.arch.sections"
+local sections = require "tperf.describe.layout.sections"
 local strategy = require "tperf.describe.strategy"
 local tperf = require "tperf"
 
 local rules, tensor = tperf.rules "default", strategy.of "tensor"
 
--- How often f calls for ops on a line and gets them.
-local function lines_in(f)
-  local on_line, count = forms.on_line, 0
-  function forms.on_line(...)
-    local made = on_line(...)
+-- How often a module's function gives an answer while f runs.
+local function answers_of(module, name, f)
+  local original, count = module[name], 0
+  module[name] = function(...)
+    local made = original(...)
     count = count + (made and 1 or 0)
     return made
   end
   local ok, message = pcall(f)
-  forms.on_line = on_line
+  module[name] = original
   assert.truthy(ok, message)
   return count
 end
+
+-- How often f calls for ops on a line and gets them.
+local function lines_in(f) return answers_of(forms, "on_line", f) end
 
 describe("ops on a line", function()
   local MICRO_BATCHES <const> = { 1, 2, 3, 4, 7, 16, 6, 1000, 4096, 5 }
@@ -40,7 +44,7 @@ describe("ops on a line", function()
 
   for number, name in ipairs(NAMES) do
     it("are those that the blocks make, for " .. name, function()
-      local model, reached = tperf.model(name), 0
+      local model, reached, whole = tperf.model(name), 0, 0
       for v = cases(1 + number % 3, 1), #VARIANTS, cases(3, 1) do -- sampled: models take turns
         for _, sizes in ipairs(SIZES) do
           local remembered, kept, variant = sections.new(model, tensor, "flash", rules, {}), {}, VARIANTS[v]
@@ -48,7 +52,9 @@ describe("ops on a line", function()
             local anew = core.workload(tensor.grid, sizes, 1, (remembered:ops(sizes, micro_batch, variant)))
             local known
             reached = reached + lines_in(function()
-              known = core.workload(tensor.grid, sizes, 1, (remembered:blocks(sizes, micro_batch, variant, kept)))
+              whole = whole + answers_of(lines, "blocks", function()
+                known = core.workload(tensor.grid, sizes, 1, (remembered:blocks(sizes, micro_batch, variant, kept)))
+              end)
             end)
             for i = 1, #remembered.kinds + 2 do
               local function rows(w) return w:ops(i, tperf.system "h100-sxm", rules, { 1, 1, 1, 1, 1, 1 }, 1) end
@@ -59,8 +65,54 @@ describe("ops on a line", function()
         end
       end
       assert.truthy(reached > 0)
+      assert.equal(not model.experts, whole > 0)
     end)
   end
+
+  local ALONE <const> = { 1, 1, 1, 0 }
+  local function joined(n, bytes, saved)
+    local list = { name = "x" }
+    for i = 1, n do list[i] = op.custom { name = "x", forward = { bytes = bytes }, saved_bytes = saved } end
+    return core.block(tensor.grid, ALONE, list)
+  end
+  local function rows_of(block)
+    local workload = core.workload(tensor.grid, ALONE, 1, { { block }, {}, {} })
+    return workload:ops(1, tperf.system "h100-sxm", rules, { 1, 1, 1, 1, 1, 1 }, 1)
+  end
+
+  it("make blocks, recomputed ones from the plain ops' line, which they may leave", function()
+    -- Up to 22 tokens the first op keeps less than the input of the recomputed layer.
+    local function input(n) return 2000 + 10 * n end
+    local first, second = joined(2, 1, 100), joined(2, 2, 200)
+    for n = 1, 64 do
+      local plain = joined(2, n, 100 * n)
+      assert.same(rows_of(plain), rows_of((core.block_on_line(first, second, n - 1))))
+      local whole = core.block(tensor.grid, ALONE, plain, input(n))
+      assert.same(rows_of(whole), rows_of((core.block_on_line(first, second, n - 1, input(n)))))
+    end
+  end)
+
+  it("make the same block for the same line and place", function()
+    local first, second = joined(2, 1, 100), joined(2, 2, 200)
+    local one, copies = core.block_on_line(first, second, 5)
+    assert.equal(2, copies)
+    local again, none = core.block_on_line(first, second, 5)
+    assert.equal(one, again)
+    assert.equal(0, none)
+    assert.is_true(one ~= core.block_on_line(first, second, 5, 0))
+    assert.is_true(one ~= core.block_on_line(first, second, 6))
+    assert.is_true(one ~= core.block_on_line(first, joined(2, 2, 200), 5))
+  end)
+
+  it("make no block where a count would not be exact, or of other ops", function()
+    assert.is_nil((core.block_on_line(joined(1, 1, 0), joined(1, 1 / 3, 0), 3)))
+    assert.is_nil((core.block_on_line(joined(1, 1, 0), joined(2, 2, 0), 3)))
+    for _, wrong in ipairs { { 1, joined(1, 1, 0), 3 }, { joined(1, 1, 0), {}, 3 },
+      { joined(1, 1, 0), joined(1, 2, 0), "x" }, { joined(1, 1, 0), joined(1, 2, 0), 0 / 0 },
+      { joined(1, 1, 0), joined(1, 2, 0), 3, "x" } } do
+      assert.is_false((pcall(core.block_on_line, table.unpack(wrong))))
+    end
+  end)
 
   -- A block with one count that depends on the micro-batch.
   local function ops_of(memory, block, micro_batch)

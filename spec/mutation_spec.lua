@@ -1,7 +1,7 @@
 -- What a script changes in place between two questions: the answer is that of the new contents, as in a process that
 -- was asked nothing else.
 local cases = require "cases"
-local memo = require "tperf.describe.arch.memo"
+local memo = require "tperf.describe.layout.memo"
 local program = require "program"
 local tperf = require "tperf"
 

@@ -3,7 +3,7 @@
 local cases = require "cases"
 local core = require "tperf.core"
 local llm_analysis = require "tperf.compat.llm_analysis"
-local memo = require "tperf.describe.arch.memo"
+local memo = require "tperf.describe.layout.memo"
 local normal = require "tperf.question.goodput.normal"
 local program = require "program"
 local tperf = require "tperf"

@@ -344,6 +344,9 @@ void tperf_op_keep_output(tperf_op *op, double bytes);
 // `saved_bytes`, the input of the recomputed group, or nothing.
 void tperf_op_recompute(tperf_op *op, double saved_bytes);
 
+// Moves *count, at t = 0 of a line that has `at_one` at t = 1, to its t. False if it would not be exact.
+bool tperf_on_line(double *count, double at_one, double t);
+
 // Of ops that differ in their number of tokens alone, the one at t of the line through two, at t = 0 and t = 1. False if
 // a count would not be exact. Whether the counts lie on a line at all is the caller's to find out.
 bool tperf_op_on_line(tperf_op *made, const tperf_op *at_zero, const tperf_op *at_one, double t);

@@ -62,6 +62,7 @@ void tperf_bind_machine_methods(lua_State *L); // pushes the table of its method
 void tperf_bind_decode(lua_State *L);
 void tperf_bind_grid(lua_State *L);
 void tperf_bind_block(lua_State *L);
+void tperf_bind_block_on_line(lua_State *L);
 void tperf_bind_workload(lua_State *L);
 void tperf_bind_snapshot(
     lua_State *L); // adds functions to the table at the top of the stack instead

@@ -140,6 +140,7 @@ static const struct {
     {"decode", tperf_bind_decode},
     {"grid", tperf_bind_grid},
     {"block", tperf_bind_block},
+    {"block_on_line", tperf_bind_block_on_line},
     {"workload", tperf_bind_workload},
     {"op", tperf_bind_op},
     {"pipelines", tperf_bind_pipelines},

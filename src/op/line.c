@@ -20,8 +20,8 @@ static const size_t counts[] = {
     COUNT(offload_bytes),
 };
 
-// Moves *count to the line's t. What is exact has the bits that any other order of the same sum and product gives.
-static bool move(double *count, double at_one, double t) {
+// What is exact has the bits that any other order of the same sum and product gives.
+bool tperf_on_line(double *count, double at_one, double t) {
     double from = *count, slope = at_one - from;
     if (slope == 0) return true;
     double climbed = t * slope, made = from + climbed;
@@ -36,11 +36,12 @@ static bool move_pass(tperf_pass *pass, const tperf_pass *at_one, double t) {
         tperf_kernel *kernel = &pass->kernels[i];
         const tperf_kernel *one = &at_one->kernels[i];
         if (memcmp(kernel, one, sizeof *one) == 0) continue;
-        exact = exact && move(&kernel->batch, one->batch, t) && move(&kernel->m, one->m, t) &&
-                move(&kernel->n, one->n, t) && move(&kernel->k, one->k, t);
+        exact = exact && tperf_on_line(&kernel->batch, one->batch, t) &&
+                tperf_on_line(&kernel->m, one->m, t) && tperf_on_line(&kernel->n, one->n, t) &&
+                tperf_on_line(&kernel->k, one->k, t);
     }
     for (int i = 0; i < pass->n_comms; i++)
-        exact = exact && move(&pass->comms[i].bytes, at_one->comms[i].bytes, t);
+        exact = exact && tperf_on_line(&pass->comms[i].bytes, at_one->comms[i].bytes, t);
     return exact;
 }
 
@@ -49,7 +50,7 @@ bool tperf_op_on_line(tperf_op *made, const tperf_op *at_zero, const tperf_op *a
     *made = *at_zero;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         const double *one = (const double *)((const char *)at_one + counts[i]);
-        exact = exact && move((double *)((char *)made + counts[i]), *one, t);
+        exact = exact && tperf_on_line((double *)((char *)made + counts[i]), *one, t);
     }
     return exact && move_pass(&made->forward, &at_one->forward, t) &&
            move_pass(&made->backward, &at_one->backward, t);

@@ -5,9 +5,9 @@ local core = require "tperf.core"
 local lazy = require "tperf.base.lazy"
 local check = require "tperf.base.check"
 local refusal = require "tperf.base.refusal"
-local memo = require "tperf.describe.arch.memo"
+local memo = require "tperf.describe.layout.memo"
 local adapters = require "tperf.describe.strategy.adapters"
-local sections = require "tperf.describe.arch.sections"
+local sections = require "tperf.describe.layout.sections"
 
 local snapshot, unchanged = core.resource.snapshot, core.resource.unchanged
 
@@ -32,7 +32,7 @@ local function forget() cache, cached, generation = {}, 0, generation + 1 end
 memo.when_forgotten(forget)
 
 -- The workloads of one strategy, `prefix` (a long string) and the rest of the key: { of = by micro-batch, series (see
--- tperf/describe/arch/sections.lua) }.
+-- tperf/describe/layout/sections.lua) }.
 local function shapes_of(s, prefix, key)
   cache[s] = cache[s] or {}
   cache[s][prefix] = cache[s][prefix] or {}

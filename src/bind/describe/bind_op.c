@@ -1,6 +1,5 @@
 // bind_op.c: tperf.core.op: a constructor for each kind of op, is(value), and the methods of an op:
 //   op:recompute(saved_bytes)                     full recomputation, see tperf/op.h
-//   op:recomputed(saved_bytes)                    a copy, fully recomputed
 //   op:input_bytes() -> number                    the part of its saved bytes that is its input
 //   op:drop_input(part), op:repeat_part(part, output_bytes)   its input's producer, or the op itself, is recomputed
 //   op:offload(input_alone)                       offloads its kept activations to the host, see tperf/op.h
@@ -325,12 +324,6 @@ static tperf_op *push_copy(lua_State *L) {
     return copy;
 }
 
-static int recomputed(lua_State *L) {
-    double saved_bytes = luaL_checknumber(L, 2);
-    tperf_op_recompute(push_copy(L), saved_bytes);
-    return 1;
-}
-
 typedef struct narrowing {
     const char *dtype;
     tperf_narrowing how;
@@ -373,7 +366,6 @@ static int keeping(lua_State *L) {
 
 static const luaL_Reg methods[] = {
     {"recompute", recompute},
-    {"recomputed", recomputed},
     {"single", single},
     {"join", join},
     {"add", add},

@@ -1,9 +1,12 @@
 // bind_workload.c: tperf.core.workload: the ops of a model for one shape.
-//   block(grid, sizes, ops, saved_bytes) -> block, axes, copies
+//   block(grid, sizes, ops) -> block, axes, copies
 //     a list { name =, op, op … }, whose ops are never changed again, as part of layers of these sizes; axes: bit i - 1
-//     is set if the size of the grid's i-th own axis matters to it; copies: the number of ops that it does not borrow;
-//     saved_bytes: all are recomputed, and the first one keeps this input; nil: none is
-//   block(grid, sizes, block, saved_bytes) -> the same    a block of these sizes, all of whose ops are recomputed
+//     is set if the size of the grid's i-th own axis matters to it; copies: the number of ops that it does not borrow
+//   block(grid, sizes, block, saved_bytes) -> the same    a block of these sizes, all of whose ops are recomputed; the
+//     first one keeps this input
+//   block_on_line(from, to, t, saved_bytes) -> block, copies
+//     at t of the line through the block `from` (t = 0) and the block `to` (t = 1), which differs in the number of tokens
+//     alone; nil if a count would not be exact, see tperf_op_on_line. saved_bytes: all its ops are recomputed, as above
 //   workload(grid, sizes, boundary_bytes, sections) -> workload
 //     sizes: list of integers, of the grid's own axes; sections: each kind of layer, then first, then last: lists of
 //     blocks, of lists to make them of, and of lists { name =, block … } of several by one name
@@ -27,8 +30,10 @@ const tperf_workload *tperf_bind_check_workload(lua_State *L, int index) {
     return luaL_checkudata(L, index, type_name);
 }
 
-// A block's ops as layers of these sizes have them: its own copies, or borrowed. Its user values keep alive the grid and
-// whatever it borrows.
+// User values of a block: its grid, the blocks on lines that begin at it, and the ops that it borrows.
+enum { GRID = 1, LINES, BORROWED };
+
+// A block's ops as layers of these sizes have them: its own copies, or borrowed.
 typedef struct block {
     uint64_t id;
     const tperf_grid *grid;
@@ -59,8 +64,8 @@ static size_t count_differing(lua_State *L, int list, lua_Unsigned n) {
 }
 
 // Joins the ops of the list at `list`, which were checked, to the block at the top of the stack. It has room for `room`
-// copies, and borrows the ops that do not differ if that is not all of them. input: see new_block.
-static void join_ops(lua_State *L, int list, block *joined, size_t room, const double *input) {
+// copies, and borrows the ops that do not differ if that is not all of them.
+static void join_ops(lua_State *L, int list, block *joined, size_t room) {
     tperf_op *own = joined->own;
     for (size_t i = 0; i < joined->n; i++) {
         tperf_error error;
@@ -68,13 +73,12 @@ static void join_ops(lua_State *L, int list, block *joined, size_t room, const d
         const tperf_op *op = lua_touserdata(L, -1);
         if (room < joined->n && !differs(op)) {
             joined->ops[i] = op;
-            lua_setiuservalue(L, -2, (int)i + 2);
+            lua_setiuservalue(L, -2, BORROWED + (int)i);
             continue;
         }
         if (own == &joined->own[room]) tperf_bind_fail(L, "a block's ops have changed");
         *own = *op;
         lua_pop(L, 1);
-        if (input) tperf_op_recompute(own, i == 0 ? *input : 0);
         if (tperf_op_join(own, joined->grid, joined->sizes, &joined->axes, &error) != TPERF_OK)
             tperf_bind_raise(L, &error);
         joined->ops[i] = own++;
@@ -92,21 +96,34 @@ static uint64_t new_id(lua_State *L) {
     return (uint64_t)id;
 }
 
-// Pushes a block of n ops, with room for `room` copies.
+// Replaces the grid at the top of the stack by a block of n ops, with room for `room` copies.
 static block *new_room(lua_State *L, lua_Unsigned n, size_t room) {
     size_t size = sizeof(block) + room * sizeof(tperf_op) + n * sizeof(const tperf_op *);
-    block *joined = lua_newuserdatauv(L, size, room < n ? (int)n + 1 : 1);
-    *joined = (block){.id = new_id(L), .grid = tperf_bind_check_grid(L, 1), .n = n};
+    block *joined = lua_newuserdatauv(L, size, BORROWED - 1 + (room < n ? (int)n : 0));
+    *joined = (block){.id = new_id(L), .grid = tperf_bind_check_grid(L, -2), .n = n};
     joined->ops = (const tperf_op **)&joined->own[room];
     luaL_setmetatable(L, block_name);
-    lua_pushvalue(L, 1);
-    lua_setiuservalue(L, -2, 1);
+    lua_insert(L, -2);
+    lua_setiuservalue(L, -2, GRID);
     return joined;
 }
 
+// Pushes a block like the one at `index`, with room for copies of its ops.
+static block *push_like(lua_State *L, int index) {
+    const block *other = lua_touserdata(L, index);
+    lua_getiuservalue(L, index, GRID);
+    block *like = new_room(L, other->n, other->n);
+    memcpy(like->sizes, other->sizes, sizeof like->sizes);
+    memcpy(like->name, other->name, sizeof like->name);
+    like->axes = other->axes;
+    for (size_t i = 0; i < like->n; i++)
+        like->ops[i] = &like->own[i];
+    return like;
+}
+
 // Pushes the ops of the list at `index` as a block, with the grid at 1 and the sizes at 2. borrow: nobody changes the
-// ops any more. input: all are recomputed, and keep so many bytes of the input; NULL: none is.
-static block *push_block(lua_State *L, int index, bool borrow, const double *input) {
+// ops any more.
+static block *push_block(lua_State *L, int index, bool borrow) {
     index = lua_absindex(L, index);
     if (!lua_istable(L, index))
         tperf_bind_fail(L, "a block must be a list, got %s", luaL_typename(L, index));
@@ -117,12 +134,13 @@ static block *push_block(lua_State *L, int index, bool borrow, const double *inp
         tperf_bind_fail(L, "the block name '%s' is longer than %d bytes", name, TPERF_NAME_MAX - 1);
     lua_Unsigned n = lua_rawlen(L, index);
     if (n > TPERF_LIST_MAX) tperf_bind_fail(L, "a block has more than %d ops", TPERF_LIST_MAX);
-    size_t differing = count_differing(L, index, n),
-           room = borrow && !input && n < USHRT_MAX ? differing : n;
+    bool may_borrow = borrow && n < USHRT_MAX - BORROWED;
+    size_t room = may_borrow ? count_differing(L, index, n) : n;
+    lua_pushvalue(L, 1);
     block *joined = new_room(L, n, room);
     tperf_bind_check_own_sizes(L, 2, joined->grid, joined->sizes);
     strcpy(joined->name, name);
-    join_ops(L, index, joined, room, input);
+    join_ops(L, index, joined, room);
     joined->bytes = tperf_block_bytes_of(joined->ops, n);
     return joined;
 }
@@ -136,32 +154,82 @@ static void check_block(lua_State *L, const block *joined, const tperf_grid *gri
                             grid->axes[i].name);
 }
 
-// Pushes a copy of a block of these sizes, all of whose ops are recomputed, and keep so many bytes of the input.
-static const block *push_recomputed(lua_State *L, const block *plain, double saved_bytes) {
-    block *copy = new_room(L, plain->n, plain->n);
-    tperf_bind_check_own_sizes(L, 2, copy->grid, copy->sizes);
-    check_block(L, plain, copy->grid, copy->sizes);
-    copy->axes = plain->axes;
-    memcpy(copy->name, plain->name, sizeof copy->name);
-    for (size_t i = 0; i < plain->n; i++) {
+// Pushes a copy of the block at 3, with the grid at 1 and the sizes at 2, all of whose ops are recomputed, and keep so
+// many bytes of the input.
+static const block *push_recomputed(lua_State *L, double saved_bytes) {
+    const block *plain = lua_touserdata(L, 3);
+    int64_t sizes[TPERF_AXES_MAX] = {0};
+    const tperf_grid *grid = tperf_bind_check_grid(L, 1);
+    tperf_bind_check_own_sizes(L, 2, grid, sizes);
+    check_block(L, plain, grid, sizes);
+    block *copy = push_like(L, 3);
+    for (size_t i = 0; i < copy->n; i++) {
         copy->own[i] = *plain->ops[i];
         tperf_op_recompute(&copy->own[i], i == 0 ? saved_bytes : 0);
-        copy->ops[i] = &copy->own[i];
     }
     copy->bytes = tperf_block_bytes_of(copy->ops, copy->n);
     return copy;
 }
 
-// block(grid, sizes, list or block, saved_bytes) -> block, axes, copies
+// block(grid, sizes, list) or block(grid, sizes, block, saved_bytes) -> block, axes, copies
 static int new_block(lua_State *L) {
-    const block *plain = luaL_testudata(L, 3, block_name);
-    bool recomputed = plain || !lua_isnoneornil(L, 4);
-    double saved_bytes = recomputed ? luaL_checknumber(L, 4) : 0;
-    const block *joined = plain ? push_recomputed(L, plain, saved_bytes)
-                                : push_block(L, 3, true, recomputed ? &saved_bytes : NULL);
+    const block *joined = luaL_testudata(L, 3, block_name)
+                              ? push_recomputed(L, luaL_checknumber(L, 4))
+                              : push_block(L, 3, true);
     lua_pushinteger(L, joined->axes >> TPERF_AXIS_OWN);
     lua_pushinteger(L, (const tperf_op *)joined->ops - joined->own);
     return 3;
+}
+
+// Pushes what the table at the top of the stack has at a key, which is popped; a new table if it has nothing.
+static void enter(lua_State *L) {
+    lua_pushvalue(L, -1);
+    if (lua_rawget(L, -3) == LUA_TNIL) {
+        lua_pop(L, 1);
+        lua_newtable(L);
+        lua_pushvalue(L, -2);
+        lua_pushvalue(L, -2);
+        lua_rawset(L, -5);
+    }
+    lua_remove(L, -2);
+}
+
+// block_on_line(from, to, t, saved_bytes) -> block, copies. Blocks are remembered by all four.
+static int block_on_line(lua_State *L) {
+    const block *from = luaL_checkudata(L, 1, block_name), *to = luaL_checkudata(L, 2, block_name);
+    double t = luaL_checknumber(L, 3);
+    bool recomputed = lua_toboolean(L, 4);
+    double saved_bytes = recomputed ? luaL_checknumber(L, 4) : -1;
+    lua_settop(L, 4);
+    if (from->n != to->n) return 0;
+    if (lua_getiuservalue(L, 1, LINES) == LUA_TNIL) {
+        lua_newtable(L);
+        lua_pushvalue(L, -1);
+        lua_setiuservalue(L, 1, LINES);
+    }
+    lua_pushvalue(L, 2);
+    enter(L);
+    lua_pushnumber(L, t);
+    enter(L);
+    lua_pushnumber(L, saved_bytes);
+    lua_pushvalue(L, -1);
+    if (lua_rawget(L, -3) != LUA_TNIL) {
+        lua_pushinteger(L, 0);
+        return 2;
+    }
+    lua_pop(L, 1);
+    block *made = push_like(L, 1);
+    for (size_t i = 0; i < made->n; i++) {
+        tperf_op *op = &made->own[i];
+        if (!tperf_op_on_line(op, from->ops[i], to->ops[i], t)) return 0;
+        if (recomputed) tperf_op_recompute(op, i == 0 ? saved_bytes : 0);
+    }
+    made->bytes = tperf_block_bytes_of(made->ops, made->n);
+    lua_pushvalue(L, -2);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, -5);
+    lua_pushinteger(L, (lua_Integer)made->n);
+    return 2;
 }
 
 // What the sections hold: the length of a list of pairs of a block and its name, and the ops in them.
@@ -174,7 +242,7 @@ typedef struct contents {
 static void add_block(lua_State *L, int name, const tperf_grid *grid, const int64_t *sizes,
                       contents *c) {
     const block *joined = luaL_testudata(L, -1, block_name);
-    if (!joined) joined = push_block(L, -1, false, NULL);
+    if (!joined) joined = push_block(L, -1, false);
     check_block(L, joined, grid, sizes);
     lua_rawseti(L, 5, ++c->length);
     if (name)
@@ -394,6 +462,10 @@ void tperf_bind_block(lua_State *L) {
     luaL_newmetatable(L, block_name);
     lua_pop(L, 1);
     lua_pushcfunction(L, new_block);
+}
+
+void tperf_bind_block_on_line(lua_State *L) {
+    lua_pushcfunction(L, block_on_line);
 }
 
 void tperf_bind_workload(lua_State *L) {

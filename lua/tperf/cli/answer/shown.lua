@@ -7,6 +7,7 @@ local shown = {}
 local function present(rows, column)
   local some, unusual = #rows == 0, #rows == 0 or column.usual == nil
   for _, row in ipairs(rows) do
+    if some and unusual then break end
     local value = type(column.key) ~= "function" and at(row, column.key)
     if type(column.key) == "function" then value = column.key(row) end
     some = some or value ~= nil

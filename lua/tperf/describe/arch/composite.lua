@@ -1,4 +1,4 @@
---- Blocks that consist of others, each of which is remembered on its own (tperf/describe/arch/memo.lua).
+--- Blocks that consist of others, each of which is remembered on its own (tperf/describe/layout/memo.lua).
 local block = require "tperf.describe.block"
 
 ---@param name string

@@ -1,4 +1,4 @@
---- The forms of lists of remembered ops (tperf/describe/arch/memo.lua): of more tokens, recomputed, in fewer bits,
+--- The forms of lists of remembered ops (tperf/describe/layout/memo.lua): of more tokens, recomputed, in fewer bits,
 -- several as one, and joined to the sizes of a layer's axes. Each is made once from a list that is never changed, and
 -- then remembered with it. A form's ops are copies; once they are joined, they go, and are made again where they are
 -- needed.
@@ -18,20 +18,16 @@ local function empty(list)
   for i = #list, list.fill and 1 or #list + 1, -1 do list[i] = nil end
 end
 
-local function fill_recomputed(list)
-  for i, one in ipairs(filled(list.of)) do list[i] = one:recomputed(i == 1 and list.saved or 0) end
-  empty(list.of)
-end
-
---- A block's ops, all of them recomputed. saved: bytes of the layer's input, which the first one keeps.
+--- A block's ops, all of them recomputed, which the core makes as it joins them. saved: bytes of the layer's input,
+--- which the first one keeps.
 ---@param plain table  ops
 ---@param saved number
----@return table ops
+---@return table list  without the ops
 function forms.recomputed(plain, saved)
   plain.recomputed = plain.recomputed or {}
   local list = plain.recomputed[saved]
   if not list then
-    list = { name = plain.name, of = plain, saved = saved, fill = fill_recomputed }
+    list = { name = plain.name, of = plain, saved = saved }
     plain.recomputed[saved] = list
   end
   return list
@@ -106,7 +102,7 @@ local function ends_in_norm(list, before)
 end
 
 -- The list that a recomputed one is made of, or the list itself.
-local function plain_of(list) return list.fill == fill_recomputed and list.of or list end
+local function plain_of(list) return list.saved and list.of or list end
 
 -- A list, recomputed if `list` is. The core recomputes what is narrowed already: narrowing takes much longer.
 local function recomputed_as(list, narrow) return list.saved and forms.recomputed(narrow, list.saved) or narrow end
@@ -135,35 +131,38 @@ function forms.narrowed(joints, lists, r)
   return made
 end
 
--- The positions of the bits that are set.
-local function positions(bits)
-  local list, i = {}, 1
-  while bits > 0 do
-    if bits & 1 == 1 then list[#list + 1] = i end
-    bits, i = bits >> 1, i + 1
+-- The positions of the bits that are set, by bits.
+local positions = setmetatable({}, { __index = function(known, bits)
+  local list = {}
+  for i = 1, 64 do
+    if bits >> i - 1 & 1 == 1 then list[#list + 1] = i end
   end
+  known[bits] = list
   return list
+end })
+
+local SIZE_BITS <const>, SIZES <const> = 31, 2 -- that a key of 64 bits has room for
+
+-- The sizes at some positions, as a key.
+local function key_of(at, sizes)
+  local key = 0
+  for i = 1, #at do
+    key = i <= SIZES and key << SIZE_BITS | sizes[at[i]] or key .. " " .. sizes[at[i]]
+  end
+  return key
 end
 
 -- The block that a list was joined to for these sizes; nil: none.
 local function joined_to(ops, sizes)
   local joined = ops.joined
-  local tree, at = joined, joined and joined.positions or {}
-  for i = 1, #at do tree = tree and tree[sizes[at[i]]] end
-  return tree and tree.block
+  return joined and joined[key_of(joined.at, sizes)]
 end
 
 -- Remembers a block for sizes along the axes whose bits are set.
 local function remember(ops, sizes, bits, made)
-  local joined = ops.joined or { positions = positions(bits) }
-  local tree = joined
+  local joined = ops.joined or { at = positions[bits] }
   ops.joined = joined
-  for _, position in ipairs(joined.positions) do
-    local size = sizes[position]
-    tree[size] = tree[size] or {}
-    tree = tree[size]
-  end
-  tree.block = made
+  joined[key_of(joined.at, sizes)] = made
 end
 
 --- A list of ops as a block of layers of these sizes (src/bind/describe/bind_workload.c).
@@ -175,12 +174,12 @@ end
 function forms.block(grid, ops, sizes, hold)
   local known = joined_to(ops, sizes)
   if known then return known end
-  local of = #ops == 0 and ops.saved and ops.of or nil -- the core makes these copies as it joins them
-  local source = of and joined_to(of, sizes) or filled(of or ops)
-  local made, bits, copies = core.block(grid, sizes, source, of and ops.saved or nil)
+  local of = ops.saved and ops.of or ops
+  local source = ops.saved and (joined_to(of, sizes) or core.block(grid, sizes, filled(of))) or filled(of)
+  local made, bits, copies = core.block(grid, sizes, source, ops.saved)
   remember(ops, sizes, bits, made)
-  hold(copies + (ops.fill and #ops or 0))
-  empty(of or ops)
+  hold(copies + (of.fill and #of or 0))
+  empty(of)
   return made
 end
 

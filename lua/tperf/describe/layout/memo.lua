@@ -8,7 +8,7 @@
 -- GPUs are as many as two on two. A share offers them as its `stream`, and as long as a block reads that and not the
 -- micro-batch, its ops are remembered by their number.
 local axes = require "tperf.describe.strategy.axes"
-local forms = require "tperf.describe.arch.forms"
+local forms = require "tperf.describe.layout.forms"
 
 local memo = {}
 
@@ -63,11 +63,8 @@ local function class_of(memory, share)
     name = table.concat(words, " ")
     share.class = name
   end
-  local class = memory.classes[name]
-  if not class then
-    class = {}
-    memory.classes[name] = class
-  end
+  local class = memory.classes[name] or {}
+  memory.classes[name] = class
   return class
 end
 
@@ -183,8 +180,10 @@ local function build(memory, kind, model, share)
   return made
 end
 
--- The part of a share that the lists of a leaf are remembered by.
-local function key_of(kind, share) return kind.by_stream and share.stream or share.micro_batch end
+--- The part of a share that the lists of a leaf are remembered by.
+function memo.key_of(kind, share) return kind.by_stream and share.stream or share.micro_batch end
+
+local key_of = memo.key_of
 
 local function find_leaf(job, share)
   local kind = job.kind
@@ -273,14 +272,17 @@ end
 function memo.jobs(memory, block, model, share)
   local jobs = { name = block.name }
   append(class_of(memory, share), block, model, share, jobs, share.group)
-  jobs.lists = { name = block.name }
+  jobs.lists, jobs.blocks = { name = block.name }, { name = block.name }
   return jobs
 end
+
+--- Bytes of the layer's input that a job's block keeps under full recomputation.
+function memo.kept_input(job, model, share) return job.opens and 2 * share:outer(model.hidden) or 0 end
 
 --- The ops of a block, as block:ops returns them, in a list for each job.
 ---@param jobs table   of memo.jobs for such a share
 ---@param share table  the same but for its micro-batch
----@return table[] lists  with the block's `name`, for tperf/describe/arch/forms.lua alone; the same table next time
+---@return table[] lists  with the block's `name`, for tperf/describe/layout/forms.lua alone; the same table next time
 function memo.lists(memory, jobs, model, share)
   local lists, micro_batch, stream = jobs.lists, share.micro_batch, share.stream
   for i = 1, #jobs do
@@ -288,7 +290,7 @@ function memo.lists(memory, jobs, model, share)
     local kind = job.kind
     local made = job.version == kind.version and job.leaf[kind.by_stream and stream or micro_batch]
       or made_of(memory, job, model, share)
-    lists[i] = job.full and forms.recomputed(made, job.opens and 2 * share:outer(model.hidden) or 0) or made
+    lists[i] = job.full and forms.recomputed(made, memo.kept_input(job, model, share)) or made
   end
   return lists
 end

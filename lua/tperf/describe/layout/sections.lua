@@ -2,8 +2,9 @@
 --- follows them, with their ops for one shape.
 local lazy = require "tperf.base.lazy"
 local architecture = require "tperf.describe.arch"
-local forms = require "tperf.describe.arch.forms"
-local memo = require "tperf.describe.arch.memo"
+local forms = require "tperf.describe.layout.forms"
+local lines = require "tperf.describe.layout.lines"
+local memo = require "tperf.describe.layout.memo"
 local narrowed = lazy.module "tperf.describe.arch.narrowed"
 local strategy = require "tperf.describe.strategy"
 
@@ -101,6 +102,7 @@ function sections.new(model, s, attention, rules, o)
     model = model, strategy = s, attention = attention, rules = rules, precision = o.precision, tuning = o.tuning,
     twins = o.twins, plan = plan, kinds = kinds, runs = runs, plain = plain, has_ends = #plan.first + #plan.last > 0,
     memory = shared.memory,
+    lines = not model.experts, -- in a mixture, layouts that differ in where the experts are share lists of ops
   }, metatable)
 end
 
@@ -163,7 +165,7 @@ local function set_micro_batch(all, series, micro_batch)
   end
 end
 
--- Tokens of this GPU's stream, by which ops are remembered (tperf/describe/arch/memo.lua).
+-- Tokens of this GPU's stream, by which ops are remembered (tperf/describe/layout/memo.lua).
 local function set_streams(series)
   for _, share in ipairs(series.shares) do
     share.stream = nil -- what it was before
@@ -221,13 +223,17 @@ local function remembered_series(all, sizes, variant, kept)
   return series
 end
 
--- A block as the core joins it, of remembered ops; a table of such where it consists of others.
+-- A block as the core joins it, of remembered ops; a table of such where it consists of others. A precision's ops keep
+-- to no line: there is one scale for so many numbers.
 local function remembered(all, jobs, share, sizes)
   local memory, grid = all.memory, all.strategy.grid
-  local lists = memo.lists(memory, jobs, all.model, share)
-  if jobs.precision then lists = forms.narrowed(memory.joints, lists, jobs.precision) end
-  for i = 1, #lists do lists[i] = forms.block(grid, lists[i], sizes, memo.hold) end
-  return #lists == 1 and lists[1] or lists
+  local blocks = all.lines and not jobs.precision and lines.blocks(grid, jobs, all.model, share, sizes)
+  if not blocks then
+    blocks = memo.lists(memory, jobs, all.model, share)
+    if jobs.precision then blocks = forms.narrowed(memory.joints, blocks, jobs.precision) end
+    for i = 1, #blocks do blocks[i] = forms.block(grid, blocks[i], sizes, memo.hold) end
+  end
+  return #blocks == 1 and blocks[1] or blocks
 end
 
 --- Whether a variant's blocks are remembered. In serving, shapes without experts share too few ops to be worth it.

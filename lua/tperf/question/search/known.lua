@@ -1,7 +1,7 @@
 --- Shapes of searches that were laid out before. Questions that differ in what machines cost and in software alone have
 --- the same ones: neither decides what there is to try, nor what can fit.
 local core = require "tperf.core"
-local memo = require "tperf.describe.arch.memo"
+local memo = require "tperf.describe.layout.memo"
 
 local encode = core.codec.encode
 
