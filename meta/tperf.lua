@@ -1010,6 +1010,7 @@
 ---@field fused_norm? boolean false: without a compiler an RMSNorm is PyTorch's before 2.8, of which every step is a kernel
 ---@field padded_vocabulary? boolean false: the vocabulary's parts keep their size, and products with rows that do not begin on multiples of 16 bytes are slow (docs/model.md); true: it is padded
 ---@field grouped_kernels? boolean true: the products of a GPU's experts are one kernel (PyTorch's grouped_mm); false: the host launches one for each expert, as TransformerEngine's GroupedLinear does
+---@field scatter_messages? boolean true: of an activation that tensor-parallel GPUs all hold, each sends a part to the next stage, where they gather it (Megatron-LM's scatter_gather_tensors_in_pipeline); false: each sends all of it
 ---@field weights? "fp32"|"bf16"|"fp16" what weights are kept in where a run does not say: "fp32", and no master copy beside; as the ops have them
 ---@field loss? "in-place"|"copied"|"pytorch"|"compiled" what cross-entropy keeps: "in-place", the softmax in fp32, whose place the gradient takes (Megatron-LM); "copied", that of a copy of logits in fp32 (nanotron); "pytorch", F.cross_entropy of logits in fp32; "compiled", that under torch.compile
 ---@field compute number by how much the matrix products take longer than timed on their own
@@ -1049,6 +1050,7 @@
 ---@field attention? string[] the variants of attention it can cut
 ---@field axes table[] a list of { name =, meaning =, admits = function(model, share, rules) -> true | false, reason }: the ways of cutting a layer, in the order in which the search tries sizes. `share` has this axis and those before it. Only sizes that divide the number of GPUs are asked about. Also: cuts      what it cuts: "weights" (except experts'), "experts", "batch", "state" (what ZeRO shards); { "weights", "experts" }. Axes that do not cut a weight replicate it: its gradients are reduced over them. "tokens" and "features" say how activations are cut, for readers folds     { "tp", "dp" … }: its groups consist of the GPUs of these axes, neighbours first; it adds no GPUs. Such an axis cuts experts or state, and comes after those it folds over experts   true: short for cuts = { "experts" }, folds = { "dp" } apart     gradients are reduced over it separately, after the other replicas', with this part of their bytes: 0.25 if they are compressed to a quarter (1 at most) default   function(model, share, rules) -> its default size (1) tries     function(model, share, rules) -> the sizes that a search tries (all that divide) said      { search =, train = }: the default as shown in help
 ---@field boundary function function(share, width) -> elements that a micro-batch sends to the next pipeline stage
+---@field boundary_copies? function function(share) -> integer: GPUs that hold the same elements (1)
 ---@field column? function cuts, see below
 ---@field cross_entropy? function cuts, see below
 ---@field embedding? function cuts, see below
@@ -1473,7 +1475,7 @@ function tperf_Report:save(path) end
 ---@field warnings? string[] with a profile: in which respects no compared run resembled this one
 ---@field least_time? number of tperf.train: a lower bound, in seconds, of every simulation of its schedule
 ---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms = tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
----@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with its `links`; and the average hop, time
+---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with its `links`; the seconds that gathering their parts takes, gather; and the average hop, time
 ---@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
 ---@field checkpoint_bytes? number size of a checkpoint: weights and optimizer state, once for the whole model

@@ -146,6 +146,32 @@ describe("the software of a question", function()
   end)
 end)
 
+describe("a message between stages", function()
+  local STACK <const> = tperf.software "typical":with { host = 0 }
+
+  local function messages(scatter, sequence_parallel, tp)
+    return train { software = STACK:with { scatter_messages = scatter }, sequence_parallel = sequence_parallel, tp = tp,
+      pp = 2, dp = 1 }.messages
+  end
+
+  local WHOLE <const> = 2 * 8192 * 4096 -- bytes of a sequence of llama-3.1-8b
+
+  it("goes in parts, which are gathered, where a stack scatters what tensor-parallel GPUs all hold", function()
+    local sent, scattered = messages(false, false, 8), messages(true, false, 8)
+    assert.same({ WHOLE, 0 }, { sent[1].bytes, sent.gather })
+    assert.equal(WHOLE / 8, scattered[1].bytes)
+    local gather = tperf.collective { system = "h100-sxm", kind = "all_gather", bytes = WHOLE, gpus = 8 }
+    assert.near(gather, scattered.gather, 1e-12)
+    assert.near(scattered[1].time + gather, scattered.time, 1e-12)
+    assert.is_true(scattered.time < 0.5 * sent.time)
+  end)
+
+  it("is what a GPU holds where the stream is cut by tokens, or there is no tensor parallelism", function()
+    assert.same(messages(false, true, 8), messages(true, true, 8))
+    assert.same(messages(false, false, 1), messages(true, false, 1))
+  end)
+end)
+
 describe("FlashAttention 2", function()
   local LONG <const> = 131072
   -- Seconds of a step of one sequence, and FLOPs of attention's products in it.

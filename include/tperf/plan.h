@@ -352,11 +352,15 @@ void tperf_exchange_times(const tperf_candidate *candidate, const tperf_job *job
 // then. Fitted once, for all stacks (docs/model.md section 5.2).
 #define TPERF_MESSAGE_CALLS 4
 
-// Seconds to send one activation to a stage in the same fast domain, and in another; and of the host's calls for it.
+// Seconds to send one activation, or a GPU's part of it, to a stage in the same fast domain, and in another; to gather
+// the parts again; and of the host's calls for it.
 typedef struct tperf_hop {
-    double fast, slow, host;
+    double fast, slow, gather, host;
 } tperf_hop;
 tperf_hop tperf_hop_times(const tperf_job *job, const tperf_workload *workload);
+
+// The GPUs that gather the parts of a message: they fill fast domains before the pipeline's stages do.
+tperf_group tperf_hop_group(const tperf_job *job, const tperf_workload *workload);
 
 // The average over the links between stages, which depends on their placement.
 double tperf_hop_time(const tperf_candidate *candidate, const tperf_job *job, tperf_hop hop);

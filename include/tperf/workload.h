@@ -45,8 +45,11 @@ typedef struct tperf_block_part {
 typedef struct tperf_workload {
     tperf_grid grid;
     int64_t sizes[TPERF_AXES_MAX]; // GPUs along each of the grid's own axes; 1 along the others
-    double boundary_bytes;         // sent per micro-batch to the next pipeline stage, per GPU
-    int n_kinds;                   // of layers: sections 0 … n_kinds - 1; then first, then last
+    // Of a micro-batch's message to the next pipeline stage, as a GPU holds it; and the GPUs that hold the same one, each
+    // of which sends a part, which those that receive them gather (1: all of it).
+    double boundary_bytes;
+    int64_t boundary_parts;
+    int n_kinds; // of layers: sections 0 … n_kinds - 1; then first, then last
     size_t section_end
         [TPERF_SECTIONS_MAX]; // ops below this index belong to this or an earlier section
     size_t n_parts, part_end[TPERF_SECTIONS_MAX]; // likewise

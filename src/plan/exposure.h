@@ -267,10 +267,11 @@ tperf_layer_time tperf_layer_time_of(const tperf_job *job, const tperf_layer_cos
 // Seconds of a hop on average over pp stages, of which `fast` share a domain; tperf_hop_time.
 static inline double tperf_hop_among(double pp, double fast, tperf_hop hop, bool slow_links_cost) {
     if (pp == 1) return 0;
-    if (fast == 1) return hop.slow + hop.host;
+    double whole = hop.gather + hop.host;
+    if (fast == 1) return hop.slow + whole;
     double links = pp - 1, slow_links = (double)(int64_t)(pp / fast - 1);
     double slow = slow_links_cost ? hop.slow : 0;
-    return ((links - slow_links) * hop.fast + slow_links * slow) / links + hop.host;
+    return ((links - slow_links) * hop.fast + slow_links * slow) / links + whole;
 }
 
 #endif

@@ -210,10 +210,17 @@ void tperf_pace_init(tperf_pace *pace, const tperf_candidate *candidate, const t
 }
 
 tperf_hop tperf_hop_times(const tperf_job *job, const tperf_workload *workload) {
-    double bytes = workload->boundary_bytes;
-    return (tperf_hop){tperf_send_time(&job->on, bytes, true),
-                       tperf_send_time(&job->on, bytes, false),
+    double bytes = workload->boundary_bytes, part = bytes / (double)workload->boundary_parts;
+    return (tperf_hop){tperf_send_time(&job->on, part, true),
+                       tperf_send_time(&job->on, part, false),
+                       tperf_collective_time(job->on.system, job->on.rules, TPERF_ALL_GATHER, bytes,
+                                             tperf_hop_group(job, workload)),
                        tperf_launch_time(&job->on, TPERF_MESSAGE_CALLS)};
+}
+
+tperf_group tperf_hop_group(const tperf_job *job, const tperf_workload *workload) {
+    int64_t parts = workload->boundary_parts;
+    return (tperf_group){parts, tperf_gcd(parts, job->on.system->network.fast.domain)};
 }
 
 double tperf_hop_time(const tperf_candidate *candidate, const tperf_job *job, tperf_hop hop) {

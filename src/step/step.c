@@ -234,14 +234,19 @@ static void write_sections(tperf_writer *w, const tperf_chunk *chunk, tperf_pass
     w->layer = -1;
 }
 
-// The message of a hop: its tiers and bytes, averaged over the links between stages.
+// The message of a hop: its tiers and bytes, averaged over the links between stages, and those of gathering its parts.
 static tperf_task message(const tperf_step *s) {
     int64_t pp = s->candidate->pipeline->pp, fast = s->candidate->placement.fast[TPERF_AXIS_STAGES];
-    double bytes = s->workload->boundary_bytes, links = (double)pp - 1;
+    const tperf_workload *workload = s->workload;
+    double part = workload->boundary_bytes / (double)workload->boundary_parts;
+    double links = (double)pp - 1;
     double slow = fast == 1 ? links : trunc((double)pp / (double)fast - 1);
+    tperf_route gather =
+        tperf_collective_route(s->job->on.system, s->job->on.rules, TPERF_ALL_GATHER,
+                               workload->boundary_bytes, tperf_hop_group(s->job, workload));
     tperf_task task = {.kind = TPERF_TASK_MESSAGE, .seconds = s->hop};
-    task.fast_bytes = (links - slow) / links * bytes;
-    task.nic_bytes = slow / links * bytes;
+    task.fast_bytes = (links - slow) / links * part + gather.fast_bytes;
+    task.nic_bytes = slow / links * part + gather.nic_bytes;
     task.resources = tperf_tiers(task.fast_bytes, task.nic_bytes);
     return task;
 }

@@ -72,6 +72,7 @@ local schema = {
   fused_norm = check.boolean { default = true },
   padded_vocabulary = check.boolean { default = true },
   grouped_kernels = check.boolean { default = false },
+  scatter_messages = check.boolean { default = false },
   gradients = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
   weights = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
   loss = check.choice { { "in-place", "copied", "pytorch", "compiled" }, default = "in-place" },
@@ -138,6 +139,8 @@ end
 ---                 multiples of 16 bytes are slow (docs/model.md); true: it is padded
 ---  grouped_kernels   true: the products of a GPU's experts are one kernel (PyTorch's grouped_mm); false: the host
 ---                 launches one for each expert, as TransformerEngine's GroupedLinear does
+---  scatter_messages   true: of an activation that tensor-parallel GPUs all hold, each sends a part to the next stage,
+---                 where they gather it (Megatron-LM's scatter_gather_tensors_in_pipeline); false: each sends all of it
 ---  weights        what weights are kept in where a run does not say: "fp32", and no master copy beside; as the ops
 ---                 have them
 ---  loss           what cross-entropy keeps: "in-place", the softmax in fp32, whose place the gradient takes

@@ -78,7 +78,7 @@ function layout.signature(model)
 end
 
 local VARIANT = { "recompute", "recompute_modules", "offload_modules", "loss", "fused_activation", "eager",
-  "padded_vocabulary", "grouped_kernels", "overlap_shared_experts", "cuda_graphs",
+  "padded_vocabulary", "grouped_kernels", "scatter_messages", "overlap_shared_experts", "cuda_graphs",
   "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype", "matrix_dtype", "sampling",
   "delta", "eager_ops", "state_dtype", "part" }
 
@@ -159,8 +159,8 @@ local function lay_out(model, s, attention, rules, o)
   local prefix, guarded = layout.signature(model) .. attention .. " " .. rules.name .. words_of_options(o), guard(model)
   local all, sums, find = guarded(sections.new(model, s, attention, rules, o)), nil, finder(s, prefix)
   local function build(sizes, micro_batch, variant, kept)
-    local list, boundary = all:blocks(sizes, micro_batch, variant, kept)
-    return core.workload(s.grid, sizes, boundary, list)
+    local list, boundary, parts = all:blocks(sizes, micro_batch, variant, kept)
+    return core.workload(s.grid, sizes, boundary, list, parts)
   end
   local function totals()
     local sizes = {}

@@ -107,8 +107,8 @@ local configuration = {}
 ---@field least_time? number of tperf.train: a lower bound, in seconds, of every simulation of its schedule
 ---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms =
 --- tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
----@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with its `links`; and the
---- average hop, time
+---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with its `links`; the
+--- seconds that gathering their parts takes, gather; and the average hop, time
 ---@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
 ---@field sum? table[] of tperf.train, if asked to explain: { term, formula, seconds }, which add up to the time
 ---@field checkpoint_bytes? number size of a checkpoint: weights and optimizer state, once for the whole model

@@ -7,7 +7,7 @@
 //   block_on_line(from, to, t, saved_bytes) -> block, copies
 //     at t of the line through the block `from` (t = 0) and the block `to` (t = 1), which differs in the number of tokens
 //     alone; nil if a count would not be exact, see tperf_op_on_line. saved_bytes: all its ops are recomputed, as above
-//   workload(grid, sizes, boundary_bytes, sections) -> workload
+//   workload(grid, sizes, boundary_bytes, sections, boundary_parts = 1) -> workload
 //     sizes: list of integers, of the grid's own axes; sections: each kind of layer, then first, then last: lists of
 //     blocks, of lists to make them of, and of lists { name =, block … } of several by one name
 //   workload:ops(section, system, rules, fast, panels, serves, software)   list of records, as tperf.layer documents
@@ -320,6 +320,8 @@ static int new_workload(lua_State *L) {
     const tperf_grid *grid = tperf_bind_check_grid(L, 1);
     int64_t sizes[TPERF_AXES_MAX] = {0};
     contents c = {0};
+    int64_t parts_sent = luaL_optinteger(L, 5, 1);
+    luaL_argcheck(L, parts_sent >= 1, 5, "a message has at least one part");
     lua_settop(L, 4);
     tperf_bind_check_own_sizes(L, 2, grid, sizes);
     double boundary_bytes = luaL_checknumber(L, 3);
@@ -334,8 +336,10 @@ static int new_workload(lua_State *L) {
     size_t parts = (size_t)c.length / 2 * sizeof(tperf_block_part);
     tperf_workload *workload =
         lua_newuserdatauv(L, sizeof *workload + c.n_ops * sizeof workload->ops[0] + parts, 2);
-    *workload =
-        (tperf_workload){.grid = *grid, .boundary_bytes = boundary_bytes, .n_kinds = (int)n - 2};
+    *workload = (tperf_workload){.grid = *grid,
+                                 .boundary_bytes = boundary_bytes,
+                                 .boundary_parts = parts_sent,
+                                 .n_kinds = (int)n - 2};
     memcpy(workload->sizes, sizes, sizeof sizes);
     memcpy(workload->section_end, c.section_end, sizeof c.section_end);
     memcpy(workload->part_end, c.part_end, sizeof c.part_end);

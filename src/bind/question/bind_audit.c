@@ -119,17 +119,18 @@ static void push_messages(lua_State *L, const tperf_setting *s, const tperf_work
         tperf_group group;
         double links, seconds;
     } tiers[] = {{"fast", {2, 2}, links - slow, hop.fast}, {"slow", {2, 1}, slow, hop.slow}};
-    lua_createtable(L, 2, 3);
+    double bytes = workload->boundary_bytes / (double)workload->boundary_parts;
+    lua_createtable(L, 2, 4);
     for (int i = 0; i < 2; i++) {
         if (pp == 1 || tiers[i].links == 0) continue;
         bool costs = i == 0 || fast == 1 || s->rules.slow_pipeline_links_cost;
-        tperf_route route = tperf_collective_route(&s->system, &s->rules, TPERF_SEND,
-                                                   workload->boundary_bytes, tiers[i].group);
-        push_comm(L, TPERF_SEND, workload->boundary_bytes, tiers[i].group, route, 1,
-                  costs ? tiers[i].seconds : 0);
+        tperf_route route =
+            tperf_collective_route(&s->system, &s->rules, TPERF_SEND, bytes, tiers[i].group);
+        push_comm(L, TPERF_SEND, bytes, tiers[i].group, route, 1, costs ? tiers[i].seconds : 0);
         tperf_fields_set(L, "links", tiers[i].links);
         lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
     }
+    tperf_fields_set(L, "gather", pp > 1 ? hop.gather : 0);
     tperf_fields_set(L, "host", pp > 1 ? hop.host : 0);
     tperf_fields_set(L, "time", tperf_hop_time(&s->candidate, &s->job, hop));
 }

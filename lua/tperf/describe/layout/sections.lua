@@ -173,24 +173,26 @@ local function set_streams(series)
   end
 end
 
--- Bytes that a micro-batch sends to the next stage. A reference model's activations are sent forward, too: one message
--- in three.
+-- Bytes of a micro-batch's message to the next stage, and the number of GPUs that have the same message and send a part
+-- of it each. A reference model's activations are sent forward, too: one message in three.
 local function boundary_of(all, series)
-  local widest = series.plain:boundary(all.model.hidden)
+  local plain = series.plain
+  local widest = plain:boundary(all.model.hidden)
   for _, part in ipairs(series.parts) do
     if part.reaches then widest = math.max(widest, part.share:boundary(all.model.hidden)) end
   end
-  return ELEMENT_BYTES * widest * (all.tuning and all.tuning.reference and 1.5 or 1)
+  local parts = plain.scatter_messages and plain.boundary_copies and plain:boundary_copies() or 1
+  return ELEMENT_BYTES * widest * (all.tuning and all.tuning.reference and 1.5 or 1), parts
 end
 
 -- Which precision narrows the block; nil: none.
 local function narrows(part, block) return (not part.around or block.has_layers) and part.precision or nil end
 
---- The sections as lists of lists of ops, and the bytes that a micro-batch sends to the next stage.
+--- The sections as lists of lists of ops, and the bytes and parts of a micro-batch's message to the next stage.
 ---@param sizes integer[]
 ---@param micro_batch integer
 ---@param variant table
----@return table[][] list, number bytes
+---@return table[][] list, number bytes, integer parts
 function sections:ops(sizes, micro_batch, variant)
   local series, list = series_of(self, sizes, variant, self.memory ~= nil), {}
   set_micro_batch(self, series, micro_batch)
@@ -243,13 +245,13 @@ function sections:remembers(variant)
   return self.model.experts ~= nil or variant.mode == nil or variant.mode == "train"
 end
 
---- The sections as tperf.core.workload takes them, and the bytes that a micro-batch sends to the next stage. The lists
---- are filled anew for the next shape.
+--- The sections as tperf.core.workload takes them, and the bytes and parts of a micro-batch's message to the next
+--- stage. The lists are filled anew for the next shape.
 ---@param sizes integer[]
 ---@param micro_batch integer
 ---@param variant table
 ---@param kept table?  of these sizes and this variant, for what their shapes share: its `series`, until memo.forget
----@return table[][] list, number bytes
+---@return table[][] list, number bytes, integer parts
 function sections:blocks(sizes, micro_batch, variant, kept)
   if not self:remembers(variant) then return self:ops(sizes, micro_batch, variant) end
   local series = remembered_series(self, sizes, variant, kept)

@@ -55,7 +55,7 @@ local COUNTS = {
 local RESULTS = {
   column = OP, row = OP, replicated = OP, norm = OP, router = OP, embedding = OP, head = OP, cross_entropy = OP,
   inner_bias = OP, outer_bias = OP, scan = OPS, inner = SIZE, outer = SIZE, inner_tokens = ROWS, outer_tokens = SIZE,
-  heads = CUT, boundary = SIZE, sequence_shards = COUNT, panels = COUNTS,
+  heads = CUT, boundary = SIZE, boundary_copies = COUNT, sequence_shards = COUNT, panels = COUNTS,
 }
 
 -- The fields that a block must give; FURTHER: optional numbers.
@@ -149,7 +149,7 @@ end
 ---@param s table
 function checked.install(s)
   s.panels = with_rules(s, s.panels)
-  for _, name in ipairs { "boundary", "sequence_shards", "panels" } do
+  for _, name in ipairs { "boundary", "boundary_copies", "sequence_shards", "panels" } do
     if s[name] then s[name] = with_result(s, name, s[name]) end
   end
   if s.exchange then s.exchange = exchange(s, s.exchange) end

@@ -24,6 +24,7 @@
 --                    searches of both leave that case to the other
 --   attention        the variants of attention it can cut
 --   boundary         function(share, width) -> elements that a micro-batch sends to the next pipeline stage
+--   boundary_copies  function(share) -> integer: GPUs that hold the same elements (1)
 --   exchange         function(share, cut, shape) -> ops before, ops after attention's kernels; nil: none. cut: the
 --                    result of heads; shape: kv_heads, head_dim, value_dim
 --   serves           false: it cuts sequences, so it cannot cut a decode step of one token (true)
@@ -88,7 +89,7 @@ local schema = {
     strategy = check.string(), without = check.list(check.string(), { min = 1 }),
   }, { optional = true }),
   attention = check.list(check.string(), { default = { "flash" } }), boundary = check.func(),
-  options = check.any { optional = true },
+  boundary_copies = check.func { optional = true }, options = check.any { optional = true },
   features = check.string { optional = true }, serves = check.boolean { default = true },
   trains = check.boolean { default = true },
 }

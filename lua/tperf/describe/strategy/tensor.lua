@@ -225,4 +225,7 @@ end
 --- Elements that one micro-batch sends to the next pipeline stage.
 function tensor.boundary(p, width) return 1.0 * shard(p) * width end
 
+--- GPUs that hold the same elements.
+function tensor.boundary_copies(p) return p.sequence_parallel and 1 or p.tp or 1 end
+
 return tensor

@@ -128,10 +128,12 @@ local function add_pipeline(add, c, audit, closed)
     links[i] = ("%d links, each %s of %s, %s"):format(message.links, message.kind, bytes(message.bytes),
       seconds(message.time))
   end
+  local gather = audit.messages.gather
+  gather = gather > 0 and ("gathering the parts, %s; "):format(seconds(gather)) or ""
   local beside = audit.hidden_messages > 0 and (" - %g beside overlapped passes"):format(audit.hidden_messages) or ""
   add("messages between stages", c.breakdown.pipeline_comm, "(2 x %d micro-batches x %d chunks%s) x hop %s (average of "
-    .. "%s; and the host's calls, %s)", c.microbatches, c.virtual_stages, beside, seconds(audit.messages.time),
-    #links > 0 and table.concat(links, "; ") or "no links", seconds(audit.messages.host))
+    .. "%s; %sand the host's calls, %s)", c.microbatches, c.virtual_stages, beside, seconds(audit.messages.time),
+    #links > 0 and table.concat(links, "; ") or "no links", gather, seconds(audit.messages.host))
 end
 
 local function add_offload(add, c)
