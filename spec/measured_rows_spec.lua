@@ -101,6 +101,42 @@ describe("a row of a training run", function()
     assert.same({ 8, 2, "all_gather", true }, { case.sizes.vp, case.zero, case.cp_kind, case.dealt.account_for_loss })
   end)
 
+  it("of Megatron-LM's weak scaling has the micro-batches and chunks of its scripts", function()
+    local function read(source, model)
+      local case = run { source = "Megatron-LM " .. source, model = model, layers = "60", gpus = "4", pp = "4",
+        global_batch = "8", micro_batch = "" }
+      return { case.stack, case.micro_batch, case.sizes.vp }
+    end
+    assert.same({ "megatron-lm-2021", 2, 3 }, read("SC21 weak scaling (April 2021)", "GPT-76B"))
+    assert.same({ "megatron-lm-2021", 2, 1 }, read("README Jan 2021 weak scaling", "GPT-76B"))
+    assert.same({ "megatron-lm-2021", 4, 1 }, read("SC21 weak scaling (April 2021)", "GPT-39B"))
+    assert.same({ "megatron-lm-2021", 1, 1 }, read("SC21 weak scaling (April 2021)", "GPT-2B"))
+  end)
+
+  it("of 2020 on A100s ran on those of 40 GB", function()
+    local function gpu(name) return run({ source = "Megatron-LM README 2020 scaling", gpu = name }).gpu end
+    assert.equal("a100-sxm-40gb", require "tperf.measured.gpus".system(gpu "A100 (DGX-A100)"))
+    assert.equal("V100-32GB (DGX-2)", gpu "V100-32GB (DGX-2)")
+  end)
+
+  it("of BigScience's prequel has the sizes of the heading with its number of parameters", function()
+    local function read(fields)
+      fields.source, fields.layers = "BigScience BLOOM prequel chronicles", "96"
+      fields.hidden, fields.ffn = "12288", "49152"
+      local case = run(fields)
+      local m = case.model
+      return { m.layers, m.hidden, m.ffn, m.heads, case.dealt.account_for_embedding and case.dealt.account_for_loss }
+    end
+    local section = "GBS Variations"
+    assert.same({ 72, 14336, 57344, 64, nil }, read { table = section, params_b = "181.0", heads = "" })
+    assert.same({ 96, 12288, 49152, 96, nil }, read { table = section, params_b = "177.0", heads = "96" })
+    section = "Rebalancing layers"
+    assert.same({ 82, 13312, 53248, 128, true }, read { table = section, params_b = "178.0", heads = "128" })
+    assert.same({ 70, 14336, 57344, 112, true }, read { table = section, params_b = "176.0", heads = "112" })
+    local final = run { source = "BLOOM 176B final run log" }
+    assert.is_true(final.dealt.account_for_loss)
+  end)
+
   it("of MLPerf on AMD's GPUs is a run of AMD's implementation", function()
     assert.equal("rocm-mlperf-5.0", run({ source = "MLPerf Training v5.0", gpu = "AMD Instinct MI325X" }).stack)
     local profiles = { ["v3.1"] = "3.1", ["v4.1"] = "3.1", ["v5.0"] = "5.0", ["v5.1"] = "5.1", ["v6.0"] = "5.1" }

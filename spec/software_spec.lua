@@ -267,7 +267,7 @@ describe("runs that a profile was not fitted to", function()
     assert.is_nil(nearest "-s h100-sxm -g 64")
     assert.equal("tuned", nearest "-s h100-sxm -g 8192") -- typical's runs end at 2048 GPUs
     assert.equal("tuned", nearest "-s b300-sxm -g 64") -- typical has none of its generation
-    for _, name in ipairs { "bigscience-2022", "megatron-lm-2022" } do -- the ones with runs on V100s
+    for _, name in ipairs { "bigscience-2022", "megatron-lm-2021" } do -- the ones with runs on V100s
       if nearest "-s v100-sxm -g 64 --recompute full" == name then return end
     end
     error("no profile with runs on V100s was named")

@@ -12,8 +12,8 @@ local patterns = {
   { "vtrain ground_truth_single", "", "vtrain-2024" }, { "vtrain", "", "megatron-deepspeed-2022" },
   { "bloom", "", "bigscience-2022" },
   { "bigscience", "", "bigscience-2022" },
-  { "2205%.05198", "", "megatron-lm-2022" }, { "sc21", "", "megatron-lm-2022" },
-  { "megatron%-lm readme", "", "megatron-lm-2022" },
+  { "2205%.05198", "", "megatron-lm-2022" }, { "sc21", "", "megatron-lm-2021" },
+  { "megatron%-lm readme", "", "megatron-lm-2021" },
   { "llm%-foundry", "", "llm-foundry-2023" }, { "fms%-fsdp", "", "fms-fsdp-2024" },
   { "internevo", "", "internevo-2024" },
   -- torchao times torchtitan with its own kernels; model and batch of the table of 8 H100s are guesses.
@@ -92,7 +92,8 @@ end
 -- recipe runs, in which the host does what it does once in a real run.
 local APART <const> = { ["bigscience-2022"] = "typical", ["megatron-deepspeed-2022"] = "typical",
   ["vtrain-2024"] = "typical",
-  ["megatron-lm-2022"] = "tuned", ["rocm-mlperf-5.0"] = "tuned", ["megatron-bridge-26.08-functional"] = "typical" }
+  ["megatron-lm-2021"] = "tuned", ["megatron-lm-2022"] = "tuned", ["rocm-mlperf-5.0"] = "tuned",
+  ["megatron-bridge-26.08-functional"] = "typical" }
 
 local KINDS = {
   ["nemo-mlperf-3.1"] = "tuned", ["nemo-mlperf-5.0"] = "tuned", ["nemo-mlperf-5.1"] = "tuned",

@@ -1,6 +1,7 @@
 --- Published training runs, one per row: columns of the measured tables (docs/accuracy.md).
 local check = require "tperf.base.check"
 local dealt = require "tperf.measured.run.dealt"
+local elsewhere = require "tperf.measured.run.elsewhere"
 local has = require "tperf.base.lists".has
 local fabrics = require "tperf.measured.kernel.fabrics"
 local rates = require "tperf.measured.run.rates"
@@ -169,19 +170,6 @@ end
 
 -- Whether the table says that the run was without torch.compile.
 local function is_eager(row) return read.text(row.compile) == "none" or row.notes:find "^eager" ~= nil end
-
--- What a table leaves out and its source says elsewhere. Meta's (arXiv 2407.21783, 3.3.2): chunks of one layer, the
--- embedding and the head each in place of one; gradients are sharded, weights stay gathered; keys are gathered.
-local ELSEWHERE <const> = {
-  ["^Llama 3 405B"] = { vp = "8", pp_layout = "account embedding=1 loss=1", zero_fsdp = "zero-2",
-    cp_kind = "all_gather" },
-}
-
-local function elsewhere(row)
-  for source, facts in pairs(ELSEWHERE) do
-    if row.source:find(source) then return facts end
-  end
-end
 
 local function with_facts(row)
   local facts = elsewhere(row) or tuning.layout(row)
