@@ -1318,6 +1318,7 @@
 ---@field software? string|table the software profile of all rows; default: the one that the row names
 ---@field hold_out? "stack"|"system"|"scale"|"model"|"third" "stack", "system", "scale", "model" or "third": for training runs, refits software profiles without each of these groups in turn and predicts it. A stack is predicted by the shared profile of its kind (`typical` or `tuned`) fitted to the other stacks, the other groups by the stack's own profile, fitted to the rest of its runs: those on other systems; on the smaller half of the GPU counts; of other families of models; two thirds
 ---@field each? function function(case): called with each case in place of keeping it in `cases`, so that a table of a million rows takes 16 bytes a row; not for serving, nor with hold_out
+---@field brief? boolean true: a case has its row, system, label and figures alone, and several processes share the rows (false)
 
 ---A column of a table.
 ---@class tperf.Column

@@ -94,4 +94,16 @@ describe("--processes", function()
     local result = program.shell("echo given | tperf run -P 3 s.lua", folder)
     assert.same({ "given\t500\n", "", 0 }, { result.out, result.err, result.code })
   end)
+
+  it("predicts the rows of a table, in order, as one process does", function()
+    program.write(folder .. "/steps.csv", program.slurp "spec/data/measured/steps.csv")
+    local function validate(n)
+      local result = program.shell(("tperf validate steps.csv -P %d --out rows.csv && cat rows.csv"):format(n), folder)
+      assert.same({ "", 0 }, { result.err, result.code })
+      return result.out
+    end
+    local alone = validate(1)
+    assert.truthy(alone:find("left out", 1, true))
+    assert.equal(alone, validate(cases(3, 4)))
+  end)
 end)

@@ -16,6 +16,7 @@ local collective = require "tperf.measured.kernel.collective"
 local gpus = require "tperf.measured.gpus"
 local nccl_tests = require "tperf.import.nccl_tests"
 local rules = require("tperf.describe.rules.sets").of
+local pool = require "tperf.question.ranks.pool"
 local progress = require "tperf.base.progress"
 local system = catalogue.shared((require "tperf.describe.system"))
 local text_file = require "tperf.input.text"
@@ -117,11 +118,10 @@ local function machines(given)
   end
 end
 
--- A function that predicts a row: its case with `predicted`, `system` and `row`, or nil; and a function that lists
--- { reason =, rows = } of the rows that it left out.
+-- A function that predicts a row: its case with `predicted`, `system` and `row`; or nil and why it is left out.
 local function predictor(reader, options)
-  local machine_of, set, left = machines(options.system), rules(options.rules), {}
-  local function predict(row)
+  local machine_of, set = machines(options.system), rules(options.rules)
+  return function(row)
     local case, reason = reader.case(row, options)
     if case then
       local on
@@ -131,13 +131,16 @@ local function predictor(reader, options)
         case.system = on.system.name
       end
     end
-    if case and case.predicted then
-      case.row = row
-      return case
-    end
-    left[reason] = (left[reason] or 0) + 1
+    if not case or not case.predicted then return nil, reason end
+    case.row = row
+    return case
   end
-  return predict, function()
+end
+
+-- A function that counts a row that is left out for a reason; and one that lists { reason =, rows = }.
+local function counter()
+  local left = {}
+  return function(reason) left[reason] = (left[reason] or 0) + 1 end, function()
     local list = {}
     for reason, count in pairs(left) do list[#list + 1] = { reason = reason, rows = count } end
     return measured.most_first(list)
@@ -157,32 +160,99 @@ function measured.predict(rows, reader, options)
     tell()
     return cases, measured.most_first(left)
   end
-  local predict, left_out = predictor(reader, options)
-  local cases = {}
-  for _, row in ipairs(rows) do cases[#cases + 1] = predict(row) end
+  local predict, cases = predictor(reader, options), {}
+  local leave, left_out = counter()
+  for _, row in ipairs(rows) do
+    local case, reason = predict(row)
+    if not case then leave(reason) end
+    cases[#cases + 1] = case
+  end
   return cases, left_out()
+end
+
+-- What of a case is told to those who ask for no more: plain data, which other processes can send.
+local BRIEF <const> = { "source", "label", "system", "metric", "measured", "predicted", "stack", "unknown", "memory",
+  "memory_kind", "predicted_memory" }
+
+local latest = {} -- what the last part was predicted with, and how
+
+--- Predicts some rows for another process.
+---@param given table  { reader: its name, system, rules, software: as in measured.predict, rows }
+---@return table[] list  of each row, what is told of its case, or { left: why it is left out }
+function measured.part(given)
+  local same = latest.predict ~= nil
+  for _, name in ipairs { "reader", "system", "rules", "software" } do same = same and latest[name] == given[name] end
+  if not same then
+    latest = { reader = given.reader, system = given.system, rules = given.rules, software = given.software }
+    for _, reader in ipairs(measured.readers) do
+      if reader.name == given.reader then latest.predict = predictor(reader, given) end
+    end
+  end
+  local list = {}
+  for i, row in ipairs(given.rows) do
+    local case, reason = latest.predict(row)
+    local told = { left = not case and reason or nil }
+    for _, name in ipairs(case and BRIEF or {}) do told[name] = case[name] end
+    list[i] = told
+  end
+  return list
+end
+
+local WINDOW <const> = 2048 -- rows read ahead for other processes
+local PARTS <const> = 4 -- for each process: rows differ in how long they take
+
+-- Functions that take a row, and end: rows are predicted by all processes, some thousand at once. tell(case, reason).
+local function sharing(reader, options, tell)
+  local rows = {}
+  local function finish()
+    local size, asked = math.max(1, #rows // (PARTS * pool.size())), {}
+    for first = 1, #rows, size do
+      local part = table.move(rows, first, math.min(first + size - 1, #rows), 1, {})
+      asked[#asked + 1] = { { reader = reader.name, system = options.system, rules = options.rules,
+        software = options.software, rows = part } }
+    end
+    for i, list in ipairs(pool.map("tperf.measured", "part", asked, function() end)) do
+      for k, told in ipairs(list) do
+        told.row = asked[i][1].rows[k]
+        tell(not told.left and told or nil, told.left)
+      end
+    end
+    rows = {}
+  end
+  return function(row)
+    rows[#rows + 1] = setmetatable(row, absent)
+    if #rows == WINDOW then finish() end
+  end, finish
 end
 
 --- Predicts a file's rows one after the other and holds none of them: calls visit(case). For readers without `cases`.
 ---@param path string
 ---@param reader table
----@param options table  as in measured.predict
+---@param options table  as in measured.predict; brief: visit needs no more of a case than its `row` and those of BRIEF,
+---   and other processes may predict it
 ---@param visit fun(case: table)
 ---@return integer rows
 ---@return table[] left_out
 function measured.each(path, reader, options, visit)
-  local predict, left_out = predictor(reader, options)
   local count = 0
-  local function take(row)
-    local case = predict(setmetatable(row, absent))
+  local leave, left_out = counter()
+  local function tell(case, reason)
     count = count + 1
-    if case then visit(case) end
+    if case then visit(case) else leave(reason) end
+  end
+  local take, finish
+  if options.brief and pool.is_shared() then
+    take, finish = sharing(reader, options, tell)
+  else
+    local predict = predictor(reader, options)
+    take, finish = function(row) tell(predict(setmetatable(row, absent))) end, function() end
   end
   if is_log(path) then
     for _, row in ipairs(measured.open(path)) do take(row) end
   else
     csv.each(path, take)
   end
+  finish()
   return count, left_out()
 end
 

@@ -30,14 +30,17 @@ end
 
 local library
 
-local function entries()
+-- The models of models/ whose names begin with a word.
+local function entries(first)
   if not library then
     library = {}
     for _, name in ipairs(catalogue.list "models") do
-      if not name:find "/" then library[#library + 1] = { name = name, words = words_of(name) } end
+      local words = not name:find "/" and words_of(name) or {}
+      local list = library[words[1]] or {}
+      if words[1] then library[words[1]], list[#list + 1] = list, { name = name, words = words } end
     end
   end
-  return library
+  return library[first] or {}
 end
 
 local MOST <const> = 4096
@@ -51,7 +54,7 @@ function names.model(text)
   return found(text, function()
     local words, best, longer, count = words_of(text), nil, nil, 0
     if #words < 2 then return false end
-    for _, entry in ipairs(entries()) do
+    for _, entry in ipairs(entries(words[1])) do
       if begins(words, entry.words) and (not best or #entry.words > #best.words) then best = entry end
       if begins(entry.words, words) then longer, count = entry, count + 1 end
     end

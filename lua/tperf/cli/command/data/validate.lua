@@ -1,4 +1,5 @@
 local options = require "tperf.input.options"
+local processes = require "tperf.cli.sandbox.processes"
 local settings = require "tperf.cli.ask.settings"
 local output = require "tperf.output.file"
 
@@ -46,6 +47,16 @@ local function show_groups(values, result)
     100 * o.runs_median, 100 * o.runs_p90, 100 * o.within))
 end
 
+local LARGE <const> = 256 << 10 -- bytes: some 500 training runs, which take longer than starting processes
+local MOST_PROCESSES <const> = 8
+
+local function is_large(path)
+  local file = io.open(path, "rb")
+  local size = file and file:seek "end" or 0
+  if file then file:close() end
+  return size and size >= LARGE
+end
+
 -- One prediction per row, for --out.
 local function predictions(result)
   local rows = {}
@@ -89,18 +100,21 @@ and --plot then have the runs held out, with these predictions.]],
     { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
     { long = "out", short = "o", value = "FILE", writes = "file", help = "write every row's prediction as CSV" },
     { long = "plot", value = "FILE", writes = "plot", help = "draw predicted against measured (.svg)" },
-    settings.option,
+    settings.option, processes.shares("the rows (default: 1 for a small file, else those of the machine, up to 8)"),
   }, options.formats),
-  run = function(values, arguments)
+  run = function(values, arguments, host)
     if not arguments[1] then return false, "FILE is missing" end
     if arguments[2] then return false, "validate takes one file" end
     local wrong = settings.apply(values, {})
     if wrong then return false, wrong end
+    local ok
+    ok, wrong = processes.start(values, host, is_large(arguments[1]) and not values.hold_out and MOST_PROCESSES or 1)
+    if not ok then return false, wrong end
     local keeps = values.out or values.plot or values.hold_out
       or require "tperf.measured".kind(arguments[1]).cases -- of serving
     local result = require "tperf".validate {
       file = arguments[1], system = values.system, rules = values.rules, software = values.software,
-      hold_out = values.hold_out, each = not keeps and function() end or nil,
+      hold_out = values.hold_out, brief = not values.hold_out, each = not keeps and function() end or nil,
     }
     if result.predicted == 0 then
       error(("%s: %s"):format(arguments[1], require "tperf.measured".none_predicted(result.rows, result.left_out)), 0)
