@@ -75,6 +75,7 @@ describe("systems", function()
     assert.same({ "measured", n = 1 }, rests_on "h100-sxm")
     assert.same({ "borrowed", "h100-sxm", n = 2 }, rests_on "h800-sxm")
     assert.same({ "datasheet", n = 1 }, rests_on "mi355x")
+    assert.same({ "datasheet", n = 1 }, rests_on "mi325x") -- published rates, in the form of curves
     for _, name in ipairs(catalogue.list "systems") do
       local kind, base = tperf.system(name):calibration()
       if kind == "borrowed" then assert.equal("measured", (tperf.system(base):calibration()), name) end

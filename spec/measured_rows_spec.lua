@@ -48,8 +48,10 @@ describe("a row of a training run", function()
     assert.is_true(e.imbalance > 1)
     fields.moe_router_force_balance = "1"
     assert.equal(1, run(fields).model.experts.imbalance)
-    fields.moe_router_force_balance, fields.source = "", "torchao training benchmarks"
+    fields.moe_router_force_balance, fields.source = "", "SimuMax B200 release"
     assert.equal(1, run(fields).model.experts.imbalance)
+    fields.source = "torchao training benchmarks" -- whose commands force nothing
+    assert.is_true(run(fields).model.experts.imbalance > 1)
   end)
 
   it("of an unknown stack is one as shipped, or what a vendor shows, and stays out of fits", function()
@@ -293,6 +295,7 @@ describe("a row of a training run", function()
     assert.same({ recipe = "fp8-rowwise", weight_grad = "bf16" },
       of("torchao", "fp8", "rowwise_with_gw_hp, bf16 all-gather"))
     assert.same({ recipe = "mxfp8" }, of("x", "FP8-CS (FP8-MX)", "mxfp8/e4m3"))
+    assert.same({ recipe = "mxfp8", inputs = "bf16" }, of("torchao", "mxfp8", "mxfp8_cublas")) -- MXLinear's
     assert.same({ recipe = "nvfp4", attention = "fp8" },
       of("x", "fp4", "fp4 nvfp4, fp8 attention Float8CurrentScaling"))
     assert.same({ recipe = "fp8-delayed" }, of("MosaicML llm-foundry benchmarking", "amp_fp8", ""))

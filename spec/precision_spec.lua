@@ -169,6 +169,11 @@ describe("the kernels that quantise", function()
     assert.is_nil(op_of(train "fp8-current", "qkv-weight"))
   end)
 
+  it("are torchao's on every GPU: they write the copy by columns even where products take any layout", function()
+    local cast = traffic(train("fp8-tensorwise", B200), "qkv-cast")
+    assert.same({ (2 + 1) * X, (2 + 1 + 1) * DY + (2 + 1) * X }, cast)
+  end)
+
   it("read 16 bits twice for a column-wise copy with a scale per column", function()
     local c, weights = train "fp8-rowwise", 3 * H * H
     assert.same({ (2 + 1) * X, (2 + 1) * DY + (2 + 2 + 1) * DY + (2 + 2 + 1) * X }, traffic(c, "qkv-cast"))

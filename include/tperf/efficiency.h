@@ -48,8 +48,9 @@ typedef struct tperf_attention_curve {
     double sustained, sustained_after_s;
     double backward; // the backward pass's efficiency, relative to the forward pass's
     // The part of the peak that FlashAttention 2 sustains where its instructions, those of Ampere, are slower than the
-    // curve's kernels (arXiv 2407.08608); 0: nowhere.
+    // curve's kernels (arXiv 2407.08608), or PyTorch's own kernels do; 0: as the curve's.
     double flash2;
+    double flash2_backward; // as `backward`, of these kernels; 0: the same
     double tile; // elements of a block of queries, where it has fewer than 128; 0: it has 128
     double
         masked; // what a key beyond the window takes, relative to one within; 0: its tiles are skipped

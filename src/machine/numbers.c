@@ -59,6 +59,8 @@ const tperf_system_number tperf_attention_numbers[] = {
     FIELD(attention, "longest", NULL, longest, 0, 1e3),
     FIELD(attention, "backward", NULL, backward, TPERF_MIN_PART, 1 / TPERF_MIN_PART),
     {"flash2", NULL, offsetof(tperf_attention_curve, flash2), 0, TPERF_MAX_PART, true},
+    {"flash2_backward", NULL, offsetof(tperf_attention_curve, flash2_backward), 0,
+     1 / TPERF_MIN_PART, true},
     {"tile", NULL, offsetof(tperf_attention_curve, tile), 0, TPERF_MAX_ELEMENTS, true},
     {"masked", NULL, offsetof(tperf_attention_curve, masked), 0, TPERF_MAX_PART, true},
     SUSTAINED(attention),

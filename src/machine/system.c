@@ -156,6 +156,7 @@ void tperf_system_flash2(tperf_system *system) {
         if (curve->flash2 == 0) continue;
         for (int j = 0; j < curve->n_sizes; j++)
             curve->efficiency[j] = fmin(curve->efficiency[j], curve->flash2 / curve->sustained);
+        if (curve->flash2_backward > 0) curve->backward = curve->flash2_backward;
     }
 }
 

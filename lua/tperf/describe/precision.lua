@@ -19,8 +19,9 @@
 --
 -- Two copies of a tensor are needed if the matrix units read it from both sides: by rows for Y = X W, by columns
 -- for the gradients. FP8 tensor cores of Hopper and Ada need a contiguous inner dimension (cuBLAS, only "TN"), so a
--- tensor with one scale is written a second time, transposed; Blackwell takes any layout. Blocks along rows are not
--- blocks along columns, so block scales always need a second copy, made from the 16-bit numbers.
+-- tensor with one scale is written a second time, transposed; Blackwell takes any layout, but torchao turns tensors for
+-- every GPU (float8_ops.py, preprocess_addmm). Blocks along rows are not blocks along columns, so block scales always
+-- need a second copy, made from the 16-bit numbers.
 local check = require "tperf.base.check"
 local workload = require "tperf.describe.workload"
 local refusal = require "tperf.base.refusal"
@@ -43,6 +44,7 @@ local SCALING <const> = { Blackwell = true, ["Blackwell Ultra"] = true, ["CDNA 4
 -- norms_quantise      a norm's kernel writes the quantised input of the next product (Transformer Engine's
 --                     LayerNormLinear)
 -- row_multiple        of rows of an expert that its products want (tperf/describe/arch/experts/padding.lua)
+-- turned              the copy by columns is a transposition on every GPU
 -- units               generations whose matrix units support it, if the dtype is not enough
 -- The other fields are defaults of precision.schema's fields.
 local RECIPES <const> = {
@@ -57,7 +59,7 @@ local RECIPES <const> = {
   nvfp4 = { dtype = "fp4", row_multiple = 32, block = 16, weight_block = 16, scale = 1, own_columns = true,
     measured = true, hadamard = 16, units = SCALING },
   ["fp8-tensorwise"] = { dtype = "fp8", row_multiple = 16, padding = "sort", measured = true, inputs = "bf16",
-    cached = false },
+    cached = false, turned = true },
   ["fp8-rowwise"] = { dtype = "fp8", row_multiple = 16, padding = "sort", own_columns = true, column_scales = true,
     inputs = "bf16", cached = false, tensor_gather = "bf16" },
 }
@@ -257,7 +259,7 @@ function precision.resolve(p, value, systems, peft)
   check_layers(r, p)
   local made = {}
   for name, field in pairs(r) do made[name] = field end
-  made.columns = r.own_columns and "own" or transposes(r, systems) and "transposed" or "none"
+  made.columns = r.own_columns and "own" or (r.turned or transposes(r, systems)) and "transposed" or "none"
   made.copies = made.columns == "none" and 1 or 2
   if check_sharded(r, p.zero) then made.cached = false end
   made.key = workload.signature(made)

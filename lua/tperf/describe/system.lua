@@ -251,6 +251,16 @@ local function finish(system)
   return check_attention(system)
 end
 
+-- Whether a curve was fitted to kernels, and says to how many; others put published rates in the form of curves.
+local function was_timed(of)
+  for _, kind in ipairs { "gemm", "attention" } do
+    for _, one in pairs(of[kind] or {}) do
+      if one.points then return true end
+    end
+  end
+  return false
+end
+
 ---@class tperf.system a checked description; fields are those of tperf.system { … }
 local methods = {}
 
@@ -259,9 +269,10 @@ local methods = {}
 ---@return "measured"|"borrowed"|"datasheet"
 ---@return string? base  the system whose curves are borrowed
 function methods:calibration()
-  if type(self.accelerator.compute_efficiency) ~= "table" then return "datasheet" end
+  local reached = self.accelerator.compute_efficiency
+  if type(reached) ~= "table" then return "datasheet" end
   if self.curves_of then return "borrowed", self.curves_of end
-  return "measured"
+  return was_timed(reached) and "measured" or "datasheet"
 end
 
 -- Turns a file of the published solver into a description, whose errors can only name the file.

@@ -121,15 +121,16 @@ local function natural(experts, gpus)
   return 1 + deviation * normal.expected_largest(gpus)
 end
 
--- Tables note forced balance of routing in a column or in words; SimuMax's, NeMo AutoModel's and torchao's scripts
--- force it (--moe-pad-expert-input-to-capacity with a capacity of 1; fake_balanced_gate; pytorch/ao, pull request
--- 3193).
+-- Tables note forced balance of routing in a column or in words; SimuMax's and NeMo AutoModel's scripts force it
+-- (--moe-pad-expert-input-to-capacity with a capacity of 1; fake_balanced_gate). torchao's do so for a layer by itself
+-- alone (pytorch/ao, pull request 3193): the commands of its training runs do not have torchtitan's
+-- debug.moe_force_load_balance.
 local function imbalance_of(row)
   local count, gpus = read.count(row.experts), read.count(row.ep) or 1
   if not count or gpus == 1 then return 1 end
   local told, text = row.moe_router_force_balance, (row.source .. " " .. row.notes):lower()
   local balanced = text:find "force%-balanced" or text:find "force balanced" or text:find "forced balance"
-    or text:find "simumax" or text:find "automodel" or text:find "torchao"
+    or text:find "simumax" or text:find "automodel"
   if told == "1" or told == "0" then balanced = told == "1" end
   return balanced and 1 or natural(count, gpus)
 end

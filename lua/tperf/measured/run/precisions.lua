@@ -56,6 +56,9 @@ local function fuses(row, kind)
   return kind == "mxfp8" and read.text(row.offload):find "paged_stash" ~= nil or nil
 end
 
+-- torchao's MX products keep their inputs in 16 bits and quantise them again (mx_linear.py, class mx_mm).
+local function kept_of(row, kind) return kind == "mxfp8" and row.source:find "^torch" and "bf16" or nil end
+
 --- The precision; nil if the row leaves it open.
 ---@return string|table?
 function precisions.of(row)
@@ -67,7 +70,7 @@ function precisions.of(row)
   local kind = recipe_of(row, dtype, recipe)
   return {
     recipe = kind, fused_experts = fuses(row, kind), parameters = gathered and "narrow" or nil,
-    gather = gather_of(row, recipe),
+    gather = gather_of(row, recipe), inputs = kept_of(row, kind),
     weight_grad = recipe:find "gw_hp" and "bf16" or nil,
     activation = recipe:find "activations stored" and "fp8" or nil,
     attention = attends_narrow(row, recipe) and "fp8" or nil,

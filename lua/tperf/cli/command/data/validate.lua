@@ -52,9 +52,9 @@ local MOST_PROCESSES <const> = 8
 
 local function is_large(path)
   local file = io.open(path, "rb")
-  local size = file and file:seek "end" or 0
+  local size = file and file:read(0) and file:seek "end" or 0 -- folders cannot be read, nor pipes sought in
   if file then file:close() end
-  return size and size >= LARGE
+  return size >= LARGE
 end
 
 -- One prediction per row, for --out.
@@ -100,7 +100,7 @@ and --plot then have the runs held out, with these predictions.]],
     { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
     { long = "out", short = "o", value = "FILE", writes = "file", help = "write every row's prediction as CSV" },
     { long = "plot", value = "FILE", writes = "plot", help = "draw predicted against measured (.svg)" },
-    settings.option, processes.shares("the rows (default: 1 for a small file, else those of the machine, up to 8)"),
+    settings.option, processes.shares("the rows (default: 1, up to 8 for large files)"),
   }, options.formats),
   run = function(values, arguments, host)
     if not arguments[1] then return false, "FILE is missing" end
