@@ -139,6 +139,19 @@ describe("a row of a training run", function()
     assert.is_true(final.dealt.account_for_loss)
   end)
 
+  it("of MaxText in DGX Cloud shards over the GPUs that the table names, and runs layers again", function()
+    local function read(gpus, shard)
+      local case = run { source = "NVIDIA DGX Cloud benchmarking recipes", table = "MaxText Llama2-70B FP8",
+        fsdp = "jax-fsdp", gpus = tostring(gpus), dp = tostring(gpus), tp = "1", pp = "1",
+        global_batch = tostring(2 * gpus), micro_batch = "2",
+        notes = ("JAX/XLA FSDP over %d GPUs, data-parallel above"):format(shard) }
+      return { case.stack, case.shard, case.zero, case.recompute.recompute, case.recompute.recompute_modules }
+    end
+    local modules = { "core_attn", "layernorm", "mlp" }
+    assert.same({ "maxtext-2024", 128, 3, "selective", modules }, read(512, 128))
+    assert.same({ "maxtext-2024", nil, 3, "selective", modules }, read(256, 256))
+  end)
+
   it("of MLPerf on AMD's GPUs is a run of AMD's implementation", function()
     assert.equal("rocm-mlperf-5.0", run({ source = "MLPerf Training v5.0", gpu = "AMD Instinct MI325X" }).stack)
     local profiles = { ["v3.1"] = "3.1", ["v4.1"] = "3.1", ["v5.0"] = "5.0", ["v5.1"] = "5.1", ["v6.0"] = "5.1" }

@@ -664,7 +664,7 @@ describe("held-out validation", function()
       repeated({ stack = "internevo-2024", factor = 1 }, many),
       repeated({ stack = "fms-fsdp-2024", factor = 1.4 }, many),
       repeated({ stack = "llm-foundry-2023", factor = 1 }, few),
-      repeated({ stack = "maxtext-2024", factor = 1.4 }, few),
+      repeated({ stack = "nanotron-2025", factor = 1.4 }, few),
       repeated({ stack = "bigscience-2022", factor = 1.2 }, few),
       repeated({ stack = "nemo-mlperf-3.1", factor = 2 }, few))),
       "stack")

@@ -57,10 +57,17 @@ end
 -- train/tr11-176B-ml/tr11-176B-ml.slurm has the same partition.
 local function bloom(_) return { pp_layout = "account embedding=1 loss=1" } end
 
+-- maxtext/configure.sh: remat_policy = save_qkv_proj runs all of a layer again but the products of queries, keys and
+-- values; the output projection is taken to be kept, too, in place of fc2, whose result no gradient needs.
+local function dgx_cloud(row)
+  if row.fsdp ~= "jax-fsdp" or row.recompute ~= "" then return nil end
+  return { recompute = "selective", recompute_modules = "core_attn, layernorm, mlp" }
+end
+
 local SOURCES <const> = {
   { "^Llama 3 405B", llama }, { "SC21", sc21 }, { "^Megatron%-LM README Jan 2021", january_2021 },
   { "^Megatron%-LM README 2020", readme_2020 }, { "^BigScience BLOOM prequel", prequel },
-  { "^BLOOM 176B final", bloom },
+  { "^BLOOM 176B final", bloom }, { "^NVIDIA DGX Cloud", dgx_cloud },
 }
 
 ---@param row table      text by column

@@ -99,7 +99,7 @@ local KINDS = {
   ["nemo-mlperf-3.1"] = "tuned", ["nemo-mlperf-5.0"] = "tuned", ["nemo-mlperf-5.1"] = "tuned",
   ["megatron-core-2024"] = "tuned", ["megatron-core-moe-2025"] = "tuned",
   ["megatron-bridge-25.09"] = "tuned", ["megatron-bridge-26.02"] = "tuned", ["megatron-bridge-26.06"] = "tuned",
-  ["nemo-24.03"] = "tuned", ["nemo-24.11"] = "tuned", ["nemo-long-2025"] = "tuned",
+  ["nemo-24.03"] = "tuned", ["nemo-24.11"] = "tuned", ["nemo-long-2025"] = "tuned", ["maxtext-2024"] = "tuned",
   ["megatron-core-ci-2025"] = "tests",
 }
 
