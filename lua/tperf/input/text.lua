@@ -8,9 +8,25 @@ local text = {}
 local MOST_BYTES <const> = 256 << 20
 local BLOCK_BYTES <const> = 1 << 16
 
+local pipes = {} -- path -> what came through it: commands read a table more than once, and a pipe gives it once
+
+-- The rest of an open file. Raises if it cannot be read, or is too long.
+local function rest_of(file, path)
+  local content, problem = roots.rest(file, MOST_BYTES)
+  if not content then check.fail("%s: %s", path, problem) end
+  if #content > MOST_BYTES then check.fail("%s: more than %d MiB", path, MOST_BYTES >> 20) end
+  return content
+end
+
+-- The open file; or nil and the content of what can be read only once.
 local function open(path)
+  if pipes[path] then return nil, pipes[path] end
   local file, message = io.open(path, "rb")
-  return file or check.fail("%s", message)
+  if not file then check.fail("%s", message) end
+  if file:seek "set" then return file end
+  local pipe <close> = file
+  pipes[path] = rest_of(pipe, path)
+  return nil, pipes[path]
 end
 
 -- The start of a file without its byte order mark.
@@ -24,11 +40,41 @@ end
 ---@param path string
 ---@return string
 function text.read(path)
-  local file <close> = open(path)
-  local content, problem = roots.rest(file, MOST_BYTES)
-  if not content then check.fail("%s: %s", path, problem) end
-  if #content > MOST_BYTES then check.fail("%s: more than %d MiB", path, MOST_BYTES >> 20) end
-  return unmarked(content, path)
+  local opened, content = open(path)
+  local file <close> = opened
+  return unmarked(content or rest_of(file, path), path)
+end
+
+--- The bytes of a file; 0 for a folder.
+---@param path string
+---@return integer
+function text.size(path)
+  local opened, content = open(path)
+  local file <close> = opened
+  local size = content and #content or file:seek "end" or 0
+  return size < math.maxinteger and size or 0
+end
+
+--- Forgets what came through a pipe: the next reading is of what comes then.
+---@param path string
+function text.forget(path) pipes[path] = nil end
+
+-- A function that returns a text's next block, nil after the last.
+local function blocks_of(content)
+  local at = 1
+  return function()
+    local block = content:sub(at, at + BLOCK_BYTES - 1)
+    at = at + BLOCK_BYTES
+    return block ~= "" and block or nil
+  end
+end
+
+local function blocks_from(file, path)
+  return function()
+    local block, problem = file:read(BLOCK_BYTES)
+    if problem then check.fail("%s: %s", path, problem) end
+    return block
+  end
 end
 
 --- Calls use(next_block) with a function that returns the file's next block, nil after the last.
@@ -36,11 +82,11 @@ end
 ---@param use fun(next_block: fun(): string?): any
 ---@return any …  what use returns
 function text.with_blocks(path, use)
-  local file <close> = open(path)
-  local first = true
+  local opened, content = open(path)
+  local file <close> = opened
+  local next_block, first = file and blocks_from(file, path) or blocks_of(content), true
   return use(function()
-    local block, problem = file:read(BLOCK_BYTES)
-    if problem then check.fail("%s: %s", path, problem) end
+    local block = next_block()
     if not block or not first then return block end
     first = false
     return unmarked(block, path)

@@ -6,6 +6,7 @@ local measured = require "tperf.measured"
 local serving = require "tperf.measured.serving.cases"
 local software = require "tperf.base.catalogue".shared((require "tperf.describe.software"))
 local system = require "tperf.base.catalogue".shared((require "tperf.describe.system"))
+local text_file = require "tperf.input.text"
 
 local validate = {}
 
@@ -140,6 +141,7 @@ function validate.run(given)
     result.memory_kinds = used[1] and kinds.rows() or nil
     result.unknown = unknown
   end
+  text_file.forget(o.file)
   result.predicted = predicted
   if o.hold_out then
     result.groups, result.over_groups = holdout.run(cases, o.hold_out)

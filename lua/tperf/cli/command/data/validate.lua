@@ -1,6 +1,7 @@
 local options = require "tperf.input.options"
 local processes = require "tperf.cli.sandbox.processes"
 local settings = require "tperf.cli.ask.settings"
+local text_file = require "tperf.input.text"
 local output = require "tperf.output.file"
 
 local COLUMNS = {
@@ -49,13 +50,6 @@ end
 
 local LARGE <const> = 256 << 10 -- bytes: some 500 training runs, which take longer than starting processes
 local MOST_PROCESSES <const> = 8
-
-local function is_large(path)
-  local file = io.open(path, "rb")
-  local size = file and file:read(0) and file:seek "end" or 0 -- folders cannot be read, nor pipes sought in
-  if file then file:close() end
-  return size >= LARGE
-end
 
 -- One prediction per row, for --out.
 local function predictions(result)
@@ -107,9 +101,9 @@ and --plot then have the runs held out, with these predictions.]],
     if arguments[2] then return false, "validate takes one file" end
     local wrong = settings.apply(values, {})
     if wrong then return false, wrong end
-    local ok
-    ok, wrong = processes.start(values, host, is_large(arguments[1]) and not values.hold_out and MOST_PROCESSES or 1)
-    if not ok then return false, wrong end
+    local shares = not values.hold_out and text_file.size(arguments[1]) >= LARGE
+    local ok, problem = processes.start(values, host, shares and MOST_PROCESSES or 1)
+    if not ok then return false, problem end
     local keeps = values.out or values.plot or values.hold_out
       or require "tperf.measured".kind(arguments[1]).cases -- of serving
     local result = require "tperf".validate {
