@@ -152,6 +152,17 @@ describe("a row of a training run", function()
     assert.same({ "maxtext-2024", nil, 3, "selective", modules }, read(256, 256))
   end)
 
+  it("of InternEvo shards states over the ranks that the table names", function()
+    local function shard(states)
+      return run { source = "InternEvo train_performance", gpus = "64", dp = "32", tp = "2", global_batch = "32",
+        zero_fsdp = states }.shard
+    end
+    assert.equal(4, shard "ZeRO-1 over 4 ranks")
+    assert.equal(8, shard "ZeRO-1 sharded over 8 GPUs (hybrid)")
+    assert.is_nil(shard "ZeRO-1 over all DP")
+    assert.is_nil(shard "ZeRO-1 over 32 ranks")
+  end)
+
   it("of MLPerf on AMD's GPUs is a run of AMD's implementation", function()
     assert.equal("rocm-mlperf-5.0", run({ source = "MLPerf Training v5.0", gpu = "AMD Instinct MI325X" }).stack)
     local profiles = { ["v3.1"] = "3.1", ["v4.1"] = "3.1", ["v5.0"] = "5.0", ["v5.1"] = "5.1", ["v6.0"] = "5.1" }

@@ -45,10 +45,10 @@ local function zero_of(row, sizes)
   return stage, not (stage == 3 and sizes.pp > 1 and row.zero_fsdp:find "FSDP")
 end
 
--- The GPUs that shard the weights if not all replicas do: those that the table names, or PyTorch's hybrid sharding:
--- within a node, whose GPUs are consecutive replicas.
+-- The replicas that shard weights or states if not all do: those that the table names ("ZeRO-1 over 8 ranks"), or
+-- PyTorch's hybrid sharding: within a node, whose GPUs are consecutive replicas.
 local function shard_of(row, sizes)
-  local named = tonumber(row.notes:match "FSDP over (%d+) GPUs")
+  local named = tonumber(row.notes:match "FSDP over (%d+) GPUs" or row.zero_fsdp:match "over (%d+) [rG]")
   local hybrid = row.zero_fsdp:lower():find "hsdp" and (read.count(row.gpus_per_node) or 8)
   local shard = named and named < sizes.dp and named or hybrid
   return shard and sizes.dp % shard == 0 and shard or nil
