@@ -41,10 +41,10 @@ describe("the reference", function()
   it("has signatures that match the functions", function()
     local count = 0
     for name, given in program.slurp "docs/api.md":gmatch "\n### tperf%.([^\n]+)\n+`[^\n(]+%(([^\n]*)%)`\n" do
-      local f, own = tperf, {}
+      local f = tperf
       for part in name:gmatch "[^.]+" do f = type(f) == "table" and f[part] or nil end
-      local info = type(f) == "function" and debug.getinfo(f, "u")
-      for i = 1, info and info.nparams or 0 do own[i] = debug.getlocal(f, i) end
+      local info = type(f) == "function" and debug.getinfo(f, "Su")
+      local own = info and info.what ~= "C" and reference.parameters_of(f) or {}
       if info and info.isvararg then own[#own + 1] = "..." end
       if info then
         count = count + 1

@@ -51,8 +51,8 @@ static int write_code(lua_State *L, const void *bytes, size_t size, void *code) 
 }
 
 // --- names of variables ---
-// Reading them takes 3 % of a search's instructions, and only messages about faults of the library itself would show
-// them. Parameters keep theirs, for tools/apidoc.
+// Reading them takes 4 % of a search's instructions, and only messages about faults of the library itself would show
+// them.
 // The bytes are those of ldump.c in Lua 5.4; from one that writes others, the names are not dropped.
 
 typedef struct cursor {
@@ -95,43 +95,29 @@ static void pass_constant(cursor *c) {
         c->lost = c->lost || (type != 0x00 && type != 0x01 && type != 0x11);
 }
 
-static void put_count(buffer *b, size_t count) {
-    unsigned char bytes[10];
-    size_t i = sizeof bytes;
-    for (bytes[--i] = (unsigned char)(count & 0x7f) | 0x80; count >>= 7;)
-        bytes[--i] = count & 0x7f;
-    append(b, bytes + i, sizeof bytes - i);
-}
-
 static void pass_variable(cursor *c) {
     pass_string(c);
     pass_count(c); // from where it is known on, and how far
     pass_count(c);
 }
 
-// Drops the names of upvalues, and of local variables but for the parameters, which come first.
-static void pass_names(cursor *c, size_t parameters) {
+static void drop_names(cursor *c) {
     buffer *kept = c->kept;
     c->kept = NULL;
-    size_t n = pass_count(c), n_kept = n < parameters ? n : parameters;
-    c->kept = kept;
-    put_count(kept, n_kept);
-    for (size_t i = 0; i < n_kept && !c->lost; i++)
+    for (size_t n = pass_count(c); n > 0 && !c->lost; n--)
         pass_variable(c);
-    c->kept = NULL;
-    for (size_t i = n_kept; i < n && !c->lost; i++)
-        pass_variable(c);
-    for (n = pass_count(c); n > 0 && !c->lost; n--)
-        pass_string(c);
+    for (size_t n = pass_count(c); n > 0 && !c->lost; n--)
+        pass_string(c); // of an upvalue
     c->kept = kept;
-    put_count(kept, 0);
+    static const unsigned char none[] = {0x80, 0x80};
+    append(kept, none, sizeof none);
 }
 
 static void pass_function(cursor *c) {
     pass_string(c); // the source
     pass_count(c);  // the first line and the last
     pass_count(c);
-    size_t parameters = *pass(c, 3); // then whether there are more, and the stack
+    pass(c, 3); // parameters, whether there are more, the stack
     pass(c, 4 * pass_count(c));
     for (size_t n = pass_count(c); n > 0 && !c->lost; n--)
         pass_constant(c);
@@ -141,7 +127,7 @@ static void pass_function(cursor *c) {
     pass(c, pass_count(c)); // lines
     for (size_t n = 2 * pass_count(c); n > 0 && !c->lost; n--)
         pass_count(c);
-    pass_names(c, parameters);
+    drop_names(c);
 }
 
 static buffer without_names(buffer code) {

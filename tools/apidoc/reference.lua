@@ -159,10 +159,22 @@ local function join_fields(e, entries)
   end
 end
 
--- The names of a function's parameters if its comment has none.
-local function parameters_of(f)
-  local names = {}
-  for i = 1, debug.getinfo(f, "u").nparams do names[i] = debug.getlocal(f, i) end
+--- The names of a function's parameters, from its text: embedded modules do not have them.
+---@param f function
+---@return string[]
+function reference.parameters_of(f)
+  local info, names = debug.getinfo(f, "Su"), {}
+  if info.nparams == 0 then return names end
+  local number, from = 0, nil
+  for line in text_of(info.source:match "^@(.*)$"):gmatch "([^\n]*)\n" do
+    number = number + 1
+    from = number == info.linedefined and line or from and from .. " " .. line
+    if from and from:find ")" then break end
+  end
+  local called, list = from:match "function%s*([%w_.:]*)%s*%((.-)%)"
+  if called:find ":" then names[1] = "self" end
+  for name in list:gmatch "[%a_][%w_]*" do names[#names + 1] = name end
+  assert(#names == info.nparams, from)
   return names
 end
 
@@ -170,7 +182,7 @@ local function add(entries, name, f, owner, key)
   local callable = type(f) == "table"
   local comment = comment_of(callable and getmetatable(f).__call or f, owner, key)
   local e = { name = name, comment = comment, schema = schema_of(name, f), callable = callable, described = {} }
-  e.parameters = callable and {} or parameters_of(f)
+  e.parameters = callable and {} or reference.parameters_of(f)
   if comment then e.described, e.request = described_fields(comment) end
   entries[#entries + 1], entries[name] = e, e
 end
