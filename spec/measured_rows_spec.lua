@@ -163,6 +163,72 @@ describe("a row of a training run", function()
     assert.is_nil(shard "ZeRO-1 over 32 ranks")
   end)
 
+  it("of Megatron-MoE-ModelZoo has what its commands say", function()
+    local function qwen(fields)
+      local usual = { source = "Megatron-MoE-ModelZoo Qwen3", model = "Qwen3-235B", gpu = "GB300", layers = "94",
+        hidden = "4096", seq = "4096", experts = "128", topk = "8", moe_ffn = "1536", gpus = "256", pp = "8", vp = "",
+        ep = "8", etp = "1", global_batch = "8192", recompute = "see command", dtype = "MXFP8" }
+      for name, value in pairs(fields) do usual[name] = value end
+      return run(usual)
+    end
+    local graphs = { "attn", "moe_router" }
+    local rack = qwen { gpu = "GB200", dtype = "BF16" }
+    assert.same({ "none", graphs, "bf16" }, { rack.recompute.recompute, rack.switches.cuda_graphs, rack.precision })
+    assert.same({ true, true }, { rack.dealt.account_for_embedding, rack.dealt.account_for_loss })
+    assert.is_nil(rack.switches.overlap_moe_a2a)
+    local one = qwen { gpus = "64", pp = "1", ep = "64", micro_batch = "1" }
+    assert.same({ true, true }, { one.switches.overlap_moe_a2a, one.switches.delay_wgrad })
+    assert.same({ "mxfp8", "narrow", "bf16" }, { one.precision.recipe, one.precision.parameters, one.states.moments })
+    local long = qwen { seq = "131072", gpus = "128", tp = "4", pp = "4", vp = "12", cp = "4", ep = "32",
+      global_batch = "1024" }
+    assert.same({ "moe_act", "layernorm" }, long.recompute.recompute_modules)
+    local stashed = qwen { gpu = "GB200", pp = "4", vp = "6", ep = "64", micro_batch = "3", global_batch = "3072" }
+    assert.same({ { "expert_fc1", "moe_act" }, true },
+      { stashed.offload.offload_modules, stashed.switches.overlap_moe_a2a })
+    local hopper = qwen { gpu = "H100", dtype = "BF16", tp = "2", ep = "32", vp = "4", recompute = "norm, act" }
+    assert.same({ "moe_act", "layernorm" }, hopper.recompute.recompute_modules)
+    hopper = qwen { gpu = "H100", dtype = "bf16", tp = "4", vp = "4", cp = "2", seq = "32768", recompute = "",
+      global_batch = "256" }
+    assert.same({ { "layernorm", "moe" }, "deepep" },
+      { hopper.recompute.recompute_modules, hopper.switches.moe_dispatcher })
+  end)
+
+  it("of the paper on Megatron-Core's experts has the stages of its scripts", function()
+    local function deepseek(gpu, dtype)
+      return run { source = "Megatron-Core MoE paper (Table 11)", model = "DeepSeek-V3", gpu = gpu, layers = "61",
+        hidden = "7168", seq = "4096", experts = "256", topk = "8", moe_ffn = "2048", gpus = "1024", pp = "4",
+        ep = "64", etp = "1", global_batch = "8192", vp = "", dtype = dtype }
+    end
+    local rack = deepseek("GB300", "MXFP8")
+    assert.same({ "Et*4|(tttt|)*14tmL", 4, { "mlp" } },
+      { rack.dealt.pipeline_layout, rack.sizes.vp, rack.recompute.recompute_modules })
+    assert.same({ "fp8-block", "Et|(tt|)*30mL" },
+      { deepseek("H100", "FP8-blockwise").precision.recipe, deepseek("H100", "FP8-blockwise").dealt.pipeline_layout })
+  end)
+
+  it("of Megatron-Bridge has the dispatcher and the graphs of its release", function()
+    local function bridge(release, model, gpu, fields)
+      local usual = { source = "NVIDIA Megatron-Bridge performance summary", table = release .. " NeMo Container",
+        model = model, gpu = gpu, layers = "36", hidden = "2880", seq = "4096", experts = "128", topk = "4",
+        moe_ffn = "2880", gpus = "64", ep = "8", etp = "1", global_batch = "1280", micro_batch = "4", dtype = "BF16",
+        moe_dispatcher = "hybridep" }
+      for name, value in pairs(fields or {}) do usual[name] = value end
+      return run(usual)
+    end
+    local function sent(...) return bridge(...).switches.moe_dispatcher end
+    assert.same({ "alltoall", "hybridep", "alltoall", "hybridep" },
+      { sent("26.02.01", "GPT OSS 120B", "B200"), sent("26.04", "GPT OSS 120B", "B200"),
+        sent("26.04.01", "GPT OSS 120B", "GB200"), sent("26.04.01", "GPT OSS 120B", "B300") })
+    local qwen = { layers = "94", hidden = "4096", moe_ffn = "1536", topk = "8", moe_dispatcher = "alltoall" }
+    assert.same({ "alltoall", "hybridep" },
+      { sent("26.04", "Qwen3_235B_a22B", "B300", qwen), sent("26.04.01", "Qwen3_235B_a22B", "B300", qwen) })
+    local paged = { dtype = "FP8-MX", offload = "moe_paged_stash", cuda_graph = "full_iteration", overlap_moe_a2a = "1",
+      fp8_recipe = "mxfp8/e4m3 (param_gather in low precision, fp8 attention)" }
+    local early, late = bridge("25.11", "GPT OSS 120B", "GB300", paged), bridge("26.06", "GPT OSS 120B", "GB300", paged)
+    assert.same({ false, true }, { early.graphs, late.graphs })
+    assert.same({ n = 2, nil, true }, table.pack(early.precision.fused_experts, late.precision.fused_experts))
+  end)
+
   it("of MLPerf on AMD's GPUs is a run of AMD's implementation", function()
     assert.equal("rocm-mlperf-5.0", run({ source = "MLPerf Training v5.0", gpu = "AMD Instinct MI325X" }).stack)
     local profiles = { ["v3.1"] = "3.1", ["v4.1"] = "3.1", ["v5.0"] = "5.0", ["v5.1"] = "5.1", ["v6.0"] = "5.1" }

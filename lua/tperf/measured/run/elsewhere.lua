@@ -64,10 +64,88 @@ local function dgx_cloud(row)
   return { recompute = "selective", recompute_modules = "core_attn, layernorm, mlp" }
 end
 
+-- Megatron-MoE-ModelZoo's model_configs/benchmarking: Qwen3's embedding and head count as layers of their stages; with
+-- MXFP8 and blocks (sbatch_benchmarking.sh) weights are gathered in 8 bits and moments kept in 16.
+local ENDS <const>, STATES <const> = "account embedding=1 loss=1", "precision-aware: grads float32, moments bfloat16"
+local GRAPHS <const> = "transformer_engine:attn+moe_router+moe_preprocess"
+
+-- Its Qwen3 commands on GB200s and GB300s (best_practice/qwen3/readme.md, run_gb300_235b.sh), by what tells them apart.
+local function rack_command(row)
+  if row.seq == "131072" then return { recompute_modules = "layernorm, moe_act", overlap_moe_a2a = "0" } end
+  if row.gpu == "GB200" and row.dtype:find "MXFP8" then
+    return { recompute_modules = "layernorm, moe_act", cuda_graph = GRAPHS, overlap_moe_a2a = "1", delay_wgrad = "1",
+      offload = "fine-grained: expert_fc1, moe_act" }
+  end
+  local overlaps = row.pp == "1" and "1" or "0"
+  return { recompute_modules = "none", cuda_graph = GRAPHS, overlap_moe_a2a = overlaps, delay_wgrad = overlaps }
+end
+
+-- Those on H100s: long sequences by DeepEP, with norms and experts run again; "norm, act" of the others is
+-- `--recompute-modules moe_act layernorm` (run_h100_235b.sh).
+local function hopper_command(row)
+  if row.seq ~= "4096" then
+    return { recompute_modules = "layernorm, moe", moe_dispatcher = "deepep", overlap_moe_a2a = "0" }
+  end
+  return { recompute_modules = row.recompute:find "^norm, act" and "layernorm, moe_act" or nil }
+end
+
+local function narrow(row, facts)
+  local recipe = row.dtype:find "MXFP8" and "mxfp8" or row.dtype:find "FP8" and "blockwise"
+  if recipe then
+    facts.fp8_recipe, facts.optimizer_states = recipe .. "/e4m3 (param_gather in low precision)", STATES
+  end
+  return facts
+end
+
+local function modelzoo(row)
+  if not row.model:find "^Qwen3%-235B" then return nil end
+  local facts = row.gpu:find "^GB" and rack_command(row) or hopper_command(row)
+  facts.pp_layout = row.pp ~= "1" and ENDS or nil
+  return narrow(row, facts)
+end
+
+-- The paper's runs of DeepSeek-V3 have ModelZoo's scripts (best_practice/deepseek-v3 and DeepSeekV3/run.sh), for GB300s
+-- with fewer GPUs.
+local function moe_paper(row)
+  if row.model ~= "DeepSeek-V3" then return nil end
+  if row.gpu:find "H100" then return narrow(row, { pp_layout = "Et|(tt|)*30mL", mtp_layers = "1" }) end
+  return narrow(row, { pp_layout = "Et*4|(tttt|)*14tmL", mtp_layers = "1", cuda_graph = GRAPHS,
+    recompute_modules = "mlp", overlap_moe_a2a = "0" })
+end
+
+-- Rows of Megatron-Bridge whose dispatcher is that of another release than the run's. GPT-OSS had the all-to-all alone
+-- before 26.04 (pull request 2600 added the others), and on B200s and GB200s again in 26.04.01 (3614 and 3561, issue
+-- 3387); Qwen3 235B moved to HybridEP on B300s there (3490, issue 3399). That container has Bridge 0.4.2 (issue 4439).
+local function dispatcher(row)
+  local release, gpt_oss = row.table:match "^[%d.]+", row.model:lower():find "^gpt[ -]oss"
+  if gpt_oss and release < "26.04" then return "alltoall" end
+  if release ~= "26.04.01" then return nil end
+  if gpt_oss and row.gpu:find "B200" then return "alltoall" end
+  return row.gpu == "B300" and row.model:find "^Qwen3_235B" and "hybridep" or nil
+end
+
+-- Experts in graphs of whole iterations, with their pages, came to the recipes in 2026 (pull requests 3983 and 4226). A
+-- run of 2025 to which the table gives them is taken to have what that release has on GB200s.
+local function before_pages(row)
+  if not (row.table:find "^25" and row.offload == "moe_paged_stash") then return {} end
+  return { cuda_graph = "transformer_engine:moe_router+moe_preprocess", recompute_modules = "mla_up_proj",
+    overlap_moe_a2a = "0", delay_wgrad = "0", offload = "none",
+    fp8_recipe = "mxfp8/e4m3 (param_gather in low precision)" }
+end
+
+local function bridge(row)
+  if not row.table:find "^%d" then return nil end
+  local facts = before_pages(row)
+  facts.moe_dispatcher = dispatcher(row)
+  return facts
+end
+
 local SOURCES <const> = {
   { "^Llama 3 405B", llama }, { "SC21", sc21 }, { "^Megatron%-LM README Jan 2021", january_2021 },
   { "^Megatron%-LM README 2020", readme_2020 }, { "^BigScience BLOOM prequel", prequel },
   { "^BLOOM 176B final", bloom }, { "^NVIDIA DGX Cloud", dgx_cloud },
+  { "^Megatron%-MoE%-ModelZoo", modelzoo }, { "^Megatron%-Core MoE paper", moe_paper },
+  { "^NVIDIA Megatron%-Bridge performance", bridge },
 }
 
 ---@param row table      text by column
