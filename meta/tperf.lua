@@ -135,6 +135,7 @@
 ---@field kv_heads? integer key and value heads; default heads
 ---@field layer_pattern? string hybrids, one letter per layer: M mamba, * attention, - MLP, E experts
 ---@field layers integer number of layers
+---@field limited_activation? boolean both halves of a gated activation are limited to a range (gpt-oss)
 ---@field mamba? tperf.model.mamba Mamba-2 layers
 ---@field mamba1? tperf.model.mamba1 Mamba-1 layers
 ---@field mixers? string B Mamba-2 beside attention.

@@ -31,6 +31,20 @@ describe("between the products of experts", function()
     end
   end)
 
+  it("halves of an activation with limits are limited one by one and joined, unless experts are fused", function()
+    local limited = tperf.model "gpt-oss-120b"
+    local free, elements = limited:with { limited_activation = false }, TOKENS * 4 * 2880
+    local function more(precision, name)
+      local one, other = ops_of(limited, 64, precision).silu, ops_of(free, 64, precision).silu
+      return { one[name].bytes - other[name].bytes, one.saved_bytes - other.saved_bytes }
+    end
+    -- 16-bit numbers: two halves read and written, then both; kept once more
+    assert.same({ 16 * elements, 4 * elements }, more("bf16", "forward"))
+    -- two gradients and two inputs read, two gradients written, then both read and written
+    assert.same({ 20 * elements, 4 * elements }, more("bf16", "backward"))
+    assert.same({ 0, 0 }, more({ recipe = "mxfp8", fused_experts = true }, "forward"))
+  end)
+
   it("every score is normalised, chosen and counted in fp32", function()
     local ops = ops_of("qwen3-30b-a3b", 8)
     local scores = TOKENS * EXPERTS

@@ -8,6 +8,11 @@ local UNFUSED <const>, FUSED <const> = "norms unfused", "norms fused"
 
 local NORM <const>, ROTARY <const>, GATE <const> = { 32, 74 }, { 16, 16 }, { 4, 8 }
 
+-- Of a gated activation with limits, which Megatron-Core keeps out of its compiled kernel (fused_bias_geglu.py,
+-- weighted_bias_quick_geglu_impl): each half is read and written within its limits, and both are read and written as
+-- one tensor. Backward, a half's gradient and input are read and its gradient written; both are joined like that, too.
+local LIMITS <const>, BYTES <const> = { 2 * (2 + 2) + 2 * (2 + 2), 2 * (2 + 2 + 2) + 2 * (2 + 2) }, 2
+
 local function spill(one, bytes, elements) one:spill(bytes[1] * elements, bytes[2] * elements) end
 
 --- What a share's ops read: nil if a compiler fuses them.
@@ -33,6 +38,12 @@ end
 --- Changes the op of a gated activation. elements: of its result.
 function eager.gate(p, one, elements)
   if p.eager then spill(one, GATE, elements) end
+end
+
+--- Changes the op of a gated activation whose halves are limited: the limited ones are kept, too.
+function eager.limit(one, elements)
+  spill(one, LIMITS, elements)
+  one:hold(one:saved_bytes() + 2 * BYTES * elements, 0)
 end
 
 return eager

@@ -124,6 +124,7 @@ function parts.mlp(m, p, width, o, name)
     kept_element = p.kept_element, fused = o.fused,
   }
   if m.gated then eager.gate(p, activation, elements) end
+  if m.gated and m.limited_activation and p.mode == "train" and not o.fused then eager.limit(activation, elements) end
   if m.gated and p.fused_activation == false then -- the product with the other half keeps the first kernel's output
     activation:hold(activation:saved_bytes() + BYTES * elements, 0)
   end

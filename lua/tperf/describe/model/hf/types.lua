@@ -176,7 +176,7 @@ function types.gpt_oss(c)
   m.kv_heads, m.head_dim = c:count(keys.kv_heads, 8), c:count("head_dim", 64)
   local bias = c:flag("attention_bias", true)
   m.biases = { qkv = bias, attention_out = bias, mlp = true }
-  m.attention_sinks = true
+  m.attention_sinks, m.limited_activation = true, true
   m.experts = experts(c, "num_local_experts|num_experts", m.ffn)
   m.experts.router_bias = true
   window(c, m, "sliding_window", function(i) return i % 2 == 0 end)
