@@ -229,6 +229,112 @@ describe("a row of a training run", function()
     assert.same({ n = 2, nil, true }, table.pack(early.precision.fused_experts, late.precision.fused_experts))
   end)
 
+  it("of DeepSeek-V3 in DGX Cloud drops tokens, runs its script's modules again and has its stages", function()
+    local fields = { source = "NVIDIA DGX Cloud benchmarking recipes", table = "Deepseek V3 BF16",
+      model = "DeepSeek-V3", layers = "61", hidden = "7168", heads = "128", vocab = "129280", experts = "256",
+      topk = "8", moe_ffn = "2048",
+      dtype = "bf16", gpus = "128", tp = "2", pp = "4", ep = "32", etp = "1", global_batch = "1024", gpu = "GB200" }
+    local case = run(fields)
+    assert.same({ 15, 14 }, { case.dealt.first_stage_layers, case.dealt.last_stage_layers })
+    assert.same({ "core_attn" }, case.recompute.recompute_modules)
+    assert.same({ 1, 1 }, { case.model.experts.imbalance, case.model.experts.capacity_factor })
+    -- cuDNN had no kernels for heads of 192 features on Blackwell yet
+    assert.equal("unfused", case.attention)
+    fields.gpu, fields.gpus, fields.pp = "H100-SXM-80GB", "512", "8"
+    case = run(fields)
+    assert.same({ 7, 6 }, { case.dealt.first_stage_layers, case.dealt.last_stage_layers })
+    assert.same({ "mla_up_proj" }, case.recompute.recompute_modules)
+    assert.is_nil(case.attention)
+  end)
+
+  local AUTOMODEL <const> = { source = "NVIDIA NeMo AutoModel performance summary", zero_fsdp = "FSDP 64",
+    micro_batch = "1" }
+
+  local function automodel(fields)
+    for name, value in pairs(AUTOMODEL) do fields[name] = fields[name] or value end
+    return run(fields)
+  end
+
+  it("of NeMo AutoModel calls its pipeline once for each of a step's local batches", function()
+    local fields = { pp = "4", vp = "2", gpus = "32", global_batch = "256", layers = "32",
+      notes = "raw: A 7B | 32 | 256 | 1 | 8 | 4 | 4096 | 1 | 4 | 1 | - | 2 | 8 | TE | 1 | 2 | 3" }
+    local case = automodel(fields)
+    assert.equal(4, case.runs)
+    local function seconds() return tperf.train(step.request(case, tperf.system "h100-sxm", "typical")).time end
+    local several = seconds()
+    case.runs = 1
+    local once = seconds()
+    -- 32 micro-batches of a replica, and the time of (4 - 1) / 2 each time that the pipeline fills and drains; what
+    -- comes once a step dilutes it
+    local most = (32 + 4 * 1.5) / (32 + 1.5)
+    assert.is_true(several > (1 + most) / 2 * once and several < most * once)
+    fields.pp, fields.vp = "1", "1"
+    assert.equal(1, automodel(fields).runs)
+  end)
+
+  it("of NeMo AutoModel runs blocks again but in GPT-OSS and on one GPU, and LoRA as its scripts say", function()
+    assert.equal("full", automodel({}).recompute.recompute)
+    assert.equal("none", automodel({ model = "GPT-OSS 20B", hidden = "2880" }).recompute.recompute)
+    local lora = { workload = "lora", peft = "lora", gpus = "8", tp = "2", model = "Llama3 70B" }
+    assert.same({ "full", true }, { automodel(lora).recompute.recompute, automodel(lora).sequence_parallel })
+    lora.model = "Qwen2.5 32B"
+    assert.is_false(automodel(lora).sequence_parallel)
+    lora.gpus, lora.tp = "1", "1"
+    assert.equal("none", automodel(lora).recompute.recompute)
+  end)
+
+  it("of NeMo AutoModel routes a token to experts that follow each other", function()
+    local function groups(experts, topk)
+      local e = automodel({ model = "M", mlp = "swiglu", experts = experts, topk = topk, moe_ffn = "512",
+        ep = "8" }).model.experts
+      return { e.groups, e.top_groups }
+    end
+    assert.same({ 32, 1 }, groups("256", "8"))
+    assert.same({ 16, 1 }, groups("128", "6")) -- of 8: 6 do not divide 128
+  end)
+
+  it("of fms-fsdp runs every second block again, over the network that it names", function()
+    local fields = { source = "IBM fms-fsdp README", zero_fsdp = "FSDP", recompute = "selective", gpus = "16",
+      gpus_per_node = "8", global_batch = "16", inter = "400 Gbps per node" }
+    local case = run(fields)
+    assert.same({ "full", "every", 2 }, { case.recompute.recompute, case.recompute.recompute_method,
+      case.recompute.recompute_num_layers })
+    local slow = step.system(case, tperf.system "a100-sxm-80gb").network.slow
+    assert.same({ 400e9 / 8 / 8, 1 }, { slow.bandwidth, slow.nics_per_gpu })
+    assert.equal(0.81, slow.efficiency.efficiency) -- Ethernet's curve: its scripts set up EFA
+    fields.recompute = "none"
+    assert.equal("none", run(fields).recompute.recompute)
+  end)
+
+  it("whose network is remote memory over Ethernet has that curve, also at the system's bandwidth", function()
+    local function slow(inter)
+      local case = run { source = "nanotron", gpus = "16", gpus_per_node = "8", global_batch = "16", inter = inter }
+      return step.system(case, tperf.system "h100-sxm").network.slow
+    end
+    assert.equal(0.81, slow("EFA (AWS p5)").efficiency.efficiency)
+    assert.is_nil(slow("EFA (AWS p5)").bandwidth)
+    assert.equal(50e9 / 8, slow("4x100 Gb RoCE per node").bandwidth)
+    assert.is_nil(slow "Giga Ethernet") -- perhaps the hosts' own
+  end)
+
+  it("of MLPerf's LoRA forgets a configuration that is another run's", function()
+    local fields = { source = "MLPerf Training v5.0", workload = "lora", gpu = "NVIDIA H200-SXM5-141GB", gpus = "16",
+      gpus_per_node = "8", dtype = "fp8", tp = "4", pp = "1", cp = "2", dp = "2", global_batch = "8",
+      packed_seq = "8192", notes = "grad_accum 2; run_s 890", recipe_source = "HPE/config_XD670_2x8x4xtp4pp1cp2.sh",
+      fp8_recipe = "fp8 delayed, fp8 attention" }
+    local function layout(case) return { case.sizes.tp, case.sizes.cp, case.sizes.dp, case.precision.attention } end
+    -- two micro-batches of 4 replicas, not of 2; what says nothing of the layout stays
+    assert.same({ 4, 1, 4, "fp8" }, layout(run(fields)))
+    fields.notes = "grad_accum 4; run_s 890"
+    assert.same({ 4, 2, 2, "fp8" }, layout(run(fields)))
+    fields.gpus, fields.dp, fields.tp, fields.cp, fields.notes = "8", "8", "1", "1", "grad_accum 1"
+    fields.recipe_source, fields.fp8_recipe = "Dell/config_MI300X_1x8x1.sh", "fp8 delayed, fp8 activations stored"
+    assert.is_nil(run(fields).precision.activation)
+    fields.gpu, fields.recipe_source = "AMD Instinct MI325X", "Lambda/config_DGXB200_1x8x1xtp1pp1cp1.sh"
+    fields.fp8_recipe = "fp8 delayed, fp8 attention"
+    assert.same({ n = 2, nil, "fp8" }, table.pack(run(fields).precision.attention, run(fields).precision.activation))
+  end)
+
   it("of MLPerf on AMD's GPUs is a run of AMD's implementation", function()
     assert.equal("rocm-mlperf-5.0", run({ source = "MLPerf Training v5.0", gpu = "AMD Instinct MI325X" }).stack)
     local profiles = { ["v3.1"] = "3.1", ["v4.1"] = "3.1", ["v5.0"] = "5.0", ["v5.1"] = "5.1", ["v6.0"] = "5.1" }

@@ -326,6 +326,24 @@ describe("tperf.schedule", function()
     refuses("'memory_limit' of 2", call, { schedule = "zbv", memory_limit = 2 })
   end)
 
+  it("runs a schedule several times, each time with an equal part of the micro-batches", function()
+    local once = call { schedule = "interleaved_1f1b", devices = 4, microbatches = 8 }
+    local thrice = call { schedule = "interleaved_1f1b*3", devices = 4, microbatches = 24 }
+    assert.near(3 * once.makespan, thrice.makespan, 1e-9) -- a run's last pass is on the device of the next one's first
+    assert.same(once.peak_activations, thrice.peak_activations)
+    local shape = { schedule = "interleaved_1f1b*3", devices = 4, stages = 8, microbatches = 24 }
+    -- of each run 8 x 2 chunks and 4 - 1 passes
+    assert.same({ F = 3 * 19, B = 3 * 19 }, tperf.schedule.closed_form(shape))
+    local train = { model = "llama-2-7b", system = "h100-sxm", global_batch = 24, pp = 4, virtual_stages = 2,
+      software = "none", schedule = "interleaved_1f1b*3", simulate = true }
+    local c, t = tperf.train(train)
+    assert.near(1, t.iteration_time / c.time, 0.02)
+    refuses("needs micro-batches in multiples of 3, not 8", call, { schedule = "1f1b*3", microbatches = 8 })
+    refuses("'schedule' must be one of", call, { schedule = "2f1b*3" })
+    refuses("'schedule' must be one of", call, { schedule = "1f1b*0" })
+    refuses("only a schedule with a closed form", call, { schedule = "zbv*2" })
+  end)
+
   it("names a schedule that can't be defined", function()
     refuses("'1f1b' is built in", tperf.schedule.define, "1f1b", function() end)
     refuses("the name must be letters", tperf.schedule.define, "a b", function() end)

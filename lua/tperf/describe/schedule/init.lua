@@ -3,6 +3,7 @@ local check = require "tperf.base.check"
 local checked = require "tperf.describe.schedule.checked"
 local core = require "tperf.core"
 local refusal = require "tperf.base.refusal"
+local repeated = require "tperf.describe.schedule.repeated"
 local sealed = require "tperf.base.object.sealed"
 local placements = require "tperf.describe.schedule.placement"
 local rule_sets = require "tperf.describe.schedule.rules"
@@ -39,11 +40,38 @@ local function choice(value, names, what)
     check.suggest(value, names))
 end
 
+-- Schedules that run several times an iteration, by name; each keeps the definition that it was made of.
+local several, count_of_several = {}, 0
+local MOST_SEVERAL <const> = 1024 -- a sweep may try many
+
+-- "NAME*N": the schedule NAME, N times an iteration. Not listed; nil if there is no such schedule.
+local function repeated_of(name)
+  local one, times = name:match "^([%w_%-]+)%*(%d+)$"
+  local base, count = one and definitions[one], math.tointeger(tonumber(times))
+  if not base or not count or count < 1 then return nil end
+  local known = several[name]
+  if not known or known.base ~= base then
+    if count_of_several >= MOST_SEVERAL then several, count_of_several = {}, 0 end
+    count_of_several = count_of_several + 1
+    known = { base = base, definition = sealed.keep(repeated(name, sealed.check(base), count),
+      ("schedule '%s'"):format(name), "define another with tperf.schedule.define") }
+    several[name] = known
+  end
+  return known.definition
+end
+
+local function find(name) return type(name) == "string" and (definitions[name] or repeated_of(name)) end
+
+--- Whether there is a schedule of that name.
+---@param name any
+---@return boolean
+function schedule.has(name) return find(name) and true or false end
+
 --- The definition of a schedule.
----@param name string
+---@param name string  or "NAME*N": NAME, N times an iteration, each time with an equal part of its micro-batches
 ---@return table
 function schedule.get(name)
-  local definition = type(name) == "string" and definitions[name]
+  local definition = find(name)
   if not definition then check.fail("tperf.schedule: %s", select(2, choice(name, schedule.names(), "schedule"))) end
   return sealed.check(definition)
 end

@@ -9,21 +9,28 @@ local ETHERNET <const> = { efficiency = 0.81, latency = 10e-6, doubling = 161e-6
 
 local OMNI_PATH <const> = 100e9 / 8 -- bytes/s per link
 
--- "4x100 Gbps", "8x50 GBps" per node, in bytes/s; the largest figure if there are several.
+-- "800 Gbps/node", "400 Gbps per node", "1600 Gbps RoCE per node".
+local WHOLE <const> = { "^(%d+) Gbps/node", "^(%d+) Gbps per node", "^(%d+) Gbps RoCE per node" }
+
+-- "4x100 Gbps", "8x50 GBps", "4x100 Gb RoCE" per node, in bytes/s; the largest figure if there are several.
 local function node_bandwidth(text)
   local best
+  text = text:gsub(" Gb RoCE", " Gbps RoCE")
   for count, speed, unit in text:gmatch "(%d+)x(%d+) ?(G[Bb]ps)" do
     local bytes = tonumber(count) * tonumber(speed) * (unit == "GBps" and 1e9 or 1e9 / 8)
     best = math.max(best or 0, bytes)
   end
   local links = text:match "^(%d+) Omni%-Path links per node"
   if links then return tonumber(links) * OMNI_PATH end
-  local whole = text:match "^(%d+) Gbps/node"
-  return best or whole and tonumber(whole) * 1e9 / 8
+  for _, pattern in ipairs(WHOLE) do
+    local whole = text:match(pattern)
+    best = best or whole and tonumber(whole) * 1e9 / 8
+  end
+  return best
 end
 
---- The slow network of a row: { bandwidth = bytes/s of one GPU's NICs, curve = … }; nil and a reason if the text does
---- not identify it.
+--- The slow network of a row: { bandwidth = bytes/s of one GPU's NICs, curve = …, remote = whether it is sure to be the
+--- GPUs' network }; nil and a reason if the text does not identify it.
 ---@param text string
 ---@param gpus_per_node number
 function fabrics.of(text, gpus_per_node)
@@ -40,7 +47,8 @@ function fabrics.of(text, gpus_per_node)
     return nil, "the network between the nodes is not named"
   end
   if lower:find "infiniband" or lower:find "ndr" or lower:find "hdr" then return { curve = INFINIBAND } end
-  if lower:find "ethernet" or lower:find "roce" or lower:find "efa" then return { curve = ETHERNET } end
+  -- Ethernet with remote memory access is what GPUs use; any other may be the hosts' own.
+  if ethernet then return { curve = ETHERNET, remote = (lower:find "^efa" or lower:find "roce") and true or nil } end
   return nil, "the network between the nodes is not named"
 end
 

@@ -57,9 +57,30 @@ end
 -- train/tr11-176B-ml/tr11-176B-ml.slurm has the same partition.
 local function bloom(_) return { pp_layout = "account embedding=1 loss=1" } end
 
+-- NeMo's scripts/performance/llm/pretrain_deepseek_v3.py: 64 layers, but for one less in the first stage and two in the
+-- last; tokens beyond an expert's mean are dropped (USE_TOKEN_DROP: a capacity factor of 1, padded), for which
+-- MegatronTokenDropCallback wants the all-to-all. DGX Cloud's deepseek_v3/pretraining/launch.sh: the modules run again.
+-- Before version 9.11 (June 2025; cudnn-frontend, pull request 145) cuDNN had kernels for heads of more than 128
+-- features on Hopper alone: on Blackwell attention was TransformerEngine's unfused one, whose scores the runs
+-- recompute.
+local SLOTS <const> = 64
+
+local function deepseek(row)
+  local stages = read.count(row.pp) or 1
+  if stages == 1 or SLOTS % stages ~= 0 then return nil end
+  local hopper = row.gpu:find "^H" ~= nil
+  return {
+    recompute = "selective", recompute_modules = hopper and "mla_up_proj" or "core_attn",
+    attention_backend = not hopper and "unfused" or nil,
+    pp_layout = ("first %d last %d"):format(SLOTS // stages - 1, SLOTS // stages - 2),
+    moe_token_drop = "capacity factor 1, padded", moe_router_force_balance = "1", moe_dispatcher = "alltoall",
+  }
+end
+
 -- maxtext/configure.sh: remat_policy = save_qkv_proj runs all of a layer again but the products of queries, keys and
 -- values; the output projection is taken to be kept, too, in place of fc2, whose result no gradient needs.
 local function dgx_cloud(row)
+  if row.model:find "^DeepSeek" then return deepseek(row) end
   if row.fsdp ~= "jax-fsdp" or row.recompute ~= "" then return nil end
   return { recompute = "selective", recompute_modules = "core_attn, layernorm, mlp" }
 end
@@ -140,12 +161,66 @@ local function bridge(row)
   return facts
 end
 
+-- NeMo AutoModel's examples/llm_benchmark (before: examples/benchmark/configs): activation_checkpointing runs all
+-- blocks again, but not in GPT-OSS, nor on a single GPU; Llama's adapters train with sequence parallelism, Qwen's
+-- without.
+-- A replica's batch (LBS) is one call of PyTorch's pipeline, and a step has as many (GA) as the table's raw line says.
+-- FakeBalancedGate (components/moe/layers.py) gives each token the experts that follow the last one's: they are in one
+-- group, if groups have as many experts as a token or, where these do not divide all, the next larger number that does.
+local function automodel(row)
+  local experts, chosen, group = read.count(row.experts), read.count(row.topk), nil
+  for size = chosen or 1, experts and chosen and experts or 0 do
+    group = group or experts % size == 0 and size or nil
+  end
+  local again = not row.model:find "^GPT%-OSS" and read.count(row.gpus) ~= 1
+  local calls = row.notes:match "^raw: [^|]+|[^|]+|[^|]+|[^|]+|[^|]+| *(%d+) *|"
+  return {
+    recompute = again and "full" or "none", pipeline_runs = calls,
+    moe_groups = group and tostring(experts // group), moe_top_groups = group and "1",
+    sp = row.workload == "lora" and (row.model:find "^Llama" and read.count(row.tp) ~= 1 and "1" or "0") or nil,
+  }
+end
+
+-- fms_fsdp/policies/ac_handler.py: selective recomputation is of whole blocks. Of how many, HFU to MFU of the 13B model
+-- says (pytorch.org/blog/maximizing-training, table 1): 0.59 / 0.51 on A100s, 0.40 / 0.35 on H100s, a sixth of the
+-- work or half of the blocks. scripts/*.sh set up Amazon's Elastic Fabric Adapter.
+local function fms_fsdp(row)
+  return {
+    recompute_modules = row.recompute == "selective" and "every other layer" or nil,
+    inter = row.inter:find "Gbps per node$" and row.inter .. " (EFA)" or nil,
+  }
+end
+
+-- Columns of MLPerf's rows that were read from the configuration file that a row was matched to: of the layout, and of
+-- the GPU's own.
+local LAYOUT <const> = { "tp", "pp", "vp", "cp", "dp", "sp", "micro_batch", "cuda_graph", "overlap_tp" }
+local OWN <const> = { "fp8_recipe", "attention_backend", "recipe_source" }
+
+-- Whether the replicas are other than the log's accumulation of gradients says.
+local function contradicts_log(row)
+  local steps, replicas = tonumber(row.notes:match "grad_accum ([%d.]+)"), read.count(row.dp)
+  local batch, micro = read.count(row.global_batch), read.count(row.micro_batch) or 1
+  return steps and replicas and batch and math.abs(steps * replicas * micro - batch) > 0.5
+end
+
+-- The file may be another run's: submitters leave those of several machines beside each other.
+local function mlperf(row)
+  local file, blank = read.text(row.recipe_source), {}
+  if row.workload ~= "lora" or file == "" then return nil end
+  local foreign = (file:find "config_MI%d" ~= nil) ~= (row.gpu:find "MI%d" ~= nil)
+  if not (foreign or contradicts_log(row)) then return nil end
+  for _, name in ipairs(LAYOUT) do blank[name] = "" end
+  for _, name in ipairs(foreign and OWN or {}) do blank[name] = "" end
+  return blank
+end
+
 local SOURCES <const> = {
   { "^Llama 3 405B", llama }, { "SC21", sc21 }, { "^Megatron%-LM README Jan 2021", january_2021 },
   { "^Megatron%-LM README 2020", readme_2020 }, { "^BigScience BLOOM prequel", prequel },
   { "^BLOOM 176B final", bloom }, { "^NVIDIA DGX Cloud", dgx_cloud },
   { "^Megatron%-MoE%-ModelZoo", modelzoo }, { "^Megatron%-Core MoE paper", moe_paper },
   { "^NVIDIA Megatron%-Bridge performance", bridge },
+  { "AutoModel", automodel }, { "fms%-fsdp", fms_fsdp }, { "^MLPerf", mlperf },
 }
 
 ---@param row table      text by column

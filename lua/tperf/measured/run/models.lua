@@ -143,10 +143,11 @@ end
 -- What of a row the model follows from, beside how balanced its routing was.
 local COLUMNS <const> = { "source", "experts", "topk", "moe_ffn", "model", "mtp_layers", "mlp", "mla", "q_lora_rank",
   "kv_lora_rank", "qk_nope_dim", "qk_rope_dim", "v_head_dim", "tp", "moe_token_drop", "params_b",
-  "shared_expert_ffn", table.unpack(SIZES) }
+  "shared_expert_ffn", "moe_groups", "moe_top_groups", table.unpack(SIZES) }
 
 local function make(row, imbalance)
-  local size, experts = {}, { imbalance = imbalance, capacity_factor = capacity_of(row) }
+  local size, experts = {}, { imbalance = imbalance, capacity_factor = capacity_of(row),
+    groups = read.count(row.moe_groups), top_groups = read.count(row.moe_top_groups) }
   for _, name in ipairs(SIZES) do size[name] = read.count(row[name]) end
   local count = read.count(row.experts) or 0
   if count > 1 then

@@ -24,6 +24,11 @@ local function attends_narrow(row, recipe)
   return unnamed or recipe:find "fp8 attention" ~= nil
 end
 
+-- So are activations in all 13 rows of AMD's LoRA that name a configuration of AMD's.
+local function is_stored(row, recipe)
+  return recipe == "" and row.source:find "^MLPerf" and row.workload == "lora" and row.gpu:find "MI%d" ~= nil
+end
+
 local function recipe_of(row, dtype, recipe)
   if dtype:find "fp4" then return "nvfp4" end
   for _, text in ipairs { recipe, dtype } do
@@ -72,7 +77,7 @@ function precisions.of(row)
     recipe = kind, fused_experts = fuses(row, kind), parameters = gathered and "narrow" or nil,
     gather = gather_of(row, recipe), inputs = kept_of(row, kind),
     weight_grad = recipe:find "gw_hp" and "bf16" or nil,
-    activation = recipe:find "activations stored" and "fp8" or nil,
+    activation = (recipe:find "activations stored" or is_stored(row, recipe)) and "fp8" or nil,
     attention = attends_narrow(row, recipe) and "fp8" or nil,
     padding = row.source:find "^torch" and (read.count(row.experts) or 0) > 1 and "sort" or nil,
   }

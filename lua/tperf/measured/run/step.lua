@@ -175,8 +175,11 @@ end
 local function is_eager(row) return read.text(row.compile) == "none" or row.notes:find "^eager" ~= nil end
 
 local function with_facts(row)
-  local facts = elsewhere(row) or tuning.layout(row)
-  return facts and read.with(row, facts) or row
+  for _, source in ipairs { elsewhere, tuning.layout } do
+    local facts = source(row)
+    row = facts and read.with(row, facts) or row
+  end
+  return row
 end
 
 --- A case, or nil and why the row is left out. options.software: the profile for all rows, from tperf.software.
@@ -202,7 +205,7 @@ function step.case(row, options)
     label = row.model, model = model, sizes = sizes, global_batch = batch, micro_batch = micro, recompute = recompute,
     zero = zero, reshards = reshards, shard = shard_of(row, sizes), states = states(row), offload = offload_of(row),
     sequence_parallel = is_sequence_parallel(row, software_stack, sizes), precision = precision,
-    dealt = dealt(row, model, sizes, software_stack),
+    dealt = dealt(row, model, sizes, software_stack), runs = sizes.pp > 1 and read.count(row.pipeline_runs) or 1,
     switches = switches(row, sizes, checked and model), experts = checked and model.experts ~= nil,
     attention = attention_of(row) or unknown and stacks.is_unfused(row) and "unfused" or nil,
     loss = compiled_loss(row) and "compiled" or nil, compile = not is_eager(row),
@@ -225,8 +228,8 @@ function step.system(case, system, given)
   local domain = system.name:find "nvl%d" and system.network.fast.domain or case.gpus_per_node
   local change = { fast = { domain = math.min(domain, math.max(system.network.fast.domain, case.gpus_per_node)) } }
   local fabric = not given and case.inter ~= "" and fabrics.of(case.inter, case.gpus_per_node) or nil
-  if fabric and fabric.bandwidth then
-    change.slow = { bandwidth = fabric.bandwidth, nics_per_gpu = 1, efficiency = fabric.curve }
+  if fabric and (fabric.bandwidth or fabric.remote) then
+    change.slow = { bandwidth = fabric.bandwidth, nics_per_gpu = fabric.bandwidth and 1, efficiency = fabric.curve }
   end
   local variant = gpus.variant(case.gpu, system)
   return { accelerator = variant and variant.accelerator, network = change }
@@ -236,12 +239,14 @@ end
 function step.request(case, system, profile)
   local s = case.sizes
   local interleaved = s.vp > 1 and s.pp > 1
+  local schedule = interleaved and "interleaved_1f1b" or "1f1b"
   local request = {
     model = case.model, system = system, strategy = s.cp > 1 and "context" or "tensor", gpus = s.gpus, tp = s.tp,
     cp = s.cp > 1 and s.cp or nil, cp_kind = s.cp > 1 and case.cp_kind or nil,
     ep = s.ep, etp = case.experts and s.etp or nil, pp = s.pp, dp = s.dp,
     global_batch = case.global_batch,
-    micro_batch = case.micro_batch, schedule = interleaved and "interleaved_1f1b" or "1f1b", shard = case.shard,
+    micro_batch = case.micro_batch, schedule = case.runs > 1 and ("%s*%d"):format(schedule, case.runs) or schedule,
+    shard = case.shard,
     virtual_stages = interleaved and s.vp or nil, zero = case.zero, sequence_parallel = case.sequence_parallel,
     software = profile, gradients = case.gradients, attention = case.attention, precision = case.precision,
     reshard_after_forward = case.reshards, loss = case.loss, compile = case.compile, peft = case.peft,

@@ -67,21 +67,23 @@ end
 
 -- The multiple and the minimum of the number of micro-batches for which the closed form holds.
 local function demands(definition, pp, chunks)
-  local multiple = pp
+  local runs = definition.runs or 1
+  local multiple = runs * pp
   for _, n in ipairs { 1, 2 } do
-    if bubble_at(definition, pp, chunks, 4 * pp + n) then multiple = n break end
+    if bubble_at(definition, pp, chunks, runs * (4 * pp + n)) then multiple = runs * n break end
   end
-  for microbatches = multiple, 8 * pp, multiple do
+  for microbatches = multiple, 8 * runs * pp, multiple do
     if bubble_at(definition, pp, chunks, microbatches) then return multiple, microbatches end
   end
   return multiple, nil
 end
 
 local function in_flight(definition, pp, chunks)
-  local list, many = {}, { devices = pp, stages = pp * chunks, microbatches = 64 * pp }
+  local runs = definition.runs or 1
+  local list, many = {}, { devices = pp, stages = pp * chunks, microbatches = 64 * pp * runs }
   for device = 1, pp do
     local n = definition.in_flight(many, device)
-    list[device] = n >= many.microbatches * chunks and UNLIMITED or n / chunks
+    list[device] = n >= many.microbatches // runs * chunks and UNLIMITED or n / chunks
   end
   return list
 end
@@ -285,9 +287,7 @@ function pipelines.names(value)
   end
   if list[1] == nil then check.fail("'schedule' must be a name or a list of names, got %s", check.show(value)) end
   for _, name in ipairs(list) do
-    local found = false
-    for _, one in ipairs(all) do found = found or one == name end
-    if not found then
+    if not schedule.has(name) then
       check.fail("unknown schedule %s%s; a search can take: %s", check.show(name), check.suggest(name, all),
         table.concat(all, ", "))
     end
