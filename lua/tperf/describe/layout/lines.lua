@@ -7,14 +7,15 @@ local memo = require "tperf.describe.layout.memo"
 local lines = {}
 
 -- What a job's blocks of these sizes lie on: its line, with the blocks at its start and one step on; nil: unknown. What
--- is known once stays true.
+-- is known once stays true. false: the same ops make other blocks for other sizes, and one list of them serves all.
 local function base_of(grid, job, sizes)
   local kind, leaf = job.kind, job.leaf
   local line = leaf and leaf.line
   if kind.bent or job.version ~= kind.version or not line or not line.last then return nil end
-  return {
-    from = line.from, step = line.step, last = line.last,
-    first = forms.block(grid, leaf[line.from], sizes, memo.hold),
+  local first = forms.block(grid, leaf[line.from], sizes, memo.hold)
+  line.block = line.block or first
+  return line.block == first and {
+    from = line.from, step = line.step, last = line.last, first = first,
     second = forms.block(grid, leaf[line.from + line.step], sizes, memo.hold),
   }
 end
@@ -37,10 +38,10 @@ function lines.blocks(grid, jobs, model, share, sizes)
   local list = jobs.blocks
   for i = 1, #jobs do
     local job = jobs[i]
-    local base = job.base or base_of(grid, job, sizes)
+    if job.base == nil then job.base = base_of(grid, job, sizes) end
+    local base = job.base
     local steps = base and steps_of(job, base, share)
     if not steps then return nil end
-    job.base = base
     local input = job.full and memo.kept_input(job, model, share)
     local made, copies = block_on_line(base.first, base.second, steps, input)
     if not made then return nil end

@@ -13,6 +13,8 @@ local forms = require "tperf.describe.layout.forms"
 local memo = {}
 
 local MOST_OPS <const> = 49152 -- in all; each takes two KiB
+local LARGE <const> = 128 << 10 -- KiB in use, from which what was forgotten goes at once: else as much may come again
+local collectgarbage = collectgarbage -- scripts may lose it
 
 local held, memories, listeners = 0, setmetatable({}, { __mode = "k" }), {}
 
@@ -30,7 +32,10 @@ end
 --- Counts ops that are held in memory; forgets everything if they are too many.
 ---@param count integer
 function memo.hold(count)
-  if held > MOST_OPS then memo.forget() end
+  if held > MOST_OPS then
+    memo.forget()
+    if collectgarbage "count" > LARGE then collectgarbage() end
+  end
   held = held + count
 end
 
@@ -85,11 +90,8 @@ local NONE <const> = {} -- a value that stands for nil
 
 local function step(node, value)
   if value == nil then value = NONE end
-  local after = node[value]
-  if not after then
-    after = {}
-    node[value] = after
-  end
+  local after = node[value] or {}
+  node[value] = after
   return after
 end
 
@@ -145,8 +147,7 @@ local function acquire(memory, kind, share)
   local proxy = kind.proxy or proxy_of(memory, kind)
   kind.proxy, kind.share = nil, share
   rawset(proxy, "block", kind.block.name)
-  local fields = kind.fields
-  local by_stream = kind.by_stream
+  local fields, by_stream = kind.fields, kind.by_stream
   rawset(proxy, "stream", by_stream and rawget(share, "stream"))
   for i = 1, #MICRO_BATCH do
     rawset(proxy, MICRO_BATCH[i], not by_stream and rawget(share, MICRO_BATCH[i]) or nil)
