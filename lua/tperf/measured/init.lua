@@ -198,7 +198,7 @@ function measured.part(given)
   return list
 end
 
-local WINDOW <const> = 2048 -- rows read ahead for other processes
+local WINDOW <const> = 4096 -- rows read ahead for other processes
 local PARTS <const> = 4 -- for each process: rows differ in how long they take
 
 -- Functions that take a row, and end: rows are predicted by all processes, some thousand at once. tell(case, reason).
