@@ -55,9 +55,13 @@ function text.size(path)
   return size < math.maxinteger and size or 0
 end
 
---- Forgets what came through a pipe: the next reading is of what comes then.
+--- A to-be-closed value that forgets, even after an error, what came through a pipe: the next reading is of what comes
+--- then.
 ---@param path string
-function text.forget(path) pipes[path] = nil end
+---@return table
+function text.reading(path)
+  return setmetatable({}, { __close = function() pipes[path] = nil end })
+end
 
 -- A function that returns a text's next block, nil after the last.
 local function blocks_of(content)

@@ -109,6 +109,7 @@ function validate.run(given)
   local o = check.record("tperf.validate", given, schema)
   if o.software then o.software = software(o.software) end
   if o.system then system(o.system) end -- one that does not exist is wrong for all rows
+  local _ <close> = text_file.reading(o.file)
   local reader = measured.kind(o.file)
   if o.hold_out and reader.name ~= "step" then
     check.fail("tperf.validate: 'hold_out' refits to training runs, and %s has none", tostring(o.file))
@@ -141,7 +142,6 @@ function validate.run(given)
     result.memory_kinds = used[1] and kinds.rows() or nil
     result.unknown = unknown
   end
-  text_file.forget(o.file)
   result.predicted = predicted
   if o.hold_out then
     result.groups, result.over_groups = holdout.run(cases, o.hold_out)

@@ -48,7 +48,7 @@ local function show_groups(values, result)
     100 * o.runs_median, 100 * o.runs_p90, 100 * o.within))
 end
 
-local LARGE <const> = 256 << 10 -- bytes: some 500 training runs, which take longer than starting processes
+local LARGE <const> = 256 << 10 -- bytes, some 500 training runs: a smaller table is read before others have started
 local MOST_PROCESSES <const> = 8
 
 -- One prediction per row, for --out.
