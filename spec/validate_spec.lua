@@ -873,3 +873,19 @@ describe("tperf.validate of serving", function()
     assert.truthy(text:find(sampled("3 figures of 300 rows", "23 figures of 10 rows"), 1, true), text)
   end)
 end)
+
+describe("A pipe", function()
+  it("is read again after a table that cannot be predicted", function()
+    local folder = program.folder()
+    local pipe = folder .. "/pipe"
+    local function comes(command) os.execute(("%s > '%s' &"):format(command, pipe)) end
+    assert.truthy(os.execute(("mkfifo '%s'"):format(pipe)))
+    comes "printf 'a,b\\n1,2\\n'"
+    local ok, why = pcall(tperf.validate, { file = pipe })
+    assert.is_false(ok)
+    assert.truthy(why:find("its columns (a, b)", 1, true), why)
+    comes "cat spec/data/measured/direct.csv"
+    assert.equal(run("direct.csv").predicted, tperf.validate { file = pipe }.predicted)
+    program.remove(folder)
+  end)
+end)
