@@ -104,7 +104,7 @@ describe("the Lua of a question", function()
       if i % cases(4, 1) ~= 0 then table.remove(rows, i) end
     end
     program.write(path, table.concat(rows, "\n") .. "\n")
-    costs((#rows - 1) * 8000, function() tperf.validate { file = path } end, 1)
+    costs((#rows - 1) * 9000, function() tperf.validate { file = path } end, 1)
   end)
 
   it("integrates an expected largest draw once", function()

@@ -12,8 +12,8 @@ local offload = require "tperf.describe.arch.offload"
 local peak = require "tperf.measured.run.peak"
 local precisions = require "tperf.measured.run.precisions"
 local recomputed = require "tperf.measured.run.recomputed"
-local fitting = require "tperf.base.divisors".fitting
 local runtime = require "tperf.describe.profile"
+local split = require "tperf.measured.run.split"
 local software = require "tperf.base.catalogue".shared(require "tperf.describe.software", true)
 local stacks = require "tperf.measured.run.stacks"
 local states = require "tperf.measured.run.states"
@@ -68,65 +68,9 @@ local function offload_of(row)
   }
 end
 
--- Chunks of an interleaved stage if the row does not say: torchtitan's default; that of NVIDIA's GPT-3 in MLPerf
--- (training_results_v3.1, gpt3/implementations/pytorch/conf/custom.yaml: INTERLEAVED_PIPELINE, else 12).
-local TORCHTITAN <const>, MLPERF_GPT3 <const> = 2, 12
-
-local function usual_chunks(row)
-  if row.schedule:lower():find "^interleaved 1f1b$" then return TORCHTITAN end
-  return row.source:find "^MLPerf" and row.model:find "^GPT3" and MLPERF_GPT3 or 1
-end
-
--- The sizes of the axes; data parallelism follows from the number of GPUs.
-local function sizes_of(row)
-  local s = { gpus = read.count(row.gpus) }
-  for _, name in ipairs { "tp", "pp", "cp", "ep" } do s[name] = read.count(row[name]) or 1 end
-  s.vp = read.count(row.vp) or usual_chunks(row)
-  if row.tp == "" and row.pp == "" and not row.zero_fsdp:find "FSDP" then
-    return nil, "the parallelism is not given"
-  end
-  if not s.gpus then return nil, "the number of GPUs is not given" end
-  local product = s.tp * s.pp * s.cp
-  if s.gpus % product ~= 0 then return nil, "tp x pp x cp does not divide the GPUs" end
-  s.dp = s.gpus // product
-  -- Megatron's recipes do not shard experts, so expert parallelism uses the tensor-parallel GPUs first.
-  s.etp = read.count(row.etp) or s.ep % s.tp == 0 and 1 or s.tp
-  if s.tp * s.cp * s.dp % (s.ep * s.etp) ~= 0 then return nil, "ep x etp does not divide tp x cp x dp" end
-  return s
-end
-
--- Megatron's order of ranks: tensor, context, data, pipeline. Context parallelism uses the strategy `context`.
-local function placement_of(s, domain)
-  local fast, left = {}, domain
-  for _, name in ipairs { "tp", "cp", "dp", "pp" } do
-    local placed = fitting(s[name], left)
-    left = left // placed
-    if name ~= "cp" or s.cp > 1 then fast[name] = placed end
-  end
-  return fast
-end
-
 -- Default exchange of keys in context parallelism: PyTorch's and JAX's stacks gather them (torchtitan's
 -- context_parallel_rotate_method; MaxText's context_parallel_strategy), Megatron's use a ring (cp_comm_type).
 local GATHERING <const> = { ["torchtitan-2024"] = true, ["torchao-2025"] = true, ["maxtext-2024"] = true }
-
--- Default micro-batch: torchtitan splits a replica's batch into as many micro-batches as stages (its default);
--- otherwise 1, an assumption.
-local function usual_micro_batch(row, s, share)
-  if row.notes:find "micro batch = batch/DP" then return share end
-  return row.zero_fsdp:find "FSDP" and share % s.pp == 0 and share // s.pp or 1
-end
-
-local function micro_batch_of(row, s)
-  -- A replica without stages needs no more than one micro-batch.
-  local alone = s.pp == 1 and read.count(row.micro_batch)
-  local batch = read.count(row.global_batch) or alone and alone * s.dp
-  if not batch then return nil, nil, "the global batch is not given" end
-  if batch % s.dp ~= 0 then return nil, nil, "the global batch is no multiple of dp" end
-  local micro = read.count(row.micro_batch) or usual_micro_batch(row, s, batch // s.dp)
-  if (batch // s.dp) % micro ~= 0 then return nil, nil, "the micro-batch does not divide a replica's batch" end
-  return batch, micro
-end
 
 -- A step of reinforcement learning is mostly generation.
 local TRAINS <const> = { pretrain = true, lora = true, sft = true }
@@ -191,10 +135,10 @@ function step.case(row, options)
   if reason then return nil, reason end
   local precision = precisions.of(row)
   if not precision then return nil, "the precision is not settled" end
-  local model, checked, sizes, batch, micro
+  local model, checked, sizes, batch, steps
   model, reason, checked = models.of(row)
-  if model then sizes, reason = sizes_of(row) end
-  if sizes then batch, micro, reason = micro_batch_of(row, sizes) end
+  if model then sizes, reason = split.of(row) end
+  if sizes then batch, steps, reason = split.steps(row, sizes, model.layers) end
   if not batch then return nil, reason end
   local recompute = recomputed.of(row, software_stack, checked and model)
   if not recompute then return nil, "recomputation: " .. row.recompute end
@@ -202,7 +146,7 @@ function step.case(row, options)
   local case = {
     gpu = row.gpu, source = row.source, stack = software_stack, workload = row.workload,
     cp_kind = (row.cp_kind == "all_gather" or GATHERING[software_stack]) and "all_gather" or "ring",
-    label = row.model, model = model, sizes = sizes, global_batch = batch, micro_batch = micro, recompute = recompute,
+    label = row.model, model = model, sizes = sizes, global_batch = batch, steps = steps, recompute = recompute,
     zero = zero, reshards = reshards, shard = shard_of(row, sizes), states = states(row), offload = offload_of(row),
     sequence_parallel = is_sequence_parallel(row, software_stack, sizes), precision = precision,
     dealt = dealt(row, model, sizes, software_stack), runs = sizes.pp > 1 and read.count(row.pipeline_runs) or 1,
@@ -235,22 +179,24 @@ function step.system(case, system, given)
   return { accelerator = variant and variant.accelerator, network = change }
 end
 
---- The arguments of tperf.train for a case.
-function step.request(case, system, profile)
+--- The arguments of tperf.train for a case, for one of its sizes (the first).
+function step.request(case, system, profile, size)
   local s = case.sizes
-  local interleaved = s.vp > 1 and s.pp > 1
+  size = size or case.steps[1]
+  local chunks = size.chunks or s.vp
+  local interleaved = chunks > 1 and s.pp > 1
   local schedule = interleaved and "interleaved_1f1b" or "1f1b"
   local request = {
     model = case.model, system = system, strategy = s.cp > 1 and "context" or "tensor", gpus = s.gpus, tp = s.tp,
     cp = s.cp > 1 and s.cp or nil, cp_kind = s.cp > 1 and case.cp_kind or nil,
     ep = s.ep, etp = case.experts and s.etp or nil, pp = s.pp, dp = s.dp,
     global_batch = case.global_batch,
-    micro_batch = case.micro_batch, schedule = case.runs > 1 and ("%s*%d"):format(schedule, case.runs) or schedule,
+    micro_batch = size.micro_batch, schedule = case.runs > 1 and ("%s*%d"):format(schedule, case.runs) or schedule,
     shard = case.shard,
-    virtual_stages = interleaved and s.vp or nil, zero = case.zero, sequence_parallel = case.sequence_parallel,
+    virtual_stages = interleaved and chunks or nil, zero = case.zero, sequence_parallel = case.sequence_parallel,
     software = profile, gradients = case.gradients, attention = case.attention, precision = case.precision,
     reshard_after_forward = case.reshards, loss = case.loss, compile = case.compile, peft = case.peft,
-    packing = case.packing, fast = placement_of(s, system.network.fast.domain),
+    packing = case.packing, fast = split.placement(s, system.network.fast.domain),
   }
   for name, value in pairs(case.recompute) do request[name] = value end
   for name, value in pairs(case.offload) do request[name] = value end
@@ -260,21 +206,30 @@ function step.request(case, system, profile)
   return request
 end
 
-local function add_predictor(case, system, profile)
-  local predictor, stages = require "tperf.question.train".predictor(step.request(case, system, profile))
+-- The predictors of a case's sizes whose memory is on the GPU; the memory predicted is that of the first.
+local function add_predictors(case, system, profile)
+  local predictors, capacity = {}, system.accelerator.hbm.capacity
+  local workspaces = peak.workspaces(case.stack, system.generation, case.deterministic)
+  for _, size in ipairs(case.steps) do
+    local predictor, stages = require "tperf.question.train".predictor(step.request(case, system, profile, size))
+    if #predictors == 0 then
+      case.predicted_memory = case.memory and peak.shown(stages(), case.memory_note, workspaces)
+    end
+    if #predictors == 0 or peak.shown(stages(), "nvidia-smi", workspaces) <= capacity then
+      predictors[#predictors + 1] = predictor
+    end
+  end
   -- A copy: a case goes to scripts, which may change it, but not the profile of the next row.
-  case.profile, case.predictors = runtime.facts(profile), { predictor }
-  case.predicted_memory = case.memory and peak.shown(stages(), case.memory_note,
-    peak.workspaces(case.stack, system.generation, case.deterministic))
+  case.profile, case.predictors = runtime.facts(profile), predictors
 end
 
---- Seconds of a case's step in a stack with these terms.
+--- Seconds of a case's step in a stack with these terms: the least of the sizes that it can have.
 function step.seconds(case, terms)
-  local sum, host, predictors = 0, terms.host, case.predictors
+  local least, host, predictors = math.huge, terms.host, case.predictors
   if case.graphs then terms.host = 0 end
-  for i = 1, #predictors do sum = sum + predictors[i](terms) end
+  for i = 1, #predictors do least = math.min(least, predictors[i](terms)) end
   terms.host = host
-  return sum / #predictors
+  return least
 end
 
 --- Seconds predicted; nil and a reason if the row cannot be predicted.
@@ -283,7 +238,7 @@ function step.predict(case, _, system, _, options)
   if not ok then return nil, "no profile of the software " .. case.stack end
   -- A profile fitted without the runs' switches already contains their effect in its numbers.
   case.switched = profile.switched or options and (options.refit or options.hold_out) ~= nil
-  if not case.predictors then add_predictor(case, system, profile) end
+  if not case.predictors then add_predictors(case, system, profile) end
   return step.seconds(case, runtime.terms(profile))
 end
 
