@@ -107,12 +107,12 @@ describe("a row of a training run", function()
     local function read(source, model)
       local case = run { source = "Megatron-LM " .. source, model = model, layers = "60", gpus = "4", pp = "4",
         global_batch = "8", micro_batch = "" }
-      return { case.stack, case.micro_batch, case.sizes.vp }
+      return { case.stack, case.steps[1].micro_batch, case.sizes.vp, #case.steps }
     end
-    assert.same({ "megatron-lm-2021", 2, 3 }, read("SC21 weak scaling (April 2021)", "GPT-76B"))
-    assert.same({ "megatron-lm-2021", 2, 1 }, read("README Jan 2021 weak scaling", "GPT-76B"))
-    assert.same({ "megatron-lm-2021", 4, 1 }, read("SC21 weak scaling (April 2021)", "GPT-39B"))
-    assert.same({ "megatron-lm-2021", 1, 1 }, read("SC21 weak scaling (April 2021)", "GPT-2B"))
+    assert.same({ "megatron-lm-2021", 2, 3, 1 }, read("SC21 weak scaling (April 2021)", "GPT-76B"))
+    assert.same({ "megatron-lm-2021", 2, 1, 1 }, read("README Jan 2021 weak scaling", "GPT-76B"))
+    assert.same({ "megatron-lm-2021", 4, 1, 1 }, read("SC21 weak scaling (April 2021)", "GPT-39B"))
+    assert.same({ "megatron-lm-2021", 1, 1, 4 }, read("SC21 weak scaling (April 2021)", "GPT-2B"))
   end)
 
   it("of 2020 on A100s ran on those of 40 GB", function()
@@ -453,10 +453,14 @@ describe("a row of a training run", function()
     assert.equal(1, imbalance { moe_router_force_balance = "1" })
     assert.equal(1, imbalance { notes = "force-balanced" })
     assert.equal(1, imbalance { ep = "1" })
-    -- The largest of 64 standard normal numbers is 2.39 on average, of 8 1.424, of 128 2.62: experts deviate by
-    -- 0.62 / 2.39 = 0.259, and a GPU's 16 experts together by a quarter of that.
-    assert.near(1 + 0.259 / 4 * 1.424, imbalance {}, 3e-3)
-    assert.near(1 + 0.259 * 2.62, imbalance { ep = "128" }, 1e-2)
+    -- A Gini coefficient of 0.195 is that of normal numbers that deviate by 0.3456 of their mean; a GPU's 16 experts
+    -- together deviate by a quarter of that. Of 8 standard normal numbers the largest is 1.424 on average, of 128 2.62.
+    assert.near(1 + 0.3456 / 4 * 1.424, imbalance {}, 1e-3)
+    assert.near(1 + 0.3456 * 2.62, imbalance { ep = "128" }, 1e-2)
+    local mock = { source = "Megatron-Bridge model verification cards", workload = "pretrain" }
+    assert.near(1 + 0.5495 / 4 * 1.424, imbalance(mock), 1e-3)
+    mock.workload = "sft"
+    assert.equal(imbalance {}, imbalance(mock))
     assert.near(imbalance {}, imbalance { moe_router_force_balance = "0",
       notes = "natural routing; pair of the force-balanced row" }, 1e-12)
   end)
@@ -587,6 +591,7 @@ describe("a row of a training run", function()
       dtype = "bf16", notes = "", peft = "", pp_layout = "Et*3\\|\\(tt\\|\\)*6L" }
     local one = case(fields)
     assert.same({ 4, "Et*3|(tt|)*6L" }, { one.sizes.vp, one.dealt.pipeline_layout })
+    assert.equal(4, step.request(one, tperf.system "h100-sxm", tperf.software "typical").virtual_stages)
     fields.vp = "2"
     assert.same({}, case(fields).dealt) -- the layout of another run: 8 stages are not 2 x 2
   end)
