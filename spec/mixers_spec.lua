@@ -86,6 +86,43 @@ describe("a gated delta net", function()
   end)
 end)
 
+describe("A recurrence in chunks", function()
+  local function forward(system, model, name, sequences)
+    for _, one in ipairs(tperf.layer { model = model, system = system, micro_batch = sequences }) do
+      if one.name == name then return 1e3 * one.forward.time end
+    end
+  end
+
+  local function delta(keys, values, seq)
+    return { name = "m", layers = 1, hidden = 4096, heads = 32, ffn = 128, vocab = 1024, seq = seq, mixers = "D",
+      delta = { heads = keys, value_heads = values, key_dim = 128, value_dim = 128 } }
+  end
+
+  it("takes as long as flash-linear-attention's gated delta rule was timed", function()
+    -- docs/model.md, section 3.4, has the sources: GPU, heads of keys and values, sequences and their tokens, ms.
+    for _, timed in ipairs {
+      { "h800-sxm", 96, 96, 1, 8192, 2.033 }, { "h800-sxm", 16, 16, 2, 16384, 1.342 },
+      { "b200-sxm", 96, 96, 1, 8192, 1.4919 }, { "b200-sxm", 32, 32, 9, 1024, 0.5529 },
+      { "b200-sxm", 16, 64, 1, 8192, 0.797 }, { "b200-sxm", 16, 64, 8, 8192, 5.998 },
+    } do
+      local system, keys, values, sequences, seq, ms = table.unpack(timed)
+      assert.near(ms, forward(system, delta(keys, values, seq), "rule", sequences), 0.19 * ms)
+    end
+  end)
+
+  it("takes longer than the last of its kernels alone", function()
+    -- The scan's last kernel of mamba2-2.7b's heads on an H800, as tuned for it (tile-ai/tilelang, benchmark/mamba2).
+    local whole = forward("h800-sxm", tperf.model "mamba2-2.7b":with { seq = 4096 }, "scan", 8)
+    assert.is_true(whole > 0.645 and whole < 3 * 0.645)
+  end)
+
+  it("is as fast as the matrix units where the vector units are no slower", function()
+    local lone = tperf.system "h800-sxm":with { accelerator = { vector = { fp32 = "10 PFLOP/s" } } }
+    local slow = forward("h800-sxm", delta(96, 96, 8192), "rule", 1)
+    assert.is_true(forward(lone, delta(96, 96, 8192), "rule", 1) < 0.75 * slow)
+  end)
+end)
+
 describe("Mamba-1", function()
   local model = tperf.model "jamba-v0.1"
 

@@ -57,6 +57,7 @@ enum { TPERF_KERNELS_MAX = 2 };
 
 typedef struct tperf_pass {
     double tensor_flops, vector_flops;
+    double masked_flops;                     // of tensor_flops: of tiles that kernels skip
     int n_kernels;                           // 0: the pass has no shape that matters
     tperf_kernel kernels[TPERF_KERNELS_MAX]; // one after the other
     // Chunks of rows that the first kernel is cut into for its chunked collective; 0 or 1: not cut.
@@ -121,6 +122,7 @@ typedef struct tperf_op {
     bool joined;        // a neighbour's call launches its kernels: the host makes no call for it
     int64_t calls;      // of the host for each of its kernels, unless a graph holds them; 0: one
     bool scattered;     // passes over rows in their experts' order: TPERF_SCATTERED
+    bool chunkwise;     // kernels of a recurrence in chunks: TPERF_CHUNKWISE
     bool norm;          // a norm, whose kernel may write its output in a narrower dtype
     bool expert;        // the weights are experts', spread by the expert axis
     bool adapter;       // added beside the model's own ops

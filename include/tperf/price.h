@@ -10,6 +10,10 @@
 // own, with curves of their own.
 #define TPERF_SCATTERED 0.7
 
+// FLOP that the kernels of a recurrence in chunks do in products while the vector units could do one in fp32
+// (docs/model.md section 3.4, with its source). These kernels run one after another: their traffic adds to their work.
+#define TPERF_CHUNKWISE 2
+
 // Part of their rate that the units reach if a product's factors have fewer bits and are converted on the way. Fitted
 // to the runs of one source whose heads are not aligned (docs/model.md section 3.4).
 #define TPERF_CONVERTED 0.8

@@ -7,8 +7,8 @@
 
 #define COUNT(field) offsetof(tperf_op, field)
 #define COUNTS_OF_PASS(pass)                                                                       \
-    COUNT(pass.tensor_flops), COUNT(pass.vector_flops), COUNT(pass.bytes),                         \
-        COUNT(pass.bytes_per_panel), COUNT(pass.routed)
+    COUNT(pass.tensor_flops), COUNT(pass.vector_flops), COUNT(pass.masked_flops),                  \
+        COUNT(pass.bytes), COUNT(pass.bytes_per_panel), COUNT(pass.routed)
 
 // What may grow beside kernels and collectives; all else must agree.
 static const size_t counts[] = {

@@ -68,8 +68,11 @@ tperf_status tperf_op_scan(tperf_op *op, const tperf_scan *shape, tperf_error *e
         (STATES_FORWARD - 2) * states + (PAIRS_FORWARD - 1) * pairs; // passed on between chunks
     op->backward.bytes += STATES_BACKWARD * states + PAIRS_BACKWARD * pairs;
     double scores = 2 * q * N * G, state = 2 * N * P * H;
-    double forward = tokens * (scores + 2 * q * P * H + 2 * state);
+    double pairs_flops = 2 * q * P * H, forward = tokens * (scores + pairs_flops + 2 * state);
+    op->chunkwise = true;
     op->forward.tensor_flops = forward;
+    op->forward.masked_flops = tokens * pairs_flops / 2;
+    op->backward.masked_flops = 2 * op->forward.masked_flops;
     op->backward.tensor_flops = 2 * forward + tokens * (scores + state);
     // decay factors of the chunk's pairs, and one state carried per chunk
     op->forward.vector_flops = tokens * (2 * q * H + 2 * H * N * P / q);

@@ -46,6 +46,14 @@ static double tensor_peak(const tperf_op *op, const tperf_pass *pass, const tper
     return mixed ? 2 / (1 / peak + 1 / peaks[op->dtype]) : peak;
 }
 
+// FLOP/s of a pass's products. Those of a recurrence's chunks are small, between masks, decays and solves by the vector
+// units.
+static double product_rate(const tperf_op *op, const tperf_pass *pass, const tperf_system *system) {
+    double rate = system->accelerator.compute_efficiency * tensor_peak(op, pass, system);
+    double chunkwise = TPERF_CHUNKWISE * system->accelerator.vector[TPERF_FP32];
+    return op->chunkwise && chunkwise > 0 && chunkwise < rate ? chunkwise : rate;
+}
+
 // Bytes/s of HBM that a pass's kernel reaches. In training, rows in their experts' order are a few thousand at a time,
 // copied from and to places all over the memory; serving engines have kernels made for them.
 static double bandwidth_of(const tperf_op *op, const tperf_system *system) {
@@ -59,7 +67,7 @@ static tperf_pass_work constant_time(const tperf_op *op, const tperf_pass *pass,
     const tperf_system *system = on->system;
     double work = 0, efficiency = system->accelerator.compute_efficiency;
     if (pass->tensor_flops > 0)
-        work += pass->tensor_flops / (efficiency * tensor_peak(op, pass, system));
+        work += (pass->tensor_flops - pass->masked_flops) / product_rate(op, pass, system);
     if (pass->vector_flops > 0)
         work += pass->vector_flops / (efficiency * system->accelerator.vector[op->dtype]);
     double launch = op->fused ? 0 : system->accelerator.launch_s;
@@ -67,7 +75,8 @@ static tperf_pass_work constant_time(const tperf_op *op, const tperf_pass *pass,
     tperf_kernel_time time = {
         .setup = outside ? launch : 0,
         .work = outside ? work : launch + work,
-        .traffic = bytes / bandwidth_of(op, system),
+        .traffic = op->chunkwise ? 0 : bytes / bandwidth_of(op, system),
+        .rest = op->chunkwise ? bytes / bandwidth_of(op, system) : 0,
         .hides = true,
     };
     if (system->serves && pass->routed > 0)

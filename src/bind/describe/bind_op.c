@@ -12,6 +12,7 @@
 //   op:calls(n)                                   the host makes so many calls for each of its kernels in training
 //   op:fuse()                                     its forward pass is part of a neighbour's kernel
 //   op:scatter()                                  it passes over rows in their experts' order
+//   op:chunkwise()                                its kernels are those of a recurrence in chunks
 //   op:launches(n)                                so many kernels beside its own go with it in serving engines
 //   op:freeze(element, keeps_input)               its parameters are not trained, with this many bytes each
 //   op:stop()                                     nothing below it is trained
@@ -139,6 +140,7 @@ CHANGE(single, own(L)->single = true)
 CHANGE(join, own(L)->joined = true)
 CHANGE(add, own(L)->adapter = true)
 CHANGE(scatter, own(L)->scattered = true)
+CHANGE(chunkwise, own(L)->chunkwise = true)
 CHANGE(fuse, own(L)->fused = true)
 CHANGE(offload, tperf_op_offload(own(L), lua_toboolean(L, 2)))
 
@@ -372,6 +374,7 @@ static const luaL_Reg methods[] = {
     {"is_added", is_added},
     {"fuse", fuse},
     {"scatter", scatter},
+    {"chunkwise", chunkwise},
     {"calls", calls},
     {"launches", launches},
     {"freeze", freeze},

@@ -92,7 +92,7 @@ local function rule(m, p, cut)
     name = "rule", dtype = p.dtype, saved_bytes = BYTES * tokens * (cut.convolved + cut.decays + cut.heads),
     forward = { tensor_flops = tokens * cut.heads * forward, bytes = bytes },
     backward = { tensor_flops = tokens * cut.heads * (2 * forward + again), bytes = 3 * bytes },
-  }:launches(CHUNKED - 1)
+  }:chunkwise():launches(CHUNKED - 1)
 end
 
 -- Bytes of a GPU's final state.
