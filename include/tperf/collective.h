@@ -87,12 +87,10 @@ tperf_route tperf_collective_route(const tperf_system *system, const tperf_rules
 // of `groups` equal groups (node-limited routing, arXiv 2412.19437, section 2.1.2). groups 0 or 1: no groups.
 typedef struct tperf_routing {
     double experts, top_k, groups, top_groups;
-    double relayed; // bytes/s that the kernels pass on between domains; 0: what the links do
-    double
-        passed; // bytes/s that they pass on within a domain, a GPU's own tokens too; 0: what the ports do
-    double
-        ports; // of kernels of low latency: the part of a port's bandwidth that they reach; 0: others
-    double doubling_s; // of these: more for each doubling of the domains
+    double relayed;    // bytes/s that the kernels pass on between domains; 0: what the links do
+    double passed;     // the same within a domain, a GPU's own tokens too
+    double ports;      // the part of a port's bandwidth that they reach; 0: an all-to-all's
+    double doubling_s; // kernels of low latency: more for each doubling of the domains; 0: others
 } tperf_routing;
 
 // Why the routing is invalid; NULL if it is valid.
@@ -110,7 +108,8 @@ double tperf_routing_parts(const tperf_routing *routing, double parts);
 // both tiers work at the same time, each for as long as an all-to-all that moves as many bytes through it (without the
 // ramp of the NICs' curve: the kernels send from the first token on):
 //   NICs t parts(g) (g-1)/g, fast ports t parts(n) (q-1)/q
-// Between domains, no faster than the kernels pass on both; within one, than they pass on t parts(n).
+// or `ports` of the fast ports. Between domains, no faster than the kernels pass on both; within one, than they pass on
+// t parts(n).
 // Kernels of low latency (DeepEP's) send each of the top_k copies straight to its GPU, all at once: an all-to-all's
 // latency, doubling log2(g), and the longer of bytes (g-1)/g through the NICs and bytes (q-1)/n through `ports` of the
 // fast ports.

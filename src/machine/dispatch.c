@@ -47,7 +47,7 @@ tperf_route tperf_dispatch_route(const tperf_routing *routing, double bytes, tpe
     double token = bytes / routing->top_k, n = (double)group.size, q = (double)group.fast,
            g = n / q;
     if (bytes == 0) return (tperf_route){"none", 0, 0};
-    if (routing->ports > 0)
+    if (routing->doubling_s > 0)
         return (tperf_route){"direct", bytes * (q - 1) / n, bytes * (g - 1) / g};
     return (tperf_route){"relayed", token * tperf_routing_parts(routing, n) * (q - 1) / q,
                          token * tperf_routing_parts(routing, g) * (g - 1) / g};
@@ -66,28 +66,39 @@ static double nics_time(const tperf_system *system, const tperf_rules *rules, do
     return tperf_slow_time(&curve, bytes / (nics * curve.efficiency), n / q, 1);
 }
 
+static double latency_of(const tperf_system *system) {
+    const tperf_link_curve *link = &system->network.fast.curves[TPERF_LINK_ALL_TO_ALL];
+    return link->large > 0 ? link->latency_s : system->network.fast.latency_s;
+}
+
 static double low_latency_time(const tperf_system *system, const tperf_routing *routing,
                                double bytes, tperf_group group) {
-    const tperf_link_curve *link = &system->network.fast.curves[TPERF_LINK_ALL_TO_ALL];
     double n = (double)group.size, q = (double)group.fast, g = n / q;
     double nics = system->network.slow.nics_per_gpu * system->network.slow.bandwidth;
     double part = system->network.slow.curve.efficiency;
     double far = bytes * (g - 1) / g / (nics * (part > 0 ? part : system->network.slow.efficiency));
     double near = bytes * (q - 1) / n / (routing->ports * system->network.fast.bandwidth);
-    double latency = link->large > 0 ? link->latency_s : system->network.fast.latency_s;
-    return latency + routing->doubling_s * log2(g) + fmax(far, near);
+    return latency_of(system) + routing->doubling_s * log2(g) + fmax(far, near);
+}
+
+static double ports_time(const tperf_system *system, const tperf_rules *rules,
+                         const tperf_routing *routing, double bytes, tperf_group group) {
+    double q = (double)group.fast;
+    if (bytes == 0) return 0;
+    if (routing->ports > 0)
+        return latency_of(system) + bytes / (routing->ports * system->network.fast.bandwidth);
+    return tperf_collective_time(system, rules, TPERF_ALL_TO_ALL, bytes * q / (q - 1),
+                                 (tperf_group){group.fast, group.fast});
 }
 
 double tperf_dispatch_time(const tperf_system *system, const tperf_rules *rules,
                            const tperf_routing *routing, double bytes, tperf_group group) {
-    if (routing->ports > 0 && bytes > 0) return low_latency_time(system, routing, bytes, group);
+    if (routing->doubling_s > 0 && bytes > 0)
+        return low_latency_time(system, routing, bytes, group);
     tperf_route route = tperf_dispatch_route(routing, bytes, group);
-    double q = (double)group.fast, ports = 0;
-    if (route.fast_bytes > 0)
-        ports =
-            tperf_collective_time(system, rules, TPERF_ALL_TO_ALL, route.fast_bytes * q / (q - 1),
-                                  (tperf_group){group.fast, group.fast});
-    double time = fmax(nics_time(system, rules, route.nic_bytes, group), ports);
+    double q = (double)group.fast;
+    double time = fmax(nics_time(system, rules, route.nic_bytes, group),
+                       ports_time(system, rules, routing, route.fast_bytes, group));
     if (route.nic_bytes == 0 && route.fast_bytes > 0 && routing->passed > 0)
         return fmax(time, route.fast_bytes * q / (q - 1) / routing->passed);
     if (route.nic_bytes == 0 || routing->relayed == 0) return time;

@@ -33,6 +33,8 @@ static void read_routing(lua_State *L, int index, const tperf_op *op, tperf_comm
         fault = "'units', 'relayed', 'passed' and 'doubling' must not be negative";
     if (!fault && !(comm->routing.ports >= 0 && comm->routing.ports <= 1))
         fault = "'ports' must be from 0 to 1";
+    if (!fault && routing->doubling_s > 0 && routing->ports == 0)
+        fault = "'doubling' needs 'ports'";
     if (!fault && comm->kind != TPERF_ALL_TO_ALL) fault = "only an all_to_all has it";
     if (fault) tperf_bind_fail(L, "op '%s': once: %s", op->name, fault);
 }

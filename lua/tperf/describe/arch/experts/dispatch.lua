@@ -16,13 +16,18 @@ local dispatch = {}
 -- 2412.19437, section 3.2.2) and Megatron-Bridge's moe_hybridep_num_sms (16).
 local UNITS <const> = { deepep = 20, hybridep = 16 }
 
--- Bytes/s that each of DeepEP's multiprocessors relays between domains: combines timed on two and four nodes of H100s
--- with 4 to 12 multiprocessors (the sglang 0.5.6 table in NVIDIA's aiconfigurator, commit 095f58a51, Apache-2.0).
-local RELAYED <const> = { deepep = 11.2e9 }
+-- Bytes/s that each of their multiprocessors relays between domains. DeepEP: combines timed on two and four nodes of
+-- H100s with 4 to 12 multiprocessors (the sglang 0.5.6 table in NVIDIA's aiconfigurator, commit 095f58a51, Apache-2.0).
+-- HybridEP: the kernels on two nodes of H100s (deepseek-ai/DeepEP, docs/README_Hybrid-EP.md), 13 to 15 GB/s.
+local RELAYED <const> = { deepep = 11.2e9, hybridep = 14.1e9 }
 
 -- The same within a domain, a GPU's own tokens too: dispatches and combines on one node of H100s and of GB200s with 4
 -- to 24 multiprocessors, 14 to 18 GB/s (the table of sglang 0.5.12 there).
 local PASSED <const> = { deepep = 15.5e9 }
+
+-- The part of a port's bandwidth that HybridEP's kernels reach: dispatches and combines in 16 bits on 8 B200s and on 8
+-- to 36 GB200s, 0.58 to 0.74 (the same page).
+local HYBRID_PORTS <const> = 0.65
 
 -- DeepEP's kernels of low latency, beyond an all-to-all's latency: what each doubling of the nodes takes more (s), and
 -- the part of a port's bandwidth that they reach; timed on one node to four of H100s, one of H200s, B200s, B300s and
@@ -55,6 +60,7 @@ local function once(m, p, rows, element)
       experts = e.count, top_k = e.top_k, groups = groups, top_groups = top_groups, units = UNITS[p.moe_dispatcher],
       relayed = UNITS[p.moe_dispatcher] * (RELAYED[p.moe_dispatcher] or 0),
       passed = UNITS[p.moe_dispatcher] * (PASSED[p.moe_dispatcher] or 0),
+      ports = p.moe_dispatcher == "hybridep" and HYBRID_PORTS or 0,
     },
   }
   return { comm = comm, bytes = bytes * (come + rows), repeated_bytes = 0 }
