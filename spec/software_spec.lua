@@ -207,6 +207,16 @@ describe("FlashAttention 2", function()
     assert.is_true(math.abs(slower / expected - 1) < 0.02, slower / expected)
   end)
 
+  it("had a first edition that reached 25 to 40 % of an A100's peak", function() -- arXiv 2307.08691, abstract
+    local peak = 312e12
+    local forward = 32 * 2 * LONG * LONG * 4096
+    local curve = tperf.system "a100-sxm-80gb".accelerator.compute_efficiency.attention.bf16
+    local second = forward * (1 + 2.5 / curve.backward) / (peak * curve.efficiency[1] * curve.sustained)
+    local first = second + step("a100-sxm-80gb", "flash1") - step("a100-sxm-80gb", "flash2")
+    local part = 3.5 * forward / (first * peak)
+    assert.is_true(part > 0.25 and part < 0.40, part)
+  end)
+
   it("is as fast as any kernel where Ampere's instructions are", function()
     for _, name in ipairs { "a100-sxm-80gb", "b200-sxm" } do
       assert.equal(step(name, "flash"), step(name, "flash2"))

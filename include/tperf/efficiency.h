@@ -34,6 +34,10 @@ typedef struct tperf_gemm_curve {
 
 enum { TPERF_HEAD_SIZES_MAX = 6 };
 
+// Seconds of FlashAttention 1 in Triton, relative to FlashAttention 2: the middle of the 1.3 to 2.5 that arXiv
+// 2307.08691, section 4.1, measured.
+#define TPERF_FLASH1 1.8
+
 // Fused attention of m queries and n keys, head size k, in blocks of 128 queries:
 //   work = all blocks / U + longest (1 - 1/U) x the longest block, at least the longest block
 // A block of q queries costs 4 q k (its keys + keys) FLOP at efficiency(k) P/U, in whole tiles: q in steps of 64, its

@@ -22,10 +22,10 @@
 typedef struct tperf_software {
     // Seconds of work of kernels other than fused attention, relative to the same kernels timed in isolation.
     double compute;
-    double attention;    // the same for fused attention
-    bool flash2;         // fused attention is FlashAttention 2
-    double memory;       // the same for HBM traffic, hidden beside the work or not
-    double comm;         // the same for collectives within layers
+    double attention; // the same for fused attention
+    int64_t flash; // which FlashAttention fused attention is, 1 or 2; 0: the GPU's fastest kernel
+    double memory; // the same for HBM traffic, hidden beside the work or not
+    double comm;   // the same for collectives within layers
     double comm_setup_s; // seconds added to each of them
     // Seconds for the host of an HGX H100 to launch a kernel: no layer's pass is faster than its launches.
     double host_s;

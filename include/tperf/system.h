@@ -91,8 +91,8 @@ tperf_status tperf_system_validate(const tperf_system *system, tperf_error *erro
 
 // Lowers the clock to what back-to-back kernels sustain for hours, however short each of them is.
 void tperf_system_sustain(tperf_system *system);
-// Limits attention to what FlashAttention 2 sustains.
-void tperf_system_flash2(tperf_system *system);
+// Limits attention to what FlashAttention 1 or 2 sustains; 0: leaves it the fastest kernel.
+void tperf_system_flash(tperf_system *system, int64_t version);
 
 // Seconds of a kernel on the matrix units, launch included: compute, and exposed HBM traffic. False if the system has
 // no curve for it.

@@ -92,7 +92,7 @@ static const tperf_field software_fields[] = {
     FIELD("host", host_s),
     FIELD("overlap", overlap),
     FIELD("optimizer", optimizer),
-    {"flash2", TPERF_FIELD_FLAG, offsetof(tperf_software, flash2), false},
+    {"flash", TPERF_FIELD_INTEGER, offsetof(tperf_software, flash), false},
     {"comm_setup", TPERF_FIELD_NUMBER, offsetof(tperf_software, comm_setup_s), false},
     {"comm_sms", TPERF_FIELD_NUMBER, offsetof(tperf_software, comm_units), false},
     {"step_calls", TPERF_FIELD_NUMBER, offsetof(tperf_software, step_calls), false},
@@ -167,7 +167,7 @@ void tperf_bind_check_software(lua_State *L, int index, tperf_software *software
     if (lua_isnoneornil(L, index)) return;
     read_kept(L, index, &kinds[SOFTWARE], software);
     if (!system->serves) tperf_system_sustain(system);
-    if (software->flash2) tperf_system_flash2(system);
+    tperf_system_flash(system, software->flash);
 }
 
 void tperf_bind_check_parts(lua_State *L, const tperf_workload *workload,

@@ -150,12 +150,14 @@ void tperf_system_sustain(tperf_system *system) {
     }
 }
 
-void tperf_system_flash2(tperf_system *system) {
+void tperf_system_flash(tperf_system *system, int64_t version) {
+    if (version == 0) return;
     for (int i = 0; i < TPERF_DTYPE_COUNT; i++) {
         tperf_attention_curve *curve = &system->accelerator.attention[i];
-        if (curve->flash2 == 0) continue;
+        double limit = curve->flash2 > 0 ? curve->flash2 / curve->sustained : INFINITY;
+        double slower = version == 1 ? TPERF_FLASH1 : 1;
         for (int j = 0; j < curve->n_sizes; j++)
-            curve->efficiency[j] = fmin(curve->efficiency[j], curve->flash2 / curve->sustained);
+            curve->efficiency[j] = fmin(curve->efficiency[j], limit) / slower;
         if (curve->flash2_backward > 0) curve->backward = curve->flash2_backward;
     }
 }

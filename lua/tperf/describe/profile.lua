@@ -69,6 +69,8 @@ end
 local TERMS <const> = { "compute", "attention", "memory", "comm", "host", "overlap", "optimizer",
   "comm_setup", "comm_sms", "step_calls" }
 
+local FLASH <const> = { flash1 = 1, flash2 = 2 }
+
 local UNFITTED <const> = { "optimizer", "comm_setup", "comm_sms", "step_calls", "accumulates", "fused_accumulation" }
 
 --- The core's tperf_software; nil without a profile.
@@ -77,7 +79,7 @@ function runtime.terms(profile, training)
   if not profile then return nil end
   local terms = {}
   for _, name in ipairs(TERMS) do terms[name] = profile[name] end
-  terms.flash2 = profile.kernel == "flash2"
+  terms.flash = FLASH[profile.kernel]
   terms.accumulates, terms.fused_accumulation = profile.accumulation ~= nil, profile.accumulation == "fused"
   terms.gradient_bytes = training and training.gradient_bytes or nil
   return terms

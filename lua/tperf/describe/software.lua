@@ -64,8 +64,8 @@ local engine = {
 local schema = {
   name = check.string { name = true }, source = check.string { optional = true },
   facts = check.string { optional = true },
-  -- The kernel of attention if a run does not give it: fused, FlashAttention 2, or separate kernels.
-  kernel = check.choice { { "flash", "flash2", "unfused" }, default = "flash" },
+  -- The kernel of attention if a run does not give it: fused, FlashAttention 1 or 2, or separate kernels.
+  kernel = check.choice { { "flash", "flash1", "flash2", "unfused" }, default = "flash" },
   gradient_shard = check.boolean { default = false },
   gradient_buckets = check.boolean { default = false },
   fused_activation = check.boolean { default = true },
@@ -128,7 +128,8 @@ end
 ---  name, source   what it is called, where its numbers come from
 ---  facts          where what the stack does comes from: its loss, dtypes, switches …
 ---  kernel         how attention runs where a run does not say: "flash", one fused kernel, the GPU's fastest; "flash2",
----                 FlashAttention 2, which is slower on Hopper; or "unfused", several
+---                 FlashAttention 2, which is slower on Hopper; "flash1", its first edition in Triton, slower
+---                 everywhere; or "unfused", several
 ---  gradient_shard   whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
 ---  gradients      what gradients are kept and reduced in where a run does not say; as the rules say
 ---  gradient_buckets   whether replicas exchange gradients in buckets beside those kept, of the weights' dtype, as

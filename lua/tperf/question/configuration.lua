@@ -197,7 +197,7 @@ end
 ---@return fun(terms: table): number seconds
 function configuration.predictor(question, workload, found)
   local predictor = workload:predictor(question.system, question.rules, question.training, question.pipelines,
-    run_of(question, found), found.fast, question.software and question.software.flash2)
+    run_of(question, found), found.fast, question.software and question.software.flash)
   return function(terms) return predictor:seconds(terms) end
 end
 

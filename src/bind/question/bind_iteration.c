@@ -283,9 +283,9 @@ typedef struct predictor {
     tperf_op_work works[];
 } predictor;
 
-// The last argument: whether fused attention is FlashAttention 2, which decides works.
+// The last argument: which FlashAttention fused attention is (tperf_software), which decides works.
 static int new_predictor(lua_State *L) {
-    bool flash2 = lua_toboolean(L, 8);
+    int64_t flash = luaL_optinteger(L, 8, 0);
     lua_settop(L, 7);
     lua_pushnil(L); // software's place in tperf_bind_read_setting
     const tperf_workload *workload = tperf_bind_check_workload(L, 1);
@@ -301,7 +301,7 @@ static int new_predictor(lua_State *L) {
     if (tperf_workload_check_system(workload, &p->setting.system, &error) != TPERF_OK)
         return tperf_bind_raise(L, &error);
     tperf_system_sustain(&p->setting.system);
-    if (flash2) tperf_system_flash2(&p->setting.system);
+    tperf_system_flash(&p->setting.system, flash);
     tperf_workload_work(workload, &p->setting.job.on, p->setting.candidate.placement.panels,
                         p->works);
     tperf_workload_bytes(workload, p->bytes);
