@@ -333,6 +333,14 @@ describe("a row of a training run", function()
     fields.gpu, fields.recipe_source = "AMD Instinct MI325X", "Lambda/config_DGXB200_1x8x1xtp1pp1cp1.sh"
     fields.fp8_recipe = "fp8 delayed, fp8 attention"
     assert.same({ n = 2, nil, "fp8" }, table.pack(run(fields).precision.attention, run(fields).precision.activation))
+    assert.same({ recompute = "none" }, run(fields).recompute)
+    fields.gpu = "AMD Instinct MI300X 192GB HBM3" -- ACG=full ACM=block ACL=21
+    assert.same({ recompute = "full", recompute_method = "block", recompute_num_layers = 21 }, run(fields).recompute)
+  end)
+
+  it("that the table's footnote calls slowed by a defect is left out", function()
+    local fields = { source = "NVIDIA Megatron-Bridge performance summary", notes = "raw: 661[^gpt-oss-note]" }
+    assert.error_matches(function() run(fields) end, "the table itself says that a kernel's defect slowed it")
   end)
 
   it("of MLPerf on AMD's GPUs is a run of AMD's implementation", function()
@@ -572,7 +580,11 @@ describe("a row of a training run", function()
     assert.equal("nvfp4", case(open).precision.recipe)
     open.dtype = "fp8" -- of the attention alone
     assert.equal("nvfp4", case(open).precision.recipe)
-    open.dtype, open.fp8_recipe = "fp8 or fp4 (config not matched)", ""
+    open.dtype, open.recipe_source = "fp8 or fp4 (MLPerf config; both exist)", "Oracle/config_DGXB200_1x8x2_fp4.sh"
+    assert.equal("nvfp4", case(open).precision.recipe)
+    open.recipe_source = "Dell/config_DGXB300_1x8x1xtp1pp1cp1_fp4.sh"
+    assert.equal("the precision is not settled", select(2, case(open)))
+    open.dtype, open.fp8_recipe, open.recipe_source = "fp8 or fp4 (config not matched)", "", nil
     local none, reason = case(open)
     assert.is_nil(none)
     assert.equal("the precision is not settled", reason)

@@ -39,11 +39,20 @@ local function recipe_of(row, dtype, recipe)
   return usual(row)
 end
 
+-- Whether the name of the file that a row was matched to has another GPU's than the row.
+local function of_another_gpu(row)
+  local named = read.text(row.recipe_source):match "config_[^/]-(G?[BH]%d%d%d)"
+  local gpu = read.text(row.gpu):match "%((G?[BH]%d%d%d)"
+  return named and gpu and named ~= gpu
+end
+
 -- A run's configuration, where it was read, is right: its table may name two precisions, or call a run "fp8" whose
--- products have 4 bits and whose attention has 8. NVIDIA's GPUs before Blackwell have no 4-bit units.
+-- products have 4 bits and whose attention has 8. It does not choose between two if it is another GPU's. NVIDIA's GPUs
+-- before Blackwell have no 4-bit units.
 local function settled(row, dtype, recipe)
   local open = dtype:find " or " ~= nil
   if open and read.text(row.gpu):find "[HA]%d00" then return "fp8" end
+  if open and of_another_gpu(row) then return nil end
   return recipe:find "^fp4" and "fp4" or not open and dtype or nil
 end
 

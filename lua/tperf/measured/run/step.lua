@@ -89,6 +89,7 @@ end
 local function common_reason(row, software_stack)
   if not TRAINS[row.workload] then return "not training alone (" .. row.workload .. ")" end
   if row.notes:find "INVALID" or row.notes:find "wrong%-ffn" then return "the table itself says that it is wrong" end
+  if row.notes:find "%[%^gpt%-oss%-note%]" then return "the table itself says that a kernel's defect slowed it" end
   if not software_stack then return "no profile describes the stack (software = NAME says one for all rows)" end
 end
 
