@@ -369,9 +369,10 @@ describe("tables of training runs", function()
     assert.equal(tperf.validate({ file = path, software = "typical" }).cases[1].predicted, unknown.cases[1].predicted)
     local cases = tperf.validate { file = path, software = "megatron-lm-2022" }.cases
     assert.equal(1, #cases)
-    local slow = { name = "slow", compute = 3, attention = 3, memory = 3, comm = 3, host = 3e-4, overlap = 0 }
+    local slow = { name = "slow", compute = 3, attention = 3, memory = 3, comm = 3, host = 3e-4, overlap = 0,
+      kernel = "unfused" }
     local slower = tperf.validate { file = path, software = slow }.cases
-    assert.is_true(slower[1].predicted > 1.3 * cases[1].predicted)
+    assert.is_true(slower[1].predicted > 1.5 * cases[1].predicted)
     local ok, message = pcall(tperf.validate, { file = path, software = "megatron-lm-2202" })
     assert.is_false(ok)
     assert.truthy(message:find("did you mean 'megatron-lm-2022'", 1, true))

@@ -72,11 +72,12 @@ static tperf_pass_work constant_time(const tperf_op *op, const tperf_pass *pass,
         work += pass->vector_flops / (efficiency * system->accelerator.vector[op->dtype]);
     double launch = op->fused ? 0 : system->accelerator.launch_s;
     bool outside = on->rules->launch_outside_roofline;
+    double moved = bytes / bandwidth_of(op, system);
     tperf_kernel_time time = {
         .setup = outside ? launch : 0,
         .work = outside ? work : launch + work,
-        .traffic = op->chunkwise ? 0 : bytes / bandwidth_of(op, system),
-        .rest = op->chunkwise ? bytes / bandwidth_of(op, system) : 0,
+        .traffic = op->chunkwise ? 0 : moved,
+        .rest = op->chunkwise ? moved : 0,
         .hides = true,
     };
     if (system->serves && pass->routed > 0)

@@ -203,18 +203,18 @@ local function contradicts_log(row)
   return steps and replicas and batch and math.abs(steps * replicas * micro - batch) > 0.5
 end
 
--- AMD's configurations for its 192 GB (ACG=full ACM=block ACL=21); those for more memory recompute nothing.
-local MI300X <const> = { recompute = "full", recompute_modules = "full", recompute_method = "block",
-  recompute_num_layers = "21" }
+-- AMD's configurations for the 192 GB of MI300X (ACG=full ACM=block ACL=21); those for more memory recompute nothing.
+local function recomputed(row)
+  if not row.gpu:find "MI300X" then return {} end
+  return { recompute = "full", recompute_modules = "full", recompute_method = "block", recompute_num_layers = "21" }
+end
 
 -- The file may be another run's: submitters leave those of several machines beside each other.
 local function mlperf(row)
-  local file = read.text(row.recipe_source)
-  if row.workload ~= "lora" or file == "" then return nil end
-  local columns = {}
-  for name, value in pairs(row.gpu:find "MI300X" and MI300X or {}) do columns[name] = value end
+  if row.workload ~= "lora" then return nil end
+  local file, columns = read.text(row.recipe_source), recomputed(row)
   local foreign = (file:find "config_MI%d" ~= nil) ~= (row.gpu:find "MI%d" ~= nil)
-  if not (foreign or contradicts_log(row)) then return columns end
+  if file == "" or not (foreign or contradicts_log(row)) then return columns end
   for _, name in ipairs(LAYOUT) do columns[name] = "" end
   for _, name in ipairs(foreign and OWN or {}) do columns[name] = "" end
   return columns

@@ -39,7 +39,7 @@ local function recipe_of(row, dtype, recipe)
   return usual(row)
 end
 
--- Whether the name of the file that a row was matched to has another GPU's than the row.
+-- Whether the file that a row was matched to is named after a GPU that is not the row's.
 local function of_another_gpu(row)
   local named = read.text(row.recipe_source):match "config_[^/]-(G?[BH]%d%d%d)"
   local gpu = read.text(row.gpu):match "%((G?[BH]%d%d%d)"
