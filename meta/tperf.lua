@@ -1003,7 +1003,7 @@
 ---@field name string what it is called, where its numbers come from
 ---@field source? string what it is called, where its numbers come from
 ---@field facts? string where what the stack does comes from: its loss, dtypes, switches …
----@field kernel? "flash"|"flash1"|"flash2"|"unfused" how attention runs where a run does not say: "flash", one fused kernel, the GPU's fastest; "flash2", FlashAttention 2, which is slower on Hopper; "flash1", its first edition in Triton, slower everywhere; or "unfused", several
+---@field kernel? "flash"|"flash1"|"flash2"|"unfused" how attention runs where a run does not say: "flash", one fused kernel, the GPU's fastest; "flash2", FlashAttention 2, which is slower on Hopper; "flash1", FlashAttention 1 in Triton, which is slower on every GPU; or "unfused", several
 ---@field gradient_shard? boolean whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
 ---@field gradients? "fp32"|"bf16"|"fp16" what gradients are kept and reduced in where a run does not say; as the rules say
 ---@field gradient_buckets? boolean whether replicas exchange gradients in buckets beside those kept, of the weights' dtype, as PyTorch's DistributedDataParallel does where a stack accumulates them elsewhere

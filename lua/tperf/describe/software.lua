@@ -128,8 +128,8 @@ end
 ---  name, source   what it is called, where its numbers come from
 ---  facts          where what the stack does comes from: its loss, dtypes, switches …
 ---  kernel         how attention runs where a run does not say: "flash", one fused kernel, the GPU's fastest; "flash2",
----                 FlashAttention 2, which is slower on Hopper; "flash1", its first edition in Triton, slower
----                 everywhere; or "unfused", several
+---                 FlashAttention 2, which is slower on Hopper; "flash1", FlashAttention 1 in Triton,
+---                 which is slower on every GPU; or "unfused", several
 ---  gradient_shard   whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
 ---  gradients      what gradients are kept and reduced in where a run does not say; as the rules say
 ---  gradient_buckets   whether replicas exchange gradients in buckets beside those kept, of the weights' dtype, as
