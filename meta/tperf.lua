@@ -860,6 +860,7 @@
 ---@field overlap_grad_reduce? boolean true: gradients are reduced in buckets during the backward pass; false: after it (the stack's)
 ---@field overlap_param_gather? boolean true: weights are gathered during the forward pass; false: no overlap (as the software does)
 ---@field overlap_param_gather_with_optimizer_step? boolean true: the first bucket is gathered during the optimizer's step (false)
+---@field overlap_p2p? boolean true: messages between the stages of interleaved pipelines travel beside passes; false: passes wait for them (as the software does)
 ---@field bucket_size? number parameters of a bucket (the larger of 40 million and a million for each replica)
 ---@field ulysses? integer|integer[] GPUs of context parallelism by all-to-all inside cp, likewise (1)
 ---@field virtual_stages? integer|integer[] chunks of layers per device for schedules that interleave; by default those of { 2, 3, 4, 6, 8 } that deal the layers out evenly, or all of them if one schedule is given
@@ -1027,8 +1028,9 @@
 ---@field delay_wgrad? boolean switches of what it overlaps
 ---@field overlap_grad_reduce? boolean switches of what it overlaps
 ---@field overlap_param_gather? boolean switches of what it overlaps
----@field overlap_shared_experts? boolean two more
----@field overlap_param_gather_with_optimizer_step? boolean two more
+---@field overlap_shared_experts? boolean three more
+---@field overlap_param_gather_with_optimizer_step? boolean three more
+---@field overlap_p2p? boolean three more
 ---@field engine? table of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm", async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token (seconds), sampler = "sort" or "fused", sampler_entry (seconds), compiled (true: a compiler fuses pointwise ops between kernels), prefill_graphs (whether CUDA graphs cover prompts), delta = "merged" or "separate" (projections of gated delta nets), experts_step = { fp8 =, fp4 = } (seconds that a block of experts takes besides), fused_casts (generations of GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on which decode leaves caches whole), fused_experts and portable_experts (dtypes in which blocks of experts run in fused kernels, or in portable ones), experts_setup (seconds), compile (seconds: see `cold` of tperf.serve), memory = "all", "static" or "free", memory_utilization (0.9), runtime, runtime_parallel (bytes), state_dtype ("fp32": of recurrent layers whose model does not say), pooled (true: layers that keep all tokens, a window's or a state have their own blocks), pooled_families, unpooled_families (of which alone, or of which not) }
 ---@field host number|string seconds that the host takes to launch a kernel: no layer's pass is faster than its launches
 ---@field overlap number part of a pass during which data-parallel traffic is under way, and so hidden
@@ -1285,6 +1287,7 @@
 ---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd"|"sgd_without_momentum" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
 ---@field overlap_grad_reduce? boolean true: gradients are reduced in buckets during the backward pass; false: after it (the stack's)
 ---@field overlap_moe_a2a? boolean true: passes overlap to hide each other's expert all-to-alls (false)
+---@field overlap_p2p? boolean true: messages between the stages of interleaved pipelines travel beside passes; false: passes wait for them (as the software does)
 ---@field overlap_param_gather? boolean true: weights are gathered during the forward pass; false: no overlap (as the software does)
 ---@field overlap_param_gather_with_optimizer_step? boolean true: the first bucket is gathered during the optimizer's step (false)
 ---@field overlap_shared_experts? boolean true: shared experts run beside their micro-batch's own all-to-alls (false)
@@ -1441,6 +1444,7 @@ function tperf_Report:save(path) end
 ---@field overlap_grad_reduce? boolean gradients are reduced during the backward pass, if given
 ---@field overlap_param_gather? boolean weights are gathered during the forward pass, if given
 ---@field overlap_param_gather_with_optimizer_step? boolean the first bucket is gathered during the optimizer's step
+---@field overlap_p2p? boolean messages between the stages of interleaved pipelines travel beside passes, if not as the software has it
 ---@field bucket_size? number parameters of a bucket, if given
 ---@field recompute "none"|"selective"|"full"
 ---@field recompute_modules? string[] of selective recomputation
@@ -2230,7 +2234,8 @@ tperf.schedule = {}
 ---The makespan as a sum of times of one stage, { F=, B=, D=, W=, O=, p2p= }, by the default rules. It is exact if all
 ---stages are alike, no input or weight gradient takes longer than a forward, no weight gradient longer than an input
 ---gradient, and an overlapped pair no less than either half nor more than both; without a coefficient for p2p only
----if p2p is 0. nil: there is no closed form for the shape.
+---if p2p is 0, and interleaved only if p2p is no longer than a pass of a chunk. nil: there is no closed form for the
+---shape.
 ---@param arguments tperf.schedule.closed_form.request
 ---@return table|nil
 function tperf.schedule.closed_form(arguments) end

@@ -12,8 +12,8 @@ local models = { [DENSE] = tperf.model(DENSE), [MOE] = tperf.model(MOE) }
 
 local MANY <const> = { "shard", "overlap_tp", "overlap_grad_reduce", "overlap_param_gather", "bucket_size", "optimizer",
   "gradients", "peft", "overlap_param_gather_with_optimizer_step", "overlap_moe_a2a", "delay_wgrad", "moe_dispatcher",
-  "overlap_shared_experts", "cuda_graphs",
-  "cp_kind", "first_stage_layers", "last_stage_layers", "account_for_embedding", "account_for_loss" }
+  "overlap_shared_experts", "overlap_p2p", "cuda_graphs", "cp_kind",
+  "first_stage_layers", "last_stage_layers", "account_for_embedding", "account_for_loss" }
 
 -- Sets up to two of the axes that mostly keep their default; those that only the question has go there.
 local function random_axes(pick, c)
@@ -35,6 +35,7 @@ local function random_axes(pick, c)
       { "account_for_loss", c.pp > 1 or nil },
       { "cp_kind", c.cp > 1 and pick { "ring", "all_to_all", "all_gather" } or nil },
       { "moe_dispatcher", (c.ep or 1) > 1 and pick { "allgather", "deepep", "hybridep" } or nil },
+      { "overlap_p2p", c.pp > 2 and c.virtual_stages > 1 and false or nil },
       { "overlap_moe_a2a", (c.ep or 1) > 1 or nil }, { "overlap_shared_experts", (c.ep or 1) > 1 or nil },
     }
     c[what[1]] = what[2]

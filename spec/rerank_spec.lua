@@ -101,7 +101,7 @@ describe("tperf.search with simulate", function()
 
   it("changes the order if stages differ", function()
     local question = { model = "llama-3.1-70b", system = "h100-sxm", gpus = 256, global_batch = 512, top = 3, tp = 4,
-      software = "none", virtual_stages = { 2, 3, 4, 6, 8 } }
+      software = "none", virtual_stages = { 2, 3, 4, 6, 8 }, overlap_p2p = false }
     question.simulate = false
     local closed = tperf.search(question)
     question.simulate = nil -- chunks that differ by more than a tenth are simulated unless one declines

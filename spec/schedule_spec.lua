@@ -333,7 +333,7 @@ describe("tperf.schedule", function()
     assert.same(once.peak_activations, thrice.peak_activations)
     local shape = { schedule = "interleaved_1f1b*3", devices = 4, stages = 8, microbatches = 24 }
     -- of each run 8 x 2 chunks and 4 - 1 passes
-    assert.same({ F = 3 * 19, B = 3 * 19 }, tperf.schedule.closed_form(shape))
+    assert.same({ F = 3 * 19, B = 3 * 19, p2p = 3 * 14 }, tperf.schedule.closed_form(shape))
     local train = { model = "llama-2-7b", system = "h100-sxm", global_batch = 24, pp = 4, virtual_stages = 2,
       software = "none", schedule = "interleaved_1f1b*3", simulate = true }
     local c, t = tperf.train(train)
@@ -511,7 +511,8 @@ describe("closed forms", function()
       if form and (p2p == 0 or form.p2p) then
         local function part(name, time) return (form[name] or 0) * time end
         local sum = part("F", F) + part("B", D + W) + part("D", D) + part("W", W) + part("O", O) + part("p2p", p2p)
-        assert.near(t.makespan, sum, 1e-9 * sum)
+        local hides = not a.schedule:find "interleaved" or p2p <= math.min(F, D + W)
+        if hides then assert.near(t.makespan, sum, 1e-9 * sum) else assert.is_true(t.makespan >= sum) end
         counts.form = counts.form + 1
       end
       for d = 1, p2p == 0 and a.devices or 0 do

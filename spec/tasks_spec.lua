@@ -87,6 +87,36 @@ describe("the tasks of a step", function()
     for kind in pairs(AXES) do assert.is_true(seen[kind], kind) end
   end)
 
+  it("have messages that travel beside passes arrive before those that wait for them", function()
+    local c, t = tperf.train { model = "llama-3.1-8b", system = "h100-sxm", tp = 8, pp = 4, dp = 2, global_batch = 16,
+      micro_batch = 1, schedule = "interleaved_1f1b", virtual_stages = 2, overlap_p2p = true, software = STACK,
+      simulate = true }
+    local starts, arrivals, stop = {}, {}, 0
+    local function key(pass, stage, microbatch) return ("%s %d %d"):format(pass, stage, microbatch) end
+    for d = 1, t.devices do
+      for _, op in t:queue(d) do starts[key(op.type, op.stage, op.microbatch)] = op.start end
+      for task in t:tasks(d) do
+        stop = math.max(stop, task.stop)
+        if task.kind == "message" then
+          local to = task.stage + (task.pass == "forward" and 1 or -1)
+          arrivals[key(task.pass, to, task.microbatch)] = task.stop
+        end
+      end
+    end
+    local sent, waiting = 0, 0
+    for what, start in pairs(starts) do
+      local arrival = arrivals[what]
+      if arrival then
+        sent = sent + 1
+        assert.is_true(arrival <= start * (1 + 1e-9), what)
+        if start - arrival < 1e-9 then waiting = waiting + 1 end
+      end
+    end
+    assert.equal(2 * c.microbatches * (t.stages - 1), sent)
+    assert.is_true(waiting >= 2 * (t.stages - 1) and waiting < sent)
+    near(c.simulated.time, stop, "the end")
+  end)
+
   it("add up to the parts of the reported time if stages are equal", function()
     local pick = picker(SEED + 1)
     for _ = 1, cases(12, 100) do

@@ -46,6 +46,8 @@ typedef struct tperf_pipeline { // devices; stages (chunks of layers) on each de
     double bubble_forward, bubble_backward, bubble_weight_grad;
     // Overlapped passes on the critical path: this many, and per micro-batch.
     double pairs, pairs_each;
+    // Messages on the critical path if each travels while its GPUs compute other passes; 0: they do not.
+    double ways;
     int64_t min_microbatches, microbatch_multiple; // the schedule's requirements
     // 2: a device runs a stage for half of the micro-batches, and its mirror for those that enter at the other end.
     double weight_copies;
@@ -77,12 +79,6 @@ void tperf_pipeline_release(tperf_pipeline *pipeline);
 // The contents of each of n chunks, as tperf_pipeline_split deals out the layers of a pipeline with n chunks.
 void tperf_pipeline_chunks(const tperf_pipeline *pipeline, const tperf_run *runs, size_t n_runs,
                            bool has_ends, int64_t n, tperf_stage *chunks);
-
-// The messages between stages that two overlapped passes hide: both in DualPipe, whose pipelines run both ways (arXiv
-// 2412.19437, section 3.2.1); none in pipelines of one way, which hide collectives alone.
-static inline int tperf_hidden_messages(const tperf_pipeline *pipeline) {
-    return pipeline->weight_copies > 1 || pipeline->folded ? 2 : 0;
-}
 
 // Whether the schedule overlaps passes on the critical path.
 static inline bool tperf_overlaps_passes(const tperf_pipeline *pipeline) {
@@ -124,6 +120,7 @@ typedef struct tperf_training {
     // Overlapped passes hide each other's expert exchanges, and no other collective.
     bool hide_experts;
     bool delay_grads; // of experts' weights, until their exchange is under way
+    bool overlap_p2p; // messages between the stages of interleaved pipelines travel beside passes
     // 0: data-parallel traffic waits for compute; 1: it hides as well as the software allows.
     double data_overlap;
     // The same for weight gathers and gradient reductions: the fraction of a pass that they may overlap; below 0: as
@@ -139,6 +136,22 @@ typedef struct tperf_training {
     double reshards;
     double reserved; // fraction of the HBM that is kept free, in [0, 1)
 } tperf_training;
+
+// How messages between stages lengthen passes. Sources: docs/model.md section 5.2.
+typedef enum tperf_sending {
+    TPERF_SENT_IN_PASSES,     // every pass by its message
+    TPERF_SENT_BY_PAIRS,      // all but overlapped ones, in pipelines of two ways (DualPipe)
+    TPERF_SENT_BESIDE_PAIRS,  // the same; overlapped ones by the host's calls for it
+    TPERF_SENT_BESIDE_PASSES, // every pass by the host's calls; the next stage waits for the rest
+} tperf_sending;
+
+static inline tperf_sending tperf_sending_of(const tperf_pipeline *pipeline,
+                                             const tperf_training *training) {
+    if (pipeline->weight_copies > 1 || pipeline->folded) return TPERF_SENT_BY_PAIRS;
+    if (!training->overlap_p2p || pipeline->virtual_stages == 1) return TPERF_SENT_IN_PASSES;
+    if (tperf_overlaps_passes(pipeline)) return TPERF_SENT_BESIDE_PAIRS;
+    return pipeline->ways > 0 ? TPERF_SENT_BESIDE_PASSES : TPERF_SENT_IN_PASSES;
+}
 
 // One way to run a model on a machine. The sizes of the grid's unfolded axes multiply to the number of GPUs.
 typedef struct tperf_candidate {
@@ -196,7 +209,9 @@ typedef struct tperf_iteration {
     double flops;     // per GPU, on average
     // Details of the parts.
     tperf_pipeline_time pipeline;
-    double hop;    // added to every pass of a device for its messages, one per chunk
+    double hop; // added to a device's passes of a micro-batch for their messages, one per chunk
+    // Messages that passes wait for, and those beside passes; seconds by which steady passes get theirs late.
+    double messages, beside, late;
     double hidden; // by overlapped passes, of collectives and of waits for the host
     double each_forward, each_backward; // that each micro-batch's pass waits for replicas
     const tperf_stage *waiting;         // the stage that data_comm belongs to; NULL: no stage waits
@@ -251,7 +266,7 @@ tperf_chunk_memory tperf_chunk_memory_of(const tperf_candidate *candidate, const
                                          const tperf_layer_cost *costs, const tperf_stage *chunk);
 
 // The inputs to a simulated schedule. A pass takes its kernels' time, its waits for replicas in every micro-batch, and
-// a hop for its message.
+// what its message adds.
 typedef struct tperf_chunk_passes {
     tperf_stage_time time;
     tperf_chunk_memory memory;
@@ -262,11 +277,12 @@ typedef struct tperf_device_waits {
     double before, after;
 } tperf_device_waits;
 
-// passes[n]: of the chunks from tperf_pipeline_chunks; waits[pp]: of every device of the candidate's pipeline.
+// passes[n]: of the chunks from tperf_pipeline_chunks; waits[pp]: of every device of the candidate's pipeline; *way:
+// tperf_message's.
 void tperf_passes_of(const tperf_candidate *candidate, const tperf_job *job,
                      const tperf_workload *workload, const tperf_layer_cost *costs,
                      const tperf_stage *chunks, int64_t n, tperf_chunk_passes *passes,
-                     tperf_device_waits *waits);
+                     tperf_device_waits *waits, double *way);
 
 // The same in steps, each of which is shared by many candidates of a search.
 
@@ -364,6 +380,13 @@ tperf_group tperf_hop_group(const tperf_job *job, const tperf_workload *workload
 
 // The average over the links between stages, which depends on their placement.
 double tperf_hop_time(const tperf_candidate *candidate, const tperf_job *job, tperf_hop hop);
+
+// What a hop adds to a pass, and to an overlapped pair; the part between the end of a pass and the start of the next
+// stage's, while both devices compute.
+typedef struct tperf_message {
+    double alone, pair, way;
+} tperf_message;
+tperf_message tperf_message_of(const tperf_pipeline *pipeline, const tperf_job *job, double hop);
 
 // A lower bound on the simulated time of the candidate's schedule, however uneven its stages: the larger of what the
 // busiest device computes and waits for, and the closed form with all chunks as short as the shortest.

@@ -66,7 +66,8 @@ typedef struct tperf_chunk {
     tperf_stage stage; // as tperf_pipeline_chunks makes it
     const int *kinds;  // of its layers, in order
     int64_t n_layers;
-    bool leads; // its first layer is the first of its device
+    bool leads;          // its first layer is the first of its device
+    bool enters, leaves; // it is the first, the last of the pipeline
 } tperf_chunk;
 
 // The inputs to all lists of a step. The pointers are the caller's and must outlive it.
@@ -81,7 +82,7 @@ typedef struct tperf_step {
     double updates[TPERF_SECTIONS_MAX]; // tperf_exchange.update
     double tied;                        // tperf_tied_time
     double gather_bytes[TPERF_SECTIONS_MAX][2], reduce_bytes[TPERF_SECTIONS_MAX][2]; // fast, NIC
-    double hop;
+    tperf_message message;
 } tperf_step;
 
 tperf_status tperf_step_init(tperf_step *step, const tperf_heap *heap,

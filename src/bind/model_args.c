@@ -54,6 +54,7 @@ static const tperf_field training_fields[] = {
     { #name, TPERF_FIELD_##kind, offsetof(tperf_training, name), false }
     OVERLAP(FLAG, hide_experts),
     OVERLAP(FLAG, delay_grads),
+    OVERLAP(FLAG, overlap_p2p),
     OVERLAP(NUMBER, gather_overlap),
     OVERLAP(NUMBER, reduce_overlap),
     OVERLAP(NUMBER, bucket),

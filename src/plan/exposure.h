@@ -102,7 +102,13 @@ typedef struct tperf_layer_time {
 
 // What the parts of an iteration are multiples of, in every lane; seconds of the optimizer step.
 typedef struct tperf_tempo {
-    tperf_lanes chunks, messages, bubble_forward, bubble_backward, optimizer;
+    tperf_lanes chunks, bubble_forward, bubble_backward, optimizer;
+    // Messages that passes wait for, and those beside passes; of these the seconds of the host's calls, and the part of
+    // the rest by which they slow the kernels.
+    tperf_lanes messages, beside, calls, share;
+    bool travels; // TPERF_SENT_BESIDE_PASSES
+    tperf_lanes ways,
+        late; // then: messages on the critical path, and those that may reach a steady pass late
 } tperf_tempo;
 
 // Shared by all placements of a candidate.
@@ -225,22 +231,40 @@ TPERF_INLINED tperf_beat tperf_beat_of(const tperf_pace *pace, const tperf_paced
 // The parts of an iteration that add up to its time: those of its beat and the optimizer step, and these.
 typedef struct tperf_parts {
     tperf_lanes data_comm, pipeline_comm, bubble;
-    tperf_lanes hop; // added to each of a device's passes
+    tperf_lanes hop;  // tperf_iteration's
+    tperf_lanes late; // of pipeline_comm
 } tperf_parts;
 
-// hop: seconds added to each pass of a stage for its message. Without messages between stages and exchanges with
-// replicas (waiting and hop are 0), the whole is a lower bound for every placement, to the last bit, since terms are
-// added in the same order and rounding is monotonic.
+// Seconds by which a message reaches a steady pass of interleaved chunks late: it travels beside another pass, the
+// shorter of the two kinds.
+TPERF_INLINED tperf_lanes tperf_late_by(const tperf_tempo *tempo, const tperf_beat *beat,
+                                        tperf_lanes kept, tperf_lanes way) {
+    tperf_lanes shorter = tperf_lanes_smaller(beat->forward, beat->backward) / tempo->chunks;
+    return tperf_lanes_larger(way - (shorter + kept), tperf_lanes_of(0));
+}
+
+// hop: seconds of a message between stages. Without messages and exchanges with replicas (waiting and hop are 0), the
+// whole is a lower bound for every placement, to the last bit, since terms are added in the same order and rounding is
+// monotonic.
 TPERF_INLINED tperf_parts tperf_parts_of(const tperf_tempo *tempo, const tperf_beat *beat,
                                          const tperf_waiting *waiting, tperf_lanes hop) {
+    tperf_lanes calls = tperf_lanes_smaller(hop, tempo->calls), way = hop - calls;
+    tperf_lanes kept = calls + tempo->share * way, late = tperf_lanes_of(0);
+    tperf_lanes pipeline_comm = tempo->messages * hop + tempo->beside * kept;
+    if (tempo->travels) {
+        late = tempo->late * tperf_late_by(tempo, beat, kept, way);
+        pipeline_comm += tempo->ways * way + late;
+        hop = kept;
+    }
     hop *= tempo->chunks;
     return (tperf_parts){
         .data_comm = waiting->time,
-        .pipeline_comm = tempo->messages * hop,
+        .pipeline_comm = pipeline_comm,
         .bubble = tempo->bubble_forward * (beat->forward + waiting->each_forward + hop) +
                   tempo->bubble_backward * (beat->backward + waiting->each_backward + hop) +
                   beat->grads,
         .hop = hop,
+        .late = late,
     };
 }
 

@@ -179,10 +179,44 @@ tperf_exposure tperf_stage_exposure(const tperf_stage *stage, const tperf_worklo
     return first_lane(&e);
 }
 
-// The messages of each of a device's chunks in an iteration that no overlapped pass hides.
-static double messages_of(const tperf_pipeline *pipeline, double microbatches) {
-    double all = 2 * microbatches, chunks = (double)pipeline->virtual_stages;
-    return all - tperf_hidden_messages(pipeline) * tperf_pairs_of(pipeline, microbatches) / chunks;
+// The part of a message beside a pass by which it slows the kernels.
+static double message_share(const tperf_job *job) {
+    return tperf_comm_share(&(tperf_comm){0}, &job->on);
+}
+
+tperf_message tperf_message_of(const tperf_pipeline *pipeline, const tperf_job *job, double hop) {
+    double calls = smaller(hop, tperf_launch_time(&job->on, TPERF_MESSAGE_CALLS));
+    double kept = calls + message_share(job) * (hop - calls);
+    switch (tperf_sending_of(pipeline, job->training)) {
+    case TPERF_SENT_IN_PASSES:
+        return (tperf_message){hop, 2 * hop, 0};
+    case TPERF_SENT_BY_PAIRS:
+        return (tperf_message){hop, 0, 0};
+    case TPERF_SENT_BESIDE_PAIRS:
+        return (tperf_message){hop, 2 * kept, 0};
+    case TPERF_SENT_BESIDE_PASSES:
+        break;
+    }
+    return (tperf_message){kept, 2 * kept, hop - calls};
+}
+
+// Sets how a device's messages add up in an iteration.
+static void set_messages(tperf_tempo *tempo, const tperf_pipeline *pipeline, const tperf_job *job,
+                         double microbatches) {
+    tperf_sending sending = tperf_sending_of(pipeline, job->training);
+    double chunks = (double)pipeline->virtual_stages, all = 2 * microbatches * chunks, beside = 0;
+    double paired = 2 * tperf_pairs_of(pipeline, microbatches);
+    if (sending == TPERF_SENT_BY_PAIRS) all -= paired;
+    if (sending == TPERF_SENT_BESIDE_PAIRS) beside = paired;
+    if (sending == TPERF_SENT_BESIDE_PASSES) beside = all;
+    tempo->travels = sending == TPERF_SENT_BESIDE_PASSES;
+    tempo->messages = tperf_lanes_of(all - beside);
+    tempo->beside = tperf_lanes_of(beside);
+    tempo->calls = tperf_lanes_of(tperf_launch_time(&job->on, TPERF_MESSAGE_CALLS));
+    tempo->share = tperf_lanes_of(message_share(job));
+    tempo->ways = tperf_lanes_of(pipeline->ways);
+    tempo->late =
+        tperf_lanes_of((microbatches - (double)pipeline->min_microbatches) * (chunks - 1));
 }
 
 void tperf_pace_init(tperf_pace *pace, const tperf_candidate *candidate, const tperf_job *job,
@@ -202,11 +236,13 @@ void tperf_pace_init(tperf_pace *pace, const tperf_candidate *candidate, const t
         .reduces_each = reduces_each,
         .gathers = tperf_lanes_of(gathers_each ? microbatches : 1 / chunks),
         .reduces = tperf_lanes_of(reduces_each ? microbatches : 1 / chunks),
-        .tempo = {tperf_lanes_of(chunks), tperf_lanes_of(messages_of(pipeline, microbatches)),
-                  tperf_lanes_of(pipeline->bubble_forward),
-                  tperf_lanes_of(pipeline->bubble_backward), tperf_lanes_of(optimizer)},
+        .tempo = {.chunks = tperf_lanes_of(chunks),
+                  .bubble_forward = tperf_lanes_of(pipeline->bubble_forward),
+                  .bubble_backward = tperf_lanes_of(pipeline->bubble_backward),
+                  .optimizer = tperf_lanes_of(optimizer)},
         .optimizer = optimizer,
     };
+    set_messages(&pace->tempo, pipeline, job, microbatches);
 }
 
 tperf_hop tperf_hop_times(const tperf_job *job, const tperf_workload *workload) {
@@ -331,6 +367,9 @@ tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf
         .flops = microbatches * average_flops(candidate->pipeline, workload, costs),
         .pipeline = pipeline,
         .hop = TPERF_LANE(p.hop, 0),
+        .messages = TPERF_LANE(pace.tempo.messages, 0),
+        .beside = TPERF_LANE(pace.tempo.beside, 0),
+        .late = TPERF_LANE(p.late, 0),
         .hidden = hidden,
         .each_forward = TPERF_LANE(waits.each_forward, 0),
         .each_backward = TPERF_LANE(waits.each_backward, 0),
@@ -343,10 +382,12 @@ tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf
 void tperf_passes_of(const tperf_candidate *candidate, const tperf_job *job,
                      const tperf_workload *workload, const tperf_layer_cost *costs,
                      const tperf_stage *chunks, int64_t n, tperf_chunk_passes *passes,
-                     tperf_device_waits *waits) {
+                     tperf_device_waits *waits, double *way) {
     tperf_exchange exchanges[TPERF_SECTIONS_MAX];
     tperf_exposure sections[TPERF_SECTIONS_MAX];
     double hop = tperf_hop_time(candidate, job, tperf_hop_times(job, workload));
+    tperf_message message = tperf_message_of(candidate->pipeline, job, hop);
+    *way = message.way;
     bool gathers_each = tperf_gathers_each(candidate, job->training);
     bool reduces_each = tperf_reduces_each(candidate, job->training);
     tperf_exchange_times(candidate, job, workload, costs, exchanges);
@@ -355,12 +396,10 @@ void tperf_passes_of(const tperf_candidate *candidate, const tperf_job *job,
     for (int64_t c = 0; c < n; c++) {
         tperf_stage_time t = tperf_stage_time_of(&chunks[c], workload, costs, job);
         tperf_exposure e = tperf_stage_exposure(&chunks[c], workload, sections);
-        double forward = hop + (gathers_each ? e.gather : 0);
-        double backward = hop + (reduces_each ? e.reduce : 0);
-        double beside = tperf_hidden_messages(candidate->pipeline) * hop;
+        double gather = gathers_each ? e.gather : 0, reduce = reduces_each ? e.reduce : 0;
         passes[c] = (tperf_chunk_passes){
-            {t.forward + forward, t.backward + backward, t.weight_grad, t.host,
-             t.pair + forward + backward - beside},
+            {t.forward + message.alone + gather, t.backward + message.alone + reduce, t.weight_grad,
+             t.host, t.pair + message.pair + gather + reduce},
             tperf_chunk_memory_of(candidate, job, workload, costs, &chunks[c])};
     }
     int64_t device = 0;

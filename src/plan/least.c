@@ -15,20 +15,18 @@ typedef struct bound {
     const tperf_workload *workload;
     const tperf_layer_cost *costs;
     tperf_exposure sections[TPERF_SECTIONS_MAX];
-    double hop;
+    tperf_message message;
 } bound;
 
 // The passes of a stage of `chunks` chunks.
 static passes passes_of(const bound *b, const tperf_stage *stage, double chunks) {
     tperf_stage_time t = tperf_stage_time_of(stage, b->workload, b->costs, b->job);
     tperf_exposure e = tperf_stage_exposure(stage, b->workload, b->sections);
-    double forward =
-        chunks * b->hop + (tperf_gathers_each(b->candidate, b->job->training) ? e.gather : 0);
-    double backward =
-        chunks * b->hop + (tperf_reduces_each(b->candidate, b->job->training) ? e.reduce : 0);
-    double beside = tperf_hidden_messages(b->candidate->pipeline) * chunks * b->hop;
-    return (passes){t.forward + forward, t.backward - t.weight_grad + backward, t.weight_grad,
-                    t.pair + forward + backward - beside};
+    double gather = tperf_gathers_each(b->candidate, b->job->training) ? e.gather : 0;
+    double reduce = tperf_reduces_each(b->candidate, b->job->training) ? e.reduce : 0;
+    double alone = chunks * b->message.alone;
+    return (passes){t.forward + alone + gather, t.backward - t.weight_grad + alone + reduce,
+                    t.weight_grad, t.pair + chunks * b->message.pair + gather + reduce};
 }
 
 static passes lesser(passes a, passes b) {
@@ -64,7 +62,8 @@ static passes least_chunk(const bound *b) {
     return least;
 }
 
-// The schedule's closed form with every chunk the shortest: no pass is shorter, so nothing can end sooner.
+// The schedule's closed form with every chunk the shortest: no pass is shorter, so nothing can end sooner. Messages that
+// come too late for steady passes may be hidden where chunks are longer.
 static double all_least(const bound *b) {
     const tperf_pipeline *p = b->candidate->pipeline;
     double chunks = (double)p->virtual_stages, m = (double)b->candidate->microbatches;
@@ -74,7 +73,7 @@ static double all_least(const bound *b) {
     double backward = t.input + t.weight;
     return (all + chunks * p->bubble_forward) * t.forward +
            (all + chunks * p->bubble_backward) * backward +
-           chunks * p->bubble_weight_grad * t.weight + pairs * t.pair;
+           chunks * p->bubble_weight_grad * t.weight + pairs * t.pair + p->ways * b->message.way;
 }
 
 // A device's own work: its passes one after the other or, if the schedule overlaps any, all overlapped. A pair of two
@@ -93,8 +92,11 @@ double tperf_iteration_least(const tperf_candidate *candidate, const tperf_job *
                              const tperf_workload *workload, const tperf_layer_cost *costs,
                              const tperf_exchange *exchanges, double hop, double optimizer) {
     const tperf_pipeline *p = candidate->pipeline;
-    bound b = {
-        .candidate = candidate, .job = job, .workload = workload, .costs = costs, .hop = hop};
+    bound b = {.candidate = candidate,
+               .job = job,
+               .workload = workload,
+               .costs = costs,
+               .message = tperf_message_of(p, job, hop)};
     double chunks = (double)p->virtual_stages, busiest = 0, sum = 0, least_wait = INFINITY;
     tperf_exposures_of(candidate, job, workload, costs, exchanges, optimizer, b.sections);
     for (size_t i = 0; i < p->n_devices; i++) {

@@ -73,7 +73,8 @@ tperf_status tperf_step_init(tperf_step *step, const tperf_heap *heap,
         price->backward = tperf_pass_priced(&work.backward, op, &op->backward, &job->on,
                                             workload->sizes, placement);
     }
-    step->hop = tperf_hop_time(candidate, job, tperf_hop_times(job, workload));
+    double hop = tperf_hop_time(candidate, job, tperf_hop_times(job, workload));
+    step->message = tperf_message_of(candidate->pipeline, job, hop);
     price_exchanges(step);
     return TPERF_OK;
 }
@@ -244,18 +245,34 @@ static tperf_task message(const tperf_step *s) {
     tperf_route gather =
         tperf_collective_route(s->job->on.system, s->job->on.rules, TPERF_ALL_GATHER,
                                workload->boundary_bytes, tperf_hop_group(s->job, workload));
-    tperf_task task = {.kind = TPERF_TASK_MESSAGE, .seconds = s->hop};
+    tperf_task task = {.kind = TPERF_TASK_MESSAGE, .seconds = s->message.alone + s->message.way};
     task.fast_bytes = (links - slow) / links * part + gather.fast_bytes;
     task.nic_bytes = slow / links * part + gather.nic_bytes;
     task.resources = tperf_tiers(task.fast_bytes, task.nic_bytes);
     return task;
 }
 
-// Writes a pass without its message, which weight-gradient passes do not have.
+// Writes a pass's message, which ends when the next stage's pass can start: after the pass, if it travels beside others.
+static void write_message(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_kind pass) {
+    const tperf_message *m = &w->step->message;
+    tperf_task task = message(w->step);
+    bool stays = pass == TPERF_FORWARD ? chunk->leaves : chunk->enters;
+    if (m->way == 0 || stays) {
+        task.seconds = m->alone;
+        tperf_write_next(w, task);
+        return;
+    }
+    task.beside = true;
+    task.start = w->now;
+    task.stop = w->now + task.seconds;
+    tperf_write(w, task);
+    w->now += m->alone;
+}
+
 static void write_pass(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_kind pass) {
     write_sections(w, chunk, pass);
     if (pass != TPERF_BACKWARD_WEIGHT && w->step->candidate->pipeline->pp > 1)
-        tperf_write_next(w, message(w->step));
+        write_message(w, chunk, pass);
 }
 
 static tperf_status finish(tperf_writer *w, tperf_error *error) {

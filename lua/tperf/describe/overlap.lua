@@ -10,6 +10,8 @@
 --                                               weights
 --                     gathered during the forward pass; false: no overlap
 --   overlap_param_gather_with_optimizer_step    the first bucket's weights are gathered during the optimizer's step
+--   overlap_p2p       messages between the stages of interleaved pipelines travel beside passes (Megatron-LM's default,
+--                     off with --no-overlap-p2p-communication). Without a stack they do
 --   bucket_size       parameters of a bucket (--ddp-bucket-size)
 local check = require "tperf.base.check"
 local refusal = require "tperf.base.refusal"
@@ -24,6 +26,7 @@ overlap.schema = {
   overlap_shared_experts = check.boolean { default = false },
   overlap_grad_reduce = check.boolean { optional = true }, overlap_param_gather = check.boolean { optional = true },
   overlap_param_gather_with_optimizer_step = check.boolean { default = false },
+  overlap_p2p = check.boolean { optional = true },
   bucket_size = check.number { above = 0, max = 1e15, optional = true },
 }
 
@@ -98,6 +101,15 @@ function overlap.schedules(what, value)
   return name
 end
 
+--- Whether messages travel beside passes: as a question says, else as its stack does.
+---@param given table
+---@param profile table?
+---@return boolean
+function overlap.hides_messages(given, profile)
+  if given.overlap_p2p ~= nil then return given.overlap_p2p end
+  return not profile or profile.overlap_p2p or false
+end
+
 local function part(switch)
   if switch == nil then return -1 end
   return switch and 1 or 0
@@ -110,14 +122,14 @@ function overlap.terms(o)
     hide_experts = o.overlap_moe_a2a, delay_grads = o.delay_wgrad, gather_overlap = part(o.overlap_param_gather),
     reduce_overlap = part(o.overlap_grad_reduce), bucket = buckets and (o.bucket_size or LEAST_BUCKET) or 0,
     bucket_each = buckets and not o.bucket_size and BUCKET_EACH or 0,
-    gather_in_step = o.overlap_param_gather_with_optimizer_step,
+    gather_in_step = o.overlap_param_gather_with_optimizer_step, overlap_p2p = overlap.hides_messages(o, o.profile),
   }
 end
 
 --- The names of the switches.
 overlap.names = {
   "overlap_moe_a2a", "delay_wgrad", "overlap_shared_experts", "overlap_grad_reduce", "overlap_param_gather",
-  "overlap_param_gather_with_optimizer_step", "bucket_size",
+  "overlap_param_gather_with_optimizer_step", "overlap_p2p", "bucket_size",
 }
 local OFF_BY_DEFAULT <const> = { overlap_moe_a2a = true, delay_wgrad = true,
   overlap_shared_experts = true, overlap_param_gather_with_optimizer_step = true }
@@ -128,6 +140,7 @@ function overlap.said(o)
   for _, name in ipairs(overlap.names) do
     if o[name] or o[name] == false and not OFF_BY_DEFAULT[name] then said[name] = o[name] end
   end
+  if o.overlap_p2p == overlap.hides_messages({}, o.profile) then said.overlap_p2p = nil end
   return said
 end
 

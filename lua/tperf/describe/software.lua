@@ -89,6 +89,7 @@ local schema = {
   overlap_shared_experts = check.boolean { optional = true },
   overlap_grad_reduce = check.boolean { optional = true }, overlap_param_gather = check.boolean { optional = true },
   overlap_param_gather_with_optimizer_step = check.boolean { optional = true },
+  overlap_p2p = check.boolean { optional = true },
   engine = check.record_of(engine, { optional = true }),
   host = check.number { min = 0, max = 1, unit = "s" }, -- seconds to launch a kernel
   overlap = factor(0, 1),
@@ -157,7 +158,7 @@ end
 ---  comm_sms       multiprocessors that a collective takes from kernels beside it (20)
 ---  moe_dispatcher, overlap_tp   what the stack does where a run does not say, as tperf.train has them; likewise
 ---  overlap_moe_a2a, delay_wgrad, overlap_grad_reduce, overlap_param_gather   switches of what it overlaps
----  overlap_shared_experts, overlap_param_gather_with_optimizer_step   two more
+---  overlap_shared_experts, overlap_param_gather_with_optimizer_step, overlap_p2p   three more
 ---  engine         of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm",
 ---                 async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token
 ---                 (seconds), sampler = "sort" or "fused", sampler_entry (seconds), compiled (true: a compiler fuses

@@ -68,6 +68,8 @@ local configuration = {}
 ---@field overlap_grad_reduce? boolean gradients are reduced during the backward pass, if given
 ---@field overlap_param_gather? boolean weights are gathered during the forward pass, if given
 ---@field overlap_param_gather_with_optimizer_step? boolean the first bucket is gathered during the optimizer's step
+---@field overlap_p2p? boolean messages between the stages of interleaved pipelines travel beside passes, if not as the
+---  software has it
 ---@field bucket_size? number parameters of a bucket, if given
 ---@field recompute "none"|"selective"|"full"
 ---@field recompute_modules? string[] of selective recomputation

@@ -1,7 +1,7 @@
 // bind_pipelines.c: tperf.core.pipelines(runs, has_ends, list, picked) -> pipelines, for a search or one iteration.
 //   runs: list of { kind, layers }: the model's layers in order, kind = a section of its workloads
 //   list: of { pp, virtual_stages, schedule, layers (a list, or nil), bubble_forward, bubble_backward,
-//     bubble_weight_grad, pairs, pairs_each, min_microbatches, microbatch_multiple, weight_copies, last_in_flight,
+//     bubble_weight_grad, pairs, pairs_each, ways, min_microbatches, microbatch_multiple, weight_copies, last_in_flight,
 //     bounds, placed, folded,
 //     in_flight = list of pp numbers }
 //   picked: nil, or { first, every }: the layers of a chunk that are of twin kinds, see tperf/plan.h
@@ -56,8 +56,8 @@ static int release(lua_State *L) {
 
 typedef struct description {
     int64_t pp, virtual_stages, schedule, min_microbatches, microbatch_multiple;
-    double bubble_forward, bubble_backward, bubble_weight_grad, pairs, pairs_each, weight_copies,
-        last_in_flight;
+    double bubble_forward, bubble_backward, bubble_weight_grad, pairs, pairs_each, ways,
+        weight_copies, last_in_flight;
     bool bounds, placed, folded;
 } description;
 
@@ -74,6 +74,7 @@ static const tperf_field fields[] = {
     FIELD(NUMBER, bubble_weight_grad),
     FIELD(NUMBER, pairs),
     FIELD(NUMBER, pairs_each),
+    FIELD(NUMBER, ways),
     FIELD(NUMBER, weight_copies),
     FIELD(NUMBER, last_in_flight),
     FIELD(FLAG, bounds),
@@ -175,6 +176,7 @@ static void read_pipeline(lua_State *L, const tperf_heap *heap, tperf_pipeline *
         .bubble_weight_grad = d.bubble_weight_grad,
         .pairs = d.pairs,
         .pairs_each = d.pairs_each,
+        .ways = d.ways,
         .min_microbatches = d.min_microbatches,
         .microbatch_multiple = d.microbatch_multiple,
         .weight_copies = d.weight_copies,

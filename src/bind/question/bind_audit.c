@@ -132,7 +132,12 @@ static void push_messages(lua_State *L, const tperf_setting *s, const tperf_work
     }
     tperf_fields_set(L, "gather", pp > 1 ? hop.gather : 0);
     tperf_fields_set(L, "host", pp > 1 ? hop.host : 0);
-    tperf_fields_set(L, "time", tperf_hop_time(&s->candidate, &s->job, hop));
+    double time = tperf_hop_time(&s->candidate, &s->job, hop);
+    tperf_message message = tperf_message_of(s->candidate.pipeline, &s->job, time);
+    tperf_fields_set(L, "time", time);
+    tperf_fields_set(L, "kept", message.pair / 2);
+    tperf_fields_set(L, "way", message.way);
+    tperf_fields_set(L, "ways", s->candidate.pipeline->ways);
 }
 
 // The launches of each section's layer, and what they take beyond its passes.
@@ -157,6 +162,9 @@ static void set_pipeline(lua_State *L, const tperf_pipeline *pipeline, const tpe
     tperf_fields_set(L, "pairs", t->pairs);
     tperf_fields_set(L, "hidden", t->hidden);
     tperf_fields_set(L, "hop", t->hop);
+    tperf_fields_set(L, "messages_waited", t->messages);
+    tperf_fields_set(L, "messages_beside", t->beside);
+    tperf_fields_set(L, "messages_late", t->late);
     tperf_fields_set(L, "each_forward", t->each_forward);
     tperf_fields_set(L, "each_backward", t->each_backward);
     set_passes(L, "busiest", &t->pipeline.busy);
@@ -201,7 +209,6 @@ static int workload_audit(lua_State *L) {
     tperf_iteration t = tperf_iteration_of(&s.candidate, &s.job, workload, costs);
     lua_createtable(L, 0, 24);
     set_pipeline(L, s.candidate.pipeline, &t);
-    tperf_fields_set(L, "hidden_messages", tperf_hidden_messages(s.candidate.pipeline) * t.pairs);
     push_layers(L, s.candidate.pipeline, t.pipeline.busiest, workload);
     lua_setfield(L, -2, "layers");
     tperf_exposures_of(&s.candidate, &s.job, workload, costs, exchanges, t.optimizer, exposures);

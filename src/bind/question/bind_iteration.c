@@ -235,8 +235,9 @@ static void set_item(lua_State *L, const char *name, int64_t i, double value) {
 }
 
 static void push_passes(lua_State *L, const tperf_chunk_passes *passes, int64_t n,
-                        const tperf_device_waits *waits, int64_t pp) {
-    lua_createtable(L, 0, 7);
+                        const tperf_device_waits *waits, int64_t pp, double way) {
+    lua_createtable(L, 0, 10);
+    tperf_fields_set(L, "way", way);
     for (int64_t i = 0; i < n; i++) {
         const tperf_stage_time *t = &passes[i].time;
         set_item(L, "forward", i + 1, t->forward);
@@ -270,8 +271,9 @@ static int workload_passes(lua_State *L) {
     tperf_layer_cost costs[TPERF_SECTIONS_MAX];
     tperf_pipeline_chunks(s.candidate.pipeline, runs, n_runs, has_ends, n, chunks);
     tperf_workload_time(workload, &s.job.on, &s.candidate.placement, NULL, costs);
-    tperf_passes_of(&s.candidate, &s.job, workload, costs, chunks, n, passes, waits);
-    push_passes(L, passes, n, waits, pp);
+    double way;
+    tperf_passes_of(&s.candidate, &s.job, workload, costs, chunks, n, passes, waits, &way);
+    push_passes(L, passes, n, waits, pp, way);
     return 1;
 }
 

@@ -120,7 +120,8 @@ static int *push_kinds(lua_State *L, const tperf_run *runs, size_t n_runs, int64
 }
 
 static bool same_chunk(const tperf_chunk *a, const tperf_chunk *b) {
-    return a->n_layers == b->n_layers && a->leads == b->leads && a->stage.first == b->stage.first &&
+    return a->n_layers == b->n_layers && a->leads == b->leads && a->enters == b->enters &&
+           a->leaves == b->leaves && a->stage.first == b->stage.first &&
            a->stage.last == b->stage.last &&
            memcmp(a->kinds, b->kinds, (size_t)a->n_layers * sizeof *a->kinds) == 0;
 }
@@ -225,7 +226,11 @@ static tperf_chunk *push_chunks(lua_State *L, const tperf_pipeline *pipeline, in
     tperf_pipeline_chunks(pipeline, runs, n_runs, has_ends, n, stages);
     tperf_chunk *chunks = lua_newuserdatauv(L, (size_t)n * sizeof *chunks, 0);
     for (int64_t c = 0; c < n; c++) {
-        chunks[c] = (tperf_chunk){.stage = stages[c], .kinds = kinds, .leads = c < pipeline->pp};
+        chunks[c] = (tperf_chunk){.stage = stages[c],
+                                  .kinds = kinds,
+                                  .leads = c < pipeline->pp,
+                                  .enters = c == 0,
+                                  .leaves = c == n - 1};
         for (int kind = 0; kind < TPERF_KINDS_MAX; kind++)
             chunks[c].n_layers += stages[c].layers[kind];
         for (int64_t i = 0; i < chunks[c].n_layers; i++)

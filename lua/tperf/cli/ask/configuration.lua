@@ -51,6 +51,8 @@ local question = {
     help = "overlap gradient reduction with backward (default: as the software)" },
   { long = "overlap-param-gather", value = "Y/N", from = { "yes", "no" },
     help = "overlap weight gathering with forward (likewise)" },
+  { long = "overlap-p2p", value = "Y/N", from = { "yes", "no" },
+    help = "send between interleaved stages while GPUs compute (likewise)" },
   { long = "overlap-gather-with-step", help = "overlap the first gather with the optimizer step" },
   { long = "bucket", value = "N", kind = "number", help = "parameters gathered or reduced together" },
   { long = "offload-layers", value = "N", kind = "integer",
@@ -178,7 +180,7 @@ function configuration.question(values, arguments, needed, open)
   if values.no_reshard then asked.reshard_after_forward = false end
   if values.no_compile then asked.compile = false end
   asked.no_reshard, asked.no_compile = nil, nil
-  for _, option in ipairs { "sequence-parallel", "overlap-grad-reduce", "overlap-param-gather" } do
+  for _, option in ipairs { "sequence-parallel", "overlap-grad-reduce", "overlap-param-gather", "overlap-p2p" } do
     local name, message = option:gsub("-", "_"), nil
     if values[name] then asked[name], message = as_booleans(option, values[name]) end
     if message then return nil, message end

@@ -75,7 +75,7 @@ end
 local OPEN <const> = { strategy = true, micro_batch = true, zero = true, recompute = true,
   recompute_modules = true, recompute_method = true, recompute_num_layers = true,
   sequence_parallel = true, schedule = true, virtual_stages = true,
-  overlap_grad_reduce = true, overlap_param_gather = true }
+  overlap_grad_reduce = true, overlap_param_gather = true, overlap_p2p = true }
 for _, name in ipairs(axes.names()) do OPEN[name] = true end
 
 -- What `tperf train` asks beside the question of a search.

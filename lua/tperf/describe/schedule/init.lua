@@ -173,7 +173,8 @@ end
 --- The makespan as a sum of times of one stage, { F=, B=, D=, W=, O=, p2p= }, by the default rules. It is exact if all
 -- stages are alike, no input or weight gradient takes longer than a forward, no weight gradient longer than an input
 -- gradient, and an overlapped pair no less than either half nor more than both; without a coefficient for p2p only
--- if p2p is 0. nil: there is no closed form for the shape.
+-- if p2p is 0, and interleaved only if p2p is no longer than a pass of a chunk. nil: there is no closed form for the
+-- shape.
 ---@param arguments table
 --  schedule, devices, stages, microbatches, group_size   as in tperf.schedule
 --  device   not used here

@@ -41,6 +41,7 @@ local function megatron_core(o)
       w.put(o.bucket, math.tointeger(value) or w.cannot("bucket_size", value, "counts whole parameters"))
     end,
     overlap_param_gather_with_optimizer_step = o.step and function(w) w.put(o.step, true) end,
+    overlap_p2p = o.waits,
     overlap_grad_reduce = function() end, overlap_param_gather = function() end, -- off without their switches
     optimizer = function(w, value)
       if value ~= "sgd" and value ~= "muon" then w.cannot("optimizer", value, "has adam, sgd and muon") end
@@ -70,6 +71,10 @@ local WRITERS <const> = {
     layout = "--pipeline-model-parallel-layout", first = "--decoder-first-pipeline-num-layers",
     last = "--decoder-last-pipeline-num-layers", embedding = "--account-for-embedding-in-pipeline-split",
     loss = "--account-for-loss-in-pipeline-split",
+    waits = function(w, value, n)
+      if n.pp < 3 then w.cannot("overlap_p2p", value, "then interleaves over pp of at least 3") end
+      w.put("--no-overlap-p2p-communication", true)
+    end,
     gradients = function(w, value)
       w.put(value == "bf16" and "--grad-reduce-in-bf16" or "--accumulate-allreduce-grads-in-fp32", true)
     end,
@@ -82,6 +87,7 @@ local WRITERS <const> = {
     optimizer = "optimizer.optimizer", layout = "model.pipeline_model_parallel_layout",
     first = "model.num_layers_in_first_pipeline_stage", last = "model.num_layers_in_last_pipeline_stage",
     embedding = "model.account_for_embedding_in_pipeline_split", loss = "model.account_for_loss_in_pipeline_split",
+    waits = function(w) w.put("comm_overlap.overlap_p2p_comm", false) end,
     gradients = function() end, -- ddp.grad_reduce_in_fp32 is always written
   },
   torchtitan = {
@@ -147,7 +153,8 @@ local USUAL <const> = {
   overlap_shared_experts = { [false] = true }, cuda_graphs = {},
   shard = {}, ulysses = { [1] = true }, overlap_tp = { bulk = true }, overlap_grad_reduce = { [true] = true },
   overlap_param_gather = { [true] = true }, overlap_param_gather_with_optimizer_step = { [false] = true },
-  bucket_size = {}, gradient_shard = { [false] = true }, cp_kind = { all_gather = true },
+  overlap_p2p = { [true] = true }, bucket_size = {}, gradient_shard = { [false] = true },
+  cp_kind = { all_gather = true },
   optimizer = { adam = true, adamw = true }, gradients = {}, weights = { bf16 = true }, master = { fp32 = true },
   moments = { fp32 = true }, peft = {}, frozen = {}, packing = {}, objective = { next_token = true },
   pipeline_layout = {}, first_stage_layers = {}, last_stage_layers = {}, account_for_embedding = { [false] = true },

@@ -65,4 +65,19 @@ function rates.seconds(case, row)
   return seconds
 end
 
+-- NVIDIA's GPT-3 in MLPerf evaluates 5,662 sequences, in whole batches, after every 24,576 that it trains
+-- (training_results_v3.1, gpt3/implementations/pytorch/conf/custom.yaml), and its throughput counts that time. A
+-- forward pass is a third of a step.
+local EVALUATED <const>, BETWEEN <const>, FORWARD <const> = 5662, 24576, 1 / 3
+
+--- What a table counts as a step, in steps: more than 1 if its rate has evaluation in it. nil: one.
+---@param row table
+---@param global_batch integer
+---@return number?
+function rates.steps_counted(row, global_batch)
+  local evaluates = row.source:find "^MLPerf" and row.model:find "^GPT3" and row.notes:find "^iter = gbs.* throughput"
+  if not evaluates then return nil end
+  return 1 + FORWARD * math.ceil(EVALUATED / global_batch) * global_batch / BETWEEN
+end
+
 return rates

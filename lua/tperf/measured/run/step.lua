@@ -162,6 +162,7 @@ function step.case(row, options)
     peft = tuning.peft(row), packing = tuning.packing(row), apart = unknown or tuning.apart(row, software_stack),
     unknown = unknown,
   }
+  case.steps_counted = rates.steps_counted(row, batch)
   case.measured, reason = rates.seconds(case, row)
   if not case.measured then return nil, reason end
   return case
@@ -224,13 +225,14 @@ local function add_predictors(case, system, profile)
   case.profile, case.predictors = runtime.facts(profile), predictors
 end
 
---- Seconds of a case's step in a stack with these terms: the least of the sizes that it can have.
+--- Seconds of what a case's table counts as a step, in a stack with these terms: the least of the sizes that it can
+--- have.
 function step.seconds(case, terms)
   local least, host, predictors = math.huge, terms.host, case.predictors
   if case.graphs then terms.host = 0 end
   for i = 1, #predictors do least = math.min(least, predictors[i](terms)) end
   terms.host = host
-  return least
+  return (case.steps_counted or 1) * least
 end
 
 --- Seconds predicted; nil and a reason if the row cannot be predicted.

@@ -193,6 +193,8 @@ end
 ---  overlap_grad_reduce  true: gradients are reduced in buckets during the backward pass; false: after it (the stack's)
 ---  overlap_param_gather   true: weights are gathered during the forward pass; false: no overlap (as the software does)
 ---  overlap_param_gather_with_optimizer_step   true: the first bucket is gathered during the optimizer's step (false)
+---  overlap_p2p        true: messages between the stages of interleaved pipelines travel beside passes; false: passes
+---                     wait for them (as the software does)
 ---  bucket_size        parameters of a bucket (the larger of 40 million and a million for each replica)
 ---  ulysses            GPUs of context parallelism by all-to-all inside cp, likewise (1)
 ---  virtual_stages     chunks of layers per device for schedules that interleave; by default those of { 2, 3, 4, 6, 8 }

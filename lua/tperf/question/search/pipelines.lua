@@ -61,7 +61,7 @@ local function bubble_at(definition, pp, chunks, microbatches)
   local total, work = in_passes(form), microbatches * chunks
   return {
     forward = (total.forward - work) / chunks, backward = (total.backward - work) / chunks,
-    weight_grad = total.weight_grad / chunks, pairs = form.O or 0,
+    weight_grad = total.weight_grad / chunks, pairs = form.O or 0, ways = chunks > 1 and form.p2p or 0,
   }
 end
 
@@ -115,8 +115,8 @@ end
 local function describe(name, number, pp, chunks, options)
   local one = {
     pp = pp, virtual_stages = chunks, schedule = number, bubble_forward = 0, bubble_backward = 0,
-    bubble_weight_grad = 0, pairs = 0, pairs_each = 0, min_microbatches = 1, microbatch_multiple = 1, weight_copies = 1,
-    in_flight = { 1 }, last_in_flight = 1, bounds = false, placed = true, folded = false,
+    bubble_weight_grad = 0, pairs = 0, pairs_each = 0, ways = 0, min_microbatches = 1, microbatch_multiple = 1,
+    weight_copies = 1, in_flight = { 1 }, last_in_flight = 1, bounds = false, placed = true, folded = false,
   }
   if pp == 1 then return options.alone_overlaps and describe_alone(one) or one end
   local definition = schedule.get(name)
@@ -126,7 +126,7 @@ local function describe(name, number, pp, chunks, options)
   local many, more = 16 * pp * multiple, 17 * pp * multiple
   local bubble, next_bubble = bubble_at(definition, pp, chunks, many), bubble_at(definition, pp, chunks, more)
   one.bubble_forward, one.bubble_backward = bubble.forward, bubble.backward
-  one.bubble_weight_grad = bubble.weight_grad
+  one.bubble_weight_grad, one.ways = bubble.weight_grad, bubble.ways
   one.pairs_each = (next_bubble.pairs - bubble.pairs) / (more - many)
   one.pairs = bubble.pairs - one.pairs_each * many
   one.min_microbatches, one.microbatch_multiple = least, multiple

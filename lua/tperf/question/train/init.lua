@@ -130,7 +130,7 @@ end
 ---  offload_optimizer, precision, optimizer, weights, gradients, master, moments, loss, reserve, data_overlap,
 ---  gradient_shard, compile, reshard_after_forward, moe_dispatcher, overlap_tp, overlap_moe_a2a, delay_wgrad,
 ---  overlap_shared_experts, cuda_graphs, overlap_grad_reduce, overlap_param_gather,
----  overlap_param_gather_with_optimizer_step, bucket_size, peft, frozen, packing, objective, reference
+---  overlap_param_gather_with_optimizer_step, overlap_p2p, bucket_size, peft, frozen, packing, objective, reference
 ---  global_batch       sequences per iteration
 ---  tp, tp1, tp2, cp, ep, pp, micro_batch            1 by default; etp: as tp, shard: all replicas
 ---  dp, gpus           each follows from the other

@@ -166,7 +166,7 @@ local function timeline_of(c, question, workload, found, o)
       forward = passes.forward, backward_input = passes.backward_input, backward_weight = passes.backward_weight,
       overlapped = passes.overlapped,
     },
-    memory = { forward = passes.memory }, memory_limit = o.memory_limit, rules = o.rules, p2p = 0,
+    memory = { forward = passes.memory }, memory_limit = o.memory_limit, rules = o.rules, p2p = passes.way,
     passing = { forward = passes.passing_forward, backward = passes.passing_backward }, ready = passes.ready,
   }
   t.units = { time = "s", memory = "bytes" }

@@ -130,10 +130,17 @@ local function add_pipeline(add, c, audit, closed)
   end
   local gather = audit.messages.gather
   gather = gather > 0 and ("gathering the parts, %s; "):format(seconds(gather)) or ""
-  local beside = audit.hidden_messages > 0 and (" - %g beside overlapped passes"):format(audit.hidden_messages) or ""
-  add("messages between stages", c.breakdown.pipeline_comm, "(2 x %d micro-batches x %d chunks%s) x hop %s (average of "
-    .. "%s; %sand the host's calls, %s)", c.microbatches, c.virtual_stages, beside, seconds(audit.messages.time),
-    #links > 0 and table.concat(links, "; ") or "no links", gather, seconds(audit.messages.host))
+  local m, terms = audit.messages, {}
+  local function term(count, time, what)
+    if count * time > 0 then terms[#terms + 1] = ("%d x %s%s"):format(count, seconds(time), what) end
+  end
+  term(audit.messages_waited, m.time, "")
+  term(audit.messages_beside, m.kept, " of calls and slower kernels, the rest beside passes")
+  term(m.way > 0 and m.ways or 0, m.way, " on the way while the pipeline fills and drains")
+  if audit.messages_late > 0 then terms[#terms + 1] = seconds(audit.messages_late) .. " late for steady passes" end
+  add("messages between stages", c.breakdown.pipeline_comm, "%s; 2 x %d micro-batches x %d chunks; a hop takes %s "
+    .. "(average of %s; %sand the host's calls, %s)", table.concat(terms, " + "), c.microbatches, c.virtual_stages,
+    seconds(m.time), #links > 0 and table.concat(links, "; ") or "no links", gather, seconds(m.host))
 end
 
 local function add_offload(add, c)

@@ -55,7 +55,9 @@ local definition = {
     local P, chunks = p.devices, p.stages // p.devices
     if p.microbatches % P ~= 0 or (p.group_size or P) ~= P then return nil end
     local n = p.microbatches * chunks + P - 1
-    return { F = n, B = n }
+    -- A steady pass leaves its message the time of one of the other kind; those of the first and the last micro-batch
+    -- go through all stages with nothing in between.
+    return { F = n, B = n, p2p = P > 1 and chunks > 1 and 2 * (p.stages - 1) or nil }
   end,
   in_flight = function(p, device)
     local P, chunks = p.devices, p.stages // p.devices

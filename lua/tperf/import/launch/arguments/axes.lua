@@ -11,6 +11,7 @@ local MEGATRON <const> = {
   step = { "--overlap-param-gather-with-optimizer-step" }, optimizer = "--optimizer",
   first = "--decoder-first-pipeline-num-layers", last = "--decoder-last-pipeline-num-layers",
   embedding = { "--account-for-embedding-in-pipeline-split" }, loss = { "--account-for-loss-in-pipeline-split" },
+  waits = function(s) return s:set "--no-overlap-p2p-communication" ~= nil end,
 }
 local BRIDGE <const> = {
   a2a = { "comm_overlap.overlap_moe_expert_parallel_comm", "model.overlap_moe_expert_parallel_comm" },
@@ -22,6 +23,9 @@ local BRIDGE <const> = {
   first = "model.num_layers_in_first_pipeline_stage", last = "model.num_layers_in_last_pipeline_stage",
   embedding = { "model.account_for_embedding_in_pipeline_split" },
   loss = { "model.account_for_loss_in_pipeline_split" },
+  waits = function(s)
+    return s:set "comm_overlap.overlap_p2p_comm" == false or s:set "model.overlap_p2p_comm" == false
+  end,
 }
 
 local OPTIMIZERS <const> = { sgd = "sgd", muon = "muon", dist_muon = "muon", lion = "lion", fusedlion = "lion",
@@ -62,6 +66,7 @@ local function core(s, r, o)
   if r.pp > 1 then
     found.first_stage_layers, found.last_stage_layers = s:set(o.first), s:set(o.last)
     found.account_for_embedding, found.account_for_loss = any_set(s, o.embedding), any_set(s, o.loss)
+    if r.vp > 1 and o.waits(s) then found.overlap_p2p = false end
   end
   return found
 end
