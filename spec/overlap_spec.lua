@@ -103,8 +103,8 @@ describe("overlap_moe_a2a", function()
         software = pick { "none", STACK }, global_batch = 32 * micro_batch * pp * pick { 2, 4 }, simulate = true,
         moe_dispatcher = pick { "alltoall", "allgather", "deepep", "hybridep" },
         overlap_moe_a2a = pick { true, true, false }, overlap_grad_reduce = pick { true, false },
-        overlap_param_gather = pick { true, false },
-        bucket_size = pick { 1e6, 1e9 },
+        overlap_param_gather = pick { true, false }, bucket_size = pick { 1e6, 1e9 },
+        overlap_p2p = false, -- a message that only pairs hide can be longer than a pair: spec/step_spec.lua
       }
       q.delay_wgrad = q.overlap_moe_a2a and pick { true, false }
       q.overlap_param_gather_with_optimizer_step = q.overlap_param_gather and pick { true, false }
