@@ -135,6 +135,23 @@ describe("ZeRO without replicas", function()
   end
 end)
 
+-- On a ring an all-reduce is a reduce-scatter and a gather of as many bytes; ZeRO 0 reduces gradients and no more.
+describe("gradient_reduce", function()
+  local link = { bandwidth = 1e11, efficiency = 1, latency = 3e-6 }
+  local system = tperf.system "h100-sxm":with { network = { fast = link, slow = link } }
+  local function waits(zero, reduce)
+    return train("llama-3.2-1b", { system = system, dp = 8, zero = zero, gradient_reduce = reduce, gradients = "fp32",
+      data_overlap = false }).breakdown.data_comm
+  end
+
+  it("reduces whole gradients where replicas shard the optimizer's state alone", function()
+    local whole = waits(0)
+    assert.near(whole / 2, waits(1, "all_reduce") - waits(1, "reduce_scatter"), 1e-9 * whole)
+    assert.equal(waits(1), waits(1, "reduce_scatter"))
+    for _, zero in ipairs { 0, 2, 3 } do assert.equal(waits(zero), waits(zero, "all_reduce"), "ZeRO " .. zero) end
+  end)
+end)
+
 -- The first and the last stage of a pipeline both hold a tied table, and use it for different products: its gradient is
 -- the sum of theirs (Megatron-LM, finalize_model_grads.py), 4 bytes a parameter all-reduced between two GPUs.
 describe("a tied table on both ends of a pipeline", function()

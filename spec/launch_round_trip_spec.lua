@@ -270,6 +270,20 @@ describe("report.launch", function()
     assert.error_matches(function() text("deepspeed", { rank = 8 }) end, "adapters of rank 8: deepspeed has LoRA")
   end)
 
+  it("lets only DeepSpeed's pipelines reduce whole gradients", function()
+    local c = { tp = 1, pp = 2, dp = 2, micro_batch = 1, global_batch = 8, zero = 1, schedule = "1f1b" }
+    local function text(stack, reduce)
+      return tperf.report.launch(c, stack, { seq = 4096, question = { gradient_reduce = reduce } })
+    end
+    assert.equal(text "deepspeed", text("deepspeed", "all_reduce"))
+    assert.equal(text "megatron", text("megatron", "reduce_scatter"))
+    local unusual = "gradient_reduce = all_reduce: "
+    assert.error_matches(function() text("megatron", "all_reduce") end, unusual .. "megatron is not told it")
+    c.pp, c.dp = 1, 4
+    assert.error_matches(function() text("deepspeed", "all_reduce") end,
+      unusual .. "deepspeed reduces whole gradients in")
+  end)
+
   it("writes options of the stack's table only, and says which it lacks", function()
     local t = tables.load "megatron-lm-2026-08"
     local text = tperf.report.launch({ tp = 2, pp = 2, dp = 2, micro_batch = 1, global_batch = 8, zero = 1 },

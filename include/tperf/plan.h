@@ -120,6 +120,8 @@ typedef struct tperf_training {
     // Overlapped passes hide each other's expert exchanges, and no other collective.
     bool hide_experts;
     bool delay_grads; // of experts' weights, until their exchange is under way
+    // Replicas that shard the optimizer's state alone reduce whole gradients all the same.
+    bool reduces_whole;
     bool overlap_p2p; // messages between the stages of interleaved pipelines travel beside passes
     // 0: data-parallel traffic waits for compute; 1: it hides as well as the software allows.
     double data_overlap;

@@ -55,6 +55,7 @@ static const tperf_field training_fields[] = {
     OVERLAP(FLAG, hide_experts),
     OVERLAP(FLAG, delay_grads),
     OVERLAP(FLAG, overlap_p2p),
+    OVERLAP(FLAG, reduces_whole),
     OVERLAP(NUMBER, gather_overlap),
     OVERLAP(NUMBER, reduce_overlap),
     OVERLAP(NUMBER, bucket),

@@ -36,7 +36,8 @@ typedef struct exchangers {
 static void make_exchangers(exchangers *e, const tperf_replicas *r, int zero,
                             const tperf_job *job) {
     e->gather = exchanger_of(job, TPERF_ALL_GATHER, r->shards);
-    e->reduce = exchanger_of(job, zero ? TPERF_REDUCE_SCATTER : TPERF_ALL_REDUCE, r->shards);
+    bool whole = zero == 0 || (zero == 1 && job->training->reduces_whole);
+    e->reduce = exchanger_of(job, whole ? TPERF_ALL_REDUCE : TPERF_REDUCE_SCATTER, r->shards);
     e->n_copies = (int)r->n_copies;
     for (int i = 0; i < e->n_copies; i++) {
         e->copies[i] = exchanger_of(job, TPERF_ALL_REDUCE, r->copies[i].group);

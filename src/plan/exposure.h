@@ -106,9 +106,9 @@ typedef struct tperf_tempo {
     // Messages that passes wait for, and those beside passes; of these the seconds of the host's calls, and the part of
     // the rest by which they slow the kernels.
     tperf_lanes messages, beside, calls, share;
-    bool travels; // TPERF_SENT_BESIDE_PASSES
-    tperf_lanes ways,
-        late; // then: messages on the critical path, and those that may reach a steady pass late
+    bool travels;     // TPERF_SENT_BESIDE_PASSES
+    tperf_lanes ways; // then: messages on the critical path
+    tperf_lanes late; // then: messages that may reach a steady pass late
 } tperf_tempo;
 
 // Shared by all placements of a candidate.

@@ -43,6 +43,9 @@ local WORKSPACE, COMMUNICATOR = 2 * (32 << 20), 32 * (4 << 20)
 ---@return number bytes
 function training.outside_allocator(memory) return math.max(0, memory.buffers - WORKSPACE) end
 
+--- How replicas reduce gradients if they shard no more than the optimizer's state (ZeRO 1).
+training.reductions = { "reduce_scatter", "all_reduce" }
+
 --- The fields of tperf.search and tperf.train that determine this memory.
 training.schema = {
   optimizer = check.choice { training.optimizers, default = "adam" },
@@ -56,6 +59,7 @@ training.schema = {
   compile = check.boolean { default = true },
   reshard_after_forward = check.boolean { default = true },
   gradient_shard = check.boolean { default = false },
+  gradient_reduce = check.choice { training.reductions, optional = true },
 }
 
 -- Bytes of a value with its share of the scale.
@@ -82,6 +86,7 @@ function training.of(o, rules, model)
     data_overlap = o.data_overlap and 1 or 0, offloaded = o.offload_optimizer,
     iterations = optimizer.iterations or 0,
     reshards = o.reshard_after_forward and 1 or 0, reserved = o.reserve,
+    reduces_whole = o.gradient_reduce == "all_reduce",
   }
   for name, value in pairs(overlap.terms(o)) do terms[name] = value end
   return terms

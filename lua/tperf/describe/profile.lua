@@ -52,6 +52,7 @@ local UNASKED <const> = {
 function runtime.fill(o, given, profile)
   if not profile then return end
   o.gradient_shard = o.gradient_shard or profile.gradient_shard
+  o.gradient_reduce = o.gradient_reduce or profile.gradient_reduce
   o.gradients, o.weights = o.gradients or profile.gradients, o.weights or profile.weights
   o.loss = o.loss or profile.loss
   if profile.fused_activation == false then o.fused_activation = false end -- true is as without a profile

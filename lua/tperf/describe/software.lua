@@ -4,6 +4,7 @@
 local check = require "tperf.base.check"
 local catalogue = require "tperf.base.catalogue"
 local records = require "tperf.describe.model.records"
+local training = require "tperf.describe.optimizers"
 
 local factor_or_none = check.number { min = 0, max = 100, optional = true }
 local span = check.list(check.integer { min = 1 }, { min = 2, max = 2, optional = true }) -- from, to
@@ -67,6 +68,7 @@ local schema = {
   -- The kernel of attention if a run does not give it: fused, FlashAttention 1 or 2, or separate kernels.
   kernel = check.choice { { "flash", "flash1", "flash2", "unfused" }, default = "flash" },
   gradient_shard = check.boolean { default = false },
+  gradient_reduce = check.choice { training.reductions, default = "reduce_scatter" },
   gradient_buckets = check.boolean { default = false },
   fused_activation = check.boolean { default = true },
   fused_norm = check.boolean { default = true },
@@ -132,6 +134,8 @@ end
 ---                 FlashAttention 2, which is slower on Hopper; "flash1", FlashAttention 1 in Triton,
 ---                 which is slower on every GPU; or "unfused", several
 ---  gradient_shard   whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
+---  gradient_reduce  how replicas that shard the optimizer's state alone reduce gradients where a run does not say:
+---                 "reduce_scatter", or "all_reduce", as DeepSpeed's pipelines do in bf16 (BF16_Optimizer)
 ---  gradients      what gradients are kept and reduced in where a run does not say; as the rules say
 ---  gradient_buckets   whether replicas exchange gradients in buckets beside those kept, of the weights' dtype, as
 ---                 PyTorch's DistributedDataParallel does where a stack accumulates them elsewhere

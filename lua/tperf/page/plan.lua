@@ -19,7 +19,8 @@ local SHARED <const> = {
   "master", "moments", "offload_layers", "offload_modules", "offload_optimizer", "recompute_modules",
   "cuda_graphs",
   "recompute_method", "recompute_num_layers", "recompute_layers", "reserve", "peft",
-  "frozen", "packing", "objective", "reference", "loss", "compile", "gradient_shard", "data_overlap", "pipeline_layout",
+  "frozen", "packing", "objective", "reference", "loss", "compile", "gradient_shard", "gradient_reduce", "data_overlap",
+  "pipeline_layout",
   "first_stage_layers", "last_stage_layers", "account_for_embedding", "account_for_loss",
 }
 

@@ -109,6 +109,9 @@ local WRITERS <const> = {
   },
   deepspeed = {
     cp_kind = function() end, -- written by stack/deepspeed.lua
+    gradient_reduce = function(w, value, n)
+      if n.pp == 1 then w.cannot("gradient_reduce", value, "reduces whole gradients in pipelines only") end
+    end,
     optimizer = function(w, value)
       local name = ({ lion = "Lion", muon = "Muon", sgd = "SGD" })[value]
       w.put("optimizer.type", name or w.cannot("optimizer", value, "has Adam, Lion, Muon and SGD"))
@@ -154,15 +157,12 @@ local USUAL <const> = {
   shard = {}, ulysses = { [1] = true }, overlap_tp = { bulk = true }, overlap_grad_reduce = { [true] = true },
   overlap_param_gather = { [true] = true }, overlap_param_gather_with_optimizer_step = { [false] = true },
   overlap_p2p = { [true] = true }, bucket_size = {}, gradient_shard = { [false] = true },
-  cp_kind = { all_gather = true },
+  gradient_reduce = { reduce_scatter = true }, cp_kind = { all_gather = true },
   optimizer = { adam = true, adamw = true }, gradients = {}, weights = { bf16 = true }, master = { fp32 = true },
   moments = { fp32 = true }, peft = {}, frozen = {}, packing = {}, objective = { next_token = true },
   pipeline_layout = {}, first_stage_layers = {}, last_stage_layers = {}, account_for_embedding = { [false] = true },
   account_for_loss = { [false] = true },
 }
--- Settings that are not in a configuration, only in its question.
-axes.asked = { "optimizer", "gradients", "weights", "master", "moments", "peft", "frozen", "packing", "objective",
-  "pipeline_layout", "first_stage_layers", "last_stage_layers", "account_for_embedding", "account_for_loss" }
 
 -- Usual values of stacks that differ from tperf's.
 local OF_STACK <const> = { deepspeed = { cp_kind = { all_to_all = true } }, nanotron = { cp_kind = { ring = true } } }

@@ -44,18 +44,24 @@ local HEADS <const> = { ["48 node contenders"] = "64", ["Final round comparison"
 -- --pp-partition-method 'type:transformer|embedding': both embeddings count as layers.
 local BALANCED <const> = { ["Re-do"] = { [195] = true }, ["Rebalancing layers"] = HEADINGS["Rebalancing layers"] }
 
+-- DeepSpeed's pipelines in bf16 (BF16_Optimizer; pipe/engine.py, _bf16_reduce_grads): "bf16 must use z0! it implements
+-- its own zero stage 1 equivalent" (train/tr11-176B-ml/tr11-176B-ml.slurm).
+local function reduction(row) return row.dtype == "bf16" and "all_reduce" or nil end
+
 local function prequel(row)
   local billions = math.tointeger(tonumber(row.params_b))
   local size, balanced = (HEADINGS[row.table] or {})[billions], (BALANCED[row.table] or {})[billions]
   return {
     layers = size and tostring(size[1]), hidden = size and tostring(size[2]), ffn = size and tostring(4 * size[2]),
     heads = not read.count(row.heads) and HEADS[row.table] or nil,
-    pp_layout = balanced and "account embedding=1 loss=1" or nil,
+    pp_layout = balanced and "account embedding=1 loss=1" or nil, gradient_reduce = reduction(row),
   }
 end
 
 -- train/tr11-176B-ml/tr11-176B-ml.slurm has the same partition.
-local function bloom(_) return { pp_layout = "account embedding=1 loss=1" } end
+local function bloom(row)
+  return { pp_layout = "account embedding=1 loss=1", gradient_reduce = reduction(row) }
+end
 
 -- NeMo's scripts/performance/llm/pretrain_deepseek_v3.py: 64 layers, but for one less in the first stage and two in the
 -- last; tokens beyond an expert's mean are dropped (USE_TOKEN_DROP: a capacity factor of 1, padded), for which
@@ -220,13 +226,23 @@ local function mlperf(row)
   return columns
 end
 
+-- simu_tools/megatron_scripts: run_pretrain_deepseekv2.sh pads experts to a capacity factor of 1; the rows of long
+-- sequences exchange heads (docs/b200/b200_release_v1.2_summary.md).
+local function simumax(row)
+  local experts, contexts = read.count(row.experts), read.count(row.cp) or 1
+  return {
+    moe_token_drop = experts and "capacity factor 1, padded" or nil, moe_dispatcher = experts and "alltoall" or nil,
+    cp_kind = contexts > 1 and "all_to_all" or nil,
+  }
+end
+
 local SOURCES <const> = {
   { "^Llama 3 405B", llama }, { "SC21", sc21 }, { "^Megatron%-LM README Jan 2021", january_2021 },
   { "^Megatron%-LM README 2020", readme_2020 }, { "^BigScience BLOOM prequel", prequel },
   { "^BLOOM 176B final", bloom }, { "^NVIDIA DGX Cloud", dgx_cloud },
   { "^Megatron%-MoE%-ModelZoo", modelzoo }, { "^Megatron%-Core MoE paper", moe_paper },
   { "^NVIDIA Megatron%-Bridge performance", bridge },
-  { "AutoModel", automodel }, { "fms%-fsdp", fms_fsdp }, { "^MLPerf", mlperf },
+  { "^SimuMax", simumax }, { "AutoModel", automodel }, { "fms%-fsdp", fms_fsdp }, { "^MLPerf", mlperf },
 }
 
 ---@param row table      text by column

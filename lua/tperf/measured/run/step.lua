@@ -68,6 +68,7 @@ local function offload_of(row)
   }
 end
 
+local EXCHANGES <const> = { all_gather = true, ring = true, all_to_all = true }
 -- Default exchange of keys in context parallelism: PyTorch's and JAX's stacks gather them (torchtitan's
 -- context_parallel_rotate_method; MaxText's context_parallel_strategy), Megatron's use a ring (cp_comm_type).
 local GATHERING <const> = { ["torchtitan-2024"] = true, ["torchao-2025"] = true, ["maxtext-2024"] = true }
@@ -146,7 +147,7 @@ function step.case(row, options)
   local zero, reshards = zero_of(row, sizes)
   local case = {
     gpu = row.gpu, source = row.source, stack = software_stack, workload = row.workload,
-    cp_kind = (row.cp_kind == "all_gather" or GATHERING[software_stack]) and "all_gather" or "ring",
+    cp_kind = EXCHANGES[row.cp_kind] and row.cp_kind or GATHERING[software_stack] and "all_gather" or "ring",
     label = row.model, model = model, sizes = sizes, global_batch = batch, steps = steps, recompute = recompute,
     zero = zero, reshards = reshards, shard = shard_of(row, sizes), states = states(row), offload = offload_of(row),
     sequence_parallel = is_sequence_parallel(row, software_stack, sizes), precision = precision,
@@ -159,6 +160,7 @@ function step.case(row, options)
     memory_kind = peak.kind(row.mem_note),
     deterministic = software_stack == "megatron-core-ci-2025" and attention_backend(row) ~= "flash",
     gradients = first_of(row.grad_reduce_dtype, { { "fp32", "fp32" }, { "bf16", "bf16" } }),
+    gradient_reduce = row.gradient_reduce ~= "" and row.gradient_reduce or nil,
     peft = tuning.peft(row), packing = tuning.packing(row), apart = unknown or tuning.apart(row, software_stack),
     unknown = unknown,
   }
@@ -196,7 +198,8 @@ function step.request(case, system, profile, size)
     micro_batch = size.micro_batch, schedule = case.runs > 1 and ("%s*%d"):format(schedule, case.runs) or schedule,
     shard = case.shard,
     virtual_stages = interleaved and chunks or nil, zero = case.zero, sequence_parallel = case.sequence_parallel,
-    software = profile, gradients = case.gradients, attention = case.attention, precision = case.precision,
+    software = profile, gradients = case.gradients, gradient_reduce = case.gradient_reduce,
+    attention = case.attention, precision = case.precision,
     reshard_after_forward = case.reshards, loss = case.loss, compile = case.compile, peft = case.peft,
     packing = case.packing, fast = split.placement(s, system.network.fast.domain),
   }

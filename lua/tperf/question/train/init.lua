@@ -128,8 +128,8 @@ end
 ---  model, system, attention, rules, seq, schedule, virtual_stages, zero, recompute, sequence_parallel,
 ---  recompute_modules, recompute_method, recompute_num_layers, recompute_layers, offload_layers, offload_modules,
 ---  offload_optimizer, precision, optimizer, weights, gradients, master, moments, loss, reserve, data_overlap,
----  gradient_shard, compile, reshard_after_forward, moe_dispatcher, overlap_tp, overlap_moe_a2a, delay_wgrad,
----  overlap_shared_experts, cuda_graphs, overlap_grad_reduce, overlap_param_gather,
+---  gradient_shard, gradient_reduce, compile, reshard_after_forward, moe_dispatcher, overlap_tp, overlap_moe_a2a,
+---  delay_wgrad, overlap_shared_experts, cuda_graphs, overlap_grad_reduce, overlap_param_gather,
 ---  overlap_param_gather_with_optimizer_step, overlap_p2p, bucket_size, peft, frozen, packing, objective, reference
 ---  global_batch       sequences per iteration
 ---  tp, tp1, tp2, cp, ep, pp, micro_batch            1 by default; etp: as tp, shard: all replicas
