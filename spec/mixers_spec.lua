@@ -87,6 +87,23 @@ describe("a gated delta net", function()
 end)
 
 describe("A recurrence in chunks", function()
+  it("is launched kernel by kernel", function()
+    -- A host that takes a second for a call. Beside the scan's 4 kernels forward and 12 backward, a layer of Mamba-2
+    -- has a norm, two products, a convolution (run again before its backward pass), dt, a gated norm and a sum.
+    local c = tperf.train {
+      model = "nemotron-h-8b", system = "b300-sxm", global_batch = 1, explain = true,
+      software = { name = "spec", compute = 1, attention = 1, memory = 1, comm = 1, host = 1, overlap = 1,
+        optimizer = 0 },
+    }
+    for _, line in ipairs(c.sum) do
+      if line.term == "waiting for launches: mamba/none/full" then
+        assert.matches(("what %d launches forward and %d backward"):format(7 + 4, 7 * 2 + 1 + 12), line.formula)
+        return
+      end
+    end
+    error "no launches of Mamba-2"
+  end)
+
   local function forward(system, model, name, sequences)
     for _, one in ipairs(tperf.layer { model = model, system = system, micro_batch = sequences }) do
       if one.name == name then return 1e3 * one.forward.time end

@@ -117,19 +117,20 @@ typedef struct tperf_op {
     bool frozen;         // its parameters are not trained
     bool stopped;        // nothing below is trained: the input's gradient is not computed
     tperf_own_gradients own;
-    bool attention;     // its kernels are fused attention, for which software has its own factor
-    bool single;        // its backward pass is one kernel, not one per gradient
-    bool joined;        // a neighbour's call launches its kernels: the host makes no call for it
-    int64_t calls;      // of the host for each of its kernels, unless a graph holds them; 0: one
-    bool scattered;     // passes over rows in their experts' order: TPERF_SCATTERED
-    bool chunkwise;     // kernels of a recurrence in chunks: TPERF_CHUNKWISE
-    bool norm;          // a norm, whose kernel may write its output in a narrower dtype
-    bool expert;        // the weights are experts', spread by the expert axis
-    bool adapter;       // added beside the model's own ops
-    bool tied;          // the weights are the embedding's: copied only to other GPUs
-    unsigned modules;   // bit m: part of tperf_module m
-    double saved_bytes; // activations kept for the backward pass
-    double input_bytes; // the part of saved_bytes that is the op's input, made by another op
+    bool attention; // its kernels are fused attention, for which software has its own factor
+    bool single;    // its backward pass is one kernel, not one per gradient
+    bool joined;    // a neighbour's call launches its kernels: the host makes no call for it
+    int64_t calls;  // of the host for each of its kernels, unless a graph holds them; 0: one
+    int64_t backward_calls; // for the backward pass; 0: `calls` for each gradient
+    bool scattered;         // passes over rows in their experts' order: TPERF_SCATTERED
+    bool chunkwise;         // kernels of a recurrence in chunks: TPERF_CHUNKWISE
+    bool norm;              // a norm, whose kernel may write its output in a narrower dtype
+    bool expert;            // the weights are experts', spread by the expert axis
+    bool adapter;           // added beside the model's own ops
+    bool tied;              // the weights are the embedding's: copied only to other GPUs
+    unsigned modules;       // bit m: part of tperf_module m
+    double saved_bytes;     // activations kept for the backward pass
+    double input_bytes;     // the part of saved_bytes that is the op's input, made by another op
     // Forward traffic that passes again or is free by then: it takes time but no memory.
     double repeated_bytes;
     double again_bytes; // saved activations made again before the backward pass, if recomputed

@@ -414,7 +414,8 @@ tperf_op_work tperf_op_work_of(const tperf_op *op, const tperf_platform *on, int
     work.forward.launches = op->fused ? 0 : calls_of(&op->forward, calls);
     // the gradients of the input and of the weights
     bool one = op->single || op->frozen || op->stopped;
-    work.backward.launches = calls_of(&op->backward, one ? calls : 2 * calls);
+    double backward = op->backward_calls > 0 ? (double)op->backward_calls : one ? calls : 2 * calls;
+    work.backward.launches = calls_of(&op->backward, backward);
     return work;
 }
 

@@ -9,7 +9,8 @@
 //   op:single()                                   its backward pass is one kernel
 //   op:join()                                     a neighbour's call launches its kernels
 //   op:add(), op:is_added() -> boolean            makes it an adapter's; whether it is one's
-//   op:calls(n)                                   the host makes so many calls for each of its kernels in training
+//   op:calls(n[, backward])                       the host makes so many calls for each of its kernels in training, and
+//                                                 so many for the backward pass
 //   op:fuse()                                     its forward pass is part of a neighbour's kernel
 //   op:scatter()                                  it passes over rows in their experts' order
 //   op:chunkwise()                                its kernels are those of a recurrence in chunks
@@ -163,7 +164,10 @@ TELL(trained, number, op->frozen ? 0 : op->parameters)
 static int calls(lua_State *L) {
     lua_Integer n = luaL_checkinteger(L, 2);
     luaL_argcheck(L, n >= 1, 2, "not a number of calls");
+    lua_Integer backward = luaL_optinteger(L, 3, 0);
+    luaL_argcheck(L, backward >= 0, 3, "not a number of calls");
     own(L)->calls = n;
+    own(L)->backward_calls = backward;
     return itself(L);
 }
 

@@ -152,17 +152,21 @@ function tensor.router(p, o)
   }
 end
 
+-- Kernels of Mamba-2's scan in chunks, forward and backward, beside those that sum dt up (mamba_ssm/ops/triton,
+-- ssd_combined.py).
+local SCAN_KERNELS <const>, SCAN_BACKWARD <const> = 4, 12
+
 --- The scan of this GPU's rows, and the exchange of states among GPUs that shard the sequence.
 function tensor.scan(p, o)
   local element = fitting.state_element(p)
   local states = fitting.states(p, 1.0 * element * p.micro_batch * o.heads * o.head_dim * o.state)
-  return {
-    op.scan {
-      name = o.name, batch = p.micro_batch, seq = p.seq // shards_of(p), heads = o.heads, head_dim = o.head_dim,
-      groups = o.groups, state = o.state, chunk = o.chunk, step = p.mode == "decode", dtype = p.dtype,
-      state_element = element,
-    }, table.unpack(states),
+  local scan = op.scan {
+    name = o.name, batch = p.micro_batch, seq = p.seq // shards_of(p), heads = o.heads, head_dim = o.head_dim,
+    groups = o.groups, state = o.state, chunk = o.chunk, step = p.mode == "decode", dtype = p.dtype,
+    state_element = element,
   }
+  if p.mode == "train" then scan:calls(SCAN_KERNELS, SCAN_BACKWARD) end
+  return { scan, table.unpack(states) }
 end
 
 function tensor.inner(p, width) return 1.0 * whole(p) * split(p, width, { name = "inner" }) end

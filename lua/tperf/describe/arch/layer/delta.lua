@@ -76,7 +76,8 @@ local function step(m, p, cut)
   }
 end
 
-local CHUNKED <const> = 8 -- kernels of the rule in chunks (flash-linear-attention, ops/gated_delta_rule/chunk.py)
+-- Kernels of the rule in chunks, forward and backward (flash-linear-attention, ops/gated_delta_rule/chunk.py).
+local CHUNKED <const>, BACKWARD <const> = 8, 11
 
 -- Keys, updates and every chunk's state pass through memory between the kernels.
 local function rule(m, p, cut)
@@ -92,7 +93,7 @@ local function rule(m, p, cut)
     name = "rule", dtype = p.dtype, saved_bytes = BYTES * tokens * (cut.convolved + cut.decays + cut.heads),
     forward = { tensor_flops = tokens * cut.heads * forward, bytes = bytes },
     backward = { tensor_flops = tokens * cut.heads * (2 * forward + again), bytes = 3 * bytes },
-  }:chunkwise():launches(CHUNKED - 1)
+  }:chunkwise():launches(CHUNKED - 1):calls(CHUNKED, BACKWARD)
 end
 
 -- Bytes of a GPU's final state.

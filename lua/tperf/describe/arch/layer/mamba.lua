@@ -52,7 +52,7 @@ local function gated_norm(m, p, cut)
   }
   if not m.mamba.norm then return { gate } end
   return {
-    gate,
+    gate:join(),
     op.norm {
       name = "gated-norm", tokens = tokens, width = cut.inner, root_mean_square = rms,
       parameters = (rms or not m.biases.norm) and cut.inner or 2 * cut.inner, dtype = p.dtype,
