@@ -885,7 +885,7 @@
 ---@field compile? boolean false: norms, rotations and gates are PyTorch's eager kernels, one for every step (docs/model.md, section 2.5); true: a compiler or the stack's own kernels fuse them (true)
 ---@field data_overlap? boolean false: data-parallel traffic is not overlapped with compute (true)
 ---@field reshard_after_forward? boolean false: weights that ZeRO 3 gathered are kept until the backward pass, in a pipeline until the last one, like torchtitan's fsdp_reshard_after_forward = "never" (true)
----@field gradient_reduce? "reduce_scatter"|"all_reduce" how replicas that shard the optimizer's state alone (ZeRO 1) reduce gradients: "reduce_scatter" or "all_reduce", as DeepSpeed's pipelines do in bf16 (as the software does)
+---@field gradient_reduce? "reduce_scatter"|"all_reduce" how replicas that shard the optimizer's state alone (ZeRO 1) reduce gradients: "reduce_scatter" or "all_reduce", as DeepSpeed's BF16_Optimizer does in pipelines (as the software does)
 ---@field gradient_shard? boolean true: the optimizer also keeps its shard of the gradients in fp32, as DeepSpeed does (false)
 ---@field peft? table adapters on frozen weights: { kind = "lora" or "qlora", rank … } (docs/finetuning.md)
 ---@field frozen? string[] parts that are not trained: { "embedding", "head", "layers:1-20", "mlp" … }
@@ -1007,7 +1007,7 @@
 ---@field facts? string where what the stack does comes from: its loss, dtypes, switches …
 ---@field kernel? "flash"|"flash1"|"flash2"|"unfused" how attention runs where a run does not say: "flash", one fused kernel, the GPU's fastest; "flash2", FlashAttention 2, which is slower on Hopper; "flash1", FlashAttention 1 in Triton, which is slower on every GPU; or "unfused", several
 ---@field gradient_shard? boolean whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
----@field gradient_reduce? "reduce_scatter"|"all_reduce" how replicas that shard the optimizer's state alone reduce gradients where a run does not say: "reduce_scatter", or "all_reduce", as DeepSpeed's pipelines do in bf16 (BF16_Optimizer)
+---@field gradient_reduce? "reduce_scatter"|"all_reduce" how replicas that shard the optimizer's state alone reduce gradients where a run does not say: "reduce_scatter", or "all_reduce", as DeepSpeed's BF16_Optimizer does in pipelines
 ---@field gradients? "fp32"|"bf16"|"fp16" what gradients are kept and reduced in where a run does not say; as the rules say
 ---@field gradient_buckets? boolean whether replicas exchange gradients in buckets beside those kept, of the weights' dtype, as PyTorch's DistributedDataParallel does where a stack accumulates them elsewhere
 ---@field fused_activation? boolean false: a gated activation is two kernels, the second of which keeps what the first made
@@ -1274,7 +1274,7 @@
 ---@field etp? integer GPUs that shard each expert, likewise (as tp, or 1)
 ---@field first_stage_layers? integer layers of the first and the last device; the others share the rest
 ---@field frozen? string[] parts that are not trained: { "embedding", "head", "layers:1-20", "mlp" … }
----@field gradient_reduce? "reduce_scatter"|"all_reduce" how replicas that shard the optimizer's state alone (ZeRO 1) reduce gradients: "reduce_scatter" or "all_reduce", as DeepSpeed's pipelines do in bf16 (as the software does)
+---@field gradient_reduce? "reduce_scatter"|"all_reduce" how replicas that shard the optimizer's state alone (ZeRO 1) reduce gradients: "reduce_scatter" or "all_reduce", as DeepSpeed's BF16_Optimizer does in pipelines (as the software does)
 ---@field gradient_shard? boolean true: the optimizer also keeps its shard of the gradients in fp32, as DeepSpeed does (false)
 ---@field gradients? "fp32"|"bf16"|"fp16" dtypes of weights and gradients in memory: "fp32", "bf16" … (docs/memory.md)
 ---@field last_stage_layers? integer layers of the first and the last device; the others share the rest

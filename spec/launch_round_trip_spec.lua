@@ -275,7 +275,11 @@ describe("report.launch", function()
     local function text(stack, reduce)
       return tperf.report.launch(c, stack, { seq = 4096, question = { gradient_reduce = reduce } })
     end
-    assert.equal(text "deepspeed", text("deepspeed", "all_reduce"))
+    local function reduced(reduce)
+      return read_back("deepspeed", text("deepspeed", reduce), { gpus = 4 }).axes.gradient_reduce
+    end
+    assert.equal("all_reduce", reduced "all_reduce")
+    assert.is_nil(reduced())
     assert.equal(text "megatron", text("megatron", "reduce_scatter"))
     local unusual = "gradient_reduce = all_reduce: "
     assert.error_matches(function() text("megatron", "all_reduce") end, unusual .. "megatron is not told it")

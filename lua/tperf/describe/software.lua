@@ -135,7 +135,7 @@ end
 ---                 which is slower on every GPU; or "unfused", several
 ---  gradient_shard   whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
 ---  gradient_reduce  how replicas that shard the optimizer's state alone reduce gradients where a run does not say:
----                 "reduce_scatter", or "all_reduce", as DeepSpeed's pipelines do in bf16 (BF16_Optimizer)
+---                 "reduce_scatter", or "all_reduce", as DeepSpeed's BF16_Optimizer does in pipelines
 ---  gradients      what gradients are kept and reduced in where a run does not say; as the rules say
 ---  gradient_buckets   whether replicas exchange gradients in buckets beside those kept, of the weights' dtype, as
 ---                 PyTorch's DistributedDataParallel does where a stack accumulates them elsewhere

@@ -110,7 +110,10 @@ local WRITERS <const> = {
   deepspeed = {
     cp_kind = function() end, -- written by stack/deepspeed.lua
     gradient_reduce = function(w, value, n)
-      if n.pp == 1 then w.cannot("gradient_reduce", value, "reduces whole gradients in pipelines only") end
+      if n.pp == 1 or n.zero ~= 1 then
+        w.cannot("gradient_reduce", value, "reduces whole gradients in pipelines with ZeRO 1 only")
+      end
+      w.put("data_types.grad_accum_dtype", "fp32") -- chooses BF16_Optimizer (engine.py, _do_optimizer_sanity_check)
     end,
     optimizer = function(w, value)
       local name = ({ lion = "Lion", muon = "Muon", sgd = "SGD" })[value]

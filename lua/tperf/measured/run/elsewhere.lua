@@ -44,7 +44,7 @@ local HEADS <const> = { ["48 node contenders"] = "64", ["Final round comparison"
 -- --pp-partition-method 'type:transformer|embedding': both embeddings count as layers.
 local BALANCED <const> = { ["Re-do"] = { [195] = true }, ["Rebalancing layers"] = HEADINGS["Rebalancing layers"] }
 
--- DeepSpeed's pipelines in bf16 (BF16_Optimizer; pipe/engine.py, _bf16_reduce_grads): "bf16 must use z0! it implements
+-- DeepSpeed's BF16_Optimizer in pipelines (pipe/engine.py, _bf16_reduce_grads): "bf16 must use z0! it implements
 -- its own zero stage 1 equivalent" (train/tr11-176B-ml/tr11-176B-ml.slurm).
 local function reduction(row) return row.dtype == "bf16" and "all_reduce" or nil end
 

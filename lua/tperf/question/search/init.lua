@@ -225,7 +225,8 @@ end
 ---  reshard_after_forward   false: weights that ZeRO 3 gathered are kept until the backward pass, in a pipeline until
 ---                     the last one, like torchtitan's fsdp_reshard_after_forward = "never" (true)
 ---  gradient_reduce    how replicas that shard the optimizer's state alone (ZeRO 1) reduce gradients:
----                     "reduce_scatter" or "all_reduce", as DeepSpeed's pipelines do in bf16 (as the software does)
+---                     "reduce_scatter" or "all_reduce", as DeepSpeed's BF16_Optimizer does in pipelines
+---                     (as the software does)
 ---  gradient_shard     true: the optimizer also keeps its shard of the gradients in fp32, as DeepSpeed does (false)
 ---  peft               adapters on frozen weights: { kind = "lora" or "qlora", rank … } (docs/finetuning.md)
 ---  frozen             parts that are not trained: { "embedding", "head", "layers:1-20", "mlp" … }

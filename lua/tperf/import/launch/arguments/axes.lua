@@ -125,7 +125,15 @@ function axes.torchtitan(s, r)
   }
 end
 
-function axes.deepspeed(s) return { optimizer = optimizer_of(s:set "optimizer.type") } end
+-- Weights of 16 bits with gradients of 32 choose BF16_Optimizer, which in pipelines reduces whole gradients
+-- (runtime/engine.py, _do_optimizer_sanity_check; pipe/engine.py, _bf16_reduce_grads).
+function axes.deepspeed(s, r)
+  local wide = s:set "data_types.grad_accum_dtype" == "fp32" and r.precision.compute == "bf16"
+  return {
+    optimizer = optimizer_of(s:set "optimizer.type"),
+    gradient_reduce = wide and r.pp > 1 and r.zero == 1 and "all_reduce" or nil,
+  }
+end
 
 function axes.nanotron(s) return { optimizer = optimizer_of(s:set "optimizer.optimizer_factory.name") } end
 

@@ -65,7 +65,7 @@ function deepspeed.read(s, context)
     if device and device ~= "none" then offload[name] = device end
   end
   r.offload, r.offloading = next(offload) and offload or nil, offloading.deepspeed(s)
-  r.model_name, r.axes = s:concept "model.name", axes.deepspeed(s)
+  r.model_name, r.axes = s:concept "model.name", axes.deepspeed(s, r)
   local rank = s:set "--lora_dim"
   r.lora_rank = rank and rank > 0 and rank or nil
   if r.lora_rank then r.peft = { rank = rank, targets = "all-linear" } end -- --lora_module_name is a path in the model
