@@ -139,6 +139,24 @@ describe("a row of a training run", function()
     assert.is_true(final.dealt.account_for_loss)
   end)
 
+  it("of DeepSpeed's pipelines reduces whole gradients in bf16", function()
+    for _, source in ipairs { "BigScience BLOOM prequel chronicles", "BLOOM 176B final run log" } do
+      assert.equal("all_reduce", run({ source = source, dtype = "bf16" }).gradient_reduce)
+      assert.is_nil(run({ source = source, dtype = "fp16" }).gradient_reduce)
+    end
+  end)
+
+  it("of SimuMax exchanges heads along long sequences, and pads its experts", function()
+    local function read(fields)
+      fields.source, fields.gpu, fields.gpus, fields.dtype = "SimuMax B200 release v1.2 (real)", "B200-SXM", "8", "bf16"
+      return run(fields)
+    end
+    assert.equal("all_to_all", read { cp = "8" }.cp_kind)
+    local experts = { experts = "8", topk = "2", moe_ffn = "1024", mlp = "swiglu", ep = "8", dp = "8" }
+    assert.equal(1, read(experts).model.experts.capacity_factor)
+    assert.equal("ring", run({ source = "NVIDIA Megatron-Bridge performance summary", gpus = "8", cp = "8" }).cp_kind)
+  end)
+
   it("of MaxText in DGX Cloud shards over the GPUs that the table names, and runs layers again", function()
     local function read(gpus, shard)
       local case = run { source = "NVIDIA DGX Cloud benchmarking recipes", table = "MaxText Llama2-70B FP8",

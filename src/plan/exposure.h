@@ -235,12 +235,24 @@ typedef struct tperf_parts {
     tperf_lanes late; // of pipeline_comm
 } tperf_parts;
 
+// What a pass keeps of a message that travels beside others: the host's calls, and the kernels that the rest slows; and
+// what is on the way between the end of the pass and the start of the next stage's.
+typedef struct tperf_sent {
+    tperf_lanes kept, way;
+} tperf_sent;
+
+TPERF_INLINED tperf_sent tperf_sent_of(tperf_lanes hop, tperf_lanes calls, tperf_lanes share) {
+    calls = tperf_lanes_smaller(hop, calls);
+    tperf_lanes way = hop - calls;
+    return (tperf_sent){calls + share * way, way};
+}
+
 // Seconds by which a message reaches a steady pass of interleaved chunks late: it travels beside another pass, the
 // shorter of the two kinds.
 TPERF_INLINED tperf_lanes tperf_late_by(const tperf_tempo *tempo, const tperf_beat *beat,
-                                        tperf_lanes kept, tperf_lanes way) {
+                                        tperf_sent sent) {
     tperf_lanes shorter = tperf_lanes_smaller(beat->forward, beat->backward) / tempo->chunks;
-    return tperf_lanes_larger(way - (shorter + kept), tperf_lanes_of(0));
+    return tperf_lanes_larger(sent.way - (shorter + sent.kept), tperf_lanes_of(0));
 }
 
 // hop: seconds of a message between stages. Without messages and exchanges with replicas (waiting and hop are 0), the
@@ -248,13 +260,13 @@ TPERF_INLINED tperf_lanes tperf_late_by(const tperf_tempo *tempo, const tperf_be
 // monotonic.
 TPERF_INLINED tperf_parts tperf_parts_of(const tperf_tempo *tempo, const tperf_beat *beat,
                                          const tperf_waiting *waiting, tperf_lanes hop) {
-    tperf_lanes calls = tperf_lanes_smaller(hop, tempo->calls), way = hop - calls;
-    tperf_lanes kept = calls + tempo->share * way, late = tperf_lanes_of(0);
-    tperf_lanes pipeline_comm = tempo->messages * hop + tempo->beside * kept;
+    tperf_sent sent = tperf_sent_of(hop, tempo->calls, tempo->share);
+    tperf_lanes pipeline_comm = tempo->messages * hop + tempo->beside * sent.kept;
+    tperf_lanes late = tperf_lanes_of(0);
     if (tempo->travels) {
-        late = tempo->late * tperf_late_by(tempo, beat, kept, way);
-        pipeline_comm += tempo->ways * way + late;
-        hop = kept;
+        late = tempo->late * tperf_late_by(tempo, beat, sent);
+        pipeline_comm += tempo->ways * sent.way + late;
+        hop = sent.kept;
     }
     hop *= tempo->chunks;
     return (tperf_parts){

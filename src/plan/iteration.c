@@ -179,14 +179,18 @@ tperf_exposure tperf_stage_exposure(const tperf_stage *stage, const tperf_worklo
     return first_lane(&e);
 }
 
+static tperf_lanes message_calls(const tperf_job *job) {
+    return tperf_lanes_of(tperf_launch_time(&job->on, TPERF_MESSAGE_CALLS));
+}
+
 // The part of a message beside a pass by which it slows the kernels.
-static double message_share(const tperf_job *job) {
-    return tperf_comm_share(&(tperf_comm){0}, &job->on);
+static tperf_lanes message_share(const tperf_job *job) {
+    return tperf_lanes_of(tperf_comm_share(&(tperf_comm){0}, &job->on));
 }
 
 tperf_message tperf_message_of(const tperf_pipeline *pipeline, const tperf_job *job, double hop) {
-    double calls = smaller(hop, tperf_launch_time(&job->on, TPERF_MESSAGE_CALLS));
-    double kept = calls + message_share(job) * (hop - calls);
+    tperf_sent sent = tperf_sent_of(tperf_lanes_of(hop), message_calls(job), message_share(job));
+    double kept = TPERF_LANE(sent.kept, 0);
     switch (tperf_sending_of(pipeline, job->training)) {
     case TPERF_SENT_IN_PASSES:
         return (tperf_message){hop, 2 * hop, 0};
@@ -197,7 +201,7 @@ tperf_message tperf_message_of(const tperf_pipeline *pipeline, const tperf_job *
     case TPERF_SENT_BESIDE_PASSES:
         break;
     }
-    return (tperf_message){kept, 2 * kept, hop - calls};
+    return (tperf_message){kept, 2 * kept, TPERF_LANE(sent.way, 0)};
 }
 
 // Sets how a device's messages add up in an iteration.
@@ -212,8 +216,8 @@ static void set_messages(tperf_tempo *tempo, const tperf_pipeline *pipeline, con
     tempo->travels = sending == TPERF_SENT_BESIDE_PASSES;
     tempo->messages = tperf_lanes_of(all - beside);
     tempo->beside = tperf_lanes_of(beside);
-    tempo->calls = tperf_lanes_of(tperf_launch_time(&job->on, TPERF_MESSAGE_CALLS));
-    tempo->share = tperf_lanes_of(message_share(job));
+    tempo->calls = message_calls(job);
+    tempo->share = message_share(job);
     tempo->ways = tperf_lanes_of(pipeline->ways);
     tempo->late =
         tperf_lanes_of((microbatches - (double)pipeline->min_microbatches) * (chunks - 1));

@@ -16,11 +16,9 @@ local FEW_PASSES <const>, MOST_PASSES <const> = 12000, 60000
 -- The arguments of a search that apply to every configuration it finds.
 local SHARED <const> = {
   "model", "system", "seq", "rules", "software", "attention", "precision", "optimizer", "weights", "gradients",
-  "master", "moments", "offload_layers", "offload_modules", "offload_optimizer", "recompute_modules",
-  "cuda_graphs",
-  "recompute_method", "recompute_num_layers", "recompute_layers", "reserve", "peft",
-  "frozen", "packing", "objective", "reference", "loss", "compile", "gradient_shard", "gradient_reduce", "data_overlap",
-  "pipeline_layout",
+  "master", "moments", "offload_layers", "offload_modules", "offload_optimizer", "recompute_modules", "cuda_graphs",
+  "recompute_method", "recompute_num_layers", "recompute_layers", "reserve", "peft", "frozen", "packing", "objective",
+  "reference", "loss", "compile", "gradient_shard", "gradient_reduce", "data_overlap", "pipeline_layout",
   "first_stage_layers", "last_stage_layers", "account_for_embedding", "account_for_loss",
 }
 

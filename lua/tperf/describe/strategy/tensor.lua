@@ -160,13 +160,13 @@ local SCAN_KERNELS <const>, SCAN_BACKWARD <const> = 4, 12
 function tensor.scan(p, o)
   local element = fitting.state_element(p)
   local states = fitting.states(p, 1.0 * element * p.micro_batch * o.heads * o.head_dim * o.state)
-  local scan = op.scan {
-    name = o.name, batch = p.micro_batch, seq = p.seq // shards_of(p), heads = o.heads, head_dim = o.head_dim,
-    groups = o.groups, state = o.state, chunk = o.chunk, step = p.mode == "decode", dtype = p.dtype,
-    state_element = element,
+  return {
+    op.scan {
+      name = o.name, batch = p.micro_batch, seq = p.seq // shards_of(p), heads = o.heads, head_dim = o.head_dim,
+      groups = o.groups, state = o.state, chunk = o.chunk, step = p.mode == "decode", dtype = p.dtype,
+      state_element = element,
+    }:calls(SCAN_KERNELS, SCAN_BACKWARD), table.unpack(states),
   }
-  if p.mode == "train" then scan:calls(SCAN_KERNELS, SCAN_BACKWARD) end
-  return { scan, table.unpack(states) }
 end
 
 function tensor.inner(p, width) return 1.0 * whole(p) * split(p, width, { name = "inner" }) end

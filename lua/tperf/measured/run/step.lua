@@ -68,7 +68,6 @@ local function offload_of(row)
   }
 end
 
-local EXCHANGES <const> = { all_gather = true, ring = true, all_to_all = true }
 -- Default exchange of keys in context parallelism: PyTorch's and JAX's stacks gather them (torchtitan's
 -- context_parallel_rotate_method; MaxText's context_parallel_strategy), Megatron's use a ring (cp_comm_type).
 local GATHERING <const> = { ["torchtitan-2024"] = true, ["torchao-2025"] = true, ["maxtext-2024"] = true }
@@ -147,7 +146,7 @@ function step.case(row, options)
   local zero, reshards = zero_of(row, sizes)
   local case = {
     gpu = row.gpu, source = row.source, stack = software_stack, workload = row.workload,
-    cp_kind = EXCHANGES[row.cp_kind] and row.cp_kind or GATHERING[software_stack] and "all_gather" or "ring",
+    cp_kind = row.cp_kind ~= "" and row.cp_kind or GATHERING[software_stack] and "all_gather" or "ring",
     label = row.model, model = model, sizes = sizes, global_batch = batch, steps = steps, recompute = recompute,
     zero = zero, reshards = reshards, shard = shard_of(row, sizes), states = states(row), offload = offload_of(row),
     sequence_parallel = is_sequence_parallel(row, software_stack, sizes), precision = precision,

@@ -89,12 +89,11 @@ local function rule(m, p, cut)
   local k, v = d.key_dim, d.value_dim
   local between = cut.heads * (2 * (k + v) + 2 * v + 2 * q + 2.0 * k * v / q)
   local bytes = BYTES * tokens * (width + between)
-  local chunks = op.custom {
+  return op.custom {
     name = "rule", dtype = p.dtype, saved_bytes = BYTES * tokens * (cut.convolved + cut.decays + cut.heads),
     forward = { tensor_flops = tokens * cut.heads * forward, bytes = bytes },
     backward = { tensor_flops = tokens * cut.heads * (2 * forward + again), bytes = 3 * bytes },
-  }:chunkwise():launches(CHUNKED - 1)
-  return p.mode == "train" and chunks:calls(CHUNKED, BACKWARD) or chunks
+  }:chunkwise():launches(CHUNKED - 1):calls(CHUNKED, BACKWARD)
 end
 
 -- Bytes of a GPU's final state.
