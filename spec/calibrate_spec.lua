@@ -318,6 +318,29 @@ describe("tperf.calibrate", function()
     end
   end)
 
+  it("finds the backward passes and FlashAttention 2 of the systems whose kernels were timed", function()
+    for _, name in ipairs { "h100-sxm", "h200-sxm" } do
+      local rows, reader = require "tperf.measured".open "spec/data/measured/attention_torch.csv"
+      local cases, compute = {}, tperf.system(name).accelerator.compute_efficiency
+      for _, row in ipairs(rows) do
+        local case = reader.case(row)
+        -- The fastest kernels' forward pass has other timings.
+        if name:find(case.gpu, 1, true) and (case.backward or case.flash2) then cases[#cases + 1] = case end
+      end
+      local result = tperf.calibrate { system = name, keep = true, files = { { kind = "attention", cases = cases } } }
+      local found = result.system.accelerator.compute_efficiency
+      for kind, fields in pairs { attention = { "backward" }, flash2 = { "backward", "efficiency", "head_dim" } } do
+        local ours, theirs = compute[kind].bf16, found[kind].bf16
+        assert.near(1, theirs.backward_keys / ours.backward_keys, 1e-3)
+        for _, field in ipairs(fields) do
+          for i, value in ipairs(ours[field]) do assert.near(1, theirs[field][i] / value, 1e-3) end
+        end
+      end
+      assert.equal(compute.attention.bf16.keys, found.attention.bf16.keys)
+      for _, f in ipairs(result.fits) do assert.is_true(f.held.median < 0.06, f.curve) end
+    end
+  end)
+
   it("writes a system file that reads back", function()
     local text = require "tperf.measured.calibrate.write"(truth)
     local path = program.temporary()

@@ -164,7 +164,33 @@ describe("efficiency curves of attention", function()
     local full, causal = attention("attention", 512, 16384), attention("causal_attention", 512, 16384)
     assert.is_true(causal > 0.5 * full and causal < 0.56 * full)
     local ratio = attention("causal_attention", 512, 16384, true) / causal
-    assert.near(2.5 / 0.86, ratio, 0.05)
+    local curve = h100.accelerator.compute_efficiency.attention.bf16
+    local seen, part = 8192.5, curve.backward[3] -- of heads of 128
+    local expected = 2.5 / part * (seen + curve.backward_keys) / (seen + curve.keys)
+    assert.near(expected, ratio, 0.05)
+  end)
+
+  it("have a backward pass for each head size, and what its blocks cost to start and end", function()
+    local curve = { head_dim = { 64, 256 }, efficiency = { 0.5, 0.5 }, backward = { 1, 0.5 }, backward_keys = 1000,
+      keys = 200, setup = 0, longest = 0, sustained = 1 }
+    local fixed = core.machine(h100:with {
+      accelerator = { launch = 0, compute_efficiency = { attention = { bf16 = curve } } },
+    })
+    local function ratio(size)
+      local function work(backward)
+        return (fixed:kernel("attention", "bf16", 4096, 1024, 1024, size, 1, backward))
+      end
+      return work(true) / work(false)
+    end
+    local ends = 2.5 * (1024 + 1000) / (1024 + 200)
+    assert.near(ends, ratio(64), 1e-9)
+    assert.near(ends / 0.5 ^ 0.5, ratio(128), 1e-9) -- halfway between the sizes' logarithms
+    assert.near(ends / 0.5, ratio(256), 1e-9)
+    local ok, message = pcall(h100.with, h100, { accelerator = { compute_efficiency = { flash2 = { bf16 = {
+      backward = { 1 } } } } } })
+    assert.is_false(ok)
+    local expected = "'accelerator.compute_efficiency.flash2.bf16' needs as many efficiencies"
+    assert.truthy(message:find(expected, 1, true), message)
   end)
 
   it("work in whole tiles: queries, keys of full attention, head size", function()

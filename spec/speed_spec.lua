@@ -135,7 +135,7 @@ describe("the Lua of a question", function()
     costs(1500, function()
       tperf.search { model = "llama-3.1-70b", system = "h100-sxm", gpus = 1024, global_batch = 1024, threads = 1 }
     end)
-    costs(30000, function()
+    costs(32000, function()
       bandwidth = bandwidth / 2
       local system = tperf.system("h100-sxm"):with { network = { slow = { bandwidth = bandwidth } } }
       tperf.search { model = "llama-3.1-70b", system = system, gpus = 1024, global_batch = 1024, threads = 1 }

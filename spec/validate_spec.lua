@@ -32,6 +32,18 @@ describe("tperf.validate", function()
     assert.is_true(matching(collectives, "multi%-node, at least").median <= 0.15)
   end)
 
+  -- Timed for tperf on an H100 and an H200: products and forward passes by another library than those of the fits.
+  it("predicts what PyTorch called on GPUs that no fit of products and forward passes saw", function()
+    assert.is_true(matching(run "gemm_torch.csv", "bf16, at least").median <= 0.065)
+    local attention = run "attention_torch.csv"
+    assert.equal(attention.rows, attention.predicted)
+    for pattern, most in pairs { ["^causal attention bf16, over"] = 0.065, ["^causal .*, backward, over"] = 0.06,
+      ["^causal .* bf16, FlashAttention 2, over"] = 0.04, ["^causal .*, backward, FlashAttention 2, over"] = 0.045,
+      ["^full attention bf16, over"] = 0.1, ["^full .*, backward, FlashAttention 2, over"] = 0.05 } do
+      assert.is_true(matching(attention, pattern).median <= most, pattern)
+    end
+  end)
+
   it("predicts decoding, kernels of memory and serving engines' all-reduces, and says what it leaves out", function()
     local decode = run "decode.csv"
     assert.equal(decode.rows, #decode.cases)
@@ -183,7 +195,7 @@ describe("tperf.validate", function()
   it("survives any text in any column", function()
     local nasty = { "", "nan", "-1", "0", "1e999", "x", "1.5", "99999999999999999999", "inf", "999999999999999" }
     for _, name in ipairs { "steps.csv", "collectives.csv", "gemm.csv", "attention.csv", "memory.csv", "direct.csv",
-      "moe.csv", "mla.csv" } do
+      "attention_torch.csv", "moe.csv", "mla.csv" } do
       local rows, reader = measured.open("spec/data/measured/" .. name)
       local tried = {}
       for i = 1, sampled(5, 12) do

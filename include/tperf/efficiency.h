@@ -32,7 +32,7 @@ typedef struct tperf_gemm_curve {
     double setup_s; // of experts' products: beyond the launch
 } tperf_gemm_curve;
 
-enum { TPERF_HEAD_SIZES_MAX = 6 };
+enum { TPERF_HEAD_SIZES_MAX = 8 };
 
 // Seconds of FlashAttention 1 in Triton, relative to FlashAttention 2: the middle of the 1.3 to 2.5 that arXiv
 // 2307.08691, section 4.1, measured.
@@ -50,11 +50,8 @@ typedef struct tperf_attention_curve {
     double keys;                          // the cost of starting and ending a block, in keys
     double longest; // the fraction of the longest block that load balancing does not hide
     double sustained, sustained_after_s;
-    double backward; // the backward pass's efficiency, relative to the forward pass's
-    // The part of the peak that FlashAttention 2 sustains where its instructions, those of Ampere, are slower than the
-    // curve's kernels (arXiv 2407.08608), or PyTorch's own kernels do; 0: as the curve's.
-    double flash2;
-    double flash2_backward; // as `backward`, of these kernels; 0: the same
+    // The backward pass's efficiency at each head size, relative to the forward pass's, and its `keys`; 0: the same.
+    double backward[TPERF_HEAD_SIZES_MAX], backward_keys;
     double tile; // elements of a block of queries, where it has fewer than 128; 0: it has 128
     double
         masked; // what a key beyond the window takes, relative to one within; 0: its tiles are skipped

@@ -41,6 +41,9 @@ typedef struct tperf_system {
             [TPERF_DTYPE_COUNT]; // experts' products with weights of 4 bits, by what activations have
         tperf_gemm_curve experts[TPERF_DTYPE_COUNT]; // an engine's other products of experts
         tperf_attention_curve attention[TPERF_DTYPE_COUNT];
+        // FlashAttention 2, where it is not what `attention` times: Hopper has faster instructions than it uses
+        // (arXiv 2407.08608), and PyTorch's own kernels on AMD's GPUs are others.
+        tperf_attention_curve flash2[TPERF_DTYPE_COUNT];
         tperf_decode_curve decode[TPERF_DTYPE_COUNT]; // by the dtype of the cache
         double launch_s;                              // fixed latency in seconds, per op and pass
         struct {

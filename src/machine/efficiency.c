@@ -115,8 +115,9 @@ tperf_kernel_time tperf_gemm_time(const tperf_gemm_curve *curve, const tperf_pro
     return time;
 }
 
-static double efficiency_at(const tperf_attention_curve *curve, double head_size) {
-    const double *x = curve->head_size, *y = curve->efficiency;
+// What a list of a curve's numbers, one for each head size, has for another.
+static double at_size(const tperf_attention_curve *curve, const double *y, double head_size) {
+    const double *x = curve->head_size;
     if (head_size <= x[0]) return y[0];
     for (int i = 1; i < curve->n_sizes; i++) {
         if (head_size > x[i]) continue;
@@ -130,22 +131,23 @@ tperf_kernel_time tperf_attention_time(const tperf_attention_curve *curve, const
                                        const tperf_kernel *kernel, bool backward) {
     double q = kernel->m, keys = kernel->n, d = kernel->k;
     if (!(q > 0 && keys > 0 && d > 0 && kernel->batch > 0)) return (tperf_kernel_time){0};
-    double wide = whole(d, 16), rate = efficiency_at(curve, wide) * p->peak / p->units;
+    double wide = whole(d, 16), rate = at_size(curve, curve->efficiency, wide) * p->peak / p->units;
+    double ends = backward && curve->backward_keys > 0 ? curve->backward_keys : curve->keys;
     bool causal = kernel->kind == TPERF_KERNEL_ATTENTION_CAUSAL;
-    // The last query sees all keys, the first keys - q + 1. The masked parts of tiles are included in curve->keys.
+    // The last query sees all keys, the first keys - q + 1. The masked parts of tiles are included in `ends`.
     double seen = causal  ? fmax(keys - (fmin(q, keys) - 1) / 2, 1)
                   : q > 1 ? whole(keys, 128)
                           : keys;
     double masked = curve->masked * kernel->masked;
     double block = curve->tile > 0 ? fmin(fmax(curve->tile / wide, 16), 128) : 128;
     double rows = q > 1 ? whole(q, fmin(block, 64)) : q;
-    double all = 4 * kernel->batch * wide * rows * (seen + masked + curve->keys) / rate;
-    double longest = 4 * wide * fmin(block, rows) * (keys + masked + curve->keys) / rate;
+    double all = 4 * kernel->batch * wide * rows * (seen + masked + ends) / rate;
+    double longest = 4 * wide * fmin(block, rows) * (keys + masked + ends) / rate;
     double work = fmax(all / p->units + curve->longest * longest * (1 - 1 / p->units), longest);
     double bytes = 2 * p->element * kernel->batch * d *
                    (q + keys / fmax(kernel->shared, 1)); // Q and O, K and V
     if (backward) { // five products instead of two (arXiv 2307.08691), three times the tensors
-        work *= 2.5 / curve->backward;
+        work *= 2.5 / at_size(curve, curve->backward, wide);
         bytes *= 2;
     }
     return slowed(work + curve->setup_s, curve->sustained, curve->sustained_after_s,
@@ -173,7 +175,8 @@ tperf_kernel_time tperf_decode_time(const tperf_decode_curve *curve,
         memory = whole_caches(memory, pieces, p->units, bytes / pieces / curve->whole);
     double work = caches * curve->block_s * (0.5 + d / 256) / p->units;
     if (attention->n_sizes > 0)
-        work = fmax(work, 4 * heads * d * keys / (efficiency_at(attention, d) * p->peak));
+        work = fmax(work, 4 * heads * d * keys /
+                              (at_size(attention, attention->efficiency, d) * p->peak));
     return (tperf_kernel_time){.setup = curve->setup_s,
                                .work = work,
                                .traffic = memory,

@@ -48,21 +48,21 @@ static tperf_status check_curve(const void *curve, const tperf_system_number *nu
     return check_numbers(curve, numbers, path, error);
 }
 
-static tperf_status check_attention(const tperf_attention_curve *curve, const char *name,
-                                    tperf_error *error) {
-    TPERF_TRY(check_curve(curve, tperf_attention_numbers,
-                          "accelerator.compute_efficiency.attention.", name, error));
+static tperf_status check_attention(const tperf_attention_curve *curve, const char *kind,
+                                    const char *name, tperf_error *error) {
+    TPERF_TRY(check_curve(curve, tperf_attention_numbers, kind, name, error));
     bool sound = curve->n_sizes <= TPERF_HEAD_SIZES_MAX;
     for (int i = 0; sound && i < curve->n_sizes; i++)
         sound = curve->head_size[i] >= 1 && curve->head_size[i] <= TPERF_MAX_ELEMENTS &&
                 curve->efficiency[i] >= TPERF_MIN_PART && curve->efficiency[i] <= TPERF_MAX_PART &&
+                curve->backward[i] >= TPERF_MIN_PART && curve->backward[i] <= 1 / TPERF_MIN_PART &&
                 (i == 0 || curve->head_size[i] > curve->head_size[i - 1]);
     if (sound) return TPERF_OK;
-    return tperf_error_set(
-        error, TPERF_INVALID,
-        "accelerator.compute_efficiency.attention.%s needs 1 to %d head sizes in "
-        "rising order, and an efficiency of 0 to %g for each",
-        name, TPERF_HEAD_SIZES_MAX, TPERF_MAX_PART);
+    return tperf_error_set(error, TPERF_INVALID,
+                           "%s%s needs 1 to %d head sizes in rising order, and an efficiency of 0 "
+                           "to %g for each and its "
+                           "backward pass",
+                           kind, name, TPERF_HEAD_SIZES_MAX, TPERF_MAX_PART);
 }
 
 static tperf_status check_kernels(const tperf_system *system, tperf_error *error) {
@@ -71,6 +71,7 @@ static tperf_status check_kernels(const tperf_system *system, tperf_error *error
         const tperf_gemm_curve *narrow = &system->accelerator.experts4[i];
         const tperf_gemm_curve *experts = &system->accelerator.experts[i];
         const tperf_attention_curve *attention = &system->accelerator.attention[i];
+        const tperf_attention_curve *flash2 = &system->accelerator.flash2[i];
         const tperf_decode_curve *decode = &system->accelerator.decode[i];
         if (gemm->efficiency != 0)
             TPERF_TRY(check_curve(gemm, tperf_gemm_numbers, "accelerator.compute_efficiency.gemm.",
@@ -84,13 +85,17 @@ static tperf_status check_kernels(const tperf_system *system, tperf_error *error
                                   "accelerator.compute_efficiency.experts.", tperf_dtype_names[i],
                                   error));
         if (attention->n_sizes != 0)
-            TPERF_TRY(check_attention(attention, tperf_dtype_names[i], error));
+            TPERF_TRY(check_attention(attention, "accelerator.compute_efficiency.attention.",
+                                      tperf_dtype_names[i], error));
+        if (flash2->n_sizes != 0)
+            TPERF_TRY(check_attention(flash2, "accelerator.compute_efficiency.flash2.",
+                                      tperf_dtype_names[i], error));
         if (decode->efficiency != 0)
             TPERF_TRY(check_curve(decode, tperf_decode_numbers,
                                   "accelerator.compute_efficiency.decode.", tperf_dtype_names[i],
                                   error));
         bool curves = gemm->efficiency != 0 || narrow->efficiency != 0 ||
-                      experts->efficiency != 0 || attention->n_sizes != 0 ||
+                      experts->efficiency != 0 || attention->n_sizes != 0 || flash2->n_sizes != 0 ||
                       decode->efficiency != 0;
         if (system->accelerator.units == 0 && curves)
             return tperf_error_set(error, TPERF_INVALID, "curves need accelerator.units");
@@ -147,6 +152,7 @@ void tperf_system_sustain(tperf_system *system) {
         system->accelerator.experts4[i].sustained_after_s = TPERF_MIN_WAIT;
         system->accelerator.experts[i].sustained_after_s = TPERF_MIN_WAIT;
         system->accelerator.attention[i].sustained_after_s = TPERF_MIN_WAIT;
+        system->accelerator.flash2[i].sustained_after_s = TPERF_MIN_WAIT;
     }
 }
 
@@ -154,11 +160,10 @@ void tperf_system_flash(tperf_system *system, int64_t version) {
     if (version == 0) return;
     for (int i = 0; i < TPERF_DTYPE_COUNT; i++) {
         tperf_attention_curve *curve = &system->accelerator.attention[i];
-        double limit = curve->flash2 > 0 ? curve->flash2 / curve->sustained : INFINITY;
+        if (system->accelerator.flash2[i].n_sizes > 0) *curve = system->accelerator.flash2[i];
         double slower = version == 1 ? TPERF_FLASH1 : 1;
         for (int j = 0; j < curve->n_sizes; j++)
-            curve->efficiency[j] = fmin(curve->efficiency[j], limit) / slower;
-        if (curve->flash2_backward > 0) curve->backward = curve->flash2_backward;
+            curve->efficiency[j] /= slower;
     }
 }
 

@@ -1,8 +1,9 @@
 --- tperf.system: the machine. `schema` below is the whole format of systems/*.yaml; numbers are converted to SI units.
-local borrowed = require "tperf.describe.borrowed"
+local borrowed = require "tperf.describe.machine.borrowed"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local catalogue = require "tperf.base.catalogue"
+local curves = require "tperf.describe.machine.curves"
 local solver = require "tperf.describe.solver"
 
 -- The source of a mapping's numbers, and of those in nested mappings without a `source`.
@@ -23,88 +24,42 @@ local function quantity(unit, options)
   return check.number(o)
 end
 
--- Curves can replace a constant efficiency; include/tperf/efficiency.h defines their numbers. A curve may state its
--- fit: `error`, the median of |predicted / measured - 1| over `points` measurements, including those held back from the
--- fit.
-local function curve(fields)
-  fields.error = check.number { min = 0, max = 10, optional = true }
-  fields.points = check.integer { min = 1, max = 1 << 31, optional = true }
-  fields.source = source
-  local one = check.record_of(fields, { optional = true })
-  check.describe(one, { kind = "any", optional = true, schema = fields }) -- the reference names no curve's numbers
-  return one
-end
-
 local wait = quantity("s", { min = 0, max = 1e3 })
 
--- The numbers of a curve, described by the core's table.
-local function numbers(name)
-  local fields = {}
-  for _, f in ipairs(core.curve_fields[name]) do
-    local default = f.optional and 0 or nil
-    local least = f.optional and math.min(f.low, 0) or f.low -- 0: nothing is said
-    fields[f.name] = check.number { unit = f.unit, min = least, max = f.high, default = default }
-  end
-  return fields
-end
-
-local gemm_curve = curve(numbers "gemm")
+local gemm_curves, attention_curves = curves.by_dtype(curves.of(curves.numbers "gemm")),
+  curves.by_dtype(curves.attention())
+local decode_curves = curves.by_dtype(curves.of(curves.numbers "decode")) -- by the dtype of the cache
 
 -- The curve of products in kernels for blocks of experts alone, as parts of each dtype's peak; and `routing`, the
 -- seconds that these take to choose experts, and `pair`, for each pair of a token and an expert.
 local function own_experts()
-  local fields = numbers "gemm"
+  local fields = curves.numbers "gemm"
   fields.routing, fields.pair = wait, wait
-  return curve(fields)
+  return curves.of(fields)
 end
 
-local function attention_curve()
-  local fields = numbers "attention"
-  local reached = check.number { min = 1e-6, max = 10 } -- clocks may boost beyond the figure, and losses add up
-  fields.head_dim = check.list(check.integer { min = 1, max = 1000000 }, { min = 1, max = 6 })
-  fields.efficiency = check.list(reached, { min = 1, max = 6 })
-  return curve(fields)
-end
-
-local function by_dtype(one)
-  local fields = {}
-  for _, dtype in ipairs { "fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4" } do fields[dtype] = one end
-  return check.record_of(fields, { optional = true })
-end
-
-local gemm_curves = by_dtype(gemm_curve)
-
--- Curves between GPUs; a constant can replace them.
-local function required_curve(name)
-  local fields = numbers(name)
-  fields.error = check.number { min = 0, max = 10, optional = true }
-  fields.points = check.integer { min = 1, optional = true }
-  return fields
-end
-
-local link_curve = check.record_of(required_curve "link")
-
-local decode_curves = by_dtype(curve(numbers "decode")) -- by the dtype of the cache
+local link_curve = check.record_of(curves.between "link") -- a constant can replace it
 
 -- A constant, or curves by kind of kernel or collective.
 local compute_curves = check.record_of {
-  source = source, other = efficiency(), gemm = gemm_curves, attention = by_dtype(attention_curve()),
+  source = source, other = efficiency(), gemm = gemm_curves, attention = attention_curves,
+  flash2 = attention_curves, -- FlashAttention 2, where it is another kernel
   decode = decode_curves,
   experts4 = gemm_curves, -- experts' products with weights of 4 bits, by the dtype of the activations
   experts = gemm_curves, -- an engine's other products of experts, by dtype
 }
 local fast_curves = check.record_of {
   source = source, send = efficiency(), all_reduce = link_curve, all_gather = link_curve, reduce_scatter = link_curve,
-  all_to_all = link_curve, direct = curve(numbers "direct"), -- all-reduces of serving engines
+  all_to_all = link_curve, direct = curves.of(curves.numbers "direct"), -- all-reduces of serving engines
 }
-local slow = required_curve "slow"
+local slow = curves.between "slow"
 slow.source = source
 local slow_curve = check.record_of(slow)
 
-local function constant_or(curves, default)
+local function constant_or(one, default)
   local constant = efficiency(default)
   return function(value, path)
-    return (type(value) == "table" and curves or constant)(value, path)
+    return (type(value) == "table" and one or constant)(value, path)
   end
 end
 
@@ -154,7 +109,7 @@ local schema = {
     portable_experts = own_experts(), -- and those in Triton
     portable_attention = check.record_of({ -- attention in Triton, where engines run it
       source = source,
-      attention = by_dtype(attention_curve()), -- prefills, by the dtype of the products
+      attention = attention_curves, -- prefills, by the dtype of the products
       decode = decode_curves, -- by the dtype of the cache
     }, { optional = true }),
     routing = check.record_of({ -- kernels of serving engines that choose experts and sort tokens by expert
@@ -219,13 +174,16 @@ local peaks_metatable = {
 
 catalogue.metatables["tperf.system peaks"] = peaks_metatable
 
+local ATTENTION <const> = { { "compute_efficiency", "attention" }, { "compute_efficiency", "flash2" },
+  { "portable_attention", "attention" } }
+
 local function check_attention(system)
-  for _, place in ipairs { "compute_efficiency", "portable_attention" } do
-    local of = system.accelerator[place]
-    for dtype, attention in pairs(type(of) == "table" and of.attention or {}) do
-      local path = ("accelerator.%s.attention.%s"):format(place, dtype)
-      if #attention.head_dim ~= #attention.efficiency then
-        return string.format("'%s' needs as many efficiencies as head sizes", path), path
+  for _, place in ipairs(ATTENTION) do
+    local of = system.accelerator[place[1]]
+    for dtype, curve in pairs(type(of) == "table" and of[place[2]] or {}) do
+      local path, sizes = ("accelerator.%s.%s.%s"):format(place[1], place[2], dtype), #curve.head_dim
+      if sizes ~= #curve.efficiency or type(curve.backward) == "table" and sizes ~= #curve.backward then
+        return string.format("'%s' needs as many efficiencies as head sizes, of each pass", path), path
       end
     end
   end

@@ -81,6 +81,28 @@ static bool enter_curve(lua_State *L, const char *kind, int dtype) {
     return false;
 }
 
+// A number for all head sizes, or a list of one for each.
+static void read_backward(lua_State *L, tperf_attention_curve *curve) {
+    if (enter(L, "backward")) {
+        lua_pop(L, 1);
+        read_list(L, "backward", curve->backward, TPERF_HEAD_SIZES_MAX);
+        return;
+    }
+    double all = number_field(L, "backward", 0);
+    for (int i = 0; i < TPERF_HEAD_SIZES_MAX; i++)
+        curve->backward[i] = all;
+}
+
+static void read_attention(lua_State *L, const char *kind, int dtype,
+                           tperf_attention_curve *curve) {
+    if (!enter_curve(L, kind, dtype)) return;
+    read_numbers(L, tperf_attention_numbers, curve);
+    curve->n_sizes = read_list(L, "head_dim", curve->head_size, TPERF_HEAD_SIZES_MAX);
+    read_list(L, "efficiency", curve->efficiency, TPERF_HEAD_SIZES_MAX);
+    read_backward(L, curve);
+    lua_pop(L, 2);
+}
+
 static void read_kernels(lua_State *L, tperf_system *out) {
     for (int i = 0; i < TPERF_DTYPE_COUNT; i++) {
         if (enter_curve(L, "gemm", i)) {
@@ -99,12 +121,8 @@ static void read_kernels(lua_State *L, tperf_system *out) {
             read_numbers(L, tperf_decode_numbers, &out->accelerator.decode[i]);
             lua_pop(L, 2);
         }
-        if (!enter_curve(L, "attention", i)) continue;
-        tperf_attention_curve *curve = &out->accelerator.attention[i];
-        read_numbers(L, tperf_attention_numbers, curve);
-        curve->n_sizes = read_list(L, "head_dim", curve->head_size, TPERF_HEAD_SIZES_MAX);
-        read_list(L, "efficiency", curve->efficiency, TPERF_HEAD_SIZES_MAX);
-        lua_pop(L, 2);
+        read_attention(L, "attention", i, &out->accelerator.attention[i]);
+        read_attention(L, "flash2", i, &out->accelerator.flash2[i]);
     }
 }
 

@@ -5,68 +5,145 @@ local parts = require "tperf.measured.calibrate.parts"
 
 local attention = {}
 
-local HEAD_SIZES = { 64, 128, 192, 256, 512 }
+local HEAD_SIZES <const> = { 64, 96, 128, 160, 192, 256, 512 } -- 160: of latent attention, on average
 
--- The head sizes with at least ten cases.
-local function head_sizes(cases)
+-- The head sizes with enough cases.
+local function head_sizes(cases, fewest)
   local counts, sizes = {}, {}
   for _, case in ipairs(cases) do counts[case.head_dim] = (counts[case.head_dim] or 0) + 1 end
   for _, size in ipairs(HEAD_SIZES) do
-    if (counts[size] or 0) >= 10 then sizes[#sizes + 1] = size end
+    if (counts[size] or 0) >= fewest then sizes[#sizes + 1] = size end
   end
   return sizes
 end
 
--- FlashAttention-2 reaches at most 63 % of the peak backward and 73 % forward (arXiv 2307.08691, section 4).
+-- Of a GPU whose backward passes were not timed: FlashAttention-2 reaches at most 63 % of the peak backward and 73 %
+-- forward (arXiv 2307.08691, section 4).
 local BACKWARD <const> = 0.86
 
--- Where curves of attention go: those of portable kernels have a place of their own, which is a new one each time.
-local function place_of(system, portable)
-  if not portable then return parts.compute_of(system) end
-  local known, accelerator = system.accelerator.portable_attention or {}, system.accelerator
-  accelerator.portable_attention = { source = known.source, attention = known.attention, decode = known.decode }
-  return accelerator.portable_attention
+-- Kernels with curves of their own: `field` of compute_efficiency or of `place`, the fewest cases of a head size.
+-- Portable kernels pass over the keys beyond a window, too; their tiles have `tile` elements of a block of queries
+-- (SGLang's in Triton: 64 of 256, 32 of 512). FlashAttention 2 does not slow the clock: an H200 was as fast after four
+-- seconds of it.
+local FUSED <const> = { field = "attention", fewest = 10, slows = true }
+local PORTABLE <const> = { field = "attention", fewest = 10, place = "portable_attention", masks = true, tile = 16384 }
+local FLASH2 <const> = { field = "flash2", fewest = 5 }
+
+local function shallow(of)
+  local copied = {}
+  for key, value in pairs(of or {}) do copied[key] = value end
+  return copied
 end
 
-local function name_of(kind, dtype, portable)
-  return ("%s%s.%s"):format(portable and "portable_attention." or "", kind, dtype)
+-- Where a family's curves of all kinds go.
+local function home_of(system, family)
+  if not family.place then return parts.compute_of(system) end
+  system.accelerator[family.place] = shallow(system.accelerator[family.place])
+  return system.accelerator[family.place]
 end
 
-local TILE <const> = 16384 -- elements of a block of queries in SGLang's Triton kernels: 64 of 256, 32 of 512
+-- Where its curves of prefill go: a new table each time, which a machine with them is known by.
+local function place_of(system, family)
+  local home = home_of(system, family)
+  home[family.field] = shallow(home[family.field])
+  return home[family.field]
+end
 
--- portable: kernels that pass over the keys beyond a window, too.
-local function prefill(dtype, cases, portable)
-  local sizes = head_sizes(cases)
+local function name_of(kind, dtype, family)
+  return ("%s%s.%s"):format(family.place and family.place .. "." or "", kind, dtype)
+end
+
+-- What a list with a number for each of `sizes` has for another size, as in src/machine/efficiency.c.
+local function at_size(sizes, list, size)
+  for i, known in ipairs(sizes) do
+    if size <= known then
+      if i == 1 then return list[1] end
+      local part = math.log(size / sizes[i - 1]) / math.log(known / sizes[i - 1])
+      return list[i - 1] * (list[i] / list[i - 1]) ^ part
+    end
+  end
+  return list[#list]
+end
+
+local function resampled(sizes, list, wanted)
+  if type(list) ~= "table" then return list end
+  local result = {}
+  for i, size in ipairs(wanted) do result[i] = at_size(sizes, list, size) end
+  return result
+end
+
+local function prefill(dtype, cases, family)
+  local sizes = head_sizes(cases, family.fewest)
   if #sizes == 0 then return nil end
   local parameters = {
     { name = "setup", start = 8e-6, low = 1e-8, high = 1e-4 },
     { name = "keys", start = 128, low = 1, high = 2000 },
     { name = "longest", start = 0.5, low = 0, high = 2 },
   }
-  if portable then
+  if family.masks then
     parameters[4] = { name = "masked", start = 0.5, low = 1e-3, high = 1.5 }
-  else
+  elseif family.slows then
     parameters[4], parameters[5] = parts.SUSTAINED, parts.SUSTAINED_AFTER
   end
   for i, size in ipairs(sizes) do
     table.insert(parameters, i, { name = "efficiency" .. size, start = 0.6, low = 0.02, high = 1.5 })
   end
   return {
-    name = name_of("attention", dtype, portable), cases = cases, parameters = parameters,
-    scope = function(case) return portable or case.queries > 512 end,
+    name = name_of(family.field, dtype, family), cases = cases, parameters = parameters,
+    scope = function(case) return family.masks or case.queries > 512 end,
     needs = "prefill of 1,024 to 16,384 tokens with few and with many heads, for each head size",
     install = function(system, v)
-      local place = place_of(system, portable)
-      place.attention = place.attention or {}
+      local place = place_of(system, family)
+      local known = place[dtype]
       local curve = {
         head_dim = {}, efficiency = {}, setup = v.setup, keys = v.keys, longest = v.longest,
-        sustained = v.sustained or 1, sustained_after = v.sustained_after or 1e-3, backward = BACKWARD,
-        masked = v.masked, tile = portable and TILE or nil,
+        sustained = v.sustained or 1, sustained_after = v.sustained_after or 1e-3,
+        backward = known and resampled(known.head_dim, known.backward, sizes) or BACKWARD,
+        backward_keys = known and known.backward_keys, masked = v.masked, tile = family.tile,
       }
       for i, size in ipairs(sizes) do
         curve.head_dim[i], curve.efficiency[i] = size, v["efficiency" .. size]
       end
-      place.attention[dtype] = curve
+      place[dtype] = curve
+    end,
+  }
+end
+
+-- The sizes of both lists, in order.
+local function union(some, others)
+  local known, all = {}, {}
+  for _, list in ipairs { some, others } do
+    for _, size in ipairs(list) do
+      if not known[size] then known[size], all[#all + 1] = true, size end
+    end
+  end
+  table.sort(all)
+  return all
+end
+
+local FEWEST_BACKWARD <const> = 3 -- cases of a head size: one number beside the forward pass's
+
+-- The backward pass, beside the curve of the forward pass.
+local function backward(dtype, cases, family)
+  local sizes = head_sizes(cases, FEWEST_BACKWARD)
+  if #sizes == 0 then return nil end
+  local parameters = { { name = "backward_keys", start = 500, low = 1, high = 4000 } }
+  for i, size in ipairs(sizes) do
+    table.insert(parameters, i, { name = "backward" .. size, start = BACKWARD, low = 0.1, high = 2 })
+  end
+  return {
+    name = "backward." .. name_of(family.field, dtype, family), cases = cases, parameters = parameters,
+    scope = function() return true end,
+    needs = "backward passes of 1,024 to 32,768 tokens, for each head size",
+    install = function(trial, v)
+      local place = place_of(trial, family)
+      local curve = shallow(place[dtype])
+      local list = {}
+      for i, size in ipairs(sizes) do list[i] = v["backward" .. size] end
+      local all = union(curve.head_dim, sizes)
+      curve.efficiency = resampled(curve.head_dim, curve.efficiency, all)
+      curve.head_dim, curve.backward, curve.backward_keys = all, resampled(sizes, list, all), v.backward_keys
+      place[dtype] = curve
     end,
   }
 end
@@ -78,7 +155,7 @@ local DECODE_NEEDS <const> = "decode steps of caches from 10 KB to 10 GB, of few
 -- Decoding time beyond the launch, from the bytes of the cache.
 local function decode(dtype, cases)
   return {
-    name = name_of("decode", dtype), cases = cases,
+    name = name_of("decode", dtype, FUSED), cases = cases,
     parameters = {
       { name = "efficiency", start = 0.85, low = 0.05, high = 1 },
       { name = "setup", start = 5e-6, low = 1e-8, high = 1e-3 },
@@ -97,7 +174,7 @@ end
 -- Portable kernels read the HBM as well as others; what a unit reads limits them, since they cut caches less.
 local function portable_decode(dtype, cases)
   return {
-    name = name_of("decode", dtype, true), cases = cases,
+    name = name_of("decode", dtype, PORTABLE), cases = cases,
     parameters = {
       { name = "setup", start = 5e-6, low = 1e-8, high = 1e-3 },
       { name = "block", start = 2e-6, low = 1e-8, high = 1e-4 },
@@ -105,7 +182,7 @@ local function portable_decode(dtype, cases)
     },
     scope = function(case) return case.bytes >= 1e7 end, needs = DECODE_NEEDS,
     install = function(system, v)
-      local place, others = place_of(system, true), parts.compute_of(system).decode
+      local place, others = home_of(system, PORTABLE), parts.compute_of(system).decode
       local fused = others and (others[dtype] or others.bf16)
       place.decode = place.decode or {}
       place.decode[dtype] = {
@@ -118,24 +195,40 @@ end
 
 local function is_decode(case) return case.kind == "decode" end
 
-local function is_long_prefill(case) return case.kind == "causal_attention" and case.queries > 512 end
-
 -- Portable kernels take windows as they take masks.
-local function is_prefill(case) return case.kind == "causal_attention" or case.kind ~= "decode" and case.window end
+local function is_prefill(case, family)
+  if family.masks then return case.kind == "causal_attention" or case.kind ~= "decode" and case.window end
+  return case.kind == "causal_attention" and case.queries > 512
+end
 
---- Adds the curves of attention: of fused kernels, then of portable ones; prefill by the dtype of its products,
---- decoding by that of the cache.
+local function family_of(case)
+  return case.portable and PORTABLE or case.flash2 and FLASH2 or FUSED
+end
+
+--- Adds the curves of attention: of fused kernels, portable ones and FlashAttention 2; prefill by the dtype of its
+--- products, decoding by that of the cache; and backward passes, where there is a curve of forward passes.
 ---@param all table[]  cases of tperf.measured.kernel.attention
 ---@param add fun(curve: table?)
-function attention.add(all, add)
-  for _, portable in ipairs { false, true } do
-    local cases = lists.where(all, function(case) return case.portable == portable end)
-    local groups, names = fit.groups(lists.where(cases, portable and is_prefill or is_long_prefill), "dtype")
+---@param system table
+function attention.add(all, add, system)
+  local function add_each(cases, by, curve, family)
+    local groups, names = fit.groups(cases, by)
     table.sort(names)
-    for _, dtype in ipairs(names) do add(prefill(dtype, groups[dtype], portable)) end
-    groups, names = fit.groups(lists.where(cases, is_decode), "kv_dtype")
-    table.sort(names)
-    for _, dtype in ipairs(names) do add((portable and portable_decode or decode)(dtype, groups[dtype])) end
+    for _, dtype in ipairs(names) do add(curve(dtype, groups[dtype], family)) end
+    return groups
+  end
+  local compute = system.accelerator.compute_efficiency
+  for _, family in ipairs { FUSED, PORTABLE, FLASH2 } do
+    local function where(accept)
+      return lists.where(all, function(case) return family_of(case) == family and accept(case) end)
+    end
+    local function is_forward(case) return not case.backward and is_prefill(case, family) end
+    local fitted = add_each(where(is_forward), "dtype", prefill, family)
+    add_each(where(is_decode), "kv_dtype", family == PORTABLE and portable_decode or decode, family)
+    local known = type(compute) == "table" and compute[family.field] or {}
+    add_each(where(function(case)
+      return case.backward and is_prefill(case, family) and (fitted[case.dtype] or known[case.dtype])
+    end), "dtype", backward, family)
   end
 end
 

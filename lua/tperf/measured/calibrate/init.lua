@@ -116,6 +116,12 @@ end
 local function note(trial, result)
   local kind, name = result.curve:match "^(.*)%.([^.]*)$"
   local accelerator = trial.accelerator
+  local passed = kind:match "^backward%.(.*)"
+  if passed then
+    local curve = accelerator.compute_efficiency[passed][name]
+    curve.backward_error, curve.backward_points = result.held.median, result.points
+    return
+  end
   local portable = kind:match "^portable_attention%.(.*)"
   local curves_of = portable and accelerator.portable_attention[portable]
     or kind == "network.fast" and trial.network.fast.efficiency or kind == "hbm" and accelerator.hbm

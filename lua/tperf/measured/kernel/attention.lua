@@ -1,12 +1,13 @@
---- Timed attention kernels, prefill, encoder and decoding: columns phase, attn_dtype, kv_dtype, batch, seq_q, kv_len,
---- heads, kv_heads, head_dim, window, time_s (seconds).
+--- Timed attention kernels, prefill, encoder and decoding, and the backward passes of the first two: columns phase,
+--- attn_dtype, kv_dtype, batch, seq_q, kv_len, heads, kv_heads, head_dim, window, time_s (seconds).
 local core = require "tperf.core"
 local engine_machine = require "tperf.question.serve.machine"
 local read = require "tperf.measured.read"
 
 local attention = { name = "attention", columns = { "phase", "seq_q", "kv_len", "heads", "head_dim", "time_s" } }
 
-local KINDS = { context = "causal_attention", encoder = "attention", generation = "decode" }
+local KINDS = { context = "causal_attention", encoder = "attention", generation = "decode",
+  context_backward = "causal_attention", encoder_backward = "attention" }
 local NAMES = { causal_attention = "causal attention", attention = "full attention", decode = "decoding attention" }
 local LONG <const> = 1e7 -- bytes of keys and values, below which launches and latencies dominate decoding
 
@@ -19,9 +20,10 @@ end
 local function source_of(case)
   local decode = case.kind == "decode"
   local dtype = decode and case.kv_dtype or case.dtype
-  return ("%s %s%s%s, %s"):format(case.window and not decode and "windowed attention" or NAMES[case.kind], dtype,
+  return ("%s %s%s%s%s, %s"):format(case.window and not decode and "windowed attention" or NAMES[case.kind], dtype,
+    case.backward and ", backward" or "",
     decode and case.window and ", window" or "",
-    case.portable and ", portable kernel (Triton)" or "",
+    case.portable and ", portable kernel (Triton)" or case.flash2 and ", FlashAttention 2" or "",
     decode and (case.bytes >= LONG and "at least 10 MB" or "less than 10 MB")
       or (case.queries > 512 and "over 512 tokens" or "up to 512 tokens"))
 end
@@ -42,11 +44,13 @@ end
 --- A case, or nil and why the row is left out.
 function attention.case(row)
   local kind = KINDS[row.phase]
-  if not kind then return nil, "a phase that is neither context, encoder nor generation" end
+  if not kind then return nil, "a phase that is neither context, encoder, generation nor a backward pass" end
+  local kernel = read.text(row.kernel_source)
   local case = {
     gpu = row.gpu, kind = kind, dtype = read.text(row.attn_dtype, "bf16"),
     kv_element = row.kv_dtype == "fp8" and 1 or 2,
-    portable = read.text(row.kernel_source):find "triton" ~= nil,
+    backward = row.phase:find "backward" ~= nil, portable = kernel:find "triton" ~= nil,
+    flash2 = kernel:find "flash2" ~= nil, alone = kernel:find "^torch_" ~= nil,
     measured = read.positive(row.time_s), batch = read.count(row.batch), queries = read.count(row.seq_q),
     keys = read.count(row.kv_len), heads = read.count(row.heads),
     kv_heads = read.count(row.kv_heads) or read.count(row.heads), head_dim = read.count(row.head_dim),
@@ -68,9 +72,9 @@ function attention.case(row)
   return case
 end
 
--- The prefill tables also time writing keys and values to the cache: they are read and written once.
+-- The prefill tables of engines also time writing keys and values to the cache: they are read and written once.
 local function cache_write(case, system)
-  if case.kind ~= "causal_attention" and not case.window then return 0 end
+  if case.alone or case.backward or case.kind ~= "causal_attention" and not case.window then return 0 end
   local hbm = system.accelerator.hbm
   local bytes = 2 * 2 * 2 * case.batch * case.keys * case.kv_heads * case.head_dim
   return bytes / (hbm.bandwidth * hbm.efficiency)
@@ -87,24 +91,32 @@ local function decode_time(case, machine, system)
   return exact + memory
 end
 
-local known = setmetatable({}, { __mode = "k" }) -- systems and machines by the curves of portable kernels
+local known = setmetatable({}, { __mode = "k" }) -- systems and machines by the curves of other kernels
 
--- The system and machine as portable kernels have them.
-local function portable(system, curves)
+-- The system and machine as kernels other than the fastest fused ones have them: portable ones, FlashAttention 2.
+local function with_kernels(system, curves, changes)
   if not known[curves] then
-    local changed = system:with { accelerator = { compute_efficiency = engine_machine.attention(curves) } }
+    local changed = system:with { accelerator = { compute_efficiency = changes(curves) } }
     known[curves] = { changed, core.machine(changed) }
   end
   return table.unpack(known[curves])
 end
 
+local function in_place(curves) return { attention = curves } end
+
 --- Seconds predicted; nil and a reason if the system lacks a curve.
 function attention.predict(case, machine, system)
-  local curves = case.portable and system.accelerator.portable_attention
-  if curves then system, machine = portable(system, curves) end
+  local accelerator = system.accelerator
+  local curves = case.portable and accelerator.portable_attention
+  local flash2 = case.flash2 and accelerator.compute_efficiency
+  if curves then
+    system, machine = with_kernels(system, curves, engine_machine.attention)
+  elseif type(flash2) == "table" and flash2.flash2 then
+    system, machine = with_kernels(system, flash2.flash2, in_place)
+  end
   if case.kind == "decode" then return decode_time(case, machine, system) end
   local compute, memory = machine:kernel(case.kind, case.dtype, case.batch * case.heads, case.queries,
-    case.seen or case.keys, case.head_dim, case.heads / case.kv_heads, false, nil, false, false, case.masked)
+    case.seen or case.keys, case.head_dim, case.heads / case.kv_heads, case.backward, nil, false, false, case.masked)
   if not compute then return nil, "the system has no curve for " .. case.dtype .. " attention" end
   return compute + memory + cache_write(case, system)
 end

@@ -1,0 +1,62 @@
+--- The curves of a system: what its kernels and collectives reach of its peaks and bandwidths, in place of a constant.
+-- include/tperf/efficiency.h defines their numbers. A curve may state its fit: `error`, the median of
+-- |predicted / measured - 1| over `points` measurements, including those held back from the fit.
+local check = require "tperf.base.check"
+local core = require "tperf.core"
+
+local curves = {}
+
+local HEAD_SIZES <const> = { min = 1, max = 8 }
+
+local of_fit = {
+  error = check.number { min = 0, max = 10, optional = true },
+  points = check.integer { min = 1, max = 1 << 31, optional = true },
+}
+
+--- The schema of a curve with these fields.
+function curves.of(fields)
+  fields.error, fields.points = of_fit.error, of_fit.points
+  fields.source = check.string { optional = true }
+  local one = check.record_of(fields, { optional = true })
+  check.describe(one, { kind = "any", optional = true, schema = fields }) -- the reference names no curve's numbers
+  return one
+end
+
+--- The numbers of a kind of curve, described by the core's table.
+function curves.numbers(name)
+  local fields = {}
+  for _, f in ipairs(core.curve_fields[name]) do
+    local default = f.optional and 0 or nil
+    local least = f.optional and math.min(f.low, 0) or f.low -- 0: nothing is said
+    fields[f.name] = check.number { unit = f.unit, min = least, max = f.high, default = default }
+  end
+  return fields
+end
+
+--- The fields of a curve between GPUs, which its place cannot do without unless a constant stands there.
+function curves.between(name)
+  local fields = curves.numbers(name)
+  fields.error, fields.points = of_fit.error, of_fit.points
+  return fields
+end
+
+--- Of attention: numbers for each size of a head, `backward` for all of them or each.
+function curves.attention()
+  local fields = curves.numbers "attention"
+  local reached = check.number { min = 1e-6, max = 10 } -- clocks may boost beyond the figure, and losses add up
+  local part = check.number { min = 1e-6, max = 1e6 }
+  fields.head_dim = check.list(check.integer { min = 1, max = 1000000 }, HEAD_SIZES)
+  fields.efficiency = check.list(reached, HEAD_SIZES)
+  fields.backward = check.one_of(part, check.list(part, HEAD_SIZES))
+  fields.backward_error, fields.backward_points = of_fit.error, of_fit.points
+  return curves.of(fields)
+end
+
+--- One curve for each dtype.
+function curves.by_dtype(one)
+  local fields = {}
+  for _, dtype in ipairs { "fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4" } do fields[dtype] = one end
+  return check.record_of(fields, { optional = true })
+end
+
+return curves
