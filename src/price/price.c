@@ -323,11 +323,18 @@ static double accumulation(const tperf_op *op, const tperf_pass_work *work,
            kernel_cost(op, alone, on->software).exposed_memory;
 }
 
+// Launches of a pass, as long as the software's each: an adapter's are calls of PyTorch alone.
+static double launches_of(const tperf_op *op, const tperf_pass_work *work,
+                          const tperf_software *software) {
+    if (!op->adapter || software->host_s <= TPERF_PYTORCH_CALL) return work->launches;
+    return work->launches * TPERF_PYTORCH_CALL / software->host_s;
+}
+
 // The kernels of a pass in this software.
 static tperf_pass_cost run_kernels(const tperf_pass_work *work, const tperf_op *op,
                                    const tperf_pass *pass, const tperf_platform *on) {
     const tperf_software *software = on->software;
-    tperf_pass_cost cost = {.launches = work->launches};
+    tperf_pass_cost cost = {.launches = launches_of(op, work, software)};
     int last = software->accumulates && makes_gradients(op, pass) ? work->n_kernels - 1 : -1;
     for (int i = 0; i < work->n_kernels; i++) {
         tperf_kernel_time time = work->kernels[i];

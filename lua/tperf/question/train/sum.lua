@@ -100,7 +100,8 @@ local function add_host(add, c, audit)
     local wait, layers = launches.forward_wait + launches.backward_wait, audit.layers[i]
     if layers > 0 and wait > 0 then
       add("waiting for launches: " .. c.exchanges[i].section, c.microbatches * layers * wait,
-        "%d micro-batches x %g x (what %d launches forward and %d backward, of %s each, take beyond the pass: %s + %s)",
+        "%d micro-batches x %g x (what %.4g launches forward and %.4g backward, of %s each, take beyond the pass: "
+          .. "%s + %s)",
         c.microbatches, layers, launches.forward, launches.backward, seconds(audit.host),
         seconds(launches.forward_wait), seconds(launches.backward_wait))
     end
