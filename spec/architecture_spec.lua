@@ -355,6 +355,28 @@ describe("architectures", function()
 end)
 
 describe("unfused attention", function()
+  -- vTrain's layers are traced with Megatron-LM's softmax: with two heads on a GPU, one sequence took 23 and 24 %
+  -- longer than two, which are twice the work.
+  it("has a fused softmax of four heads and their multiples, up to 2,048 keys", function()
+    local function launches(heads, micro_batch, seq)
+      local c = tperf.train { model = { name = "m", layers = 2, hidden = 128 * heads, heads = heads, ffn = 512 * heads,
+        vocab = 1024, seq = seq, dropout = true }, system = "a100-sxm-80gb", gpus = 1, global_batch = micro_batch,
+        micro_batch = micro_batch, explain = true, software = { name = "slow", compute = 1, attention = 1, memory = 1,
+        comm = 1, host = 1, overlap = 1, kernel = "unfused", megatron_softmax = true, step_calls = 0 } }
+      for _, term in ipairs(c.sum) do
+        local forward, backward = term.formula:match "what (%d+) launches forward and (%d+) backward"
+        if forward and term.term:find "layers?$" == nil and tonumber(forward) > 5 then
+          return tonumber(forward), tonumber(backward)
+        end
+      end
+    end
+    local forward, backward = launches(4, 1, 2048)
+    assert.same({ forward, backward }, { launches(2, 2, 2048) })
+    assert.same({ forward + 5, backward + 4 }, { launches(2, 1, 2048) })
+    assert.same({ forward + 5, backward + 4 }, { launches(6, 1, 2048) })
+    assert.same({ forward + 5, backward + 4 }, { launches(4, 1, 2052) })
+  end)
+
   -- A row of 150 16-bit numbers is not a multiple of 8 bytes, one of 152 is: fewer FLOPs, but not on matrix units.
   it("runs off the matrix units if rows are not aligned", function()
     local function time(head_dim)

@@ -311,3 +311,37 @@ describe("report.launch", function()
     assert.error_matches(function() tperf.report.launch(c, "megatrom", {}) end, "did you mean 'megatron'")
   end)
 end)
+
+describe("a launch's cross-entropy", function()
+  local RUN <const> = "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 --bf16 "
+    .. "--num-attention-heads 32 --seq-length 4096 --micro-batch-size 1 --global-batch-size 8 "
+  local function loss_of(stack, text)
+    local axes = {}
+    require "tperf.import.launch.arguments.axes".add(read_back(stack, text, { gpus = 8 }), axes)
+    return axes.loss
+  end
+
+  it("is Megatron-LM's in-place one unless it is fused", function()
+    local fusion = "--cross-entropy-loss-fusion "
+    assert.equal("in-place", loss_of("megatron", RUN))
+    assert.equal("native", loss_of("megatron", RUN .. fusion))
+    assert.equal("fused", loss_of("megatron", RUN .. fusion .. "--cross-entropy-fusion-impl te"))
+    assert.is_nil(loss_of("megatron", RUN .. fusion .. "--cross-entropy-fusion-impl linear"))
+  end)
+
+  it("is written as it is read", function()
+    local model = tperf.model "llama-2-7b"
+    for _, stack in ipairs { "megatron", "megatron-bridge" } do
+      for _, loss in ipairs { "native", "fused" } do
+        local question = { model = model, system = "h100-sxm", gpus = 8, dp = 8, global_batch = 8, loss = loss }
+        local text = tperf.report.launch(tperf.train(question), stack, { model = model, question = question })
+        assert.equal(loss, loss_of(stack, text))
+      end
+    end
+    local question = { model = model, system = "h100-sxm", gpus = 8, dp = 8, global_batch = 8, loss = "compiled" }
+    local ok, message = pcall(tperf.report.launch, tperf.train(question), "megatron",
+      { model = model, question = question })
+    assert.is_false(ok)
+    assert.truthy(message:find("has in-place, native and fused", 1, true), message)
+  end)
+end)

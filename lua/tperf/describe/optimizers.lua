@@ -46,6 +46,9 @@ function training.outside_allocator(memory) return math.max(0, memory.buffers - 
 --- How replicas reduce gradients if they shard no more than the optimizer's state (ZeRO 1).
 training.reductions = { "reduce_scatter", "all_reduce" }
 
+--- Cross-entropies: tperf/describe/arch/ends.lua says what each keeps and moves.
+training.losses = { "in-place", "native", "fused", "copied", "pytorch", "pytorch-16bit", "compiled" }
+
 --- The fields of tperf.search and tperf.train that determine this memory.
 training.schema = {
   optimizer = check.choice { training.optimizers, default = "adam" },
@@ -53,7 +56,7 @@ training.schema = {
   master = check.choice { { "fp32", "bf16", "none" }, optional = true },
   gradients = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
   moments = check.choice { DTYPES, optional = true },
-  loss = check.choice { { "in-place", "copied", "pytorch", "compiled" }, optional = true },
+  loss = check.choice { training.losses, optional = true },
   reserve = check.number { min = 0, max = 0.99, default = 0 },
   data_overlap = check.boolean { default = true },
   compile = check.boolean { default = true },

@@ -75,9 +75,10 @@ local schema = {
   padded_vocabulary = check.boolean { default = true },
   grouped_kernels = check.boolean { default = false },
   scatter_messages = check.boolean { default = false },
+  megatron_softmax = check.boolean { default = false },
   gradients = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
   weights = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
-  loss = check.choice { { "in-place", "copied", "pytorch", "compiled" }, default = "in-place" },
+  loss = check.choice { training.losses, optional = true },
   compute = factor(0.1, 10), attention = factor(0.1, 20), memory = factor(0, 20), comm = factor(0, 20),
   comm_setup = check.number { min = 0, max = 1, unit = "s", default = 0 }, -- additional seconds per collective
   -- true: fitted to runs with the overlap switches of their rows (lua/tperf/measured/run/switches.lua).
@@ -147,11 +148,16 @@ end
 ---                 launches one for each expert, as TransformerEngine's GroupedLinear does
 ---  scatter_messages   true: of an activation that tensor-parallel GPUs all hold, each sends a part to the next stage,
 ---                 where they gather it (Megatron-LM's scatter_gather_tensors_in_pipeline); false: each sends all of it
+---  megatron_softmax   true: where attention is several kernels, its softmax is Megatron-LM's fused one, which wants a
+---                 multiple of 4 heads in a GPU's micro-batch and at most 2,048 keys, or else six of PyTorch's
 ---  weights        what weights are kept in where a run does not say: "fp32", and no master copy beside; as the ops
 ---                 have them
----  loss           what cross-entropy keeps: "in-place", the softmax in fp32, whose place the gradient takes
----                 (Megatron-LM); "copied", that of a copy of logits in fp32 (nanotron); "pytorch", F.cross_entropy
----                 of logits in fp32; "compiled", that under torch.compile
+---  loss           what cross-entropy keeps and how many bytes it moves: "in-place", the softmax in fp32, whose place
+---                 the gradient takes (Megatron-LM); "native", that with parts under torch.compile
+---                 (--cross-entropy-fusion-impl native); "fused", a library's kernels on 16-bit logits (… te,
+---                 FlashAttention's); "copied", in place of a copy of logits in fp32 (nanotron); "pytorch",
+---                 F.cross_entropy of logits in fp32; "pytorch-16bit", of logits as they are; "compiled", "pytorch"
+---                 under torch.compile; unsaid: what "in-place" keeps, in one kernel a pass
 ---  compute        by how much the matrix products take longer than timed on their own
 ---  attention      the same for fused attention
 ---  memory         by how much HBM traffic takes longer than the formulas have it

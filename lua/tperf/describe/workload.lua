@@ -78,9 +78,9 @@ function layout.signature(model)
 end
 
 local VARIANT = { "recompute", "recompute_modules", "offload_modules", "loss", "fused_activation", "eager",
-  "padded_vocabulary", "grouped_kernels", "scatter_messages", "overlap_shared_experts", "cuda_graphs",
-  "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype", "matrix_dtype", "sampling",
-  "delta", "eager_ops", "state_dtype", "part" }
+  "padded_vocabulary", "grouped_kernels", "scatter_messages", "megatron_softmax", "overlap_shared_experts",
+  "cuda_graphs", "sequence_parallel", "mode", "seq", "context", "dtype", "weight_dtype", "kv_dtype", "matrix_dtype",
+  "sampling", "delta", "eager_ops", "state_dtype", "part" }
 
 local words = setmetatable({}, { __mode = "k" }) -- variant -> strategy -> its part of a key
 

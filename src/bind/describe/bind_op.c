@@ -5,6 +5,7 @@
 //   op:offload(input_alone)                       offloads its kept activations to the host, see tperf/op.h
 //   op:hold(saved_bytes, passing_bytes)           sets its kept bytes, and the bytes live only during its passes
 //   op:spill(forward_bytes, backward_bytes)       its passes move so many more bytes through HBM
+//   op:move(forward_bytes, backward_bytes)        its passes move so many bytes through HBM in all
 //   op:pad()                                      the rows of its factors are padded to whole 16 bytes
 //   op:single()                                   its backward pass is one kernel
 //   op:join()                                     a neighbour's call launches its kernels
@@ -216,6 +217,13 @@ static int spill(lua_State *L) {
     return itself(L);
 }
 
+static int move(lua_State *L) {
+    tperf_op *op = own(L);
+    op->forward.bytes = check_bytes(L, 2);
+    op->backward.bytes = check_bytes(L, 3);
+    return itself(L);
+}
+
 static int pad(lua_State *L) {
     tperf_op *op = own(L);
     for (int i = 0; i < op->forward.n_kernels; i++)
@@ -389,6 +397,7 @@ static const luaL_Reg methods[] = {
     {"offload", offload},
     {"hold", hold},
     {"spill", spill},
+    {"move", move},
     {"pad", pad},
     {"belong", belong},
     {"belongs", belongs},

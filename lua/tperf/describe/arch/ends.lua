@@ -58,22 +58,32 @@ ends.embedding = block("embedding", function(m, p)
   return ops
 end)
 
--- Bytes per logit that a loss keeps for the backward pass, and that its passes hold temporarily (tperf.software names
--- the loss of each stack). The op's own figures are for a loss that keeps the softmax in fp32 and overwrites it with
--- the gradient.
+-- Of a loss (tperf.software names that of each stack), bytes per logit that it keeps for the backward pass, that its
+-- passes hold temporarily, and that the HBM moves in as long as each pass takes. The last two were timed on an H100
+-- (spec/data/measured/loss_torch.csv), but for `fused`, which no library there has: two reads and a write, then a read
+-- and a write.
+--   in-place   Megatron-LM's vocab_parallel_cross_entropy: eight passes over logits cast to fp32, which become the
+--              softmax and then its gradient
+--   native     the same with parts under torch.compile (--cross-entropy-fusion-impl native)
+--   copied     in-place on a copy of these logits (nanotron's sharded_cross_entropy)
 --   pytorch    F.cross_entropy of logits cast to fp32 (torchtitan's components/loss.py): log_softmax keeps its output
 --              in fp32; backward, nll_loss makes its gradient and log_softmax makes that of the logits, both in fp32
---   copied     logits cast to fp32, and a copy of these that becomes the softmax, which the gradient overwrites
---              (nanotron's sharded_cross_entropy)
+--   pytorch-16bit   the same of 16-bit logits (NeMo AutoModel's MaskedCrossEntropy with fp32_upcast = false)
 --   compiled   pytorch's under torch.compile: one kernel forward and one backward, which read and write 16-bit logits
-local LOSSES <const> = { pytorch = { 4, 8 }, copied = { 4, 6 }, compiled = { 2, 2 } }
-local OWN_BYTES <const> = 4
+--   fused      a library's kernels, whose gradient overwrites 16-bit logits: TransformerEngine's
+--              (--cross-entropy-fusion-impl te), FlashAttention's CrossEntropyLoss. What passes beside is by SimuMax's
+--              26 peaks with the former: 1.2 % too low with 4 bytes, 2.2 % with 2
+local LOSSES <const> = {
+  ["in-place"] = { 4, 2, 43, 16 }, native = { 4, 2, 31, 11 }, copied = { 4, 6, 43, 16 }, pytorch = { 4, 8, 24, 26 },
+  ["pytorch-16bit"] = { 2, 4, 8, 10 }, compiled = { 2, 2, 4, 5 }, fused = { 2, 4, 6, 4 },
+}
+local OWN_BYTES <const> = 4 -- kept without a profile: the softmax in fp32
 
-local function hold(one, loss)
-  local held = LOSSES[loss]
-  if not held then return one end
+local function as_in(one, loss)
+  local bytes = LOSSES[loss]
+  if not bytes then return one end
   local logits = one:saved_bytes() / OWN_BYTES
-  return one:hold(held[1] * logits, held[2] * logits)
+  return one:hold(bytes[1] * logits, bytes[2] * logits):move(bytes[3] * logits, bytes[4] * logits)
 end
 
 --- The product with the output table and, in training, the loss. shared: another op of this GPU holds the table.
@@ -93,7 +103,7 @@ function ends.logits(m, p, shared)
     }
   end
   if p.mode == "train" then
-    ops[#ops + 1] = hold(p:cross_entropy { name = "loss", vocab = m.vocab }, p.loss)
+    ops[#ops + 1] = as_in(p:cross_entropy { name = "loss", vocab = m.vocab }, p.loss)
   elseif p.features and p[p.features] > 1 then -- every GPU samples from all logits
     ops[#ops + 1] = op.collective {
       name = "logits", kind = "all_gather", axis = p.features, bytes = BYTES * rows * m.vocab,

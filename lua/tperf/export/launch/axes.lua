@@ -137,6 +137,14 @@ local WRITERS <const> = {
 }
 
 WRITERS.megatron.cp_kind, WRITERS["megatron-bridge"].cp_kind = function() end, function() end
+local LOSSES <const> = { native = "native", fused = "te" }
+for stack, o in pairs { megatron = { "--cross-entropy-loss-fusion", "--cross-entropy-fusion-impl" },
+  ["megatron-bridge"] = { "model.cross_entropy_loss_fusion", "model.cross_entropy_fusion_impl" } } do
+  WRITERS[stack].loss = function(w, value)
+    w.put(o[1], true)
+    w.put(o[2], LOSSES[value] or w.cannot("loss", value, "has in-place, native and fused"))
+  end
+end
 for stack, o in pairs { megatron = { "--moe-token-dispatcher-type", "--moe-flex-dispatcher-backend" },
   ["megatron-bridge"] = { "model.moe_token_dispatcher_type", "model.moe_flex_dispatcher_backend" } } do
   WRITERS[stack].moe_dispatcher = function(w, value)
@@ -164,11 +172,15 @@ local USUAL <const> = {
   optimizer = { adam = true, adamw = true }, gradients = {}, weights = { bf16 = true }, master = { fp32 = true },
   moments = { fp32 = true }, peft = {}, frozen = {}, packing = {}, objective = { next_token = true },
   pipeline_layout = {}, first_stage_layers = {}, last_stage_layers = {}, account_for_embedding = { [false] = true },
-  account_for_loss = { [false] = true },
+  account_for_loss = { [false] = true }, loss = { ["in-place"] = true },
 }
 
 -- Usual values of stacks that differ from tperf's.
-local OF_STACK <const> = { deepspeed = { cp_kind = { all_to_all = true } }, nanotron = { cp_kind = { ring = true } } }
+local OF_STACK <const> = {
+  deepspeed = { cp_kind = { all_to_all = true } },
+  nanotron = { cp_kind = { ring = true }, loss = { copied = true } },
+  torchtitan = { loss = { compiled = true, pytorch = true } },
+}
 
 --- Collects the unusual axes of a configuration.
 ---@param c table  a configuration

@@ -58,6 +58,22 @@ local function matrix_dtype(width)
   return width % ALIGNED ~= 0 and "fp32" or nil
 end
 
+-- Megatron-LM's fused softmax scales, masks and normalises in one kernel, if it takes the sizes (fused_softmax.py,
+-- is_kernel_available). Otherwise the scores are cast to fp32, scaled, masked and normalised, and the result is cast
+-- back, each by a kernel that reads and writes; so are their gradients.
+local HEADS <const>, KEYS <const> = 4, 2048
+local APART <const> = { calls = 6, forward = 32, backward = 34 } -- bytes beyond those of one kernel, for each score
+
+local function softmax(p, cut, rows, keys, again)
+  local one = op.softmax {
+    name = "softmax", rows = rows, width = keys, keep_output = not again, recomputed = again, dtype = p.dtype,
+  }
+  local fused = p.micro_batch * cut.heads % HEADS == 0 and keys <= KEYS
+  if fused or not p.megatron_softmax then return one end
+  local scores = rows * keys
+  return one:spill(APART.forward * scores, APART.backward * scores):calls(APART.calls, APART.calls)
+end
+
 -- Separate kernels compute every pair, masked or not, and repeat shared keys and values for every head.
 local function separate(m, p, cut, shape)
   local again = p.attention == "recompute" or recompute.has(p, "core_attn")
@@ -71,9 +87,7 @@ local function separate(m, p, cut, shape)
   end
   local ops = {
     product(op.scores, "logits", shape.head_dim, again),
-    op.softmax {
-      name = "softmax", rows = rows, width = keys, keep_output = not again, recomputed = again, dtype = p.dtype,
-    },
+    softmax(p, cut, rows, keys, again),
   }
   if m.dropout and p.mode == "train" then
     ops[3] = op.dropout { name = "dropout", elements = rows * keys, keep_mask = not again, recomputed = again }

@@ -11,6 +11,7 @@ local MEGATRON <const> = {
   step = { "--overlap-param-gather-with-optimizer-step" }, optimizer = "--optimizer",
   first = "--decoder-first-pipeline-num-layers", last = "--decoder-last-pipeline-num-layers",
   embedding = { "--account-for-embedding-in-pipeline-split" }, loss = { "--account-for-loss-in-pipeline-split" },
+  fusion = "--cross-entropy-loss-fusion", fused_by = "--cross-entropy-fusion-impl",
   waits = function(s) return s:set "--no-overlap-p2p-communication" ~= nil end,
 }
 local BRIDGE <const> = {
@@ -23,6 +24,7 @@ local BRIDGE <const> = {
   first = "model.num_layers_in_first_pipeline_stage", last = "model.num_layers_in_last_pipeline_stage",
   embedding = { "model.account_for_embedding_in_pipeline_split" },
   loss = { "model.account_for_loss_in_pipeline_split" },
+  fusion = "model.cross_entropy_loss_fusion", fused_by = "model.cross_entropy_fusion_impl", fuses = true,
   waits = function(s)
     return s:set "comm_overlap.overlap_p2p_comm" == false or s:set "model.overlap_p2p_comm" == false
   end,
@@ -52,13 +54,23 @@ local function any_set(s, names)
   end
 end
 
+local LOSSES <const> = { native = "native", te = "fused" }
+
+-- The cross-entropy. fuses: the stack's models fuse it, each in its own way, unless told otherwise.
+local function loss_of(s, o)
+  local fusion, by = s:set(o.fusion), s:set(o.fused_by)
+  if fusion == nil and o.fuses then return by and LOSSES[by] end
+  if fusion ~= true then return "in-place" end
+  return LOSSES[by or "native"] -- not "linear", which also fuses the product before it
+end
+
 -- The axes of Megatron-Core, by a stack's names for its options.
 local function core(s, r, o)
   local replicas = math.tointeger(tonumber(s:set(o.replicas) or 1))
   local found = {
     overlap_moe_a2a = r.ep > 1 and any_set(s, o.a2a) or nil, bucket_size = tonumber(s:set(o.bucket)),
     overlap_tp = r.tp > 1 and any_set(s, o.tp) and "ring" or nil, optimizer = optimizer_of(s:set(o.optimizer)),
-    overlap_param_gather_with_optimizer_step = any_set(s, o.step),
+    overlap_param_gather_with_optimizer_step = any_set(s, o.step), loss = loss_of(s, o),
     shard = r.zero > 0 and replicas and replicas > 1 and r.dp % replicas == 0 and r.dp // replicas or nil,
   }
   found.overlap_shared_experts = r.ep > 1 and any_set(s, o.shared) or nil
