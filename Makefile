@@ -127,7 +127,8 @@ accuracy: all ## write docs/accuracy.md, and the figures of docs/limits.md, from
 	$(Q)$(B)/tperf run --trust tools/write_accuracy.lua $(MEASURED)/operators/gemm_visible.csv \
 	  $(MEASURED)/operators/attention_visible.csv $(MEASURED)/operators/moe_visible.csv \
 	  $(MEASURED)/operators/mla_visible.csv $(MEASURED)/operators/memory_ops_visible.csv \
-	  $(MEASURED)/nccl_visible.csv $(MEASURED)/operators/custom_allreduce_visible.csv $(MEASURED)/measured_visible.csv
+	  $(MEASURED)/nccl_visible.csv $(MEASURED)/operators/custom_allreduce_visible.csv \
+	  spec/data/measured/gemm_torch.csv spec/data/measured/attention_torch.csv $(MEASURED)/measured_visible.csv
 	$(Q)$(B)/tperf run --trust tools/write_limits.lua
 
 accuracy-serving: all ## write its part about serving from the tables in the folder SERVING

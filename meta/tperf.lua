@@ -880,7 +880,7 @@
 ---@field gradients? "fp32"|"bf16"|"fp16" dtypes of weights and gradients in memory: "fp32", "bf16" … (docs/memory.md)
 ---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; by default fp32 for shorter weights
 ---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; by default the optimizer's
----@field loss? "in-place"|"copied"|"pytorch"|"compiled" what cross-entropy keeps, see tperf.software (by default the software's, "in-place")
+---@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled" what cross-entropy keeps, see tperf.software (by default the software's, "in-place")
 ---@field reserve? number part of the memory to keep free (0)
 ---@field compile? boolean false: norms, rotations and gates are PyTorch's eager kernels, one for every step (docs/model.md, section 2.5); true: a compiler or the stack's own kernels fuse them (true)
 ---@field data_overlap? boolean false: data-parallel traffic is not overlapped with compute (true)
@@ -1015,8 +1015,9 @@
 ---@field padded_vocabulary? boolean false: the vocabulary's parts keep their size, and products with rows that do not begin on multiples of 16 bytes are slow (docs/model.md); true: it is padded
 ---@field grouped_kernels? boolean true: the products of a GPU's experts are one kernel (PyTorch's grouped_mm); false: the host launches one for each expert, as TransformerEngine's GroupedLinear does
 ---@field scatter_messages? boolean true: of an activation that tensor-parallel GPUs all hold, each sends a part to the next stage, where they gather it (Megatron-LM's scatter_gather_tensors_in_pipeline); false: each sends all of it
+---@field megatron_softmax? boolean true: where attention is several kernels, its softmax is Megatron-LM's fused one, which wants a multiple of 4 heads in a GPU's micro-batch and at most 2,048 keys, or else six of PyTorch's
 ---@field weights? "fp32"|"bf16"|"fp16" what weights are kept in where a run does not say: "fp32", and no master copy beside; as the ops have them
----@field loss? "in-place"|"copied"|"pytorch"|"compiled" what cross-entropy keeps: "in-place", the softmax in fp32, whose place the gradient takes (Megatron-LM); "copied", that of a copy of logits in fp32 (nanotron); "pytorch", F.cross_entropy of logits in fp32; "compiled", that under torch.compile
+---@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled" what cross-entropy keeps and how many bytes it moves: "in-place", the softmax in fp32, whose place the gradient takes (Megatron-LM); "native", that with parts under torch.compile (--cross-entropy-fusion-impl native); "fused", a library's kernels on 16-bit logits (… te, FlashAttention's); "copied", in place of a copy of logits in fp32 (nanotron); "pytorch", F.cross_entropy of logits in fp32; "pytorch-16bit", of logits as they are; "compiled", "pytorch" under torch.compile; unsaid: what "in-place" keeps, in one kernel a pass
 ---@field compute number by how much the matrix products take longer than timed on their own
 ---@field attention number the same for fused attention
 ---@field memory number by how much HBM traffic takes longer than the formulas have it
@@ -1278,7 +1279,7 @@
 ---@field gradient_shard? boolean true: the optimizer also keeps its shard of the gradients in fp32, as DeepSpeed does (false)
 ---@field gradients? "fp32"|"bf16"|"fp16" dtypes of weights and gradients in memory: "fp32", "bf16" … (docs/memory.md)
 ---@field last_stage_layers? integer layers of the first and the last device; the others share the rest
----@field loss? "in-place"|"copied"|"pytorch"|"compiled" what cross-entropy keeps, see tperf.software (by default the software's, "in-place")
+---@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled" what cross-entropy keeps, see tperf.software (by default the software's, "in-place")
 ---@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; by default fp32 for shorter weights
 ---@field model string|table a name, a file or a table
 ---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" how tokens reach their experts: "alltoall" (default), "allgather", "deepep" or "hybridep"

@@ -53,9 +53,9 @@ describe("the software of a question", function()
   it("also reports the time without waste, for the same configuration", function()
     for _, software in ipairs { "typical", "tuned", "torchtitan-2024" } do
       local c = train { software = software }
-      -- a profile's gradients and attention apply to both
+      -- a profile's gradients, attention and loss apply to both
       local p = tperf.software(software)
-      local bare = train { software = "none", attention = "flash", gradients = p.gradients }
+      local bare = train { software = "none", attention = "flash", gradients = p.gradients, loss = p.loss }
       assert.equal(bare.time, c.time_without_waste)
       assert.equal(c.time * p.spread[1], c.interval.low)
       assert.equal(c.time * p.spread[2], c.interval.high)
@@ -74,18 +74,19 @@ describe("the software of a question", function()
       end
     end)
     for _, schedule in ipairs { "zb_h1", "two_and_two" } do
-      local function asked(software)
+      local function asked(software, loss)
         return { model = "llama-3.1-8b", system = "h100-sxm", gpus = 16, global_batch = 64, tp = 2, pp = 4, zero = 2,
           micro_batch = 2, schedule = schedule, software = software, gradients = "fp32", attention = "flash",
-          fast = { tp = 2, pp = 2, dp = 2 } }
+          fast = { tp = 2, pp = 2, dp = 2 }, loss = loss }
       end
       for _, profile in ipairs { "typical", "tuned" } do
-        local bare, c = tperf.train(asked "none"), tperf.train(asked(profile))
+        local loss = tperf.software(profile).loss
+        local bare, c = tperf.train(asked("none", loss)), tperf.train(asked(profile))
         assert.equal(bare.time, bare.time_without_waste)
         assert.equal(bare.time, c.time_without_waste)
         assert.truthy(c.time > c.time_without_waste)
         local found = tperf.search(asked(profile))[1]
-        local same = asked "none"
+        local same = asked("none", loss)
         same.zero, same.micro_batch, same.configuration = nil, nil, found
         assert.equal(tperf.train(same).time, found.time_without_waste)
       end
@@ -188,12 +189,13 @@ describe("FlashAttention 2", function()
     local curve = tperf.system "h100-sxm".accelerator.compute_efficiency.attention.bf16
     -- causal: half of 4 s^2 h; five products instead of two backward
     local forward = layers * 2 * LONG * LONG * hidden
-    local fastest = forward * (1 + 2.5 / curve.backward) / (peak * curve.efficiency[2] * curve.sustained)
+    local fastest = forward * (1 + 2.5 / curve.backward[3]) / (peak * curve.efficiency[3] * curve.sustained)
     local slower = step("h100-sxm", "flash2") - step("h100-sxm", "flash")
-    local expected = 3.5 * forward / 335e12 - fastest
-    assert.is_true(math.abs(slower / expected - 1) < 0.02, slower / expected)
-    local c = tperf.system "h100-sxm":with { accelerator = { compute_efficiency = { attention = { bf16 = {
-      flash2_backward = 0.86 } } } } }
+    local reached = 3.5 * forward / (fastest + slower)
+    -- arXiv 2307.08691, section 4.1; the curve is fitted to other timings, with a later release
+    assert.is_true(math.abs(reached / 335e12 - 1) < 0.03, reached)
+    local c = tperf.system "h100-sxm":with { accelerator = { compute_efficiency = { flash2 = { bf16 = {
+      backward = 0.86 } } } } }
     assert.is_true(step(c, "flash2") > step("h100-sxm", "flash2"))
   end)
 

@@ -33,7 +33,8 @@ local TITLES = {
 
 local function section(out, path)
   local result = tperf.validate { file = path }
-  out[#out + 1] = ("## %s"):format(TITLES[result.kind])
+  local own = path:find "_torch%.csv$" and ", timed for tperf" or ""
+  out[#out + 1] = ("## %s%s"):format(TITLES[result.kind], own)
   out[#out + 1] = ""
   out[#out + 1] = ("%d of %d rows predicted."):format(result.predicted, result.rows)
   out[#out + 1] = ""
