@@ -160,7 +160,7 @@ describe("a measured step beside the predicted one", function()
     local work, events = require "tperf.timeline.work", { step(1, 0, 1e6 * t.iteration_time // 1) }
     local counts = work.counts(t.configuration)
     for task in require "tperf.timeline.tasks".each(t, 1) do
-      local kind = work.kind(task, counts, 0)
+      local kind = work.kind(task, counts, t.configuration)
       if kind then
         events[#events + 1] = event(names[kind] or "nccl " .. kind, ("%.6f"):format(1e6 * task.start),
           ("%.6f"):format(1e6 * task.seconds))
@@ -281,7 +281,7 @@ describe("a trace op by op", function()
     end
     local at = 0.0
     for task in require "tperf.timeline.tasks".each(t, 1) do
-      local kind, back = work.kind(task, counts, 1), task.pass == "backward"
+      local kind, back = work.kind(task, counts, t.configuration), task.pass == "backward"
       local factor = task.op == "fc2" and 2 or 1
       local long = factor * task.seconds
       if task.op == "fc2" then slow = slow + task.seconds end

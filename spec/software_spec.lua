@@ -173,6 +173,45 @@ describe("a message between stages", function()
   end)
 end)
 
+describe("replicas that own whole matrices", function()
+  local LAYERS <const>, MATRICES <const> = 32, 4 -- of llama-3.1-8b: qkv, proj, gate with up, down
+
+  -- What gathers a layer's weights after the step, of so many replicas.
+  local function gathered(replicas, owned, zero)
+    local c = train { software = tperf.software "typical":with { broadcast_weights = owned }, dp = replicas,
+      global_batch = replicas, zero = zero }
+    for _, comm in ipairs(c.exchanges[1].comms) do
+      if comm.what == "gather weights" then return comm end
+    end
+  end
+
+  it("broadcast them one after the other: each matrix's, or if they are fewer, all that an owner has", function()
+    for _, case in ipairs { { 1024, MATRICES }, { 64, 64 / LAYERS }, { 8, 8 / LAYERS } } do
+      local replicas, parts = table.unpack(case)
+      local comm = gathered(replicas, true, 1)
+      local one = tperf.collective { system = "h100-sxm", kind = "broadcast", bytes = comm.bytes / parts,
+        gpus = replicas, fast = 8 }
+      assert.same({ "broadcast", parts }, { comm.kind, comm.parts })
+      assert.near(parts * one, comm.time, 1e-9)
+    end
+  end)
+
+  it("gather shards where all weights are sharded, and in other stacks", function()
+    assert.equal("all_gather", gathered(64, true, 3).kind)
+    assert.equal("all_gather", gathered(64, false, 1).kind)
+  end)
+
+  it("wait at each GPU of the chain between nodes", function()
+    local function time(kind, gpus)
+      return tperf.collective { system = "h100-sxm", kind = kind, bytes = 8, gpus = gpus, fast = 8 }
+    end
+    for _, kind in ipairs { "broadcast", "reduce" } do
+      assert.near(time("all_reduce", 512) + 512 * 14e-6, time(kind, 512), 1e-6)
+      assert.is_true(time(kind, 8) < 8 * 14e-6)
+    end
+  end)
+end)
+
 describe("FlashAttention 2", function()
   local LONG <const> = 131072
   -- Seconds of a step of one sequence, and FLOPs of attention's products in it.

@@ -8,6 +8,10 @@ local STACK = {
   compute = 1.2, attention = 1.4, memory = 1.5, comm = 1.3, host = 2e-5, overlap = 0.7, kernel = "flash", name = "spec",
 }
 
+-- The same, but each replica broadcasts the matrices that it owns.
+local OWNERS = { broadcast_weights = true }
+for name, value in pairs(STACK) do OWNERS[name] = value end
+
 -- Equal stages: layers without embedding and head, as many on each device.
 local EQUAL = { base = "default", layers_from_description = false }
 
@@ -27,7 +31,7 @@ local function question(pick, schedules)
     system = pick { "h100-sxm", "a100-sxm-80gb", "subramanian2024/B200" }, strategy = strategy, pp = pp, dp = dp,
     micro_batch = micro_batch, zero = pick { 0, 1, 2, 3 }, recompute = pick { "none", "full" }, schedule = schedule,
     virtual_stages = schedule:find "interleaved" and pp > 1 and pick { 2, 4 } or nil,
-    software = pick { "none", STACK }, rules = EQUAL, global_batch = dp * micro_batch * pp * pick { 2, 4, 8 },
+    software = pick { "none", STACK, OWNERS }, rules = EQUAL, global_batch = dp * micro_batch * pp * pick { 2, 4, 8 },
     simulate = true, data_overlap = pick { true, false },
   }
   for axis, size in pairs(pick(AXES[strategy])) do q[axis] = size end

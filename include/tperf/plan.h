@@ -122,6 +122,9 @@ typedef struct tperf_training {
     bool delay_grads; // of experts' weights, until their exchange is under way
     // Replicas that shard the optimizer's state alone reduce whole gradients all the same.
     bool reduces_whole;
+    // They own whole matrices of the model's so many layers, and each owner broadcasts its own after the step (InternEvo;
+    // PyTorch's ZeroRedundancyOptimizer), as if the owners' parts were equal; 0: they gather shards of each.
+    double broadcast_layers;
     bool overlap_p2p; // messages between the stages of interleaved pipelines travel beside passes
     // 0: data-parallel traffic waits for compute; 1: it hides as well as the software allows.
     double data_overlap;
@@ -329,6 +332,7 @@ typedef struct tperf_replica_comm {
     tperf_collective kind;
     tperf_group group;
     double bytes, seconds; // the full vector; of the collective in isolation
+    double parts;          // collectives one after the other that this is
     // gathers: weights for a pass, else reduces gradients. experts: experts' weights, else all others.
     bool gathers, experts;
 } tperf_replica_comm;

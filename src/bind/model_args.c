@@ -56,6 +56,7 @@ static const tperf_field training_fields[] = {
     OVERLAP(FLAG, delay_grads),
     OVERLAP(FLAG, overlap_p2p),
     OVERLAP(FLAG, reduces_whole),
+    OVERLAP(NUMBER, broadcast_layers),
     OVERLAP(NUMBER, gather_overlap),
     OVERLAP(NUMBER, reduce_overlap),
     OVERLAP(NUMBER, bucket),
@@ -79,8 +80,8 @@ static void read_training(lua_State *L, int index, void *record) {
                  training->gather_overlap <= 1 && training->reduce_overlap <= 1 &&
                  training->bucket >= 0 && training->bucket_bytes >= 0 &&
                  training->bucket_each >= 0 && training->iterations >= 0 &&
-                 training->offloaded >= 0 && training->offloaded <= 1 && training->reserved >= 0 &&
-                 training->reserved < 1;
+                 training->broadcast_layers >= 0 && training->offloaded >= 0 &&
+                 training->offloaded <= 1 && training->reserved >= 0 && training->reserved < 1;
     if (!sound) tperf_bind_fail(L, "training: bytes must not be negative, parts be from 0 to 1");
 }
 

@@ -10,32 +10,39 @@ typedef struct exchanger {
     tperf_group group;
     bool has_rate;
     tperf_rate rate;
+    double parts; // collectives one after the other, each of an equal part
 } exchanger;
 
 static exchanger exchanger_of(const tperf_job *job, tperf_collective kind, tperf_group group) {
-    exchanger e = {.job = job, .kind = kind, .group = group};
+    exchanger e = {.job = job, .kind = kind, .group = group, .parts = 1};
     if (group.size > 1)
         e.has_rate = tperf_collective_rate(job->on.system, job->on.rules, kind, group, &e.rate);
     return e;
 }
 
 static double exchange(const exchanger *e, double bytes) {
+    double part = bytes / e->parts;
     if (!e->has_rate)
-        return tperf_collective_time(e->job->on.system, e->job->on.rules, e->kind, bytes, e->group);
-    return bytes > 0 ? e->rate.latency_s + bytes * e->rate.per_byte_s : 0;
+        return e->parts *
+               tperf_collective_time(e->job->on.system, e->job->on.rules, e->kind, part, e->group);
+    return bytes > 0 ? e->parts * (e->rate.latency_s + part * e->rate.per_byte_s) : 0;
 }
 
 // The collectives that gather weights and reduce gradients among the GPUs with copies of them.
 typedef struct exchangers {
     exchanger gather, reduce;
+    double
+        owners; // of a layer's matrices, each of which broadcasts its own; 0: all gather their shards
     int n_copies;
     exchanger copies[TPERF_AXES_MAX];
     double bytes[TPERF_AXES_MAX]; // fraction of the gradient's bytes
 } exchangers;
 
-static void make_exchangers(exchangers *e, const tperf_replicas *r, int zero,
+static void make_exchangers(exchangers *e, const tperf_replicas *r, int zero, int64_t stages,
                             const tperf_job *job) {
-    e->gather = exchanger_of(job, TPERF_ALL_GATHER, r->shards);
+    double layers = job->training->broadcast_layers / (double)stages;
+    e->owners = zero == 1 && layers > 0 ? (double)r->shards.size / layers : 0;
+    e->gather = exchanger_of(job, e->owners > 0 ? TPERF_BROADCAST : TPERF_ALL_GATHER, r->shards);
     bool whole = zero == 0 || (zero == 1 && job->training->reduces_whole);
     e->reduce = exchanger_of(job, whole ? TPERF_ALL_REDUCE : TPERF_REDUCE_SCATTER, r->shards);
     e->n_copies = (int)r->n_copies;
@@ -73,7 +80,11 @@ typedef void visitor(void *result, const exchanger *e, double bytes, bool gather
 TPERF_INLINED void visit_comms(const exchangers *x, int zero, const tperf_training *t,
                                const tperf_weights *weights, bool experts, visitor *visit,
                                void *result) {
-    if (zero) visit(result, &x->gather, gathered_bytes(t, weights, zero), true, experts);
+    if (zero) {
+        exchanger gather = x->gather;
+        if (x->owners > 0) gather.parts = fmin(fmax(weights->matrices, 1), x->owners);
+        visit(result, &gather, gathered_bytes(t, weights, zero), true, experts);
+    }
     double gradients = t->gradient_bytes * weights->count;
     visit(result, &x->reduce, gradients, false, experts);
     for (int i = 0; i < x->n_copies; i++)
@@ -95,8 +106,8 @@ typedef struct comm_list {
 
 static void append(void *result, const exchanger *e, double bytes, bool gathers, bool experts) {
     comm_list *list = result;
-    list->comms[list->n++] =
-        (tperf_replica_comm){e->kind, e->group, bytes, exchange(e, bytes), gathers, experts};
+    list->comms[list->n++] = (tperf_replica_comm){e->kind,  e->group, bytes,  exchange(e, bytes),
+                                                  e->parts, gathers,  experts};
 }
 
 static void add_seconds(void *result, const exchanger *e, double bytes, bool gathers,
@@ -112,8 +123,8 @@ int tperf_replica_comms_of(const tperf_candidate *candidate, const tperf_job *jo
     tperf_replicas copies = replicas_of(candidate, workload, false);
     tperf_replicas experts = replicas_of(candidate, workload, true);
     exchangers dense, expert;
-    make_exchangers(&dense, &copies, candidate->zero, job);
-    make_exchangers(&expert, &experts, candidate->zero, job);
+    make_exchangers(&dense, &copies, candidate->zero, candidate->pipeline->pp, job);
+    make_exchangers(&expert, &experts, candidate->zero, candidate->pipeline->pp, job);
     comm_list list = {comms, 0};
     visit_layer(&dense, &expert, candidate->zero, job->training, &costs[section], append, &list);
     return list.n;
@@ -137,11 +148,12 @@ static bool has_weights(const tperf_layer_cost *cost) {
 }
 
 void tperf_exchange_times_among(const tperf_replicas *copies, const tperf_replicas *experts,
-                                int zero, const tperf_job *job, const tperf_workload *workload,
-                                const tperf_layer_cost *costs, tperf_exchange *exchanges) {
+                                int zero, int64_t stages, const tperf_job *job,
+                                const tperf_workload *workload, const tperf_layer_cost *costs,
+                                tperf_exchange *exchanges) {
     exchangers dense, expert;
-    make_exchangers(&dense, copies, zero, job);
-    if (has_experts(workload, costs)) make_exchangers(&expert, experts, zero, job);
+    make_exchangers(&dense, copies, zero, stages, job);
+    if (has_experts(workload, costs)) make_exchangers(&expert, experts, zero, stages, job);
     for (int i = 0; i < workload->n_kinds + 2; i++) {
         tperf_exchange e = {0};
         exchanges[i] = e;
@@ -172,5 +184,6 @@ void tperf_exchange_times(const tperf_candidate *candidate, const tperf_job *job
                           tperf_exchange *exchanges) {
     tperf_replicas copies = replicas_of(candidate, workload, false);
     tperf_replicas experts = replicas_of(candidate, workload, true);
-    tperf_exchange_times_among(&copies, &experts, candidate->zero, job, workload, costs, exchanges);
+    tperf_exchange_times_among(&copies, &experts, candidate->zero, candidate->pipeline->pp, job,
+                               workload, costs, exchanges);
 }

@@ -295,8 +295,9 @@ double tperf_layers_of_bucket(const tperf_candidate *candidate, const tperf_job 
 
 // Like tperf_exchange_times, for known groups of replicas. Of costs only the bytes are read.
 void tperf_exchange_times_among(const tperf_replicas *dense, const tperf_replicas *experts,
-                                int zero, const tperf_job *job, const tperf_workload *workload,
-                                const tperf_layer_cost *costs, tperf_exchange *exchanges);
+                                int zero, int64_t stages, const tperf_job *job,
+                                const tperf_workload *workload, const tperf_layer_cost *costs,
+                                tperf_exchange *exchanges);
 
 tperf_layer_time tperf_layer_time_of(const tperf_job *job, const tperf_layer_cost *cost);
 

@@ -120,8 +120,8 @@ typedef struct exchanges {
 static void time_exchanges(tperf_walk *w, tperf_exchange *of, size_t each) {
     const tperf_exchange_groups *groups = tperf_walk_cached_placements(w)->exchanges;
     for (size_t i = w->list->first_exchange; i < w->list->end_exchange; i++)
-        tperf_exchange_times_among(&groups[i].dense, &groups[i].experts, w->partial.zero, &w->job,
-                                   w->workload, w->bytes, &of[i * each]);
+        tperf_exchange_times_among(&groups[i].dense, &groups[i].experts, w->partial.zero,
+                                   w->list->stages, &w->job, w->workload, w->bytes, &of[i * each]);
 }
 
 static exchanges exchanges_of(tperf_walk *w) {

@@ -89,7 +89,7 @@ function training.of(o, rules, model)
     data_overlap = o.data_overlap and 1 or 0, offloaded = o.offload_optimizer,
     iterations = optimizer.iterations or 0,
     reshards = o.reshard_after_forward and 1 or 0, reserved = o.reserve,
-    reduces_whole = o.gradient_reduce == "all_reduce",
+    reduces_whole = o.gradient_reduce == "all_reduce", broadcast_layers = o.broadcast_weights and model.layers or 0,
   }
   for name, value in pairs(overlap.terms(o)) do terms[name] = value end
   return terms

@@ -69,6 +69,7 @@ local schema = {
   kernel = check.choice { { "flash", "flash1", "flash2", "unfused" }, default = "flash" },
   gradient_shard = check.boolean { default = false },
   gradient_reduce = check.choice { training.reductions, default = "reduce_scatter" },
+  broadcast_weights = check.boolean { default = false },
   gradient_buckets = check.boolean { default = false },
   fused_activation = check.boolean { default = true },
   fused_norm = check.boolean { default = true },
@@ -137,6 +138,8 @@ end
 ---  gradient_shard   whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
 ---  gradient_reduce  how replicas that shard the optimizer's state alone reduce gradients where a run does not say:
 ---                 "reduce_scatter", or "all_reduce", as DeepSpeed's BF16_Optimizer does in pipelines
+---  broadcast_weights   whether such replicas own whole matrices, which each broadcasts after the step, instead of a
+---                 shard of each, which they gather
 ---  gradients      what gradients are kept and reduced in where a run does not say; as the rules say
 ---  gradient_buckets   whether replicas exchange gradients in buckets beside those kept, of the weights' dtype, as
 ---                 PyTorch's DistributedDataParallel does where a stack accumulates them elsewhere

@@ -54,7 +54,7 @@ end
 local function predicted(t, device, part)
   local counts, events, expected = work.counts(t.configuration), {}, {}
   for task in tasks.each(t, device) do
-    local kind = part.wants(task) and work.kind(task, counts, t.configuration.zero)
+    local kind = part.wants(task) and work.kind(task, counts, t.configuration)
     if kind then
       events[#events + 1] = {
         name = task.text, kind = kind, start = task.start - part.from, stop = task.stop - part.from,

@@ -32,13 +32,24 @@ end
 local ATTENTION <const> = { attention = true, logits = true, softmax = true, attend = true, fusedla = true }
 local RECURRENCES <const> = { scan = true, rule = true, conv = true }
 
+--- The collective by which replicas gather weights or reduce gradients, of those with several the first; nil if each
+--- part has one GPU.
+---@param c table      a configuration
+---@param what string  the kind of the task
+function work.exchange(c, what)
+  for _, exchange in ipairs(c.exchanges) do
+    for _, comm in ipairs(exchange.comms) do
+      if comm.what == what then return comm.kind end
+    end
+  end
+end
+
 --- The kind of a task, as tperf.import.kineto names it; nil for host work.
----@param zero integer  the configuration's ZeRO stage
-function work.kind(task, counts, zero)
+---@param c table  the task's configuration
+function work.kind(task, counts, c)
   if task.kind == "collective" then return task.collective == "send" and "messages" or task.collective end
   if task.kind == "message" then return "messages" end
-  if task.kind == "gather weights" then return "all_gather" end
-  if task.kind == "reduce gradients" then return zero > 0 and "reduce_scatter" or "all_reduce" end
+  if task.kind == "gather weights" or task.kind == "reduce gradients" then return work.exchange(c, task.kind) end
   if task.kind == "optimizer" then return "optimizer" end
   if task.kind == "offload" then return "copies" end
   if task.kind ~= "kernel" then return nil end

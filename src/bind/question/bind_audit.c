@@ -66,6 +66,7 @@ static void push_exchange(lua_State *L, const tperf_setting *s, const tperf_work
         push_comm(L, comms[i].kind, comms[i].bytes, comms[i].group, route, 1, comms[i].seconds);
         set_text(L, "what", comms[i].gathers ? "gather weights" : "reduce gradients");
         set_flag(L, "experts", comms[i].experts);
+        if (comms[i].parts != 1) tperf_fields_set(L, "parts", comms[i].parts);
         lua_rawseti(L, -2, ++kept);
     }
     lua_setfield(L, -2, "comms");

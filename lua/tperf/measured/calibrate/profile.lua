@@ -176,11 +176,11 @@ local FITTED_TO <const> = {
 }
 
 -- Properties of a stack that are not fitted.
-local FACTS <const> = { "facts", "kernel", "gradient_shard", "gradient_reduce", "gradient_buckets", "gradients",
-  "accumulation", "weights", "loss", "fused_activation", "fused_norm", "padded_vocabulary", "grouped_kernels",
-  "scatter_messages", "megatron_softmax", "step_calls", "comm_setup", "comm_sms", "moe_dispatcher", "overlap_tp",
-  "overlap_moe_a2a", "delay_wgrad", "overlap_shared_experts", "overlap_grad_reduce", "overlap_param_gather",
-  "overlap_param_gather_with_optimizer_step", "overlap_p2p" }
+local FACTS <const> = { "facts", "kernel", "gradient_shard", "gradient_reduce", "broadcast_weights",
+  "gradient_buckets", "gradients", "accumulation", "weights", "loss", "fused_activation", "fused_norm",
+  "padded_vocabulary", "grouped_kernels", "scatter_messages", "megatron_softmax", "step_calls", "comm_setup",
+  "comm_sms", "moe_dispatcher", "overlap_tp", "overlap_moe_a2a", "delay_wgrad", "overlap_shared_experts",
+  "overlap_grad_reduce", "overlap_param_gather", "overlap_param_gather_with_optimizer_step", "overlap_p2p" }
 
 -- A profile that states none of them, for their defaults.
 local PLAIN <const> = { name = "plain", compute = 1, attention = 1, memory = 1, comm = 1, host = 0, overlap = 0 }

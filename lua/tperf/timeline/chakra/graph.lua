@@ -6,9 +6,10 @@ local work = require "tperf.timeline.work"
 
 local graph = {}
 
--- The full vector of an exchange with n replicas, of which a replica sends (n - 1) / n, or twice that in an
--- all-reduce.
+-- The full vector of an exchange with n replicas, of which a replica sends (n - 1) / n, twice that in an all-reduce,
+-- and all in a broadcast.
 local function vector_of(sent, collective, n)
+  if collective == "broadcast" then return sent end
   return sent * n / (n - 1) / (collective == "all_reduce" and 2 or 1)
 end
 
@@ -22,7 +23,7 @@ local function node_of(task, c, grid, counts)
     local n = grid:size "replicas"
     if n == 1 then return nil end
     node.type, node.axis = "collective", "replicas"
-    node.collective = task.kind == "gather weights" and "all_gather" or c.zero > 0 and "reduce_scatter" or "all_reduce"
+    node.collective = work.exchange(c, task.kind)
     node.bytes = vector_of(sent, node.collective, n)
   elseif task.kind == "message" then
     node.type, node.bytes = "send", sent
