@@ -507,4 +507,20 @@ describe("tperf calibrate --software", function()
     assert.truthy(result.out:find("1 left out: not training alone (rl-grpo)", 1, true), result.out)
     assert.truthy(program.slurp(folder .. "/llm-foundry-2023.yaml"):find "\nruns: 6\n")
   end)
+
+  it("keeps what each profile says of its stack", function()
+    local profile, facts = require "tperf.measured.calibrate.profile", 0
+    for path in io.popen "ls software/*.yaml":lines() do
+      local text, name = program.slurp(path), path:match "([^/]+)%.yaml$"
+      local said = text:match "\n  error: [^\n]*\n(.-)switched: true\n"
+      if said then
+        local base = tperf.software(name)
+        local case = { system = "h100-sxm", model = tperf.model "gpt2", sizes = { gpus = 8 }, profile = base }
+        local again = profile.text(base, { case }, base, { median = 0.1, spread = { 0.9, 1.1 } })
+        assert.equal(said, again:match "\n  error: [^\n]*\n(.-)switched: true\n", name)
+        facts = facts + select(2, said:gsub("\n", ""))
+      end
+    end
+    assert.is_true(facts > 60)
+  end)
 end)
