@@ -196,6 +196,16 @@ describe("replicas that own whole matrices", function()
     end
   end)
 
+  it("hold the state of a mean part, or of the largest matrix", function()
+    local function state(replicas)
+      return train { software = tperf.software "typical":with { broadcast_weights = true }, dp = replicas,
+        global_batch = replicas, zero = 1 }.memory.optimizer
+    end
+    local parameters, table_of_words = 8030261248, 128256 * 4096
+    assert.near(12 * parameters / 8, state(8), 1e-3 * state(8))
+    assert.near(12.0 * table_of_words, state(512), 12 * 4096) -- and the norm before it
+  end)
+
   it("gather shards where all weights are sharded, and in other stacks", function()
     assert.equal("all_gather", gathered(64, true, 3).kind)
     assert.equal("all_gather", gathered(64, false, 1).kind)

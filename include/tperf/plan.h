@@ -123,7 +123,7 @@ typedef struct tperf_training {
     // Replicas that shard the optimizer's state alone reduce whole gradients all the same.
     bool reduces_whole;
     // They own whole matrices of the model's so many layers, and each owner broadcasts its own after the step (InternEvo;
-    // PyTorch's ZeroRedundancyOptimizer), as if the owners' parts were equal; 0: they gather shards of each.
+    // PyTorch's ZeroRedundancyOptimizer): the largest part is the mean, or the largest matrix. 0: they gather shards.
     double broadcast_layers;
     bool overlap_p2p; // messages between the stages of interleaved pipelines travel beside passes
     // 0: data-parallel traffic waits for compute; 1: it hides as well as the software allows.

@@ -7,9 +7,10 @@
 #include "base/minmax.h"
 #include "tperf/plan.h"
 
-// An amount of weights, before replicas share it.
+// An amount of weights, before replicas share it. owned: the part in the largest matrix, if one replica owns all of that
+// under ZeRO 1 (tperf_training.broadcast_layers).
 typedef struct tperf_amount {
-    double dense, experts;
+    double dense, experts, owned;
 } tperf_amount;
 
 // A stage's weights, of all their copies.
@@ -73,6 +74,7 @@ static inline void tperf_sharing_at(tperf_sharing *s, const tperf_candidate *can
 static inline double tperf_share(tperf_amount amount, const tperf_sharing *s, bool sharded) {
     if (!sharded) return amount.dense + amount.experts;
     double dense = amount.dense / s->shards;
+    if (s->zero == 1) dense = tperf_larger(dense, amount.owned);
     return amount.experts > 0 ? dense + amount.experts / s->expert_shards : dense;
 }
 

@@ -108,10 +108,27 @@ static double steps_of(const weights *w) {
     return w->layers.step + w->layer_experts.step + w->ends.step + w->end_experts.step;
 }
 
-// The same of a stage, whose ends may have another rate.
-static tperf_amount amount_of(const question *q, const weights *w, tperf_weights rate,
-                              tperf_weights end_rate) {
-    tperf_amount a = {.dense = held(&w->layers, &rate) + held(&w->ends, &end_rate)};
+// What the owner of a stage's largest matrix holds of it: tperf_amount.
+static double owned_of(const question *q, const tperf_stage *stage, tperf_weights rate,
+                       tperf_weights end_rate) {
+    if (!(q->training->broadcast_layers > 0)) return 0;
+    int kinds = q->workload->n_kinds;
+    double most = 0;
+    for (int i = 0; i < kinds + 2; i++) {
+        bool here = i < kinds    ? stage->layers[i] > 0
+                    : i == kinds ? has_first(q, stage)
+                                 : has_last(q, stage);
+        const tperf_weights *w = &q->costs[i].weights;
+        if (here) most = fmax(most, held(w, i < kinds ? &rate : &end_rate) / fmax(w->matrices, 1));
+    }
+    return most;
+}
+
+// An amount of a stage, whose ends may have another rate.
+static tperf_amount amount_of(const question *q, const weights *w, const tperf_stage *stage,
+                              tperf_weights rate, tperf_weights end_rate) {
+    tperf_amount a = {.dense = held(&w->layers, &rate) + held(&w->ends, &end_rate),
+                      .owned = owned_of(q, stage, rate, end_rate)};
     if (q->experts) a.experts = held(&w->layer_experts, &rate) + held(&w->end_experts, &end_rate);
     return a;
 }
@@ -143,7 +160,7 @@ bool tperf_has_experts(const tperf_workload *workload, const tperf_layer_cost *c
 
 // Bytes that the optimizer step moves. A gradient is read for the norm, read for the update, and cleared. If its state
 // is on the host, the GPU only reads it for the norm and clears it.
-static tperf_amount updated_of(const question *q, const weights *w) {
+static tperf_amount updated_of(const question *q, const weights *w, const tperf_stage *stage) {
     const tperf_training *t = q->training;
     double here = 1 - t->offloaded, end = 2 * (t->end_optimizer_bytes - t->optimizer_bytes);
     tperf_weights rate = {
@@ -154,7 +171,7 @@ static tperf_amount updated_of(const question *q, const weights *w) {
     };
     tperf_weights end_rate = rate;
     end_rate.count += here * end;
-    return amount_of(q, w, rate, end_rate);
+    return amount_of(q, w, stage, rate, end_rate);
 }
 
 tperf_stage_weights tperf_stage_weights_of(const tperf_stage *stage, double copies,
@@ -169,12 +186,12 @@ tperf_stage_weights tperf_stage_weights_of(const tperf_stage *stage, double copi
     tperf_weights state = {.count = t->optimizer_bytes, .narrow = t->narrow_bytes};
     tperf_weights end_state = {.count = t->end_optimizer_bytes, .narrow = t->narrow_bytes};
     return (tperf_stage_weights){
-        .kept = amount_of(&q, &w, kept, kept),
-        .gathered = amount_of(&q, &w, gathered, gathered),
-        .gradients = amount_of(&q, &w, gradient, gradient),
-        .buckets = amount_of(&q, &w, bucket, bucket),
-        .optimizer = amount_of(&q, &w, state, end_state),
-        .updated = updated_of(&q, &w),
+        .kept = amount_of(&q, &w, stage, kept, kept),
+        .gathered = amount_of(&q, &w, stage, gathered, gathered),
+        .gradients = amount_of(&q, &w, stage, gradient, gradient),
+        .buckets = amount_of(&q, &w, stage, bucket, bucket),
+        .optimizer = amount_of(&q, &w, stage, state, end_state),
+        .updated = updated_of(&q, &w, stage),
         .copies = copies_of(&w),
         .steps = steps_of(&w),
         .whole = {{largest_whole(&q, stage, false, false), largest_whole(&q, stage, false, true)},
@@ -289,7 +306,7 @@ static double most_of(const tperf_candidate *candidate, const tperf_job *job,
     double most = 0;
     for (size_t i = 0; i < p->n_stages; i++) {
         weights w = weights_of(&q, &p->stages[i]);
-        tperf_amount amount = amount_of(&q, &w, rate, end_rate);
+        tperf_amount amount = amount_of(&q, &w, &p->stages[i], rate, end_rate);
         most = fmax(most, tperf_share(amount, &sharing, candidate->zero >= 1));
     }
     return most;
@@ -304,7 +321,7 @@ double tperf_optimizer_bytes(const tperf_candidate *candidate, const tperf_job *
     double most = 0;
     for (size_t i = 0; i < p->n_stages; i++) {
         weights w = weights_of(&q, &p->stages[i]);
-        tperf_amount updated = updated_of(&q, &w);
+        tperf_amount updated = updated_of(&q, &w, &p->stages[i]);
         most = fmax(most, tperf_updated_bytes(updated, steps_of(&w), &sharing));
     }
     return most;
