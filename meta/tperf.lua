@@ -1005,7 +1005,7 @@
 ---@field name string what it is called, where its numbers come from
 ---@field source? string what it is called, where its numbers come from
 ---@field facts? string where what the stack does comes from: its loss, dtypes, switches …
----@field kernel? "flash"|"flash1"|"flash2"|"unfused" how attention runs where a run does not say: "flash", one fused kernel, the GPU's fastest; "flash2", FlashAttention 2, which is slower on Hopper; "flash1", FlashAttention 1 in Triton, which is slower on every GPU; or "unfused", several
+---@field kernel? "flash"|"flash1"|"flash2"|"unfused" how attention runs where a run does not say: "flash", one fused kernel, the GPU's fastest; "flash2", FlashAttention 2, which is slower on Hopper; "flash1", FlashAttention 1, as slow as in Triton on every GPU; or "unfused", several
 ---@field gradient_shard? boolean whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
 ---@field gradient_reduce? "reduce_scatter"|"all_reduce" how replicas that shard the optimizer's state alone reduce gradients where a run does not say: "reduce_scatter", or "all_reduce", as DeepSpeed's BF16_Optimizer does in pipelines
 ---@field broadcast_weights? boolean whether such replicas own whole matrices, which each broadcasts after the step, instead of a shard of each, which they gather
@@ -1414,7 +1414,7 @@ function tperf_Report:save(path) end
 ---@field fast_bytes number that one GPU sends over its fast port
 ---@field nic_bytes number that one GPU sends through its NICs
 ---@field algorithm string the algorithm timed: "ring", "rings" (parallel rings), "tree", "switch", "pairwise", "send"
----@field parts? number collectives that this is, one after the other; else one
+---@field parts? number collectives that this is, one after the other (1); below 1: part of one for several layers
 ---@field beside? boolean overlaps with its op's own work: only the time beyond that work counts
 ---@field once? boolean adds up replicated parameters' gradients once an iteration; not in the pass's time
 

@@ -58,6 +58,6 @@ report.print(rows, {
   { key = "hours", title = "GPU-hours per 1e12 tokens" }, { key = "difference", unit = "%" },
   { key = "memory", unit = "bytes" }, { key = "fits" },
 }, { title = "DeepSeek-V3 on 2048 H800, pp 16, ep 64, dp 128, " .. report.software(rows) })
-print(("\nPublished: %d GPU-hours per 1e12 tokens: FP8, DualPipe, parts of layers recomputed to fit. Their exchange\n"
-  .. "sends a token once to each node, as DeepEP's does, with which DualPipe hides nearly all of it. What is left\n"
-  .. "out: experts with more tokens than others."):format(PUBLISHED))
+print(("\nPublished: %d GPU-hours per 1e12 tokens: FP8, DualPipe, parts of layers recomputed to fit. DeepSeek's\n"
+  .. "exchange sends a token once to each node, as the row with deepep does; DualPipe then hides nearly all of it.\n"
+  .. "Not modelled: experts that get more tokens than others."):format(PUBLISHED))

@@ -122,8 +122,8 @@ typedef struct tperf_training {
     bool delay_grads; // of experts' weights, until their exchange is under way
     // Replicas that shard the optimizer's state alone reduce whole gradients all the same.
     bool reduces_whole;
-    // They own whole matrices of the model's so many layers, and each owner broadcasts its own after the step (InternEvo;
-    // PyTorch's ZeroRedundancyOptimizer): the largest part is the mean, or the largest matrix. 0: they gather shards.
+    // The model's layers, if these replicas own whole matrices, which each owner broadcasts after the step (InternEvo;
+    // PyTorch's ZeroRedundancyOptimizer). The largest part is the mean or the largest matrix. 0: they gather shards.
     double broadcast_layers;
     bool overlap_p2p; // messages between the stages of interleaved pipelines travel beside passes
     // 0: data-parallel traffic waits for compute; 1: it hides as well as the software allows.
@@ -332,7 +332,8 @@ typedef struct tperf_replica_comm {
     tperf_collective kind;
     tperf_group group;
     double bytes, seconds; // the full vector; of the collective in isolation
-    double parts;          // collectives one after the other that this is
+    // Collectives that this is, one after the other; below 1: the layer's part of one for several layers.
+    double parts;
     // gathers: weights for a pass, else reduces gradients. experts: experts' weights, else all others.
     bool gathers, experts;
 } tperf_replica_comm;

@@ -60,8 +60,7 @@ static tperf_status check_attention(const tperf_attention_curve *curve, const ch
     if (sound) return TPERF_OK;
     return tperf_error_set(error, TPERF_INVALID,
                            "%s%s needs 1 to %d head sizes in rising order, and an efficiency of 0 "
-                           "to %g for each and its "
-                           "backward pass",
+                           "to %g for each and its backward pass",
                            kind, name, TPERF_HEAD_SIZES_MAX, TPERF_MAX_PART);
 }
 

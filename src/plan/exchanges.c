@@ -31,8 +31,7 @@ static double exchange(const exchanger *e, double bytes) {
 // The collectives that gather weights and reduce gradients among the GPUs with copies of them.
 typedef struct exchangers {
     exchanger gather, reduce;
-    double
-        owners; // of a layer's matrices, each of which broadcasts its own; 0: all gather their shards
+    double owners; // among which a layer's matrices are dealt out; 0: each has a shard of all
     int n_copies;
     exchanger copies[TPERF_AXES_MAX];
     double bytes[TPERF_AXES_MAX]; // fraction of the gradient's bytes
@@ -106,8 +105,15 @@ typedef struct comm_list {
 
 static void append(void *result, const exchanger *e, double bytes, bool gathers, bool experts) {
     comm_list *list = result;
-    list->comms[list->n++] = (tperf_replica_comm){e->kind,  e->group, bytes,  exchange(e, bytes),
-                                                  e->parts, gathers,  experts};
+    list->comms[list->n++] = (tperf_replica_comm){
+        .kind = e->kind,
+        .group = e->group,
+        .bytes = bytes,
+        .seconds = exchange(e, bytes),
+        .parts = e->parts,
+        .gathers = gathers,
+        .experts = experts,
+    };
 }
 
 static void add_seconds(void *result, const exchanger *e, double bytes, bool gathers,

@@ -293,7 +293,8 @@ tperf_cover tperf_cover_of(const tperf_job *job, const tperf_layer_cost *cost, b
 double tperf_layers_of_bucket(const tperf_candidate *candidate, const tperf_job *job,
                               const tperf_workload *workload, const tperf_layer_cost *cost);
 
-// Like tperf_exchange_times, for known groups of replicas. Of costs only the bytes are read.
+// Like tperf_exchange_times, for known groups of replicas and a pipeline of so many stages. Of costs only the bytes are
+// read.
 void tperf_exchange_times_among(const tperf_replicas *dense, const tperf_replicas *experts,
                                 int zero, int64_t stages, const tperf_job *job,
                                 const tperf_workload *workload, const tperf_layer_cost *costs,

@@ -26,6 +26,12 @@ static bool has_last(const question *q, const tperf_stage *stage) {
     return stage->last || (stage->first && q->weight_copies > 1);
 }
 
+static bool has_section(const question *q, const tperf_stage *stage, int section) {
+    int kinds = q->workload->n_kinds;
+    if (section < kinds) return stage->layers[section] > 0;
+    return section == kinds ? has_first(q, stage) : has_last(q, stage);
+}
+
 static weights weights_of(const question *q, const tperf_stage *stage) {
     weights w = {0};
     int kinds = q->workload->n_kinds;
@@ -35,7 +41,7 @@ static weights weights_of(const question *q, const tperf_stage *stage) {
         if (q->experts) tperf_weights_add(&w.layer_experts, &q->costs[kind].experts, layers);
     }
     for (int end = kinds; end < kinds + 2; end++) {
-        if (!(end == kinds ? has_first(q, stage) : has_last(q, stage))) continue;
+        if (!has_section(q, stage, end)) continue;
         tperf_weights_add(&w.ends, &q->costs[end].weights, 1);
         if (q->experts) tperf_weights_add(&w.end_experts, &q->costs[end].experts, 1);
     }
@@ -115,11 +121,9 @@ static double owned_of(const question *q, const tperf_stage *stage, tperf_weight
     int kinds = q->workload->n_kinds;
     double most = 0;
     for (int i = 0; i < kinds + 2; i++) {
-        bool here = i < kinds    ? stage->layers[i] > 0
-                    : i == kinds ? has_first(q, stage)
-                                 : has_last(q, stage);
+        if (!has_section(q, stage, i)) continue;
         const tperf_weights *w = &q->costs[i].weights;
-        if (here) most = fmax(most, held(w, i < kinds ? &rate : &end_rate) / fmax(w->matrices, 1));
+        most = fmax(most, held(w, i < kinds ? &rate : &end_rate) / fmax(w->matrices, 1));
     }
     return most;
 }
@@ -135,16 +139,13 @@ static tperf_amount amount_of(const question *q, const weights *w, const tperf_s
 
 // See tperf_whole_layers. all: weights, too, not only their gradients.
 static double largest_whole(const question *q, const tperf_stage *stage, bool all, bool experts) {
-    int kinds = q->workload->n_kinds;
     double copies = all ? 2 : 0, largest = 0;
     tperf_weights rate = {
         .gathered = copies, .frozen = copies, .count = q->training->gradient_bytes};
-    for (int i = 0; i < kinds + 2; i++) {
-        bool here = i < kinds    ? stage->layers[i] > 0
-                    : i == kinds ? has_first(q, stage)
-                                 : has_last(q, stage);
+    for (int i = 0; i < q->workload->n_kinds + 2; i++) {
+        if (!has_section(q, stage, i)) continue;
         double spread = experts ? held(&q->costs[i].experts, &rate) : 0;
-        if (here) largest = fmax(largest, held(&q->costs[i].weights, &rate) + spread);
+        largest = fmax(largest, held(&q->costs[i].weights, &rate) + spread);
     }
     return largest;
 }

@@ -133,8 +133,8 @@ end
 ---  name, source   what it is called, where its numbers come from
 ---  facts          where what the stack does comes from: its loss, dtypes, switches …
 ---  kernel         how attention runs where a run does not say: "flash", one fused kernel, the GPU's fastest; "flash2",
----                 FlashAttention 2, which is slower on Hopper; "flash1", FlashAttention 1 in Triton,
----                 which is slower on every GPU; or "unfused", several
+---                 FlashAttention 2, which is slower on Hopper; "flash1", FlashAttention 1, as
+---                 slow as in Triton on every GPU; or "unfused", several
 ---  gradient_shard   whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
 ---  gradient_reduce  how replicas that shard the optimizer's state alone reduce gradients where a run does not say:
 ---                 "reduce_scatter", or "all_reduce", as DeepSpeed's BF16_Optimizer does in pipelines

@@ -80,8 +80,8 @@ local LOSSES <const> = {
 local OWN_BYTES <const> = 4 -- kept without a profile: the softmax in fp32
 
 local function as_in(one, loss)
+  if not loss then return one end
   local bytes = LOSSES[loss]
-  if not bytes then return one end
   local logits = one:saved_bytes() / OWN_BYTES
   return one:hold(bytes[1] * logits, bytes[2] * logits):move(bytes[3] * logits, bytes[4] * logits)
 end

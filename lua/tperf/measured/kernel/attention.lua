@@ -106,13 +106,13 @@ local function in_place(curves) return { attention = curves } end
 
 --- Seconds predicted; nil and a reason if the system lacks a curve.
 function attention.predict(case, machine, system)
-  local accelerator = system.accelerator
-  local curves = case.portable and accelerator.portable_attention
-  local flash2 = case.flash2 and accelerator.compute_efficiency
-  if curves then
-    system, machine = with_kernels(system, curves, engine_machine.attention)
-  elseif type(flash2) == "table" and flash2.flash2 then
-    system, machine = with_kernels(system, flash2.flash2, in_place)
+  local curves = system.accelerator.compute_efficiency
+  local portable = case.portable and system.accelerator.portable_attention
+  local flash2 = case.flash2 and type(curves) == "table" and curves.flash2
+  if portable then
+    system, machine = with_kernels(system, portable, engine_machine.attention)
+  elseif flash2 then
+    system, machine = with_kernels(system, flash2, in_place)
   end
   if case.kind == "decode" then return decode_time(case, machine, system) end
   local compute, memory = machine:kernel(case.kind, case.dtype, case.batch * case.heads, case.queries,

@@ -6,7 +6,7 @@ local function bytes(value) return units.format(value, "bytes") end
 
 -- Such as "all_gather of 128 MiB among 8 GPUs (8 in a domain, switch) 0.37 ms".
 local function collective(comm)
-  local parts = comm.parts and (" in %.3g parts"):format(comm.parts) or ""
+  local parts = comm.parts and (comm.parts < 1 and ", %.3g of one," or " in %.3g parts"):format(comm.parts) or ""
   return ("%s of %s%s among %d GPUs (%d in a domain, %s) %s%s"):format(comm.kind, bytes(comm.bytes), parts, comm.gpus,
     comm.fast, comm.algorithm, seconds(comm.time), comm.beside and " beside its kernel" or "")
 end
