@@ -206,6 +206,15 @@ describe("replicas that own whole matrices", function()
     assert.near(12.0 * table_of_words, state(512), 12 * 4096) -- and the norm before it
   end)
 
+  it("orthogonalise them without gathering their updates", function()
+    local function update(owned)
+      return train { software = tperf.software "typical":with { broadcast_weights = owned }, dp = 8, zero = 1,
+        optimizer = "muon" }.exchanges[1].update
+    end
+    assert.is_true(update(false) > 0)
+    assert.is_nil(update(true))
+  end)
+
   it("gather shards where all weights are sharded, and in other stacks", function()
     assert.equal("all_gather", gathered(64, true, 3).kind)
     assert.equal("all_gather", gathered(64, false, 1).kind)

@@ -137,11 +137,11 @@ int tperf_replica_comms_of(const tperf_candidate *candidate, const tperf_job *jo
 }
 
 // A matrix is orthogonalised whole: replicas that shard its state gather its update in 16 bits (arXiv 2502.16982,
-// section 2.3). Embedding and head are excluded.
+// section 2.3), unless one of them owns all of it. Embedding and head are excluded.
 static double update_time(int zero, const tperf_job *job, const exchangers *dense,
                           const exchangers *expert, const tperf_layer_cost *cost, bool is_layer) {
     enum { UPDATE_BYTES = 2 };
-    if (job->training->iterations == 0 || zero == 0 || !is_layer) return 0;
+    if (job->training->iterations == 0 || zero == 0 || !is_layer || dense->owners > 0) return 0;
     double seconds = exchange(&dense->gather, UPDATE_BYTES * cost->weights.count);
     if (cost->experts.count > 0)
         seconds += exchange(&expert->gather, UPDATE_BYTES * cost->experts.count);
