@@ -1015,6 +1015,7 @@
 ---@field fused_norm? boolean false: without a compiler an RMSNorm is PyTorch's before 2.8, of which every step is a kernel
 ---@field padded_vocabulary? boolean false: the vocabulary's parts keep their size, and products with rows that do not begin on multiples of 16 bytes are slow (docs/model.md); true: it is padded
 ---@field grouped_kernels? boolean true: the products of a GPU's experts are one kernel (PyTorch's grouped_mm); false: the host launches one for each expert, as TransformerEngine's GroupedLinear does
+---@field pytorch_modules? boolean true: layers are PyTorch's own modules, whose kernels an HGX H100's host launches in at most 69 us each, 3 calls of 23 (docs/model.md); false: a library's, such as TransformerEngine
 ---@field scatter_messages? boolean true: of an activation that tensor-parallel GPUs all hold, each sends a part to the next stage, where they gather it (Megatron-LM's scatter_gather_tensors_in_pipeline); false: each sends all of it
 ---@field megatron_softmax? boolean true: where attention is several kernels, its softmax is Megatron-LM's fused one, which wants a multiple of 4 heads in a GPU's micro-batch and at most 2,048 keys, or else six of PyTorch's
 ---@field weights? "fp32"|"bf16"|"fp16" what weights are kept in where a run does not say: "fp32", and no master copy beside; as the ops have them

@@ -518,6 +518,7 @@ describe("tperf calibrate --software", function()
         local case = { system = "h100-sxm", model = tperf.model "gpt2", sizes = { gpus = 8 }, profile = base }
         local again = profile.text(base, { case }, base, { median = 0.1, spread = { 0.9, 1.1 } })
         assert.equal(said, again:match "\n  error: [^\n]*\n(.-)switched: true\n", name)
+        if base.pytorch_modules then assert.is_true(base.host <= 69e-6, name) end -- 3 calls of 23 us
         facts = facts + select(2, said:gsub("\n", ""))
       end
     end

@@ -77,10 +77,12 @@ describe("between the products of experts", function()
       return tperf.train(q).time
     end
     local one = calls { grouped_kernels = true }
-    -- 4 experts on each of 2 GPUs: 3 calls more for each of 2 products, forward and, for both gradients, backward
-    assert.near(one + 3 * 2 * (1 + 2), calls {}, 1e-3)
-    assert.near(calls({ grouped_kernels = true }, { recompute = "full" }) + 3 * 2 * (1 + 2 + 1),
-      calls({}, { recompute = "full" }), 1e-3)
+    -- 4 experts on each of 2 GPUs: for 2 products the module calls PyTorch 3 times more, in 23 us on an HGX H100's
+    -- host, forward and, for both gradients, backward
+    local more = 3 * 2 * 23e-6 * tperf.system "b200-sxm".host.slowness
+    assert.near(one + (1 + 2) * more, calls {}, 1e-9)
+    assert.near(calls({ grouped_kernels = true }, { recompute = "full" }) + (1 + 2 + 1) * more,
+      calls({}, { recompute = "full" }), 1e-9)
     local fused = { precision = { recipe = "mxfp8", fused_experts = true } }
     assert.near(calls({ grouped_kernels = true }, fused), calls({}, fused), 1e-9)
   end)

@@ -231,6 +231,19 @@ describe("replicas that own whole matrices", function()
   end)
 end)
 
+describe("layers of PyTorch's modules", function()
+  it("take the host 3 calls of 23 us at most to launch a kernel", function()
+    local function time(host, pytorch_modules)
+      return tperf.train { model = { name = "small", layers = 4, hidden = 256, heads = 4, seq = 128, vocab = 512 },
+        system = "h100-sxm", gpus = 1, global_batch = 1, software = { name = "spec", compute = 1, attention = 1,
+          memory = 1, comm = 1, host = host, overlap = 1, step_calls = 100, pytorch_modules = pytorch_modules } }.time
+    end
+    assert.equal(time(69e-6), time(150e-6, true))
+    assert.equal(time(50e-6), time(50e-6, true))
+    assert.is_true(time(150e-6) > 2 * time(150e-6, true))
+  end)
+end)
+
 describe("FlashAttention 2", function()
   local LONG <const> = 131072
   -- Seconds of a step of one sequence, and FLOPs of attention's products in it.

@@ -27,8 +27,10 @@ typedef struct tperf_software {
     double memory; // the same for HBM traffic, hidden beside the work or not
     double comm;   // the same for collectives within layers
     double comm_setup_s; // seconds added to each of them
-    // Seconds for the host of an HGX H100 to launch a kernel: no layer's pass is faster than its launches.
+    // Seconds for the host of an HGX H100 to launch a kernel: no layer's pass is faster than its launches. If layers are
+    // modules of PyTorch alone, at most TPERF_PYTORCH_CALLS of its calls.
     double host_s;
+    bool pytorch_modules;
     double overlap; // fraction of a pass that data-parallel traffic may overlap, [0, 1]
     // Multiprocessors that a collective takes from concurrent kernels, unless it says otherwise.
     double comm_units;
@@ -47,6 +49,10 @@ typedef struct tperf_software {
 // an adapter of nn.Linear modules made a frozen product's two passes 218 us longer on the host of an H100 and 198 us on
 // that of an H200 (PyTorch 2.11), or 23 us for each of its 9 launches.
 #define TPERF_PYTORCH_CALL 23e-6
+
+// Calls that make up an op of a layer of PyTorch's modules: a forward pass of Megatron-LM's own, 14 ops, makes 45, as
+// PyTorch 1.13's profiler counts them.
+#define TPERF_PYTORCH_CALLS 3
 
 // Kernels as fast as in isolation, free launches, and no optimizer step.
 extern const tperf_software tperf_software_none;
@@ -93,8 +99,10 @@ typedef struct tperf_placement {
 typedef struct tperf_pass_work {
     int n_kernels; // 0 if it only communicates or is absent, 1 if it has no shape that matters
     tperf_kernel_time kernels[TPERF_KERNELS_MAX];
-    double chunked;  // the part of the first kernel that is a chunked product
-    double launches; // kernels that the host launches; 0 from tperf_pass_work_of
+    double chunked; // the part of the first kernel that is a chunked product
+    // Kernels that the host launches, by a call of the software's modules each, or of PyTorch alone; 0 from
+    // tperf_pass_work_of.
+    double launches, bare_launches;
 } tperf_pass_work;
 
 typedef struct tperf_op_work {
@@ -166,10 +174,16 @@ static inline double tperf_exposed(double seconds, double slowing, double window
     return seconds - window > slowing ? seconds - window : slowing;
 }
 
+// Seconds in which a call of the software's modules launches a kernel on the host of an HGX H100.
+static inline double tperf_module_call(const tperf_software *software) {
+    double most = TPERF_PYTORCH_CALLS * TPERF_PYTORCH_CALL;
+    return software->pytorch_modules && software->host_s > most ? most : software->host_s;
+}
+
 // Seconds of the host's calls for so many kernels.
 static inline double tperf_launch_time(const tperf_platform *on, double launches) {
     double slowness = on->system->host.slowness;
-    return on->software->host_s * (slowness > 0 ? slowness : 1) * launches;
+    return tperf_module_call(on->software) * (slowness > 0 ? slowness : 1) * launches;
 }
 
 // Seconds of the launches that come once an iteration.

@@ -5,6 +5,7 @@
 
 #include "bind/bind.h"
 #include "bind/embedded.h"
+#include "tperf/price.h"
 
 // tperf.base.check knows which frames are the user's; before it is loaded there are no user frames.
 static void push_where(lua_State *L) {
@@ -171,6 +172,8 @@ __attribute__((visibility("default"))) int luaopen_tperf_core(lua_State *L) {
     lua_newtable(L);
     lua_pushliteral(L, TPERF_VERSION);
     lua_setfield(L, -2, "version");
+    lua_pushnumber(L, TPERF_PYTORCH_CALLS * TPERF_PYTORCH_CALL);
+    lua_setfield(L, -2, "pytorch_launch");
     lua_pushstring(L, tperf_embedded_sources);
     lua_setfield(L, -2, "sources");
     for (size_t i = 0; fields[i].name; i++) {

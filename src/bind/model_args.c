@@ -102,6 +102,7 @@ static const tperf_field software_fields[] = {
     {"gradient_bytes", TPERF_FIELD_NUMBER, offsetof(tperf_software, gradient_bytes), false},
     {"accumulates", TPERF_FIELD_FLAG, offsetof(tperf_software, accumulates), false},
     {"fused_accumulation", TPERF_FIELD_FLAG, offsetof(tperf_software, fused_accumulation), false},
+    {"pytorch_modules", TPERF_FIELD_FLAG, offsetof(tperf_software, pytorch_modules), false},
 #undef FIELD
     {0},
 };

@@ -323,18 +323,18 @@ static double accumulation(const tperf_op *op, const tperf_pass_work *work,
            kernel_cost(op, alone, on->software).exposed_memory;
 }
 
-// Launches of a pass, as long as the software's each: an adapter's are calls of PyTorch alone.
-static double launches_of(const tperf_op *op, const tperf_pass_work *work,
-                          const tperf_software *software) {
-    if (!op->adapter || software->host_s <= TPERF_PYTORCH_CALL) return work->launches;
-    return work->launches * TPERF_PYTORCH_CALL / software->host_s;
+// Launches of a pass, as long as the software's each.
+static double launches_of(const tperf_pass_work *work, const tperf_software *software) {
+    double call = tperf_module_call(software);
+    double bare = call > TPERF_PYTORCH_CALL ? TPERF_PYTORCH_CALL / call : 1;
+    return work->launches + bare * work->bare_launches;
 }
 
 // The kernels of a pass in this software.
 static tperf_pass_cost run_kernels(const tperf_pass_work *work, const tperf_op *op,
                                    const tperf_pass *pass, const tperf_platform *on) {
     const tperf_software *software = on->software;
-    tperf_pass_cost cost = {.launches = launches_of(op, work, software)};
+    tperf_pass_cost cost = {.launches = launches_of(work, software)};
     int last = software->accumulates && makes_gradients(op, pass) ? work->n_kernels - 1 : -1;
     for (int i = 0; i < work->n_kernels; i++) {
         tperf_kernel_time time = work->kernels[i];
@@ -404,10 +404,18 @@ static double op_flops(const tperf_op *op, const tperf_platform *on) {
     return forward * (again ? 2 : 1) + b->tensor_flops + b->vector_flops;
 }
 
-// The host's calls for a pass of so many kernels. Without any, its first collective is a call of its own.
-static double calls_of(const tperf_pass *pass, double kernels) {
-    if (pass->absent) return 0;
-    return has_kernels(pass) ? kernels : pass->n_comms > 0;
+// Adds the host's calls for a pass of so many kernels, n times. Without kernels, its first collective is a call of its
+// own. An adapter's are calls of PyTorch alone, as are all but the first of a loop.
+static void add_calls(tperf_pass_work *work, const tperf_op *op, const tperf_pass *pass,
+                      double kernels, double n) {
+    if (pass->absent) return;
+    if (!has_kernels(pass)) {
+        kernels = pass->n_comms > 0;
+        n = 1;
+    }
+    double bare = op->adapter ? kernels : op->looped ? larger(kernels - 1, 0) : 0;
+    work->launches += n * (kernels - bare);
+    work->bare_launches += n * bare;
 }
 
 tperf_op_work tperf_op_work_of(const tperf_op *op, const tperf_platform *on, int64_t panels) {
@@ -418,11 +426,13 @@ tperf_op_work tperf_op_work_of(const tperf_op *op, const tperf_platform *on, int
     };
     if (op->joined) return work;
     double calls = op->calls > 1 && !op->single ? (double)op->calls : 1;
-    work.forward.launches = op->fused ? 0 : calls_of(&op->forward, calls);
+    if (!op->fused) add_calls(&work.forward, op, &op->forward, calls, 1);
     // the gradients of the input and of the weights
-    bool one = op->single || op->frozen || op->stopped;
-    double backward = op->backward_calls > 0 ? (double)op->backward_calls : one ? calls : 2 * calls;
-    work.backward.launches = calls_of(&op->backward, backward);
+    double gradients = op->single || op->frozen || op->stopped ? 1 : 2;
+    if (op->backward_calls > 0)
+        add_calls(&work.backward, op, &op->backward, (double)op->backward_calls, 1);
+    else
+        add_calls(&work.backward, op, &op->backward, calls, gradients);
     return work;
 }
 

@@ -75,6 +75,7 @@ local schema = {
   fused_norm = check.boolean { default = true },
   padded_vocabulary = check.boolean { default = true },
   grouped_kernels = check.boolean { default = false },
+  pytorch_modules = check.boolean { default = false },
   scatter_messages = check.boolean { default = false },
   megatron_softmax = check.boolean { default = false },
   gradients = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
@@ -149,6 +150,8 @@ end
 ---                 multiples of 16 bytes are slow (docs/model.md); true: it is padded
 ---  grouped_kernels   true: the products of a GPU's experts are one kernel (PyTorch's grouped_mm); false: the host
 ---                 launches one for each expert, as TransformerEngine's GroupedLinear does
+---  pytorch_modules   true: layers are PyTorch's own modules, whose kernels an HGX H100's host launches in at most 69
+---                 us each, 3 calls of 23 (docs/model.md); false: a library's, such as TransformerEngine
 ---  scatter_messages   true: of an activation that tensor-parallel GPUs all hold, each sends a part to the next stage,
 ---                 where they gather it (Megatron-LM's scatter_gather_tensors_in_pipeline); false: each sends all of it
 ---  megatron_softmax   true: where attention is several kernels, its softmax is Megatron-LM's fused one, which wants a

@@ -12,6 +12,7 @@
 //   op:add(), op:is_added() -> boolean            makes it an adapter's; whether it is one's
 //   op:calls(n[, backward])                       the host makes so many calls for each of its kernels in training, and
 //                                                 so many for the backward pass
+//   op:loop()                                     of these calls all but the first are PyTorch's, of a module's loop
 //   op:fuse()                                     its forward pass is part of a neighbour's kernel
 //   op:scatter()                                  it passes over rows in their experts' order
 //   op:chunkwise()                                its kernels are those of a recurrence in chunks
@@ -140,6 +141,7 @@ CHANGE(freeze, tperf_op_freeze(own(L), luaL_optnumber(L, 2, -1), lua_toboolean(L
 CHANGE(stop, tperf_op_stop(own(L)))
 CHANGE(single, own(L)->single = true)
 CHANGE(join, own(L)->joined = true)
+CHANGE(loop, own(L)->looped = true)
 CHANGE(add, own(L)->adapter = true)
 CHANGE(scatter, own(L)->scattered = true)
 CHANGE(chunkwise, own(L)->chunkwise = true)
@@ -388,6 +390,7 @@ static const luaL_Reg methods[] = {
     {"scatter", scatter},
     {"chunkwise", chunkwise},
     {"calls", calls},
+    {"loop", loop},
     {"launches", launches},
     {"freeze", freeze},
     {"stop", stop},

@@ -179,7 +179,7 @@ function descent.minimise(parameters, residuals, weights, starts, steps)
   local x, r, least = nil, nil, math.huge
   for _, start in ipairs(starts or { {} }) do
     local from = {}
-    for j, p in ipairs(parameters) do from[j] = fit.inward(p, start[p.name] or p.start) end
+    for j, p in ipairs(parameters) do from[j] = max(0, min(1, fit.inward(p, start[p.name] or p.start))) end
     local there = residuals_at(from)
     local to, found, loss = down(from, there, loss_of(there, from))
     if loss < least or not x then x, r, least = to, found, loss end

@@ -1,5 +1,6 @@
 --- Fits software profiles to step times: six numbers per stack, shared by all its runs.
 local check = require "tperf.base.check"
+local core = require "tperf.core"
 local descent = require "tperf.measured.calibrate.descent"
 local fit = require "tperf.measured.calibrate.fit"
 local lists = require "tperf.base.lists"
@@ -37,11 +38,14 @@ local STARTS <const> = {
 -- The parameters of a fit of so many independent items. Few items are pulled to the usual values: each parameter adds
 -- (its distance in spreads / items)^2 to the loss. Of factors from 0.4 to 2, and of powers of the items from 1 to 2,
 -- this has the least errors on runs held out, over all stacks.
-local function parameters_of(items, usual)
+---@param most table<string, number>?  what parameters are at most, if less than their bound
+local function parameters_of(items, usual, most)
   local list = {}
   for i, p in ipairs(profile.parameters) do
-    list[i] = { name = p.name, low = p.low, high = p.high, start = p.start, usual = usual and usual[p.name] or p.start,
-      stiffness = 1 / (math.max(items, 1) * p.spread) ^ 2 }
+    local high = most and most[p.name] or p.high
+    local function within(value) return math.min(value, high) end
+    list[i] = { name = p.name, low = p.low, high = high, start = within(p.start),
+      usual = within(usual and usual[p.name] or p.start), stiffness = 1 / (math.max(items, 1) * p.spread) ^ 2 }
   end
   return list
 end
@@ -60,7 +64,7 @@ end
 
 -- The values that fit groups of cases best.
 ---@param items integer  independent ones
-local function best_of(groups, items, near, usual)
+local function best_of(groups, items, near, usual, most)
   local all, weights, total = {}, {}, 0
   for _, group in ipairs(groups) do total = total + group.weight end
   for _, group in ipairs(groups) do
@@ -73,7 +77,7 @@ local function best_of(groups, items, near, usual)
     for i = 1, #all do list[i] = residual(all[i], values) end
     return list
   end
-  return descent.minimise(parameters_of(items, usual), residuals, weights, near and { near } or STARTS)
+  return descent.minimise(parameters_of(items, usual, most), residuals, weights, near and { near } or STARTS)
 end
 
 -- At most `most` cases of a list, evenly spread.
@@ -99,7 +103,8 @@ function profile.best(cases, near, usual)
     local list = by_source[name]
     groups[i] = { cases = some(list, MOST_OF_SOURCE), weight = (#list) ^ (1 / 3) }
   end
-  return best_of(groups, #cases, near, usual)
+  local plain = cases[1].profile.pytorch_modules
+  return best_of(groups, #cases, near, usual, plain and { host = core.pytorch_launch } or nil)
 end
 
 --- The best values shared by several stacks, each with the same weight.
@@ -178,9 +183,10 @@ local FITTED_TO <const> = {
 -- Properties of a stack that are not fitted.
 local FACTS <const> = { "facts", "kernel", "gradient_shard", "gradient_reduce", "broadcast_weights",
   "gradient_buckets", "gradients", "accumulation", "weights", "loss", "fused_activation", "fused_norm",
-  "padded_vocabulary", "grouped_kernels", "scatter_messages", "megatron_softmax", "step_calls", "comm_setup",
-  "comm_sms", "moe_dispatcher", "overlap_tp", "overlap_moe_a2a", "delay_wgrad", "overlap_shared_experts",
-  "overlap_grad_reduce", "overlap_param_gather", "overlap_param_gather_with_optimizer_step", "overlap_p2p" }
+  "padded_vocabulary", "grouped_kernels", "pytorch_modules", "scatter_messages", "megatron_softmax", "step_calls",
+  "comm_setup", "comm_sms", "moe_dispatcher", "overlap_tp", "overlap_moe_a2a", "delay_wgrad",
+  "overlap_shared_experts", "overlap_grad_reduce", "overlap_param_gather",
+  "overlap_param_gather_with_optimizer_step", "overlap_p2p" }
 
 -- A profile that states none of them, for their defaults.
 local PLAIN <const> = { name = "plain", compute = 1, attention = 1, memory = 1, comm = 1, host = 0, overlap = 0 }

@@ -221,13 +221,13 @@ local function route(m, p)
   return ops
 end
 
--- A grouped product is one for each of the GPU's experts, which the host launches one after the other, each with its
--- views, casts and scales (TransformerEngine's GroupedLinear, whose C++ loops over them): as many calls as products of
--- their own. Kernels of all experts at once are one call: fused_experts, and stacks with grouped_kernels.
+-- A grouped product is one for each of the GPU's experts, which the call of one module launches one after the other
+-- (TransformerEngine's GroupedLinear, whose C++ loops over them). Kernels of all experts at once are one call:
+-- fused_experts, and stacks with grouped_kernels.
 local function launched(p, mlp, experts)
   if p.mode == "train" and not (p.fused_experts or p.grouped_kernels) then
-    mlp[1]:calls(experts)
-    mlp[3]:calls(experts)
+    mlp[1]:calls(experts):loop()
+    mlp[3]:calls(experts):loop()
   end
   return mlp
 end
