@@ -294,6 +294,18 @@ describe("the C side", function()
     assert.is_string(told)
   end)
 
+  it("interpolates between head sizes, on a line of logarithms", function()
+    local sizes, list = { 64, 128, 256 }, { 0.4, 0.6, 0.9 }
+    local function at(size) return core.at_size(sizes, list, size) end
+    assert.near((0.6 * 0.9) ^ 0.5, at(128 * 2 ^ 0.5), 1e-12)
+    for i, size in ipairs { 32, 64, 128, 256, 512 } do
+      assert.near(({ 0.4, 0.4, 0.6, 0.9, 0.9 })[i], at(size), 1e-12)
+    end
+    assert.error_matches(function() core.at_size({}, {}, 1) end, "not a list of 1 to 8 sizes")
+    assert.error_matches(function() core.at_size(LONG, LONG, 1) end, "not a list of 1 to 8 sizes")
+    assert.error_matches(function() core.at_size(sizes, { 1, 2 }, 1) end, "not as many numbers as sizes")
+  end)
+
   it("prints its objects", function()
     local op = require "tperf.describe.op".linear { name = "q", tokens = 4, n_in = 8, n_out = 8 }
     assert.matches("^op 'q': ", tostring(op))

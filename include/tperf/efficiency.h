@@ -38,6 +38,10 @@ enum { TPERF_HEAD_SIZES_MAX = 8 };
 // 2307.08691, section 4.1, measured.
 #define TPERF_FLASH1 1.8
 
+// What a list with a number for each of n sizes, ascending, has for another: on the line between the logarithms of the
+// two beside it; beyond the ends, that of the end.
+double tperf_at_size(const double *sizes, const double *y, int n, double size);
+
 // Fused attention of m queries and n keys, head size k, in blocks of 128 queries:
 //   work = all blocks / U + longest (1 - 1/U) x the longest block, at least the longest block
 // A block of q queries costs 4 q k (its keys + keys) FLOP at efficiency(k) P/U, in whole tiles: q in steps of 64, its

@@ -133,6 +133,7 @@ static const struct {
     {"codec", tperf_bind_codec},
     {"seal_system", tperf_bind_seal_system},
     {"curve_fields", tperf_bind_curve_fields},
+    {"at_size", tperf_bind_at_size},
     {"memory_parts", tperf_bind_memory_parts},
     {"collective", tperf_bind_collective},
     {"routed_parts", tperf_bind_routed_parts},

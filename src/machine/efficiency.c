@@ -115,16 +115,19 @@ tperf_kernel_time tperf_gemm_time(const tperf_gemm_curve *curve, const tperf_pro
     return time;
 }
 
-// What a list of a curve's numbers, one for each head size, has for another.
-static double at_size(const tperf_attention_curve *curve, const double *y, double head_size) {
-    const double *x = curve->head_size;
-    if (head_size <= x[0]) return y[0];
-    for (int i = 1; i < curve->n_sizes; i++) {
-        if (head_size > x[i]) continue;
-        double part = log(head_size / x[i - 1]) / log(x[i] / x[i - 1]);
+double tperf_at_size(const double *sizes, const double *y, int n, double size) {
+    if (size <= sizes[0]) return y[0];
+    for (int i = 1; i < n; i++) {
+        if (size > sizes[i]) continue;
+        double part = log(size / sizes[i - 1]) / log(sizes[i] / sizes[i - 1]);
         return y[i - 1] * pow(y[i] / y[i - 1], part);
     }
-    return y[curve->n_sizes - 1];
+    return y[n - 1];
+}
+
+// What one of a curve's lists has for a head size.
+static double at_size(const tperf_attention_curve *curve, const double *y, double head_size) {
+    return tperf_at_size(curve->head_size, y, curve->n_sizes, head_size);
 }
 
 tperf_kernel_time tperf_attention_time(const tperf_attention_curve *curve, const tperf_processor *p,

@@ -91,6 +91,29 @@ static const luaL_Reg methods[] = {
     {NULL, NULL},
 };
 
+// at_size(sizes, list, size): what a list with a number for each head size, ascending, has for another.
+static int at_size(lua_State *L) {
+    double sizes[TPERF_HEAD_SIZES_MAX], y[TPERF_HEAD_SIZES_MAX];
+    luaL_checktype(L, 1, LUA_TTABLE);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    size_t n = lua_rawlen(L, 1);
+    luaL_argcheck(L, 1 <= n && n <= TPERF_HEAD_SIZES_MAX, 1, "not a list of 1 to 8 sizes");
+    luaL_argcheck(L, lua_rawlen(L, 2) == n, 2, "not as many numbers as sizes");
+    for (size_t i = 0; i < n; i++) {
+        lua_rawgeti(L, 1, (lua_Integer)i + 1);
+        lua_rawgeti(L, 2, (lua_Integer)i + 1);
+        sizes[i] = luaL_checknumber(L, -2);
+        y[i] = luaL_checknumber(L, -1);
+        lua_pop(L, 2);
+    }
+    lua_pushnumber(L, tperf_at_size(sizes, y, (int)n, luaL_checknumber(L, 3)));
+    return 1;
+}
+
+void tperf_bind_at_size(lua_State *L) {
+    lua_pushcfunction(L, at_size);
+}
+
 void tperf_bind_machine_methods(lua_State *L) {
     luaL_newlib(L, methods);
 }

@@ -1,4 +1,5 @@
 --- The curves that timed kernels of attention determine, as those of tperf.calibrate.curves.
+local core = require "tperf.core"
 local fit = require "tperf.measured.calibrate.fit"
 local lists = require "tperf.base.lists"
 local parts = require "tperf.measured.calibrate.parts"
@@ -53,22 +54,11 @@ local function name_of(kind, dtype, family)
   return ("%s%s.%s"):format(family.place and family.place .. "." or "", kind, dtype)
 end
 
--- What a list with a number for each of `sizes` has for another size, as in src/machine/efficiency.c.
-local function at_size(sizes, list, size)
-  for i, known in ipairs(sizes) do
-    if size <= known then
-      if i == 1 then return list[1] end
-      local part = math.log(size / sizes[i - 1]) / math.log(known / sizes[i - 1])
-      return list[i - 1] * (list[i] / list[i - 1]) ^ part
-    end
-  end
-  return list[#list]
-end
-
+-- A list with a number for each of `sizes` as one for other sizes.
 local function resampled(sizes, list, wanted)
   if type(list) ~= "table" then return list end
   local result = {}
-  for i, size in ipairs(wanted) do result[i] = at_size(sizes, list, size) end
+  for i, size in ipairs(wanted) do result[i] = core.at_size(sizes, list, size) end
   return result
 end
 
