@@ -575,6 +575,9 @@ describe("a row of a training run", function()
     none, reason = case { workload = "rl-grpo", peft = "", source = "NeMo-RL" }
     assert.is_nil(none)
     assert.equal("not training alone (rl-grpo)", reason)
+    none, reason = case { peft = "", workload = "pretrain", table = "26.08 rc pretrain qwen35_vl_27b_mock_config" }
+    assert.is_nil(none)
+    assert.equal("the images of a vision-language model are not given", reason)
   end)
 
   it("of other stacks has the adapters of their recipes, and documents if sequences are packed", function()

@@ -24,10 +24,12 @@ local patterns = {
   { "mlperf", "", "nemo-mlperf-5.1" },
   -- DGX Cloud's recipes run NeMo (24.11 to 25.05), except one model in JAX.
   { "dgx cloud", "maxtext", "maxtext-2024" }, { "dgx cloud", "", "nemo-24.11" },
-  -- The cards of performance recipes repeat rows of the performance summary; the others are functional recipes, with
-  -- natural routing and small batches, like the experiments that change one of their flags.
+  -- The cards of performance recipes repeat rows of the performance summary, and so does the experiment in their shape
+  -- (its runs take as long as the card's); the others are functional recipes, with natural routing and small batches,
+  -- like the experiments that change one of their flags.
   { "verification cards", "rc pretrain_", "megatron-bridge-26.06" },
   { "verification cards", "", "megatron-bridge-26.08-functional" },
+  { "matched experiments", "production%-shape", "megatron-bridge-26.06" },
   { "matched experiments", "", "megatron-bridge-26.08-functional" },
   { "bridge", "^2[0-5]%.", "megatron-bridge-25.09" }, { "bridge", "^26%.0[1-5]", "megatron-bridge-26.02" },
   { "bridge", "", "megatron-bridge-26.06" },

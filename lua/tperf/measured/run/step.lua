@@ -86,8 +86,13 @@ local function is_sequence_parallel(row, stack, sizes)
   return sizes.tp > 1 and SEQUENCE_PARALLEL[stack] or false
 end
 
+-- Recipes of vision-language models have images to encode, and some train nothing but the projector of these, with
+-- PyTorch's deterministic kernels (Megatron-Bridge's recipes/qwen_vl and its cards); rows describe the language model.
+local function has_images(row) return read.text(row.table):find "_vl_" ~= nil end
+
 local function common_reason(row, software_stack)
   if not TRAINS[row.workload] then return "not training alone (" .. row.workload .. ")" end
+  if has_images(row) then return "the images of a vision-language model are not given" end
   if row.notes:find "INVALID" or row.notes:find "wrong%-ffn" then return "the table itself says that it is wrong" end
   if row.notes:find "%[%^gpt%-oss%-note%]" then return "the table itself says that a kernel's defect slowed it" end
   if not software_stack then return "no profile describes the stack (software = NAME says one for all rows)" end
