@@ -236,7 +236,7 @@ describe("layers of PyTorch's modules", function()
     local function time(host, pytorch_modules)
       return tperf.train { model = { name = "small", layers = 4, hidden = 256, heads = 4, seq = 128, vocab = 512 },
         system = "h100-sxm", gpus = 1, global_batch = 1, software = { name = "spec", compute = 1, attention = 1,
-          memory = 1, comm = 1, host = host, overlap = 1, step_calls = 100, pytorch_modules = pytorch_modules } }.time
+          memory = 1, comm = 1, host = host, overlap = 1, step_calls = 0, pytorch_modules = pytorch_modules } }.time
     end
     assert.equal(time(69e-6), time(150e-6, true))
     assert.equal(time(50e-6), time(50e-6, true))

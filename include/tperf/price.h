@@ -36,7 +36,8 @@ typedef struct tperf_software {
     double comm_units;
     // Fraction of the HBM's bandwidth that the optimizer step reaches; 0: the step takes no time.
     double optimizer;
-    // The host's launches once an iteration, while the GPUs wait: it reads the loss, and starts again with empty queues.
+    // Calls of PyTorch once an iteration, while the GPUs wait: the host reads the loss, and starts again with empty
+    // queues.
     double step_calls;
     // Whether gradients of a micro-batch are added to those kept, or copied to where replicas reduce them; and whether
     // the product that makes them adds them (Megatron-LM's gradient_accumulation_fusion), not a kernel of its own.
@@ -180,15 +181,26 @@ static inline double tperf_module_call(const tperf_software *software) {
     return software->pytorch_modules && software->host_s > most ? most : software->host_s;
 }
 
-// Seconds of the host's calls for so many kernels.
-static inline double tperf_launch_time(const tperf_platform *on, double launches) {
-    double slowness = on->system->host.slowness;
-    return tperf_module_call(on->software) * (slowness > 0 ? slowness : 1) * launches;
+// The same by a call of PyTorch alone.
+static inline double tperf_bare_call(const tperf_software *software) {
+    double call = tperf_module_call(software);
+    return call < TPERF_PYTORCH_CALL ? call : TPERF_PYTORCH_CALL;
 }
 
-// Seconds of the launches that come once an iteration.
+// Seconds of so many of the host's calls, which take `call` each on an HGX H100.
+static inline double tperf_calls_time(const tperf_platform *on, double call, double calls) {
+    double slowness = on->system->host.slowness;
+    return call * (slowness > 0 ? slowness : 1) * calls;
+}
+
+// Seconds of the host's calls for so many kernels.
+static inline double tperf_launch_time(const tperf_platform *on, double launches) {
+    return tperf_calls_time(on, tperf_module_call(on->software), launches);
+}
+
+// Seconds of the calls of PyTorch that come once an iteration.
 static inline double tperf_step_calls_time(const tperf_platform *on) {
-    return tperf_launch_time(on, on->software->step_calls);
+    return tperf_calls_time(on, tperf_bare_call(on->software), on->software->step_calls);
 }
 
 // HBM traffic of a parameter's gradient in a micro-batch, beyond the 16 bits that the product writes: it reads and

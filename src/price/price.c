@@ -326,8 +326,8 @@ static double accumulation(const tperf_op *op, const tperf_pass_work *work,
 // Launches of a pass, as long as the software's each.
 static double launches_of(const tperf_pass_work *work, const tperf_software *software) {
     double call = tperf_module_call(software);
-    double bare = call > TPERF_PYTORCH_CALL ? TPERF_PYTORCH_CALL / call : 1;
-    return work->launches + bare * work->bare_launches;
+    if (call == 0) return work->launches + work->bare_launches;
+    return work->launches + work->bare_launches * tperf_bare_call(software) / call;
 }
 
 // The kernels of a pass in this software.

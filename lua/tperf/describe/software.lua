@@ -100,7 +100,7 @@ local schema = {
   overlap = factor(0, 1),
   optimizer = check.number { min = 0, max = 1, default = 0.7 },
   accumulation = check.choice { { "fused", "separate" }, optional = true },
-  step_calls = check.number { min = 0, max = 1e6, default = 400 },
+  step_calls = check.number { min = 0, max = 1e6, default = 1200 },
   -- Errors on held-out runs, and properties of the runs. error90: replaced by `spread`.
   runs = check.integer { min = 1, optional = true }, error = factor_or_none, error90 = factor_or_none,
   spread = interval, reach = interval,
@@ -194,8 +194,8 @@ end
 ---  accumulation   how a micro-batch's weight gradients are added to those kept, or copied to where replicas reduce
 ---                 them: "fused", by the product that makes them (Megatron-LM's gradient_accumulation_fusion);
 ---                 "separate", by a kernel of its own; not given: at no cost
----  step_calls     launches of the host once an iteration, while the GPUs wait: it reads the loss and starts again with
----                 empty queues (400); 0: it does not read the loss after each iteration
+---  step_calls     calls of PyTorch once an iteration, while the GPUs wait: the host reads the loss and starts again
+---                 with empty queues (1200); 0: it does not read the loss after each iteration
 ---  runs           how many published runs it was fitted to
 ---  error          half of them are within this part of the measured time, predicted by a fit to others of them
 ---  spread         nine tenths of them took between spread[1] and spread[2] times the predicted time: the 5 % and 95 %

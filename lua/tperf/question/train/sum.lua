@@ -165,10 +165,10 @@ local function add_optimizer(add, c, audit)
       .. "host's %.4g calls, of %s each", audit.update.matrices, units.format(audit.update.flops, "FLOP"),
       audit.update.calls, seconds(audit.host))
   end
-  if audit.step_calls * audit.host > 0 then
-    here = here - audit.step_calls * audit.host
-    add("launches between iterations", audit.step_calls * audit.host, "%.4g of %s each, while the GPU waits",
-      audit.step_calls, seconds(audit.host))
+  if audit.step_calls_time > 0 then
+    here = here - audit.step_calls_time
+    add("launches between iterations", audit.step_calls_time, "%.4g calls of PyTorch of %s each, while the GPU waits",
+      audit.step_calls, seconds(audit.step_calls_time / audit.step_calls))
   end
   if audit.optimizer_part == 0 then return end
   add("the optimizer's step", here, "%s read and written / (%.3g x %s/s)",
