@@ -77,8 +77,8 @@ describe("between the products of experts", function()
       return tperf.train(q).time
     end
     local one = calls { grouped_kernels = true }
-    -- 4 experts on each of 2 GPUs: for 2 products the module calls PyTorch 3 times more, in 23 us on an HGX H100's
-    -- host, forward and, for both gradients, backward
+    -- 4 experts on each of 2 GPUs: each of 2 modules calls PyTorch 3 times more, forward and, for both gradients,
+    -- backward; a call takes an HGX H100's host 23 us
     local more = 3 * 2 * 23e-6 * tperf.system "b200-sxm".host.slowness
     assert.near(one + (1 + 2) * more, calls {}, 1e-9)
     assert.near(calls({ grouped_kernels = true }, { recompute = "full" }) + (1 + 2 + 1) * more,

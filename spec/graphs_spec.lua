@@ -7,7 +7,7 @@ local HOST <const> = {
   step_calls = 0, name = "spec",
 }
 local LAYERS <const>, MICROBATCHES <const> = 3, 4
-local PYTORCH <const> = 23e-6 -- of such a launch, which a call of PyTorch alone takes
+local PYTORCH <const> = 23e-6 -- of such a launch: a call of PyTorch alone takes 23 us
 
 local function model_of(o, block)
   o.name, o.layers, o.hidden, o.heads, o.ffn, o.gated, o.seq = "spec", LAYERS, 1024, 8, 4096, true, 1024

@@ -122,7 +122,7 @@ typedef struct tperf_op {
     bool joined;    // a neighbour's call launches its kernels: the host makes no call for it
     int64_t calls;  // of the host for each of its kernels, unless a graph holds them; 0: one
     int64_t backward_calls; // for the backward pass; 0: `calls` for each gradient
-    bool looped;            // all but the first of these calls are PyTorch's, of a module's loop
+    bool looped;            // all but the first of them are PyTorch's alone, in a module's loop
     bool scattered;         // passes over rows in their experts' order: TPERF_SCATTERED
     bool chunkwise;         // kernels of a recurrence in chunks: TPERF_CHUNKWISE
     bool norm;              // a norm, whose kernel may write its output in a narrower dtype

@@ -27,11 +27,10 @@ typedef struct tperf_software {
     double memory; // the same for HBM traffic, hidden beside the work or not
     double comm;   // the same for collectives within layers
     double comm_setup_s; // seconds added to each of them
-    // Seconds for the host of an HGX H100 to launch a kernel: no layer's pass is faster than its launches. If layers are
-    // modules of PyTorch alone, at most TPERF_PYTORCH_CALLS of its calls.
+    // Seconds for the host of an HGX H100 to launch a kernel: no layer's pass is faster than its launches.
     double host_s;
-    bool pytorch_modules;
-    double overlap; // fraction of a pass that data-parallel traffic may overlap, [0, 1]
+    bool pytorch_modules; // layers are PyTorch's own: they launch in TPERF_PYTORCH_LAUNCH at most
+    double overlap;       // fraction of a pass that data-parallel traffic may overlap, [0, 1]
     // Multiprocessors that a collective takes from concurrent kernels, unless it says otherwise.
     double comm_units;
     // Fraction of the HBM's bandwidth that the optimizer step reaches; 0: the step takes no time.
@@ -51,9 +50,9 @@ typedef struct tperf_software {
 // that of an H200 (PyTorch 2.11), or 23 us for each of its 9 launches.
 #define TPERF_PYTORCH_CALL 23e-6
 
-// Calls that make up an op of a layer of PyTorch's modules: a forward pass of Megatron-LM's own, 14 ops, makes 45, as
-// PyTorch 1.13's profiler counts them.
-#define TPERF_PYTORCH_CALLS 3
+// Seconds in which a layer of PyTorch's own modules launches an op at most: three such calls, as a forward pass of
+// Megatron-LM's layer, 14 ops, makes 45 (counted by PyTorch 1.13's profiler).
+#define TPERF_PYTORCH_LAUNCH (3 * TPERF_PYTORCH_CALL)
 
 // Kernels as fast as in isolation, free launches, and no optimizer step.
 extern const tperf_software tperf_software_none;
@@ -101,7 +100,7 @@ typedef struct tperf_pass_work {
     int n_kernels; // 0 if it only communicates or is absent, 1 if it has no shape that matters
     tperf_kernel_time kernels[TPERF_KERNELS_MAX];
     double chunked; // the part of the first kernel that is a chunked product
-    // Kernels that the host launches, by a call of the software's modules each, or of PyTorch alone; 0 from
+    // Kernels that the host launches, each by a call of the software's modules, or of PyTorch alone; 0 from
     // tperf_pass_work_of.
     double launches, bare_launches;
 } tperf_pass_work;
@@ -177,8 +176,8 @@ static inline double tperf_exposed(double seconds, double slowing, double window
 
 // Seconds in which a call of the software's modules launches a kernel on the host of an HGX H100.
 static inline double tperf_module_call(const tperf_software *software) {
-    double most = TPERF_PYTORCH_CALLS * TPERF_PYTORCH_CALL;
-    return software->pytorch_modules && software->host_s > most ? most : software->host_s;
+    bool shorter = software->pytorch_modules && software->host_s > TPERF_PYTORCH_LAUNCH;
+    return shorter ? TPERF_PYTORCH_LAUNCH : software->host_s;
 }
 
 // The same by a call of PyTorch alone.

@@ -323,7 +323,7 @@ static double accumulation(const tperf_op *op, const tperf_pass_work *work,
            kernel_cost(op, alone, on->software).exposed_memory;
 }
 
-// Launches of a pass, as long as the software's each.
+// What a pass's launches take, in calls of the software's modules.
 static double launches_of(const tperf_pass_work *work, const tperf_software *software) {
     double call = tperf_module_call(software);
     if (call == 0) return work->launches + work->bare_launches;

@@ -12,7 +12,7 @@
 //   op:add(), op:is_added() -> boolean            makes it an adapter's; whether it is one's
 //   op:calls(n[, backward])                       the host makes so many calls for each of its kernels in training, and
 //                                                 so many for the backward pass
-//   op:loop()                                     of these calls all but the first are PyTorch's, of a module's loop
+//   op:loop()                                     all but the first of these are PyTorch's alone, in a module's loop
 //   op:fuse()                                     its forward pass is part of a neighbour's kernel
 //   op:scatter()                                  it passes over rows in their experts' order
 //   op:chunkwise()                                its kernels are those of a recurrence in chunks

@@ -43,9 +43,8 @@ local function parameters_of(items, usual, most)
   local list = {}
   for i, p in ipairs(profile.parameters) do
     local high = most and most[p.name] or p.high
-    local function within(value) return math.min(value, high) end
-    list[i] = { name = p.name, low = p.low, high = high, start = within(p.start),
-      usual = within(usual and usual[p.name] or p.start), stiffness = 1 / (math.max(items, 1) * p.spread) ^ 2 }
+    list[i] = { name = p.name, low = p.low, high = high, start = p.start,
+      usual = math.min(usual and usual[p.name] or p.start, high), stiffness = 1 / (math.max(items, 1) * p.spread) ^ 2 }
   end
   return list
 end
@@ -62,7 +61,7 @@ function profile.add_ratios(list, cases, values)
   return list
 end
 
--- The values that fit groups of cases best.
+-- The values that fit groups of cases best; usual, most: as in parameters_of.
 ---@param items integer  independent ones
 local function best_of(groups, items, near, usual, most)
   local all, weights, total = {}, {}, 0

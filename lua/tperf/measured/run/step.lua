@@ -86,8 +86,8 @@ local function is_sequence_parallel(row, stack, sizes)
   return sizes.tp > 1 and SEQUENCE_PARALLEL[stack] or false
 end
 
--- Recipes of vision-language models have images to encode, and some train nothing but the projector of these, with
--- PyTorch's deterministic kernels (Megatron-Bridge's recipes/qwen_vl and its cards); rows describe the language model.
+-- Recipes of vision-language models also encode images, and some train only the projector of the images, with
+-- deterministic kernels (Megatron-Bridge's recipes/qwen_vl and its cards); rows describe the language model alone.
 local function has_images(row) return read.text(row.table):find "_vl_" ~= nil end
 
 local function common_reason(row, software_stack)
