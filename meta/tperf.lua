@@ -1042,6 +1042,7 @@
 ---@field optimizer? number part of the HBM's bandwidth that the optimizer's step reaches (0.7)
 ---@field accumulation? "fused"|"separate" how a micro-batch's weight gradients are added to those kept, or copied to where replicas reduce them: "fused", by the product that makes them (Megatron-LM's gradient_accumulation_fusion); "separate", by a kernel of its own; not given: at no cost
 ---@field step_calls? number calls of PyTorch once an iteration, while the GPUs wait: the host reads the loss and starts again with empty queues (1200); 0: it does not read the loss after each iteration
+---@field message_calls? number calls of PyTorch between a message of the pipeline and the first kernel of the pass that waited for it (30)
 ---@field runs? integer how many published runs it was fitted to
 ---@field error? number half of them are within this part of the measured time, predicted by a fit to others of them
 ---@field spread? number[] nine tenths of them took between spread[1] and spread[2] times the predicted time: the 5 % and 95 % quantiles of measured / predicted

@@ -371,10 +371,6 @@ void tperf_exchange_times(const tperf_candidate *candidate, const tperf_job *job
                           const tperf_workload *workload, const tperf_layer_cost *costs,
                           tperf_exchange *exchanges);
 
-// The host's calls between a message and the first kernel of the pass that waited for it: the GPU has run out of work by
-// then. Fitted once, for all stacks (docs/model.md section 5.2).
-#define TPERF_MESSAGE_CALLS 4
-
 // Seconds to send one activation, or a GPU's part of it, to a stage in the same fast domain, and in another; to gather
 // the parts again; and of the host's calls for it.
 typedef struct tperf_hop {

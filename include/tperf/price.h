@@ -38,6 +38,9 @@ typedef struct tperf_software {
     // Calls of PyTorch once an iteration, while the GPUs wait: the host reads the loss, and starts again with empty
     // queues.
     double step_calls;
+    // Calls of PyTorch between a message of the pipeline and the first kernel of the pass that waited for it: the GPU has
+    // run out of work by then.
+    double message_calls;
     // Whether gradients of a micro-batch are added to those kept, or copied to where replicas reduce them; and whether
     // the product that makes them adds them (Megatron-LM's gradient_accumulation_fusion), not a kernel of its own.
     bool accumulates, fused_accumulation;
@@ -197,9 +200,19 @@ static inline double tperf_launch_time(const tperf_platform *on, double launches
     return tperf_calls_time(on, tperf_module_call(on->software), launches);
 }
 
+// Seconds of so many calls of PyTorch alone.
+static inline double tperf_bare_calls_time(const tperf_platform *on, double calls) {
+    return tperf_calls_time(on, tperf_bare_call(on->software), calls);
+}
+
 // Seconds of the calls of PyTorch that come once an iteration.
 static inline double tperf_step_calls_time(const tperf_platform *on) {
-    return tperf_calls_time(on, tperf_bare_call(on->software), on->software->step_calls);
+    return tperf_bare_calls_time(on, on->software->step_calls);
+}
+
+// Seconds of those that come with each message.
+static inline double tperf_message_calls_time(const tperf_platform *on) {
+    return tperf_bare_calls_time(on, on->software->message_calls);
 }
 
 // HBM traffic of a parameter's gradient in a micro-batch, beyond the 16 bits that the product writes: it reads and

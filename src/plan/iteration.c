@@ -180,7 +180,7 @@ tperf_exposure tperf_stage_exposure(const tperf_stage *stage, const tperf_worklo
 }
 
 static tperf_lanes message_calls(const tperf_job *job) {
-    return tperf_lanes_of(tperf_launch_time(&job->on, TPERF_MESSAGE_CALLS));
+    return tperf_lanes_of(tperf_message_calls_time(&job->on));
 }
 
 // The part of a message beside a pass by which it slows the kernels.
@@ -255,7 +255,7 @@ tperf_hop tperf_hop_times(const tperf_job *job, const tperf_workload *workload) 
                        tperf_send_time(&job->on, part, false),
                        tperf_collective_time(job->on.system, job->on.rules, TPERF_ALL_GATHER, bytes,
                                              tperf_hop_group(job, workload)),
-                       tperf_launch_time(&job->on, TPERF_MESSAGE_CALLS)};
+                       tperf_message_calls_time(&job->on)};
 }
 
 tperf_group tperf_hop_group(const tperf_job *job, const tperf_workload *workload) {

@@ -343,7 +343,7 @@ tperf_orthogonal tperf_orthogonal_of(const tperf_candidate *candidate, const tpe
     o.time =
         fmax(job->on.software->compute * o.flops /
                  (system->accelerator.compute_efficiency * system->accelerator.tensor[TPERF_BF16]),
-             tperf_launch_time(&job->on, o.calls));
+             tperf_bare_calls_time(&job->on, o.calls));
     return o;
 }
 

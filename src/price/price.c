@@ -23,6 +23,7 @@ tperf_status tperf_software_validate(const tperf_software *s, tperf_error *error
         {"comm_setup", s->comm_setup_s, 0, 1},
         {"comm_sms", s->comm_units, 0, 1024},
         {"step_calls", s->step_calls, 0, 1e6},
+        {"message_calls", s->message_calls, 0, 1e6},
         {"gradient_bytes", s->gradient_bytes, 0, 8},
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)

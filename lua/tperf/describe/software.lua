@@ -101,6 +101,7 @@ local schema = {
   optimizer = check.number { min = 0, max = 1, default = 0.7 },
   accumulation = check.choice { { "fused", "separate" }, optional = true },
   step_calls = check.number { min = 0, max = 1e6, default = 1200 },
+  message_calls = check.number { min = 0, max = 1e6, default = 30 },
   -- Errors on held-out runs, and properties of the runs. error90: replaced by `spread`.
   runs = check.integer { min = 1, optional = true }, error = factor_or_none, error90 = factor_or_none,
   spread = interval, reach = interval,
@@ -196,6 +197,8 @@ end
 ---                 "separate", by a kernel of its own; not given: at no cost
 ---  step_calls     calls of PyTorch once an iteration, while the GPUs wait: the host reads the loss and starts again
 ---                 with empty queues (1200); 0: it does not read the loss after each iteration
+---  message_calls  calls of PyTorch between a message of the pipeline and the first kernel of the pass that waited for
+---                 it (30)
 ---  runs           how many published runs it was fitted to
 ---  error          half of them are within this part of the measured time, predicted by a fit to others of them
 ---  spread         nine tenths of them took between spread[1] and spread[2] times the predicted time: the 5 % and 95 %
