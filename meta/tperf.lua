@@ -1012,7 +1012,7 @@
 ---@field gradients? "fp32"|"bf16"|"fp16" what gradients are kept and reduced in where a run does not say; as the rules say
 ---@field gradient_buckets? boolean whether replicas exchange gradients in buckets beside those kept, of the weights' dtype, as PyTorch's DistributedDataParallel does where a stack accumulates them elsewhere
 ---@field fused_activation? boolean false: a gated activation is two kernels, the second of which keeps what the first made
----@field fused_norm? boolean false: without a compiler an RMSNorm is PyTorch's before 2.8, of which every step is a kernel
+---@field norm? "fused"|"copied"|"pytorch" "fused"; "copied", a fused kernel over a copy in fp32, as apex's over `x.float()`; or "pytorch", before 2.8, whose RMSNorm without a compiler is a kernel for every step
 ---@field padded_vocabulary? boolean false: the vocabulary's parts keep their size, and products with rows that do not begin on multiples of 16 bytes are slow (docs/model.md); true: it is padded
 ---@field grouped_kernels? boolean true: the products of a GPU's experts are one kernel (PyTorch's grouped_mm); false: the host launches one for each expert, as TransformerEngine's GroupedLinear does
 ---@field pytorch_modules? boolean true: layers are PyTorch's own modules, whose kernels an HGX H100's host launches in at most 69 us each, 3 calls of 23 (docs/model.md); false: a library's, such as TransformerEngine

@@ -9,7 +9,7 @@ local function bytes_of(change)
   for name, value in pairs(change.model or {}) do model[name] = value end
   local c = tperf.train {
     model = tperf.model(model), system = "h100-sxm", gpus = 1, global_batch = 1, compile = change.compile,
-    software = tperf.software "torchtitan-2024":with { fused_norm = change.fused_norm },
+    software = tperf.software "torchtitan-2024":with { norm = change.norm },
   }
   local bytes = {}
   for _, one in ipairs(c.layers) do bytes[one.name] = { one.forward.bytes, one.backward.bytes } end
@@ -32,16 +32,31 @@ describe("compile = false", function()
   local rotary = { 16 * turned, 16 * turned }
 
   it("passes the elements of norms, rotations and gates through HBM at every step", function()
-    assert.same({ norm = norm, rotary = rotary, silu = gate }, more { compile = false, fused_norm = false })
+    assert.same({ norm = norm, rotary = rotary, silu = gate }, more { compile = false, norm = "pytorch" })
   end)
 
   it("leaves norms fused since PyTorch 2.8", function()
-    assert.same({ rotary = rotary, silu = gate }, more { compile = false, fused_norm = true })
+    assert.same({ rotary = rotary, silu = gate }, more { compile = false, norm = "fused" })
+  end)
+
+  it("leaves a copied norm as it is, which reads and keeps numbers of 32 bits", function()
+    -- Forward, 2 bytes are read and 4 written, then 4 read instead of 2; backward, 4 are read twice instead of 2, 4
+    -- written instead of 2, then 4 read and 2 written.
+    local copied = { (2 + 4 + 4 - 2) * SEQ * HIDDEN, (2 * (4 - 2) + 4 - 2 + 4 + 2) * SEQ * HIDDEN }
+    assert.same({ norm = copied }, more { compile = true, norm = "copied" })
+    assert.same({ norm = copied }, more { compile = true, norm = "copied", model = { norm = "layernorm" } })
+    assert.same({ norm = copied, rotary = rotary, silu = gate }, more { compile = false, norm = "copied" })
+    for kind, bytes in pairs { fused = 2, copied = 4 } do
+      local _, c = bytes_of { norm = kind }
+      for _, one in ipairs(c.layers) do
+        if one.name == "norm" then assert.equal(bytes * SEQ * HIDDEN, one.saved_bytes) end
+      end
+    end
   end)
 
   it("leaves a layernorm and an activation without gate as they are", function()
     local plain = { norm = "layernorm", gated = false, activation = "gelu", positions = "learned" }
-    assert.same({}, more { compile = false, fused_norm = false, model = plain })
+    assert.same({}, more { compile = false, norm = "pytorch", model = plain })
   end)
 
   it("is what a configuration keeps and is asked with again", function()

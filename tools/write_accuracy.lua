@@ -77,6 +77,19 @@ local function fine_tuning(out, cases)
   out[#out + 1] = ""
 end
 
+local SUMS <const> = "vtrain-2024" -- profile of rows that are sums of traces, not runs
+
+-- Of the rows held out last: the runs among them.
+local function runs_alone(out, cases)
+  local ratios = {}
+  for _, case in ipairs(cases) do
+    if case.held_out and case.stack ~= SUMS then ratios[#ratios + 1] = case.held_out / case.measured end
+  end
+  local e = require "tperf.measured.calibrate.fit".errors(ratios)
+  out[#out + 1] = ("%d of them are runs, not sums (`%s`): median %s %%, p90 %s %%.\n"):format(e.rows, SUMS,
+    percent(e.median), percent(e.p90))
+end
+
 local function held_out(out, path)
   out[#out + 1] = "## Training runs held out\n"
   out[#out + 1] = "Each group is predicted by a fit to the rest. The last column is the fraction of the group's runs"
@@ -94,11 +107,12 @@ local function held_out(out, path)
       out[#out + 1] = ("| %s | %s | %d | %s | %s | %s | %.0f |"):format(g.stack, g.group, g.runs, percent(g.median),
         percent(g.p90), percent(g.bias), 100 * g.within)
     end
-    out[#out + 1] = ("\n%d groups: median %s %%, worst %s %% (%s). All %d runs: median %s %%, p90 %s %%; %.0f %% lie "
+    out[#out + 1] = ("\n%d groups: median %s %%, worst %s %% (%s). All %d rows: median %s %%, p90 %s %%; %.0f %% lie "
       .. "in the interval.\n"):format(o.groups, percent(o.median), percent(o.worst), o.worst_group, o.runs,
       percent(o.runs_median), percent(o.runs_p90), 100 * o.within)
   end
-  fine_tuning(out, cases) -- of the last way, thirds
+  runs_alone(out, cases) -- of the last way, thirds
+  fine_tuning(out, cases)
 end
 
 local function reader_of(path)

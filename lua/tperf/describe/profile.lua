@@ -41,7 +41,7 @@ end)
 
 -- What profiles alone decide, as it is without one.
 local UNASKED <const> = {
-  fused_norm = true, padded_vocabulary = true, gradient_buckets = false, grouped_kernels = false,
+  norm = "fused", padded_vocabulary = true, gradient_buckets = false, grouped_kernels = false,
   scatter_messages = false, megatron_softmax = false, broadcast_weights = false,
 }
 

@@ -72,7 +72,7 @@ local schema = {
   broadcast_weights = check.boolean { default = false },
   gradient_buckets = check.boolean { default = false },
   fused_activation = check.boolean { default = true },
-  fused_norm = check.boolean { default = true },
+  norm = check.choice { { "fused", "copied", "pytorch" }, default = "fused" },
   padded_vocabulary = check.boolean { default = true },
   grouped_kernels = check.boolean { default = false },
   pytorch_modules = check.boolean { default = false },
@@ -146,7 +146,8 @@ end
 ---  gradient_buckets   whether replicas exchange gradients in buckets beside those kept, of the weights' dtype, as
 ---                 PyTorch's DistributedDataParallel does where a stack accumulates them elsewhere
 ---  fused_activation   false: a gated activation is two kernels, the second of which keeps what the first made
----  fused_norm     false: without a compiler an RMSNorm is PyTorch's before 2.8, of which every step is a kernel
+---  norm           "fused"; "copied", a fused kernel over a copy in fp32, as apex's over `x.float()`; or "pytorch",
+---                 before 2.8, whose RMSNorm without a compiler is a kernel for every step
 ---  padded_vocabulary  false: the vocabulary's parts keep their size, and products with rows that do not begin on
 ---                 multiples of 16 bytes are slow (docs/model.md); true: it is padded
 ---  grouped_kernels   true: the products of a GPU's experts are one kernel (PyTorch's grouped_mm); false: the host

@@ -201,7 +201,7 @@ local function variants_of(o, free, described, set, strategies)
         recompute = recompute, recompute_modules = recompute == "selective" and modules or nil,
         offload_modules = offloaded, loss = o.loss, fused_activation = o.fused_activation,
         padded_vocabulary = o.padded_vocabulary, grouped_kernels = o.grouped_kernels, eager = eager.of(o),
-        scatter_messages = o.scatter_messages, megatron_softmax = o.megatron_softmax,
+        norms = eager.norms_of(o), scatter_messages = o.scatter_messages, megatron_softmax = o.megatron_softmax,
         cuda_graphs = graphed, overlap_shared_experts = o.overlap_shared_experts or nil,
         sequence_parallel = sequence_parallel, again = sequence_parallel ~= parallel[1], other = {},
       }

@@ -3,10 +3,12 @@
 -- 2.5, lists the steps.
 local eager = {}
 
--- PyTorch before 2.8, whose RMSNorm has these steps, and since.
-local UNFUSED <const>, FUSED <const> = "norms unfused", "norms fused"
+local ROTARY <const>, GATE <const> = { 16, 16 }, { 4, 8 }
 
-local NORM <const>, ROTARY <const>, GATE <const> = { 32, 74 }, { 16, 16 }, { 4, 8 }
+-- By what the profile calls its norms. pytorch: RMSNorm before PyTorch 2.8. copied: a fused kernel that reads and keeps
+-- a copy in fp32.
+local NORMS <const> = { pytorch = { 32, 74 }, copied = { 8, 12 } }
+local COPY <const> = 4 -- bytes of an element
 
 -- Of a gated activation with limits, which Megatron-Core keeps out of its compiled kernel (fused_bias_geglu.py,
 -- weighted_bias_quick_geglu_impl): each half is read and written within its limits, and both are read and written as
@@ -17,16 +19,25 @@ local function spill(one, bytes, elements) one:spill(bytes[1] * elements, bytes[
 
 --- What a share's ops read: nil if a compiler fuses them.
 ---@param o table  a question's arguments, with the profile's
-function eager.of(o) return o.compile == false and (o.fused_norm == false and UNFUSED or FUSED) or nil end
+function eager.of(o) return o.compile == false or nil end
 
---- Changes the op of a norm. A layernorm was always one kernel.
+--- The norms that a share's ops read: nil if they are fused.
+---@param o table  a question's arguments, with the profile's
+function eager.norms_of(o)
+  if o.norm == "copied" or o.norm == "pytorch" and o.compile == false then return o.norm end
+end
+
+--- Changes the op of a norm.
 ---@param m table          the model
 ---@param p table          the share
 ---@param one table        the op
 ---@param elements number  that it normalizes
 function eager.norm(m, p, one, elements)
-  if p.eager == UNFUSED and m.norm == "rmsnorm" then spill(one, NORM, elements) end
-  return one
+  if not p.norms then return one end
+  local copied = p.norms == "copied"
+  -- PyTorch's layernorm was always one kernel.
+  if copied or m.norm == "rmsnorm" then spill(one, NORMS[p.norms], elements) end
+  return copied and one:hold(COPY * elements, 0) or one
 end
 
 --- Changes the op of a rotation.

@@ -18,6 +18,10 @@ local EVERY_OTHER <const> = { ["torchtitan-2024"] = true, ["torchao-2025"] = tru
 -- stage, while vTrain's predictor recomputes in all stages but the last.
 local NEVER <const> = { ["vtrain-2024"] = true }
 
+-- InternEvo recomputes the norms of layers that it does not checkpoint (modeling_internlm.py,
+-- `dropout_selective_checkpoint`).
+local NORMS_AGAIN <const> = { ["internevo-2024"] = true }
+
 -- Megatron's module names that this model has; others, such as a scheduler's, keep their outputs.
 local function modules_of(row, model)
   local named, list = {}, {}
@@ -50,6 +54,7 @@ function recomputed.of(row, stack, model)
     return { recompute = "selective", recompute_modules = { "op" } }
   end
   local modules = modules_of(row, model)
+  if how == "none" and NORMS_AGAIN[stack] then modules = { "layernorm" } end
   if modules[1] then return { recompute = "selective", recompute_modules = modules } end
   local part = row.recompute:match "block.-(%d+) of %d+ layers" -- "full, block (72 of 80 layers)"
   local method = row.recompute_method ~= "" and row.recompute_method ~= "uniform" and row.recompute_method
