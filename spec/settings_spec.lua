@@ -59,7 +59,8 @@ describe("--set", function()
     ["sytem.name=a"] = "(did you mean 'system'?)",
     ["system=1"] = "'system' has fields; name one: system.FIELD=VALUE",
     ["model.layers=1,model.layers=2"] = "it is set twice",
-    ["software.host=0"] = "--set software.… changes what --software names, and there is none",
+    ["software.host=0"] = "--set software.… changes what --software names, and there is none; "
+      .. "add --software typical",
     ["model"] = "PATH=VALUE is needed, got 'model'",
     ["model.layers"] = "PATH=VALUE is needed, got 'model.layers'",
     ["model.a.b=1,model.a=2"] = "it is set twice",

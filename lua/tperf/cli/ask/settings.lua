@@ -117,7 +117,8 @@ function settings.apply(values, arguments, launch)
   local named = { model = arguments[1], system = values.system, software = values.software }
   for _, object in ipairs(OBJECTS) do
     if changes[object] and (named[object] == nil or named[object] == "none") then
-      return ("--set %s.… changes what %s names, and there is none"):format(object, NAMED_BY[object])
+      local remedy = object == "software" and "; add --software typical, or another (`tperf list software`)" or ""
+      return ("--set %s.… changes what %s names, and there is none%s"):format(object, NAMED_BY[object], remedy)
     end
     if changes[object] then named[object] = changed(object, named[object], changes[object]) end
   end
