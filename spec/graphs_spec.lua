@@ -129,13 +129,10 @@ describe("a host", function()
   end)
 
   it("makes thirty calls between a message and the pass that waits for it", function()
-    local none = {}
-    for name, value in pairs(HOST) do none[name] = value end
-    none.message_calls = 0
     local function staged(software)
       return trained { model = model_of({}, MLP), gpus = LAYERS, pp = LAYERS, simulate = true, software = software }
     end
-    local c, without = staged(HOST), staged(none)
+    local c, without = staged(HOST), staged(tperf.software(HOST):with { message_calls = 0 })
     assert.near((MICROBATCHES + LAYERS - 1) * (5 + 10), without.time, 1e-3)
     assert.near((MICROBATCHES + LAYERS - 1) * 2 * 30 * PYTORCH, c.time - without.time, 1e-9)
     assert.near(c.time, c.simulated.time, 1e-9 * c.time)
@@ -143,8 +140,20 @@ describe("a host", function()
 
   it("makes 25 calls for each matrix of Muon's step", function()
     local q = { model = model_of({}, MLP), optimizer = "muon" }
-    local step = trained(q).breakdown.optimizer -- fc1 and fc2: three products of five iterations, and ten more
-    assert.near(LAYERS * 2 * (3 * 5 + 10) * PYTORCH, step, 1e-9)
+    local c = trained(q)
+    -- fc1 and fc2: three products of five iterations, and ten more
+    assert.near(LAYERS * 2 * (3 * 5 + 10) * PYTORCH, c.breakdown.optimizer, 1e-9)
+  end)
+
+  it("explains Muon's step with what a call of PyTorch takes", function()
+    local c = trained { model = model_of({}, MLP), optimizer = "muon", explain = true }
+    local calls_of = "the host's (%d+) calls of PyTorch, of ([%d.]+) us each"
+    local found
+    for _, term in ipairs(c.sum) do
+      local n, each = term.formula:match(calls_of)
+      if n then found = { n * each * 1e-6, term.seconds } end
+    end
+    assert.near(found[1], found[2], 1e-9)
   end)
 end)
 

@@ -238,8 +238,8 @@ static int workload_audit(lua_State *L) {
     push_launches(L, workload, costs);
     lua_setfield(L, -2, "launches");
     tperf_fields_set(L, "host", tperf_launch_time(&s.job.on, 1));
+    tperf_fields_set(L, "bare_call", tperf_bare_calls_time(&s.job.on, 1));
     tperf_fields_set(L, "step_calls", s.software.step_calls);
-    tperf_fields_set(L, "step_calls_time", tperf_step_calls_time(&s.job.on));
     tperf_fields_set(L, "optimizer_bytes",
                      tperf_optimizer_bytes(&s.candidate, &s.job, workload, costs));
     tperf_fields_set(L, "optimizer_part", s.software.optimizer);

@@ -85,7 +85,7 @@ local function details_of(t, on, optimizer)
     exchange.section = kinds[i] and kinds[i].key or i == #kinds + 1 and "before the layers" or "after the layers"
   end
   details.update = {
-    bytes = audit.optimizer_bytes, time = optimizer - audit.step_calls_time,
+    bytes = audit.optimizer_bytes, time = optimizer - audit.step_calls * audit.bare_call,
     bandwidth = audit.optimizer_part * audit.hbm,
   }
   return details, audit

@@ -162,13 +162,14 @@ local function add_optimizer(add, c, audit)
   if audit.update then
     here = here - audit.update.time
     add("Newton-Schulz iterations", audit.update.time, "of %.4g matrices, the most of a GPU: the longer of %s and the "
-      .. "host's %.4g calls, of %s each", audit.update.matrices, units.format(audit.update.flops, "FLOP"),
-      audit.update.calls, seconds(audit.host))
+      .. "host's %.4g calls of PyTorch, of %s each", audit.update.matrices, units.format(audit.update.flops, "FLOP"),
+      audit.update.calls, seconds(audit.bare_call))
   end
-  if audit.step_calls_time > 0 then
-    here = here - audit.step_calls_time
-    add("launches between iterations", audit.step_calls_time, "%.4g calls of PyTorch of %s each, while the GPU waits",
-      audit.step_calls, seconds(audit.step_calls_time / audit.step_calls))
+  local between = audit.step_calls * audit.bare_call
+  if between > 0 then
+    here = here - between
+    add("launches between iterations", between, "%.4g calls of PyTorch of %s each, while the GPU waits",
+      audit.step_calls, seconds(audit.bare_call))
   end
   if audit.optimizer_part == 0 then return end
   add("the optimizer's step", here, "%s read and written / (%.3g x %s/s)",
