@@ -39,7 +39,7 @@ describe("compile = false", function()
     assert.same({ rotary = rotary, silu = gate }, more { compile = false, norm = "fused" })
   end)
 
-  it("leaves a copied norm as it is, which reads and keeps numbers of 32 bits", function()
+  it("makes no difference to a norm that copies its input to fp32", function()
     -- Forward, 2 bytes are read and 4 written, then 4 read instead of 2; backward, 4 are read twice instead of 2, 4
     -- written instead of 2, then 4 read and 2 written.
     local copied = { (2 + 4 + 4 - 2) * SEQ * HIDDEN, (2 * (4 - 2) + 4 - 2 + 4 + 2) * SEQ * HIDDEN }

@@ -65,7 +65,7 @@ for line in slurp "docs/limits.md":gmatch "([^\n]*)\n" do
     local found = figures[section](cells)
     if next(found) == nil then error("docs/accuracy.md has nothing of: " .. line, 0) end
     for i, text in pairs(found) do cells[i] = text end
-    line = ("| %s |"):format(table.concat(cells, " | ")):gsub("^|  |", "| |")
+    line = ("| %s |"):format(table.concat(cells, " | ")):gsub("|  %f[|]", "| ")
   end
   lines[#lines + 1] = line
 end
