@@ -74,7 +74,7 @@ LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
-.PHONY: all mpi run test test-thorough test-mpi check faults coverage accuracy accuracy-serving docs bench fuzz fuzz-yaml fuzz-json fuzz-csv \
+.PHONY: all mpi run test test-thorough test-mpi check faults coverage accuracy accuracy-record accuracy-docs accuracy-serving docs bench fuzz fuzz-yaml fuzz-json fuzz-csv \
         fuzz-cli fuzz-lua gallery lint format lua-module deps deps-mpi deps-test deps-lint deps-deb install install-lua \
         uninstall deb clean help FORCE
 .DEFAULT_GOAL := all
@@ -123,7 +123,13 @@ coverage: deps deps-test ## lines and branches of src that the specs reach with 
 	$(Q)TPERF_THOROUGH=1 build/coverage/tperf run --trust spec/run.lua $(if $(JOBS),--jobs=$(JOBS)) spec; status=$$?; \
 	  build/coverage/tperf run --trust tools/coverage.lua && exit $$status
 
-accuracy: all ## write docs/accuracy.md, and the figures of docs/limits.md, from the tables of measurements in the folder MEASURED
+accuracy: all ## predict what others measured, and compare with spec/data/accuracy.csv; fails where a figure moved
+	$(Q)$(B)/tperf run --trust tools/accuracy.lua
+
+accuracy-record: all ## write spec/data/accuracy.csv anew, for a change that moves one of its figures
+	$(Q)$(B)/tperf run --trust tools/accuracy.lua record
+
+accuracy-docs: all ## write docs/accuracy.md, and the figures of docs/limits.md, from the tables of measurements in the folder MEASURED
 	$(Q)$(B)/tperf run --trust tools/write_accuracy.lua $(MEASURED)/operators/gemm_visible.csv \
 	  $(MEASURED)/operators/attention_visible.csv $(MEASURED)/operators/moe_visible.csv \
 	  $(MEASURED)/operators/mla_visible.csv $(MEASURED)/operators/memory_ops_visible.csv \

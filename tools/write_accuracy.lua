@@ -1,4 +1,4 @@
--- Writes docs/accuracy.md: predictions against published measurements, by source. Run by `make accuracy
+-- Writes docs/accuracy.md: predictions against published measurements, by source. Run by `make accuracy-docs
 -- MEASURED=FOLDER` and `make accuracy-serving SERVING=FOLDER`, where FOLDER has the tables; tperf run --trust
 -- tools/write_accuracy.lua FILE.csv …
 local lists = require "tperf.base.lists"

@@ -1,4 +1,4 @@
--- Writes the figures in the tables of docs/limits.md, which are those of docs/accuracy.md. `make accuracy` and
+-- Writes the figures in the tables of docs/limits.md, which are those of docs/accuracy.md. `make accuracy-docs` and
 -- `make accuracy-serving` run it: tperf run --trust tools/write_limits.lua
 local function slurp(path)
   local file <close> = assert(io.open(path))
