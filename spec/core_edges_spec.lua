@@ -219,7 +219,8 @@ describe("layers assigned to stages", function()
   local RUNS <const> = { { 1, 4 } }
   local function pipelines(layers, more)
     local one = { pp = 2, virtual_stages = 1, schedule = 1, bubble_forward = 1, bubble_backward = 1,
-      bubble_weight_grad = 0, pairs = 0, pairs_each = 0, ways = 0, min_microbatches = 1, microbatch_multiple = 1,
+      bubble_weight_grad = 0, split = 0, split_each = 0, pairs = 0, pairs_each = 0, ways = 0,
+      min_microbatches = 1, microbatch_multiple = 1,
       weight_copies = 1, last_in_flight = 1, bounds = false, placed = true, folded = false, in_flight = { 2, 1 },
       layers = layers }
     for name, value in pairs(more or {}) do one[name] = value end

@@ -1,7 +1,7 @@
--- Rules of the code base: include and require directions, the core's dependencies, sizes of files and functions.
+-- Rules of the code base: include and require directions, the core's dependencies, sizes of functions.
 local program = require "program"
 
-local C_LINES, LUA_LINES, FUNCTION_LINES = 500, 300, 60
+local FUNCTION_LINES <const> = 60
 
 local function found(command)
   local list = {}
@@ -121,11 +121,10 @@ describe("the C files", function()
     none(wrong)
   end)
 
-  it("are of readable size", function()
+  it("have functions of readable size", function()
     local wrong = {}
     for _, path in ipairs(c_files) do
       local lines, start = lines_of(path), nil
-      if #lines > C_LINES then wrong[#wrong + 1] = ("%s has %d lines"):format(path, #lines) end
       for number, line in ipairs(lines) do -- a definition ends with a brace in the first column
         if line:find "^[%a].*[(,]" and not line:find ";$" and not start then start = number end
         if line:find "^%S.*;$" then start = nil end
@@ -196,11 +195,10 @@ describe("the Lua files", function()
 
   it("have no circular requires", function() none(circles()) end)
 
-  it("are of readable size", function()
+  it("have functions of readable size", function()
     local wrong = {}
     for _, path in ipairs(lua_files) do
       local lines, open = lines_of(path), {}
-      if #lines > LUA_LINES then wrong[#wrong + 1] = ("%s has %d lines"):format(path, #lines) end
       for number, line in ipairs(lines) do -- a function ends at its own indentation; closures are part of it
         local indent = #line:match "^ *"
         line = line:gsub('"[^"]*"', '""'):gsub("'[^']*'", "''"):gsub("%-%-.*$", "")
@@ -252,16 +250,3 @@ describe("the Lua files", function()
   end)
 end)
 
-describe("rooms", function()
-  it("have at most 15 files", function()
-    local count, wrong = {}, {}
-    for _, path in ipairs(found "find lua src -type f | sort") do
-      local folder = path:match "^(.*)/"
-      count[folder] = (count[folder] or 0) + 1
-    end
-    for folder, files in pairs(count) do
-      if files > 15 then wrong[#wrong + 1] = ("%s has %d"):format(folder, files) end
-    end
-    none(wrong)
-  end)
-end)

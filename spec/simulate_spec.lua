@@ -50,7 +50,8 @@ describe("tperf.train with simulate", function()
       return op.stop - op.start
     end
     local hop = c.breakdown.pipeline_comm / (2 * c.microbatches)
-    assert.near(12 * products / 2, time "backward_weight", 1e-12)
+    -- each of the two products is priced by its own shape; spec/split_passes_spec.lua has their times
+    assert.near(12 * products / 2, time "backward_weight", 0.03 * 12 * products / 2)
     assert.near(12 * backward + hop, time "backward_weight" + time "backward_input", 1e-12)
   end)
 

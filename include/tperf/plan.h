@@ -44,6 +44,8 @@ typedef struct tperf_pipeline { // devices; stages (chunks of layers) on each de
     int64_t pp, virtual_stages; // the caller's number; orders candidates that are otherwise equal
     int schedule;               // which of the caller's; orders candidates that are otherwise equal
     double bubble_forward, bubble_backward, bubble_weight_grad;
+    // Backward passes on the critical path that are split into their halves: this many, and per micro-batch.
+    double split, split_each;
     // Overlapped passes on the critical path: this many, and per micro-batch.
     double pairs, pairs_each;
     // Messages on the critical path if each travels while its GPUs compute other passes; 0: they do not.
@@ -93,8 +95,9 @@ static inline int tperf_leading_section(const tperf_stage *stage, const tperf_wo
 
 // Seconds of one micro-batch in one pipeline stage.
 typedef struct tperf_stage_time {
-    double forward, backward, weight_grad;
-    double host; // of launches in both passes, beyond the kernels' time
+    double forward, backward;
+    double input, weight; // halves of a backward pass that is split: together at least the whole
+    double host;          // of launches in both whole passes, beyond the kernels' time
     // An overlapped forward and backward pass: each one's collectives run beside the other's compute.
     double pair;
 } tperf_stage_time;
@@ -222,7 +225,9 @@ typedef struct tperf_iteration {
     const tperf_stage *waiting;         // the stage that data_comm belongs to; NULL: no stage waits
     // Seconds by which its work falls short of the busiest stage's, and data_comm of its wait.
     double slack;
-    double pairs; // number of overlapped passes behind `hidden`
+    double pairs;   // number of overlapped passes behind `hidden`
+    double split;   // number of split backward passes, which have more waits for the host
+    double filling; // seconds of each weight gradient of the bubble
 } tperf_iteration;
 
 // The memory of the fullest GPU, and of each of the pipeline's n_devices. Of costs only the bytes are read.

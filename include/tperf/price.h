@@ -115,7 +115,9 @@ typedef struct tperf_op_work {
 
 typedef struct tperf_op_cost {
     tperf_pass_cost forward, backward;
-    double weight_grad; // seconds of the backward pass that a schedule may delay
+    // The part of the backward pass that a schedule may delay: seconds of the kernels that make the weights' gradient and
+    // add it up, and their launches.
+    double weight_grad, weight_launches;
 } tperf_op_cost;
 
 tperf_op_work tperf_op_work_of(const tperf_op *op, const tperf_platform *on, int64_t panels);

@@ -83,7 +83,10 @@ typedef struct tperf_expert_cost {
 // Sums over the ops of a section (one layer) and one micro-batch, on one GPU.
 typedef struct tperf_layer_cost {
     tperf_pass_cost forward, backward;
-    double weight_grad; // seconds, see tperf_op_cost
+    double weight_grad, weight_launches; // see tperf_op_cost
+    // Seconds of the two halves of a backward pass that a schedule splits, each with its own wait for the host: together
+    // at least the whole pass.
+    double input_half, weight_half;
     tperf_expert_cost exchange;
     double flops;          // both passes
     tperf_weights weights; // one layer's share; replicated over data parallelism
@@ -129,7 +132,7 @@ void tperf_op_price_place(tperf_op_price *price, const tperf_op *op, const tperf
 // whoever adds them up, so that they agree to the last digit.
 typedef struct tperf_block_price {
     tperf_pass_cost forward, backward;
-    double weight_grad, flops;
+    double weight_grad, weight_launches, flops;
     tperf_expert_cost exchange;
     bool inside; // tokens that ops up to here have dispatched are not yet combined
 } tperf_block_price;

@@ -94,7 +94,7 @@ TPERF_INLINED tperf_exposures tperf_holding_exposures(const tperf_holding *holdi
 
 // What a pipeline's time depends on, of a layer's cost: of its passes, and of both together.
 typedef struct tperf_layer_time {
-    double forward, backward, weight_grad; // seconds
+    double forward, backward, input, weight; // seconds; the halves of a backward pass that is split
     double launches, host; // of both passes; seconds by which they outlast the GPU's work
     double comm, slowing;  // seconds
     double hidden;         // seconds saved if overlapped passes hide each other's expert exchanges
@@ -102,7 +102,10 @@ typedef struct tperf_layer_time {
 
 // What the parts of an iteration are multiples of, in every lane; seconds of the optimizer step.
 typedef struct tperf_tempo {
-    tperf_lanes chunks, bubble_forward, bubble_backward, optimizer;
+    tperf_lanes chunks, bubble_forward, bubble_backward, bubble_weight, optimizer;
+    // A weight gradient that fills a wait counts no longer than the pass that the device waits for: an input gradient or,
+    // unless pairs of both overlap, a forward pass (docs/model.md section 6.1).
+    bool fills_backward, fills_forward;
     // Messages that passes wait for, and those beside passes; of these the seconds of the host's calls, and the part of
     // the rest by which they slow the kernels.
     tperf_lanes messages, beside, calls, share;
@@ -194,14 +197,36 @@ static inline double tperf_pairs_of(const tperf_pipeline *pipeline, double micro
 
 // What a candidate's time depends on, of its pipeline's.
 typedef struct tperf_paced {
-    double passes, saved; // of the busiest stage: both passes; less by overlapping them
-    double forward, backward, weight_grad; // the average of the others
+    // Of the busiest stage: both passes; less by overlapping them; more by splitting the backward pass.
+    double passes, saved, torn;
+    double forward, backward, input, weight; // the average of the others
 } tperf_paced;
 
 static inline tperf_paced tperf_paced_of(const tperf_pipeline_time *t) {
     double passes = t->busy.forward + t->busy.backward;
-    return (tperf_paced){passes, passes - t->busy.pair, t->others.forward, t->others.backward,
-                         t->others.weight_grad};
+    double torn = t->busy.input + t->busy.weight - t->busy.backward;
+    return (tperf_paced){passes,
+                         passes - t->busy.pair,
+                         torn > 0 ? torn : 0, // but for rounding
+                         t->others.forward,
+                         t->others.backward,
+                         t->others.input,
+                         t->others.weight};
+}
+
+// The number of split backward passes of chunks.
+static inline double tperf_split_of(const tperf_pipeline *pipeline, double microbatches) {
+    return pipeline->split + pipeline->split_each * microbatches;
+}
+
+// Whether the schedule splits backward passes on the critical path.
+static inline bool tperf_splits_passes(const tperf_pipeline *pipeline) {
+    return pipeline->split != 0 || pipeline->split_each != 0;
+}
+
+// Seconds that split passes of the busiest stage take beyond whole ones.
+static inline double tperf_torn_of(const tperf_pace *pace, const tperf_paced *paced) {
+    return tperf_split_of(pace->pipeline, pace->microbatches) * paced->torn / pace->chunks;
 }
 
 static inline double tperf_hidden_of(const tperf_pace *pace, const tperf_paced *paced) {
@@ -212,27 +237,30 @@ static inline double tperf_hidden_of(const tperf_pace *pace, const tperf_paced *
 
 // What placements with equal layer costs share, of the parts of an iteration, in every lane.
 typedef struct tperf_beat {
-    tperf_lanes work, forward, backward, hidden;
-    tperf_lanes grads; // the bubble's weight gradients
+    tperf_lanes work, hidden;
+    tperf_lanes forward, backward,
+        weight; // of the other stages; backward: of the input alone, if passes are split
 } tperf_beat;
 
 // hidden: tperf_hidden_of.
 TPERF_INLINED tperf_beat tperf_beat_of(const tperf_pace *pace, const tperf_paced *paced,
                                        double hidden) {
     return (tperf_beat){
-        .work = tperf_lanes_of(pace->microbatches * paced->passes),
+        .work = tperf_lanes_of(pace->microbatches * paced->passes + tperf_torn_of(pace, paced)),
         .forward = tperf_lanes_of(paced->forward),
-        .backward = tperf_lanes_of(paced->backward),
+        .backward =
+            tperf_lanes_of(tperf_splits_passes(pace->pipeline) ? paced->input : paced->backward),
         .hidden = tperf_lanes_of(hidden),
-        .grads = tperf_lanes_of(pace->pipeline->bubble_weight_grad * paced->weight_grad),
+        .weight = tperf_lanes_of(paced->weight),
     };
 }
 
 // The parts of an iteration that add up to its time: those of its beat and the optimizer step, and these.
 typedef struct tperf_parts {
     tperf_lanes data_comm, pipeline_comm, bubble;
-    tperf_lanes hop;  // tperf_iteration's
-    tperf_lanes late; // of pipeline_comm
+    tperf_lanes hop;     // tperf_iteration's
+    tperf_lanes late;    // of pipeline_comm
+    tperf_lanes filling; // seconds of each weight gradient of the bubble
 } tperf_parts;
 
 // What a pass keeps of a message that travels beside others: the host's calls, and the kernels that the rest slows; and
@@ -269,14 +297,19 @@ TPERF_INLINED tperf_parts tperf_parts_of(const tperf_tempo *tempo, const tperf_b
         hop = sent.kept;
     }
     hop *= tempo->chunks;
+    tperf_lanes forward = beat->forward + waiting->each_forward + hop;
+    tperf_lanes backward = beat->backward + waiting->each_backward + hop;
+    tperf_lanes filling = beat->weight;
+    if (tempo->fills_backward) filling = tperf_lanes_smaller(filling, backward);
+    if (tempo->fills_forward) filling = tperf_lanes_smaller(filling, forward);
     return (tperf_parts){
         .data_comm = waiting->time,
         .pipeline_comm = pipeline_comm,
-        .bubble = tempo->bubble_forward * (beat->forward + waiting->each_forward + hop) +
-                  tempo->bubble_backward * (beat->backward + waiting->each_backward + hop) +
-                  beat->grads,
+        .bubble = tempo->bubble_forward * forward + tempo->bubble_backward * backward +
+                  tempo->bubble_weight * filling,
         .hop = hop,
         .late = late,
+        .filling = filling,
     };
 }
 

@@ -69,7 +69,8 @@ tperf_layer_time tperf_layer_time_of(const tperf_job *job, const tperf_layer_cos
     return (tperf_layer_time){
         .forward = f->time,
         .backward = b->time,
-        .weight_grad = cost->weight_grad,
+        .input = cost->input_half,
+        .weight = cost->weight_half,
         .launches = f->launches + b->launches,
         .host = f->host + b->host,
         .comm = f->comm + b->comm,
@@ -230,6 +231,7 @@ void tperf_pace_init(tperf_pace *pace, const tperf_candidate *candidate, const t
     double chunks = (double)pipeline->virtual_stages;
     bool gathers_each = tperf_gathers_each(candidate, job->training);
     bool reduces_each = tperf_reduces_each(candidate, job->training);
+    bool fills = tperf_splits_passes(pipeline) && pipeline->bubble_weight_grad < 0;
     *pace = (tperf_pace){
         .job = job,
         .pipeline = pipeline,
@@ -243,6 +245,9 @@ void tperf_pace_init(tperf_pace *pace, const tperf_candidate *candidate, const t
         .tempo = {.chunks = tperf_lanes_of(chunks),
                   .bubble_forward = tperf_lanes_of(pipeline->bubble_forward),
                   .bubble_backward = tperf_lanes_of(pipeline->bubble_backward),
+                  .bubble_weight = tperf_lanes_of(pipeline->bubble_weight_grad),
+                  .fills_backward = fills,
+                  .fills_forward = fills && !tperf_overlaps_passes(pipeline),
                   .optimizer = tperf_lanes_of(optimizer)},
         .optimizer = optimizer,
     };
@@ -365,7 +370,7 @@ tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf
         .data_comm = TPERF_LANE(p.data_comm, 0),
         .pipeline_comm = TPERF_LANE(p.pipeline_comm, 0),
         .bubble = TPERF_LANE(p.bubble, 0),
-        .host = microbatches * pipeline.busy.host - host,
+        .host = microbatches * pipeline.busy.host - host + tperf_torn_of(&pace, &paced),
         .optimizer = pace.optimizer,
         .offload = microbatches * busy.offload,
         .flops = microbatches * average_flops(candidate->pipeline, workload, costs),
@@ -380,6 +385,8 @@ tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf
         .waiting = longest,
         .slack = longest ? used_slack(&pace, longest, &waits) : 0,
         .pairs = tperf_pairs_of(pace.pipeline, pace.microbatches),
+        .split = tperf_split_of(pace.pipeline, pace.microbatches),
+        .filling = TPERF_LANE(p.filling, 0),
     };
 }
 
@@ -402,8 +409,9 @@ void tperf_passes_of(const tperf_candidate *candidate, const tperf_job *job,
         tperf_exposure e = tperf_stage_exposure(&chunks[c], workload, sections);
         double gather = gathers_each ? e.gather : 0, reduce = reduces_each ? e.reduce : 0;
         passes[c] = (tperf_chunk_passes){
-            {t.forward + message.alone + gather, t.backward + message.alone + reduce, t.weight_grad,
-             t.host, t.pair + message.pair + gather + reduce},
+            {t.forward + message.alone + gather, t.backward + message.alone + reduce,
+             t.input + message.alone + reduce, t.weight, t.host,
+             t.pair + message.pair + gather + reduce},
             tperf_chunk_memory_of(candidate, job, workload, costs, &chunks[c])};
     }
     int64_t device = 0;

@@ -1,12 +1,11 @@
 // least.c: a lower bound on an iteration, however uneven its stages. See tperf/plan.h and docs/model.md section 6.5.
 #include <math.h>
 
-#include "tperf/plan.h"
+#include "plan/exposure.h"
 
 // Times of a candidate's passes, including waits and hops as in tperf_passes_of; of a stage, or of the shortest chunk.
 typedef struct passes {
-    double forward, input, weight,
-        pair; // input and weight gradients: the two halves of a backward pass
+    double forward, backward, input, weight, pair;
 } passes;
 
 typedef struct bound {
@@ -25,13 +24,14 @@ static passes passes_of(const bound *b, const tperf_stage *stage, double chunks)
     double gather = tperf_gathers_each(b->candidate, b->job->training) ? e.gather : 0;
     double reduce = tperf_reduces_each(b->candidate, b->job->training) ? e.reduce : 0;
     double alone = chunks * b->message.alone;
-    return (passes){t.forward + alone + gather, t.backward - t.weight_grad + alone + reduce,
-                    t.weight_grad, t.pair + chunks * b->message.pair + gather + reduce};
+    return (passes){t.forward + alone + gather, t.backward + alone + reduce,
+                    t.input + alone + reduce, t.weight,
+                    t.pair + chunks * b->message.pair + gather + reduce};
 }
 
 static passes lesser(passes a, passes b) {
-    return (passes){fmin(a.forward, b.forward), fmin(a.input, b.input), fmin(a.weight, b.weight),
-                    fmin(a.pair, b.pair)};
+    return (passes){fmin(a.forward, b.forward), fmin(a.backward, b.backward),
+                    fmin(a.input, b.input), fmin(a.weight, b.weight), fmin(a.pair, b.pair)};
 }
 
 // The shortest chunk possible: the fewest layers that even division gives any chunk, each as short as the shortest
@@ -40,7 +40,7 @@ static passes least_chunk(const bound *b) {
     const tperf_pipeline *p = b->candidate->pipeline;
     int64_t layers = 0;
     bool present[TPERF_KINDS_MAX] = {false};
-    passes least = {INFINITY, INFINITY, INFINITY, INFINITY};
+    passes least = {INFINITY, INFINITY, INFINITY, INFINITY, INFINITY};
     for (size_t i = 0; i < p->n_devices; i++) {
         if (p->virtual_stages == 1) least = lesser(least, passes_of(b, &p->devices[i], 1));
         for (int kind = 0; kind < b->workload->n_kinds; kind++) {
@@ -58,7 +58,7 @@ static passes least_chunk(const bound *b) {
         least = lesser(least, passes_of(b, &chunk, 1));
     }
     // Each part may come from a different chunk; the closed form holds where a pair takes no longer than both halves.
-    least.pair = fmin(least.pair, least.forward + least.input + least.weight);
+    least.pair = fmin(least.pair, least.forward + least.backward);
     return least;
 }
 
@@ -68,11 +68,12 @@ static double all_least(const bound *b) {
     const tperf_pipeline *p = b->candidate->pipeline;
     double chunks = (double)p->virtual_stages, m = (double)b->candidate->microbatches;
     double pairs = p->bounds ? m * chunks : p->pairs + p->pairs_each * m;
-    double all = m * chunks - pairs;
+    double all = m * chunks - pairs, split = tperf_split_of(p, m);
     passes t = least_chunk(b);
-    double backward = t.input + t.weight;
-    return (all + chunks * p->bubble_forward) * t.forward +
-           (all + chunks * p->bubble_backward) * backward +
+    // A weight gradient that fills a bubble may count for less: a bound all the same, where it shortens the time.
+    return (all + chunks * p->bubble_forward) * t.forward + (all - split) * t.backward +
+           split * (t.input + t.weight) +
+           chunks * p->bubble_backward * (split > 0 ? t.input : t.backward) +
            chunks * p->bubble_weight_grad * t.weight + pairs * t.pair + p->ways * b->message.way;
 }
 
@@ -81,11 +82,11 @@ static double all_least(const bound *b) {
 static double own_work(const bound *b, const tperf_stage *device) {
     const tperf_pipeline *p = b->candidate->pipeline;
     passes t = passes_of(b, device, (double)p->virtual_stages);
-    double m = (double)b->candidate->microbatches, backward = t.input + t.weight;
-    if (!p->bounds && !tperf_overlaps_passes(p)) return m * (t.forward + backward);
+    double m = (double)b->candidate->microbatches;
+    if (!p->bounds && !tperf_overlaps_passes(p)) return m * (t.forward + t.backward);
     if (!p->bounds && p->virtual_stages == 1 && p->weight_copies == 1)
-        return m * fmin(t.pair, t.forward + backward);
-    return m * (fmin(t.forward, t.pair / 2) + fmin(backward, t.pair / 2));
+        return m * fmin(t.pair, t.forward + t.backward);
+    return m * (fmin(t.forward, t.pair / 2) + fmin(t.backward, t.pair / 2));
 }
 
 double tperf_iteration_least(const tperf_candidate *candidate, const tperf_job *job,

@@ -22,13 +22,14 @@ TPERF_INLINED tperf_stage_time tperf_holding_time(const tperf_holding *holding,
                                                   const tperf_layer_time *times,
                                                   const tperf_job *job, bool pairs) {
     tperf_pass_cost both = {0};
-    double forward = 0, backward = 0, weight_grad = 0, host = 0, hidden = 0;
+    double forward = 0, backward = 0, input = 0, weight = 0, host = 0, hidden = 0;
     for (int i = 0; i < holding->n; i++) {
         double layers = holding->parts[i].layers;
         const tperf_layer_time *t = &times[holding->parts[i].section];
         forward += layers * t->forward;
         backward += layers * t->backward;
-        weight_grad += layers * t->weight_grad;
+        input += layers * t->input;
+        weight += layers * t->weight;
         host += layers * t->host;
         if (!pairs) continue;
         both.launches += layers * t->launches;
@@ -36,7 +37,7 @@ TPERF_INLINED tperf_stage_time tperf_holding_time(const tperf_holding *holding,
         both.slowing += layers * t->slowing;
         hidden += layers * t->hidden;
     }
-    tperf_stage_time t = {forward, backward, weight_grad, host, 0};
+    tperf_stage_time t = {forward, backward, input, weight, host, 0};
     if (pairs) t.pair = tperf_pair_of(&t, &both, hidden, job);
     return t;
 }
@@ -44,8 +45,8 @@ TPERF_INLINED tperf_stage_time tperf_holding_time(const tperf_holding *holding,
 static inline tperf_stage_time tperf_average_time(const tperf_stage_time *a,
                                                   const tperf_stage_time *b) {
     return (tperf_stage_time){(a->forward + b->forward) / 2, (a->backward + b->backward) / 2,
-                              (a->weight_grad + b->weight_grad) / 2, (a->host + b->host) / 2,
-                              (a->pair + b->pair) / 2};
+                              (a->input + b->input) / 2,     (a->weight + b->weight) / 2,
+                              (a->host + b->host) / 2,       (a->pair + b->pair) / 2};
 }
 
 // The time of one micro-batch in a device of stage i, on average. pairs: as for tperf_holding_time.
@@ -73,15 +74,18 @@ TPERF_INLINED tperf_pipeline_time tperf_pipeline_time_if(const tperf_pipeline *p
     tperf_stage_time busy = tperf_device_time(pipeline, 0, holdings, workload, times, job, pairs);
     if (pipeline->n_stages == 1) return (tperf_pipeline_time){&stages[0], busy, busy};
     double repeats = (double)stages[0].repeats;
-    tperf_stage_time all = {repeats * busy.forward, repeats * busy.backward,
-                            repeats * busy.weight_grad, 0, 0};
+    tperf_stage_time all = {.forward = repeats * busy.forward,
+                            .backward = repeats * busy.backward,
+                            .input = repeats * busy.input,
+                            .weight = repeats * busy.weight};
     const tperf_stage *busiest = &stages[0];
     for (size_t i = 1; i < pipeline->n_stages; i++) {
         tperf_stage_time s = tperf_device_time(pipeline, i, holdings, workload, times, job, pairs);
         repeats = (double)stages[i].repeats;
         all.forward += repeats * s.forward;
         all.backward += repeats * s.backward;
-        all.weight_grad += repeats * s.weight_grad;
+        all.input += repeats * s.input;
+        all.weight += repeats * s.weight;
         if (s.forward + s.backward <= busy.forward + busy.backward) continue;
         busy = s;
         busiest = &stages[i];
@@ -89,9 +93,10 @@ TPERF_INLINED tperf_pipeline_time tperf_pipeline_time_if(const tperf_pipeline *p
     double others = (double)pipeline->pp - 1;
     return (tperf_pipeline_time){busiest,
                                  busy,
-                                 {(all.forward - busy.forward) / others,
-                                  (all.backward - busy.backward) / others,
-                                  (all.weight_grad - busy.weight_grad) / others, 0, 0}};
+                                 {.forward = (all.forward - busy.forward) / others,
+                                  .backward = (all.backward - busy.backward) / others,
+                                  .input = (all.input - busy.input) / others,
+                                  .weight = (all.weight - busy.weight) / others}};
 }
 
 TPERF_INLINED tperf_pipeline_time tperf_pipeline_time_of(const tperf_pipeline *pipeline,

@@ -176,6 +176,7 @@ void tperf_block_price_add(tperf_block_price *sum, const tperf_op_price *price) 
     tperf_pass_cost_add(&sum->forward, &price->cost.forward, 1);
     tperf_pass_cost_add(&sum->backward, &price->cost.backward, 1);
     sum->weight_grad += price->cost.weight_grad;
+    sum->weight_launches += price->cost.weight_launches;
     sum->flops += price->flops;
     add_exchange(sum, price);
 }
@@ -195,6 +196,7 @@ static void add_block(tperf_layer_cost *sum, const tperf_block_price *block) {
     tperf_pass_cost_add(&sum->forward, &block->forward, 1);
     tperf_pass_cost_add(&sum->backward, &block->backward, 1);
     sum->weight_grad += block->weight_grad;
+    sum->weight_launches += block->weight_launches;
     sum->flops += block->flops;
     for (int way = 0; way < 2; way++) {
         sum->exchange.dispatch[way] += block->exchange.dispatch[way];
@@ -228,9 +230,15 @@ void tperf_workload_time(const tperf_workload *workload, const tperf_platform *o
     tperf_workload_add_times(workload, on, placement, works, costs);
 }
 
+// Copies from the host are of what the first half reads.
 static void wait_for_hosts(tperf_layer_cost *sum, const tperf_platform *on) {
+    tperf_pass_cost input = {.time = sum->backward.time - sum->weight_grad,
+                             .launches = sum->backward.launches - sum->weight_launches};
     wait_for_host(&sum->forward, sum->offload_bytes, on);
     wait_for_host(&sum->backward, sum->offload_bytes, on);
+    wait_for_host(&input, sum->offload_bytes, on);
+    sum->input_half = input.time;
+    sum->weight_half = fmax(sum->weight_grad, tperf_launch_time(on, sum->weight_launches));
 }
 
 void tperf_workload_add_times(const tperf_workload *workload, const tperf_platform *on,

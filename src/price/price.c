@@ -453,15 +453,25 @@ static void repeat_forward(tperf_pass_cost *backward, const tperf_pass_cost *aga
     backward->crossing += again->crossing;
 }
 
+// Seconds of the product dW = X^T dY, which no op waits for, with adding it up. Where the pass is priced as a whole, it
+// is as large as dX = dY W^T.
+static double weight_grad_time(const tperf_op *op, const tperf_pass_work *work,
+                               const tperf_pass_cost *pass, const tperf_platform *on) {
+    double all = pass->compute + pass->exposed_memory, more = accumulation(op, work, on);
+    if (op->stopped) return all;
+    if (work->n_kernels < 2) return (all - more) / 2 + more;
+    tperf_kernel_cost last = kernel_cost(op, &work->kernels[work->n_kernels - 1], on->software);
+    return last.compute + last.exposed_memory + more;
+}
+
 tperf_op_cost tperf_op_kernels_of(const tperf_op *op, const tperf_op_work *work,
                                   const tperf_platform *on) {
-    tperf_op_cost cost = {run_kernels(&work->forward, op, &op->forward, on),
-                          run_kernels(&work->backward, op, &op->backward, on), 0};
+    tperf_op_cost cost = {.forward = run_kernels(&work->forward, op, &op->forward, on),
+                          .backward = run_kernels(&work->backward, op, &op->backward, on)};
     if (!makes_gradients(op, &op->backward)) return cost;
-    // The product dW = X^T dY is as large as dX = dY W^T, and no op waits for it.
-    double more = accumulation(op, &work->backward, on);
-    double products = cost.backward.compute + cost.backward.exposed_memory - more;
-    cost.weight_grad = products / (op->stopped ? 1 : 2) + more;
+    cost.weight_grad = weight_grad_time(op, &work->backward, &cost.backward, on);
+    // One kernel that makes both gradients is launched with the input's.
+    if (!op->single) cost.weight_launches = cost.backward.launches / (op->stopped ? 1 : 2);
     return cost;
 }
 

@@ -168,7 +168,7 @@ static void write_backward(tperf_writer *w, size_t begin, size_t end, tperf_pass
 }
 
 // Writes the offload or reload of a layer's activations beside its pass, which waits for the rest.
-static void write_offload(tperf_writer *w, bool forward, double start) {
+static void write_offload(tperf_writer *w, double start) {
     const tperf_system *system = w->step->job->on.system;
     const tperf_layer_cost *cost = &w->step->costs[w->section];
     if (!(cost->offload_bytes > 0)) return;
@@ -178,25 +178,22 @@ static void write_offload(tperf_writer *w, bool forward, double start) {
     task.start = start;
     task.stop = start + task.seconds;
     tperf_write(w, task);
-    w->now += forward ? cost->forward.offload : cost->backward.offload;
+    w->now = fmax(w->now, task.stop);
 }
 
-// Writes the host's work for a layer's pass that began at `start`, and waits for it. If weight gradients are delayed,
-// their pass has the host's work after that of the pass before.
+// Writes the host's work for a layer's pass that began at `start`, and waits for it.
 static void write_launches(tperf_writer *w, tperf_pass_kind pass, double start) {
     const tperf_layer_cost *cost = &w->step->costs[w->section];
-    const tperf_pass_cost *whole = pass == TPERF_FORWARD ? &cost->forward : &cost->backward;
-    bool split = pass == TPERF_BACKWARD_INPUT || pass == TPERF_BACKWARD_WEIGHT;
-    double host = tperf_launch_time(&w->step->job->on, whole->launches),
-           first = whole->time - (split ? cost->weight_grad : 0),
-           from = pass == TPERF_BACKWARD_WEIGHT ? first : 0,
-           to = pass == TPERF_BACKWARD_WEIGHT ? whole->time : first;
+    double launches = cost->backward.launches;
+    if (pass == TPERF_FORWARD) launches = cost->forward.launches;
+    if (pass == TPERF_BACKWARD_INPUT) launches -= cost->weight_launches;
+    if (pass == TPERF_BACKWARD_WEIGHT) launches = cost->weight_launches;
     tperf_task task = {.kind = TPERF_TASK_LAUNCHES, .resources = TPERF_ON_HOST, .beside = true};
-    task.seconds = fmin(host, to) - from;
+    task.seconds = tperf_launch_time(&w->step->job->on, launches);
     task.start = start;
     task.stop = start + task.seconds;
     tperf_write(w, task);
-    if (pass != TPERF_BACKWARD_WEIGHT) w->now = fmax(w->now, start + first - whole->offload);
+    w->now = fmax(w->now, task.stop);
 }
 
 // Writes one layer, or one end of the model.
@@ -214,7 +211,7 @@ static void write_section(tperf_writer *w, const tperf_chunk *chunk, tperf_pass_
         write_backward(w, begin, end, pass);
     write_launches(w, pass, start);
     if (pass == TPERF_BACKWARD_WEIGHT) return;
-    write_offload(w, pass == TPERF_FORWARD, start);
+    write_offload(w, start);
     write_exchange(w, chunk, pass == TPERF_FORWARD, first_task, start);
 }
 

@@ -1,7 +1,7 @@
 // bind_pipelines.c: tperf.core.pipelines(runs, has_ends, list, picked) -> pipelines, for a search or one iteration.
 //   runs: list of { kind, layers }: the model's layers in order, kind = a section of its workloads
 //   list: of { pp, virtual_stages, schedule, layers (a list, or nil), bubble_forward, bubble_backward,
-//     bubble_weight_grad, pairs, pairs_each, ways, min_microbatches, microbatch_multiple, weight_copies, last_in_flight,
+//     bubble_weight_grad, split, split_each, pairs, pairs_each, ways, min_microbatches, microbatch_multiple, weight_copies, last_in_flight,
 //     bounds, placed, folded,
 //     in_flight = list of pp numbers }
 //   picked: nil, or { first, every }: the layers of a chunk that are of twin kinds, see tperf/plan.h
@@ -56,8 +56,8 @@ static int release(lua_State *L) {
 
 typedef struct description {
     int64_t pp, virtual_stages, schedule, min_microbatches, microbatch_multiple;
-    double bubble_forward, bubble_backward, bubble_weight_grad, pairs, pairs_each, ways,
-        weight_copies, last_in_flight;
+    double bubble_forward, bubble_backward, bubble_weight_grad, split, split_each, pairs,
+        pairs_each, ways, weight_copies, last_in_flight;
     bool bounds, placed, folded;
 } description;
 
@@ -72,6 +72,8 @@ static const tperf_field fields[] = {
     FIELD(NUMBER, bubble_forward),
     FIELD(NUMBER, bubble_backward),
     FIELD(NUMBER, bubble_weight_grad),
+    FIELD(NUMBER, split),
+    FIELD(NUMBER, split_each),
     FIELD(NUMBER, pairs),
     FIELD(NUMBER, pairs_each),
     FIELD(NUMBER, ways),
@@ -174,6 +176,8 @@ static void read_pipeline(lua_State *L, const tperf_heap *heap, tperf_pipeline *
         .bubble_forward = d.bubble_forward,
         .bubble_backward = d.bubble_backward,
         .bubble_weight_grad = d.bubble_weight_grad,
+        .split = d.split,
+        .split_each = d.split_each,
         .pairs = d.pairs,
         .pairs_each = d.pairs_each,
         .ways = d.ways,

@@ -102,10 +102,11 @@ static void push_stage(lua_State *L, const tperf_stage *stage, const tperf_workl
 }
 
 static void set_passes(lua_State *L, const char *name, const tperf_stage_time *t) {
-    lua_createtable(L, 0, 5);
+    lua_createtable(L, 0, 6);
     tperf_fields_set(L, "forward", t->forward);
     tperf_fields_set(L, "backward", t->backward);
-    tperf_fields_set(L, "weight_grad", t->weight_grad);
+    tperf_fields_set(L, "input", t->input);
+    tperf_fields_set(L, "weight", t->weight);
     tperf_fields_set(L, "pair", t->pair);
     lua_setfield(L, -2, name);
 }
@@ -160,6 +161,8 @@ static void set_pipeline(lua_State *L, const tperf_pipeline *pipeline, const tpe
     tperf_fields_set(L, "bubble_forward", pipeline->bubble_forward);
     tperf_fields_set(L, "bubble_backward", pipeline->bubble_backward);
     tperf_fields_set(L, "bubble_weight_grad", pipeline->bubble_weight_grad);
+    tperf_fields_set(L, "split", t->split);
+    tperf_fields_set(L, "filling", t->filling);
     tperf_fields_set(L, "pairs", t->pairs);
     tperf_fields_set(L, "hidden", t->hidden);
     tperf_fields_set(L, "hop", t->hop);

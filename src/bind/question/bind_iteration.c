@@ -241,8 +241,9 @@ static void push_passes(lua_State *L, const tperf_chunk_passes *passes, int64_t 
     for (int64_t i = 0; i < n; i++) {
         const tperf_stage_time *t = &passes[i].time;
         set_item(L, "forward", i + 1, t->forward);
-        set_item(L, "backward_input", i + 1, t->backward - t->weight_grad);
-        set_item(L, "backward_weight", i + 1, t->weight_grad);
+        set_item(L, "backward", i + 1, t->backward);
+        set_item(L, "backward_input", i + 1, t->input);
+        set_item(L, "backward_weight", i + 1, t->weight);
         set_item(L, "overlapped", i + 1, t->pair);
         set_item(L, "memory", i + 1, passes[i].memory.saved);
         set_item(L, "passing_forward", i + 1, passes[i].memory.forward);

@@ -29,11 +29,16 @@ function pipelines.schedules()
   return names
 end
 
--- Converts a makespan in F, B, D, W and O to one in F, B and W: B = D + W, and an overlapped pair O takes as long as
--- its halves; what it hides is counted separately.
-local function in_passes(form)
-  local d, o = form.D or 0, form.O or 0
-  return { forward = (form.F or 0) + o, backward = (form.B or 0) + o + d, weight_grad = (form.W or 0) - d }
+-- A makespan in F, B, D, W and O as the passes of a device that runs each kind `work` times, and a bubble beyond them.
+-- An overlapped pair O takes as long as its halves; what it hides is counted separately. If backward passes are split,
+-- those that are not whole are, and the bubble is one of their halves.
+local function beyond(form, work)
+  local whole, o = (form.B or 0) + (form.O or 0), form.O or 0
+  local split = (form.D or 0) > 0 and work - whole or 0
+  return {
+    forward = (form.F or 0) + o - work, backward = whole + (form.D or 0) - work,
+    weight_grad = (form.W or 0) - split, split = split,
+  }
 end
 
 -- If stages run in both directions, each device holds a stage and its mirror image, so every weight is kept twice.
@@ -58,10 +63,10 @@ local function bubble_at(definition, pp, chunks, microbatches)
   if definition.refuse and definition.refuse(p) then return nil end
   local form = definition.closed_form(p)
   if not form then return nil end
-  local total, work = in_passes(form), microbatches * chunks
+  local more = beyond(form, microbatches * chunks)
   return {
-    forward = (total.forward - work) / chunks, backward = (total.backward - work) / chunks,
-    weight_grad = total.weight_grad / chunks, pairs = form.O or 0, ways = chunks > 1 and form.p2p or 0,
+    forward = more.forward / chunks, backward = more.backward / chunks, weight_grad = more.weight_grad / chunks,
+    split = more.split, pairs = form.O or 0, ways = chunks > 1 and form.p2p or 0,
   }
 end
 
@@ -115,7 +120,8 @@ end
 local function describe(name, number, pp, chunks, options)
   local one = {
     pp = pp, virtual_stages = chunks, schedule = number, bubble_forward = 0, bubble_backward = 0,
-    bubble_weight_grad = 0, pairs = 0, pairs_each = 0, ways = 0, min_microbatches = 1, microbatch_multiple = 1,
+    bubble_weight_grad = 0, split = 0, split_each = 0, pairs = 0, pairs_each = 0, ways = 0,
+    min_microbatches = 1, microbatch_multiple = 1,
     weight_copies = 1, in_flight = { 1 }, last_in_flight = 1, bounds = false, placed = true, folded = false,
   }
   if pp == 1 then return options.alone_overlaps and describe_alone(one) or one end
@@ -127,8 +133,10 @@ local function describe(name, number, pp, chunks, options)
   local bubble, next_bubble = bubble_at(definition, pp, chunks, many), bubble_at(definition, pp, chunks, more)
   one.bubble_forward, one.bubble_backward = bubble.forward, bubble.backward
   one.bubble_weight_grad, one.ways = bubble.weight_grad, bubble.ways
-  one.pairs_each = (next_bubble.pairs - bubble.pairs) / (more - many)
-  one.pairs = bubble.pairs - one.pairs_each * many
+  for _, count in ipairs { "pairs", "split" } do -- linear in the micro-batches
+    local each = (next_bubble[count] - bubble[count]) / (more - many)
+    one[count], one[count .. "_each"] = bubble[count] - each * many, each
+  end
   one.min_microbatches, one.microbatch_multiple = least, multiple
   one.weight_copies, one.folded = weight_copies(definition), is_folded(definition)
   one.placed = is_placed(definition, chunks)

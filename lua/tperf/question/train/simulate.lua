@@ -163,8 +163,8 @@ local function timeline_of(c, question, workload, found, o)
   local t = simulation.run {
     schedule = name, devices = c.pp, stages = stages, microbatches = c.microbatches, group_size = o.group_size,
     times = {
-      forward = passes.forward, backward_input = passes.backward_input, backward_weight = passes.backward_weight,
-      overlapped = passes.overlapped,
+      forward = passes.forward, backward = passes.backward, overlapped = passes.overlapped,
+      backward_input = passes.backward_input, backward_weight = passes.backward_weight,
     },
     memory = { forward = passes.memory }, memory_limit = o.memory_limit, rules = o.rules, p2p = passes.way,
     passing = { forward = passes.passing_forward, backward = passes.passing_backward }, ready = passes.ready,

@@ -109,6 +109,16 @@ local function add_host(add, c, audit)
   end
 end
 
+-- What the halves of split backward passes wait for the host beyond whole ones.
+local function add_split(add, c, audit)
+  local b = audit.busiest
+  local more = b.input + b.weight - b.backward
+  if audit.split == 0 or more <= 0 then return end
+  add("waiting for launches: split passes", audit.split * more / c.virtual_stages,
+    "%d split backward passes x (input gradients %s + weight gradients %s - whole %s) / %d chunks", audit.split,
+    seconds(b.input), seconds(b.weight), seconds(b.backward), c.virtual_stages)
+end
+
 local function add_pipeline(add, c, audit, closed)
   local others, busiest = audit.others, audit.busiest
   if audit.hidden ~= 0 then
@@ -119,11 +129,12 @@ local function add_pipeline(add, c, audit, closed)
   if not closed then
     add("pipeline bubble", c.breakdown.bubble, "what no other part of the simulated time takes")
   else
-    add("pipeline bubble", c.breakdown.bubble, "%.4g x (forward %s + waits %s + hops %s) + %.4g x (backward %s + waits "
+    local split = audit.split > 0
+    add("pipeline bubble", c.breakdown.bubble, "%.4g x (forward %s + waits %s + hops %s) + %.4g x (%s %s + waits "
       .. "%s + hops %s) + %.4g x weight gradients %s, of the other stages on average", audit.bubble_forward,
       seconds(others.forward), seconds(audit.each_forward), seconds(audit.hop), audit.bubble_backward,
-      seconds(others.backward), seconds(audit.each_backward), seconds(audit.hop), audit.bubble_weight_grad,
-      seconds(others.weight_grad))
+      split and "input gradients" or "backward", seconds(split and others.input or others.backward),
+      seconds(audit.each_backward), seconds(audit.hop), audit.bubble_weight_grad, seconds(audit.filling))
   end
   local links = {}
   for i, message in ipairs(audit.messages) do
@@ -195,6 +206,7 @@ return function(c, audit, closed)
   add_ops("before the layers", c.first, kinds + 1)
   add_ops("after the layers", c.last, kinds + 2)
   add_host(add, c, audit)
+  add_split(add, c, audit)
   add_offload(add, c)
   add_pipeline(add, c, audit, closed)
   add_exchanges(add, c, audit)
