@@ -44,7 +44,7 @@ local function served(changes, accepted, requests, load, steps, prefill)
   for name, value in pairs(changes) do (ENGINE[name] ~= nil and engine or settings)[name] = value end
   local pool = { engine = with(ENGINE, engine), accepted = accepted, steps = steps }
   prefill = prefill and { engine = with(ENGINE, prefill) }
-  return core.serving(with(SETTINGS, settings), pool, prefill, requests, load)
+  return core.serve(with(SETTINGS, settings), pool, prefill, requests, load)
 end
 
 local function refused(message, ...)

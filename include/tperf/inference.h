@@ -52,12 +52,12 @@ typedef struct tperf_cache {
 
 // What the ops of one question's workloads cost on its machine: neither placements nor the memory that is kept free
 // change it, and another question of the same workloads need not price them again.
-typedef struct tperf_served tperf_served;
+typedef struct tperf_inference_memo tperf_inference_memo;
 
 // A model served by one replica of pp stages. Prompts are prefilled `prefill_batch` at a time; `batch` sequences decode
 // at a time, in `microbatches` of micro_batch that follow each other through the stages (a smaller last one is priced
 // as a full one).
-typedef struct tperf_serving {
+typedef struct tperf_inference {
     tperf_platform on;
     const tperf_placement *placements; // to choose from
     size_t n_placements;
@@ -69,9 +69,9 @@ typedef struct tperf_serving {
     int64_t batch, prefill_batch, micro_batch, microbatches;
     int64_t prompt, generate; // tokens
     double reserved;          // fraction of the HBM that is kept free
-    // Of tperf_served_size bytes, 0 before the first question, for questions with the same pipeline and workloads.
-    tperf_served *known;
-} tperf_serving;
+    // Of tperf_inference_memo_size bytes, 0 before the first question, for questions with the same pipeline and workloads.
+    tperf_inference_memo *known;
+} tperf_inference;
 
 // Seconds; the parts add up to time.
 typedef struct tperf_phase {
@@ -79,24 +79,24 @@ typedef struct tperf_phase {
 } tperf_phase;
 
 // Bytes on the fullest GPU. buffers: the working set of the widest op, and the residual stream.
-typedef struct tperf_serving_memory {
+typedef struct tperf_inference_bytes {
     double weights, cache, buffers, total;
-} tperf_serving_memory;
+} tperf_inference_bytes;
 
-typedef struct tperf_service {
+typedef struct tperf_inference_result {
     size_t placement;             // the one with the least latency, the first of several
     tperf_phase prefill;          // prefill_batch prompts, from the first stage to the last
     tperf_phase decode;           // all generate - 1 steps of every sequence
     double prefill_busiest;       // seconds of the busiest stage, for prefill_batch prompts
     double first_step, last_step; // seconds
-    tperf_serving_memory memory;
+    tperf_inference_bytes memory;
     // Bytes of one sequence on one GPU of every stage together.
     double cache_sequence;
     double max_batch; // the largest batch that fits; 0: not even one sequence does
-} tperf_service;
+} tperf_inference_result;
 
-size_t tperf_served_size(const tperf_serving *serving);
+size_t tperf_inference_memo_size(const tperf_inference *serving);
 
-tperf_service tperf_serve(const tperf_serving *serving);
+tperf_inference_result tperf_infer(const tperf_inference *serving);
 
 #endif

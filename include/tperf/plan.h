@@ -40,9 +40,9 @@ static inline int tperf_picked_kind(const tperf_picked *picked, int kind, int64_
 // A way to run a model in a pipeline: the number of stages, the layers on each, the schedule. A schedule's makespan is
 // that of its busiest stage plus a bubble, which is linear in one micro-batch's forward, backward and weight-gradient
 // times on one device.
-typedef struct tperf_pipeline { // devices; stages (chunks of layers) on each device
-    int64_t pp, virtual_stages; // the caller's number; orders candidates that are otherwise equal
-    int schedule;               // which of the caller's; orders candidates that are otherwise equal
+typedef struct tperf_pipeline {
+    int64_t pp, virtual_stages; // devices; chunks of layers on each device
+    int schedule;               // the caller's number; orders candidates that are otherwise equal
     double bubble_forward, bubble_backward, bubble_weight_grad;
     // Backward passes on the critical path that are split into their halves: this many, and per micro-batch.
     double split, split_each;

@@ -256,7 +256,6 @@ typedef struct tperf_serve_totals {
     // Sum of the requests' times in the system, modulo 2^64. By Little's law this is the time integral of their number,
     // which the run checks.
     uint64_t residence;
-    // of their number, which the run checks
 } tperf_serve_totals;
 
 // Empty if zeroed; may then be released.

@@ -44,6 +44,8 @@ typedef struct tperf_system {
         // FlashAttention 2, where it is not what `attention` times: Hopper has faster instructions than it uses
         // (arXiv 2407.08608), and PyTorch's own kernels on AMD's GPUs are others.
         tperf_attention_curve flash2[TPERF_DTYPE_COUNT];
+        int64_t
+            flash; // the FlashAttention that `attention` has become by tperf_system_flash; 0: as timed
         tperf_decode_curve decode[TPERF_DTYPE_COUNT]; // by the dtype of the cache
         double launch_s;                              // fixed latency in seconds, per op and pass
         struct {
@@ -94,7 +96,8 @@ tperf_status tperf_system_validate(const tperf_system *system, tperf_error *erro
 
 // Lowers the clock to what back-to-back kernels sustain for hours, however short each of them is.
 void tperf_system_sustain(tperf_system *system);
-// Limits attention to what FlashAttention 1 or 2 sustains; 0: leaves it the fastest kernel.
+// Limits attention to what FlashAttention 1 or 2 sustains; 0: leaves it as it is. The same version again changes
+// nothing.
 void tperf_system_flash(tperf_system *system, int64_t version);
 
 // Seconds of a kernel on the matrix units, launch included: compute, and exposed HBM traffic. False if the system has

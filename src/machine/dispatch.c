@@ -4,6 +4,8 @@
 
 #include "tperf/collective.h"
 
+double lgamma_r(double x, int *sign); // in every C library, but hidden from POSIX programs
+
 const char *tperf_routing_fault(const tperf_routing *r) {
     double groups = r->groups > 1 ? r->groups : 1, chosen = groups > 1 ? r->top_groups : 1;
     if (!(r->experts >= 1 && r->top_k >= 1 && r->top_k <= r->experts))
@@ -24,11 +26,16 @@ static double untouched(double all, double own, double top_k) {
     return part;
 }
 
+// The logarithm of the number of ways to choose k of n.
+static double log_choices(double n, double k) {
+    int sign; // lgamma would write it into a global
+    return lgamma_r(n + 1, &sign) - lgamma_r(k + 1, &sign) - lgamma_r(n - k + 1, &sign);
+}
+
 // The probability that `chosen` of `groups` groups include exactly j of `own`.
 static double hypergeometric(double groups, double own, double chosen, double j) {
-    return exp(lgamma(own + 1) - lgamma(j + 1) - lgamma(own - j + 1) + lgamma(groups - own + 1) -
-               lgamma(chosen - j + 1) - lgamma(groups - own - chosen + j + 1) - lgamma(groups + 1) +
-               lgamma(chosen + 1) + lgamma(groups - chosen + 1));
+    return exp(log_choices(own, j) + log_choices(groups - own, chosen - j) -
+               log_choices(groups, chosen));
 }
 
 double tperf_routing_parts(const tperf_routing *r, double parts) {

@@ -156,11 +156,15 @@ void tperf_system_sustain(tperf_system *system) {
 }
 
 void tperf_system_flash(tperf_system *system, int64_t version) {
-    if (version == 0) return;
+    int64_t before = system->accelerator.flash;
+    if (version == 0 || version == before) return;
+    system->accelerator.flash = version;
     for (int i = 0; i < TPERF_DTYPE_COUNT; i++) {
         tperf_attention_curve *curve = &system->accelerator.attention[i];
-        if (system->accelerator.flash2[i].n_sizes > 0) *curve = system->accelerator.flash2[i];
+        bool fresh = system->accelerator.flash2[i].n_sizes > 0;
+        if (fresh) *curve = system->accelerator.flash2[i];
         double slower = version == 1 ? TPERF_FLASH1 : 1;
+        if (!fresh && before == 1) slower /= TPERF_FLASH1;
         for (int j = 0; j < curve->n_sizes; j++)
             curve->efficiency[j] /= slower;
     }

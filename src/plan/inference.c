@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/minmax.h"
-#include "plan/service.h"
+#include "plan/inference_memory.h"
 
 enum {
     TOKEN_BYTES = 4,  // a token id, which returns to the first stage
@@ -59,11 +59,12 @@ typedef struct added {
 } added;
 
 // What all placements share.
-struct tperf_served {
-    tperf_system system; // and rules: for which the ops are priced
+struct tperf_inference_memo {
+    tperf_system system; // for which the ops are priced, as are rules and software
     tperf_rules rules;
+    tperf_software software;
     bool priced;
-    const tperf_serving *serving; // of the current question
+    const tperf_inference *serving; // of the current question
     int n_sections;
     double *passes;          // how often each stage passes each section: stage by stage
     double *layers;          // how often all stages together pass it
@@ -74,7 +75,7 @@ struct tperf_served {
     added *added;                // of the part that is filled
     size_t n_added;
 };
-typedef tperf_served shared;
+typedef tperf_inference_memo shared;
 
 static void add_cost(cost *sum, const cost *one, double times) {
     sum->compute += times * one->compute;
@@ -113,7 +114,7 @@ static double busiest_of(const shared *p, const trip *t) {
     return most;
 }
 
-static double send_time(const tperf_serving *s, const tperf_placement *placement, double bytes) {
+static double send_time(const tperf_inference *s, const tperf_placement *placement, double bytes) {
     bool fast = placement->fast[TPERF_AXIS_STAGES] > 1;
     return s->pipeline->pp > 1 ? tperf_send_time(&s->on, bytes, fast) : 0;
 }
@@ -124,7 +125,7 @@ static tperf_phase phase_of(const trip *t, double sends, double time) {
 }
 
 static cost cost_of(const tperf_pass_work *work, const tperf_op *op, const tperf_pass *pass,
-                    const tperf_serving *s, const tperf_workload *workload,
+                    const tperf_inference *s, const tperf_workload *workload,
                     const tperf_placement *placement) {
     tperf_pass_cost all = tperf_pass_priced(work, op, pass, &s->on, workload->sizes, placement);
     return (cost){all.compute, all.exposed_memory, all.comm, all.time};
@@ -135,7 +136,7 @@ static cost cost_of(const tperf_pass_work *work, const tperf_op *op, const tperf
 static void add_op(shared *p, part *sum, cost *sections, size_t i, int section,
                    const tperf_pass *pass, const added *last) {
     const tperf_op *op = sum->workload->ops[i];
-    const tperf_serving *s = p->serving;
+    const tperf_inference *s = p->serving;
     added *now = &p->added[p->n_added++];
     *now = (added){.op = i};
     if (last && sum->workload->ops[last->op] != op) last = NULL;
@@ -198,7 +199,7 @@ static bool is_placed(const placed_cost *one, const tperf_pass *pass,
     return true;
 }
 
-static cost price(const tperf_serving *s, const part *ops, const priced_op *one,
+static cost price(const tperf_inference *s, const part *ops, const priced_op *one,
                   const tperf_placement *placement) {
     const tperf_op *op = ops->workload->ops[one->op];
     const tperf_pass *pass = &op->forward;
@@ -210,7 +211,7 @@ static cost price(const tperf_serving *s, const part *ops, const priced_op *one,
     return cost_of(&one->work, op, pass, s, ops->workload, placement);
 }
 
-static const cost *cost_at(const tperf_serving *s, const part *ops, priced_op *one,
+static const cost *cost_at(const tperf_inference *s, const part *ops, priced_op *one,
                            const tperf_placement *placement) {
     const tperf_pass *pass = &ops->workload->ops[one->op]->forward;
     if (one->twin) return one->twin->cost;
@@ -239,8 +240,9 @@ static void add_part(const shared *p, const tperf_placement *placement, const pa
     if (ops->n_others) add_others(p, placement, ops, sum);
 }
 
-static void serve_prompts(shared *p, const tperf_placement *placement, tperf_service *out) {
-    const tperf_serving *s = p->serving;
+static void serve_prompts(shared *p, const tperf_placement *placement,
+                          tperf_inference_result *out) {
+    const tperf_inference *s = p->serving;
     trip *t = &p->prompt;
     clear_trip(p, t);
     add_part(p, placement, &p->prefill, t);
@@ -255,8 +257,8 @@ typedef struct stepper {
     shared *shared;
     const tperf_placement *placement;
     double sends;
-    double first, last;     // numbers of keys
-    tperf_service *service; // whose first and last step are set
+    double first, last;              // numbers of keys
+    tperf_inference_result *service; // whose first and last step are set
 } stepper;
 
 // The ops that vary, with so many keys; beyond KNOWN_STEPS the last are forgotten.
@@ -318,8 +320,8 @@ static void step_at(const void *context, double keys, double *values) {
     if (keys == of->last) of->service->last_step = time;
 }
 
-static void serve_tokens(shared *p, const tperf_placement *placement, tperf_service *out) {
-    const tperf_serving *s = p->serving;
+static void serve_tokens(shared *p, const tperf_placement *placement, tperf_inference_result *out) {
+    const tperf_inference *s = p->serving;
     stepper step = {p, placement, .first = (double)s->prompt + 1,
                     .last = (double)(s->prompt + s->generate - 1), .service = out};
     clear_trip(p, &p->constant);
@@ -334,10 +336,10 @@ static void serve_tokens(shared *p, const tperf_placement *placement, tperf_serv
 }
 
 // The placement with the least latency of a request.
-static void place(shared *p, tperf_service *out) {
+static void place(shared *p, tperf_inference_result *out) {
     double least = INFINITY;
     for (size_t i = 0; i < p->serving->n_placements; i++) {
-        tperf_service tried = *out;
+        tperf_inference_result tried = *out;
         serve_prompts(p, &p->serving->placements[i], &tried);
         if (p->serving->decode) serve_tokens(p, &p->serving->placements[i], &tried);
         double latency = tried.prefill.time + tried.decode.time;
@@ -378,7 +380,7 @@ static size_t count_others(const tperf_workload *workload) {
     return n;
 }
 
-static room room_of(const tperf_serving *s) {
+static room room_of(const tperf_inference *s) {
     const tperf_decode *d = s->decode;
     room r = {.stages = s->pipeline->n_stages,
               .sections = (size_t)s->prefill->n_kinds + 2,
@@ -394,11 +396,11 @@ static room room_of(const tperf_serving *s) {
     return r;
 }
 
-size_t tperf_served_size(const tperf_serving *serving) {
+size_t tperf_inference_memo_size(const tperf_inference *serving) {
     room r = room_of(serving);
     size_t others = r.prefill + r.decode + KNOWN_STEPS * r.varying;
     size_t numbers = r.stages * (r.sections + r.trips) + r.sections;
-    return sizeof(tperf_served) + others * sizeof(priced_op) + r.longest * sizeof(added) +
+    return sizeof(tperf_inference_memo) + others * sizeof(priced_op) + r.longest * sizeof(added) +
            numbers * sizeof(double);
 }
 
@@ -410,7 +412,7 @@ static double *take(double **numbers, size_t n) {
 
 // Divides the room after the struct.
 static void divide(shared *p) {
-    const tperf_serving *s = p->serving;
+    const tperf_inference *s = p->serving;
     room r = room_of(s);
     priced_op *others = (priced_op *)(p + 1);
     p->prefill = (part){.workload = s->prefill, .others = others};
@@ -432,9 +434,10 @@ static void divide(shared *p) {
 }
 
 static void prepare(shared *p) {
-    const tperf_serving *s = p->serving;
+    const tperf_inference *s = p->serving;
     p->system = *s->on.system;
     p->rules = *s->on.rules;
+    p->software = *s->on.software;
     p->n_sections = s->prefill->n_kinds + 2;
     p->n_steps = 0;
     divide(p);
@@ -449,15 +452,16 @@ static void prepare(shared *p) {
 static bool is_known(const shared *p) {
     const tperf_platform *on = &p->serving->on;
     return p->priced && memcmp(&p->system, on->system, sizeof p->system) == 0 &&
-           memcmp(&p->rules, on->rules, sizeof p->rules) == 0;
+           memcmp(&p->rules, on->rules, sizeof p->rules) == 0 &&
+           memcmp(&p->software, on->software, sizeof p->software) == 0;
 }
 
-tperf_service tperf_serve(const tperf_serving *serving) {
+tperf_inference_result tperf_infer(const tperf_inference *serving) {
     shared *p = serving->known;
     p->serving = serving;
     if (!is_known(p)) prepare(p);
-    tperf_service service = {0};
-    tperf_service_hold(serving, &service);
+    tperf_inference_result service = {0};
+    tperf_inference_hold(serving, &service);
     place(p, &service);
     return service;
 }

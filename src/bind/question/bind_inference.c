@@ -3,7 +3,7 @@
 //       keys
 //   decode:ops(section, system, rules, fast, first, last)   records of the section's ops, averaged over the steps with
 //     first … last keys, like workload:ops for their forward pass
-//   tperf.core.serve(system, rules, pipelines, prefill, decode or nil, single, caches, placements, run) -> record, n
+//   tperf.core.infer(system, rules, pipelines, prefill, decode or nil, single, caches, placements, run) -> record, n
 //     caches: for each kind of layer { token_bytes =, most_tokens =, state_bytes = }
 //     placements: a list to choose from; the n-th is the chosen one
 #include <string.h>
@@ -164,7 +164,7 @@ static void push_phase(lua_State *L, const char *name, const tperf_phase *phase)
 
 enum { FIELDS = 40 }; // of a record that lua/tperf/question/infer completes
 
-static void push_service(lua_State *L, const tperf_service *s) {
+static void push_service(lua_State *L, const tperf_inference_result *s) {
     lua_createtable(L, 0, FIELDS);
     push_phase(L, "prefill", &s->prefill);
     push_phase(L, "decode", &s->decode);
@@ -183,28 +183,28 @@ static void push_service(lua_State *L, const tperf_service *s) {
 }
 
 // Raises unless the workloads are of one model, cut over the same axes.
-static void check_workloads(lua_State *L, const tperf_serving *s) {
+static void check_workloads(lua_State *L, const tperf_inference *s) {
     const tperf_workload *workloads[] = {s->single,
                                          s->decode ? s->decode->workloads[0] : s->single};
     for (int i = 0; i < 2; i++)
         if (workloads[i]->n_kinds != s->prefill->n_kinds ||
             workloads[i]->grid.n != s->prefill->grid.n)
-            tperf_bind_fail(L, "serve: the workloads are not of one model");
+            tperf_bind_fail(L, "infer: the workloads are not of one model");
 }
 
-static void check_run(lua_State *L, const run *r, const tperf_serving *s) {
+static void check_run(lua_State *L, const run *r, const tperf_inference *s) {
     bool sound = r->batch >= 1 && r->prefill_batch >= 1 && r->micro_batch >= 1 &&
                  r->microbatches >= 1 && r->prompt >= 1 && r->generate >= 1 && r->reserved >= 0 &&
                  r->reserved < 1 && s->pipeline->virtual_stages == 1;
-    if (!sound) tperf_bind_fail(L, "serve: sizes must be at least 1, 'reserved' be from 0 to 1");
+    if (!sound) tperf_bind_fail(L, "infer: sizes must be at least 1, 'reserved' be from 0 to 1");
     const tperf_decode *d = s->decode;
     if (d && (d->keys[0] > (double)r->prompt + 1 ||
               d->keys[d->n - 1] < (double)(r->prompt + r->generate - 1)))
-        tperf_bind_fail(L, "serve: the decode is not laid out for so many tokens");
+        tperf_bind_fail(L, "infer: the decode is not laid out for so many tokens");
 }
 
 // The list of placements at this index; they live as long as the value that is pushed.
-static void check_placements(lua_State *L, int index, tperf_serving *s) {
+static void check_placements(lua_State *L, int index, tperf_inference *s) {
     luaL_checktype(L, index, LUA_TTABLE);
     s->n_placements = lua_rawlen(L, index);
     luaL_argcheck(L, s->n_placements >= 1, index, "a placement is needed");
@@ -215,7 +215,7 @@ static void check_placements(lua_State *L, int index, tperf_serving *s) {
         tperf_bind_check_placement(L, lua_gettop(L), s->prefill, &list[i]);
         if (s->decode) tperf_bind_check_parts(L, s->decode->workloads[0], &list[i]);
         if (s->pipeline->pp % list[i].fast[TPERF_AXIS_STAGES] != 0)
-            tperf_bind_fail(L, "serve: the stages do not divide among fast domains");
+            tperf_bind_fail(L, "infer: the stages do not divide among fast domains");
         lua_pop(L, 1);
     }
     s->placements = list;
@@ -235,14 +235,14 @@ static void hold(lua_State *L, int decode, int slot, int index) {
 
 // What is known of the decode at 5 with the pipelines at 3 and the prefill at 4; it stays on the stack. Only the first
 // token is wanted of a question without one: nothing is kept.
-static tperf_served *push_known(lua_State *L, const tperf_serving *s) {
+static tperf_inference_memo *push_known(lua_State *L, const tperf_inference *s) {
     bool known = s->decode && holds(L, 5, KNOWN_PIPELINES, 3) && holds(L, 5, KNOWN_PREFILL, 4);
     if (known) {
         lua_getiuservalue(L, 5, KNOWN);
         return lua_touserdata(L, -1);
     }
-    size_t size = tperf_served_size(s);
-    tperf_served *made = lua_newuserdatauv(L, size, 0);
+    size_t size = tperf_inference_memo_size(s);
+    tperf_inference_memo *made = lua_newuserdatauv(L, size, 0);
     memset(made, 0, size);
     if (!s->decode) return made;
     hold(L, 5, KNOWN_PIPELINES, 3);
@@ -257,12 +257,12 @@ static int serve(lua_State *L) {
     run r;
     size_t n;
     tperf_cache caches[TPERF_KINDS_MAX];
-    tperf_serving s = {.on = {&system, &rules, &tperf_software_none, NULL}, .caches = caches};
+    tperf_inference s = {.on = {&system, &rules, &tperf_software_none, NULL}, .caches = caches};
     tperf_bind_check_system(L, 1, &system);
     system.serves = true;
     tperf_bind_check_rules(L, 2, &rules);
     s.pipeline = tperf_bind_check_pipelines(L, 3, &n);
-    if (n != 1) tperf_bind_fail(L, "serve: one pipeline is needed");
+    if (n != 1) tperf_bind_fail(L, "infer: one pipeline is needed");
     s.prefill = tperf_bind_check_workload(L, 4);
     if (!lua_isnil(L, 5)) s.decode = luaL_checkudata(L, 5, type_name);
     s.single = tperf_bind_check_workload(L, 6);
@@ -270,7 +270,7 @@ static int serve(lua_State *L) {
     check_workloads(L, &s);
     tperf_bind_check_kinds(L, 3, s.prefill);
     check_placements(L, 8, &s);
-    tperf_fields_read(L, 9, "serve", run_fields, &r);
+    tperf_fields_read(L, 9, "infer", run_fields, &r);
     check_run(L, &r, &s);
     s.batch = r.batch;
     s.prefill_batch = r.prefill_batch;
@@ -285,7 +285,7 @@ static int serve(lua_State *L) {
          tperf_workload_check_system(s.decode->workloads[0], &system, &error) != TPERF_OK))
         return tperf_bind_raise(L, &error);
     s.known = push_known(L, &s);
-    tperf_service service = tperf_serve(&s);
+    tperf_inference_result service = tperf_infer(&s);
     push_service(L, &service);
     lua_pushinteger(L, (lua_Integer)service.placement + 1);
     return 2;
@@ -300,6 +300,6 @@ void tperf_bind_decode(lua_State *L) {
     lua_pushcfunction(L, new_decode);
 }
 
-void tperf_bind_serve(lua_State *L) {
+void tperf_bind_infer(lua_State *L) {
     lua_pushcfunction(L, serve);
 }

@@ -1,4 +1,4 @@
-// bind_serve.c: tperf.core.serving(settings, pool, prefill or nil, requests or nil, load or nil) -> record: the
+// bind_serve.c: tperf.core.serve(settings, pool, prefill or nil, requests or nil, load or nil) -> record: the
 // simulation of tperf/serve.h for lua/tperf/question/serve/init.lua. settings: see setting_fields, times in seconds;
 // pool, prefill: { engine =, see pool_fields, accepted =, list of numbers of accepted drafts, or nil, steps =, tables
 // of a priced step, which replace engine's four figures }; requests: see bind/serve_args.h; load: drawn lengths if
@@ -415,6 +415,6 @@ static int serve(lua_State *L) {
     return 1;
 }
 
-void tperf_bind_serving(lua_State *L) {
+void tperf_bind_serve(lua_State *L) {
     lua_pushcfunction(L, serve);
 }

@@ -241,7 +241,7 @@ function serving.evaluate(p, c, laid)
   local o, s = p.o, p.strategy
   laid = laid or serving.lay_out(p, c)
   local own, shape, microbatches = laid.own, laid.shape, laid.run.microbatches
-  local r, chosen = core.serve(p.system, p.rules, shape.pipelines, shape.prefill, shape.decode, shape.single,
+  local r, chosen = core.infer(p.system, p.rules, shape.pipelines, shape.prefill, shape.decode, shape.single,
     shape.caches, laid.placements, laid.run)
   local fast = laid.placements[chosen]
   local groups = (c.batch + c.prefill_batch - 1) // c.prefill_batch

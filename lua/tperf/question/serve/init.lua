@@ -252,7 +252,7 @@ function serve.run(given)
   if prefill then latency, per_token = pool.transfer(o, decode, prefill) end
   local requests = listed(o)
   local drawn = load.of(o, requests and rawlen(requests))
-  local r = core.serving(settings_of(o, latency, per_token), decode.core, prefill and prefill.core, requests, drawn)
+  local r = core.serve(settings_of(o, latency, per_token), decode.core, prefill and prefill.core, requests, drawn)
   complete(r, o, decode, prefill, latency, per_token)
   local engine = decode.o.engine
   r.num_blocks, r.max_num_seqs = engine.num_blocks, engine.seats or engine.max_num_seqs

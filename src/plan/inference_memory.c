@@ -1,5 +1,5 @@
-// service.c: see service.h.
-#include "plan/service.h"
+// inference_memory.c: see inference_memory.h.
+#include "plan/inference_memory.h"
 
 #include <math.h>
 
@@ -34,7 +34,7 @@ static double total_of(const holdings *h, double batch) {
     return h->weights + batch * h->cache + fmax(h->prompts, batch * h->step);
 }
 
-static holdings holdings_of(const tperf_serving *s, const tperf_stage *stage,
+static holdings holdings_of(const tperf_inference *s, const tperf_stage *stage,
                             const tperf_layer_cost *costs) {
     int n_kinds = s->prefill->n_kinds;
     double length = (double)(s->prompt + s->generate);
@@ -63,7 +63,7 @@ static double largest_batch(const holdings *h, double room) {
     return fmin(fmax(batch, 0), 9007199254740992.0); // 2^53
 }
 
-void tperf_service_hold(const tperf_serving *s, tperf_service *out) {
+void tperf_inference_hold(const tperf_inference *s, tperf_inference_result *out) {
     tperf_layer_cost costs[TPERF_SECTIONS_MAX];
     tperf_workload_bytes(s->prefill, costs);
     double room = s->on.system->accelerator.hbm.capacity * (1 - s->reserved);
@@ -74,8 +74,8 @@ void tperf_service_hold(const tperf_serving *s, tperf_service *out) {
         holdings h = holdings_of(s, stage, costs);
         out->cache_sequence += h.cache * (double)stage->repeats;
         out->max_batch = fmin(out->max_batch, largest_batch(&h, room));
-        tperf_serving_memory m = {h.weights, batch * h.cache, fmax(h.prompts, batch * h.step),
-                                  total_of(&h, batch)};
+        tperf_inference_bytes m = {h.weights, batch * h.cache, fmax(h.prompts, batch * h.step),
+                                   total_of(&h, batch)};
         if (m.total > out->memory.total) out->memory = m;
     }
 }
