@@ -19,7 +19,7 @@
 
 // Milliseconds of processor time of the thread that runs Lua, since a busy machine must not end a program that would
 // have responded. LATE is wall time, with SOME processor time; without any, the program ends after ENOUGH.
-enum { CALLBACK_GRACE = 120, GRACE = 170, LATE = 1000, SOME = 50, ENOUGH = 5000, LOOK_EVERY = 15 };
+enum { CALLBACK_GRACE = 500, GRACE = 700, LATE = 2000, SOME = 200, ENOUGH = 5000, LOOK_EVERY = 15 };
 
 static struct {
     lua_State *L;
