@@ -39,6 +39,35 @@ describe("the number of threads", function()
     expect(allowed, { ["proc/self/cgroup"] = "0::/\n", ["sys/fs/cgroup/cpu.max"] = "200000000 100000\n" })
   end)
 
+  it("keeps to a container's quota also as one of several processes", function()
+    local share = require "tperf.core".ranks.share
+    for quota, count in pairs { ["50000 100000"] = 1, ["100000 100000"] = 1, ["max 100000"] = allowed } do
+      local root = machine { ["proc/self/cgroup"] = "0::/\n", ["sys/fs/cgroup/cpu.max"] = quota .. "\n" }
+      assert.equal(math.min(count, allowed), share(root), quota)
+      program.remove(root)
+    end
+  end)
+
+  it("divides processors and quotas among the copies of a process", function()
+    local folder = program.folder()
+    program.shell("mkdir -p m/proc/self m/sys/fs/cgroup; echo 0::/ > m/proc/self/cgroup; "
+      .. "echo 600000 100000 > m/sys/fs/cgroup/cpu.max", folder)
+    program.write(folder .. "/x.lua", [[local core = require "tperf.core"
+      print(core.ranks.share "none", core.ranks.share "m")]])
+    local function shares(before)
+      local run = ("%s %s run --trust --processes 3 x.lua"):format(before, program.quote(program.absolute()))
+      local result = program.shell(run, folder)
+      local own, limited = result.out:match "(%d+)\t(%d+)"
+      assert.truthy(own, result.err)
+      return { math.tointeger(tonumber(own)), math.tointeger(tonumber(limited)) }
+    end
+    -- of all processors, and of one to which nobody gave the copies one each
+    local third = math.max(allowed // 3, 1)
+    assert.same({ third, math.min(third, 2) }, shares "")
+    assert.same({ 1, 1 }, shares "taskset -c $(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')")
+    program.remove(folder)
+  end)
+
   it("takes the lowest quota of the groups around its own", function()
     expect(1, {
       ["proc/self/cgroup"] = "0::/jobs/one\n", ["sys/fs/cgroup/jobs/one/cpu.max"] = "max 100000\n",

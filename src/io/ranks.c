@@ -6,9 +6,11 @@
 #include "io/transport.h"
 
 static tperf_ranks ranks = {.count = 1, .here = 1};
+static bool launched;
 
 void tperf_ranks_start(int *argc, char ***argv) {
     tperf_mpi_start(argc, argv, &ranks);
+    launched = ranks.count > 1;
 }
 
 int tperf_ranks_copy(int count) {
@@ -29,6 +31,10 @@ int tperf_ranks_self(void) {
 
 int tperf_ranks_here(void) {
     return ranks.here;
+}
+
+bool tperf_ranks_launched(void) {
+    return launched;
 }
 
 bool tperf_ranks_send(int to, const void *bytes, size_t size) {

@@ -18,6 +18,8 @@ int tperf_ranks_count(void);
 int tperf_ranks_self(void); // from 0
 int tperf_ranks_here(void); // ranks on this machine
 
+bool tperf_ranks_launched(void); // by an MPI launcher, not as copies
+
 // Whether the program was built with MPI.
 bool tperf_ranks_built(void);
 

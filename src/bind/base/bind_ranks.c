@@ -6,28 +6,14 @@
 //   ranks.send(to, message)       sends a non-empty text
 //   ranks.receive() -> message, from, or nothing if none has arrived; "": the run ends
 //   ranks.rest(seconds)           yields the processor, until a message arrives if the transport can tell
-#define _GNU_SOURCE // sched_getaffinity
-#include <unistd.h>
-#ifdef __linux__
-#include <sched.h>
-#endif
-
+#include "bind/base/processors.h"
 #include "bind/bind.h"
 #include "io/ranks.h"
 
-static long processors(void) {
-    long count = sysconf(_SC_NPROCESSORS_ONLN);
-#ifdef __linux__
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) < count)
-        return CPU_COUNT(&set); // the launcher has divided them
-#endif
-    return count / tperf_ranks_here();
-}
-
+// share([root]); root: a folder with another machine's /proc and /sys
 static int share(lua_State *L) {
-    long count = processors();
-    lua_pushinteger(L, count < 1 ? 1 : count > 1024 ? 1024 : count);
+    tperf_sharing sharing = {tperf_ranks_here(), tperf_ranks_launched()};
+    lua_pushinteger(L, tperf_processors(luaL_optstring(L, 1, ""), sharing));
     return 1;
 }
 

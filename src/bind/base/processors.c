@@ -3,20 +3,22 @@
 #include "bind/base/processors.h"
 
 #include <sched.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { MOST = 1024, PATH_BYTES = 4096 };
 
-static int allowed(void) {
+static double allowed(tperf_sharing sharing) {
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
 #ifdef __linux__
     cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+    if (sched_getaffinity(0, sizeof set, &set) == 0) {
+        if (sharing.launched && CPU_COUNT(&set) < count) return CPU_COUNT(&set); // its own
+        count = CPU_COUNT(&set);
+    }
 #endif
-    long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count < MOST ? (int)count : MOST;
+    return (double)count / sharing.processes;
 }
 
 // Reads the first two words of a file if they are numbers; returns how many are.
@@ -89,10 +91,10 @@ static double quota(const char *root) {
     return least;
 }
 
-int tperf_processors(const char *root) {
-    double limit = quota(root);
-    int count = allowed();
+int tperf_processors(const char *root, tperf_sharing sharing) {
+    double limit = quota(root) / sharing.processes, own = allowed(sharing);
+    int count = own < MOST ? (int)own : MOST;
     if (limit > 0 && limit < count)
         count = (int)limit + (limit > (int)limit); // a fraction of a processor is worth a thread
-    return count < 1 ? 1 : count > MOST ? MOST : count;
+    return count < 1 ? 1 : count;
 }

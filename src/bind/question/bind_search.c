@@ -377,7 +377,7 @@ static int answer(lua_State *L) {
 
 // threads([root]): the processors that this process may use; root: a folder with another machine's /proc and /sys
 static int threads(lua_State *L) {
-    lua_pushinteger(L, tperf_processors(luaL_optstring(L, 1, "")));
+    lua_pushinteger(L, tperf_processors(luaL_optstring(L, 1, ""), (tperf_sharing){1, false}));
     return 1;
 }
 
