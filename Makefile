@@ -304,6 +304,12 @@ SHARE := $(DESTDIR)$(PREFIX)/share/tperf
 LUA_SHARE := $(DESTDIR)$(PREFIX)/share/lua/5.4
 LUA_LIB   := $(DESTDIR)$(PREFIX)/lib/lua/5.4
 
+# $(call install-tree,FOLDER,INTO): a folder of data, which everybody may read, whoever installs it under which umask.
+define install-tree
+rm -rf $(2)/$(1) && find $(1) -type d -exec install -d -m 755 $(2)/{} \; && \
+  find $(1) -type f -exec install -m 644 {} $(2)/{} \;
+endef
+
 # Where each shell looks for completions, below $(DESTDIR)$(PREFIX)/share.
 COMPLETION_bash := bash-completion/completions/tperf
 COMPLETION_zsh  := zsh/site-functions/_tperf
@@ -311,23 +317,23 @@ COMPLETION_fish := fish/vendor_completions.d/tperf.fish
 COMPLETIONS := $(foreach shell,bash zsh fish,$(DESTDIR)$(PREFIX)/share/$(COMPLETION_$(shell)))
 
 install: $(B)/tperf ## install the program, its data, man page and completions below PREFIX (after DESTDIR)
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(SHARE)
+	install -d -m 755 $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(SHARE)
 	install -m 755 $(B)/tperf $(DESTDIR)$(PREFIX)/bin/tperf
 	$(B)/tperf help --man > $(DESTDIR)$(PREFIX)/share/man/man1/tperf.1
 	chmod 644 $(DESTDIR)$(PREFIX)/share/man/man1/tperf.1
-	install -d $(dir $(COMPLETIONS))
+	install -d -m 755 $(dir $(COMPLETIONS))
 	$(foreach shell,bash zsh fish,env -u TPERF_PATH $(B)/tperf completion $(shell) > \
 	  $(DESTDIR)$(PREFIX)/share/$(COMPLETION_$(shell)) &&) chmod 644 $(COMPLETIONS)
 	for d in $(wildcard models systems software recipes scripts meta); do \
-	  rm -rf $(SHARE)/$$d && cp -R $$d $(SHARE)/ || exit 1; done
-	if [ -f $(PAGE)/tperf.html ]; then install -d $(SHARE)/page && install -m 644 $(PAGE)/tperf.html $(SHARE)/page/; fi
+	  $(call install-tree,$$d,$(SHARE)) || exit 1; done
+	if [ -f $(PAGE)/tperf.html ]; then install -d -m 755 $(SHARE)/page && install -m 644 $(PAGE)/tperf.html $(SHARE)/page/; fi
 
 install-lua: $(MODULE) ## install the module for stock lua5.4 below PREFIX
-	install -d $(LUA_LIB)/tperf $(LUA_SHARE)
+	install -d -m 755 $(LUA_LIB)/tperf $(LUA_SHARE)
 	install -m 755 $(MODULE) $(LUA_LIB)/tperf/core.so
-	rm -rf $(LUA_SHARE)/tperf && cp -R lua/tperf $(LUA_SHARE)/
-	install -d $(LUA_SHARE)/tperf/data
-	cp -R models systems software recipes $(LUA_SHARE)/tperf/data/
+	cd lua && $(call install-tree,tperf,$(abspath $(LUA_SHARE)))
+	install -d -m 755 $(LUA_SHARE)/tperf/data
+	for d in models systems software recipes; do $(call install-tree,$$d,$(LUA_SHARE)/tperf/data) || exit 1; done
 
 # The core: what include/tperf declares, which uses no Lua, no files and no printing.
 CORE_ROOMS := base machine grid op price plan schedule step search event serve
@@ -337,12 +343,12 @@ $(CORE_LIB): $(foreach room,$(CORE_ROOMS),$(filter $(B)/$(room)/%,$(OBJECTS)))
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
 install-c: $(CORE_LIB) ## install the core as a C library, with its headers, below PREFIX (docs/c_library.md)
-	install -d $(DESTDIR)$(PREFIX)/include/tperf $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	install -d -m 755 $(DESTDIR)$(PREFIX)/include/tperf $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	install -m 644 include/tperf/*.h $(DESTDIR)$(PREFIX)/include/tperf
 	install -m 644 $(CORE_LIB) $(DESTDIR)$(PREFIX)/lib
 	printf '%s\n' 'prefix=$(PREFIX)' 'Name: tperf' 'Description: core of tperf, a performance model of transformers' \
 	  'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -ltperf -lm -pthread' \
-	  > $(DESTDIR)$(PREFIX)/lib/pkgconfig/tperf.pc
+	  > $(DESTDIR)$(PREFIX)/lib/pkgconfig/tperf.pc && chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/tperf.pc
 
 uninstall: ## remove what install, install-lua and install-c put there
 	rm -f $(DESTDIR)$(PREFIX)/bin/tperf $(DESTDIR)$(PREFIX)/share/man/man1/tperf.1 \

@@ -2,6 +2,7 @@
 # Builds a Debian package of an installed tree: deb.sh STAGE VERSION OUTPUT. `make deb` stages the tree and calls this.
 # DEBFULLNAME and DEBEMAIL name the maintainer, as for Debian's own tools.
 set -eu
+umask 022
 stage=$1 version=$2 output=$3
 name=${DEBFULLNAME:-$(git log -1 --format=%an 2> /dev/null || echo "tperf authors")}
 email=${DEBEMAIL:-$(git log -1 --format=%ae 2> /dev/null || echo root@localhost)}

@@ -20,6 +20,13 @@ local function alone(path, arguments) return run(("cd / && env -i %s %s"):format
 local VERSION <const> = program.slurp("VERSION"):match "%S+"
 
 describe("make install", function()
+  it("lets everybody read what it installs, whatever the umask", function()
+    with_folder(function(root)
+      run(("umask 077; make VARIANT=release install install-lua install-c PREFIX=/usr/local DESTDIR=%s/d"):format(root))
+      assert.equal("", run(("find %s/d \\( ! -perm -o=r -o -type d ! -perm -o=x \\)"):format(root)))
+    end)
+  end)
+
   it("in a clean root gives a working program with all its dependencies", function()
     with_folder(function(root)
       run(("make VARIANT=release install PREFIX=/usr/local DESTDIR=%s"):format(root))

@@ -55,8 +55,7 @@ static int search_embedded(lua_State *L) {
     }
     const tperf_embedded *e = &tperf_embedded_modules[lua_tointeger(L, -1)];
     if (load_embedded(L, e) != LUA_OK) return lua_error(L);
-    lua_pushstring(L, e->chunk + 1);
-    return 2;
+    return 1; // no file: its data are the program's (lua/tperf/base/roots.lua)
 }
 
 static void push_embedded_searcher(lua_State *L) {

@@ -10,7 +10,7 @@ local roots = require "tperf.base.roots"
 local sharing = require "tperf.base.object.sharing"
 local unread = require "tperf.base.object.unread"
 
-local catalogue = { below_root = roots.below, in_roots = roots.find }
+local catalogue = {}
 
 local max_bytes, extensions = 16 << 20, { ".yaml", ".json" } -- the YAML reader's own limit
 
@@ -47,9 +47,16 @@ local function other_kind(kind, name)
   return ""
 end
 
+local NO_DATA <const> = "; no %s are installed with this program: --data DIR or TPERF_PATH names a folder with them"
+
 -- What else a name that is none may be: several names, or a file.
 local function remedy(kind, name)
   if not name:find(",", 1, true) then
+    local here = "./" .. name
+    if kind == "models" and roots.exists(here .. "/config.json") then
+      return ("; %s is the folder here"):format(check.show(here))
+    end
+    if not catalogue.list(kind)[1] then return NO_DATA:format(kind) end
     return roots.exists(name) and ("; files of %s end in .yaml or .json, and --from reads launch files"):format(kind)
       or ""
   end
@@ -97,9 +104,11 @@ function catalogue.find(kind, name)
   end
   local path = in_roots(kind, name)
   if path then return path end
-  local checkpoint = name .. "/config.json" -- the folder of a Hugging Face model
-  if kind == "models" and roots.exists(checkpoint) then return checkpoint end
-  if name:find("/", 1, true) and roots.exists(name) then return name end
+  if name:find("/", 1, true) then
+    local checkpoint = name .. "/config.json" -- the folder of a Hugging Face model
+    if kind == "models" and roots.exists(checkpoint) then return checkpoint end
+    if roots.exists(name) then return name end
+  end
   path = of_old_name(kind, name)
   if path then return path end
   return nil, string.format("unknown %s %s%s%s%s; `tperf list %s` shows them all", kind:gsub("s$", ""),
@@ -137,6 +146,7 @@ local function open(what, kind, name)
   if not path then check.fail("%s: %s", what, message) end
   local content, positions = catalogue.read(path)
   if content == nil then check.fail("%s: %s", what, positions) end
+  roots.use(path)
   return content, { path = path, positions = positions }
 end
 

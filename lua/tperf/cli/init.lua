@@ -19,6 +19,7 @@ local check = require "tperf.base.check"
 local core = require "tperf.core"
 local commands = require "tperf.cli.commands"
 local in_options = require "tperf.cli.ask.in_options"
+local data_files = require "tperf.cli.answer.data_files"
 local options = require "tperf.input.options"
 local outputs = require "tperf.cli.outputs"
 
@@ -63,6 +64,7 @@ return function(host, arguments)
   end
   if values.json and values.csv then return wrong(name, "--json and --csv exclude each other") end
   host.verbose(values.verbose)
+  data_files.watch(values.data)
   outputs.check(command, values)
   local status, message = run(name, command, values, rest, host)
   if status == false then return wrong(name, message) end

@@ -63,9 +63,13 @@ Wrong usage.
 .TP
 .B TPERF_PATH
 Folders, separated by colons, whose
-.I models
+.IR models ,
+.IR systems ,
+.I software
 and
-.I systems
+.I recipes
+come before those that tperf ships; those of
+.B \-\-data
 come first.
 .TP
 .B TPERF_LUA_DIR

@@ -26,6 +26,7 @@ local check = require "tperf.base.check"
 local workload = require "tperf.describe.workload"
 local refusal = require "tperf.base.refusal"
 local catalogue = require "tperf.base.catalogue"
+local roots = require "tperf.base.roots"
 
 local precision = {}
 
@@ -173,9 +174,11 @@ end
 
 local function holders(r)
   local list, system = {}, catalogue.shared((require "tperf.describe.system"))
-  for _, name in ipairs(catalogue.list "systems") do
-    if runs(r, system(name)) then list[#list + 1] = name end
-  end
+  roots.browse(function()
+    for _, name in ipairs(catalogue.list "systems") do
+      if runs(r, system(name)) then list[#list + 1] = name end
+    end
+  end)
   return table.concat(list, ", ")
 end
 

@@ -3,6 +3,7 @@ local check = require "tperf.base.check"
 local catalogue = require "tperf.base.catalogue"
 local groups = require "tperf.describe.model.groups"
 local has = require "tperf.base.lists".has
+local roots = require "tperf.base.roots"
 local software = require "tperf.base.catalogue".shared((require "tperf.describe.software"))
 
 local unfit = {}
@@ -27,7 +28,7 @@ local function profiles()
   if known then return known end
   known = {}
   for _, name in ipairs(catalogue.list "software") do
-    local ok, profile = check.attempt(software, name)
+    local ok, profile = check.attempt(roots.browse, software, name)
     if ok and profile.spread and #profile.systems > 0 then known[#known + 1] = profile end
   end
   local function rank(p) return p.name == "typical" and -2 or p.name == "tuned" and -1 or p.error or math.huge end

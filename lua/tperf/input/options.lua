@@ -16,6 +16,7 @@ local options = {}
 
 --- The options of every command.
 options.common = {
+  { long = "data", value = "DIR", help = "look for models, systems and software in this folder first" },
   { long = "verbose", help = "print a traceback with an error" },
   { long = "help", short = "h", help = "print the command's options" },
 }

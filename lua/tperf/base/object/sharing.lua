@@ -1,5 +1,6 @@
 --- The sharing form of a constructor of checked objects: see tperf.base.catalogue.
 local core = require "tperf.core"
+local roots = require "tperf.base.roots"
 
 local stamp, unchanged = core.resource.stamp, core.resource.unchanged
 
@@ -27,7 +28,10 @@ return function(construct, objects, seal, hidden, part)
     if one then
       local moment, size, number = stamp(one.path)
       local still = moment == one.moment and size == one.size and number == one.number
-      if still and (hidden or unchanged(made[one.object], one.object)) then return one.object end
+      if still and (hidden or unchanged(made[one.object], one.object)) then
+        roots.use(one.path)
+        return one.object
+      end
     end
     one = {}
     one.object, one.path = construct(value)

@@ -1,4 +1,5 @@
 --- Prints a command's table: as text, or as --json or --csv.
+local data_files = require "tperf.cli.answer.data_files"
 local fitted = require "tperf.cli.answer.fitted"
 local report = require "tperf.report"
 local shown = require "tperf.cli.answer.shown"
@@ -10,7 +11,7 @@ local tell_calibration = require "tperf.cli.answer.calibration"
 ---@param rows table[]
 ---@param columns tperf.Column[]  with usual, wide and wrap, and csv: only --csv prints it
 return function(values, rows, columns)
-  if values.json then return io.stdout:write(report.json(rows)) end
+  if values.json then return io.stdout:write(report.json(data_files.name(rows))) end
   local wanted = shown.columns(rows, columns, values.csv, values.wide)
   if values.csv then return io.stdout:write(report.csv(rows, fitted.plain(wanted))) end
   local left_out = fitted.print(values, rows, wanted)

@@ -4,6 +4,7 @@ local core = require "tperf.core"
 local encode = require "tperf.output.json".encode
 local recorder = require "tperf.cli.sandbox.recorder"
 local catalogue = require "tperf.base.catalogue"
+local roots = require "tperf.base.roots"
 
 local manifest = {}
 
@@ -16,7 +17,7 @@ local clock, machine_name = os.date, "/proc/sys/kernel/hostname"
 local function inputs_of(record, script)
   local list = {}
   for _, path in ipairs(check.names(record.read)) do
-    local shipped = catalogue.below_root(path)
+    local shipped = roots.shipped(path)
     if path ~= script then
       list[#list + 1] = { file = shipped or path, shipped = shipped and true, sha256 = record.read[path] }
     end

@@ -3,14 +3,16 @@ local check = require "tperf.base.check"
 local files = require "tperf.import.launch.files"
 local marker = require "tperf.import.launch.shell.marker"
 local catalogue = require "tperf.base.catalogue"
+local roots = require "tperf.base.roots"
 local shell = require "tperf.import.launch.shell"
 local words = require "tperf.import.launch.shell.words"
 
 local harness = {}
 
 local function known()
-  local path = catalogue.in_roots "recipes/harnesses.yaml"
+  local path = roots.find "recipes/harnesses.yaml"
   if not path then return {} end
+  roots.use(path)
   local content, message = catalogue.read(path)
   return content and content.harnesses or check.fail("%s", message)
 end

@@ -3,6 +3,7 @@
 local check = require "tperf.base.check"
 local csv = require "tperf.input.csv"
 local catalogue = require "tperf.base.catalogue"
+local roots = require "tperf.base.roots"
 
 local tables = {}
 
@@ -102,10 +103,12 @@ function tables.load(name)
   if cache[name] then return cache[name] end
   local t
   if name:find "%.csv$" then
+    roots.use(name)
     t = from_csv(name)
   else
     local path, message = catalogue.find("recipes", name)
     if not path then check.fail("%s", message) end
+    roots.use(path)
     t = from_yaml(path, tables.load)
   end
   t.name = name:match "[^/]*$":gsub("%.%w+$", "")

@@ -119,7 +119,7 @@ return {
     if not name then return false, "say what to list: " .. table.concat(NAMES, ", ") end
     if arguments[2] then return false, "list takes one subject" end
     if not SUBJECTS[name] then return false, ("unknown subject '%s'%s"):format(name, check.suggest(name, NAMES)) end
-    local rows, columns = SUBJECTS[name]()
+    local rows, columns = require "tperf.base.roots".browse(SUBJECTS[name])
     if columns or values.json or values.csv then
       require "tperf.cli.answer.table"(values, rows, columns or { { key = "name" }, { key = "summary" } })
       return

@@ -1,3 +1,4 @@
+local data_files = require "tperf.cli.answer.data_files"
 local model = require "tperf.describe.model"
 local options = require "tperf.input.options"
 local report = require "tperf.report"
@@ -58,7 +59,7 @@ Multi-token prediction modules are not in the total.]],
     if wrong then return false, wrong end
     local p = model(arguments[1]):parameters()
     local rows, columns = (values.groups and by_group or by_component)(p)
-    if values.json then return io.write(report.json(rows, columns)) and 0 end
+    if values.json then return io.write(report.json(data_files.name(rows, columns))) and 0 end
     if values.csv then return io.write(report.csv(rows, columns)) and 0 end
     report.print(rows, columns)
   end,

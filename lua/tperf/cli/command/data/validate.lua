@@ -1,3 +1,4 @@
+local data_files = require "tperf.cli.answer.data_files"
 local options = require "tperf.input.options"
 local processes = require "tperf.cli.sandbox.processes"
 local settings = require "tperf.cli.ask.settings"
@@ -117,13 +118,13 @@ and --plot then have the runs held out, with these predictions.]],
     if values.out then output.write(values.out, report.csv(predictions(result), PREDICTION_COLUMNS)) end
     if values.plot then require "tperf.measured.validate".plot(result):save(values.plot) end
     if values.json then
-      io.stdout:write(require "tperf.output.json".encode {
+      io.stdout:write(require "tperf.output.json".encode(data_files.into {
         kind = result.kind, rows = result.rows, predicted = result.predicted, sources = result.sources,
         memory = result.memory, memory_kinds = result.memory_kinds, unknown = result.unknown,
         left_out = result.left_out,
         groups = result.groups, over_groups = result.over_groups, metrics = result.metrics, engine = result.engine,
         model = result.model, gpu = result.gpu, others = result.others,
-      }, "\n")
+      }), "\n")
       return
     end
     if result.groups then return show_groups(values, result) end

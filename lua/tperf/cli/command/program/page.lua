@@ -1,13 +1,13 @@
 local check = require "tperf.base.check"
 local link = require "tperf.cli.link"
-local catalogue = require "tperf.base.catalogue"
+local roots = require "tperf.base.roots"
 
 -- The paths, below a root, where `make page` and `make install` put the page.
 local PLACES = { "build/page/tperf.html", "page/tperf.html" }
 
 local function path_of_page()
   for _, place in ipairs(PLACES) do
-    local path = catalogue.in_roots(place)
+    local path = roots.installed(place)
     if path then return path end
   end
   error("there is no page here: `make page` builds it", 0)
@@ -15,18 +15,22 @@ end
 
 local function quoted(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
 
--- Desktop file openers drop the part after "#", so opens a local page that redirects to the link.
+-- Desktop file openers drop the part after "#", so opens a local page that redirects to the link. It holds the files
+-- of the question: only this user may read it, and it goes once the browser has had the time to.
+local OPENER <const> = [[
+opener=$(command -v xdg-open || command -v open) && umask 077 && folder=$(mktemp -d) || { cat > /dev/null; exit 1; }
+cat > "$folder/tperf.html"
+"$opener" "$folder/tperf.html" > /dev/null 2>&1
+status=$?
+(trap '' HUP; exec < /dev/null > /dev/null 2>&1; [ $status != 0 ] || sleep 60; rm -r "$folder") &
+exit $status]]
+
 local function open_by_desktop(url)
-  local path = os.tmpname()
-  os.remove(path)
-  path = path .. ".html"
-  local file <close> = assert(io.open(path, "w"))
   local address = url:gsub("&", "&amp;")
-  assert(file:write('<!DOCTYPE html><meta charset="utf-8"><title>tperf</title>',
+  local opener <close> = assert(io.popen(OPENER, "w"))
+  assert(opener:write('<!DOCTYPE html><meta charset="utf-8"><title>tperf</title>',
     '<meta http-equiv="refresh" content="0; url=', address, '"><a href="', address, '">tperf</a>\n'))
-  assert(file:flush())
-  return os.execute("{ command -v xdg-open || command -v open; } > /dev/null 2>&1") and
-    os.execute(("$(command -v xdg-open || command -v open) %s > /dev/null 2>&1"):format(quoted(path)))
+  return opener:close()
 end
 
 local function open(url)

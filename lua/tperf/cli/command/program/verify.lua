@@ -2,7 +2,7 @@ local difference = require "tperf.cli.sandbox.difference"
 local limits = require "tperf.cli.sandbox.limits"
 local manifest = require "tperf.cli.sandbox.manifest"
 local recorder = require "tperf.cli.sandbox.recorder"
-local catalogue = require "tperf.base.catalogue"
+local roots = require "tperf.base.roots"
 local script = require "tperf.cli.sandbox.script"
 
 local remove = os.remove -- captured: the script's version does not reach caches
@@ -15,7 +15,7 @@ local function check_inputs(content)
   if content.tperf ~= core.version then say("tperf was %s and is %s", content.tperf, core.version) end
   local inputs = table.move(content.inputs, 1, #content.inputs, 2, { content.script })
   for _, input in ipairs(inputs) do
-    local hash = recorder.hash(input.shipped and catalogue.in_roots(input.file) or input.file)
+    local hash = recorder.hash(input.shipped and roots.installed(input.file) or input.file)
     if not hash then
       say("%s: cannot be read%s", input.file, input.shipped and "" or " (verify in the folder that the run started in)")
     elseif hash ~= input.sha256 then
