@@ -288,3 +288,34 @@ describe("a page's content security policy", function()
     assert.equal("'sha256-ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0='", policy_hash "abc")
   end)
 end)
+
+describe("a page's answer", function()
+  -- The page sets charts as markup, for its tips and colours; all else as text.
+  it("has names of somebody's files as text, never as markup", function()
+    local NAME <const> = [[</script><meta http-equiv="refresh" content="0;url=https://example.org"><img src=x>]]
+    local machine, config = program.temporary ".yaml", program.temporary ".json"
+    program.write(machine, (program.slurp "systems/h100-sxm.yaml":gsub("name: h100%-sxm", "name: '" .. NAME .. "'")))
+    program.write(config, (program.slurp "spec/data/hf/qwen2.5-7b.json":gsub('"model_type"',
+      json.encode { _name_or_path = NAME }:match "^{(.-)}%s*$" .. ',"model_type"', 1)))
+    local given = values { model = config, system = machine, pp = "2" }
+    local serving = { model = config, system = machine, rate = "4", count = "20", prompt = "100", output = "20" }
+    local compared = { model = config, systems = machine, gpus = "8", batch = "64" }
+    local fronts = { model = config, systems = machine, gpus = "8", prompt = "100", generate = "10" }
+    local seen = 0
+    for _, question in ipairs {
+      { ask = "detail", row = 1, width = 600, values = given }, { ask = "timeline", row = 1, values = given },
+      { ask = "compare", values = compared }, { ask = "front", values = fronts },
+      { ask = "load", latency = "ttft", values = serving },
+    } do
+      local a = answer(question)
+      assert.equal(nil, a.error)
+      for _, field in ipairs { "chart", "times", "html" } do
+        if a[field] then
+          seen = seen + 1
+          assert.is_nil(a[field]:find("<meta", 1, true) or a[field]:find("<img", 1, true), question.ask)
+        end
+      end
+    end
+    assert.equal(6, seen)
+  end)
+end)

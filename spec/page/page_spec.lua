@@ -14,6 +14,20 @@ local function answer(question) return assert(core.yaml(ask(json.encode(question
 
 local function contains(text, part) assert.truthy(tostring(text):find(part, 1, true), tostring(text)) end
 
+-- A script whose pictures try to run code, to load something and to lead elsewhere.
+local PICTURES <const> = [=[
+  local inside = [[<meta xmlns="http://www.w3.org/1999/xhtml" http-equiv="refresh" content="0;url=about:blank#gone"/>
+    <script>window.ran = 1; location = "about:blank"</script><image href="https://example.org/a.png" onload="ran = 1"/>
+    <foreignObject><iframe xmlns="http://www.w3.org/1999/xhtml" src="https://example.org/"></iframe></foreignObject>]]
+  for name, look in pairs { a = "", b = "<style>svg { --x: 1 }</style>" } do
+    local file = io.open(name .. ".svg", "w")
+    file:write('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9">', look, inside, "</svg>")
+    file:close()
+  end
+  local file = io.open("c.html", "w")
+  file:write(inside)
+  file:close()]=]
+
 describe("tperf in a browser", function()
   if not PAGE then return pending "`make check-page` builds the page and looks at it" end
   local seen, questions = nil, random_questions(COUNT, 20)
@@ -25,6 +39,7 @@ describe("tperf in a browser", function()
     local link = program.shell("tperf page --print " .. words).out:match "#%S+"
     program.write(folder .. "/input.json", json.encode {
       questions = questions, config = config, link = link, system = machine:gsub("80 GB", "160 GB"),
+      pictures = PICTURES,
     })
     local result = program.shell(("node spec/page/visit.mjs %s %s %s/input.json %s/output.json %s"):format(
       program.quote(PAGE), program.quote(AXE), folder, folder, os.getenv "TPERF_PICTURES" or ""))
@@ -132,6 +147,14 @@ describe("tperf in a browser", function()
     contains(seen.syntax, "script.lua:1: unexpected symbol near '='")
     assert.equal("stopped\n", seen.stopped)
     assert.equal("x = = 1", seen.kept)
+  end)
+
+  it("keeps to its own data and address, whatever a link or a script holds", function()
+    assert.is_true(seen.hostileSame)
+    assert.equal(3, #seen.hostileTold)
+    contains(seen.hostileTold[1], "a text that no field takes")
+    contains(seen.hostileTold[3], "config.json inflates to more than 4 MiB")
+    assert.same({ 2, 0, true }, { seen.pictures, seen.inside, seen.stayed })
   end)
 
   it("fits every width in both themes, without accessibility violations", function()

@@ -1,5 +1,5 @@
 // Usage: node visit.mjs PAGE AXE INPUT OUTPUT [PICTURES]. Walks through the page as a user does and writes a record as
-// JSON, for spec/page/page_spec.lua. INPUT: { questions, config, link }. PICTURES: a folder for every view as PNG.
+// JSON, for spec/page/page_spec.lua. INPUT: { questions, config, system, link, pictures }. PICTURES: a folder for every view as PNG.
 import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { browser } from "./browser.mjs";
@@ -150,7 +150,7 @@ async function scripts() {
   seen.printed = await run(`print(("é %d"):format(6 * 7))
     local tperf = require "tperf"
     tperf.plot.lines({ rows = { { x = 1, y = 1 }, { x = 2, y = 4 } }, x = "x", y = "y" }):save "a.svg"`);
-  seen.drawn = await page.value("document.querySelectorAll('.answer figure svg').length");
+  seen.drawn = await page.value("document.querySelectorAll('.answer figure img').length");
   seen.written = await page.value("document.querySelector('.answer li a').textContent");
   await run(`require "tperf".schedule { schedule = "1f1b", devices = 2, microbatches = 2 }:save "b.svg"`);
   seen.image = await page.value("document.querySelector('.answer figure img').decode().then(() => "
@@ -172,6 +172,31 @@ async function scripts() {
   await leave(fresh);
 }
 
+// What somebody else's link and script may hold.
+async function hostile() {
+  const shipped = await open("#plan?gpus=64");
+  const expected = JSON.stringify((await shipped.value(cells))[0]);
+  const other = await shipped.value(`encode(${JSON.stringify(input.system.replace(/TFLOP/g, "GFLOP"))})`);
+  const bomb = await shipped.value("encode('0'.repeat(200 << 20))");
+  await leave(shipped);
+  const names = ["../../share/tperf/systems/h100-sxm.yaml", "systems/h100-sxm.yaml"].map(encodeURIComponent);
+  const page = await open("#plan?gpus=64" + names.map(name => `&file.${name}=${other}`).join("") +
+    `&file.config.json=${bomb}`);
+  seen.hostileSame = JSON.stringify((await page.value(cells))[0]) === expected;
+  seen.hostileTold = await page.value("[...document.querySelectorAll('.problem:not([hidden])')].map(e => e.textContent)");
+  await leave(page);
+  const views = await open("#script");
+  await views.value(`{ const e = document.getElementById("script-text"); e.value = ${JSON.stringify(input.pictures)};
+    e.dispatchEvent(new Event("input", { bubbles: true })); }`);
+  await views.value("document.querySelector('button.main').click()");
+  await views.until("document.querySelectorAll('.actions button')[1].disabled");
+  await new Promise(resolve => setTimeout(resolve, 1500));
+  seen.pictures = await views.value("document.querySelectorAll('.answer figure img').length");
+  seen.inside = await views.value("document.querySelectorAll('.answer svg, meta[http-equiv=refresh], iframe').length");
+  seen.stayed = await views.value("location.href.startsWith(" + JSON.stringify(home) + ") && !window.ran");
+  await leave(views);
+}
+
 async function questions() {
   const page = await open("#script");
   seen.answers = [];
@@ -186,6 +211,7 @@ try {
   await plan();
   await pasted();
   await scripts();
+  await hostile();
   await questions();
   await everyView();
 } catch (failure) {

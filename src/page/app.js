@@ -3,6 +3,7 @@
 
 (() => {
   const VIEWS = [plan, compare, schedules, serve, script];
+  const FEW = 5; // problems of a link that are shown
   const main = document.getElementById("view"), nav = document.getElementById("views");
   let lists = null, shown = null, turn = 0;
 
@@ -54,9 +55,19 @@
     }
   }
 
+  const viewOf = name => VIEWS.find(v => v.name === name) || plan;
+  // The names of the texts that a view's forms take.
+  const filesOf = name => {
+    const view = viewOf(name), fields = view.fields(lists).filter(field => field.file);
+    return [...fields.map(field => field.file.name), ...(view.file ? [view.file] : [])];
+  };
+
   async function open(hash) {
-    const state = await readState(hash);
-    const view = VIEWS.find(v => v.name === state.view) || plan;
+    const mine = ++turn;
+    engine.clear();
+    const state = await readState(hash, filesOf, engine.unpack);
+    if (mine !== turn || !state) return;
+    const view = viewOf(state.view);
     links.forEach((link, i) => {
       if (VIEWS[i] === view) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
@@ -64,8 +75,7 @@
     document.title = `${view.title} · tperf`;
     const out = make("div", { class: "answer" });
     const problem = make("p", { class: "problem", role: "alert", hidden: true });
-    const damaged = make("p", { class: "problem" },
-      `The link's copy of ${state.damaged} cannot be read: it is damaged.`);
+    const left = state.problems.slice(0, FEW).map(text => make("p", { class: "problem" }, text));
     const address = later(async () => {
       shown = await writeState(view.name, form.differences(), form.texts);
       if (location.hash !== shown) history.replaceState(null, "", shown);
@@ -76,10 +86,8 @@
       if (!view.manual) again();
     });
     main.replaceChildren(make("h1", {}, view.heading),
-      make("div", { class: "columns" }, form.element, make("div", {}, ...(state.damaged ? [damaged] : []), problem,
+      make("div", { class: "columns" }, form.element, make("div", {}, ...left, problem,
         make("p", { class: "busy" }, make("progress", { "aria-label": "computing" }), " computing"), out)));
-    turn++;
-    engine.clear();
     if (view.manual) view.open(form, out, address);
     else await answer(view, form, out, problem);
   }

@@ -83,20 +83,26 @@ const engine = (() => {
       return job.reject(problem);
     }
     if (current !== job) return;
-    if (job.question.ask === "plan") wanted = job;
     clearTimeout(resting);
+    if (job.codes) return worker.postMessage({ id: job.id, unpack: job.codes });
+    if (job.question.ask === "plan") wanted = job;
     const texts = {};
     for (const name in job.texts) if (sent[name] !== job.texts[name]) texts[name] = sent[name] = job.texts[name];
     worker.postMessage({ id: job.id, question: { ...job.question, changed: Object.keys(texts).length > 0 }, texts });
   }
 
-  // Answers a question; null if it was cleared before. texts: the files that it names.
-  function ask(question, texts = {}) {
+  function queue(job) {
     return new Promise((resolve, reject) => {
-      waiting.push({ id: next++, question, texts, resolve, reject, since: performance.now() });
+      waiting.push({ ...job, id: next++, resolve, reject, since: performance.now() });
       turn();
     });
   }
+
+  // Answers a question; null if it was cleared before. texts: the files that it names.
+  const ask = (question, texts = {}) => queue({ question, texts });
+
+  // The texts in a link, by name: { texts, problems }; null if it was cleared before.
+  const unpack = codes => queue({ codes });
 
   // Drops all questions so far.
   function clear() {
@@ -134,5 +140,5 @@ const engine = (() => {
   }
 
   restart();
-  return { ask, clear, run, files: () => made && made.files };
+  return { ask, unpack, clear, run, files: () => made && made.files };
 })();

@@ -1,6 +1,7 @@
 // The worker: tperf itself. Messages in:
 //   { start: { engine, files } }   base64 of gzip, or { module, files } from an earlier worker; replies "ready"
 //   { id, question, texts }        a question for lua/tperf/page/, and the files it names; replies { id, answer }
+//   { id, unpack }                 packed texts of a link, by name; replies { id, answer }, see unpack.js
 //   { id, run, texts }             a command line for the program's main; replies { id, out | err } as it prints, then
 //                                  { id, status, files } with the files it wrote
 "use strict";
@@ -16,6 +17,12 @@ function bytesOf(base64) {
 }
 const inflated = base64 =>
   new Response(new Blob([bytesOf(base64)]).stream().pipeThrough(new DecompressionStream("gzip")));
+
+// Where a text of the page lies. Its name must not lead out of there, to the data that tperf ships.
+function place(name) {
+  if (!/^\w[\w.-]*$/.test(name)) throw new Error(`a file cannot be called ${JSON.stringify(name)}`);
+  return HOME + "/" + name;
+}
 
 function write(FS, path, text) {
   FS.mkdirTree(path.replace(/\/[^/]*$/, ""));
@@ -58,7 +65,7 @@ async function start(given) {
 }
 
 function ask(id, question, texts) {
-  for (const name in texts) engine.FS.writeFile(HOME + "/" + name, texts[name]);
+  for (const name in texts) engine.FS.writeFile(place(name), texts[name]);
   const at = engine.ccall("tperf_page_ask", "number", ["string"], [JSON.stringify(question)]);
   const answer = at ? JSON.parse(engine.UTF8ToString(at)) : { error: "not enough memory" };
   engine._free(at);
@@ -78,7 +85,7 @@ function written(folder, prefix = "", into = {}) {
 
 function run(id, command, texts) {
   const { FS } = engine;
-  for (const name in texts) write(FS, HOME + "/" + name, texts[name]);
+  for (const name in texts) FS.writeFile(place(name), texts[name]);
   engine.out = lines(text => postMessage({ id, out: text }));
   engine.err = lines(text => postMessage({ id, err: text }));
   let status = 0;
@@ -96,6 +103,7 @@ function run(id, command, texts) {
 onmessage = async ({ data }) => {
   try {
     if (data.start) await start(data.start);
+    else if (data.unpack) postMessage({ id: data.id, answer: await unpack(data.unpack) });
     else if (data.question) ask(data.id, data.question, data.texts);
     else run(data.id, data.run, data.texts);
   } catch (problem) {

@@ -1,6 +1,8 @@
 // Script: an editor with the shipped scripts, run as `tperf run` does, in its sandbox.
 "use strict";
 
+const MOST_PRINTED = 1 << 20; // characters: a page with more does not respond
+
 const script = {
   name: "script", title: "Script", heading: "A script in its sandbox",
   fields: () => [
@@ -9,6 +11,7 @@ const script = {
     { name: "arguments", label: "Arguments", kind: "text", placeholder: "none",
       hint: "--help tells what a script takes" },
   ],
+  file: "script.lua",
   manual: true, // runs only on request
 
   open(form, out, changed) {
@@ -40,16 +43,24 @@ const script = {
 
   async run() {
     if (this.job) this.job.stop();
-    const { area, result, go, stop } = this, name = this.form.texts["script.lua"] === undefined
-      ? this.form.values().script : "script.lua";
+    const { area, result, go, stop } = this, chosen = this.form.values().script;
+    const name = this.form.texts["script.lua"] === undefined && engine.files()["scripts/" + chosen] !== undefined
+      ? chosen : "script.lua";
     const printed = make("pre", { tabindex: "0", role: "region", "aria-label": "what the script prints" });
     const words = (this.form.values().arguments || "").split(/\s+/).filter(word => word !== "");
     result.replaceChildren(make("h2", {}, "Printed"), printed);
     stop.disabled = false;
     go.textContent = "Run again";
     const texts = { [name]: area.value };
-    const job = this.job = engine.run(["run", "--out", "out", name, ...words], texts,
-      (kind, text) => printed.append(kind === "err" ? make("span", { class: "err" }, text) : text));
+    let room = MOST_PRINTED;
+    const job = this.job = engine.run(["run", "--out", "out", name, ...words], texts, (kind, text) => {
+      if (room <= 0) return;
+      room -= text.length;
+      printed.append(kind === "err" ? make("span", { class: "err" }, text) : text);
+      if (room > 0) return;
+      printed.append(make("span", { class: "err" }, `more than ${MOST_PRINTED >> 20} MiB were printed\n`));
+      job.stop();
+    });
     try {
       const { status, files } = await job.done;
       if (this.job !== job) return;
@@ -64,28 +75,21 @@ const script = {
     stop.disabled = true;
   },
 
-  // An SVG inline, with the page's colours and tooltips; as an image if it has its own styles, which would leak into
-  // the page.
-  picture(bytes, name) {
-    const text = new TextDecoder().decode(bytes);
-    if (/<style|\sstyle\s*=/.test(text))
-      return make("img", { alt: name, src: "data:image/svg+xml," + encodeURIComponent(text) });
-    const svg = new DOMParser().parseFromString(text, "image/svg+xml");
-    for (const e of svg.querySelectorAll("script, foreignObject")) e.remove();
-    return document.importNode(svg.documentElement, true);
-  },
+  // A picture as an image, in which nothing runs, loads or leads elsewhere: a script may be anybody's.
+  picture: (bytes, name) => make("img", { alt: name,
+    src: "data:image/svg+xml," + encodeURIComponent(new TextDecoder().decode(bytes)) }),
 
   // Shows pictures, and offers the other files for download.
   written(result, files) {
     const links = make("ul");
     for (const name of Object.keys(files).sort()) {
       if (name === "manifest.json" || name === "stdout.txt") continue;
-      const type = name.endsWith(".svg") ? "image/svg+xml" : name.endsWith(".html") ? "text/html" : "text/plain";
       if (name.endsWith(".svg")) {
         result.append(make("figure", {}, make("figcaption", {}, name), this.picture(files[name], name)));
       }
-      links.append(make("li", {}, make("a", { download: name.replaceAll("/", "-"),
-        href: URL.createObjectURL(new Blob([files[name]], { type })) }, name), ` ${files[name].length} bytes`));
+      const href = URL.createObjectURL(new Blob([files[name]], { type: "application/octet-stream" })); // never opened
+      links.append(make("li", {}, make("a", { download: name.replaceAll("/", "-"), href }, name),
+        ` ${files[name].length} bytes`));
     }
     if (links.children.length) result.append(make("h2", {}, "Written"), links);
   },
