@@ -57,7 +57,7 @@
 ---@field generate integer output tokens of a request
 ---@field batch? integer sequences that one replica decodes at a time (1)
 ---@field prefill_batch? integer prompts that it prefills at a time (1)
----@field strategy? string|string[]|table how layers are sharded: "tensor", "context" or a custom strategy; by default the first that has the axes given
+---@field strategy? string|table how layers are sharded: "tensor", "context" or a custom strategy; by default the first that has the axes given
 ---@field tp? integer tensor parallelism: GPUs of a replica that shard the layers (1)
 ---@field cp? integer context parallelism: GPUs of a replica that shard prompts and caches (1)
 ---@field ulysses? integer context parallelism: GPUs of a replica that shard prompts and caches (1)
@@ -84,7 +84,7 @@
 ---@class tperf.layer.request
 ---@field model string|table a name, a file or a table
 ---@field system string|table a name, a file or a table
----@field strategy? string|string[]|table "tensor" (default), "summa", "context" or a custom strategy
+---@field strategy? string|table "tensor" (default), "summa", "context" or a custom strategy
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
 ---@field micro_batch? integer sequences (1)
 ---@field tp? integer GPUs along each axis of the strategy (1; etp: as tp)
@@ -908,7 +908,7 @@
 ---@field prompt integer input tokens of a request
 ---@field generate integer output tokens of a request
 ---@field gpus integer total; replicas use the GPUs that tp and pp leave
----@field strategy? string|string[]|table how layers are sharded: "tensor", "context" or a custom strategy; by default the first that has the axes given
+---@field strategy? string|string[]|table how layers are sharded: "tensor", "context" or a custom strategy, a list of them, or "all", which ranks them together; by default the first that has the axes given
 ---@field tp? any a size or a list; by default all possible sizes
 ---@field cp? any a size or a list; by default all possible sizes
 ---@field ulysses? any a size or a list; by default all possible sizes
@@ -938,7 +938,7 @@
 ---@class tperf.search_serving.request
 ---@field rate? number requests a second, of the whole deployment
 ---@field gpus? integer most GPUs (1,024)
----@field strategy? string|string[]|table how layers are sharded: "tensor", "context", "stationary" or a custom strategy; by default the first that has the axes given
+---@field strategy? string|string[]|table how layers are sharded: "tensor", "context", "stationary" or a custom strategy, a list of them, or "all"; by default the first that has the axes given
 ---@field tp? any sizes of its axes, each a size or a list; by default powers of 2 within a fast domain
 ---@field cp? any sizes of its axes, each a size or a list; by default powers of 2 within a fast domain
 ---@field ulysses? any sizes of its axes, each a size or a list; by default powers of 2 within a fast domain
@@ -958,7 +958,7 @@
 ---@field model? string|table a name, a file or a table: steps are priced from the model's network on the system
 ---@field system? string|table a name, a file or a table: steps are priced from the model's network on the system
 ---@field software? string|table the engine: "vllm", the newest release of it that software/ has (default), "sglang", "tensorrt-llm", with a release ("vllm-0.11"), a file or a table (see tperf.software)
----@field strategy? string|string[]|table how layers are sharded: "tensor", "context", "stationary" or a custom strategy; by default the first that has the axes given
+---@field strategy? string|table how layers are sharded: "tensor", "context", "stationary" or a custom strategy; by default the first that has the axes given
 ---@field tp? integer GPUs along the strategy's axes, which shard layers, prompts and caches (1)
 ---@field cp? integer GPUs along the strategy's axes, which shard layers, prompts and caches (1)
 ---@field ulysses? integer GPUs along the strategy's axes, which shard layers, prompts and caches (1)
@@ -1248,7 +1248,7 @@
 ---@field source? string where the numbers come from
 
 ---@class tperf.train.request
----@field strategy? string|string[]|table by default the first that has the axes given
+---@field strategy? string|table by default the first that has the axes given
 ---@field global_batch integer sequences per iteration
 ---@field tp? integer 1 by default; etp: as tp, shard: all replicas
 ---@field tp1? integer 1 by default; etp: as tp, shard: all replicas

@@ -33,10 +33,10 @@ function schemas.of_op(fields)
   return schema
 end
 
--- The types of fields with the checker "any", by name.
+-- The types of fields with the checker "any", by name; many: they take lists, too.
 local BY_NAME = {
   model = "string|table", models = "(string|table)[]", system = "string|table", rules = "string|table",
-  strategy = "string|string[]|table", architecture = "table", rows = "table[]", schedule = "string|string[]",
+  strategy = "string|table", architecture = "table", rows = "table[]", schedule = "string|string[]",
   software = "string|table",
 }
 
@@ -63,7 +63,10 @@ local function list_of(of) return (of:find "|" and "(%s)[]" or "%s[]"):format(of
 --- The LuaCATS type of a field's checker.
 function schemas.type_of(one, name)
   local d = check.describe(one)
-  if not d or d.kind == "any" then return BY_NAME[name] or "any" end
+  if not d or d.kind == "any" then
+    local of = BY_NAME[name] or "any"
+    return d and d.many and of:gsub("|", "|string[]|", 1) or of
+  end
   if simple[d.kind] then return simple[d.kind](d) end
   if d.kind == "list" then return list_of(schemas.type_of(d.element, name)) end
   local seen, list = {}, {}

@@ -166,7 +166,7 @@ function check.string(options)
   end, "string")
 end
 
---- Any value at all.
+--- Any value at all; many: its documentation says that lists are meant, too.
 function check.any(options)
   return checker(options or {}, function(value) return value end, "any")
 end

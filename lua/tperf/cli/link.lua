@@ -2,6 +2,7 @@
 local check = require "tperf.base.check"
 local commands = require "tperf.cli.commands"
 local number = require "tperf.output.number"
+local numbers = require "tperf.input.numbers"
 local options = require "tperf.input.options"
 
 local link = {}
@@ -67,6 +68,7 @@ local function words_of(option, value)
     for _, name in ipairs(check.names(value)) do parts[#parts + 1] = name .. "=" .. number.text(value[name]) end
     return table.concat(parts, ",")
   end
+  if option.kind == "integers" then return numbers.spelled(value) end
   if type(value) == "table" then
     local parts = {}
     for i, item in ipairs(value) do parts[i] = type(item) == "number" and number.text(item) or item end

@@ -11,6 +11,7 @@
 --   writes  the option names something to be written, see cli/outputs.lua
 -- A command's `common` options replace those that every command takes.
 local check = require "tperf.base.check"
+local numbers = require "tperf.input.numbers"
 
 local options = {}
 
@@ -41,56 +42,12 @@ function options.of(command)
   return options.join(command.options or {}, command.common or options.common)
 end
 
-local THOUSANDS = { k = 3, K = 3, M = 6, G = 9, B = 9, T = 12 }
-
--- A hint for a common mistake: "; write 15e12" for "15T", "; write 8192 or 8e3" for "8k", "; write 0.1" for "10%"; or
--- "".
-local function remedy_of(text)
-  local digits, suffix = text:match "^([%d.]+)([%a%%])$"
-  if not tonumber(digits) then return "" end
-  if suffix == "%" then return ("; write %g"):format(tonumber(digits) / 100) end
-  local binary = THOUSANDS[suffix] == 3 and math.tointeger(1024 * tonumber(digits))
-  return THOUSANDS[suffix] and ("; write %s%se%d"):format(binary and binary .. " or " or "", digits, THOUSANDS[suffix])
-    or ""
-end
-
-local function as_number(kind, text, min)
-  local number = tonumber(text)
-  if kind == "integer" then number = number and math.tointeger(number) end
-  if not number or number ~= number or math.abs(number) == math.huge then
-    return nil, ("%s is needed, got '%s'%s"):format(kind == "integer" and "an integer" or "a number", text,
-      remedy_of(text))
-  end
-  if min and number < min then
-    return nil, ("%s of at least %g is needed, got '%s'"):format(kind == "integer" and "an integer" or "a number", min,
-      text)
-  end
-  return number
-end
-
--- "4,8,64", and "4..64": 4, 8, 16, 32, 64.
-local function as_integers(text, min)
-  local list = {}
-  for item in (text .. ","):gmatch "([^,]*)," do
-    local first, last = item:match "^(%d+)%.%.(%d+)$"
-    local low, high = math.tointeger(tonumber(first or item)), math.tointeger(tonumber(last or item))
-    if not low or not high or low < min or high < low or low == 0 and high > 0 then
-      return nil, ("integers such as 4,8 or 4..64 are needed, got '%s'"):format(text)
-    end
-    repeat
-      list[#list + 1] = low
-      low = low * 2
-    until low > high or low <= 0 -- overflow, or a start at 0
-  end
-  return list
-end
-
 -- "tp=8,dp=2": { tp = 8, dp = 2 }.
 local function as_pairs(text)
   local pairs_of = {}
   for item in (text .. ","):gmatch "([^,]*)," do
     local name, value = item:match "^([%w_]+)=(.+)$"
-    local number = value and as_number("number", value)
+    local number = value and numbers.one("number", value)
     if not number then return nil, ("NAME=NUMBER is needed, got '%s'"):format(item) end
     if pairs_of[name] then return nil, ("'%s' is given twice"):format(name) end
     pairs_of[name] = number
@@ -100,9 +57,9 @@ end
 
 local function convert(option, text)
   local kind = option.kind or "string"
-  if kind == "integers" then return as_integers(text, option.min or 1) end
+  if kind == "integers" then return numbers.list(text, option.min or 1) end
   if kind == "pairs" then return as_pairs(text) end
-  if kind == "integer" or kind == "number" then return as_number(kind, text, option.min) end
+  if kind == "integer" or kind == "number" then return numbers.one(kind, text, option.min) end
   if kind == "string" or kind == "list" then
     if text == "" then return nil, "a value is needed" end
     return text

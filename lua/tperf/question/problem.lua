@@ -79,7 +79,7 @@ end
 function problem.schema(strategies)
   local schema = {
     model = check.any(), system = check.any(), rules = check.any { optional = true },
-    strategy = check.any { optional = true }, attention = workload.attention_checker,
+    strategy = check.any { optional = true, many = true }, attention = workload.attention_checker,
     global_batch = check.integer { min = 1, max = 1 << 31 },
     seq = check.integer { min = 1, max = 1 << 31, optional = true },
     micro_batch = problem.sizes, panels = problem.sizes, pp = problem.sizes, dp = problem.sizes,

@@ -36,10 +36,12 @@ end
 ---@param kind string  of the axes' values: "integer", or "integers" for lists
 ---@return table[]
 function serving_axes.options(kind)
-  local list = { { long = "strategy", value = "NAME", from = "strategies",
-    help = "how a layer is split (default tensor)" } }
+  local many = kind == "integers"
+  local list = { many and { long = "strategy", value = "NAME,...", kind = "list", from = "strategies",
+    help = "how a layer is split (default tensor); with -g several, or all" } or { long = "strategy", value = "NAME",
+    from = "strategies", help = "how a layer is split (default tensor)" } }
   for _, entry in ipairs(AXES) do
-    list[#list + 1] = { long = entry.name:gsub("_", "-"), value = kind == "integers" and "N,..." or "N", min = 1,
+    list[#list + 1] = { long = entry.name:gsub("_", "-"), value = many and "N,..." or "N", min = 1,
       kind = kind, help = (entry.axis.meaning or entry.name) .. of(entry) }
   end
   for _, entry in ipairs(OPTIONS) do

@@ -232,33 +232,22 @@ function strategy.names()
   return names
 end
 
---- A strategy by name, or one that strategy.define returned.
+local function is_list(value) return type(value) == "table" and value.name == nil end
+
+--- A strategy by name, or one that strategy.define returned; of a list, its only one.
 function strategy.of(value)
+  if is_list(value) and rawlen(value) == 1 then value = value[1] end
   if type(value) == "table" and known[sealed.check(value).name] == value then return value end
   local found = type(value) == "string" and known[value]
   if not found then
+    if is_list(value) or value == "all" then
+      check.fail("'strategy' must be one strategy, got %s; searches try several",
+        value == "all" and '"all"' or ("a list of %d"):format(rawlen(value)))
+    end
     check.fail("unknown strategy %s%s; there are: %s", check.show(value), check.suggest(value, strategy.names()),
       table.concat(strategy.names(), ", "))
   end
   return sealed.check(found)
-end
-
---- A name, a list of names, or "all", as a list of strategies without repetition.
-function strategy.list(value)
-  if value == "all" or type(value) == "table" and #value == 1 and value[1] == "all" then
-    local list = {}
-    for _, s in ipairs(order) do list[#list + 1] = s.trains and sealed.check(s) or nil end
-    return list
-  end
-  if type(value) ~= "table" or value.name then return { strategy.of(value) } end
-  local list, seen = {}, {}
-  for i, item in ipairs(value) do
-    list[i] = strategy.of(item)
-    if seen[list[i]] then check.fail("strategy '%s' is named twice", list[i].name) end
-    seen[list[i]] = true
-  end
-  if #list == 0 then check.fail("'strategy' is an empty list") end
-  return list
 end
 
 --- One GPU's share of a layer, the argument of blocks.

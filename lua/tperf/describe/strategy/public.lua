@@ -1,5 +1,6 @@
 --- tperf.strategy, as scripts have it: strategies that they have seen must stay as they are.
 local sealed = require "tperf.base.object.sealed"
+local several = require "tperf.describe.strategy.several"
 local strategy = require "tperf.describe.strategy"
 
 local public = { names = strategy.names }
@@ -21,7 +22,7 @@ function public.all() return show_all(strategy.all()) end
 function public.of(value) return sealed.show(strategy.of(value)) end
 
 --- A name, a list of names, or "all", as a list of strategies without repetition.
-function public.list(value) return show_all(strategy.list(value)) end
+function public.list(value) return show_all(several(value)) end
 
 public.share = strategy.share
 

@@ -1,16 +1,17 @@
 --- tperf.search_inference: ranks ways to serve a model on a number of GPUs under latency limits.
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
-local divisors = require "tperf.base.divisors"
-local infer = require "tperf.question.infer"
 local nearest = require "tperf.base.nearest"
-local problem = require "tperf.question.problem"
 local pareto = require "tperf.plot.pareto"
 local serving = require "tperf.question.infer.deployment"
+local splits = require "tperf.question.infer.splits"
+local strategies_of = require "tperf.question.search.strategies"
 local units = require "tperf.base.units"
 local questions = require "tperf.question.ranks.questions"
 
 local search_inference = {}
+
+local WHAT <const> = "tperf.search_inference"
 
 local some = check.integer { min = 1, max = 1 << 31 }
 local sizes = check.one_of(some, check.list(some, { min = 1 }))
@@ -31,76 +32,13 @@ local objectives = {
 
 local schema_of = check.once(function(s)
   local schema = serving.schema_of(s, optional_sizes)
+  schema.strategy = check.any { optional = true, many = true }
   schema.gpus, schema.pp, schema.batch = some, optional_sizes, optional_sizes
   schema.ttft, schema.tpot = seconds, seconds
   schema.top = check.integer { min = 1, max = 1 << 20, default = 10 }
   schema.objective = check.choice { { "throughput", "tpot", "ttft", "latency", "cost" }, default = "throughput" }
   return schema
 end)
-
-local function is_wanted(wanted, size)
-  for _, one in ipairs(type(wanted) == "table" and wanted or { wanted }) do
-    if one == size then return true end
-  end
-  return not wanted
-end
-
--- The sizes of an axis that are asked for and admitted; c: the sizes of the axes before it.
-local function choices(p, axis, c, candidates)
-  local list, wanted, share = {}, p.o[axis.name], serving.share(p, c)
-  if not axes.shows(axis, 0) then return { 0 } end
-  local tried = not wanted and axis.tries and axis.tries(p.model, share, p.rules) or candidates
-  local tries = setmetatable({}, { __index = c })
-  for _, size in ipairs(tried) do
-    tries[axis.name] = size
-    if is_wanted(wanted, size) and not infer.refusal(p, axis, tries) then list[#list + 1] = size end
-  end
-  return list
-end
-
--- Calls visit for every { pp, dp, sizes of the strategy's axes }: first axes that multiply the GPUs, then stages, then
--- axes that fold over those and over the remaining replicas.
-local function each_split(p, visit)
-  local o, s, c, own = p.o, p.strategy, {}, {}
-  local plain, folded = {}, {}
-  for i, axis in ipairs(s.axes) do
-    local list = axis.folds and folded or plain
-    list[#list + 1] = { axis = axis, at = i }
-  end
-  local function fold(n)
-    local one = folded[n]
-    if not one then
-      if not s.grid:folds(own, c.dp) or o.prompt % serving.shards(p, c) ~= 0 then return end
-      local copy = {}
-      for name, size in pairs(c) do copy[name] = size end
-      return visit(copy)
-    end
-    for _, size in ipairs(choices(p, one.axis, c, divisors.of(o.gpus))) do
-      c[one.axis.name], own[one.at] = size, size
-      fold(n + 1)
-    end
-    c[one.axis.name] = nil
-  end
-  local function cut(n, left)
-    local one = plain[n]
-    if one then
-      for _, size in ipairs(choices(p, one.axis, c, divisors.of(left))) do
-        c[one.axis.name], own[one.at] = size, size
-        cut(n + 1, left // size)
-      end
-      c[one.axis.name] = nil
-      return
-    end
-    for _, pp in ipairs(divisors.of(left)) do
-      if pp <= p.model.layers and is_wanted(o.pp, pp) then
-        c.pp, c.dp = pp, left // pp
-        fold(1)
-      end
-    end
-    c.pp, c.dp = nil, nil
-  end
-  cut(1, o.gpus)
-end
 
 local function within(o, r)
   return r.feasible and (not o.ttft or r.ttft <= o.ttft) and (not o.tpot or r.tpot <= o.tpot)
@@ -145,14 +83,16 @@ local function order_of(s)
   return list
 end
 
--- An ordering of records by the objective; ties are broken by sizes, so that the result is deterministic.
-local function better(o, s)
-  local least, order = objectives[o.objective], order_of(s)
+-- An ordering of records by the objective; ties are broken by strategy and sizes, so that the result is deterministic.
+local function better(problems)
+  local least, rank, orders = objectives[problems[1].o.objective], {}, {}
+  for i, p in ipairs(problems) do rank[p.strategy.name], orders[p.strategy.name] = i, order_of(p.strategy) end
   return function(a, b)
     local x, y = least(a), least(b)
     if x ~= y then return x < y end
     if a.tokens_per_second ~= b.tokens_per_second then return a.tokens_per_second > b.tokens_per_second end
-    for _, name in ipairs(order) do
+    if a.strategy ~= b.strategy then return rank[a.strategy] < rank[b.strategy] end
+    for _, name in ipairs(orders[a.strategy]) do
       if a[name] ~= b[name] then return a[name] < b[name] end
     end
     return false
@@ -172,7 +112,7 @@ local function wrong_size(p)
   local o, list, possible, open = p.o, {}, { pp = {} }, { pp = false }
   for _, name in ipairs(p.strategy.axis_names) do possible[name], open[name] = {}, false end
   setmetatable(open, { __index = o })
-  each_split({ o = open, model = p.model, rules = p.rules, strategy = p.strategy }, function(split)
+  splits.each({ o = open, model = p.model, rules = p.rules, strategy = p.strategy }, function(split)
     for name, seen in pairs(possible) do seen[split[name]] = true end
   end)
   for _, name in ipairs(order_of(p.strategy)) do
@@ -205,25 +145,62 @@ local function layout_of(p, r)
   return ("%s, pp = %d, batch = %d"):format(table.concat(list, ", "), r.pp, r.batch)
 end
 
-local function reason_of(p, counts)
-  local o = p.o
-  if counts.candidates == 0 then
+local function no_sizes(problems)
+  local reasons = {}
+  for i, p in ipairs(problems) do
     local wrong = wrong_size(p)
-    return ("no sizes of %s and pp are admitted that divide %d GPUs%s"):format(shown_axes(p), o.gpus,
+    reasons[i] = ("no sizes of %s and pp are admitted that divide %d GPUs%s"):format(shown_axes(p), p.o.gpus,
       wrong ~= "" and "; " .. wrong or "")
   end
+  return table.concat(reasons, "; ")
+end
+
+local function reason_of(problems, counts)
+  local o = problems[1].o
+  if counts.candidates == 0 then return no_sizes(problems) end
   if counts.fitting == 0 and o.batch and counts.most > 0 then
     return ("no 'batch' that was asked for fits: the largest that does is %d"):format(counts.most)
   end
   if counts.fitting == 0 then
     local r, m = counts.smallest, counts.smallest.memory
     return ("the model does not fit: the smallest candidate, %s, needs %s per GPU, %s more than the %s there are; try "
-      .. "more GPUs, or smaller dtypes"):format(layout_of(p, r), units.format(m.total, "bytes"),
+      .. "more GPUs, or smaller dtypes"):format(layout_of(counts.smallest_of, r), units.format(m.total, "bytes"),
       units.format(m.total - m.capacity, "bytes"), units.format(m.capacity, "bytes"))
   end
   local best = counts.fastest
   return ("nothing keeps within the limits: of what fits, the least ttft is %s, the least tpot %s"):format(
     units.format(best.ttft, "s", 3), units.format(best.tpot, "s", 3))
+end
+
+-- A problem for each strategy.
+local function problems_of(given)
+  local problems = {}
+  for i, one in ipairs(strategies_of(WHAT, given)) do
+    local o = check.record(WHAT, one.given, schema_of(one.strategy))
+    o.strategy = one.strategy
+    if o.generate < 2 then check.fail("%s: 'generate' must be at least 2: there is no tpot", WHAT) end
+    problems[i] = serving.problem(WHAT, o)
+    if o.objective == "cost" and not problems[i].price then
+      check.fail("%s: objective \"cost\" needs 'gpu_hour', or a system with a price", WHAT)
+    end
+  end
+  return problems
+end
+
+-- Adds the candidates of a problem that fit and keep the limits, and what is known of all of them.
+local function gather(p, found, counts)
+  splits.each(p, function(split)
+    each_batch(p, split, function(r)
+      counts.candidates, counts.most = counts.candidates + 1, math.max(counts.most, r.max_batch)
+      local smallest = counts.smallest
+      if not smallest or r.memory.total < smallest.memory.total then counts.smallest, counts.smallest_of = r, p end
+      if within(p.o, r) then found[#found + 1] = r end
+      if r.feasible then
+        counts.fitting = counts.fitting + 1
+        for name, least in pairs(counts.fastest) do counts.fastest[name] = math.min(least, r[name]) end
+      end
+    end)
+  end)
 end
 
 --- The best ways to serve a model on a number of GPUs. Tries every split of the GPUs over a strategy's axes, pp and
@@ -233,8 +210,8 @@ end
 ---  prompt                 input tokens of a request
 ---  generate               output tokens of a request
 ---  gpus                   total; replicas use the GPUs that tp and pp leave
----  strategy               how layers are sharded: "tensor", "context" or a custom strategy; by default the first that
----                         has the axes given
+---  strategy               how layers are sharded: "tensor", "context" or a custom strategy, a list of them, or "all",
+---                         which ranks them together; by default the first that has the axes given
 ---  tp, cp, ulysses, pp, ep, etp, batch   a size or a list; by default all possible sizes
 ---  cp_kind, moe_dispatcher   options of the strategy, as for tperf.train
 ---  ttft, tpot             limits in seconds
@@ -261,32 +238,13 @@ end
 ---  candidates, feasible   number tried; number that fit and keep the limits
 ---  reason       why there are none
 function search_inference.run(given)
-  local s = axes.asked(given, true)
-  problem.refuse_axes("tperf.search_inference", given, { s })
-  local o = check.record("tperf.search_inference", given, schema_of(s))
-  o.strategy = s
-  if o.generate < 2 then check.fail("tperf.search_inference: 'generate' must be at least 2: there is no tpot") end
-  local p = serving.problem("tperf.search_inference", o)
-  if o.objective == "cost" and not p.price then
-    check.fail("tperf.search_inference: objective \"cost\" needs 'gpu_hour', or a system with a price")
-  end
+  local problems = problems_of(given)
   local found, counts = {}, { candidates = 0, fitting = 0, most = 0, fastest = { ttft = math.huge, tpot = math.huge } }
-  each_split(p, function(split)
-    each_batch(p, split, function(r)
-      counts.candidates, counts.most = counts.candidates + 1, math.max(counts.most, r.max_batch)
-      local smallest = counts.smallest
-      if not smallest or r.memory.total < smallest.memory.total then counts.smallest = r end
-      if within(o, r) then found[#found + 1] = r end
-      if r.feasible then
-        counts.fitting = counts.fitting + 1
-        for name, least in pairs(counts.fastest) do counts.fastest[name] = math.min(least, r[name]) end
-      end
-    end)
-  end)
-  table.sort(found, better(o, p.strategy))
-  local best = table.move(found, 1, math.min(o.top, #found), 1, {})
+  for _, p in ipairs(problems) do gather(p, found, counts) end
+  table.sort(found, better(problems))
+  local best = table.move(found, 1, math.min(problems[1].o.top, #found), 1, {})
   best.pareto, best.candidates, best.feasible = front_of(found), counts.candidates, #found
-  if #found == 0 then best.reason = reason_of(p, counts) end
+  if #found == 0 then best.reason = reason_of(problems, counts) end
   return best
 end
 

@@ -8,6 +8,7 @@ local problem = require "tperf.question.problem"
 local profile = require "tperf.describe.profile"
 local rules = require("tperf.describe.rules.sets").of
 local schedule = require "tperf.describe.schedule"
+local several = require "tperf.describe.strategy.several"
 local strategy = require "tperf.describe.strategy"
 
 local function new_schema(strategies)
@@ -58,7 +59,7 @@ end
 --- Computes everything that decides the candidates: { o = checked arguments, problem, many = whether it has a list of
 --- answers, view = a metatable to read the problem through }. Nobody changes it.
 return asked(function(given)
-  local strategies = type(given) == "table" and given.strategy ~= nil and strategy.list(given.strategy)
+  local strategies = type(given) == "table" and given.strategy ~= nil and several(given.strategy)
     or { axes.asked(given) }
   problem.refuse_axes("tperf.search", given, strategies)
   local o = problem.arguments("tperf.search", given, schema_of(strategies))

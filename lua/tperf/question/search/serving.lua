@@ -5,10 +5,10 @@ local deployments = require "tperf.question.serve.deployments"
 local pareto = require "tperf.plot.pareto"
 local pool = require "tperf.question.ranks.pool"
 local progress = require "tperf.base.progress"
-local problem = require "tperf.question.problem"
 local refusal = require "tperf.base.refusal"
 local saturation = require "tperf.question.serve.saturation"
 local serve = require "tperf.question.serve"
+local strategies_of = require "tperf.question.search.strategies"
 local strategy = require "tperf.describe.strategy"
 
 local search = {}
@@ -34,7 +34,7 @@ local own = {
   max_num_batched_tokens = sizes { 2048, 8192 },
   top = check.integer { min = 1, max = 1 << 20, default = 10 },
   count = check.integer { min = 100, max = 1 << 30, default = 1000 },
-  pareto = check.boolean { default = false }, strategy = check.any { optional = true },
+  pareto = check.boolean { default = false }, strategy = check.any { optional = true, many = true },
 }
 
 -- With the axes of all strategies, each a size or a list; problem.refuse_axes refuses those of others.
@@ -55,9 +55,8 @@ local REFUSED <const> = { replicas = "there are as many as 'rate' needs", keep =
 -- Splits the arguments into those of the search and those of tperf.serve.
 local function read(given)
   if type(given) ~= "table" then check.fail("tperf.search_serving needs a table, got %s", check.show(given)) end
-  local s = axes.asked(given, true)
-  problem.refuse_axes("tperf.search_serving", given, { s })
-  local mine, q, schema = {}, { engine = {}, strategy = s }, schema_of(s)
+  local mine, q = {}, { engine = {}, strategies = strategies_of("tperf.search_serving", given) }
+  local schema = schema_of(#strategy.all())
   for _, name in ipairs(check.names(given)) do
     if REFUSED[name] then
       check.fail("tperf.search_serving: '%s' is no argument of it: %s", name, REFUSED[name])
@@ -127,15 +126,21 @@ local function size(d, q, o)
   return d
 end
 
--- Orders by fewer GPUs, then more spare rate, then smaller sizes.
+-- Orders by fewer GPUs, then more spare rate, then strategy and smaller sizes.
 local function better(q)
-  local order = table.move(q.strategy.axis_names, 1, #q.strategy.axis_names, 1, {})
-  order = table.move({ "pp", table.unpack(deployments.LIMITS) }, 1, 3, #order + 1, order)
+  local orders, rank = {}, {}
+  for i, one in ipairs(q.strategies) do
+    local names = one.strategy.axis_names
+    local order = table.move(names, 1, #names, 1, {})
+    orders[one.strategy.name] = table.move({ "pp", table.unpack(deployments.LIMITS) }, 1, 3, #order + 1, order)
+    rank[one.strategy.name] = i
+  end
   return function(a, b)
     if a.gpus ~= b.gpus then return a.gpus < b.gpus end
     local x, y = a.saturation_rate / a.of.gpus, b.saturation_rate / b.of.gpus
     if x ~= y then return x > y end
-    for _, name in ipairs(order) do
+    if a.strategy ~= b.strategy then return rank[a.strategy] < rank[b.strategy] end
+    for _, name in ipairs(orders[a.strategy]) do
       if a[name] ~= b[name] then return a[name] < b[name] end
     end
     return false
@@ -216,8 +221,8 @@ end
 ---@param given table
 ---  rate                    requests a second, of the whole deployment
 ---  gpus                    most GPUs (1,024)
----  strategy                how layers are sharded: "tensor", "context", "stationary" or a custom strategy; by default
----                          the first that has the axes given
+---  strategy                how layers are sharded: "tensor", "context", "stationary" or a custom strategy, a list of
+---                          them, or "all"; by default the first that has the axes given
 ---  tp, cp, ulysses, tp1, tp2   sizes of its axes, each a size or a list; by default powers of 2 within a fast domain
 ---  ep, etp                 likewise for experts; by default powers of 2 up to all GPUs, and tp's
 ---  pp                      a size or a list (1)

@@ -6,6 +6,7 @@ local placement = require "tperf.question.placement"
 local ranks = require "tperf.question.serve.ranks"
 local refusal = require "tperf.base.refusal"
 local serving = require "tperf.question.infer.deployment"
+local strategy = require "tperf.describe.strategy"
 
 local deployments = {}
 
@@ -52,10 +53,10 @@ local function group_of(o, p, c, pp)
 end
 
 -- The admitted groups of ranks: { sizes = of the axes by name, pp, ranks, gpus }.
-local function groups_of(o, q)
-  local given = { model = q.model, system = q.system, rules = q.rules, strategy = q.strategy }
+local function groups_of(o, q, s)
+  local given = { model = q.model, system = q.system, rules = q.rules, strategy = s }
   for name, value in pairs(USUAL) do given[name] = value end
-  for _, name in ipairs(q.strategy.option_names) do given[name] = q[name] end
+  for _, name in ipairs(s.option_names) do given[name] = q[name] end
   local p, list, c = serving.problem("tperf.search_serving", given), {}, {}
   local axes_of = p.strategy.axes
   local function each(i, used)
@@ -78,17 +79,20 @@ end
 
 --- Every deployment: a group's sizes combined with the limits of its engines.
 ---@param o table  gpus; sizes to try, as lists by the names of axes, pp, attention_dp and LIMITS
----@param q table  the other arguments of tperf.serve, with the strategy
+---@param q table  the other arguments of tperf.serve, with `strategies`, of tperf.question.search.strategies
 ---@return table[] deployments  with `of`, the group of ranks: { sizes, pp, ranks, gpus }
 function deployments.all(o, q)
   local list = {}
-  for _, group in ipairs(groups_of(o, q)) do
-    for _, seqs in ipairs(o.max_num_seqs) do
-      for _, tokens in ipairs(o.max_num_batched_tokens) do
-        local d = { strategy = q.strategy.name, pp = group.pp, attention_dp = group.ranks, max_num_seqs = seqs,
-          max_num_batched_tokens = tokens, of = group }
-        for name, size in pairs(group.sizes) do d[name] = size end
-        list[#list + 1] = d
+  local function add(s, group, seqs, tokens)
+    local d = { strategy = s.name, pp = group.pp, attention_dp = group.ranks, max_num_seqs = seqs,
+      max_num_batched_tokens = tokens, of = group }
+    for name, size in pairs(group.sizes) do d[name] = size end
+    list[#list + 1] = d
+  end
+  for _, one in ipairs(q.strategies) do
+    for _, group in ipairs(groups_of(o, q, one.strategy)) do
+      for _, seqs in ipairs(o.max_num_seqs) do
+        for _, tokens in ipairs(o.max_num_batched_tokens) do add(one.strategy, group, seqs, tokens) end
       end
     end
   end
@@ -99,9 +103,11 @@ end
 function deployments.question(q, d, groups)
   local one = { engine = {} }
   for name, value in pairs(q) do
-    if name ~= "engine" then one[name] = value end
+    if name ~= "engine" and name ~= "strategies" then one[name] = value end
   end
-  one.strategy = q.strategy.name -- other processes look it up by name
+  one.strategy = d.strategy -- its name, by which other processes look it up
+  local _, others = axes.strangers(strategy.of(d.strategy))
+  for _, name in ipairs(others) do one[name] = nil end
   for name, size in pairs(d.of.sizes) do one[name] = size end
   one.pp, one.replicas = d.pp, d.of.ranks * groups
   for name, value in pairs(q.engine) do one.engine[name] = value end
@@ -111,9 +117,12 @@ end
 
 --- "tp, etp, ep and pp": the sizes that are searched.
 function deployments.named(q)
-  local names = {}
-  for _, axis in ipairs(q.strategy.axes) do
-    if axes.shows(axis, 0) then names[#names + 1] = axis.name end
+  local names, known = {}, {}
+  for _, one in ipairs(q.strategies) do
+    for _, axis in ipairs(one.strategy.axes) do
+      if axes.shows(axis, 0) and not known[axis.name] then names[#names + 1] = axis.name end
+      known[axis.name] = true
+    end
   end
   return table.concat(names, ", ") .. " and pp"
 end

@@ -3,7 +3,7 @@
 local debug = debug
 local axes = require "tperf.describe.strategy.axes"
 local schedule = require "tperf.describe.schedule"
-local strategy = require "tperf.describe.strategy"
+local several = require "tperf.describe.strategy.several"
 
 local library = debug.getinfo(1, "S").source:match "^(.*)question/sweep/own_code%.lua$"
 
@@ -14,7 +14,7 @@ local function is_own(f) return debug.getinfo(f, "S").source:sub(1, #library) ~=
 ---@return "strategy"|"schedule"|nil what
 ---@return string? name
 return function(args)
-  for _, s in ipairs(args.strategy ~= nil and strategy.list(args.strategy) or { axes.asked(args) }) do
+  for _, s in ipairs(args.strategy ~= nil and several(args.strategy) or { axes.asked(args) }) do
     if not s.built_in then return "strategy", s.name end
   end
   local wanted = type(args.schedule) == "table" and args.schedule or { args.schedule }

@@ -28,6 +28,7 @@ local schema_of = check.once(function(s)
   for _, name in ipairs(s.axis_names) do schema[name] = optional_size end
   schema.micro_batch, schema.pp, schema.virtual_stages = size, size, optional_size
   schema.gpus, schema.dp, schema.panels = optional_size, optional_size, optional_size
+  schema.strategy = check.any { optional = true }
   schema.schedule = check.string { default = "1f1b" }
   schema.zero = check.integer { min = 0, max = 3, default = 1 }
   schema.recompute = check.choice { recomputation.granularities, default = "none" }

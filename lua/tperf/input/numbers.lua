@@ -1,0 +1,86 @@
+--- Numbers as people type them in options.
+local numbers = {}
+
+local THOUSANDS = { k = 3, K = 3, M = 6, G = 9, B = 9, T = 12 }
+
+-- "1024" for "1,024": the number, if commas stand where they separate thousands.
+local function without_commas(text)
+  return text:gsub(",%d%d%d", "_"):find "^%d%d?%d?_+$" and text:gsub(",", "") or nil
+end
+
+-- A hint for a common mistake: "; write 15e12" for "15T", "; write 8192 or 8e3" for "8k", "; write 0.1" for "10%",
+-- "; write 1024" for "1,024"; or "".
+local function remedy_of(text)
+  local plain = without_commas(text)
+  if plain then return "; write " .. plain end
+  local digits, suffix = text:match "^([%d.]+)([%a%%])$"
+  if not tonumber(digits) then return "" end
+  if suffix == "%" then return ("; write %g"):format(tonumber(digits) / 100) end
+  local binary = THOUSANDS[suffix] == 3 and math.tointeger(1024 * tonumber(digits))
+  return THOUSANDS[suffix] and ("; write %s%se%d"):format(binary and binary .. " or " or "", digits, THOUSANDS[suffix])
+    or ""
+end
+
+--- The number that a text is; nil and a message.
+---@param kind "integer"|"number"
+---@param text string
+---@param min number?
+function numbers.one(kind, text, min)
+  local number = tonumber(text)
+  if kind == "integer" then number = number and math.tointeger(number) end
+  if not number or number ~= number or math.abs(number) == math.huge then
+    return nil, ("%s is needed, got '%s'%s"):format(kind == "integer" and "an integer" or "a number", text,
+      remedy_of(text))
+  end
+  if min and number < min then
+    return nil, ("%s of at least %g is needed, got '%s'"):format(kind == "integer" and "an integer" or "a number", min,
+      text)
+  end
+  return number
+end
+
+-- Whether a text may be meant as one number with commas between thousands: "1,024", "1,152"; but not "8,128" and
+-- "128,256", which are lists of numbers as GPUs come.
+local function may_be_one(text)
+  if not without_commas(text) then return false end
+  if text:find(",0", 1, true) then return true end
+  if text:find "^%d%d%d" then return false end
+  for item in text:gmatch "%d+" do
+    local number = math.tointeger(tonumber(item))
+    if number & number - 1 ~= 0 then return true end
+  end
+  return false
+end
+
+--- Spells a list of integers so that it is read as one.
+---@param list integer[]
+---@return string
+function numbers.spelled(list)
+  local text = table.concat(list, ",")
+  return may_be_one(text) and table.concat(list, ", ") or text
+end
+
+--- The integers in a text: of "4,8,64", and of "4..64": 4, 8, 16, 32, 64; nil and a message.
+---@param text string
+---@param min integer
+function numbers.list(text, min)
+  local list = {}
+  if may_be_one(text) then
+    local as_list = text:find(",0", 1, true) and "" or (", or '%s' for the list"):format((text:gsub(",", ", ")))
+    return nil, ("'%s' may be one number; write %s%s"):format(text, without_commas(text), as_list)
+  end
+  for item in (text .. ","):gmatch " *([^,]-) *," do
+    local first, last = item:match "^(%d+)%.%.(%d+)$"
+    local low, high = math.tointeger(tonumber(first or item)), math.tointeger(tonumber(last or item))
+    if not low or not high or low < min or high < low or low == 0 and high > 0 then
+      return nil, ("integers such as 4,8 or 4..64 are needed, got '%s'"):format(text)
+    end
+    repeat
+      list[#list + 1] = low
+      low = low * 2
+    until low > high or low <= 0 -- overflow, or a start at 0
+  end
+  return list
+end
+
+return numbers
