@@ -206,6 +206,15 @@ typedef struct tperf_memory {
     double total, host; // host: bytes in the host's memory, not part of the total
 } tperf_memory;
 
+// The parts of an iteration's time; always: where a part takes no time, too.
+#define TPERF_TIME_PARTS(PART)                                                                     \
+    PART(compute, true)                                                                            \
+    PART(memory, true)                                                                             \
+    PART(tensor_comm, true)                                                                        \
+    PART(pipeline_comm, true)                                                                      \
+    PART(data_comm, true)                                                                          \
+    PART(bubble, true) PART(host, true) PART(optimizer, true) PART(offload, false)
+
 // Seconds of an iteration. The parts add up to `time` unless attention is recomputed without the rule
 // recompute_counts_everywhere.
 typedef struct tperf_iteration {

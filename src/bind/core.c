@@ -134,6 +134,7 @@ static const struct {
     {"curve_fields", tperf_bind_curve_fields},
     {"at_size", tperf_bind_at_size},
     {"memory_parts", tperf_bind_memory_parts},
+    {"time_parts", tperf_bind_time_parts},
     {"collective", tperf_bind_collective},
     {"routed_parts", tperf_bind_routed_parts},
     {"normal_below", tperf_bind_normal_below},

@@ -1,6 +1,7 @@
 --- Configurations compared: the sizes of their axes and their memory above, the breakdown of their time below.
 local bars = require "tperf.plot.bars"
 local check = require "tperf.base.check"
+local core = require "tperf.core"
 local columns = require "tperf.output.columns"
 local panels = require "tperf.plot.panels"
 local strategy = require "tperf.describe.strategy"
@@ -16,12 +17,12 @@ local schema = {
   width = check.integer { min = 240, max = 4000, default = 860 },
 }
 
-local parts = {
-  { key = "compute", title = "compute" }, { key = "memory", title = "memory" },
-  { key = "tensor_comm", title = "tensor communication" }, { key = "expert_comm", title = "expert communication" },
-  { key = "data_comm", title = "data communication" }, { key = "pipeline_comm", title = "pipeline communication" },
-  { key = "bubble", title = "bubble" },
-}
+local TITLES <const> = { tensor_comm = "tensor communication", data_comm = "data communication",
+  pipeline_comm = "pipeline communication", host = "host's launches", straggling = "slowest GPU" }
+local parts = {} -- of the time; those that take none are left out
+for i, name in ipairs(core.time_parts) do
+  parts[i] = { key = "breakdown." .. name, title = TITLES[name] or name, above = 0 }
+end
 
 -- The fields that some row has, with a value greater than `above` where the field sets it.
 local function present(rows, list)
@@ -64,10 +65,6 @@ return function(options)
   for _, row in ipairs(o.rows) do
     fastest, slowest = math.min(fastest, row.time or fastest), math.max(slowest, row.time or slowest)
   end
-  local shares = {}
-  for i, part in ipairs(parts) do
-    shares[i] = { key = "breakdown." .. part.key, title = part.title, above = part.key == "expert_comm" and 0 or nil }
-  end
   return panels {
     title = o.title,
     bars {
@@ -76,7 +73,7 @@ return function(options)
       y2 = { { key = "memory.total", title = "memory", unit = "bytes" } }, y2label = "memory of a GPU",
     },
     bars {
-      rows = o.rows, x = o.x, xlabel = o.xlabel, y = present(o.rows, shares), share = true, width = o.width,
+      rows = o.rows, x = o.x, xlabel = o.xlabel, y = present(o.rows, parts), share = true, width = o.width,
       height = 330, ylabel = "share of the time",
       y2 = { { key = "time", title = "iteration", unit = "s" } }, y2label = "time of an iteration",
       logy2 = slowest > 10 * fastest,

@@ -1,5 +1,6 @@
 --- Short descriptions of a configuration's layout.
 local axes = require "tperf.describe.strategy.axes"
+local core = require "tperf.core"
 local recomputation = require "tperf.describe.arch.recompute"
 local save = require "tperf.output.save"
 local strategy = require "tperf.describe.strategy"
@@ -67,11 +68,11 @@ local KNOBS <const> = { "micro_batch", "microbatches", "panels", "schedule", "vi
   "overlap_shared_experts", "zero" }
 local FIGURES <const> = {
   "time", "interval.low", "interval.high", "time_without_waste", "throughput", "tokens_per_second", "mfu",
-  "mfu_all_pairs", "flops_per_gpu", "memory.total", "memory.weights",
-  "memory.gradients", "memory.optimizer", "memory.activations", "breakdown.compute", "breakdown.memory",
-  "breakdown.tensor_comm", "breakdown.expert_comm", "breakdown.data_comm", "breakdown.pipeline_comm",
-  "breakdown.bubble", "reason", "software",
+  "mfu_all_pairs", "flops_per_gpu", "memory.total",
 }
+for _, part in ipairs(core.memory_parts) do FIGURES[#FIGURES + 1] = "memory." .. part.name end
+for _, name in ipairs(core.time_parts) do FIGURES[#FIGURES + 1] = "breakdown." .. name end
+table.move({ "reason", "software" }, 1, 2, #FIGURES + 1, FIGURES)
 local OF_SOFTWARE <const> = { software = true, time_without_waste = true } -- columns that are empty without software
 
 -- All fields of configurations, of any strategy.

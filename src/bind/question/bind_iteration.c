@@ -43,16 +43,11 @@ static void push_memory(lua_State *L, const tperf_memory *m) {
 }
 
 static void push_breakdown(lua_State *L, const tperf_iteration *t) {
-    lua_createtable(L, 0, 6);
-    tperf_fields_set(L, "compute", t->compute);
-    tperf_fields_set(L, "memory", t->memory);
-    tperf_fields_set(L, "tensor_comm", t->tensor_comm);
-    tperf_fields_set(L, "data_comm", t->data_comm);
-    tperf_fields_set(L, "pipeline_comm", t->pipeline_comm);
-    tperf_fields_set(L, "bubble", t->bubble);
-    tperf_fields_set(L, "host", t->host);
-    tperf_fields_set(L, "optimizer", t->optimizer);
-    if (t->offload > 0) tperf_fields_set(L, "offload", t->offload);
+    lua_createtable(L, 0, 9);
+#define PART(name, always)                                                                         \
+    if (always || t->name > 0) tperf_fields_set(L, #name, t->name);
+    TPERF_TIME_PARTS(PART)
+#undef PART
 }
 
 static void push_device(lua_State *L, const tperf_stage *device, int n_kinds,
@@ -363,6 +358,16 @@ void tperf_bind_memory_parts(lua_State *L) {
     lua_newtable(L);
 #define PART(name, held) push_part(L, #name, held);
     TPERF_MEMORY_PARTS(PART)
+#undef PART
+}
+
+void tperf_bind_time_parts(lua_State *L) {
+    lua_newtable(L);
+#define PART(name, always)                                                                         \
+    lua_pushliteral(L, #name);                                                                     \
+    lua_rawseti(L, -2, luaL_len(L, -2) + 1);
+    TPERF_TIME_PARTS(PART)
+    PART(straggling, false) // which lua/tperf/question/configuration.lua adds
 #undef PART
 }
 

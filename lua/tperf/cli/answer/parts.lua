@@ -4,15 +4,15 @@ local core = require "tperf.core"
 
 local parts = {}
 
-parts.time = {
-  { "compute", "computing" }, { "memory", "waiting for memory" }, { "tensor_comm", "communication inside a layer" },
-  { "pipeline_comm", "communication between stages" }, { "data_comm", "gradients and weights over dp" },
-  { "bubble", "pipeline bubble" }, { "host", "waiting for launches" },
-  { "optimizer", "optimizer and host, between steps" }, { "straggling", "the slowest GPU" },
-  { "offload", "copies to and from the host" },
+local TIMES <const> = {
+  compute = "computing", memory = "waiting for memory", tensor_comm = "communication inside a layer",
+  pipeline_comm = "communication between stages", data_comm = "gradients and weights over dp",
+  bubble = "pipeline bubble", host = "waiting for launches", optimizer = "optimizer and host, between steps",
+  straggling = "the slowest GPU", offload = "copies to and from the host",
 }
-parts.memory = {}
 local TITLES <const> = { optimizer = "optimizer state", passing = "during one pass", buffers = "libraries' buffers" }
+parts.time, parts.memory = {}, {}
+for i, name in ipairs(core.time_parts) do parts.time[i] = { name, TIMES[name] } end
 for i, part in ipairs(core.memory_parts) do parts.memory[i] = { part.name, TITLES[part.name] or part.name } end
 
 --- The parts of a record of numbers, in the order of names, then any others; the total last.

@@ -1,4 +1,5 @@
 local core = require "tperf.core"
+local lazy = require "tperf.base.lazy"
 local limits = require "tperf.cli.sandbox.limits"
 
 -- A value on one line: fields sorted, nested tables down to a few levels.
@@ -6,7 +7,7 @@ local function show(value, depth)
   if type(value) == "string" then return ("%q"):format(value):gsub("\\\n", "\\n") end
   local meta = type(value) == "table" and getmetatable(value)
   if type(value) ~= "table" or (type(meta) == "table" and meta.__tostring) then return tostring(value) end
-  if next(value) == nil then return "{}" end
+  if next(lazy.settle(value)) == nil then return "{}" end
   if depth == 0 then return "{ ... }" end
   local parts, names = {}, {}
   for i = 1, math.min(#value, 20) do parts[i] = show(value[i], depth - 1) end
