@@ -135,6 +135,35 @@ add {
     options = "--out results" },
 }
 
+-- --- files that SQLite takes for a part of a database ---
+
+local COMPANION <const> = "SQLite takes a file of this name for a part of a database"
+local PARTED <const> = "would become a part of it"
+add {
+  { "a journal", writes "data.db-journal", COMPANION },
+  { "a journal of a database that is there", writes "sub/existing.db-journal", COMPANION,
+    before = "echo keep > sub/existing.db" },
+  { "a journal in capitals", writes "data.db-JOURNAL", COMPANION },
+  { "a journal in a short name", writes "data.nal", COMPANION },
+  { "a journal without a database's name", writes "-journal", COMPANION },
+  { "a log of changes", writes "data.db-wal", COMPANION },
+  { "a log of changes that is appended to", writes("data.db-wal", "a"), COMPANION },
+  { "the memory that a database's users share", writes "data.db-shm", COMPANION },
+  { "a journal of several databases", writes "data.db-mj0A1B2C9D4", COMPANION },
+  { "a journal by renaming", renames "data.db-journal", COMPANION },
+  { "a log of changes by renaming", renames "sub/data.db-wal", COMPANION },
+  { "a journal of several databases by renaming", renames "data.db-mj000000900", COMPANION },
+  { "a journal that is its own already", writes "own.db-journal", COMPANION,
+    before = "printf x > own.db-journal; printf '%s  own.db-journal\t\n' $(printf x | sha256sum | cut -c -64) "
+      .. "> .tperf-written" },
+  { "removing a journal", "os.remove 'data.db-journal'", COMPANION, before = "echo keep > data.db-journal" },
+  { "renaming a journal away", "os.rename('data.db-journal', 'x')", COMPANION, before = "echo keep > data.db-journal" },
+  { "a database for a journal that is there", writes "data.db", PARTED, before = "echo keep > data.db-journal" },
+  { "a database for a log that is there", writes "sub/data.db", PARTED, before = "echo keep > sub/data.db-wal" },
+  { "a database for a link to a log", writes "data.db", PARTED, before = "ln -s ../other/file data.db-wal" },
+  { "a database for a journal, by renaming", renames "data.db", PARTED, before = "echo keep > data.db-journal" },
+}
+
 -- --- the library's writers ---
 
 local T <const> = "local tperf = require 'tperf' "
@@ -170,6 +199,9 @@ add {
   { "a cache in a second name of a file", caches "hard", "Operation not permitted" },
   { "a cache in a pipe", caches "pipe", "Operation not permitted" },
   { "a cache as a manifest", caches "manifest.json", MANIFEST },
+  { "a cache as a journal", caches "existing.db-journal", COMPANION },
+  { "a cache as a log of changes", caches "sub/existing.db-wal", COMPANION },
+  { "a cache as a journal of several databases", caches "existing.db-mj0A1B2C9D4", COMPANION },
   { "llm-analysis' files above", "require('tperf.compat.llm_analysis').train { model_name = 'facebook_opt-125m', "
     .. "output_dir = '..' }", OUTSIDE },
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/always.h"
+#include "io/companions.h"
 
 static struct {
     int descriptor;      // the output folder; -1 until set
@@ -28,6 +29,8 @@ static char script[LONGEST_SCRIPT + 1];
 static const char outside[] = "it is outside the output folder";
 static const char dotted[] = "it starts with a dot, or lies in a folder that does";
 static const char unasked[] = "other programs run a file of this name unasked";
+static const char companion[] =
+    "SQLite takes a file of this name for a part of a database, and does what it says";
 static const char library[] = "it is in TPERF_LUA_DIR, whose files run as the library's";
 
 // In development the library's code comes from this tree, and runs without a sandbox.
@@ -217,6 +220,7 @@ const char *tperf_folder_resolve(const char *path, size_t length, tperf_folder_e
     if (wrong) return wrong;
     const char *slash = strrchr(place->plain, '/'), *name = slash ? slash + 1 : place->plain;
     if (strcasecmp(name, TPERF_MANIFEST) == 0) return "that is where the run's manifest goes";
+    if (tperf_companion_is(name)) return companion;
     wrong = open_parent(place);
     if (wrong || place->at < 0 || !is_run_unasked(name)) return wrong;
     struct stat info;

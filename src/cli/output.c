@@ -16,12 +16,15 @@
 #include "bind/bind.h"
 #include "cli/cli.h"
 #include "cli/folder.h"
+#include "io/companions.h"
 #include "io/stage.h"
 #include "io/store.h"
 
 static const char foreign[] = "it is there already, and no run of tperf wrote it";
 static const char changed[] = "it has changed since a run of tperf wrote it";
 static const char others[] = "another script wrote it";
+static const char parted[] =
+    "a file beside it with -wal, -shm or -journal at its end would become a part of it";
 static const char remedy[] =
     "remove or rename it, or name another folder with --out; --trust lifts this";
 
@@ -163,8 +166,9 @@ static const char *check_existing(const tperf_folder_entry *place, bool *exists)
     struct stat info;
     *exists = fstatat(place->at, place->name, &info, AT_SYMLINK_NOFOLLOW) == 0;
     if (!*exists && errno != ENOENT) return NULL;
+    const char *part = tperf_companion_beside(place->at, place->name, false);
     errno = 0;
-    if (!*exists) return NULL;
+    if (part || !*exists) return part ? parted : NULL;
     if (!S_ISREG(info.st_mode) || info.st_nlink > 1) {
         errno = S_ISDIR(info.st_mode) ? EISDIR : EPERM;
         return NULL;
