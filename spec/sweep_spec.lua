@@ -489,9 +489,9 @@ describe("a sweep's cache", function()
     local rows, points = run(4)
     local file = program.slurp(folder .. "/points")
     local _, record = next(points)
-    local places = { 1, 20, 70, 101, file:find(record.record:sub(1, 100), 1, true) + 50,
+    local places = { 1, 20, 101, file:find(record.record:sub(1, 100), 1, true) + 50,
       (file:find(record.checksum, 1, true)) }
-    places = cases({ places[1], places[5], places[6] }, places) -- the header, an answer, a checksum
+    places = cases({ places[1], places[4], places[5] }, places) -- the header, an answer, a checksum
     for _, at in ipairs(places) do
       local byte = string.char(file:byte(at) ~ 4)
       program.write(folder .. "/points", file:sub(1, at - 1) .. byte .. file:sub(at + 1))

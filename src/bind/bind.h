@@ -90,6 +90,10 @@ void tperf_bind_clock(lua_State *L);
 void tperf_bind_schedule(lua_State *L);
 void tperf_bind_file(lua_State *L);
 void tperf_bind_store(lua_State *L);
+// Pushes the place of a database (bind_store.c) in a folder, whose descriptor it takes, and makes the database of these
+// bytes if it is missing; false with errno.
+bool tperf_bind_make_place(lua_State *L, int at, const char *path, const char *bytes, size_t size);
+
 void tperf_bind_faults(lua_State *L); // where TPERF_FAULTS is defined
 
 #endif

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/always.h"
-#include "io/companions.h"
+#include "io/database/companions.h"
 
 static struct {
     int descriptor;      // the output folder; -1 until set

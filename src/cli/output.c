@@ -16,9 +16,8 @@
 #include "bind/bind.h"
 #include "cli/cli.h"
 #include "cli/folder.h"
-#include "io/companions.h"
+#include "io/database/companions.h"
 #include "io/stage.h"
-#include "io/store.h"
 
 static const char foreign[] = "it is there already, and no run of tperf wrote it";
 static const char changed[] = "it has changed since a run of tperf wrote it";
@@ -294,22 +293,18 @@ static int output_write(lua_State *L) {
     return 1;
 }
 
-// output.keep(path, bytes): the absolute path of a database, created with these bytes if missing. For the library,
-// which does not change files that are not its own.
+// output.keep(path, bytes): the place of a database, created with these bytes if missing. For the library, which does
+// not change files that are not its own.
 static int output_keep(lua_State *L) {
     tperf_folder_entry place;
     size_t length, size;
     const char *path = luaL_checklstring(L, 1, &length), *bytes = luaL_checklstring(L, 2, &size);
-    const char *refusal = tperf_folder_resolve(path, length, &place);
+    const char *refusal = tperf_folder_resolve(path, length, &place), *folder = tperf_folder_path();
     if (refusal) return refuse(L, path, refusal);
-    bool made = place.at >= 0 && tperf_store_make(place.at, place.name, bytes, size);
-    int error = errno;
-    if (place.at >= 0) close(place.at);
-    errno = error;
-    if (!made) return luaL_fileresult(L, 0, path);
-    const char *folder = tperf_folder_path();
+    if (place.at < 0) return luaL_fileresult(L, 0, path);
     lua_pushfstring(L, "%s/%s", strcmp(folder, "/") == 0 ? "" : folder, place.plain);
-    return 1;
+    bool made = tperf_bind_make_place(L, place.at, lua_tostring(L, -1), bytes, size);
+    return made ? 1 : luaL_fileresult(L, 0, path);
 }
 
 // output.remove(path): removes a run's file, like os.remove.

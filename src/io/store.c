@@ -1,6 +1,5 @@
-// store.c: see store.h. SQLite may open only the database and its companion files (-wal, -shm, -journal): a journal can
-// name any file, which recovery would delete.
-#define _XOPEN_SOURCE 700 // F_GETLK
+// store.c: see store.h.
+#define _DEFAULT_SOURCE // F_GETLK, flock
 #include "io/store.h"
 
 #include <errno.h>
@@ -10,17 +9,22 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/always.h"
+#include "io/database/companions.h"
+#include "io/database/files.h"
 #include "io/stage.h"
 
 enum {
-    STEPS = 1000,            // of SQLite's virtual machine, between two checks whether to stop
-    PATIENCE = 10000,        // ms that a writer waits for another
-    MOMENT = 10,             // ms between two tries
-    LONGEST_VALUE = 1 << 20, // bytes, in a query: one step may scan all of them
+    STEPS = 1000,               // of SQLite's virtual machine, between two checks whether to stop
+    COST = 10,                  // of one, in instructions of Lua
+    MOST_RECURSIVE = 100000000, // steps of a recursive query, which may never end: seconds
+    PATIENCE = 10000,           // ms that a writer waits for another
+    MOMENT = 10,                // ms between two tries
+    LONGEST_VALUE = 1 << 20,    // bytes, in a query: one step may scan all of them
 };
 
 static bool never(uint64_t steps) {
@@ -31,8 +35,6 @@ static bool never(uint64_t steps) {
 static struct {
     bool (*must_stop)(uint64_t steps);
     tperf_heap heap;
-    sqlite3_vfs files; // the system's, except for opening files
-    int (*open)(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *out_flags);
 } world = {.must_stop = never};
 
 void tperf_store_ask(bool (*must_stop)(uint64_t steps)) {
@@ -88,72 +90,64 @@ void tperf_store_use_heap(const tperf_heap *heap) {
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 }
 
-// --- files ---
+// --- places ---
 
-static int open_file(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
-                     int *out_flags) {
-    if (flags & (SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_WAL))
-        return world.open(vfs, name, file, flags, out_flags);
-    file->pMethods = NULL;
-    return SQLITE_CANTOPEN;
-}
-
-static int register_files(void) {
-    if (world.open) return SQLITE_OK;
-    int code = sqlite3_initialize();
-    if (code != SQLITE_OK) return code;
-    sqlite3_vfs *plain = sqlite3_vfs_find(NULL);
-    if (NEVER(!plain)) return SQLITE_ERROR;
-    world.files = *plain;
-    world.files.pNext = NULL;
-    world.files.zName = "tperf";
-    world.files.xOpen = open_file;
-    world.files.xDlOpen = NULL;
-    world.open = plain->xOpen;
-    return sqlite3_vfs_register(&world.files, 0);
-}
-
-// Builds "file:PATH?readonly_shm=1", which forbids creating files beside the database.
-static bool make_uri(const char *path, char *uri, size_t size) {
-    size_t used = (size_t)snprintf(uri, size, "file:");
-    for (; *path && used + 4 < size; path++) {
-        if (strchr("%?#", *path))
-            used += (size_t)snprintf(uri + used, size - used, "%%%02x", (unsigned)*path);
-        else
-            uri[used++] = *path;
+bool tperf_store_place_set(tperf_store_place *place, int at, const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    *place = (tperf_store_place){.at = at};
+    if (strlen(path) < sizeof place->path && strlen(name) < sizeof place->name) {
+        strcpy(place->path, path);
+        strcpy(place->name, name);
+        return true;
     }
-    uri[used] = '\0';
-    return !*path && (size_t)snprintf(uri + used, size - used, "?readonly_shm=1") < size - used;
+    tperf_store_place_close(place);
+    errno = ENAMETOOLONG;
+    return false;
 }
 
-static const char *const endings[] = {"-wal", "-shm", "-journal", NULL}; // of companion files
-
-// Whether a file of this name exists; *own: it is a regular file with a single name.
-static bool is_there(int at, const char *name, bool *own) {
-    struct stat info;
-    bool there = fstatat(at, name, &info, AT_SYMLINK_NOFOLLOW) == 0;
-    *own = there && S_ISREG(info.st_mode) && info.st_nlink == 1;
-    return there;
+void tperf_store_place_close(tperf_store_place *place) {
+    int error = errno;
+    if (place->at >= 0) close(place->at);
+    place->at = -1;
+    errno = error;
 }
 
-bool tperf_store_make(int at, const char *name, const void *bytes, size_t size) {
-    bool own, there = is_there(at, name, &own);
-    if (there && !own) return errno = EPERM, false;
-    for (const char *const *ending = endings; *ending; ending++) {
-        char beside[NAME_MAX + 16];
-        if ((size_t)snprintf(beside, sizeof beside, "%s%s", name, *ending) > NAME_MAX)
-            return errno = ENAMETOOLONG, false;
-        if (is_there(at, beside, &own) && (!there || !own)) return errno = EEXIST, false;
+bool tperf_store_make(const tperf_store_place *place, const void *bytes, size_t size) {
+    bool plain, there = tperf_companion_there(place->at, place->name, &plain);
+    if (there && !plain) return errno = EPERM, false;
+    if (tperf_companion_is(place->name)) return errno = EINVAL, false;
+    if (strlen(place->name) + TPERF_COMPANION_LONGEST > NAME_MAX)
+        return errno = ENAMETOOLONG, false;
+    // Another process may have been faster: its files are as good.
+    bool beside = tperf_companion_beside(place->at, place->name, there) &&
+                  (there || !tperf_companion_there(place->at, place->name, &plain));
+    if (beside) return errno = EEXIST, false;
+    return there || tperf_stage_whole(place->at, place->name, bytes, size, false) ||
+           errno == EEXIST;
+}
+
+// A lock on the folder itself: no other program asks for it. File systems without it get SQLite's own locks only.
+bool tperf_store_lock(tperf_store_place *place) {
+    if (place->locks > 0) return place->locks++, true;
+    for (int tries = 0; flock(place->at, LOCK_EX | LOCK_NB) != 0; tries++) {
+        if (errno != EWOULDBLOCK && errno != EINTR) break;
+        if (tries * MOMENT > PATIENCE || world.must_stop(0)) return false;
+        sqlite3_sleep(MOMENT);
     }
-    // Another process may have been faster: its file is as good.
-    return there || tperf_stage_whole(at, name, bytes, size, false) || errno == EEXIST;
+    return place->locks++, true;
+}
+
+void tperf_store_unlock(tperf_store_place *place) {
+    if (place->locks > 0 && --place->locks == 0) flock(place->at, LOCK_UN);
 }
 
 // --- permissions of a connection ---
 
-static int stop_query(void *unused) {
-    (void)unused;
-    return world.must_stop(STEPS);
+static int stop_query(void *data) {
+    tperf_store *store = data;
+    store->steps += STEPS;
+    store->endless = store->recursive && store->steps > MOST_RECURSIVE;
+    return world.must_stop(STEPS * COST) || store->endless;
 }
 
 static int wait_for_other(void *unused, int tries) {
@@ -182,16 +176,18 @@ static bool is_harmless(const char *name) {
     return false;
 }
 
-static int allow(void *unused, int action, const char *first, const char *second,
+static int allow(void *data, int action, const char *first, const char *second,
                  const char *database, const char *trigger) {
-    (void)unused, (void)first, (void)database, (void)trigger;
+    tperf_store *store = data;
+    (void)first, (void)database, (void)trigger;
+    if (action == SQLITE_RECURSIVE) store->recursive = true;
     if (action == SQLITE_SELECT || action == SQLITE_READ || action == SQLITE_RECURSIVE)
         return SQLITE_OK;
     return action == SQLITE_FUNCTION && ALWAYS(second) && is_harmless(second) ? SQLITE_OK
                                                                               : SQLITE_DENY;
 }
 
-static void confine_query(sqlite3 *db) {
+static void confine_query(tperf_store *store) {
     static const int limits[][2] = {
         {SQLITE_LIMIT_LENGTH, LONGEST_VALUE},   {SQLITE_LIMIT_SQL_LENGTH, 100000},
         {SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 64}, {SQLITE_LIMIT_ATTACHED, 0},
@@ -199,56 +195,109 @@ static void confine_query(sqlite3 *db) {
         {SQLITE_LIMIT_WORKER_THREADS, 0},       {SQLITE_LIMIT_VDBE_OP, 100000},
     };
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
-        sqlite3_limit(db, limits[i][0], limits[i][1]);
-    sqlite3_set_authorizer(db, allow, NULL);
-    sqlite3_progress_handler(db, STEPS, stop_query, NULL);
+        sqlite3_limit(store->db, limits[i][0], limits[i][1]);
+    sqlite3_set_authorizer(store->db, allow, store);
+    sqlite3_progress_handler(store->db, STEPS, stop_query, store);
 }
 
-static int confine(sqlite3 *db, tperf_store_kind kind) {
+static int confine(tperf_store *store) {
+    sqlite3 *db = store->db;
     sqlite3_extended_result_codes(db, 1);
     sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, kind == TPERF_STORE_QUERY, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_DQS_DML, 0, NULL); // a misspelt "column" is no text
+    sqlite3_db_config(db, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, store->kind == TPERF_STORE_QUERY, NULL);
     sqlite3_busy_handler(db, wait_for_other, NULL);
     int code = sqlite3_exec(db, "PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON", NULL,
                             NULL, NULL);
-    if (code == SQLITE_OK && kind == TPERF_STORE_QUERY) confine_query(db);
+    if (code == SQLITE_OK && store->kind == TPERF_STORE_QUERY) confine_query(store);
     return code;
 }
 
-int tperf_store_open(const char *path, tperf_store_kind kind, sqlite3 **db) {
-    char uri[3 * PATH_MAX + 32];
-    *db = NULL;
-    int code = register_files();
-    if (code != SQLITE_OK) return code;
-    int flags = SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE;
-    if (kind == TPERF_STORE_WRITE) {
-        code = sqlite3_open_v2(path, db, flags | SQLITE_OPEN_READWRITE, world.files.zName);
-    } else {
-        if (!make_uri(path, uri, sizeof uri)) return SQLITE_CANTOPEN;
-        code = sqlite3_open_v2(uri, db, flags | SQLITE_OPEN_READONLY | SQLITE_OPEN_URI,
-                               world.files.zName);
-    }
-    return code == SQLITE_OK ? confine(*db, kind) : code;
+static sqlite3_file *file_of(sqlite3 *db) {
+    sqlite3_file *file = NULL;
+    sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+    return file && file->pMethods ? file : NULL;
 }
 
-void tperf_store_close(sqlite3 *db) {
-    if (!db) return;
-    for (sqlite3_stmt *statement; (statement = sqlite3_next_stmt(db, NULL));)
-        sqlite3_finalize(statement);
-    if (sqlite3_db_readonly(db, "main") == 0) {
-        sqlite3_busy_handler(db, NULL, NULL); // other users need the companion files
-        sqlite3_exec(db, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
+// Whether a file begins as the caller's own do, but for one byte that the disk may have lost. Everything counts that
+// is the same in all of them: SQLite's name, constants, encoding and application (sections 1.3 of its file format).
+static bool begins_like(sqlite3 *db, const char *like) {
+    static const struct {
+        unsigned char from, to;
+    } parts[] = {{0, 16}, {21, 24}, {44, 48}, {56, 60}, {72, 92}};
+    enum { APPLICATION = 68, APPLICATION_END = 72 };
+    char begin[TPERF_STORE_HEADER];
+    sqlite3_file *file = file_of(db);
+    if (!file || file->pMethods->xRead(file, begin, sizeof begin, 0) != SQLITE_OK) return false;
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        for (int at = parts[i].from; at < parts[i].to; at++)
+            wrong += begin[at] != like[at];
+    return wrong <= 1 &&
+           memcmp(begin + APPLICATION, like + APPLICATION, APPLICATION_END - APPLICATION) == 0;
+}
+
+int tperf_store_open(tperf_store *store, tperf_store_place *place, tperf_store_kind kind,
+                     const char *like) {
+    char uri[3 * PATH_MAX + 32];
+    const char *files;
+    bool plain, writes = kind == TPERF_STORE_WRITE;
+    *store = (tperf_store){.place = place, .kind = kind};
+    int code = tperf_store_files(&files);
+    if (code != SQLITE_OK) return code;
+    bool there = tperf_companion_there(place->at, place->name, &plain);
+    if (!there || (writes && !plain) || !tperf_store_uri(place, !writes, uri, sizeof uri))
+        return SQLITE_CANTOPEN;
+    int flags = SQLITE_OPEN_URI | SQLITE_OPEN_EXRESCODE |
+                (writes ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY);
+    code = sqlite3_open_v2(uri, &store->db, flags, files);
+    if (code != SQLITE_OK) return code;
+    if ((like && !begins_like(store->db, like)) || tperf_store_moved(store)) {
+        sqlite3_close(store->db); // which has read nothing else yet
+        store->db = NULL;
+        return SQLITE_AUTH;
     }
-    sqlite3_close(db);
+    return confine(store);
+}
+
+bool tperf_store_moved(const tperf_store *store) {
+    int moved = 0;
+    if (store->db) sqlite3_file_control(store->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+    return moved != 0;
+}
+
+bool tperf_store_overtaken(const tperf_store *store) {
+    sqlite3_file *file = store->db ? file_of(store->db) : NULL;
+    char beside[NAME_MAX + TPERF_COMPANION_LONGEST + 1];
+    struct stat info;
+    if (!file || !tperf_store_reads_alone(file)) return false;
+    snprintf(beside, sizeof beside, "%s-shm", store->place->name);
+    return fstatat(store->place->at, beside, &info, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+void tperf_store_close(tperf_store *store) {
+    if (!store->db) return;
+    for (sqlite3_stmt *statement; (statement = sqlite3_next_stmt(store->db, NULL));)
+        sqlite3_finalize(statement);
+    bool locked = store->kind == TPERF_STORE_WRITE && tperf_store_lock(store->place);
+    if (store->kind == TPERF_STORE_WRITE && !tperf_store_moved(store)) {
+        sqlite3_busy_handler(store->db, NULL, NULL); // other users need the companion files
+        sqlite3_exec(store->db, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
+    } else { // the companion files belong to others
+        sqlite3_db_config(store->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    }
+    sqlite3_close(store->db);
+    store->db = NULL;
+    if (locked) tperf_store_unlock(store->place);
 }
 
 int tperf_store_empty(const char *sql, char bytes[TPERF_STORE_EMPTY_MOST], size_t *size) {
     sqlite3 *db = NULL;
     sqlite3_int64 count = 0;
-    int code = register_files();
-    if (code == SQLITE_OK) code = sqlite3_open(":memory:", &db);
+    int code = sqlite3_open(":memory:", &db);
     if (code == SQLITE_OK) code = sqlite3_exec(db, sql, NULL, NULL, NULL);
     unsigned char *copy = code == SQLITE_OK ? sqlite3_serialize(db, "main", &count, 0) : NULL;
     if (code == SQLITE_OK && !copy) code = SQLITE_NOMEM;
@@ -260,18 +309,27 @@ int tperf_store_empty(const char *sql, char bytes[TPERF_STORE_EMPTY_MOST], size_
     return code;
 }
 
-bool tperf_store_set_aside(const char *path, char *to, size_t size) {
-    char from[PATH_MAX + 16], beside[PATH_MAX + 32];
-    for (int i = 1;; i++) {
-        int length = snprintf(to, size, i == 1 ? "%s.damaged" : "%s.damaged-%d", path, i);
-        if (length < 0 || (size_t)length >= size || i > 1000) return errno = EEXIST, false;
-        if (tperf_stage_move(AT_FDCWD, path, AT_FDCWD, to, false)) break;
-        if (errno != EEXIST) return false;
-    }
-    for (const char *const *ending = endings; *ending; ending++) {
-        snprintf(from, sizeof from, "%s%s", path, *ending);
+// Names a file and its companions with ".damaged", or ".damaged-NUMBER". False if such a file is there.
+static bool is_free(int at, const char *name, int number, char to[NAME_MAX + 1]) {
+    bool plain;
+    int length =
+        snprintf(to, NAME_MAX + 1, number == 1 ? "%s.damaged" : "%s.damaged-%d", name, number);
+    return length <= NAME_MAX - TPERF_COMPANION_LONGEST && !tperf_companion_there(at, to, &plain) &&
+           !tperf_companion_beside(at, to, false);
+}
+
+bool tperf_store_set_aside(const tperf_store_place *place, char to[NAME_MAX + 1]) {
+    char from[NAME_MAX + TPERF_COMPANION_LONGEST + 1],
+        beside[NAME_MAX + TPERF_COMPANION_LONGEST + 1];
+    int at = place->at, number = 1;
+    while (number <= 1000 && !is_free(at, place->name, number, to))
+        number++;
+    if (number > 1000) return errno = EEXIST, false;
+    if (!tperf_stage_move(at, place->name, at, to, false)) return false;
+    for (const char *const *ending = tperf_companion_endings; *ending; ending++) {
+        snprintf(from, sizeof from, "%s%s", place->name, *ending);
         snprintf(beside, sizeof beside, "%s%s", to, *ending);
-        rename(from, beside); // most do not exist
+        tperf_stage_move(at, from, at, beside, false); // most do not exist
     }
     return true;
 }
@@ -279,18 +337,18 @@ bool tperf_store_set_aside(const char *path, char *to, size_t size) {
 // --- the current writer ---
 
 // The process that has locked a byte of the file, or 0.
-static long locker(const char *path, off_t at) {
-    int descriptor = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
+static long locker(int at, const char *name, off_t byte) {
+    int descriptor = openat(at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
     bool known = descriptor >= 0 && fcntl(descriptor, F_GETLK, &lock) == 0;
     if (descriptor >= 0) close(descriptor);
     return known && lock.l_type == F_WRLCK ? (long)lock.l_pid : 0;
 }
 
-long tperf_store_writer(const char *path) {
+long tperf_store_writer(const tperf_store_place *place) {
     enum { WRITE_LOCK = 120, RESERVED_LOCK = 0x40000001 }; // SQLite's file format, sections 1 and 2
-    char beside[PATH_MAX];
-    if ((size_t)snprintf(beside, sizeof beside, "%s-shm", path) >= sizeof beside) return 0;
-    long writer = locker(beside, WRITE_LOCK);
-    return writer ? writer : locker(path, RESERVED_LOCK);
+    char beside[NAME_MAX + TPERF_COMPANION_LONGEST + 1];
+    snprintf(beside, sizeof beside, "%s-shm", place->name);
+    long writer = locker(place->at, beside, WRITE_LOCK);
+    return writer ? writer : locker(place->at, place->name, RESERVED_LOCK);
 }

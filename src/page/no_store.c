@@ -1,16 +1,16 @@
 // no_store.c: replaces src/io/store.c and src/bind/base/bind_store.c: a page has no databases.
+#include <errno.h>
+#include <unistd.h>
+
 #include "bind/bind.h"
 #include "io/store.h"
 
-bool tperf_store_make(int at, const char *name, const void *bytes, size_t size) {
-    (void)at, (void)name, (void)bytes, (void)size;
+bool tperf_bind_make_place(lua_State *L, int at, const char *path, const char *bytes, size_t size) {
+    (void)path, (void)bytes, (void)size;
+    close(at);
+    lua_pushnil(L);
+    errno = ENOSYS;
     return false;
-}
-
-int tperf_store_empty(const char *sql, char bytes[TPERF_STORE_EMPTY_MOST], size_t *size) {
-    (void)sql, (void)bytes;
-    *size = 0;
-    return 1;
 }
 
 void tperf_store_use_heap(const tperf_heap *heap) {

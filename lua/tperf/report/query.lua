@@ -8,7 +8,9 @@ local function fail(path, message, reason)
   local hints = {
     damaged = "it is no database of SQLite, or a damaged one",
     denied = "a query reads: SELECT, and functions that are quick",
-    busy = "another program has it to itself",
+    busy = "another program has it to itself, or began to write to it meanwhile",
+    endless = "100 million steps are the most; a LIMIT in it ends it",
+    unfinished = "a program was stopped while it wrote to it, and must open it again to take that back",
   }
   local hint = hints[reason] and (" (%s)"):format(hints[reason]) or ""
   check.fail("%s: '%s': %s%s", WHAT, path, message, hint)
@@ -35,6 +37,7 @@ return function(path, sql, ...)
     if type(value) ~= "number" and type(value) ~= "string" and type(value) ~= "boolean" then
       check.fail("%s: value %d must be a number, a text, or true or false, got %s", WHAT, i, check.show(value))
     end
+    if value ~= value then check.fail("%s: value %d is not a number (nan), which SQL does not know", WHAT, i) end
   end
   local file, problem = core.file.real(path)
   if not file then check.fail("%s: %s", WHAT, problem) end

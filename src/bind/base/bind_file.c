@@ -1,8 +1,7 @@
 // bind_file.c: tperf.core.file: file operations beyond Lua's own.
 //   file.sha256(text) -> its digest, 64 hexadecimal digits
 //   file.write(path, text) -> true, or nil, message: writes a file whole or not at all (io/stage.h)
-//   file.keep(path, bytes) -> the absolute path of a database (io/store.h), created with these bytes if missing; or
-//       nil,
+//   file.keep(path, bytes) -> the place of a database (bind_store.c), created with these bytes if missing; or nil,
 //     message
 //   file.real(path) -> the absolute path, without links, of a regular file; or nil, message
 //   file.is_regular(path) -> whether it is a file with an end, not a pipe or a device
@@ -180,15 +179,12 @@ bool tperf_bind_open_stream(luaL_Stream *stream, int descriptor, const char *mod
 static int keep(lua_State *L) {
     size_t size;
     const char *path = luaL_checkstring(L, 1), *bytes = luaL_checklstring(L, 2, &size), *name;
-    char real[PATH_MAX];
-    int at = open_place(path, real, &name);
-    bool made = at >= 0 && tperf_store_make(at, name, bytes, size) && realpath(path, real);
-    int error = errno;
-    if (at >= 0) close(at);
-    errno = error;
-    if (!made) return fail(L, path);
-    lua_pushstring(L, real);
-    return 1;
+    char folder[PATH_MAX], whole[2 * PATH_MAX];
+    int at = open_place(path, folder, &name);
+    if (at < 0) return fail(L, path);
+    snprintf(whole, sizeof whole, "%s%s%s", name == folder ? "" : folder, name == folder ? "" : "/",
+             name);
+    return tperf_bind_make_place(L, at, whole, bytes, size) ? 1 : fail(L, path);
 }
 
 static int real_path(lua_State *L) {

@@ -1,15 +1,20 @@
 // bind_store.c: tperf.core.store: databases in files (io/store.h).
-//   store.open(path, kind) -> a database, or nil, message, reason; kind: "write", "read" or "query"
+//   store.open(place, kind, like) -> a database, or nil, message, reason; kind: "write", "read" or "query"; place: of
+//     file.keep, or the name of a file; like: the bytes of a database whose like alone is opened
 //   store.empty(sql) -> the bytes of a new database file after running the statements
-//   store.set_aside(path) -> a damaged database's new name, or nil, message
-//   store.writer(path) -> the process now writing to a database, or nil
-//   database:run(sql, value …) -> rows, names, or nil, message, reason: runs one statement, with a value for each "?".
-//       A
+//   place:lock() -> whether no other process of tperf now opens, closes or replaces databases in the folder
+//   place:unlock()
+//   place:set_aside() -> a damaged database's new name, or nil, message
+//   place:writer() -> the process now writing to a database that this one has not opened, or nil
+//   database:run(sql, value …) -> rows, names, or nil, message, reason: runs one statement, with a value for each "?". A
 //     row is a table keyed by column names, which are also returned as a list. Numbers, strings, booleans (as 0 and 1)
 //     and nil are passed exactly.
+//   database:moved() -> whether another file has taken its name
 //   database:close()
-// Reasons: "busy": another program kept it locked; "damaged": or not a database at all; "interrupted"; "denied": not
-// allowed in a query; or none.
+// Reasons: "busy": another program kept it locked; "damaged": or not a database at all; "foreign": not like `like`;
+// "unfinished": a writer was stopped amid a change, which only a writer can take back; "interrupted"; "endless": the
+// recursion of a query takes more steps than any should; "denied": not allowed in a query; or none.
+#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 
@@ -22,18 +27,87 @@ static const char database_type[] = "tperf.database";
 
 enum { MOST_STATEMENTS = 16 }; // kept ready
 
-static sqlite3 **check_database(lua_State *L) {
-    sqlite3 **database = luaL_checkudata(L, 1, database_type);
-    luaL_argcheck(L, *database, 1, "it is closed");
-    return database;
+static tperf_store *check_database(lua_State *L) {
+    tperf_store *store = luaL_checkudata(L, 1, database_type);
+    luaL_argcheck(L, store->db, 1, "it is closed");
+    return store;
 }
 
 static int close_database(lua_State *L) {
-    sqlite3 **database = luaL_checkudata(L, 1, database_type);
-    tperf_store_close(*database);
-    *database = NULL;
+    tperf_store_close(luaL_checkudata(L, 1, database_type));
     return 0;
 }
+
+static int moved(lua_State *L) {
+    lua_pushboolean(L, tperf_store_moved(check_database(L)));
+    return 1;
+}
+
+// --- places ---
+
+static const char place_type[] = "tperf.place";
+
+static tperf_store_place *check_place(lua_State *L) {
+    tperf_store_place *place = luaL_checkudata(L, 1, place_type);
+    luaL_argcheck(L, place->at >= 0, 1, "it is closed");
+    return place;
+}
+
+// Pushes a place, to which it gives the descriptor; false with errno.
+static bool push_place(lua_State *L, int at, const char *path) {
+    tperf_store_place *place = lua_newuserdatauv(L, sizeof *place, 0);
+    place->at = -1;
+    luaL_setmetatable(L, place_type);
+    return tperf_store_place_set(place, at, path);
+}
+
+bool tperf_bind_make_place(lua_State *L, int at, const char *path, const char *bytes, size_t size) {
+    return push_place(L, at, path) && tperf_store_make(lua_touserdata(L, -1), bytes, size);
+}
+
+static int close_place(lua_State *L) {
+    tperf_store_place_close(luaL_checkudata(L, 1, place_type));
+    return 0;
+}
+
+static int lock(lua_State *L) {
+    lua_pushboolean(L, tperf_store_lock(check_place(L)));
+    return 1;
+}
+
+static int unlock(lua_State *L) {
+    tperf_store_unlock(check_place(L));
+    return 0;
+}
+
+static int set_aside(lua_State *L) {
+    const tperf_store_place *place = check_place(L);
+    char to[NAME_MAX + 1];
+    if (!tperf_store_set_aside(place, to)) return luaL_fileresult(L, 0, place->name);
+    lua_pushstring(L, to);
+    return 1;
+}
+
+static int writer(lua_State *L) {
+    long process = tperf_store_writer(check_place(L));
+    if (!process) return 0;
+    lua_pushinteger(L, process);
+    return 1;
+}
+
+// Replaces the name of a file at this index by its place; false with errno.
+static bool find_place(lua_State *L, int index) {
+    if (lua_type(L, index) != LUA_TSTRING) return true;
+    const char *path = lua_tostring(L, index), *slash = strrchr(path, '/');
+    lua_pushlstring(L, slash ? path : ".", slash ? (size_t)(slash - path) + 1 : 1);
+    int at = open(lua_tostring(L, -1), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (at < 0 || !push_place(L, at, path)) return false;
+    lua_replace(L, index);
+    lua_pop(L, 1);
+    return true;
+}
+
+// --- databases ---
 
 static const char *reason_of(int code) {
     switch (code & 0xff) {
@@ -48,6 +122,9 @@ static const char *reason_of(int code) {
         return "interrupted";
     case SQLITE_AUTH:
         return "denied";
+    case SQLITE_READONLY:
+        return code == SQLITE_READONLY_ROLLBACK || code == SQLITE_READONLY_RECOVERY ? "unfinished"
+                                                                                    : NULL;
     default:
         return NULL;
     }
@@ -61,6 +138,13 @@ static int push_failure(lua_State *L, sqlite3 *db, int code) {
     return 3;
 }
 
+static int push_reason(lua_State *L, const char *message, const char *reason) {
+    lua_pushnil(L);
+    lua_pushstring(L, message);
+    lua_pushstring(L, reason);
+    return 3;
+}
+
 // Whether to retry after collecting garbage.
 static bool try_again(lua_State *L, int code, bool *tried) {
     return tperf_bind_try_again(L, (code & 0xff) == SQLITE_NOMEM ? TPERF_NO_MEMORY : TPERF_OK,
@@ -69,17 +153,26 @@ static bool try_again(lua_State *L, int code, bool *tried) {
 
 static int open_database(lua_State *L) {
     static const char *const kinds[] = {"write", "read", "query", NULL};
-    const char *path = luaL_checkstring(L, 1);
+    size_t size;
     int kind = luaL_checkoption(L, 2, NULL, kinds), code;
-    sqlite3 **database = lua_newuserdatauv(L, sizeof(sqlite3 *), 0);
-    *database = NULL;
+    const char *like = luaL_optlstring(L, 3, NULL, &size);
+    luaL_argcheck(L, !like || size >= TPERF_STORE_HEADER, 3, "a database is needed");
+    lua_settop(L, 3);
+    if (!find_place(L, 1)) return luaL_fileresult(L, 0, lua_tostring(L, 1));
+    tperf_store_place *place = check_place(L);
+    tperf_store *store = lua_newuserdatauv(L, sizeof *store, 1);
+    *store = (tperf_store){.db = NULL};
     luaL_setmetatable(L, database_type);
+    lua_pushvalue(L, 1);
+    lua_setiuservalue(L, -2, 1); // the place lives as long
     bool tried = false;
     do {
-        tperf_store_close(*database);
-        code = tperf_store_open(path, (tperf_store_kind)kind, database);
+        tperf_store_close(store);
+        code = tperf_store_open(store, place, (tperf_store_kind)kind, like);
     } while (try_again(L, code, &tried));
-    return code == SQLITE_OK ? 1 : push_failure(L, *database, code);
+    if (code == SQLITE_OK) return 1;
+    if (code != SQLITE_AUTH) return push_failure(L, store->db, code);
+    return push_reason(L, "it is another program's", "foreign");
 }
 
 static int empty(lua_State *L) {
@@ -93,21 +186,6 @@ static int empty(lua_State *L) {
     } while (try_again(L, code, &tried));
     if (code != SQLITE_OK) return push_failure(L, NULL, code);
     lua_pushlstring(L, bytes, size);
-    return 1;
-}
-
-static int set_aside(lua_State *L) {
-    const char *path = luaL_checkstring(L, 1);
-    char to[PATH_MAX + 32];
-    if (!tperf_store_set_aside(path, to, sizeof to)) return luaL_fileresult(L, 0, path);
-    lua_pushstring(L, to);
-    return 1;
-}
-
-static int writer(lua_State *L) {
-    long process = tperf_store_writer(luaL_checkstring(L, 1));
-    if (!process) return 0;
-    lua_pushinteger(L, process);
     return 1;
 }
 
@@ -136,7 +214,6 @@ static int bind_value(lua_State *L, int index, sqlite3_stmt *statement, int plac
     size_t size;
     const char *text;
     switch (lua_type(L, index)) {
-    case LUA_TNONE:
     case LUA_TNIL:
         return sqlite3_bind_null(statement, place);
     case LUA_TBOOLEAN:
@@ -204,8 +281,11 @@ static int run_once(lua_State *L, sqlite3 *db, const char *sql, size_t size, int
                                rest);
     if (code != SQLITE_OK || !statement) return code;
     int places = sqlite3_bind_parameter_count(statement);
+    if (places != arguments - 2)
+        return tperf_bind_fail(L, "the statement has %d places for values ('?'), and %d %s given",
+                               places, arguments - 2, arguments - 2 == 1 ? "is" : "are");
     for (int i = 1; i <= places && code == SQLITE_OK; i++)
-        code = bind_value(L, i + 2 <= arguments ? i + 2 : arguments + 1, statement, i);
+        code = bind_value(L, i + 2, statement, i);
     lua_settop(L, arguments);
     push_names(L, statement);
     if (code == SQLITE_OK) code = collect(L, statement, arguments + 1);
@@ -215,17 +295,21 @@ static int run_once(lua_State *L, sqlite3 *db, const char *sql, size_t size, int
 }
 
 static int run(lua_State *L) {
-    sqlite3 *db = *check_database(L);
+    tperf_store *store = check_database(L);
     size_t size;
     const char *sql = luaL_checklstring(L, 2, &size);
     luaL_argcheck(L, strlen(sql) == size && size < (1 << 24), 2, "no statement of SQL");
     int arguments = lua_gettop(L), code;
     bool tried = false;
     do {
+        store->steps = 0;
+        store->endless = false;
         lua_settop(L, arguments);
-        code = run_once(L, db, sql, size, arguments);
+        code = run_once(L, store->db, sql, size, arguments);
     } while (try_again(L, code, &tried));
-    if (code != SQLITE_OK) return push_failure(L, db, code);
+    if (store->endless) return push_reason(L, "its recursion does not end", "endless");
+    if (code != SQLITE_OK && !tperf_store_overtaken(store)) return push_failure(L, store->db, code);
+    if (tperf_store_overtaken(store)) return push_failure(L, NULL, SQLITE_BUSY);
     if (lua_gettop(L) == arguments) { // only blanks and comments
         lua_newtable(L);
         lua_newtable(L);
@@ -239,22 +323,31 @@ static bool must_stop(uint64_t steps) {
     return *tperf_interrupt_flag() != 0;
 }
 
-void tperf_bind_store(lua_State *L) {
-    static const luaL_Reg functions[] = {{"open", open_database},
-                                         {"empty", empty},
-                                         {"set_aside", set_aside},
-                                         {"writer", writer},
-                                         {NULL, NULL}};
-    static const luaL_Reg methods[] = {{"run", run}, {"close", close_database}, {NULL, NULL}};
-    if (luaL_newmetatable(L, database_type)) {
-        lua_pushcfunction(L, close_database);
+static void make_type(lua_State *L, const char *type, const luaL_Reg *methods,
+                      lua_CFunction close) {
+    if (luaL_newmetatable(L, type)) {
+        lua_pushcfunction(L, close);
         lua_setfield(L, -2, "__gc");
-        lua_pushcfunction(L, close_database);
+        lua_pushcfunction(L, close);
         lua_setfield(L, -2, "__close");
-        luaL_newlib(L, methods);
+        lua_newtable(L);
+        luaL_setfuncs(L, methods, 0);
         lua_setfield(L, -2, "__index");
     }
     lua_pop(L, 1);
+}
+
+void tperf_bind_store(lua_State *L) {
+    static const luaL_Reg functions[] = {{"open", open_database}, {"empty", empty}, {NULL, NULL}};
+    static const luaL_Reg of_place[] = {{"lock", lock},
+                                        {"unlock", unlock},
+                                        {"set_aside", set_aside},
+                                        {"writer", writer},
+                                        {NULL, NULL}};
+    static const luaL_Reg of_database[] = {
+        {"run", run}, {"moved", moved}, {"close", close_database}, {NULL, NULL}};
+    make_type(L, place_type, of_place, close_place);
+    make_type(L, database_type, of_database, close_database);
     tperf_store_ask(must_stop);
     luaL_newlib(L, functions);
 }

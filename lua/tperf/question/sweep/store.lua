@@ -3,66 +3,99 @@
 -- points: the record's id and the figures of the sweep's row and arguments (tperf.question.sweep.columns). Nothing is
 -- read back from points.
 local io = io
+local cache_file = require "tperf.question.sweep.cache_file"
 local check = require "tperf.base.check"
 local columns = require "tperf.question.sweep.columns"
 local core = require "tperf.core"
 
 local WHAT <const> = "tperf.sweep"
-local APPLICATION <const> = 0x74506572 -- "tPer", in the file's header
-local VERSION <const> = 1
-local RECORDS <const> = "CREATE TABLE records (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, "
-  .. "question TEXT NOT NULL, tperf TEXT NOT NULL, record BLOB NOT NULL, checksum TEXT NOT NULL)"
-local POINTS <const> = "CREATE TABLE points (id INTEGER PRIMARY KEY REFERENCES records (id)"
-local SCHEMA <const> = ("PRAGMA application_id = %d; PRAGMA user_version = %d; %s; %s)"):format(APPLICATION, VERSION,
-  RECORDS, POINTS)
 local MOST_COLUMNS <const> = 1000 -- SQLite's own limit is 2000
-
-local sha256 = core.file.sha256
 
 local store = {}
 store.__index = store
-
-local empty
 
 -- --- the file ---
 
 local function fail(self, message, reason)
   local text = message
   if reason == "busy" then
-    local process = core.store.writer(self.file)
+    self:close()
+    local process = self.place:writer()
     text = ("%s is writing to it and does not end; let it end, or name another file"):format(
       process and "process " .. process or "another program")
   end
   check.fail("%s: the cache '%s': %s", WHAT, self.path, text)
 end
 
--- Whether a file that SQLite cannot read was a cache of tperf.
-local function was_ours(path)
-  local file = io.open(path, "rb")
-  local text = file and file:read(8192) or ""
-  if file then file:close() end
-  return text:sub(69, 72) == string.pack(">I4", APPLICATION) or text:find("CREATE TABLE records (id", 1, true) ~= nil
+-- Keeps other sweeps from opening, closing and replacing this cache while the variable lives; false if they do not end.
+local function held(self)
+  local place = self.place
+  local got = place:lock()
+  return setmetatable({ got = got }, { __close = function() if got then place:unlock() end end })
 end
 
 local function refuse_foreign(self)
-  self:close()
-  local file = io.open(self.file, "rb")
+  local file = io.open(self.path, "rb")
   local old = file and file:read(18) == "tperf sweep cache " and ", but of an earlier version; remove it" or ""
   if file then file:close() end
   check.fail("%s: '%s' is there and is no cache of sweeps%s%s", WHAT, self.path, old, old == ""
     and "; name another file" or ", or name another file")
 end
 
-local open_file
+-- Makes the file if it is missing.
+local function make(self)
+  local place, message = core.file.keep(self.path, cache_file.empty())
+  if not place and message:find "File exists$" then
+    check.fail("%s: the cache '%s' is missing, but '%s-wal', '-shm' or '-journal' is there, which SQLite would take "
+      .. "for a part of it: move it away, or name another cache", WHAT, self.path, self.path)
+  end
+  if not place then check.fail("%s: the cache '%s': %s", WHAT, self.path, message) end
+  return place
+end
 
 -- Sets a damaged file aside under another name, and starts a new one.
-local function replace(self)
-  self:close()
-  local to, message = core.store.set_aside(self.file)
+local function set_aside(self)
+  local to, message = self.place:set_aside()
   if not to then fail(self, "it is damaged and cannot be set aside: " .. message) end
   io.stderr:write(("tperf: the cache '%s' is damaged; it is now '%s', and what it held is computed again\n"):format(
-    self.path, self.path .. to:sub(#self.file + 1)))
-  open_file(self)
+    self.path, (self.path:match "^.*/" or "") .. to))
+  make(self)
+end
+
+-- Opens the database for writing, which takes back what a stopped writer left.
+local function open_database(self)
+  local database, message, reason = core.store.open(self.place, "write", cache_file.empty())
+  if reason == "foreign" then refuse_foreign(self) end
+  if not database then fail(self, message, reason) end
+  return database
+end
+
+-- What the file is now, after what a stopped writer left has been taken back.
+local function judge(self)
+  local verdict, message = cache_file.judge(self.place)
+  if verdict == "unfinished" then
+    local database <close> = open_database(self)
+    database:run "SELECT count(*) FROM sqlite_schema"
+  end
+  if verdict == "unfinished" or verdict == "busy" then verdict, message = cache_file.judge(self.place) end
+  return verdict, message
+end
+
+-- Opens the file, which nobody opens, closes or replaces meanwhile.
+local function open_file(self, lock)
+  local verdict, message = judge(self)
+  if verdict == "damaged" then
+    if not lock.got then fail(self, nil, "busy") end
+    set_aside(self)
+    verdict, message = judge(self)
+  end
+  if verdict == "foreign" then refuse_foreign(self) end
+  if verdict == "later" then
+    check.fail("%s: the cache '%s' is of a later version of tperf; name another file", WHAT, self.path)
+  end
+  if verdict ~= "good" then fail(self, message or "it cannot be read", verdict) end
+  self.database = open_database(self)
+  self.columns, self.insertion, self.writes = nil, nil, false
 end
 
 -- Runs a statement; nil if the database is damaged.
@@ -72,40 +105,21 @@ local function run(self, sql, ...)
   fail(self, message, reason)
 end
 
--- Whether the database is intact and a cache of tperf; nil if it is damaged.
-local function is_good(self)
-  local id = run(self, "PRAGMA application_id")
-  if not id then return nil end
-  local version = run(self, "PRAGMA user_version")
-  local schema = run(self, "SELECT sql FROM sqlite_schema WHERE name IN ('records', 'points') ORDER BY name DESC")
-  if not version or not schema then return nil end
-  if id[1].application_id ~= APPLICATION then return was_ours(self.file) and nil end
-  if version[1].user_version > VERSION then return false end
-  local known = #schema == 2 and schema[1].sql == RECORDS and schema[2].sql:sub(1, #POINTS) == POINTS
-  local checked = known and run(self, "PRAGMA quick_check(1)")
-  return checked and checked[1].quick_check == "ok" or nil
-end
-
-function open_file(self)
-  empty = empty or core.store.empty(SCHEMA)
-  local file, message = core.file.keep(self.path, empty)
-  if not file and message:find "File exists$" then
-    check.fail("%s: the cache '%s' is missing, but '%s-wal', '-shm' or '-journal' is there, which SQLite would take "
-      .. "for a part of it: move it away, or name another cache", WHAT, self.path, self.path)
+-- Sets a database aside that turned out to be damaged, unless another sweep has done so, and goes on with a new one.
+local function replace(self)
+  local lock <close> = held(self)
+  local replaced = self.database:moved()
+  self:close()
+  if not replaced then
+    if not lock.got then fail(self, nil, "busy") end
+    set_aside(self)
   end
-  if not file then check.fail("%s: the cache '%s': %s", WHAT, self.path, message) end
-  local reason
-  self.file = file
-  self.database, message, reason = core.store.open(file, "write")
-  if not self.database and reason ~= "damaged" then fail(self, message, reason) end
-  local good = self.database and is_good(self)
-  if good == nil and was_ours(file) then return replace(self) end
-  if not good then refuse_foreign(self) end
-  self.columns, self.insertion, self.writes = nil, nil, false
+  open_file(self, lock)
 end
 
 -- From here on other programs can read while this one writes. On file systems without shared memory the journal stays.
 local function begin_writing(self)
+  local lock <close> = held(self) -- luacheck: ignore 211
   self.writes = run(self, "PRAGMA journal_mode = WAL") and run(self, "PRAGMA synchronous = NORMAL") and true
   return self.writes
 end
@@ -114,7 +128,9 @@ end
 ---@param path string  below the output folder
 function store.open(path)
   local self = setmetatable({ path = path }, store)
-  open_file(self)
+  self.place = make(self)
+  local lock <close> = held(self)
+  open_file(self, lock)
   return self
 end
 
@@ -123,8 +139,6 @@ function store:close()
   self.database = nil
 end
 
-local function checksum(key, record) return sha256(key .. record) end
-
 --- The record of a key; nil if there is none.
 ---@param key string
 ---@return string? record
@@ -132,7 +146,7 @@ function store:find(key)
   local rows = run(self, "SELECT record, checksum FROM records WHERE key = ?", key)
   local found = rows and rows[1]
   if rows and not found then return nil end
-  if found and checksum(key, found.record) == found.checksum then return found.record end
+  if found and cache_file.checksum(key, found.record) == found.checksum then return found.record end
   replace(self)
   return nil
 end
@@ -202,7 +216,8 @@ local function add(self, point)
   end
   return run(self, "INSERT OR IGNORE INTO records (key, question, tperf, record, checksum) "
       .. "VALUES (?, ?, ?, CAST(? AS BLOB), ?)",
-      point.key, point.question, core.version, point.record, point.checksum or checksum(point.key, point.record))
+      point.key, point.question, core.version, point.record,
+      point.checksum or cache_file.checksum(point.key, point.record))
     and insert_point(self, point) and run(self, "COMMIT")
 end
 
@@ -210,7 +225,7 @@ local function try_to_add(self, point)
   local ok, done = pcall(add, self, point)
   if ok then return done end
   self.columns, self.insertion = nil, nil -- columns added in this transaction are rolled back
-  self.database:run "ROLLBACK"
+  if self.database then self.database:run "ROLLBACK" end
   error(done, 0)
 end
 
@@ -221,32 +236,6 @@ function store:add(point)
   if try_to_add(self, point) then return end
   replace(self)
   if not try_to_add(self, point) then fail(self, "it is damaged again at once; the disk may be failing") end
-end
-
---- Checks every record of a database; raises if anything is damaged.
----@param path string
----@return integer points
-function store.check(path)
-  local file, problem = core.file.real(path)
-  if not file then check.fail("%s", problem) end
-  local function whole(ok, where) if not ok then check.fail("%s is damaged: %s", path, where) end end
-  local database <close>, message = core.store.open(file, "read")
-  whole(database, message)
-  local function ask(...)
-    local rows, text = database:run(...)
-    whole(rows, text)
-    return rows
-  end
-  local checked, count, last = ask "PRAGMA integrity_check(1)", 0, 0
-  whole(checked[1].integrity_check == "ok", checked[1].integrity_check)
-  while last do
-    local rows = ask("SELECT id, key, record, checksum FROM records WHERE id > ? ORDER BY id LIMIT 100", last)
-    for _, row in ipairs(rows) do
-      whole(checksum(row.key, row.record) == row.checksum, ("the record of point %d"):format(row.id))
-    end
-    count, last = count + #rows, rows[1] and rows[#rows].id
-  end
-  return count
 end
 
 return store

@@ -38,7 +38,7 @@ tperf sweep --db FILE 'SELECT gpus, tp, pp, time FROM points ORDER BY time LIMIT
     if not values.db then return false, "--db FILE is missing" end
     if arguments[2] then return false, "one SELECT is needed: put it in quotes" end
     if values.check then
-      local points = require "tperf.question.sweep.store".check(values.db)
+      local points = require "tperf.question.sweep.cache_file".check(values.db)
       print(("%s: %d points, all as they were written"):format(values.db, points))
       return
     end

@@ -1,6 +1,6 @@
 // companions.c: see companions.h.
 #define _XOPEN_SOURCE 700 // strcasecmp
-#include "io/companions.h"
+#include "io/database/companions.h"
 
 #include <ctype.h>
 #include <fcntl.h>
