@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdnoreturn.h>
 
 // --- limits.c ---
@@ -27,6 +28,9 @@ void tperf_limits_charge(lua_State *L, uint64_t steps);
 // Charges such steps where no error can be raised. Returns whether the work must end, because of the budget or Ctrl-C;
 // the script then ends at its next instruction.
 bool tperf_limits_spend(uint64_t steps);
+
+// Likewise, for work that is finished in spite of Ctrl-C. Returns whether the budget still holds.
+bool tperf_limits_pay(uint64_t steps);
 
 // Makes the hook run at the next instruction; async-signal-safe.
 void tperf_limits_look(lua_State *L);
@@ -65,6 +69,9 @@ noreturn void tperf_cli_exit(int status);
 // A handler for fatal signals: removes temporary files, then ends the process.
 void tperf_cli_end(int signal_number);
 
+// output.silence(on): redirects standard output to /dev/null, or restores it.
+int tperf_cli_silence(lua_State *L);
+
 // --- output.c ---
 
 // Pushes a table of functions that write below one folder (see lua/tperf/cli/init.lua).
@@ -72,6 +79,9 @@ void tperf_output_push(lua_State *L);
 
 // Commits the files that scripts left open. NULL, or a message naming the file that could not be written, and why.
 const char *tperf_output_finish(void);
+
+// Whether so many more bytes fit into a file that a script writes; if not, the file is given up (EFBIG).
+bool tperf_output_fits(const FILE *file, size_t bytes);
 
 // Discards the files that scripts left open.
 void tperf_output_abandon(void);

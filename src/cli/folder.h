@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "base/sha256.h"
 
@@ -44,7 +45,11 @@ typedef enum tperf_owner {
 // Who owns a file; digest, if not NULL, gets its checksum. Anything other than a regular file with one name is foreign.
 tperf_owner tperf_journal_owner(int at, const char *name, char digest[TPERF_SHA256_DIGITS + 1]);
 
-// The checksum of a descriptor's content, from its beginning; false with errno.
+// A script's file is no larger: a sparse file takes no room, but hours to hash.
+#define TPERF_MOST_BYTES ((off_t)4 << 30)
+
+// The checksum of a descriptor's content, from its beginning; false with errno (ECANCELED: the script's instructions,
+// from which the work is paid, are spent).
 bool tperf_journal_hash(int descriptor, char digest[TPERF_SHA256_DIGITS + 1]);
 
 // Records that a run of this script writes (name, digest) into the folder; false with errno.

@@ -10,20 +10,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/cli.h"
 #include "cli/folder.h"
 #include "io/stage.h"
 
 static const char journal[] = TPERF_STAGE_PREFIX "written";
 
-enum { MOST_BYTES = 16 << 20, TIDY_BYTES = 1 << 20 };
-
-static const off_t MOST_HASHED = (off_t)4 << 30;
+enum {
+    MOST_BYTES = 16 << 20,
+    TIDY_BYTES = 1 << 20,
+    HASHED_PER_STEP = 2, // bytes: as long as an instruction of Lua takes
+    READ_PER_STEP = 16,
+};
 
 bool tperf_journal_hash(int descriptor, char digest[TPERF_SHA256_DIGITS + 1]) {
     static char block[1 << 16];
     struct stat info;
     if (fstat(descriptor, &info) != 0) return false;
-    if (info.st_size > MOST_HASHED) { // a sparse file takes no room, but hours to hash
+    if (info.st_size > TPERF_MOST_BYTES) {
         errno = EFBIG;
         return false;
     }
@@ -33,6 +37,7 @@ bool tperf_journal_hash(int descriptor, char digest[TPERF_SHA256_DIGITS + 1]) {
     for (ssize_t got; (got = pread(descriptor, block, sizeof block, at)) != 0; at += got) {
         if (got < 0) return false;
         tperf_sha256_add(&hash, block, (size_t)got);
+        if (!tperf_limits_pay((uint64_t)got / HASHED_PER_STEP)) return errno = ECANCELED, false;
     }
     tperf_sha256_finish_text(&hash, digest);
     return true;
@@ -48,6 +53,7 @@ static char *read_journal(int at, size_t *size) {
     ssize_t got = text && good ? pread(descriptor, text, (size_t)info.st_size, 0) : 0;
     *size = got > 0 ? (size_t)got : 0;
     if (descriptor >= 0) close(descriptor);
+    tperf_limits_pay(*size / READ_PER_STEP);
     return text;
 }
 

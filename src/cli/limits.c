@@ -75,8 +75,13 @@ static void spend(uint64_t steps) {
     look_every(limits.main, 1);
 }
 
-bool tperf_limits_spend(uint64_t steps) {
+bool tperf_limits_pay(uint64_t steps) {
     if (limits.counting) spend(steps);
+    return !limits.counting || !limits.step_limit || limits.steps < limits.step_limit;
+}
+
+bool tperf_limits_spend(uint64_t steps) {
+    tperf_limits_pay(steps);
     return *tperf_interrupt_flag() || limits.hurried;
 }
 

@@ -27,12 +27,18 @@ static const char parted[] =
 static const char remedy[] =
     "remove or rename it, or name another folder with --out; --trust lifts this";
 
+enum {
+    COPIED_PER_STEP = 8, // bytes: as long as an instruction of Lua takes
+    SYNC_STEPS = 100000, // to put a file in place: disks take a millisecond
+};
+
 // --- open files ---
 
 typedef struct open_file {
     FILE *file; // NULL: this slot is free
     tperf_stage *stage;
-    char *path; // as the script gave it
+    char *path;     // as the script gave it
+    bool too_large; // more was to be written than a file may hold
 } open_file;
 
 static open_file files[TPERF_STAGE_MOST];
@@ -41,10 +47,15 @@ static open_file files[TPERF_STAGE_MOST];
 // files), the run has failed.
 static char failure[PATH_MAX + 128];
 
+static const char *reason(int error) {
+    return error == ECANCELED ? "no instructions are left (--max-instructions N raises the limit)"
+                              : strerror(error);
+}
+
 static void note_failure(const char *path) {
     if (failure[0]) return;
     int error = errno;
-    snprintf(failure, sizeof failure, "cannot write '%s': %s", path, strerror(error));
+    snprintf(failure, sizeof failure, "cannot write '%s': %s", path, reason(error));
     errno = error;
 }
 
@@ -54,12 +65,22 @@ static open_file *find(const FILE *file) {
     return NULL;
 }
 
+bool tperf_output_fits(const FILE *file, size_t bytes) {
+    open_file *open = find(file);
+    off_t at = open ? ftello(open->file) : -1;
+    if (at < 0 || (at <= TPERF_MOST_BYTES && bytes <= (size_t)(TPERF_MOST_BYTES - at))) return true;
+    open->too_large = true;
+    errno = EFBIG;
+    return false;
+}
+
 // Commits a stage, replacing a file only if it is the script's own. Frees the stage.
 static bool put_in_place(tperf_stage *stage) {
     char digest[TPERF_SHA256_DIGITS + 1];
     int at = tperf_stage_folder(stage);
     const char *name = tperf_stage_name(stage);
     bool replace = tperf_journal_owner(at, name, NULL) == TPERF_OWN;
+    tperf_limits_pay(SYNC_STEPS);
     if (tperf_journal_hash(tperf_stage_descriptor(stage), digest) &&
         tperf_journal_note(at, name, digest))
         return tperf_stage_commit(stage, replace);
@@ -70,7 +91,8 @@ static bool put_in_place(tperf_stage *stage) {
 // Finishes writing a file; the stream stays open.
 static bool finish_file(open_file *open) {
     errno = 0;
-    bool written = fflush(open->file) == 0 && !ferror(open->file);
+    bool written = !open->too_large && fflush(open->file) == 0 && !ferror(open->file);
+    if (open->too_large) errno = EFBIG;
     open->file = NULL;
     if (!written) {
         if (!errno) errno = EIO;
@@ -203,8 +225,11 @@ static bool copy_existing(const tperf_folder_entry *place, tperf_stage *stage) {
     if (from < 0) return false;
     ssize_t got;
     while ((got = read(from, block, sizeof block)) > 0 &&
-           tperf_stage_write(stage, block, (size_t)got))
-        continue;
+           tperf_stage_write(stage, block, (size_t)got)) {
+        if (tperf_limits_pay((uint64_t)got / COPIED_PER_STEP)) continue;
+        errno = ECANCELED;
+        break;
+    }
     int error = errno;
     close(from);
     errno = error;
@@ -235,7 +260,7 @@ static bool open_stage(luaL_Stream *stream, tperf_stage *stage, const char *mode
         return false;
     }
     stream->closef = close_file;
-    *open = (open_file){stream->f, stage, copy};
+    *open = (open_file){stream->f, stage, copy, false};
     return true;
 }
 
@@ -263,7 +288,7 @@ static int output_open(lua_State *L) {
 static int push_failure(lua_State *L, const char *path) {
     note_failure(path);
     lua_pushnil(L);
-    lua_pushfstring(L, "cannot write '%s': %s", path, strerror(errno));
+    lua_pushfstring(L, "cannot write '%s': %s", path, reason(errno));
     return 2;
 }
 
@@ -281,7 +306,9 @@ static int output_write(lua_State *L) {
                         lua_tointeger(L, -2) == ENOENT ? " (make the folder first)" : "");
         return 2;
     }
-    tperf_stage *stage = tperf_stage_begin(place.at, place.name);
+    errno = EFBIG;
+    tperf_stage *stage =
+        size <= (size_t)TPERF_MOST_BYTES ? tperf_stage_begin(place.at, place.name) : NULL;
     bool written = stage && tperf_stage_write(stage, text, size);
     if (stage && !written) tperf_stage_discard(stage);
     bool done = written && put_in_place(stage);
@@ -448,44 +475,16 @@ static int remove_folder(lua_State *L) {
     return luaL_fileresult(L, rmdir(path) == 0, path);
 }
 
-// output.silence(on): redirects standard output to /dev/null, or restores it.
-static int silence(lua_State *L) {
-    static int kept = -1;
-    fflush(stdout);
-    bool on = lua_toboolean(L, 1);
-    if (NEVER(on == (kept >= 0))) return 0;
-    if (on) {
-        int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-        kept = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-        if (nowhere < 0 || kept < 0 || dup2(nowhere, STDOUT_FILENO) < 0)
-            return luaL_error(L, "cannot silence standard output: %s", strerror(errno));
-        close(nowhere);
-    } else {
-        dup2(kept, STDOUT_FILENO);
-        close(kept);
-        kept = -1;
-    }
-    return 0;
-}
-
 void tperf_output_push(lua_State *L) {
     static const luaL_Reg functions[] = {
-        {"folder", set_folder},
-        {"open", output_open},
-        {"write", output_write},
-        {"keep", output_keep},
-        {"remove", output_remove},
-        {"rename", output_rename},
-        {"retire", output_retire},
-        {"finish", finish},
-        {"script", set_script},
-        {"claim", claim},
-        {"manifest", manifest},
-        {"make_folder", make_folder},
-        {"temporary", temporary_folder},
-        {"remove_folder", remove_folder},
-        {"silence", silence},
-        {NULL, NULL},
+        {"folder", set_folder},          {"open", output_open},
+        {"write", output_write},         {"keep", output_keep},
+        {"remove", output_remove},       {"rename", output_rename},
+        {"retire", output_retire},       {"finish", finish},
+        {"script", set_script},          {"claim", claim},
+        {"manifest", manifest},          {"make_folder", make_folder},
+        {"temporary", temporary_folder}, {"remove_folder", remove_folder},
+        {"silence", tperf_cli_silence},  {NULL, NULL},
     };
     luaL_newlib(L, functions);
 }

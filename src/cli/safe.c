@@ -289,6 +289,32 @@ static int call_charged(lua_State *L) {
     return lua_gettop(L);
 }
 
+// The same for functions that write to their first argument, a file, or to the one that io.output (the second upvalue)
+// returns: a file has a largest size.
+static int call_writing(lua_State *L) {
+    enum { LONGEST_NUMBER = 64 };
+    size_t bytes = 0;
+    for (int i = lua_gettop(L); i > 0; i--)
+        bytes += lua_type(L, i) == LUA_TSTRING ? lua_rawlen(L, i) : LONGEST_NUMBER;
+    const luaL_Stream *stream = luaL_testudata(L, 1, LUA_FILEHANDLE);
+    if (!lua_isnil(L, lua_upvalueindex(2))) {
+        lua_pushvalue(L, lua_upvalueindex(2));
+        lua_call(L, 0, 1);
+        stream = luaL_testudata(L, -1, LUA_FILEHANDLE);
+        lua_pop(L, 1); // io.output keeps it
+    }
+    bool fits = !stream || !stream->closef || tperf_output_fits(stream->f, bytes);
+    return fits ? call_charged(L) : luaL_fileresult(L, 0, NULL);
+}
+
+// writing(f [, output]): f, charged and bounded in this way.
+static int writing(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TFUNCTION);
+    lua_settop(L, 2);
+    lua_pushcclosure(L, call_writing, 2);
+    return 1;
+}
+
 static int charging(lua_State *L) {
     luaL_checktype(L, 1, LUA_TFUNCTION);
     lua_settop(L, 1);
@@ -299,7 +325,7 @@ static int charging(lua_State *L) {
 bool tperf_safe_replaces(lua_CFunction function) {
     for (const replacement *r = replacements; r->name; r++)
         if (r->function == function) return true;
-    return function == call_charged || function == codes_next;
+    return function == call_charged || function == call_writing || function == codes_next;
 }
 
 void tperf_safe_push(lua_State *L) {
@@ -309,6 +335,7 @@ void tperf_safe_push(lua_State *L) {
     lua_getfield(L, -1, LUA_STRLIBNAME);
     tperf_pattern_add(L);
     lua_pop(L, 1);
-    static const luaL_Reg functions[] = {{"charge", charge}, {"charging", charging}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {
+        {"charge", charge}, {"charging", charging}, {"writing", writing}, {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
 }

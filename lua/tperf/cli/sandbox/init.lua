@@ -237,7 +237,7 @@ local function disarm(host, env)
   local strings = getmetatable ""
   strings.__index, strings.__metatable = copy(env.string), false
   local of_files = getmetatable(io.stdout)
-  of_files.__index.write, of_files.__metatable = host.safe.charging(of_files.__index.write), false
+  of_files.__index.write, of_files.__metatable = host.safe.writing(of_files.__index.write), false
 end
 
 --- Makes the global table of a script. Only once per process, as it disarms the standard libraries, too.
@@ -252,7 +252,7 @@ function sandbox.environment(host, path)
   env.string, env.table = string_library(host), replace(copy(table), host.safe.table)
   env.math, env.os, env.io = placed(math_library()), placed(os_library(host), "exit"), placed(files.io(host))
   env.utf8, env.coroutine = replace(copy(utf8), host.safe.utf8), replace(copy(coroutine), host.safe.coroutine)
-  env.print, env.io.write = host.safe.charging(print), host.safe.charging(env.io.write)
+  env.print, env.io.write = host.safe.charging(print), host.safe.writing(env.io.write, io.output)
   disarm(host, env)
   add_loading(host, env)
   add_require(host, env, path)

@@ -5,6 +5,7 @@ local terminal = require "tperf.output.terminal"
 
 local recorder = { MANIFEST = "manifest.json" }
 
+local BYTES_PER_STEP <const> = 2 -- that are hashed as long as an instruction takes
 local STDOUT <const> = "stdout.txt"
 
 local open, io_type = io.open, io.type -- captured: the standard ones
@@ -46,7 +47,9 @@ local function watch_reading(record, host, folder)
     if record.running and not record.read[path] then
       local file = read_from(path)
       if file then
-        record:note(path, file:read "a" or "")
+        local text = file:read "a" or ""
+        host.safe.charge(#text // BYTES_PER_STEP)
+        record:note(path, text)
         file:close()
       end
     end

@@ -23,8 +23,8 @@ end
 --- The checksum of a record.
 function cache_file.checksum(key, record) return core.file.sha256(key .. record) end
 
---- What a file is: "good", "damaged", "foreign", "later" (of a later version), "unfinished" (a writer was stopped amid a
---- change), "busy", or nil and a message. Reads only: another program's database keeps every byte, and gets no files
+--- What a file is: "good", "damaged", "foreign", "later" (of a later version), "unfinished" (a writer was stopped amid
+--- a change), "busy", or nil and a message. Reads only: another program's database keeps every byte, and gets no files
 --- beside it.
 function cache_file.judge(place)
   local database <close>, message, reason = core.store.open(place, "read", cache_file.empty())
@@ -71,7 +71,8 @@ function cache_file.check(path)
   while last do
     local rows = ask("SELECT id, key, record, checksum FROM records WHERE id > ? ORDER BY id LIMIT 100", last)
     for _, row in ipairs(rows) do
-      whole(cache_file.checksum(row.key, row.record) == row.checksum, ("the record of point %d"):format(row.id), "damaged")
+      local same = cache_file.checksum(row.key, row.record) == row.checksum
+      whole(same, ("the record of point %d"):format(row.id), "damaged")
     end
     count, last = count + #rows, rows[1] and rows[#rows].id
   end
