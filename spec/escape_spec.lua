@@ -141,12 +141,12 @@ describe("a folder that turns into a link while a script writes below it", funct
     local folder = program.folder()
     program.shell("mkdir -p work/turns other", folder)
     program.write(folder .. "/work/script.lua", [[
-      local before = io.open("turns/before", "w")
+      local before = io.open("turns/before.csv", "w")
       before:write "1"
       io.stderr:write "opened\n"
       io.read() -- here the folder turns into a link
       before:close()
-      for _, name in ipairs { "turns/x", "turns/before" } do
+      for _, name in ipairs { "turns/x.csv", "turns/before.csv" } do
         print((select(2, pcall(io.open, name, "w")):match "a symbolic link or a file is in its way"))
       end
       print((select(2, pcall(os.remove, "turns/file")):match "a symbolic link or a file is in its way"))
@@ -158,7 +158,7 @@ describe("a folder that turns into a link while a script writes below it", funct
       tperf run script.lua 2> ../said]], folder)
     assert.equal(("a symbolic link or a file is in its way\n"):rep(3), result.out)
     assert.equal("file\n", program.shell("ls -A other", folder).out)
-    assert.equal("1", program.slurp(folder .. "/aside/before")) -- in the folder in which it was opened
+    assert.equal("1", program.slurp(folder .. "/aside/before.csv")) -- in the folder in which it was opened
     program.remove(folder)
   end)
 end)
@@ -170,8 +170,8 @@ describe("an output folder that turns into a link while a script runs", function
     program.write(folder .. "/work/script.lua", [[
       io.stderr:write "runs\n"
       io.read() -- here the output folder turns into a link
-      io.open("x", "w"):write "1"
-      io.open("file", "w"):write "2"
+      io.open("x.csv", "w"):write "1"
+      io.open("file.csv", "w"):write "2"
     ]])
     local result = program.shell([[cd work
       (i=0; while [ ! -s ../said ] && [ $i -lt 60000 ]; do i=$((i + 1)); sleep 0.01; done
@@ -180,8 +180,8 @@ describe("an output folder that turns into a link while a script runs", function
     assert.equal(0, result.code)
     assert.equal("file\n", program.shell("ls -A other", folder).out)
     assert.equal("keep\n", program.slurp(folder .. "/other/file"))
-    assert.equal("1", program.slurp(folder .. "/aside/x"))
-    assert.equal("2", program.slurp(folder .. "/aside/file"))
+    assert.equal("1", program.slurp(folder .. "/aside/x.csv"))
+    assert.equal("2", program.slurp(folder .. "/aside/file.csv"))
     program.remove(folder)
   end)
 end)

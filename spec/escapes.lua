@@ -4,7 +4,11 @@
 --   { what, code, prints = TEXT }      the run ends with 0 and prints TEXT: the object asked for does not exist
 -- More fields: options of `tperf run`; env, variables for the shell; before, a shell command; internal = true: an
 -- undocumented module.
-local UNASKED <const> = "other programs run a file of this name unasked"
+local ENDING <const> = "its name must end in .csv,"
+local NAMED <const> = "other programs read such files by name (--out DIR names a folder for them, '--out .' the "
+  .. "current one; --trust lifts this)"
+local BUILD <const> = "it lies in the folder of a build"
+local SHELL <const> = "its name has a character in it that shells obey"
 local THERE <const> = "it is there already, and no run of tperf wrote it"
 local DOT <const> = "it starts with a dot, or lies in a folder that does"
 local OUTSIDE <const> = "it is outside the output folder"
@@ -42,12 +46,43 @@ add {
   { "git's folder in capitals", writes ".GIT/config", DOT },
   { "the journal of runs", writes(".tperf-written", "a"), DOT },
   { "a journal further down", writes "sub/.tperf-written", DOT },
-  { "a new GNUmakefile, which make prefers to the Makefile", writes "GNUmakefile", UNASKED },
-  { "a new makefile further down", writes "sub/makefile", UNASKED },
-  { "a module that Lua finds in the current folder", writes "luassert.lua", UNASKED },
-  { "a module that Python finds in the current folder", writes "sub/json.py", UNASKED },
-  { "a module in capitals", writes "JSON.PY", UNASKED },
-  { "a module by renaming", [[io.open("a.txt", "w"):close() assert(os.rename("a.txt", "a.py"))]], UNASKED },
+  { "a new GNUmakefile, which make prefers to the Makefile", writes "GNUmakefile", ENDING },
+  { "a new makefile further down", writes "sub/makefile", ENDING },
+  { "a module that Lua finds in the current folder", writes "luassert.lua", ENDING },
+  { "a module that Python finds in the current folder", writes "sub/json.py", ENDING },
+  { "a module in capitals", writes "JSON.PY", ENDING },
+  { "a list of a build's files", writes "bare/embedded.d", ENDING },
+  { "a source file", writes "sub/x.c", ENDING },
+  { "a header", writes "sub/x.h", ENDING },
+  { "a build of Gradle", writes "settings.gradle", ENDING },
+  { "a file without an ending", writes "Dockerfile", ENDING },
+  { "a file whose name ends in a dot", writes "x.csv.", ENDING },
+  { "a file whose name ends in a blank", writes "x.csv ", ENDING },
+  { "a journal of a database", writes "x.sqlite-journal", ENDING },
+  { "a lock file of npm", writes "package-lock.json", NAMED },
+  { "presets of CMake", writes "CMakeUserPresets.json", NAMED },
+  { "containers to be composed", writes "docker-compose.yml", NAMED },
+  { "requirements", writes "sub/requirements.txt", NAMED },
+  { "a crate", writes "Cargo.toml", NAMED },
+  { "a shell script", writes "run.sh", NAMED },
+  { "a job", writes "run.slurm", NAMED },
+  { "a job in capitals", writes "RUN.SLURM", NAMED },
+  { "what an agent obeys", writes "AGENTS.md", NAMED },
+  { "a file of npm by renaming", [[io.open("a.csv", "w"):close() assert(os.rename("a.csv", "package.json"))]], NAMED },
+  { "a table among a build's files", writes "build/release/x.csv", BUILD, before = "mkdir -p build/release" },
+  { "a table among modules of npm", writes "node_modules/x.csv", BUILD, before = "mkdir node_modules" },
+  { "a table where CMake builds", writes "bare/x.csv", BUILD, before = "touch bare/CMakeCache.txt" },
+  { "a table among a program's settings", writes "logrotate.d/x.csv", "whose name ends in .d",
+    before = "mkdir logrotate.d" },
+  { "a source file that --out allows", writes "x.c", ENDING, options = "--out ." },
+  { "a build's file that --out allows", writes "build/x.json", BUILD, options = "--out .", before = "mkdir build" },
+  { "a name that is an option of tar", writes "--checkpoint-action=exec=x.csv", "its name starts as options do" },
+  { "a name that is a command", writes "$(touch x).csv", SHELL },
+  { "a name that ends a command", writes "x;touch y;.csv", SHELL },
+  { "a name with a C1 control", writes "x\xC2\x9Bm.csv", CONTROL },
+  { "a name that reads backwards", writes "x\u{202E}vsc.csv", CONTROL },
+  { "a name that is not UTF-8", writes "x\x9Bm.csv", CONTROL },
+  { "a module by renaming", [[io.open("a.csv", "w"):close() assert(os.rename("a.csv", "a.py"))]], ENDING },
   { "append to a Makefile", writes("Makefile", "a"), THERE },
   { "replace a Makefile", writes "Makefile", THERE },
   { "update a Makefile", writes("Makefile", "r+"), THERE },
@@ -60,10 +95,10 @@ add {
   { "a file further down", writes("sub/setup.py", "a"), THERE },
   { "io.output on a file", "io.output 'Makefile'", THERE },
   { "io.output on a dot file", "io.output '.x'", DOT },
-  { "a file that has changed since a run wrote it", writes "own.txt", "it has changed since a run of tperf wrote it",
-    before = "echo \"io.open('own.txt', 'w'):write '1'\" > a.lua && tperf run a.lua && echo 2 >> own.txt" },
-  { "a file that another script wrote", writes "own.txt", "another script wrote it",
-    before = "echo \"io.open('own.txt', 'w'):write '1'\" > a.lua && tperf run a.lua" },
+  { "a file that has changed since a run wrote it", writes "own.csv", "it has changed since a run of tperf wrote it",
+    before = "echo \"io.open('own.csv', 'w'):write '1'\" > a.lua && tperf run a.lua && echo 2 >> own.csv" },
+  { "a file that another script wrote", writes "own.csv", "another script wrote it",
+    before = "echo \"io.open('own.csv', 'w'):write '1'\" > a.lua && tperf run a.lua" },
   { "an absolute name", writes "/tmp/tperf-escape", OUTSIDE },
   { "the folder above", writes "../x", OUTSIDE },
   { "a file above", writes("../other/file", "a"), OUTSIDE },
@@ -94,7 +129,7 @@ add {
   { "a pipe", writes "pipe", "pipe: Operation not permitted" },
   { "a second name of a file elsewhere", writes "hard", "hard: Operation not permitted" },
   { "appending to a second name", writes("hard", "a"), "hard: Operation not permitted" },
-  { "an invalid mode", "io.open('x', 'w\\0')", "invalid mode" },
+  { "an invalid mode", "io.open('x.csv', 'w\\0')", "invalid mode" },
   { "a manifest", writes "manifest.json", MANIFEST },
   { "a manifest in capitals", writes "MANIFEST.json", MANIFEST },
   { "a manifest further down", writes "sub/manifest.json", MANIFEST },
@@ -120,7 +155,7 @@ add {
   { "rename a folder", "assert(os.rename('bare', 'x'))", "bare: Is a directory" },
 }
 
-local function renames(to) return ("io.open('own', 'w'):close() assert(os.rename('own', %q))"):format(to) end
+local function renames(to) return ("io.open('own.csv', 'w'):close() assert(os.rename('own.csv', %q))"):format(to) end
 add {
   { "rename onto a file", renames "Makefile", THERE },
   { "rename onto a dot file", renames ".bashrc", DOT },
@@ -305,7 +340,7 @@ add {
   { "the metatable of files", "getmetatable(io.stdout).__index.write = print", "attempt to index a boolean value" },
   { "another metatable of a file", "setmetatable(io.stdout, {})", "table expected" },
   { "the metatable of an opened file", "print(getmetatable(io.open 'Makefile'))", prints = "false\n" },
-  { "the metatable of a file being written", "print(getmetatable(io.open('x', 'w')))", prints = "false\n" },
+  { "the metatable of a file being written", "print(getmetatable(io.open('x.csv', 'w')))", prints = "false\n" },
   { "the globals without strictness", "setmetatable(_G, nil)", "cannot change a protected metatable" },
   { "a finalizer", "setmetatable({}, { __gc = function() end })", GONE },
   { "a finalizer by another name", "setmetatable({}, setmetatable({ __gc = true }, {}))", GONE },
@@ -321,7 +356,7 @@ add {
     "the error is a table value" },
   { "warnings", "warn '@on' warn 'x' print(os.execute == warn)", prints = "false\n", talks = true },
   { "writing to standard input", "print(io.stdin:write 'x' == nil)", prints = "true\n" },
-  { "a file of its own after it is closed", "local f = io.open('x', 'w') f:close() f:write 'y'", "closed file" },
+  { "a file of its own after it is closed", "local f = io.open('x.csv', 'w') f:close() f:write 'y'", "closed file" },
 }
 
 -- --- the library's own code ---
@@ -495,17 +530,18 @@ add {
   { "memory that all processes share", writes "/dev/shm/tperf-escape", OUTSIDE },
   { "its folder by /proc", writes "/proc/self/cwd/x", OUTSIDE },
   { "a mode to read and write", "io.open('x', 'rw')", "invalid mode" },
-  { "a mode that updates twice", "io.open('x', 'w++')", "invalid mode" },
-  { "an exclusive mode", "io.open('x', 'wx')", "invalid mode" },
-  { "updating a missing file", "print((select(2, io.open('nosuch', 'r+'))))",
-    prints = "nosuch: No such file or directory\n" },
+  { "a mode that updates twice", "io.open('x.csv', 'w++')", "invalid mode" },
+  { "an exclusive mode", "io.open('x.csv', 'wx')", "invalid mode" },
+  { "updating a missing file", "print((select(2, io.open('nosuch.csv', 'r+'))))",
+    prints = "nosuch.csv: No such file or directory\n" },
   { "git's folder as the output folder", writes "config", THERE, options = "--out .git" },
   { "a link as the output folder", writes "file", THERE, options = "--out out_link" },
   { "a second name removed", "assert(os.remove 'hard')", "hard: Operation not permitted" },
   { "a second name moved", "assert(os.rename('hard', 'x'))", "hard: Operation not permitted" },
   { "its file onto a pipe", renames "pipe", "pipe: Operation not permitted" },
   { "its file onto a second name", renames "hard", "hard: Operation not permitted" },
-  { "its file below a missing folder", "io.open('own', 'w'):close() print((select(2, os.rename('own', 'nosuch/x'))))",
+  { "its file below a missing folder",
+    "io.open('own.csv', 'w'):close() print((select(2, os.rename('own.csv', 'nosuch/x'))))",
     prints = "nosuch/x: No such file or directory\n" },
   { "a table as git's configuration", saves ".git/config", "must be a name that ends in" },
   { "a table with a zero byte", saves "x\0.csv", "the name of a file is needed" },
@@ -563,8 +599,9 @@ endless("coroutines that are made only", "while true do coroutine.create(print) 
 endless("a chunk in long pieces", "local s = (' '):rep(1e6) load(function() return s end)")
 endless("a chunk that is one long comment", "local s, i = ('-'):rep(1e6), 0 load(function() return s end)")
 endless("the sine of a long text", "local s = ('9'):rep(1e6) while true do math.sin(s) end")
-endless("a file that grows without end", "local s, f = (' '):rep(1e6), io.open('x', 'w') while true do f:write(s) end")
-endless("a long number read again and again", "local f = io.open('x', 'w') f:write(('1'):rep(1e6)) f:close() "
+endless("a file that grows without end",
+  "local s, f = (' '):rep(1e6), io.open('x.csv', 'w') while true do f:write(s) end")
+endless("a long number read again and again", "local f = io.open('x.csv', 'w') f:write(('1'):rep(1e6)) f:close() "
   .. "f = io.open 'x' while true do f:seek 'set' f:read 'n' end")
 endless("a list moved without end", "local t = {} for i = 1, 1000 do t[i] = i end "
   .. "while true do table.move(t, 1, 1000, 2) end")
@@ -586,7 +623,7 @@ add {
   { "a module above by the library's name", "require 'tperf.../../other/file'", "tperf.../../other/file" },
   { "the core after a zero byte", "require 'tperf.core\0x'", GONE },
   { "a system of its own under a shipped name", "local f = io.open('h100-sxm.yaml', 'w') f:write 'name: evil' "
-    .. "f:close() " .. T .. "print(tperf.system 'h100-sxm'.name)", prints = "h100-sxm\n" },
+    .. "f:close() " .. T .. "print(tperf.system 'h100-sxm'.name)", prints = "h100-sxm\n", options = "--out ." },
   { "the core put into package.loaded", "package.loaded['tperf.core'] = false print(require 'tperf.core')",
     prints = "false\n" },
   { "a library of its own under the library's name", "package.preload.tperf = function() return { evil = 1 } end "
@@ -608,9 +645,11 @@ local function model_text(text)
   return ("local f = io.open('m.yaml', 'w') f:write(%q) f:close() "):format(text) .. T .. "tperf.model 'm.yaml'"
 end
 add {
-  { "a billion laughs in YAML", model_text "a: &a [x, x]\nb: [*a, *a]\n", "anchors ('&name') are not supported" },
-  { "an object in YAML", model_text "!!python/object/apply:os.system ['touch ../witness']\n", "tags" },
-  { "deep nesting in YAML", model_text(("["):rep(1000)), "nested more than 64 levels deep" },
+  { "a billion laughs in YAML", model_text "a: &a [x, x]\nb: [*a, *a]\n", "anchors ('&name') are not supported",
+    options = "--out ." },
+  { "an object in YAML", model_text "!!python/object/apply:os.system ['touch ../witness']\n", "tags",
+    options = "--out ." },
+  { "deep nesting in YAML", model_text(("["):rep(1000)), "nested more than 64 levels deep", options = "--out ." },
   { "a script in a page", T .. "tperf.report.new { title = '</title><script>evil()</script>' }"
     .. ":text('<img src=x onerror=evil()>'):table({ { ['<svg/onload=evil()>'] = '<script>' } }):save 'x.html' "
     .. "local page = io.open('x.html'):read 'a' print(page:find '<script' or page:find '<img' or page:find '<svg')",
@@ -622,7 +661,8 @@ add {
     .. "heads = 8, ffn = 512, vocab = 1000, seq = 128 }", "'name' must be a text without control characters" },
   { "a terminal escape in a system's name", T .. "tperf.system 'h100-sxm':with { name = '\27[2J' }",
     "'name' must be a text without control characters" },
-  { "a terminal escape in a file's field", model_text '"\\e[2J": 1\n', [[unknown field '\27[2J']] },
+  { "a terminal escape in a file's field", model_text '"\\e[2J": 1\n', [[unknown field '\27[2J']],
+    options = "--out ." },
   { "values that share their parts 40 deep", T .. "local t = { 1 } for _ = 1, 40 do t = { t, t } end "
     .. "tperf.sweep { run = function() return 1 end, gpus = tperf.vary { 1 }, box = t }", "nested too deep" },
   { "a million threads", T .. "tperf.search { model = 'gpt2', system = 'h100-sxm', gpus = 8, global_batch = 8, "
@@ -638,7 +678,7 @@ add {
 -- --- journals that others made ---
 
 local function journals(what, before, refusal)
-  add { { "a file where the journal is " .. what, "assert(io.open('x.txt', 'w')):close()", refusal, before = before } }
+  add { { "a file where the journal is " .. what, "assert(io.open('x.csv', 'w')):close()", refusal, before = before } }
 end
 journals("a pipe", "mkfifo .tperf-written", "No such device or address")
 journals("a second name of a file", "ln ../other/file .tperf-written", "Operation not permitted")
@@ -646,10 +686,10 @@ journals("a folder", "mkdir .tperf-written", "Is a directory")
 journals("a link", "ln -s ../other/file .tperf-written", "Too many levels of symbolic links")
 journals("a link to nowhere", "ln -s ../other/nothing .tperf-written", "Too many levels of symbolic links")
 add {
-  { "a file that a journal without lines names", writes "own.txt", THERE,
-    before = "echo 1 > own.txt && printf 'own.txt\n\n\town.txt\t' > .tperf-written" },
-  { "a file that a huge journal names", writes "own.txt", THERE,
-    before = "echo 1 > own.txt && truncate -s 17M .tperf-written" },
+  { "a file that a journal without lines names", writes "own.csv", THERE,
+    before = "echo 1 > own.csv && printf 'own.csv\n\n\town.csv\t' > .tperf-written" },
+  { "a file that a huge journal names", writes "own.csv", THERE,
+    before = "echo 1 > own.csv && truncate -s 17M .tperf-written" },
   { "an empty mode", "io.open('x', '')", "invalid mode" },
   { "an unknown mode", "io.open('x', 'x')", "invalid mode" },
   { "a table in a pipe", saves "pipe.csv", "Operation not permitted", before = "mkfifo pipe.csv" },

@@ -80,46 +80,46 @@ end)
 describe("a script writes", function()
   each("only in the modes of C", function()
     for _, mode in ipairs { "", "x", "rw", "w++", "wb+", "wbb", "w\0", "r+b+" } do
-      refuses("invalid mode", ("io.open('x', %q)"):format(mode))
+      refuses("invalid mode", ("io.open('x.csv', %q)"):format(mode))
     end
-    assert.equal("x: No such file or directory\n", runs "print((select(2, io.open('x', 'r+'))))")
-    assert.equal("x: No such file or directory\n", runs "print((select(2, io.open('x', 'r+b'))))")
+    assert.equal("x.csv: No such file or directory\n", runs "print((select(2, io.open('x.csv', 'r+'))))")
+    assert.equal("x.csv: No such file or directory\n", runs "print((select(2, io.open('x.csv', 'r+b'))))")
     assert.equal("ab\n", runs [[
       for _, mode in ipairs { "wb", "ab" } do
-        local f = assert(io.open("x", mode))
+        local f = assert(io.open("x.csv", mode))
         f:write(mode:sub(1, 1) == "w" and "a" or "b")
         f:close()
       end
-      print(io.open("x", "rb"):read "a")]])
+      print(io.open("x.csv", "rb"):read "a")]])
   end)
 
   each("a limited number of files at a time", function()
     local result = run [[
       local open, message = {}, nil
       for i = 1, 1000 do
-        open[i], message = io.open("f" .. i, "w")
+        open[i], message = io.open("f" .. i .. ".csv", "w")
         if not open[i] then print(message) break end
       end
       for _, file in ipairs(open) do file:close() end
-      print(#open > 10, io.open("again", "w"):close())]]
-    assert.truthy(result.out:find "^f%d+: Too many open files\ntrue\ttrue\n$", result.out)
-    assert.truthy(result.err:find "^tperf: cannot write 'f%d+': Too many open files\n$", result.err)
+      print(#open > 10, io.open("again.csv", "w"):close())]]
+    assert.truthy(result.out:find "^f%d+%.csv: Too many open files\ntrue\ttrue\n$", result.out)
+    assert.truthy(result.err:find "^tperf: cannot write 'f%d+%.csv': Too many open files\n$", result.err)
   end)
 
   each("only to existing folders", function()
     refuses("No such file or directory", "require 'tperf'.report.save('none/x.csv', { { a = 1 } }, { 'a' })")
     refuses("a symbolic link or a file is in its way", "io.open('s.lua/x/y', 'w')")
-    refuses("No such file or directory", "assert(io.open('none/x', 'w'))")
+    refuses("No such file or directory", "assert(io.open('none/x.csv', 'w'))")
     refuses("No such file or directory", "assert(os.remove 'none/x')")
     refuses("No such file or directory", "assert(os.rename('none/x', 'y'))")
-    refuses("No such file or directory", "io.open('own', 'w'):close() assert(os.rename('own', 'none/x'))")
+    refuses("No such file or directory", "io.open('own.csv', 'w'):close() assert(os.rename('own.csv', 'none/x.csv'))")
     refuses("No such file or directory", "assert(os.remove 'x')")
-    refuses("No such file or directory", "assert(os.rename('x', 'y'))")
+    refuses("No such file or directory", "assert(os.rename('x', 'y.csv'))")
   end)
 
   each("by detours, as long as they stay inside", function()
     program.shell("mkdir -p a/b c", folder)
-    assert.equal("1\n", runs "io.open('a/b/../../c/x', 'w'):write(1):close() print(io.open 'c/x':read 'a')")
+    assert.equal("1\n", runs "io.open('a/b/../../c/x.csv', 'w'):write(1):close() print(io.open 'c/x.csv':read 'a')")
     refuses("it is outside the output folder", "io.open('a/../../x', 'w')")
     refuses("it is the output folder itself", "io.open('a/..', 'w')")
   end)
@@ -134,10 +134,10 @@ describe("a script writes", function()
   end)
 
   each("with a script of any name", function()
-    program.write(folder .. "/a\nb.lua", "io.open('x', 'w'):write 'x'")
+    program.write(folder .. "/a\nb.lua", "io.open('x.csv', 'w'):write 'x'")
     for _ = 1, 2 do assert.equal(0, program.shell("tperf run 'a\nb.lua'", folder).code) end
     local journal = program.slurp(folder .. "/.tperf-written")
-    assert.truthy(journal:find "\tx?\ta%?b%.lua\n" or journal:find "x\ta%?b%.lua\n", journal)
+    assert.truthy(journal:find "\tx.csv\ta%?b%.lua\n" or journal:find "x%.csv\ta%?b%.lua\n", journal)
   end)
 end)
 
@@ -146,38 +146,38 @@ describe("the journal of written files", function()
 
   each("is shortened when it is long: the last line of each file stays", function()
     local lines = {}
-    for i = 1, 9000 do lines[2 * i - 1], lines[2 * i] = LINE:format "x", LINE:format("other" .. i) end
+    for i = 1, 9000 do lines[2 * i - 1], lines[2 * i] = LINE:format "x.csv", LINE:format("other" .. i) end
     program.write(folder .. "/.tperf-written", table.concat(lines))
-    runs "io.open('x', 'w'):write '1'"
+    runs "io.open('x.csv', 'w'):write '1'"
     local text = program.slurp(folder .. "/.tperf-written")
-    assert.equal(2, select(2, text:gsub("  x\ts%.lua\n", ""))) -- the last of the old ones and the new one
+    assert.equal(2, select(2, text:gsub("  x%.csv\ts%.lua\n", ""))) -- the last of the old ones and the new one
     assert.equal(9000, select(2, text:gsub("  other%d+\ts%.lua\n", "")))
-    runs "io.open('x', 'w'):write '2'"
-    assert.equal("2", program.slurp(folder .. "/x"))
+    runs "io.open('x.csv', 'w'):write '2'"
+    assert.equal("2", program.slurp(folder .. "/x.csv"))
   end)
 
   each("has its last line completed after a crash", function()
     program.write(folder .. "/.tperf-written", LINE:format "y" .. "0123")
-    runs "io.open('x', 'w'):write '1'"
-    runs "io.open('x', 'w'):write '2'"
+    runs "io.open('x.csv', 'w'):write '1'"
+    runs "io.open('x.csv', 'w'):write '2'"
     assert.truthy(program.slurp(folder .. "/.tperf-written"):find("\n0123\n", 1, true))
   end)
 
   each("is neither believed nor written to if it has a second name", function()
     program.shell("touch old; ln old .tperf-written", folder)
-    refuses("Operation not permitted", "assert(io.open('x', 'w')):write '1'")
+    refuses("Operation not permitted", "assert(io.open('x.csv', 'w')):write '1'")
     assert.equal("", program.slurp(folder .. "/old"))
     program.shell("rm .tperf-written; mkdir .tperf-written", folder)
-    refuses("cannot write 'x'", "assert(io.open('x', 'w')):write '1'")
+    refuses("cannot write 'x.csv'", "assert(io.open('x.csv', 'w')):write '1'")
     program.shell("rmdir .tperf-written; mkfifo .tperf-written", folder)
-    refuses("cannot write 'x'", "assert(io.open('x', 'w')):write '1'")
-    assert.equal("", program.shell("ls x 2> /dev/null", folder).out)
+    refuses("cannot write 'x.csv'", "assert(io.open('x.csv', 'w')):write '1'")
+    assert.equal("", program.shell("ls x.csv 2> /dev/null", folder).out)
   end)
 
   each("does not cover files with a second name", function()
-    runs "io.open('x', 'w'):write '1'"
-    program.shell("ln x second", folder)
-    refuses("Operation not permitted", "assert(io.open('x', 'w'))")
+    runs "io.open('x.csv', 'w'):write '1'"
+    program.shell("ln x.csv second", folder)
+    refuses("Operation not permitted", "assert(io.open('x.csv', 'w'))")
     assert.equal("1", program.slurp(folder .. "/second"))
   end)
 end)
@@ -186,11 +186,11 @@ describe("the library's tree, in development,", function()
   each("is closed to scripts wherever it lies", function()
     program.shell("mkdir -p lib/tperf out", folder)
     local function with(tree, options, text)
-      program.write(folder .. "/s.lua", text or "io.open('x', 'w'):write '1'")
+      program.write(folder .. "/s.lua", text or "io.open('x.csv', 'w'):write '1'")
       return program.shell(("TPERF_LUA_DIR=%s tperf run %s s.lua"):format(tree, options), folder)
     end
     for _, case in ipairs { { "lib", "--out lib" }, { "lib", "--out lib/tperf" }, { "/", "" },
-      { "lib", "", "io.open('lib/x', 'w')" }, { "lib", "", "io.open('lib/tperf/x', 'w')" } } do
+      { "lib", "", "io.open('lib/x.csv', 'w')" }, { "lib", "", "io.open('lib/tperf/x.csv', 'w')" } } do
       local result = with(table.unpack(case))
       assert.equal(1, result.code)
       assert.truthy(result.err:find("it is in TPERF_LUA_DIR", 1, true), result.err)
@@ -257,14 +257,14 @@ describe("a script's file", function()
   each("is opened in the modes that C has, and no others", function()
     local text = [[
       for mode in ("w wb w+ w+b a ab a+ a+b r+ r+b"):gmatch "%S+" do
-        assert(io.open("own.txt", mode)):close()
+        assert(io.open("own.csv", mode)):close()
       end
       local refused = {}
       for mode in ("wx w+x w+bx wbb w++ z +w bw r+x"):gmatch "%S+" do
-        local ok, message = pcall(io.open, "own.txt", mode)
+        local ok, message = pcall(io.open, "own.csv", mode)
         if not ok and message:find "invalid mode" then refused[#refused + 1] = mode end
       end
-      print(table.concat(refused, " "), (pcall(io.open, "own.txt", "w\0")), (pcall(io.open, "own.txt", "")))]]
+      print(table.concat(refused, " "), (pcall(io.open, "own.csv", "w\0")), (pcall(io.open, "own.csv", "")))]]
     assert.equal("wx w+x w+bx wbb w++ z +w bw r+x\tfalse\tfalse\n", runs(text))
   end)
 end)

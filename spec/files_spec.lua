@@ -45,32 +45,33 @@ describe("a script's files", function()
   end)
 
   it("may be written again after a run that failed, was interrupted or wrote other files", function()
-    refuses("broken", "io.open('x', 'w'):write('1'):close() error 'broken'", "--out out")
-    runs("io.open('x', 'w'):write '2'", "--out out")
-    program.write(folder .. "/s.lua", "io.open('x', 'w'):write('3'):close() while true do end")
-    local result = program.interrupted("run --out out s.lua", "grep -q 3 out/x", folder)
+    refuses("broken", "io.open('x.csv', 'w'):write('1'):close() error 'broken'", "--out out")
+    runs("io.open('x.csv', 'w'):write '2'", "--out out")
+    program.write(folder .. "/s.lua", "io.open('x.csv', 'w'):write('3'):close() while true do end")
+    local result = program.interrupted("run --out out s.lua", "grep -q 3 out/x.csv", folder)
     assert.truthy(result.err:find("interrupted", 1, true), result.err)
-    assert.equal("3", content "out/x")
-    runs("io.open('y', 'w'):write '1'", "--out out", "other.lua")
-    runs("io.open('x', 'w'):write '4'", "--out out")
-    assert.equal("4", content "out/x")
+    assert.equal("3", content "out/x.csv")
+    runs("io.open('y.csv', 'w'):write '1'", "--out out", "other.lua")
+    runs("io.open('x.csv', 'w'):write '4'", "--out out")
+    assert.equal("4", content "out/x.csv")
   end)
 
   it("are also recognised by the manifest's checksums", function()
-    runs("io.open('x', 'w'):write '1'", "--out out")
+    runs("io.open('x.csv', 'w'):write '1'", "--out out")
     os.remove(folder .. "/out/.tperf-written")
-    runs("io.open('x', 'w'):write '2'", "--out out")
-    assert.equal("2", content "out/x")
+    runs("io.open('x.csv', 'w'):write '2'", "--out out")
+    assert.equal("2", content "out/x.csv")
     -- by its checksum, not by its name
     os.remove(folder .. "/out/.tperf-written")
-    program.write(folder .. "/out/x", "3")
-    refuses("cannot write 'x': it is there already, and no run of tperf wrote it", "io.open('x', 'w')", "--out out")
+    program.write(folder .. "/out/x.csv", "3")
+    refuses("cannot write 'x.csv': it is there already, and no run of tperf wrote it", "io.open('x.csv', 'w')",
+      "--out out")
   end)
 
   it("may not be written again by another script", function()
-    runs("io.open('x', 'w'):write '1' print 'talk'", "--out out", "one.lua")
-    for _, code in ipairs { "io.open('x', 'w')", "os.remove 'x'", "os.rename('x', 'y')" } do
-      refuses("cannot write 'x': another script wrote it", code, "--out out", "two.lua")
+    runs("io.open('x.csv', 'w'):write '1' print 'talk'", "--out out", "one.lua")
+    for _, code in ipairs { "io.open('x.csv', 'w')", "os.remove 'x.csv'", "os.rename('x.csv', 'y.csv')" } do
+      refuses("cannot write 'x.csv': another script wrote it", code, "--out out", "two.lua")
     end
     program.shell("mkdir other; cp one.lua other", folder)
     local result = program.shell("tperf run --out out other/one.lua", folder)
@@ -85,47 +86,48 @@ describe("a script's files", function()
 
   it("ignore another user's journal", function()
     if program.shell("id -u").out ~= "0\n" then return end
-    runs "io.open('x', 'w'):write 'one'"
+    runs "io.open('x.csv', 'w'):write 'one'"
     program.shell("chown 12345 .tperf-written", folder)
-    refuses("no run of tperf wrote it", "io.open('x', 'w')")
+    refuses("no run of tperf wrote it", "io.open('x.csv', 'w')")
   end)
 
   it("can be updated, appended to, renamed and removed within a run", function()
     assert.equal("abc\tXbc\nnil\ttrue\n", runs [[
-      local function put(mode, text) local f = assert(io.open("x", mode)) f:write(text) assert(f:close()) end
+      local function put(mode, text) local f = assert(io.open("x.csv", mode)) f:write(text) assert(f:close()) end
       put("w", "a") put("a", "b") put("a+", "c")
-      local first = io.open("x"):read "a"
+      local first = io.open("x.csv"):read "a"
       put("r+", "X")
-      print(first, io.open("x"):read "a")
-      assert(os.rename("x", "y"))
-      io.open("z", "w"):close()
-      assert(os.rename("y", "z"))
-      print(io.open "y", os.remove "z")
+      print(first, io.open("x.csv"):read "a")
+      assert(os.rename("x.csv", "y.csv"))
+      io.open("z.csv", "w"):close()
+      assert(os.rename("y.csv", "z.csv"))
+      print(io.open "y.csv", os.remove "z.csv")
     ]])
     assert.equal("./.tperf-written\n./s.lua\n", ls(folder))
   end)
 
   it("appear when they are closed, and at the end of the run", function()
     assert.equal("nil\nab\n", runs [[
-      local f = io.open("x", "w")
+      local f = io.open("x.csv", "w")
       f:write "a" f:flush()
-      print((io.open "x"))
+      print((io.open "x.csv"))
       f:write "b" f:close()
-      print(io.open("x"):read "a")
-      io.output "y" io.write "left open"
-      io.open("z", "w"):write "forgotten"
+      print(io.open("x.csv"):read "a")
+      io.output "y.csv" io.write "left open"
+      io.open("z.csv", "w"):write "forgotten"
     ]])
-    assert.same({ "left open", "forgotten" }, { content "y", content "z" })
-    runs "io.open('z', 'w'):write 'again' os.exit(0)"
-    assert.equal("again", content "z")
+    assert.same({ "left open", "forgotten" }, { content "y.csv", content "z.csv" })
+    runs "io.open('z.csv', 'w'):write 'again' os.exit(0)"
+    assert.equal("again", content "z.csv")
   end)
 
   it("stay as they were when the script fails before it closes them", function()
-    runs "io.open('x', 'w'):write 'old'"
+    runs "io.open('x.csv', 'w'):write 'old'"
     local before = ls(folder)
-    refuses("broken", "local f = io.open('x', 'w') f:write 'half' f:flush() error 'broken'")
-    refuses("instructions", "local f = io.open('x', 'w') f:write 'half' while true do end", "--max-instructions 100000")
-    assert.same({ "old", before }, { content "x", ls(folder) })
+    refuses("broken", "local f = io.open('x.csv', 'w') f:write 'half' f:flush() error 'broken'")
+    refuses("instructions", "local f = io.open('x.csv', 'w') f:write 'half' while true do end",
+      "--max-instructions 100000")
+    assert.same({ "old", before }, { content "x.csv", ls(folder) })
   end)
 
   it("leave nothing temporary behind when a signal ends the run", function()
@@ -133,7 +135,7 @@ describe("a script's files", function()
     local ignored = tonumber(program.shell "grep SigIgn /proc/self/status".out:match "%x%x%x+", 16)
     for name, number in pairs { TERM = 15, HUP = 1, PIPE = 13 } do
       if ignored >> number - 1 & 1 == 1 then goto continue end
-      program.write(folder .. "/s.lua", "local f = io.open('x', 'w') f:write 'half' f:flush() io.stderr:write 'on' "
+      program.write(folder .. "/s.lua", "local f = io.open('x.csv', 'w') f:write 'half' f:flush() io.stderr:write 'on' "
         .. "while true do end")
       program.shell(("%s run s.lua 2> said & while [ ! -s said ] && running $!; do sleep 0.01; done; ls -A > during; "
         .. "kill -%s $!; wait; rm said"):format(program.quote(program.absolute()), name), folder)
@@ -144,19 +146,19 @@ describe("a script's files", function()
   end)
 
   it("keep their permissions when they are written again", function()
-    runs "io.open('x', 'w'):write '1'"
-    program.shell("chmod 640 x", folder)
-    runs "io.open('x', 'w'):write '2'"
-    assert.equal("640\n", program.shell("stat -c %a x", folder).out)
+    runs "io.open('x.csv', 'w'):write '1'"
+    program.shell("chmod 640 x.csv", folder)
+    runs "io.open('x.csv', 'w'):write '2'"
+    assert.equal("640\n", program.shell("stat -c %a x.csv", folder).out)
   end)
 
   it("are no more than 64 at a time", function()
-    refuses("Too many open files", "local t = {} for i = 1, 65 do t[i] = assert(io.open('x' .. i, 'w')) end")
+    refuses("Too many open files", "local t = {} for i = 1, 65 do t[i] = assert(io.open(i .. '.csv', 'w')) end")
   end)
 
   it("are no larger than 4 GiB, holes and all", function()
-    refuses("cannot write 'x': File too large",
-      "local f = io.open('x', 'w') f:seek('set', 5 << 30) f:write 'end' print(f:close())")
+    refuses("cannot write 'x.csv': File too large",
+      "local f = io.open('x.csv', 'w') f:seek('set', 5 << 30) f:write 'end' print(f:close())")
     assert.equal("./s.lua\n", ls(folder))
   end)
 
@@ -188,14 +190,15 @@ describe("a script's files", function()
   end)
 
   it("do not replace a file that appears meanwhile", function()
-    program.write(folder .. "/s.lua", "local f = io.open('x', 'w') f:write 'mine' io.stderr:write 'open\\n' io.read() "
+    program.write(folder .. "/s.lua",
+      "local f = io.open('x.csv', 'w') f:write 'mine' io.stderr:write 'open\\n' io.read() "
       .. "print(f:close())")
     local result = program.shell([[
-      (i=0; while [ ! -s said ] && [ $i -lt 60000 ]; do i=$((i + 1)); sleep 0.01; done; echo theirs > x; echo) |
+      (i=0; while [ ! -s said ] && [ $i -lt 60000 ]; do i=$((i + 1)); sleep 0.01; done; echo theirs > x.csv; echo) |
       tperf run s.lua 2> said]], folder)
-    assert.equal("theirs\n", content "x")
+    assert.equal("theirs\n", content "x.csv")
     assert.equal("nil\tFile exists\t17\n", result.out)
-    assert.same({ "open\ntperf: cannot write 'x': File exists\n", 1 }, { content "said", result.code })
+    assert.same({ "open\ntperf: cannot write 'x.csv': File exists\n", 1 }, { content "said", result.code })
   end)
 end)
 
@@ -252,13 +255,13 @@ describe("standard streams", function()
 
   it("that are closed are not replaced by the next file opened", function()
     local folder = program.folder()
-    program.write(folder .. "/s.lua", "local f = io.open('x', 'w') io.stderr:write 'talk' io.stdout:write 'print' "
+    program.write(folder .. "/s.lua", "local f = io.open('x.csv', 'w') io.stderr:write 'talk' io.stdout:write 'print' "
       .. "print(io.read()) f:write 'data' f:close()")
     program.shell("tperf run s.lua <&- >&- 2>&-", folder)
-    assert.equal("data", program.slurp(folder .. "/x"))
-    program.write(folder .. "/s.lua", "local f = io.open('y', 'w') f:write 'data' f:close() error 'an error'")
+    assert.equal("data", program.slurp(folder .. "/x.csv"))
+    program.write(folder .. "/s.lua", "local f = io.open('y.csv', 'w') f:write 'data' f:close() error 'an error'")
     program.shell("tperf run --trust s.lua 2>&-", folder)
-    assert.equal("data", program.slurp(folder .. "/y"))
+    assert.equal("data", program.slurp(folder .. "/y.csv"))
     program.remove(folder)
   end)
 end)

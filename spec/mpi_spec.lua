@@ -38,7 +38,7 @@ local tperf = require "tperf"
 local batches = {}
 for i = 1, POINTS do batches[i] = 1024 * i end
 local rows = tperf.sweep {
-  cache = "points", model = "gpt3-175b", system = "h100-sxm", gpus = 3072, threads = 1, prune = false,
+  cache = "points.db", model = "gpt3-175b", system = "h100-sxm", gpus = 3072, threads = 1, prune = false,
   global_batch = tperf.vary(batches),
 }
 tperf.report.save("rows.csv", rows, { "global_batch", "time", "memory.total", "reason" })
@@ -49,14 +49,15 @@ tperf.report.save("rows.csv", rows, { "global_batch", "time", "memory.total", "r
   local function disturbed(n, rank, signal, points)
     local result = program.shell(([[
       %s -n %d sh -c 'echo $$ > pid.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; exec nice -n 19 %s run -j 1 s.lua' & job=$!
-      until test "$(tperf sweep --csv --db points 'SELECT count(*) >= %d AS enough FROM points' 2> /dev/null |
+      until test "$(tperf sweep --csv --db points.db 'SELECT count(*) >= %d AS enough FROM points' 2> /dev/null |
         tail -n 1)" = 1; do kill -0 $job || break; sleep 0.05; done
       kill -%s $(cat pid.%d)
       wait $job
       echo status $?
       i=0; while test $i -lt 150 && running $(cat pid.*); do i=$((i + 1)); sleep 0.2; done
       running $(cat pid.*) && echo left; rm pid.*
-      tperf sweep --csv --db points 'SELECT count(*) AS kept FROM points' ]]):format(RUN, n, program.absolute(), points,
+      tperf sweep --csv --db points.db 'SELECT count(*) AS kept FROM points' ]]):format(RUN, n, program.absolute(),
+        points,
       signal, rank), folder)
     return result, tonumber(result.out:match "kept\n(%d+)\n$")
   end

@@ -19,11 +19,11 @@ describe("--processes", function()
     local batches = {}
     for i = 1, 2000 do batches[i] = 1024 * i end
     local rows = tperf.sweep {
-      cache = "points", model = "gpt3-175b", system = "h100-sxm", gpus = 64, threads = 1, prune = false,
+      cache = "points.db", model = "gpt3-175b", system = "h100-sxm", gpus = 64, threads = 1, prune = false,
       global_batch = tperf.vary(batches),
     }]]
   local SOME_POINTS <const> =
-    [[test -s points-wal && tperf sweep --db points --csv 'SELECT count(*) > 2 AS some FROM points' 2> /dev/null |
+    [[test -s points.db-wal && tperf sweep --db points.db --csv 'SELECT count(*) > 2 AS some FROM points' 2> /dev/null |
       grep -q 1]]
 
   local PROCESSES <const> = cases(2, 3)
@@ -49,7 +49,7 @@ describe("--processes", function()
       local result = disturbed("kill -" .. signal .. " $job")
       local copies = result.out:match "^(%d+)\nstatus [^0]%d*\n$"
       assert.equal(PROCESSES - 1, tonumber(copies), result.out .. result.err)
-      if signal == "INT" then assert.truthy(result.err:find("'points' keeps them", 1, true), result.err) end
+      if signal == "INT" then assert.truthy(result.err:find("'points.db' keeps them", 1, true), result.err) end
     end
   end)
 
@@ -61,7 +61,7 @@ describe("--processes", function()
 
   it("is ignored by a terminal's Ctrl-C but for the first", function()
     local result = disturbed "kill -INT $copies $job"
-    assert.truthy(result.err:find("interrupted after %d+ of 2000 points; 'points' keeps them"), result.err)
+    assert.truthy(result.err:find("interrupted after %d+ of 2000 points; 'points.db' keeps them"), result.err)
     assert.is_nil(result.err:find "rank")
   end)
 

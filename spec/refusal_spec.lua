@@ -113,7 +113,7 @@ describe("a sweep", function()
     program.write(folder .. "/s.lua", [[
       local tperf = require "tperf"
       for _, row in ipairs(tperf.sweep { run = tperf.train, model = "llama-3.1-8b", system = "h100-sxm",
-        global_batch = 8, tp = tperf.vary { 1, 3 }, cache = "points" }) do print(row.time, row.reason) end]])
+        global_batch = 8, tp = tperf.vary { 1, 3 }, cache = "points.db" }) do print(row.time, row.reason) end]])
     local first = program.shell("tperf run s.lua", folder)
     assert.truthy(first.out:find "nil\ttp = 3 does not divide the 32 heads", first.err)
     assert.equal(first.out, program.shell("tperf run s.lua", folder).out)

@@ -168,16 +168,19 @@ end)
 describe("files", function()
   it("are read anywhere and written below the current folder", function()
     prints("hello\n", [[
-      local f = assert(io.open("sub/x.txt", "w"))
+      local f = assert(io.open("sub/x.csv", "w"))
       f:write "hello\n"
       f:close()
-      for line in io.lines "sub/x.txt" do print(line) end
+      for line in io.lines "sub/x.csv" do print(line) end
     ]], nil, "mkdir sub")
-    prints("hello", "io.output 'x' io.write 'hello' io.close() io.output(io.stdout) io.write(io.open('x'):read 'a')")
-    prints("ab\n", "local f = io.open('x', 'w') f:write 'a' f:close() f = io.open('x', 'a') f:write 'b' f:close() "
-      .. "print(io.open('x'):read 'a')")
-    prints("true\tnil\n", "io.open('x', 'w'):close() os.rename('x', 'y') print(os.remove 'y', (io.open 'y'))")
-    prints("true\n", "print(io.open('./a/../b', 'w') ~= nil)")
+    prints("hello",
+      "io.output 'x.csv' io.write 'hello' io.close() io.output(io.stdout) io.write(io.open('x.csv'):read 'a')")
+    prints("ab\n",
+      "local f = io.open('x.csv', 'w') f:write 'a' f:close() f = io.open('x.csv', 'a') f:write 'b' f:close() "
+      .. "print(io.open('x.csv'):read 'a')")
+    prints("true\tnil\n",
+      "io.open('x.csv', 'w'):close() os.rename('x.csv', 'y.md') print(os.remove 'y.md', (io.open 'y.md'))")
+    prints("true\n", "print(io.open('./a/../b.csv', 'w') ~= nil)")
   end)
 
   it("go to the folder that --out names", function()
@@ -202,7 +205,7 @@ describe("files", function()
     ["io.output"] = "io.output '../tperf-escape'",
     ["os.remove"] = "os.remove '../tperf-escape'",
     ["os.rename from"] = "os.rename('../a', 'b')",
-    ["os.rename to"] = "io.open('a', 'w'):close() os.rename('a', '../b')",
+    ["os.rename to"] = "io.open('a.csv', 'w'):close() os.rename('a.csv', '../b')",
     ["a folder with the same beginning"] = "io.open(here .. '2/x', 'w')",
     ["a zero byte"] = "io.open('x\\0/../../y', 'w')",
     ["a report"] = "require 'tperf'.report.save('" .. escape .. "', { { x = 1 } })",
@@ -223,7 +226,8 @@ describe("files", function()
     fails("a symbolic link or a file is in its way", "io.open('file', 'w')", nil, prepare)
     fails("a symbolic link or a file is in its way", "io.open('out/../out/x', 'w')", nil, prepare)
     fails("a symbolic link or a file is in its way", "os.remove('out/y')", nil, prepare)
-    fails("a symbolic link or a file is in its way", "io.open('a', 'w'):close() os.rename('a', 'out/z')", nil, prepare)
+    fails("a symbolic link or a file is in its way", "io.open('a.csv', 'w'):close() os.rename('a.csv', 'out/z')", nil,
+      prepare)
     fails("pipe:", "assert(io.open('pipe', 'w'))", nil, prepare)
     fails("hard: Operation not permitted", "assert(io.open('hard', 'w'))", nil, prepare)
     assert.equal("keep", program.slurp(target .. "/y"))
@@ -233,7 +237,7 @@ describe("files", function()
 
   it("report errors as io.open does", function()
     prints("nil\tno/x: No such file or directory\t2\n", "print(io.open('no/x', 'w'))")
-    fails("invalid mode", "io.open('x', 'wz')")
+    fails("invalid mode", "io.open('x.csv', 'wz')")
   end)
 end)
 

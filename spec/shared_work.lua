@@ -18,7 +18,7 @@ show(tperf.sweep {
   ["system.accelerator.hbm.capacity"] = tperf.linspace(20e9, 200e9, 4),
 }, "strategy", "gpus", "capacity", "time", "candidates", "reason")
 show(tperf.sweep {
-  run = tperf.train, cache = "points", model = "gpt3-175b", system = "h100-sxm", software = "torchtitan-2024",
+  run = tperf.train, cache = "points.db", model = "gpt3-175b", system = "h100-sxm", software = "torchtitan-2024",
   global_batch = tperf.vary { 64, 512, 520 }, tp = tperf.vary { 4, 8 }, pp = tperf.vary { 8, 16 }, dp = 8,
   fields = { "time", "memory.total" },
 }, "global_batch", "tp", "pp", "time", "memory.total", "reason")
@@ -54,13 +54,13 @@ return function(spec, start, counts, whole)
     local plain = program.shell("tperf run s.lua", folder)
     assert.same({ "", 0 }, { plain.err, plain.code })
     assert.is_true(#plain.out > 2500, #plain.out)
-    local points = columns "points"
+    local points = columns "points.db"
     for _, n in ipairs(counts) do
-      program.shell("rm -f points", folder)
+      program.shell("rm -f points.db", folder)
       local result = run(n, "run s.lua")
       assert.equal(plain.out, result.out, result.err)
       assert.equal(0, result.code, result.err)
-      assert.equal(points, columns "points")
+      assert.equal(points, columns "points.db")
     end
   end)
 
@@ -142,11 +142,11 @@ return function(spec, start, counts, whole)
         tperf.sweep(q)
         q.each, q.gpus = nil, tperf.vary { 100, 300 }
         print(pcall(tperf.sweep, q))]]):format(fields))
-      local plain = program.shell("tperf run s.lua && mv rows.json plain.json", folder)
+      local plain = program.shell("tperf run --out . s.lua && mv rows.json plain.json", folder)
       assert.same({ "", 0 }, { plain.err, plain.code })
       assert.truthy(plain.out:find("none of 32 points is possible", 1, true), plain.out)
       for _, n in ipairs(counts) do
-        assert.equal(plain.out, run(n, "run s.lua").out)
+        assert.equal(plain.out, run(n, "run --out . s.lua").out)
         report[#report + 1] = program.slurp(folder .. "/rows.json")
         assert.equal(program.slurp(folder .. "/plain.json"), report[#report])
       end
@@ -174,12 +174,12 @@ return function(spec, start, counts, whole)
         if row.time then print(tperf.cost(row, { tokens = 1e12 }).days) end
         tperf.report.save(("row%d.json"):format(_), { row })
       end]])
-    local plain = program.shell("tperf run s.lua && mkdir plain && mv *.json plain", folder)
+    local plain = program.shell("tperf run --out . s.lua && rm manifest.json && mkdir plain && mv *.json plain", folder)
     assert.same({ "", 0 }, { plain.err, plain.code })
     for _, text in ipairs { "divide", "does not fit", "feasible=true" } do assert.truthy(plain.out:find(text), text) end
     for _, n in ipairs(counts) do
-      assert.equal(plain.out, run(n, "run s.lua").out)
-      assert.equal("", program.shell("for f in *.json; do cmp $f plain/$f; done", folder).out)
+      assert.equal(plain.out, run(n, "run --out . s.lua").out)
+      assert.equal("", program.shell("for f in row*.json; do cmp $f plain/$f; done", folder).out)
     end
   end)
 
@@ -219,10 +219,10 @@ return function(spec, start, counts, whole)
       sweep("zip.json", { kind = tperf.vary(kinds), tperf.zip { bytes = sizes, gpus = counts } })
       sweep("inner.json", { kind = tperf.vary(kinds), points })
       sweep("outer.json", { bytes = tperf.vary(sizes), gpus = tperf.vary { 8, 100000 } })]])
-    local plain = program.shell("tperf run s.lua && mkdir plain && mv *.json plain", folder)
+    local plain = program.shell("tperf run --out . s.lua && rm manifest.json && mkdir plain && mv *.json plain", folder)
     assert.same({ "", 0 }, { plain.err, plain.code })
     for _, n in ipairs(counts) do
-      local result = run(n, "run s.lua")
+      local result = run(n, "run --out . s.lua")
       assert.same({ "", 0 }, { result.err, result.code })
       for _, name in ipairs { "zip", "inner", "outer" } do
         assert.equal("", program.shell(("cmp %s.json plain/%s.json"):format(name, name), folder).out)

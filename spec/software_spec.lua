@@ -134,7 +134,7 @@ describe("the software of a question", function()
     local script = [[
       local tperf = require "tperf"
       print(tperf.sweep { model = "gpt2", system = "h100-sxm", gpus = tperf.vary { 8 }, global_batch = 64,
-        cache = "points" }[1].time)]]
+        cache = "points.db" }[1].time)]]
     program.write(folder .. "/s.lua", script)
     local first = shell("tperf run s.lua", folder)
     assert.equal(first.out, shell("tperf run s.lua", folder).out)

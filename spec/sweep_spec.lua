@@ -279,15 +279,15 @@ describe("the codec", function()
   end)
 end)
 
--- A shell command that succeeds once 'points' holds one.
+-- A shell command that succeeds once 'points.db' holds one.
 local SOME_POINTS <const> =
-  [[test -s points-wal && tperf sweep --db points --csv 'SELECT count(*) > 0 AS some FROM points' 2> /dev/null |
+  [[test -s points.db-wal && tperf sweep --db points.db --csv 'SELECT count(*) > 0 AS some FROM points' 2> /dev/null |
     grep -q 1]]
 local SCRIPT = [[
 local tperf = require "tperf"
 local rows = tperf.sweep {
   model = "subramanian2024/gpt3", system = "subramanian2024/B200", global_batch = 256, strategy = "tensor",
-  cache = "points", gpus = tperf.vary { 64, 128, 512 }, %s
+  cache = "points.db", gpus = tperf.vary { 64, 128, 512 }, %s
   ["system.accelerator.hbm.capacity"] = tperf.linspace(20e9, 200e9, %d),
 }
 tperf.report.save("rows.csv", rows, { "capacity", "gpus", "strategy", "time", "memory.total", "candidates", "reason" })
@@ -327,42 +327,43 @@ describe("a sweep's cache", function()
     program.write(folder .. "/s.lua", SCRIPT:format(extra or "", count))
     local result = program.shell("tperf run s.lua", folder)
     assert.same({ "", 0 }, { result.out, result.code }, result.err)
-    return program.slurp(folder .. "/rows.csv"), contents_of(folder .. "/points"), result.err
+    return program.slurp(folder .. "/rows.csv"), contents_of(folder .. "/points.db"), result.err
   end
 
   it("resumes from finished points, and computes nothing twice", function()
     local all = cases('schedule = "1f1b",', 'strategy = "all",')
     local rows, points = run(4, all)
     assert.equal(12, count_of(points))
-    local file = program.slurp(folder .. "/points")
+    local file = program.slurp(folder .. "/points.db")
     assert.is_true((run(4, all)) == rows)
-    assert.is_true(program.slurp(folder .. "/points") == file)
+    assert.is_true(program.slurp(folder .. "/points.db") == file)
     local _, more = run(7, all) -- linspace(20, 200, 4) lies within
     assert.equal(21, count_of(more))
     for key, point in pairs(points) do assert.same(point, more[key]) end
-    os.remove(folder .. "/points")
+    os.remove(folder .. "/points.db")
     assert.is_true((run(4, all)) == rows)
   end)
 
   it("is a single SQLite file that other tools can query", function()
     local rows = run(3)
-    for _, ending in ipairs { "-wal", "-shm", "-journal" } do assert.is_nil(io.open(folder .. "/points" .. ending)) end
-    local result = program.shell([[tperf sweep --csv --db points 'SELECT capacity, gpus, CASE WHEN feasible
+    for _, ending in ipairs { "-wal", "-shm", "-journal" } do assert.is_nil(io.open(folder .. "/points.db"
+      .. ending)) end
+    local result = program.shell([[tperf sweep --csv --db points.db 'SELECT capacity, gpus, CASE WHEN feasible
       THEN strategy END AS strategy, time, "memory.total", candidates, reason FROM points
       ORDER BY gpus, capacity']], folder)
     assert.equal(rows, result.out, result.err)
-    assert.truthy(program.shell("tperf sweep --db points --check", folder).out:find("points: 9 points", 1, true))
+    assert.truthy(program.shell("tperf sweep --db points.db --check", folder).out:find("points.db: 9 points", 1, true))
   end)
 
   it("has a column for every figure of a row, whatever its name", function()
     program.write(folder .. "/s.lua", [[
       local tperf = require "tperf"
-      tperf.sweep { key = "k", cache = "points", x = tperf.vary { 1, 2 }, run = function(o)
+      tperf.sweep { key = "k", cache = "points.db", x = tperf.vary { 1, 2 }, run = function(o)
         return { id = o.x, Time = 1.5, time = 2, ["a\"b"] = "t", flag = o.x == 1, list = { 1 }, n = { m = { o = 7 } },
           nan = 0 / 0, record = "r", [5] = 3 }
       end }]])
     assert.equal(0, program.shell("tperf run s.lua", folder).code)
-    local rows = tperf.report.query(folder .. "/points", "SELECT * FROM points WHERE x = ?", 2)
+    local rows = tperf.report.query(folder .. "/points.db", "SELECT * FROM points WHERE x = ?", 2)
     assert.same({ { id = 2, id_ = 2, x = 2, Time = 1.5, ['a"b'] = "t", flag = 0, ["n.m.o"] = 7, record = "r" } }, rows)
     assert.equal("float", math.type(rows[1].Time))
   end)
@@ -390,7 +391,7 @@ describe("a sweep's cache", function()
     program.write(folder .. "/machine.yaml", (yaml:gsub("2500 TFLOP/s", "1250 TFLOP/s")))
     assert.equal(0, program.shell("tperf run s.lua", folder).code)
     assert.is_true(before ~= program.slurp(folder .. "/rows.csv"))
-    assert.equal(18, count_of(contents_of(folder .. "/points")))
+    assert.equal(18, count_of(contents_of(folder .. "/points.db")))
   end)
 
   it("depends on the contents of software profiles, too, whose fields a sweep may vary", function()
@@ -400,7 +401,7 @@ describe("a sweep's cache", function()
       local tperf = require "tperf"
       for _, row in ipairs(tperf.sweep {
         model = "llama-2-7b", system = "h100-sxm", gpus = 8, global_batch = 64, software = "mine.yaml",
-        cache = "points", ["software.compute"] = tperf.vary { 1, 1.5 },
+        cache = "points.db", ["software.compute"] = tperf.vary { 1, 1.5 },
       }) do print(row.compute, row.time) end
     ]])
     local function times()
@@ -418,7 +419,7 @@ describe("a sweep's cache", function()
     program.write(folder .. "/s.lua", [[
       local tperf = require "tperf"
       for _, row in ipairs(tperf.sweep {
-        run = tperf.train, model = "gpt2", system = "h100-sxm", dp = 8, global_batch = 64, cache = "points",
+        run = tperf.train, model = "gpt2", system = "h100-sxm", dp = 8, global_batch = 64, cache = "points.db",
         software = tperf.vary { "none", "typical" },
       }) do print(row.time) end
     ]])
@@ -452,10 +453,10 @@ describe("a sweep's cache", function()
     local plain = out ""
     assert.truthy(plain:find("row.result.kinds.1.ops.1.name ", 1, true))
     assert.truthy(plain:find("row.reason ", 1, true))
-    assert.is_true(plain == out "points")
-    local points = contents_of(folder .. "/points")
+    assert.is_true(plain == out "points.db")
+    local points = contents_of(folder .. "/points.db")
     assert.equal(2, count_of(points))
-    assert.is_true(plain == out "points")
+    assert.is_true(plain == out "points.db")
     for _, point in pairs(points) do assert.is_true(#point.record < 2000 and #plain > 20 * #point.record) end
   end)
 
@@ -467,12 +468,12 @@ describe("a sweep's cache", function()
       program.write(folder .. "/s.lua", [[
         local tperf = require "tperf"
         for _, row in ipairs(tperf.sweep {
-          run = tperf.serve, model = "llama-2-7b", system = "h100-sxm", requests = "requests.csv", cache = "points",
+          run = tperf.serve, model = "llama-2-7b", system = "h100-sxm", requests = "requests.csv", cache = "points.db",
           software = "mine.yaml", replicas = tperf.vary { 1, 2 },
         }) do print(row.replicas, row.e2e.mean) end
       ]])
       local result = program.shell("tperf run s.lua", folder)
-      return result.out, count_of(contents_of(folder .. "/points"))
+      return result.out, count_of(contents_of(folder .. "/points.db"))
     end
     local first, count = served("0,100,10\n0,100,10\n", "1 ms")
     assert.equal(2, count)
@@ -487,32 +488,32 @@ describe("a sweep's cache", function()
 
   it("sets a damaged file aside, says so, and computes again", function()
     local rows, points = run(4)
-    local file = program.slurp(folder .. "/points")
+    local file = program.slurp(folder .. "/points.db")
     local _, record = next(points)
     local places = { 1, 20, 101, file:find(record.record:sub(1, 100), 1, true) + 50,
       (file:find(record.checksum, 1, true)) }
     places = cases({ places[1], places[4], places[5] }, places) -- the header, an answer, a checksum
     for _, at in ipairs(places) do
       local byte = string.char(file:byte(at) ~ 4)
-      program.write(folder .. "/points", file:sub(1, at - 1) .. byte .. file:sub(at + 1))
+      program.write(folder .. "/points.db", file:sub(1, at - 1) .. byte .. file:sub(at + 1))
       local again, _, talk = run(4)
       assert.is_true(rows == again)
       assert.same(points, select(2, run(4)))
-      assert.truthy(talk:find("the cache 'points' is damaged; it is now 'points.damaged", 1, true), at .. talk)
+      assert.truthy(talk:find("the cache 'points.db' is damaged; it is now 'points.db.damaged", 1, true), at .. talk)
     end
-    assert.equal(file:byte(1) ~ 4, program.slurp(folder .. "/points.damaged"):byte(1))
-    assert.is_nil(io.open(folder .. ("/points.damaged-%d"):format(#places + 1)))
+    assert.equal(file:byte(1) ~ 4, program.slurp(folder .. "/points.db.damaged"):byte(1))
+    assert.is_nil(io.open(folder .. ("/points.db.damaged-%d"):format(#places + 1)))
   end)
 
   it("gives the same rows whatever byte has changed, or wherever the file was cut", function()
     local rows = run(4)
-    local file = program.slurp(folder .. "/points")
+    local file = program.slurp(folder .. "/points.db")
     for i = 1, cases(2, 12) do
       local at = 1 + (i * 2654435761) % #file
       local byte = string.char(file:byte(at) ~ (1 << i % 8))
-      program.write(folder .. "/points", file:sub(1, at - 1) .. byte .. file:sub(at + 1))
+      program.write(folder .. "/points.db", file:sub(1, at - 1) .. byte .. file:sub(at + 1))
       assert.is_true(rows == (run(4)))
-      program.write(folder .. "/points", file:sub(1, at - 1))
+      program.write(folder .. "/points.db", file:sub(1, at - 1))
       local again, _, talk = run(4)
       assert.is_true(rows == again)
       assert.truthy(talk:find("is damaged", 1, true))
@@ -520,41 +521,42 @@ describe("a sweep's cache", function()
   end)
 
   it("does not take another file for a cache", function()
-    program.write(folder .. "/points", "my notes, one year of work")
+    program.write(folder .. "/points.db", "my notes, one year of work")
     program.write(folder .. "/s.lua", SCRIPT:format("", 2))
     local result = program.shell("tperf run s.lua", folder)
     assert.equal(1, result.code)
-    assert.truthy(result.err:find("'points' is there and is no cache of sweeps", 1, true))
-    assert.equal("my notes, one year of work", program.slurp(folder .. "/points"))
+    assert.truthy(result.err:find("'points.db' is there and is no cache of sweeps", 1, true))
+    assert.equal("my notes, one year of work", program.slurp(folder .. "/points.db"))
   end)
 
   it("refuses files that SQLite would write beside its own", function()
-    program.write(folder .. "/points-wal", "my notes")
+    program.write(folder .. "/points.db-wal", "my notes")
     program.write(folder .. "/s.lua", SCRIPT:format("", 2))
     local result = program.shell("tperf run s.lua", folder)
     assert.equal(1, result.code)
-    assert.truthy(result.err:find("the cache 'points' is missing, but 'points-wal'", 1, true), result.err)
-    assert.equal("my notes", program.slurp(folder .. "/points-wal"))
+    assert.truthy(result.err:find("the cache 'points.db' is missing, but 'points.db-wal'", 1, true), result.err)
+    assert.equal("my notes", program.slurp(folder .. "/points.db-wal"))
   end)
 
   it("waits for another writer, and names it if that takes too long", function()
     shim.build()
     run(2)
-    local database <close> = assert(core.store.open(folder .. "/points", "write"))
+    local database <close> = assert(core.store.open(folder .. "/points.db", "write"))
     database:run "PRAGMA journal_mode = WAL"
     assert(database:run "BEGIN IMMEDIATE")
     program.write(folder .. "/s.lua", SCRIPT:format("", 3))
     local line = ("%s run s.lua"):format(program.quote(program.absolute()))
     local result = program.shell(("%s %s"):format(shim.environment "NO_SLEEP=1", line), folder)
     assert.equal(1, result.code)
-    assert.truthy(result.err:find("s.lua:2: tperf.sweep: the cache 'points': process %d+ is writing to it"), result.err)
+    assert.truthy(result.err:find("s.lua:2: tperf.sweep: the cache 'points.db': process %d+ is writing to it"),
+      result.err)
     program.shell(([[%s > again 2>&1 & echo $! > job
-      until ls -l /proc/$!/fd | grep -q points-wal; do running $! || break; sleep 0.02; done]]):format(line), folder)
+      until ls -l /proc/$!/fd | grep -q points.db-wal; do running $! || break; sleep 0.02; done]]):format(line), folder)
     assert.equal(0, program.shell("running $(cat job)", folder).code) -- it waits
     assert(database:run "COMMIT")
     program.shell("while running $(cat job); do sleep 0.05; done", folder)
     assert.equal("", program.slurp(folder .. "/again"))
-    assert.equal(9, count_of(contents_of(folder .. "/points")))
+    assert.equal(9, count_of(contents_of(folder .. "/points.db")))
   end)
 
   it("can be read while it is written", function()
@@ -562,14 +564,14 @@ describe("a sweep's cache", function()
     local result = program.shell(([[
       %s run s.lua & job=$!
       until %s; do running $job || break; sleep 0.02; done
-      tperf sweep --csv --db points 'SELECT count(*) AS points FROM points'
+      tperf sweep --csv --db points.db 'SELECT count(*) AS points FROM points'
       kill -KILL $job]]):format(program.quote(program.absolute()), SOME_POINTS), folder)
     local count = tonumber(result.out:match "^points\n(%d+)\n$")
     assert.is_true(count and count > 0 and count < 1200, result.out .. result.err)
   end)
 
   it("stays within the output folder", function()
-    program.write(folder .. "/s.lua", (SCRIPT:format("", 2):gsub('"points"', '"../points"')))
+    program.write(folder .. "/s.lua", (SCRIPT:format("", 2):gsub('"points.db"', '"../points.db"')))
     local result = program.shell("tperf run s.lua", folder)
     assert.equal(1, result.code)
     assert.truthy(result.err:find("is outside the output folder", 1, true), result.err)
@@ -594,7 +596,7 @@ describe("a sweep's cache", function()
         shim.environment(("FAIL_WRITE=%d FAIL_KILL=1"):format(call)), program.quote(program.absolute())), folder).code
     end
     for _, call in ipairs(cases({ 2, 40, 150 }, { 1, 2, 3, 5, 9, 25, 70, 150, 300, 600 })) do
-      program.shell("rm -f points points-*", folder)
+      program.shell("rm -f points.db points.db-*", folder)
       assert.equal(128 + 9, code_of(call))
     end
     -- Each goes on where the one before was killed, and may have fewer calls left to make.
@@ -607,7 +609,7 @@ describe("a sweep's cache", function()
   it("keeps finished points after Ctrl-C", function()
     program.write(folder .. "/s.lua", LONG)
     local result = program.interrupted("run s.lua", SOME_POINTS, folder)
-    assert.truthy(result.err:find("s.lua:2: tperf.sweep: interrupted after %d+ of 1200 points; 'points' keeps them"),
+    assert.truthy(result.err:find("s.lua:2: tperf.sweep: interrupted after %d+ of 1200 points; 'points.db' keeps them"),
       result.err)
     assert.is_nil(io.open(folder .. "/rows.csv"))
   end)
@@ -616,7 +618,7 @@ describe("a sweep's cache", function()
     local function message(fields)
       program.write(folder .. "/s.lua", [[
         local tperf = require "tperf"
-        local rows = tperf.sweep { cache = "c", ]] .. fields .. [[ }
+        local rows = tperf.sweep { cache = "c.db", ]] .. fields .. [[ }
         print(rows[1].time)]])
       local result = program.shell("tperf run s.lua", folder)
       return result.code == 0 and result.out or result.err
@@ -631,12 +633,12 @@ describe("a sweep's cache", function()
     program.write(folder .. "/s.lua", [[
       local tperf = require "tperf"
       tperf.schedule.define("mine", function() end)
-      tperf.sweep { cache = "c", schedule = tperf.vary { "1f1b", "mine" }, ]] .. question .. "}")
+      tperf.sweep { cache = "c.db", schedule = tperf.vary { "1f1b", "mine" }, ]] .. question .. "}")
     assert.truthy(program.shell("tperf run s.lua", folder).err:find("the schedule 'mine' does", 1, true))
     program.write(folder .. "/s.lua", [[
       local tperf = require "tperf"
       tperf.strategy.define { name = "mine", extends = "tensor" }
-      tperf.sweep { cache = "c", strategy = tperf.vary { "tensor", "mine" }, ]] .. question .. "}")
+      tperf.sweep { cache = "c.db", strategy = tperf.vary { "tensor", "mine" }, ]] .. question .. "}")
     assert.truthy(program.shell("tperf run s.lua", folder).err:find("the strategy 'mine' does", 1, true))
   end)
 end)

@@ -7,7 +7,7 @@ local helper = require "helper"
 local o = tperf.args { summary = "a test", gpus = "64,128", rules = "default" }
 local rows = tperf.sweep {
   model = "subramanian2024/gpt3", system = "machine.yaml", global_batch = 256, gpus = tperf.vary(o.gpus),
-  rules = o.rules, top = 1, cache = "points",
+  rules = o.rules, top = 1, cache = "points.db",
 }
 tperf.report.save("rows.csv", rows, { "gpus", "time", "memory.total" })
 helper.write("sub/notes.txt", "best is " .. rows[1].time .. " s with " .. rows[1].pp .. " stages\n")
@@ -61,7 +61,7 @@ describe("tperf run --out and tperf verify", function()
       ["software/typical.yaml"] = reference(program.slurp "software/typical.yaml"),
       ["sub/notes.txt"] = reference(program.slurp(path .. "/sub/notes.txt")), ["stdout.txt"] = reference "done\n",
     }, files)
-    assert.same({ "points" }, manifest.kept)
+    assert.same({ "points.db" }, manifest.kept)
     assert.is_nil(manifest.stamp)
     assert.falsy(text:find(folder, 1, true)) -- nothing of this machine
     assert.equal(text, ran("--threads 3", "--gpus 64")) -- nor of this run
@@ -126,7 +126,7 @@ describe("tperf run --out and tperf verify", function()
     assert.is_nil(io.open(path .. "/manifest.json")) -- of the run before: it would be wrong
     program.write(folder .. "/s.lua", "io.open('manifest.json', 'w'):close()")
     fails("tperf run --out out s.lua", "cannot write 'manifest.json': that is where the run's manifest goes")
-    program.write(folder .. "/s.lua", "io.open('a', 'w'):close() os.rename('a', 'x/../stdout.txt')")
+    program.write(folder .. "/s.lua", "io.open('a.csv', 'w'):close() os.rename('a.csv', 'x/../stdout.txt')")
     fails("tperf run --out out s.lua", "cannot write 'x/../stdout.txt': that is where what the script prints goes")
   end)
 

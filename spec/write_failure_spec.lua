@@ -18,32 +18,32 @@ local rows = {}
 for i = 1, tonumber(arg[1]) do rows[i] = { n = i, square = i * i } end
 tperf.report.save("rows.csv", rows, { "n" })
 tperf.plot.lines { rows = rows, x = "n", y = "square" }:save "plot.svg"
-local _ = tperf.sweep { cache = "points", run = tperf.collective, kind = "all_gather", system = "h100-sxm", gpus = 8,
+local _ = tperf.sweep { cache = "points.db", run = tperf.collective, kind = "all_gather", system = "h100-sxm", gpus = 8,
   bytes = tperf.vary { 1e6, #rows * 1e7 } }
 print(("printed "):rep(2000))
 ]]
 local SCRIPT = LIBRARY .. [[
-local file = assert(io.open("own.txt", "w"))
+local file = assert(io.open("own.csv", "w"))
 file:write(("own "):rep(3000), #rows)
 file:close()
-assert(io.open("left_open.txt", "w")):write("left open ", #rows)
-file = assert(io.open("grown.txt", "a"))
+assert(io.open("left_open.csv", "w")):write("left open ", #rows)
+file = assert(io.open("grown.csv", "a"))
 if file:seek "end" == 0 then file:write "grown" end
 file:close()
-os.rename("own.txt", "renamed.txt")
+os.rename("own.csv", "renamed.csv")
 ]]
 
 -- A few calls of each kind that look at a file.
 local SHORT = [[
 local system = require "tperf".system "linked.yaml"
-local file = assert(io.open("own.txt", "w"))
+local file = assert(io.open("own.csv", "w"))
 file:write(system.name)
 file:close()
-os.rename("own.txt", "renamed.txt")
-file = assert(io.open("grown.txt", "a"))
+os.rename("own.csv", "renamed.csv")
+file = assert(io.open("grown.csv", "a"))
 if file:seek "end" == 0 then file:write "grown" end
 file:close()
-assert(io.open("sub/left_open.txt", "w")):write(system.name)
+assert(io.open("sub/left_open.csv", "w")):write(system.name)
 print(system.name)
 ]]
 
@@ -63,7 +63,7 @@ local commands = {
   { "a long table", "tperf search llama-3.1-70b -s h100-sxm -g 64 -b 64 --json", {} },
 }
 
-local CACHES = { points = true, ["out/points"] = true }
+local CACHES = { points = true, ["out/points.db"] = true }
 local BESIDE = { ["-wal"] = true, ["-shm"] = true, ["-journal"] = true } -- what a database has to recover from
 
 -- The points of a cache, a line each, read from a copy, since reading recovers a database. files: what lies there.
@@ -143,7 +143,7 @@ local function contents(files)
 end
 
 local JOURNALS = { [".tperf-written"] = true, ["sub/.tperf-written"] = true, ["out/.tperf-written"] = true }
-local ON_THE_WAY = { ["own.txt"] = "renamed.txt", ["out/own.txt"] = "out/renamed.txt" }
+local ON_THE_WAY = { ["own.csv"] = "renamed.csv", ["out/own.csv"] = "out/renamed.csv" }
 local RUNS_OWN = { ["out/manifest.json"] = true, ["out/stdout.txt"] = true } -- removed when a run starts
 local REASONS = { "No space left on device", "Input/output error", "cannot write to standard output",
   "disk I/O error", "database or disk is full", "unable to open database file" }
@@ -305,14 +305,14 @@ describe("a file system without links", function()
   it("gets new files whole, and keeps those that others make meanwhile", function()
     for _, way in ipairs { { "1", 0, "mine", "" }, { "2", 1, "", "s.lua:1: .*File exists" } } do
       local folder = program.folder()
-      program.write(folder .. "/s.lua", "local file = assert(io.open('own.txt', 'w')) file:write 'mine'; "
+      program.write(folder .. "/s.lua", "local file = assert(io.open('own.csv', 'w')) file:write 'mine'; "
         .. "assert(file:close())")
       local result = program.shell(("%s %s run s.lua"):format(shim.environment("NO_LINKS=" .. way[1]),
         program.quote(program.absolute())), folder)
       assert.equal(way[2], result.code, result.err)
       assert.matches(way[4], result.err)
-      assert.equal(way[3], program.slurp(folder .. "/own.txt"))
-      assert.equal("own.txt\ns.lua\n", (program.shell("ls -A | grep -v .tperf-written", folder).out))
+      assert.equal(way[3], program.slurp(folder .. "/own.csv"))
+      assert.equal("own.csv\ns.lua\n", (program.shell("ls -A | grep -v .tperf-written", folder).out))
       program.remove(folder)
     end
   end)

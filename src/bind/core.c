@@ -157,6 +157,7 @@ static const struct {
     {"modules", push_modules},
     {"is_terminal", tperf_bind_is_terminal},
     {"clock", tperf_bind_clock},
+    {"hidden", tperf_bind_hidden},
     {"schedule", tperf_bind_schedule},
     {"file", tperf_bind_file},
     {"store", tperf_bind_store},

@@ -66,11 +66,13 @@ void tperf_line_push(lua_State *L);
 // Exits as a finished run does: flushes standard output and checks it.
 noreturn void tperf_cli_exit(int status);
 
+// Prints "tperf: " and a message on standard error, which may have texts of others in it: what is not visible of them is
+// escaped. Standard output comes before it.
+void tperf_cli_say(const char *message, const char *more);
+
 // A handler for fatal signals: removes temporary files, then ends the process.
 void tperf_cli_end(int signal_number);
 
-// output.silence(on): redirects standard output to /dev/null, or restores it.
-int tperf_cli_silence(lua_State *L);
 
 // --- output.c ---
 
@@ -86,6 +88,14 @@ bool tperf_output_fits(const FILE *file, size_t bytes);
 // Discards the files that scripts left open.
 void tperf_output_abandon(void);
 
+// --- program.c ---
+
+// Adds the program's own functions to the table of output functions on top.
+void tperf_program_add(lua_State *L);
+
+// Removes the temporary folder, if there is one. Async-signal-safe.
+void tperf_program_end(void);
+
 // --- input.c: pushes a table of functions that read regular files. ---
 void tperf_input_push(lua_State *L);
 
@@ -97,7 +107,7 @@ void tperf_safe_push(lua_State *L);
 // Whether a function is one of them.
 bool tperf_safe_replaces(lua_CFunction function);
 
-// --- pattern_lib.c: adds find, match, gmatch and gsub, with a budget, to the table on top. ---
+// --- pattern/pattern_lib.c: adds find, match, gmatch and gsub, with a budget, to the table on top. ---
 void tperf_pattern_add(lua_State *L);
 
 #endif

@@ -1,4 +1,4 @@
-// end.c: ends the process: flushes standard output and removes temporary files. Also silences standard output.
+// end.c: ends the process: flushes standard output and removes temporary files.
 #include <errno.h>
 #include <fcntl.h>
 #include <lauxlib.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/always.h"
+#include "base/visible.h"
 #include "cli/cli.h"
 #include "io/ranks.h"
 #include "io/stage.h"
@@ -30,8 +30,31 @@ static bool close_output(void) {
     return !failed;
 }
 
+static void put_visible(const char *text) {
+    for (size_t left = strlen(text); left > 0;) {
+        tperf_character c = tperf_character_at(text, left);
+        if (tperf_character_visible(c) || *text == '\n' || *text == '\t')
+            fwrite(text, 1, c.bytes, stderr);
+        else if (c.valid && c.code > 0x7F)
+            fprintf(stderr, "\\u{%X}", (unsigned)c.code);
+        else
+            fprintf(stderr, "\\%u", (unsigned)c.code);
+        text += c.bytes;
+        left -= c.bytes;
+    }
+}
+
+void tperf_cli_say(const char *message, const char *more) {
+    fflush(stdout);
+    fputs("tperf: ", stderr);
+    put_visible(message);
+    put_visible(more);
+    fputc('\n', stderr);
+}
+
 noreturn void tperf_cli_exit(int status) {
     tperf_output_abandon();
+    tperf_program_end();
     if (!close_output() && status == 0) status = 1;
     tperf_ranks_finish();
     exit(status);
@@ -39,26 +62,7 @@ noreturn void tperf_cli_exit(int status) {
 
 void tperf_cli_end(int signal_number) {
     tperf_stage_discard_all();
+    tperf_program_end();
     signal(signal_number, SIG_DFL);
     raise(signal_number);
-}
-
-// output.silence(on): redirects standard output to /dev/null, or restores it.
-int tperf_cli_silence(lua_State *L) {
-    static int kept = -1;
-    fflush(stdout);
-    bool on = lua_toboolean(L, 1);
-    if (NEVER(on == (kept >= 0))) return 0;
-    if (on) {
-        int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-        kept = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-        if (nowhere < 0 || kept < 0 || dup2(nowhere, STDOUT_FILENO) < 0)
-            return luaL_error(L, "cannot silence standard output: %s", strerror(errno));
-        close(nowhere);
-    } else {
-        dup2(kept, STDOUT_FILENO);
-        close(kept);
-        kept = -1;
-    }
-    return 0;
 }

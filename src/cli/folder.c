@@ -20,15 +20,14 @@
 static struct {
     int descriptor;      // the output folder; -1 until set
     char path[PATH_MAX]; // its real path
+    bool named;          // for all files that a script may write
     bool in_library;     // it is inside the tree of TPERF_LUA_DIR
-} folder = {-1, "", false};
+} folder = {-1, "", false, false};
 
 enum { LONGEST_SCRIPT = 1000 }; // bytes
 static char script[LONGEST_SCRIPT + 1];
 
 static const char outside[] = "it is outside the output folder";
-static const char dotted[] = "it starts with a dot, or lies in a folder that does";
-static const char unasked[] = "other programs run a file of this name unasked";
 static const char companion[] =
     "SQLite takes a file of this name for a part of a database, and does what it says";
 static const char library[] = "it is in TPERF_LUA_DIR, whose files run as the library's";
@@ -49,15 +48,20 @@ static bool lies_in_library(const char *path) {
     return strncmp(path, real, length) == 0 && (path[length] == '/' || path[length] == '\0');
 }
 
-bool tperf_folder_set(const char *path) {
+bool tperf_folder_set(const char *path, bool named) {
     int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0) return false;
     if (folder.descriptor >= 0) close(folder.descriptor);
     folder.descriptor = descriptor;
     folder.path[0] = '\0';
     strncat(folder.path, path, sizeof folder.path - 1);
+    folder.named = named;
     folder.in_library = lies_in_library(path);
     return true;
+}
+
+bool tperf_folder_is_named(void) {
+    return folder.named;
 }
 
 const char *tperf_folder_path(void) {
@@ -99,53 +103,6 @@ const char *tperf_folder_script(void) {
     return script;
 }
 
-// Why one component of a path is refused; NULL if it is fine.
-static const char *check_part(const char *part, size_t length) {
-    if (part[0] == '.') return dotted;
-    if (length > NAME_MAX) return "its name is too long";
-    for (size_t i = 0; i < length; i++) {
-        if ((unsigned char)part[i] < ' ' || part[i] == 127)
-            return "its name has a control character in it";
-    }
-    return NULL;
-}
-
-// Whether a build tool reads a file of this name in the current folder, or an interpreter finds it there as a module:
-// a new one would run the next time that somebody types `make` or runs a trusted script.
-static bool is_run_unasked(const char *name) {
-    static const char *const names[] = {"BSDmakefile",
-                                        "build.gradle",
-                                        "build.ninja",
-                                        "build.rs",
-                                        "Cargo.toml",
-                                        "CMakeLists.txt",
-                                        "CMakePresets.json",
-                                        "GNUmakefile",
-                                        "Jenkinsfile",
-                                        "justfile",
-                                        "Makefile",
-                                        "meson.build",
-                                        "package.json",
-                                        "pom.xml",
-                                        "pyproject.toml",
-                                        "pytest.ini",
-                                        "Rakefile",
-                                        "SConstruct",
-                                        "setup.cfg",
-                                        "tox.ini",
-                                        "Vagrantfile",
-                                        "wscript",
-                                        NULL};
-    static const char *const endings[] = {".dll", ".js", ".lua", ".mjs", ".mk", ".pl", ".pm",
-                                          ".pth", ".py", ".pyc", ".rb",  ".so", NULL};
-    for (const char *const *one = names; *one; one++)
-        if (strcasecmp(name, *one) == 0) return true;
-    const char *dot = strrchr(name, '.');
-    for (const char *const *one = endings; dot && *one; one++)
-        if (strcasecmp(dot, *one) == 0) return true;
-    return false;
-}
-
 static size_t without_last(const char *out, size_t used) {
     while (used > 0 && out[used - 1] != '/')
         used--;
@@ -163,7 +120,7 @@ static const char *plain_path(const char *path, char *out) {
             used = without_last(out, used);
             continue;
         }
-        const char *wrong = check_part(path, length);
+        const char *wrong = tperf_names_part(path, length);
         if (wrong) return wrong;
         if (used > 0) out[used++] = '/';
         memcpy(out + used, path, length);
@@ -184,6 +141,7 @@ static const char *relative(const char *path) {
 static const char *open_parent(tperf_folder_entry *place) {
     char *rest = place->plain;
     bool is_tree = folder.in_library;
+    const char *wrong = NULL;
     place->at = fcntl(folder.descriptor, F_DUPFD_CLOEXEC, 3);
     for (char *slash; place->at >= 0 && (slash = strchr(rest, '/')); rest = slash + 1) {
         *slash = '\0';
@@ -193,6 +151,7 @@ static const char *open_parent(tperf_folder_entry *place) {
         errno = error;
         place->at = next;
         is_tree = is_tree || (next >= 0 && is_library(next));
+        if (next >= 0 && !wrong) wrong = tperf_names_folder(next, rest);
     }
     place->name = rest;
     for (char *c = place->plain; c < rest; c++)
@@ -203,10 +162,12 @@ static const char *open_parent(tperf_folder_entry *place) {
     is_tree = is_tree || is_library(place->at);
     struct stat info;
     bool link = fstatat(place->at, rest, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode);
-    if (!is_tree && !link) return NULL;
+    if (link) wrong = "a symbolic link or a file is in its way";
+    if (is_tree && !link) wrong = library;
+    if (!wrong) return NULL;
     close(place->at);
     place->at = -1;
-    return link ? "a symbolic link or a file is in its way" : library;
+    return wrong;
 }
 
 const char *tperf_folder_resolve(const char *path, size_t length, tperf_folder_entry *place) {
@@ -221,11 +182,5 @@ const char *tperf_folder_resolve(const char *path, size_t length, tperf_folder_e
     const char *slash = strrchr(place->plain, '/'), *name = slash ? slash + 1 : place->plain;
     if (strcasecmp(name, TPERF_MANIFEST) == 0) return "that is where the run's manifest goes";
     if (tperf_companion_is(name)) return companion;
-    wrong = open_parent(place);
-    if (wrong || place->at < 0 || !is_run_unasked(name)) return wrong;
-    struct stat info;
-    if (fstatat(place->at, place->name, &info, AT_SYMLINK_NOFOLLOW) == 0) return NULL;
-    close(place->at);
-    place->at = -1;
-    return unasked;
+    return open_parent(place);
 }

@@ -19,8 +19,10 @@ typedef struct tperf_folder_entry {
 // The manifest of a run that --out recorded.
 #define TPERF_MANIFEST "manifest.json"
 
-// Sets the output folder, an absolute path without links; false with errno.
-bool tperf_folder_set(const char *path);
+// Sets the output folder, an absolute path without links; false with errno. named: the user has named it, or tperf has
+// made it for them, for all files that a script may write.
+bool tperf_folder_set(const char *path, bool named);
+bool tperf_folder_is_named(void);
 const char *tperf_folder_path(void);
 int tperf_folder_descriptor(void); // -1 until set
 
@@ -32,6 +34,20 @@ const char *tperf_folder_script(void);
 
 // Resolves a path that a script may write; NULL, or why it may not.
 const char *tperf_folder_resolve(const char *path, size_t length, tperf_folder_entry *place);
+
+// --- names.c: which names scripts may give; each function returns NULL, or why not ---
+
+// A part of a path.
+const char *tperf_names_part(const char *part, size_t length);
+
+// A folder on the way to a file, open as `at`; or, with -1, one to be made.
+const char *tperf_names_folder(int at, const char *name);
+
+// A file to be written.
+const char *tperf_names_file(const tperf_folder_entry *place);
+
+// Whether such a reason says what to do.
+bool tperf_names_advise(const char *reason);
 
 // --- journal.c: ".tperf-written" in each folder records which script wrote which file. ---
 
@@ -54,6 +70,12 @@ bool tperf_journal_hash(int descriptor, char digest[TPERF_SHA256_DIGITS + 1]);
 
 // Records that a run of this script writes (name, digest) into the folder; false with errno.
 bool tperf_journal_note(int at, const char *name, const char *digest);
+
+// Records that tperf made the folder; false with errno.
+bool tperf_journal_mark(int at);
+
+// Whether tperf made the folder.
+bool tperf_journal_made(int at);
 
 // Removes the journal of a folder, if there is one.
 void tperf_journal_remove(int at);

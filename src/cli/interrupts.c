@@ -56,6 +56,7 @@ static noreturn void end_program(void) {
     tperf_interrupts_claim_end();
     alarm(1); // kills the process if a stream stays locked
     fflush(NULL);
+    tperf_program_end();
     ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
     _exit(written < 0 ? 2 : 1);
 }

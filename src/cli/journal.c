@@ -174,6 +174,29 @@ bool tperf_journal_note(int at, const char *name, const char *digest) {
     return done;
 }
 
+// The mark of a folder that tperf made is the line of a file "." without a checksum: no file has this name.
+static const char made_name[] = ".";
+
+bool tperf_journal_mark(int at) {
+    char nothing[TPERF_SHA256_DIGITS + 1];
+    memset(nothing, '0', TPERF_SHA256_DIGITS);
+    nothing[TPERF_SHA256_DIGITS] = '\0';
+    return tperf_journal_note(at, made_name, nothing);
+}
+
+bool tperf_journal_made(int at) {
+    size_t size, of_script;
+    char *text = read_journal(at, &size);
+    const char *line = text, *end = text ? text + size : NULL;
+    bool made = false;
+    for (size_t length; line && line < end && !made; line += length + 1) {
+        length = line_length(line, end);
+        made = names(line, length, made_name, &of_script) != NULL;
+    }
+    free(text);
+    return made;
+}
+
 void tperf_journal_remove(int at) {
     unlinkat(at, journal, 0);
 }

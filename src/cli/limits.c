@@ -145,8 +145,7 @@ static void stop(lua_State *L, const char *message) {
         lua_error(L);
     }
     tperf_interrupts_claim_end();
-    fflush(stdout); // the script's output comes before the error
-    fprintf(stderr, "tperf: %s%s\n", lua_tostring(L, -1), message);
+    tperf_cli_say(lua_tostring(L, -1), message);
     tperf_cli_exit(1);
 }
 

@@ -27,8 +27,7 @@ static const char traceback_key; // its address is the registry key
 static int finish_files(int status) {
     const char *failure = tperf_output_finish();
     if (!failure) return status;
-    fflush(stdout);
-    fprintf(stderr, "tperf: %s\n", failure);
+    tperf_cli_say(failure, "");
     return status == 0 ? 1 : status;
 }
 
@@ -144,9 +143,8 @@ static int run(lua_State *L) {
 static int report(lua_State *L, int status) {
     const char *message = lua_tostring(L, -1);
     if (!message) message = "an error without a message";
-    fflush(stdout); // the output comes before the error
     bool memory = status == LUA_ERRMEM || strstr(message, "not enough memory");
-    fprintf(stderr, "tperf: %s%s\n", message, memory ? tperf_limits_memory_hint() : "");
+    tperf_cli_say(message, memory ? tperf_limits_memory_hint() : "");
     if (verbose && lua_rawgetp(L, LUA_REGISTRYINDEX, &traceback_key) == LUA_TSTRING)
         fprintf(stderr, "%s\n", lua_tostring(L, -1));
     return 1;

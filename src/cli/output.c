@@ -142,6 +142,14 @@ static int finish(lua_State *L) {
 
 // --- the output folder ---
 
+// Marks a folder that has just been made. Without the mark scripts may put less into it.
+static void mark(int at, const char *name) {
+    int made = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (made < 0) return;
+    tperf_journal_mark(made);
+    close(made);
+}
+
 // Creates the missing folders of a path. Failures show when the path is opened.
 static void make_folders(const char *path) {
     char part[PATH_MAX];
@@ -151,16 +159,18 @@ static void make_folders(const char *path) {
         if (path[i] != '/' && path[i] != '\0') continue;
         memcpy(part, path, i);
         part[i] = '\0';
-        mkdir(part, 0777);
+        if (mkdir(part, 0777) == 0 && path[i] == '\0') mark(AT_FDCWD, part);
     }
 }
 
-// output.folder(path): sets the folder for output, creating it if missing. Returns its real path, or nil and a message.
+// output.folder(path, named): sets the folder for output, creating it if missing; named: for all files that scripts may
+// write. Returns its real path, or nil and a message.
 static int set_folder(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     make_folders(path);
     char real[PATH_MAX];
-    if (!realpath(path, real) || !tperf_folder_set(real)) return luaL_fileresult(L, 0, path);
+    if (!realpath(path, real) || !tperf_folder_set(real, lua_toboolean(L, 2)))
+        return luaL_fileresult(L, 0, path);
     lua_pushstring(L, real);
     return 1;
 }
@@ -173,6 +183,8 @@ static int refuse(lua_State *L, const char *whole, const char *why) {
     lua_pushnil(L);
     if (why == foreign || why == changed || why == others)
         lua_pushfstring(L, "cannot write '%s': %s (%s)", path, why, remedy);
+    else if (tperf_names_advise(why))
+        lua_pushfstring(L, "cannot write '%s': %s", path, why);
     else
         lua_pushfstring(L,
                         "cannot write '%s': %s (the output folder is %s; --out DIR names another, "
@@ -200,17 +212,18 @@ static const char *check_existing(const tperf_folder_entry *place, bool *exists)
     return reason;
 }
 
-// Resolves argument i to a name that a script may write, whose place->at the caller closes; or closes it and returns
-// the number of values pushed for the refusal.
-static int resolve(lua_State *L, int i, tperf_folder_entry *place, bool *exists) {
+// Resolves argument i to the name of a new file or one of the script's, whose place->at the caller closes; or closes it
+// and returns the number of values pushed for the refusal. goes: the file is removed or moved away, not written.
+static int resolve(lua_State *L, int i, tperf_folder_entry *place, bool *exists, bool goes) {
     size_t length;
     const char *path = luaL_checklstring(L, i, &length);
     const char *refusal = tperf_folder_resolve(path, length, place);
     if (refusal) return refuse(L, path, refusal);
     if (place->at < 0) return luaL_fileresult(L, 0, path);
     refusal = check_existing(place, exists);
-    if (!refusal && !errno) return 0;
     int error = errno;
+    if (!refusal && !error && !goes) refusal = tperf_names_file(place);
+    if (!refusal && !error) return 0;
     close(place->at);
     errno = error;
     return refusal ? refuse(L, path, refusal) : luaL_fileresult(L, 0, path);
@@ -270,7 +283,7 @@ static int output_open(lua_State *L) {
     bool exists;
     const char *path = luaL_checkstring(L, 1), *mode = luaL_checkstring(L, 2);
     luaL_Stream *stream = tperf_bind_new_stream(L);
-    int refused = resolve(L, 1, &place, &exists);
+    int refused = resolve(L, 1, &place, &exists, false);
     if (refused) return refused;
     tperf_stage *stage = begin(&place, exists, mode[0]);
     bool opened = stage && open_stage(stream, stage, mode, path);
@@ -298,7 +311,7 @@ static int output_write(lua_State *L) {
     bool exists;
     size_t size;
     const char *path = luaL_checkstring(L, 1), *text = luaL_checklstring(L, 2, &size);
-    int refused = resolve(L, 1, &place, &exists);
+    int refused = resolve(L, 1, &place, &exists, false);
     if (refused == 2) return refused;
     if (refused) {
         lua_pushnil(L);
@@ -327,6 +340,10 @@ static int output_keep(lua_State *L) {
     size_t length, size;
     const char *path = luaL_checklstring(L, 1, &length), *bytes = luaL_checklstring(L, 2, &size);
     const char *refusal = tperf_folder_resolve(path, length, &place), *folder = tperf_folder_path();
+    struct stat info;
+    bool is_new = place.at >= 0 && fstatat(place.at, place.name, &info, AT_SYMLINK_NOFOLLOW) != 0;
+    if (!refusal && is_new) refusal = tperf_names_file(&place);
+    if (refusal && place.at >= 0) close(place.at);
     if (refusal) return refuse(L, path, refusal);
     if (place.at < 0) return luaL_fileresult(L, 0, path);
     lua_pushfstring(L, "%s/%s", strcmp(folder, "/") == 0 ? "" : folder, place.plain);
@@ -338,7 +355,7 @@ static int output_keep(lua_State *L) {
 static int output_remove(lua_State *L) {
     tperf_folder_entry place;
     bool exists;
-    int refused = resolve(L, 1, &place, &exists);
+    int refused = resolve(L, 1, &place, &exists, true);
     if (refused) return refused;
     int result = unlinkat(place.at, place.name, 0);
     int error = errno;
@@ -382,9 +399,9 @@ static int output_rename(lua_State *L) {
     tperf_folder_entry from, to;
     bool exists;
     luaL_checkstring(L, 2);
-    int refused = resolve(L, 1, &from, &exists);
+    int refused = resolve(L, 1, &from, &exists, true);
     if (refused) return refused;
-    refused = resolve(L, 2, &to, &exists);
+    refused = resolve(L, 2, &to, &exists, false);
     if (refused) {
         close(from.at);
         return refused;
@@ -399,32 +416,6 @@ static int output_rename(lua_State *L) {
 }
 
 // --- for the program itself, not for scripts ---
-
-// output.script(path): sets the running script.
-static int set_script(lua_State *L) {
-    tperf_folder_set_script(luaL_checkstring(L, 1));
-    return 0;
-}
-
-// output.claim(path, checksum): a manifest says that a run of this script wrote this file. If it is unchanged, scripts
-// may replace it.
-static int claim(lua_State *L) {
-    tperf_folder_entry place;
-    size_t length, size;
-    char digest[TPERF_SHA256_DIGITS + 1];
-    const char *path = luaL_checklstring(L, 1, &length), *wanted = luaL_checklstring(L, 2, &size);
-    if (tperf_folder_resolve(path, length, &place) || place.at < 0) return 0;
-    int descriptor =
-        openat(place.at, place.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    struct stat info;
-    if (descriptor >= 0 && fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) &&
-        size == TPERF_SHA256_DIGITS && tperf_journal_hash(descriptor, digest) &&
-        strcmp(digest, wanted) == 0)
-        tperf_journal_note(place.at, place.name, digest);
-    if (descriptor >= 0) close(descriptor);
-    close(place.at);
-    return 0;
-}
 
 // output.manifest(text): writes the run's manifest; without a text, removes an earlier run's.
 static int manifest(lua_State *L) {
@@ -444,47 +435,31 @@ static int make_folder(lua_State *L) {
     size_t length;
     const char *path = luaL_checklstring(L, 1, &length);
     const char *refusal = tperf_folder_resolve(path, length, &place);
+    if (!refusal && place.at >= 0) refusal = tperf_names_folder(-1, place.name);
+    if (refusal && place.at >= 0) close(place.at);
     if (refusal) return refuse(L, path, refusal);
     int result = place.at < 0 ? -1 : mkdirat(place.at, place.name, 0777);
     int error = errno;
+    if (result == 0) mark(place.at, place.name);
     if (place.at >= 0) close(place.at);
     errno = error;
     return luaL_fileresult(L, result == 0, path);
 }
 
-// output.temporary(): creates a new folder, makes it the output folder, and returns its path.
-static int temporary_folder(lua_State *L) {
-    const char *base = getenv("TMPDIR");
-    char path[PATH_MAX];
-    int length = snprintf(path, sizeof path, "%s/tperf-XXXXXX", base && *base ? base : "/tmp");
-    if (length < 0 || (size_t)length >= sizeof path || !mkdtemp(path))
-        return luaL_error(L, "cannot make a temporary folder: %s", strerror(errno));
-    lua_settop(L, 0);
-    lua_pushstring(L, path);
-    return set_folder(L);
-}
-
-// output.remove_folder(path): removes a folder, anywhere, that is empty except for a journal.
-static int remove_folder(lua_State *L) {
-    const char *path = luaL_checkstring(L, 1);
-    int at = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (at >= 0) {
-        tperf_journal_remove(at);
-        close(at);
-    }
-    return luaL_fileresult(L, rmdir(path) == 0, path);
-}
-
 void tperf_output_push(lua_State *L) {
     static const luaL_Reg functions[] = {
-        {"folder", set_folder},          {"open", output_open},
-        {"write", output_write},         {"keep", output_keep},
-        {"remove", output_remove},       {"rename", output_rename},
-        {"retire", output_retire},       {"finish", finish},
-        {"script", set_script},          {"claim", claim},
-        {"manifest", manifest},          {"make_folder", make_folder},
-        {"temporary", temporary_folder}, {"remove_folder", remove_folder},
-        {"silence", tperf_cli_silence},  {NULL, NULL},
+        {"folder", set_folder},
+        {"open", output_open},
+        {"write", output_write},
+        {"keep", output_keep},
+        {"remove", output_remove},
+        {"rename", output_rename},
+        {"retire", output_retire},
+        {"finish", finish},
+        {"manifest", manifest},
+        {"make_folder", make_folder},
+        {NULL, NULL},
     };
     luaL_newlib(L, functions);
+    tperf_program_add(L);
 }

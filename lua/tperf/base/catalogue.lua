@@ -118,10 +118,11 @@ end
 --- The content of a YAML or JSON file, and where each value stands (see src/bind/base/bind_yaml.c); or nil and a
 -- message.
 ---@param path string
+---@param open? fun(path: string): file*?, string?  default: io.open
 ---@return any content
 ---@return table|string positions
-function catalogue.read(path)
-  local file, message = io.open(path, "rb")
+function catalogue.read(path, open)
+  local file, message = (open or io.open)(path, "rb")
   if not file then return nil, message end
   local text, problem = roots.rest(file, max_bytes)
   file:close()

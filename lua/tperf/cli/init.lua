@@ -22,9 +22,11 @@ local in_options = require "tperf.cli.ask.in_options"
 local data_files = require "tperf.cli.answer.data_files"
 local options = require "tperf.input.options"
 local outputs = require "tperf.cli.outputs"
+local screen = require "tperf.cli.screen"
+local wording = require "tperf.base.wording"
 
 local function wrong(name, message)
-  io.stderr:write(("tperf: %s\n"):format(message))
+  io.stderr:write(wording.lines(("tperf: %s\n"):format(message)))
   io.stderr:write(name and options.usage(name, commands.find(name)) or "`tperf help` lists the commands\n")
   return 2
 end
@@ -52,6 +54,7 @@ return function(host, arguments)
     return 0
   end
   name = ALIASES[name] or name
+  if not RUNS_SCRIPTS[name] then screen.install() end
   local command = commands.find(name)
   if not command then
     return wrong(nil, ("unknown command '%s'%s"):format(name, check.suggest(name, commands.names())))

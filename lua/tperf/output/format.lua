@@ -1,6 +1,7 @@
 --- Values as text for people: short numbers with units, and nothing that could break a terminal or a table.
 local check = require "tperf.base.check"
 local units = require "tperf.base.units"
+local wording = require "tperf.base.wording"
 
 local format = {}
 
@@ -49,27 +50,16 @@ function format.number(value, unit, digits)
   return plain(value, digits) .. " " .. unit
 end
 
---- Makes text safe to print in one line: control characters and broken UTF-8 become visible escapes.
+local LINE <const> = { ["\n"] = "\\n", ["\t"] = "\\t" }
+
+local function escape(character, code)
+  return LINE[character] or (code and code > 127 and "\\u{%X}" or "\\x%02X"):format(code or character:byte())
+end
+
+--- Makes text safe to print in one line: what wording.visible escapes, and line ends and tabs.
 ---@param text string
 ---@return string
-function format.printable(text)
-  if not utf8.len(text) then
-    local out, i = {}, 1
-    while i <= #text do
-      local valid, bad = utf8.len(text, i)
-      bad = valid and #text + 1 or bad
-      out[#out + 1] = text:sub(i, bad - 1)
-      if bad <= #text then out[#out + 1] = string.format("\\x%02X", text:byte(bad)) end
-      i = bad + 1
-    end
-    text = table.concat(out)
-  end
-  local function byte(c) return string.format("\\x%02X", c:byte()) end
-  local function code_point(c) return string.format("\\u{%X}", utf8.codepoint(c)) end
-  text = text:gsub("\n", "\\n"):gsub("\t", "\\t"):gsub("%c", byte)
-  -- C1 controls and the marks that reorder text could make a line show something other than it says.
-  return (text:gsub("\xC2[\x80-\x9F]", code_point):gsub("\xE2\x80[\xAA-\xAE]", code_point))
-end
+function format.printable(text) return wording.visible(text, escape) end
 
 --- The text of a table's cell.
 ---@param value any

@@ -3,6 +3,7 @@ local check = require "tperf.base.check"
 local columns = require "tperf.output.columns"
 local lazy = require "tperf.base.lazy"
 local number = require "tperf.output.number"
+local wording = require "tperf.base.wording"
 
 local json = {}
 
@@ -11,25 +12,18 @@ local DEPTH = 100 -- levels; anything deeper is a mistake, and other programs co
 local escapes = { ['"'] = '\\"', ["\\"] = "\\\\",
   ["\b"] = "\\b", ["\f"] = "\\f", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t" }
 
-local function escape(c) return escapes[c] or string.format("\\u%04x", c:byte()) end
+-- As JSON escapes it: in two halves beyond U+FFFF.
+local function escape(character, code)
+  if not code then return "\u{FFFD}" end
+  if escapes[character] or code < 0x10000 then return escapes[character] or ("\\u%04x"):format(code) end
+  return ("\\u%04x\\u%04x"):format(0xD7C0 + (code >> 10), 0xDC00 + (code & 0x3FF))
+end
 
 --- A JSON string. Bytes that are not UTF-8 become U+FFFD, "replacement character": JSON cannot carry them.
 ---@param text string
 ---@return string
 function json.quote(text)
-  local _, bad = utf8.len(text)
-  if bad then
-    local out, i = {}, 1
-    while bad do
-      out[#out + 1] = text:sub(i, bad - 1)
-      out[#out + 1] = "\u{FFFD}"
-      i = bad + 1
-      _, bad = utf8.len(text, i)
-    end
-    out[#out + 1] = text:sub(i)
-    text = table.concat(out)
-  end
-  return '"' .. text:gsub('[%c"\\\x7F]', escape) .. '"'
+  return '"' .. wording.visible((text:gsub('["\\]', escapes)), escape) .. '"'
 end
 
 local function step(path, key)

@@ -1,7 +1,9 @@
-// bind_terminal.c: core.is_terminal(descriptor) and core.clock(), for progress lines and colours.
+// bind_terminal.c: core.is_terminal(descriptor) and core.clock(), for progress lines and colours; core.hidden, for texts
+// that others wrote.
 #include <time.h>
 #include <unistd.h>
 
+#include "base/visible.h"
 #include "bind/bind.h"
 
 static int is_terminal(lua_State *L) {
@@ -15,6 +17,31 @@ static int clock_seconds(lua_State *L) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     lua_pushnumber(L, (double)now.tv_sec + 1e-9 * (double)now.tv_nsec);
     return 1;
+}
+
+// hidden(text, from = 1) -> the first and the last byte of the next character, line ends and tabs too, that cannot be
+// shown as it is (base/visible.h), and its code, nil for a byte that is not UTF-8; nothing without one.
+static int hidden(lua_State *L) {
+    size_t size;
+    const char *text = luaL_checklstring(L, 1, &size);
+    lua_Integer from = luaL_optinteger(L, 2, 1);
+    luaL_argcheck(L, from >= 1, 2, "a position is needed");
+    for (size_t i = (size_t)from - 1; i < size;) {
+        tperf_character c = tperf_character_at(text + i, size - i);
+        if (!tperf_character_visible(c)) {
+            lua_pushinteger(L, (lua_Integer)i + 1);
+            lua_pushinteger(L, (lua_Integer)(i + c.bytes));
+            if (!c.valid) return 2;
+            lua_pushinteger(L, (lua_Integer)c.code);
+            return 3;
+        }
+        i += c.bytes;
+    }
+    return 0;
+}
+
+void tperf_bind_hidden(lua_State *L) {
+    lua_pushcfunction(L, hidden);
 }
 
 void tperf_bind_is_terminal(lua_State *L) {

@@ -37,7 +37,7 @@ function limits.apply(values, host)
     core.search.threads = function() return values.threads end
     core.ranks.threads = values.threads -- of every rank; memory likewise
   end
-  local folder, message = host.output.folder(values.out or ".")
+  local folder, message = host.output.folder(values.out or ".", values.out ~= nil)
   if not folder then error("cannot use the output folder " .. message, 0) end
   host.limits.memory(math.floor(memory))
   core.search.memory_left = host.limits.memory_left

@@ -54,9 +54,9 @@ end
 --- Reads a manifest; raises if it is invalid.
 ---@param folder string
 ---@return table
-function manifest.read(folder)
+function manifest.read(folder, host)
   local path = folder .. "/" .. recorder.MANIFEST
-  local content, message = catalogue.read(path)
+  local content, message = catalogue.read(path, host.input.open)
   if content == nil then error(message, 0) end
   local function needs(ok)
     if not ok then error(("%s is no manifest of `tperf run --out`"):format(path), 0) end
@@ -83,10 +83,10 @@ end
 ---@param script string
 function manifest.retire(folder, script, host)
   local path = folder .. "/" .. recorder.MANIFEST
-  local file, _, code = io.open(path, "rb")
+  local file, _, code = host.input.open(path)
   if not file and code == MISSING then return end
   if file then file:close() end
-  local ok, content = pcall(manifest.read, folder)
+  local ok, content = pcall(manifest.read, folder, host)
   if not ok then error(("%s; it is where a run's manifest goes: name another folder with --out"):format(content), 0) end
   if content.script.file == script then
     for _, output in ipairs(content.outputs) do host.output.claim(output.file, output.sha256) end

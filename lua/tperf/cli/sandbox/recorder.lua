@@ -37,9 +37,9 @@ end
 -- Records files read: the sandbox opens every input with host.input.
 local function watch_reading(record, host, folder)
   local read_from, real = host.input.open, host.input.real
-  function host.input.real(path)
+  function host.input.real(path, hash)
     local wanted = record.running and not record.read[path]
-    local found, digest = real(path, wanted)
+    local found, digest = real(path, wanted or hash)
     if found and wanted and not record.kept[plain(found, folder)] then record.read[path] = digest end
     return found, digest
   end
@@ -82,6 +82,13 @@ local function watch_writing(record, host, folder)
     record.written[plain(from, folder)] = nil
     return "written"
   end, 2)
+  local remove = host.output.remove
+  before.remove = remove
+  function host.output.remove(path)
+    local value, message, code = remove(path)
+    if value then record.written[plain(path, folder)] = nil end
+    return value, message, code
+  end
   return before
 end
 

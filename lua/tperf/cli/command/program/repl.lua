@@ -1,10 +1,11 @@
 local core = require "tperf.core"
 local lazy = require "tperf.base.lazy"
 local limits = require "tperf.cli.sandbox.limits"
+local wording = require "tperf.base.wording"
 
 -- A value on one line: fields sorted, nested tables down to a few levels.
 local function show(value, depth)
-  if type(value) == "string" then return ("%q"):format(value):gsub("\\\n", "\\n") end
+  if type(value) == "string" then return wording.visible((("%q"):format(value):gsub("\\\n", "\\n"))) end
   local meta = type(value) == "table" and getmetatable(value)
   if type(value) ~= "table" or (type(meta) == "table" and meta.__tostring) then return tostring(value) end
   if next(lazy.settle(value)) == nil then return "{}" end
@@ -23,7 +24,7 @@ end
 local function print_results(ok, ...)
   if not ok then
     local readable, text = pcall(tostring, (...))
-    io.stderr:write("tperf: ", readable and text or "an error that cannot be shown", "\n")
+    io.stderr:write("tperf: ", readable and wording.lines(text) or "an error that cannot be shown", "\n")
     return
   end
   local parts = {}

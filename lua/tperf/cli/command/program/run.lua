@@ -38,8 +38,10 @@ or binary code, clock or unseeded random numbers. It reads regular files, and ca
 require the modules beside it. It writes below the output folder: new files, and those
 that it wrote there in earlier runs, unless something else has changed them since
 (.tperf-written keeps their checksums); never names that start with a dot, never through
-links. "-" reads the script from standard input. Arguments after SCRIPT are passed to the
-script (its table arg). With --out, DIR also gets stdout.txt, what the script prints, and
+links. Data (.csv, .html, .md, .svg ...) may go anywhere there, files that other tools read
+by name (.json, .sh, .txt, .yaml ...) below the DIR of --out. "-" reads the script from
+standard input. Arguments after SCRIPT are passed to the script (its table arg). With
+--out, DIR also gets stdout.txt, what the script prints, and
 manifest.json: the script, its arguments, the rules, every file read and every file
 written, each with its SHA-256; `tperf verify DIR` runs the script again and reports what
 changed.]],

@@ -4,19 +4,21 @@ local manifest = require "tperf.cli.sandbox.manifest"
 local recorder = require "tperf.cli.sandbox.recorder"
 local roots = require "tperf.base.roots"
 local script = require "tperf.cli.sandbox.script"
+local wording = require "tperf.base.wording"
 
-local remove = os.remove -- captured: the script's version does not reach caches
+local MOST_COMPARED <const> = 64 << 20 -- bytes of an output whose changes are shown
 
-local function say(...) io.stdout:write(string.format(...), "\n") end
+local function say(...) io.stdout:write(wording.visible(string.format(...)), "\n") end
 
--- Reports the inputs of the run that have changed.
-local function check_inputs(content)
+-- Reports the inputs of the run that have changed. The manifest may name any path: only regular files are read.
+local function check_inputs(content, host)
   local core = require "tperf.core"
   if content.tperf ~= core.version then say("tperf was %s and is %s", content.tperf, core.version) end
   local inputs = table.move(content.inputs, 1, #content.inputs, 2, { content.script })
   for _, input in ipairs(inputs) do
-    local hash = recorder.hash(input.shipped and roots.installed(input.file) or input.file)
-    if not hash then
+    local shipped = input.shipped and not input.file:find("..", 1, true)
+    local found, hash = host.input.real(shipped and roots.installed(input.file) or input.file, true)
+    if not found then
       say("%s: cannot be read%s", input.file, input.shipped and "" or " (verify in the folder that the run started in)")
     elseif hash ~= input.sha256 then
       say("%s: has changed since the run", input.file)
@@ -63,38 +65,32 @@ local function run_again(content, dir, host)
   return folder, record, (not ok and message ~= ended) and message or nil
 end
 
-local function clean(host, folder, record, content)
-  for name in pairs(record.written) do remove(folder .. "/" .. name) end
-  for name in pairs(record.kept) do remove(folder .. "/" .. name) end
-  for _, output in ipairs(content.outputs) do
-    local path = output.file
-    while path:find "/" do
-      path = path:match "^(.*)/"
-      host.output.remove_folder(folder .. "/" .. path)
-    end
-  end
-  host.output.remove_folder(folder)
+-- The checksum of a file and, unless it is large, its text; nil if it cannot be read.
+local function seen(host, path)
+  local found, hash = host.input.real(path, true)
+  local file <close> = found and host.input.open(found) or nil
+  local text = file and roots.rest(file, MOST_COMPARED)
+  return found and hash, text and #text <= MOST_COMPARED and text or nil
 end
 
 -- Compares an output with the recorded one and with the file in the folder; returns whether all agree.
-local function compare(output, dir, folder)
-  local now, kept = recorder.slurp(folder .. "/" .. output.file), recorder.slurp(dir .. "/" .. output.file)
-  local hash = now and require "tperf.core".file.sha256(now)
-  local kept_hash = kept and require "tperf.core".file.sha256(kept)
-  if not kept then
+local function compare(host, output, dir, folder)
+  local hash, now = seen(host, folder .. "/" .. output.file)
+  local kept_hash, kept = seen(host, dir .. "/" .. output.file)
+  if not kept_hash then
     say("%s: is gone", output.file)
   elseif kept_hash ~= output.sha256 then
     say("%s: was changed after the run%s", output.file,
       hash == output.sha256 and ", which still writes what it did" or "")
   end
   if hash == output.sha256 then return kept_hash == hash end
-  if not now then
+  if not hash then
     say("%s: is not written any more", output.file)
   elseif kept_hash ~= output.sha256 then
     say("%s: comes out differently", output.file)
   else
     say("%s: changed", output.file)
-    for _, line in ipairs(difference.of(output.file, kept, now)) do say("  %s", line) end
+    for _, line in ipairs(kept and now and difference.of(output.file, kept, now) or {}) do say("  %s", line) end
   end
   return false
 end
@@ -113,23 +109,23 @@ is 1 when an output differs.]],
     local dir = arguments[1]
     if not dir then return false, "DIR is missing" end
     if arguments[2] then return false, ("one DIR is needed, got '%s' too"):format(arguments[2]) end
-    local content = manifest.read(dir)
+    local content = manifest.read(dir, host)
     local ok, message = limits.apply(values, host)
     if not ok then return false, message end
-    check_inputs(content)
+    check_inputs(content, host)
     local folder, record, problem = run_again(content, dir, host)
     local same, expected = 0, {}
     if not problem then
       for _, output in ipairs(content.outputs) do
         expected[output.file] = true
-        if compare(output, dir, folder) then same = same + 1 end
+        if compare(host, output, dir, folder) then same = same + 1 end
       end
       for name in pairs(record.written) do
         if not expected[name] then say("%s: is new", name) end
       end
     end
-    clean(host, folder, record, content)
-    if problem then error(("the script fails now: %s"):format(tostring(problem)), 0) end
+    host.output.remove_temporary()
+    if problem then error("the script fails now: " .. tostring(problem), 0) end
     if #content.outputs == 0 then
       say "the run wrote no files and printed nothing, so there is nothing to compare"
     else

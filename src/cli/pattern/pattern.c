@@ -1,6 +1,6 @@
-// pattern.c: see cli/pattern.h. A pattern is compiled to a list of items; matching walks the list and recurses only at
+// pattern.c: see cli/pattern/pattern.h. A pattern is compiled to a list of items; matching walks the list and recurses only at
 // repeated items, where it may have to backtrack.
-#include "cli/pattern.h"
+#include "cli/pattern/pattern.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/pattern.h"
+#include "cli/pattern/pattern.h"
 
 enum { ITEMS_ON_STACK = 40, ITEM_STEPS = 32, BYTES_PER_STEP = 8 };
 
