@@ -99,3 +99,36 @@ describe("tperf.report.launch", function()
     assert.truthy(text:find("--seq-length 256", 1, true))
   end)
 end)
+
+-- Words of 40 kB of one kind, wherever a word may stand. A sandboxed script is charged for each step of a pattern, so the
+-- instructions show whether a reader takes time in proportion to the text.
+describe("a launch file with a long word", function()
+  local SCRIPT <const> = [[
+    local tperf = require "tperf"
+    local unit = arg[1]
+    local body = unit:rep(40000 // #unit)
+    for _, file in ipairs {
+      { "x.sh", "W" }, { "x.sh", "torchrun W/x" }, { "x.sh", "torchrun pretrain_gpt.py --num-layers W" },
+      { "x.sh", "A=W\ntorchrun pretrain_gpt.py --W $A" }, { "x.sh", "#W\ntorchrun pretrain_gpt.py" },
+      { "x.sh", "#SBATCH --nodes 2 W x\ntorchrun pretrain_gpt.py" }, { "x.sh", "echo $(echo 'W') x" },
+      { "x.sh", "torchrun pretrain_gpt.py --pipeline-model-parallel-layout 'W'" },
+      { "x.py", "W" }, { "x.py", "x = dict(aW)" }, { "x.py", "def f():\n  a.b = W\n" }, { "x.py", "returnW" },
+      { "x.yaml", "a: \"W\"\nservices: 1" }, { "x.toml", "W = 1" }, { "x.toml", "a = 'W'" }, { "x.json", "{ \"W\": 1 }" },
+    } do
+      local text = file[2]:gsub("W", function() return body end)
+      pcall(tperf.import.launch, { files = { { name = file[1], text = text } }, gpus = 8,
+        stack = file[1] == "x.sh" and "megatron" or nil })
+    end
+    print "done"]]
+
+  for _, unit in ipairs { "a", "a/", "/", " ", "\t", "=", "-", "&", "<", "(", "((", "[", "$", "${", "0", ".", "\"", "'" } do
+    it(("of %q is read in time proportional to its length"):format(unit), function()
+      local folder = program.folder()
+      program.write(folder .. "/s.lua", SCRIPT)
+      local result = program.shell(("tperf run --max-instructions 150000000 s.lua %s"):format(
+        program.quote(unit)), folder)
+      program.remove(folder)
+      assert.same({ "done\n", "" }, { result.out, result.err })
+    end)
+  end
+end)

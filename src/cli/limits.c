@@ -5,10 +5,11 @@
 // sees: the process reports it and ends. Only the interactive prompt raises an error instead.
 //
 // One instruction may also work for long: compare two long strings, pass a million values on, walk two thousand
-// __index tables. Where instructions took far longer than usual, those that follow are looked at one by one, and each
-// slow one is charged by its processor time, as are slow calls of the standard library (`next` on a table that was large,
-// math.sin of a million digits). Time in other C functions is not, since a search is no work of the script's. So scripts
-// without slow instructions are charged the same in every run.
+// __index tables. Where instructions took far more processor time than usual, those that follow are looked at one by
+// one, and each slow one is charged by its processor time, as are slow calls of the standard library (`next` on a table
+// that was large, math.sin of a million digits). Time in other C functions is not, since a search is no work of the
+// script's, nor time in which the machine did something else. So scripts without slow instructions are charged the same
+// in every run, and are looked at in the same places, however busy the machine is.
 #include "cli/cli.h"
 
 #include <lauxlib.h>
@@ -25,11 +26,12 @@
 #include "io/ranks.h"
 
 enum {
-    HOOK_EVERY = 1000, // instructions; under a millisecond
+    HOOK_EVERY = 1000,  // instructions; under a millisecond
+    HOOKS_PER_LOOK = 8, // at the processor time, which takes a system call
     LARGE = 1024,
     BYTES_PER_STEP = 16,   // of charged blocks
-    SLOW_WINDOW = 2000000, // ns for HOOK_EVERY instructions, 100 times as long as usual
-    SLOWEST_WINDOW = 16000000,
+    SLOW_WINDOW = 4000000, // ns for the instructions between two looks, 30 times as long as usual
+    SLOWEST_WINDOW = 32000000,
     SLOW = 10000,     // ns for one
     NS_PER_STEP = 10, // of a slow one
     MOST_STANDARD = 256,
@@ -48,8 +50,8 @@ static struct {
 } limits;
 
 static struct {
-    long long wall;      // ns at the last event; quick to read
-    long long processor; // processor time at the last event that was looked at
+    long long processor; // ns of processor time at the last event that was looked at
+    int hooks;           // since then
     bool own;            // since then, only Lua and the standard library have run
     int left;            // instructions to look at one by one
     bool found;          // a slow one among them
@@ -176,29 +178,36 @@ void tperf_limits_charge(lua_State *L, uint64_t steps) {
     stop(L, message);
 }
 
-// The time on a clock since *then, which becomes now.
-static long long take_time(clockid_t clock, long long *then) {
+// The processor time since the last look.
+static long long take_time(void) {
     struct timespec time;
-    if (clock_gettime(clock, &time) != 0) return 0;
-    long long before = *then;
-    *then = time.tv_sec * 1000000000LL + time.tv_nsec;
-    return *then - before;
+    pace.hooks = 0;
+    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) != 0) return 0;
+    long long before = pace.processor;
+    pace.processor = time.tv_sec * 1000000000LL + time.tv_nsec;
+    return pace.processor - before;
 }
 
 static void look_closely(lua_State *L) {
     pace.left = HOOK_EVERY;
     pace.found = false;
-    take_time(CLOCK_THREAD_CPUTIME_ID, &pace.processor);
+    take_time();
     lua_sethook(L, on_event, LUA_MASKCOUNT | LUA_MASKCALL | LUA_MASKRET, 1);
 }
 
 static void look_away(lua_State *L) {
-    take_time(CLOCK_MONOTONIC, &pace.wall);
-    if (pace.found)
-        pace.window = SLOW_WINDOW;
-    else if (pace.window < SLOWEST_WINDOW)
-        pace.window *= 2;
+    take_time();
+    if (pace.window < SLOWEST_WINDOW) pace.window *= 2;
     look_every(L, HOOK_EVERY);
+}
+
+// As many instructions more, if some of the last ones were slow.
+static bool goes_on_slowly(void) {
+    bool found = pace.found;
+    pace.found = false;
+    pace.left = HOOK_EVERY;
+    if (found) pace.window = SLOW_WINDOW;
+    return found;
 }
 
 static bool enters_standard(lua_State *L, lua_Debug *ar) {
@@ -214,7 +223,7 @@ static bool enters_standard(lua_State *L, lua_Debug *ar) {
 
 // An event while instructions are looked at one by one. The steps to charge for what came before it.
 static uint64_t slow_steps(lua_State *L, lua_Debug *ar) {
-    long long time = take_time(CLOCK_THREAD_CPUTIME_ID, &pace.processor);
+    long long time = take_time();
     bool slow = pace.own && time > SLOW;
     pace.own = ar->event == LUA_HOOKCOUNT || enters_standard(L, ar);
     pace.left = slow ? HOOK_EVERY : pace.left - 1;
@@ -228,10 +237,10 @@ static void count(lua_State *L, lua_Debug *ar) {
     limits.hurried = false;
     if (every > 1) {
         pace.own = false;
-        if (take_time(CLOCK_MONOTONIC, &pace.wall) > pace.window) look_closely(L);
+        if (++pace.hooks >= HOOKS_PER_LOOK && take_time() > pace.window) look_closely(L);
     } else {
         steps += slow_steps(L, ar);
-        if (pace.left <= 0) look_away(L);
+        if (pace.left <= 0 && !goes_on_slowly()) look_away(L);
     }
     tperf_limits_charge(L, steps);
 }
@@ -277,7 +286,7 @@ static int limit_instructions(lua_State *L) {
     limits.steps = 0;
     limits.step_limit = (uint64_t)luaL_optinteger(L, 1, 0);
     limits.counting = true;
-    take_time(CLOCK_MONOTONIC, &pace.wall);
+    take_time();
     look_every(L, HOOK_EVERY);
     return 0;
 }

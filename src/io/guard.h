@@ -13,7 +13,8 @@ typedef struct tperf_guard {
     pid_t process;
 } tperf_guard;
 
-#define TPERF_GUARD_NONE {0, -1, 0}
+#define TPERF_GUARD_NONE                                                                           \
+    { 0, -1, 0 }
 
 // Starts the guard of a folder, an absolute path; false with errno.
 bool tperf_guard_start(tperf_guard *guard, const char *folder);

@@ -9,6 +9,11 @@ local roots = {}
 local loaded_from = select(2, ...) -- by require: nil for what is embedded in the program
 local stamp = core.resource.stamp
 
+--- The last part of a path. Not path:match "[^/]*$", which looks from every byte on and is quadratic: names are foreign.
+---@param path string
+---@return string
+function roots.last(path) return path:match "^.*/(.*)$" or path end
+
 --- Whether a file can be opened.
 function roots.exists(path)
   local file = io.open(path, "rb")

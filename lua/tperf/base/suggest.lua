@@ -65,6 +65,6 @@ return function(name, candidates)
   if type(name) ~= "string" or #name > 128 then return "" end
   local asked = name:lower()
   local names = nearest(asked, candidates)
-  if #names == 0 then names = nearest(asked:match "[^/]*$", candidates) end
+  if #names == 0 then names = nearest(asked:match "^.*/(.*)$" or asked, candidates) end
   return #names > 0 and string.format(" (did you mean %s?)", said(names)) or ""
 end

@@ -1,5 +1,6 @@
 --- Links into the page (src/page/state.js): a view, and the options of its command by long name.
 local check = require "tperf.base.check"
+local roots = require "tperf.base.roots"
 local commands = require "tperf.cli.commands"
 local number = require "tperf.output.number"
 local numbers = require "tperf.input.numbers"
@@ -99,7 +100,7 @@ local function fields_of(name, values, arguments)
     fields.names = table.concat(arguments, ",")
   elseif name == "run" then
     choose("script", arguments[1])
-    fields.script = arguments[1]:match "[^/]*$"
+    fields.script = roots.last(arguments[1])
     if arguments[2] then fields.arguments = table.concat(arguments, " ", 2) end
   elseif arguments[1] then
     choose("model", arguments[1])

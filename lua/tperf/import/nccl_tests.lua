@@ -2,6 +2,7 @@
 -- algbw = size / time; busbw = algbw x a factor by collective, which makes it comparable with the link's speed
 -- (PERFORMANCE.md of nccl-tests). Size is that of the larger buffer, time the out-of-place one.
 local check = require "tperf.base.check"
+local roots = require "tperf.base.roots"
 
 local nccl_tests = {}
 
@@ -88,7 +89,7 @@ end
 -- The collective that a file is named after, such as "logs/all_reduce-8.txt".
 local function name_kind(name)
   for _, program in ipairs(programs) do
-    if name:match "[^/]*$":sub(1, #program) == program then return kinds[program] end
+    if roots.last(name):sub(1, #program) == program then return kinds[program] end
   end
 end
 

@@ -36,6 +36,14 @@ local function unmarked(content, path)
   return content:sub(1, 3) == "\xEF\xBB\xBF" and content:sub(4) or content
 end
 
+--- A text without the blanks at its ends. "^%s*(.-)%s*$" and gsub "%s+$" are quadratic in a long run of blanks.
+---@param content string
+---@return string
+function text.trim(content)
+  local from = content:find "%S"
+  return from and content:match("^.*%S", from) or ""
+end
+
 --- The content of a file. Raises at the user's line.
 ---@param path string
 ---@return string

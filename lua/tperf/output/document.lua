@@ -1,5 +1,6 @@
 --- A report: a title and, in order, sections, paragraphs, tables and figures, rendered in several ways.
 local check = require "tperf.base.check"
+local roots = require "tperf.base.roots"
 local columns = require "tperf.output.columns"
 local format = require "tperf.output.format"
 local html = require "tperf.output.html"
@@ -187,7 +188,7 @@ function document:save(path)
       if part.kind == "figure" then
         local file = string.format("%s-%d.svg", stem, #files + 1)
         output.write(file, part.plot:svg())
-        files[#files + 1] = file:match "[^/]*$":gsub("[^%w._-]", percent)
+        files[#files + 1] = roots.last(file):gsub("[^%w._-]", percent)
       end
     end
   end

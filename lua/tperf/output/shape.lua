@@ -72,7 +72,7 @@ end
 ---@param name string
 ---@return string
 function shape.short(name)
-  return (tostring(name):gsub("%.%w+$", ""):gsub(".*/", ""))
+  return (tostring(name):gsub("%.%w+$", ""):gsub("^.*/", ""))
 end
 
 return shape

@@ -1,5 +1,6 @@
 --- Finds the command of a script that is the launch.
 local check = require "tperf.base.check"
+local roots = require "tperf.base.roots"
 local marker = require "tperf.import.launch.shell.marker"
 local tables = require "tperf.import.launch.tables"
 
@@ -8,7 +9,7 @@ local commands = {}
 -- If the words from i on match a pattern of one or more words, returns the index of the last; else nil.
 local function fits_at(words, i, pattern)
   for one in pattern:gmatch "%S+" do
-    local name = words[i] and words[i]:match "[^/]*$"
+    local name = words[i] and roots.last(words[i])
     if not name or not name:find(one) then return nil end
     i = i + 1
   end
@@ -72,7 +73,7 @@ end
 local function described(found)
   local lines = {}
   for i, one in ipairs(found) do
-    local label = one.command.label:match "([^\n]*)$"
+    local label = one.command.label:match "^.*\n(.*)$" or one.command.label
     lines[i] = ("%d: line %d%s"):format(i, one.command.line, label ~= "" and " (" .. label .. ")" or "")
   end
   return table.concat(lines, "; ")

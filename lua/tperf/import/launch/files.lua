@@ -42,7 +42,7 @@ function files.open(path)
     text, message = read(path)
     if not text then check.fail("%s", message) end
   end
-  return { path = path, name = path:match "[^/]*$", folder = path:match "^(.*)/" or ".", text = text,
+  return { path = path, name = roots.last(path), folder = path:match "^(.*)/" or ".", text = text,
     kind = kind_of(path, text) }
 end
 
@@ -104,9 +104,17 @@ end
 function files.toml(text, name)
   local content, positions = toml(text, name)
   if not content then check.fail("%s", positions) end
+  local starts = { 1 } -- of the lines
+  for after in text:gmatch "\n()" do starts[#starts + 1] = after end
   return content, function(path)
     local offset = positions[path]
-    return offset and ("%s:%d"):format(name, select(2, text:sub(1, offset - 1):gsub("\n", "")) + 1) or name
+    if not offset then return name end
+    local low, high = 1, #starts
+    while low < high do
+      local middle = (low + high + 1) // 2
+      if starts[middle] <= offset then low = middle else high = middle - 1 end
+    end
+    return ("%s:%d"):format(name, low)
   end
 end
 

@@ -1,5 +1,6 @@
 --- tperf.import.launch: reads a launch file of a real stack into tperf's terms. docs/recipes.md.
 local check = require "tperf.base.check"
+local roots = require "tperf.base.roots"
 local checkpoints = require "tperf.import.launch.arguments.checkpoints"
 local commands = require "tperf.import.launch.commands"
 local files = require "tperf.import.launch.files"
@@ -57,7 +58,7 @@ local function run_script(script, all, variables, texts)
   local usual, name = harness.environment(script.text)
   for key, value in pairs(usual) do environment[key] = environment[key] or value end
   local function find(wanted)
-    local base = wanted:match "[^/]*$"
+    local base = roots.last(wanted)
     for _, one in ipairs(all) do
       if one ~= script and one.name == base then return one.text end
     end

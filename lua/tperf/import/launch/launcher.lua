@@ -26,7 +26,7 @@ end
 function launcher.directives(text)
   local found = {}
   for line in text:gmatch "#SBATCH%s+([^\n]+)" do
-    line = line:gsub("%s+#.*$", "")
+    line = line:sub(1, (line:find "%s#" or #line + 1) - 1)
     local name, value = line:match "^(%-%-?[%w-]+)[=%s]+(%S+)"
     if name then take(found, name, value) end
     local gpus = line:match "^%-%-gres[=%s]gpu:(%d+)%f[^%w_]" or line:match "^%-%-gres[=%s]gpu:[%w_]+:(%d+)"

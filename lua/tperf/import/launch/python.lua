@@ -1,6 +1,13 @@
 --- Reads a Python recipe without running it: the assignments of a function (`cfg.model.tensor_model_parallel_size = 8`)
 --- and keyword arguments (`TrainConfig(global_batch_size=512)`), with the file's constants substituted.
+-- Texts are foreign: no pattern here has two repeats side by side that match the same characters, or it would try all
+-- ways to divide a long word between them.
+local check = require "tperf.base.check"
+local trim = require "tperf.input.text".trim
+
 local python = {}
+
+local MOST_LEVELS <const>, MOST_CALLS <const> = 60, 200 -- of brackets in a value; of functions of a file
 
 -- Splits a text into logical lines { text, line, indent }, with comments blanked and strings kept.
 local function logical_lines(s)
@@ -67,8 +74,9 @@ local function arguments_of(text)
   return list
 end
 
-local function literal(text, constants)
-  text = text:match "^%s*(.*%S)" or ""
+local function literal(text, constants, level)
+  text, level = trim(text), (level or 0) + 1
+  if level > MOST_LEVELS then return nil end
   if text == "True" then return true elseif text == "False" then return false end
   if text == "None" then return "None" end
   local quoted = text:match '^[rf]?"([^"]*)"$' or text:match "^[rf]?'([^']*)'$"
@@ -79,12 +87,12 @@ local function literal(text, constants)
   if dtype then return ({ bfloat16 = "bf16", float32 = "fp32", float16 = "fp16" })[dtype] or dtype end
   if text:find "^%[.*%]$" then
     local list = {}
-    for i, one in ipairs(arguments_of(text:sub(2, -2))) do list[i] = tostring(literal(one, constants)) end
+    for i, one in ipairs(arguments_of(text:sub(2, -2))) do list[i] = tostring(literal(one, constants, level)) end
     return list
   end
   if constants[text] ~= nil then return constants[text] end
   local product = {}
-  for factor in (number .. "*"):gmatch "%s*([^*]-)%s*%*" do product[#product + 1] = factor end
+  for factor in (number .. "*"):gmatch "([^*]*)%*" do product[#product + 1] = trim(factor) end
   if #product > 1 then
     local value = 1
     for _, factor in ipairs(product) do
@@ -98,14 +106,15 @@ local function literal(text, constants)
 end
 
 -- Reads the keyword arguments of a call, also of nested calls: train=TrainConfig(global_batch_size=8).
-local function read_call(text, path, constants, put)
-  local inside = text:match "^%s*[%w_.]+%s*(%b())%s*$"
+local function read_call(text, path, constants, put, level)
+  level = (level or 0) + 1
+  local inside = level <= MOST_LEVELS and text:match "^%s*[%w_.]+%s*(%b())%s*$"
   if not inside then return false end
   for _, one in ipairs(arguments_of(inside:sub(2, -2))) do
-    local name, value = one:match "^%s*([%a_][%w_]*)%s*=%s*(.-)%s*$"
-    if name and not one:find "^%s*[%w_]+%s*==" then
+    local name, value = trim(one):match "^([%a_][%w_]*)%s*=([^=].*)$"
+    if name then
       local inner = path ~= "" and path .. "." .. name or name
-      if not read_call(value, inner, constants, put) then
+      if not read_call(value, inner, constants, put, level) then
         local known = literal(value, constants)
         if known ~= nil then put(inner, known) end
       end
@@ -135,16 +144,20 @@ function python.functions(s)
   return select(2, body_of(logical_lines(s), nil))
 end
 
---- Reads the assignments of a function. A call of another function of the file is replaced by that function's lines.
----@param s string
----@param name string?  the function; nil for all lines
----@param put fun(path: string, value: any, line: integer)
----@param depth integer?
-function python.read(s, name, put, depth)
-  local lines = logical_lines(s)
+-- The name and the value of a constant's definition: NAME = VALUE or NAME: TYPE = VALUE.
+local function constant_of(text)
+  local name, at = text:match "^([%a_][%w_]*)()"
+  local note, value = text:match("^([^=]*)=([^=].*)$", at)
+  if not note or not trim(note):find "^:?%s*[%w_%[%]]*$" then return nil end
+  return name, value
+end
+
+local function read_function(lines, name, put, depth, done)
   local constants, functions = {}, {}
+  done.calls = done.calls + 1
+  if done.calls > MOST_CALLS then check.fail("more than %d calls of the file's functions", MOST_CALLS) end
   for _, one in ipairs(lines) do
-    local constant, value = one.text:match "^([%a_][%w_]*)%s*:?%s*[%w_%[%]]*%s*=%s*([^=].*)$"
+    local constant, value = constant_of(one.text)
     if constant then constants[constant] = literal(value, constants) end
     local defined = one.text:match "^%s*def%s+([%w_]+)"
     if defined then functions[defined] = true end
@@ -152,9 +165,9 @@ function python.read(s, name, put, depth)
   for _, one in ipairs((body_of(lines, name))) do
     local function record(path, value) put(path, value, one.line) end
     local target, value = one.text:match "^%s*([%a_][%w_.]*)%s*=%s*([^=].*)$"
-    local called = (value or one.text):match "^%s*r?e?t?u?r?n?%s*([%a_][%w_]*)%s*%("
-    if name and called and functions[called] and called ~= name and (depth or 0) < 8 then
-      python.read(s, called, put, (depth or 0) + 1)
+    local called = trim(value or one.text):gsub("^return%s+", ""):match "^([%a_][%w_]*)%s*%("
+    if name and called and functions[called] and called ~= name and depth < 8 then
+      read_function(lines, called, put, depth + 1, done)
     end
     if target then
       local field = target:match "^[%w_]+%.(.+)$" -- the first part is the variable that holds the recipe
@@ -172,5 +185,11 @@ function python.read(s, name, put, depth)
     end
   end
 end
+
+--- Reads the assignments of a function. A call of another function of the file is replaced by that function's lines.
+---@param s string
+---@param name string?  the function; nil for all lines
+---@param put fun(path: string, value: any, line: integer)
+function python.read(s, name, put) read_function(logical_lines(s), name, put, 0, { calls = 0 }) end
 
 return python

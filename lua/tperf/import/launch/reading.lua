@@ -1,5 +1,6 @@
 --- Turns settings into a neutral reading: the context of a stack's module, and lists of what was read.
 local check = require "tperf.base.check"
+local roots = require "tperf.base.roots"
 local files = require "tperf.import.launch.files"
 local ignored = require "tperf.import.launch.ignored"
 local marker = require "tperf.import.launch.shell.marker"
@@ -136,7 +137,7 @@ end
 -- The text of a file that an option names: written by the script, given by the caller, or beside the script.
 local function config_text(name, c)
   if c.sh.files[name] then return c.sh.files[name], name end
-  local base = name:match "[^/]*$"
+  local base = roots.last(name)
   for _, one in ipairs(c.all) do
     if one.name == base then return one.text, one.path end
   end

@@ -1,6 +1,7 @@
 --- Tables of options: recipes/STACK-VERSION.yaml, or a user's file (YAML in the same form, or CSV with the columns
 -- stack, version, option, aliases, type, default, concept, source).
 local check = require "tperf.base.check"
+local roots = require "tperf.base.roots"
 local csv = require "tperf.input.csv"
 local catalogue = require "tperf.base.catalogue"
 local roots = require "tperf.base.roots"
@@ -111,7 +112,7 @@ function tables.load(name)
     roots.use(path)
     t = from_yaml(path, tables.load)
   end
-  t.name = name:match "[^/]*$":gsub("%.%w+$", "")
+  t.name = roots.last(name):gsub("%.%w+$", "")
   if not name:find "[/.]" then cache[name] = t end
   return t
 end

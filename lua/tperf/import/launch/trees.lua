@@ -76,7 +76,7 @@ end
 -- The option for a field of a Python recipe: by its whole path, else the only option that ends with the field's name.
 local function full_name(t, path)
   if t.by_name[tables.plain(path)] then return path end
-  local last = "." .. tables.plain(path:match "[^.]*$")
+  local last = "." .. tables.plain(path:match "^.*%.(.*)$" or path)
   local found
   for name in pairs(t.by_name) do
     if name:sub(-#last) == last then

@@ -1,5 +1,6 @@
 --- What the name of a checkpoint says: the model of models/ that has its sizes, and how its weights are stored.
 local catalogue = require "tperf.base.catalogue"
+local roots = require "tperf.base.roots"
 
 local checkpoints = {}
 
@@ -29,7 +30,7 @@ local PUBLISHED <const> = { ["kimi-k2-5"] = "gptq", ["kimi-k2-thinking"] = "gptq
 local VERSIONS <const> = { "hf", "instruct", "chat", "it", "base", "thinking", "original", "%d%d%d%d", "v0%-%d", "v%d",
   "v%d%-%d" }
 
-local function plain(name) return (name:match "[^/]*$":lower():gsub("[^%w]+", "-"):gsub("%-+$", "")) end
+local function plain(name) return (roots.last(name):lower():gsub("[^%w]+", "-"):gsub("%-$", "")) end
 
 local function known(name)
   if CALLED[name] then return CALLED[name] end

@@ -1,4 +1,5 @@
 --- The commands that the small shell (shell/init.lua) runs itself; it only records the others.
+local roots = require "tperf.base.roots"
 local expand = require "tperf.import.launch.shell.expand"
 local marker = require "tperf.import.launch.shell.marker"
 local test = require "tperf.import.launch.shell.test"
@@ -54,7 +55,7 @@ end
 function builtins.pwd(self) print_out(self, ".\n") end
 
 function builtins.basename(self, fields)
-  local name = (fields[2] or ""):gsub("/+$", ""):match "[^/]*$"
+  local name = roots.last((fields[2] or ""):match "^.*[^/]" or "")
   local suffix = fields[3]
   if suffix and name:sub(-#suffix) == suffix then name = name:sub(1, -#suffix - 1) end
   print_out(self, name .. "\n")
@@ -116,7 +117,7 @@ local SHELLS <const> = { bash = true, sh = true, zsh = true, dash = true }
 -- The script of `… bash -x -c "text"` or `… bash script.sh` anywhere in a command: its text and its name.
 local function inner_script(self, fields)
   for i, word in ipairs(fields) do
-    if SHELLS[word:match "[^/]*$"] then
+    if SHELLS[roots.last(word)] then
       local at = i + 1
       while fields[at] and fields[at]:find "^%-" do
         if fields[at]:find "^%-%a*c$" then return fields[at + 1] or "", self.where, at + 1 end

@@ -163,7 +163,7 @@ local function collector()
       c.add(one)
       first = false
     end
-    if text:find "%S%s+$" then c.close() end
+    if text:find "%s$" and text:find "%S" then c.close() end
   end
   return c
 end

@@ -22,7 +22,7 @@ function shell:output(text)
   local list = parse(text, self.where)
   local known = self:runs_here(list)
   if known then run_list(self, list) end
-  local printed = table.concat(self.printed):gsub("\n+$", "")
+  local printed = table.concat(self.printed):match "^.*[^\n]" or ""
   self.printed = outer
   return known and printed or marker.of("$(" .. text .. ")")
 end

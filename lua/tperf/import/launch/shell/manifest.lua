@@ -135,7 +135,7 @@ function manifest.script(file)
   for _, one in ipairs(list) do
     local text = table.concat(one.variables, "; ") .. (#one.variables > 0 and "; " or "") .. one.text
     while #lines < one.line - 1 do lines[#lines + 1] = "" end
-    for part in (text:gsub("%s+$", "") .. "\n"):gmatch "(.-)\n" do lines[#lines + 1] = part end
+    for part in ((text:match "^.*%S" or "") .. "\n"):gmatch "(.-)\n" do lines[#lines + 1] = part end
     if one.replicas > 1 then
       notes[#notes + 1] = ("%s has %d replicas, of which one is predicted"):format(one.name, one.replicas)
     end

@@ -90,7 +90,7 @@ function parser:expect(word)
 end
 
 function parser:redirect()
-  local at, stop, fd, op = self.s:find("^(%d*)([<>&]+[|-]?)", self.i)
+  local at, stop, fd, op = self.s:find("^(%d*)([<>&][<>&]?[<>&]?[<>&]?[|-]?)", self.i)
   if not at or not op:find "[<>]" or self.s:find(words.placeholder, self.i) then return nil end
   if op == "<<<" or op == "<<" or op == "<<-" or op == "<" or op == "<>" or op:find "^&?>>?[&|]?$" or op == "<&"
     or op == ">&-" then

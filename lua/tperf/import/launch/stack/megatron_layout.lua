@@ -3,16 +3,26 @@ local common = require "tperf.import.launch.stack.common"
 
 local layout = {}
 
+local LONGEST <const> = 1 << 13 -- letters: brackets are looked for from each one
+
 -- Expands the repetitions in a layout such as "(tt|)*30mL".
 local function unrolled(text, context, depth)
   if depth > 20 then context.fail "--pipeline-model-parallel-layout is nested too deep" end
+  if #text > LONGEST then context.fail("--pipeline-model-parallel-layout has more than %d letters", LONGEST) end
+  local function repeated(group, times)
+    times = math.min(tonumber(times), LONGEST)
+    if #group * times > LONGEST then
+      context.fail("--pipeline-model-parallel-layout has more than %d letters", LONGEST)
+    end
+    return group:rep(times)
+  end
   local count
   repeat
     text, count = text:gsub("(%b())%*(%d+)", function(group, times)
-      return unrolled(group:sub(2, -2), context, depth + 1):rep(math.min(tonumber(times), 4096))
+      return repeated(unrolled(group:sub(2, -2), context, depth + 1), times)
     end)
   until count == 0
-  text = text:gsub("(%a)%*(%d+)", function(letter, times) return letter:rep(math.min(tonumber(times), 4096)) end)
+  text = text:gsub("(%a)%*(%d+)", repeated)
   return (text:gsub("[()]", ""))
 end
 
