@@ -497,6 +497,7 @@
 ---@field width integer features of a row; n_in: of the input, n_out: of the output
 
 ---@class tperf.op.summa.request
+---@field shaped? boolean true: each panel is a kernel that takes what the machine's curves say of its shape (false)
 ---@field bias? boolean true: the product adds a bias
 ---@field bias_grad? string axis over which weights, or a bias, are replicated
 ---@field columns? string axis of the grid's columns
@@ -512,6 +513,7 @@
 ---@field tokens integer rows that this GPU works on
 
 ---@class tperf.op.summa_attend.request
+---@field shaped? boolean true: each panel is a kernel that takes what the machine's curves say of its shape (false)
 ---@field batch integer number of elements; batch: of samples
 ---@field columns? string axis of the grid's columns
 ---@field dtype? string of its elements; selects the peak ("bf16")
@@ -525,6 +527,7 @@
 ---@field rows? string rows that this GPU works on
 
 ---@class tperf.op.summa_scores.request
+---@field shaped? boolean true: each panel is a kernel that takes what the machine's curves say of its shape (false)
 ---@field batch integer number of elements; batch: of samples
 ---@field columns? string axis of the grid's columns
 ---@field dtype? string of its elements; selects the peak ("bf16")
@@ -863,7 +866,7 @@
 ---@field overlap_p2p? boolean true: messages between the stages of interleaved pipelines travel beside passes; false: passes wait for them (as the software does)
 ---@field bucket_size? number parameters of a bucket (the larger of 40 million and a million for each replica)
 ---@field ulysses? integer|integer[] GPUs of context parallelism by all-to-all inside cp, likewise (1)
----@field virtual_stages? integer|integer[] chunks of layers per device for schedules that interleave; by default those of { 2, 3, 4, 6, 8 } that deal the layers out evenly, or all of them if one schedule is given
+---@field virtual_stages? integer|integer[] chunks of layers per device for schedules that interleave; by default those of { 2, 3, 4, 6, 8 } that deal the layers out evenly
 ---@field zero? integer|integer[] ZeRO stage 0 to 3, or a list (1)
 ---@field recompute? "none"|"selective"|"full"|("none"|"selective"|"full")[] "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---@field sequence_parallel? boolean|boolean[] true (default), false, or a list
@@ -1082,7 +1085,7 @@
 ---@field replicated? function cuts, see below
 ---@field router? function cuts, see below
 ---@field row? function cuts, see below
----@field same_as? table { strategy =, without = { axis … } }: the strategy that it equals if one of these axes is 1; searches of both leave that case to the other
+---@field same_as? table { strategy =, without = { axis … } }: the strategy that it equals if all these axes are 1; searches of both leave that case to the other
 ---@field scan? function cuts, see below
 ---@field sequence_shards function function(share) -> integer: what must divide the sequence (rule shards_divide_sequence)
 ---@field serves? boolean false: it cuts sequences, so it cannot cut a decode step of one token (true)
@@ -1318,7 +1321,7 @@
 ---@field shard? integer replicas that ZeRO shards over, likewise: fewer than all are hybrid sharding (all)
 ---@field system string|table a name, a file or a table, or a list of them
 ---@field ulysses? integer GPUs of context parallelism by all-to-all inside cp, likewise (1)
----@field virtual_stages? integer chunks of layers per device for schedules that interleave; by default those of { 2, 3, 4, 6, 8 } that deal the layers out evenly, or all of them if one schedule is given
+---@field virtual_stages? integer chunks of layers per device for schedules that interleave; by default those of { 2, 3, 4, 6, 8 } that deal the layers out evenly
 ---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtypes of weights and gradients in memory: "fp32", "bf16" … (docs/memory.md)
 ---@field zero? integer ZeRO stage 0 to 3, or a list (1)
 
@@ -1488,6 +1491,7 @@ function tperf_Report:save(path) end
 ---@field interval? table with a profile: { low, high } seconds between which 90 % of comparable runs lie
 ---@field warnings? string[] with a profile: in which respects no compared run resembled this one
 ---@field least_time? number of tperf.train: a lower bound, in seconds, of every simulation of its schedule
+---@field unproven? string of tperf.search, if it was interrupted: how many of the candidates that could be better were simulated
 ---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms = tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
 ---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with its `links`; the seconds that gathering their parts takes, gather; and the average hop, time
 ---@field update? table of tperf.train: the optimizer's step, { bytes read and written, time, bandwidth reached }
@@ -1504,7 +1508,9 @@ function tperf_Report:save(path) end
 ---@field bounds? boolean some pipelines have no closed form: what is not simulated is known by bounds
 ---@field evaluated? integer number that were timed, if prune is false
 ---@field complete boolean false if Ctrl-C ended the search
----@field proven? boolean if simulated: no other candidate could be among the best
+---@field simulated? integer number that were simulated, if some are ranked so
+---@field proven? boolean likewise: none that was not simulated could be among the best; false only if interrupted
+---@field unproven? string if not proven: how many of those that bounds leave were simulated
 ---@field seconds number duration of the search
 ---@field reason? string why nothing was found
 ---@field model tperf.model
@@ -2004,14 +2010,17 @@ function tperf.op.scores() end
 function tperf.op.softmax() end
 
 ---The product on a grid by SUMMA: tokens, n_in, n_out, n_in_columns, n_in_rows, columns =, rows = axes.
+--- shaped   true: each panel is a kernel that takes what the machine's curves say of its shape (false)
 function tperf.op.summa() end
 
 ---Attention's two products by SUMMA: batch, heads, queries, queries_rows, queries_columns,
 ---head_dim_columns, keep_scores, columns =, rows = axes.
+--- shaped   true: each panel is a kernel that takes what the machine's curves say of its shape (false)
 function tperf.op.summa_attend() end
 
 ---Attention's two products by SUMMA: batch, heads, queries, queries_rows, queries_columns,
 ---head_dim_columns, keep_scores, columns =, rows = axes.
+--- shaped   true: each panel is a kernel that takes what the machine's curves say of its shape (false)
 function tperf.op.summa_scores() end
 
 tperf.plot = {}

@@ -169,3 +169,26 @@ describe("scripts/custom_strategy.lua", function()
     program.remove(folder)
   end)
 end)
+
+describe("strategy summa on a grid of one GPU", function()
+  it("takes as long as tensor parallelism of one: it is the same computation", function()
+    for _, system in ipairs { "h100-sxm", "a100-sxm-80gb", "b200-sxm", "mi300x", "l40s" } do
+      for _, attention in ipairs { "flash", "unfused" } do
+        for _, software in ipairs { "none", "typical" } do
+          local question = { model = "llama-3.1-8b", system = system, pp = 4, dp = 2, global_batch = 16,
+            attention = attention, software = software }
+          question.strategy = "tensor"
+          local plain = tperf.train(question)
+          question.strategy, question.panels = "summa", 1
+          local grid = tperf.train(question)
+          local what = table.concat({ system, attention, software }, " ")
+          assert.equal(plain.time, grid.time, what)
+          assert.equal(plain.memory.total, grid.memory.total, what)
+          assert.equal(plain.flops_per_gpu, grid.flops_per_gpu, what)
+          question.panels = 2 -- a panel's kernels are smaller, and there are twice as many
+          assert.is_true(tperf.train(question).time > grid.time, what)
+        end
+      end
+    end
+  end)
+end)

@@ -130,6 +130,8 @@ typedef enum tperf_kernel_kind {
     TPERF_KERNEL_ATTENTION_CAUSAL,
 } tperf_kernel_kind;
 
+typedef enum tperf_panel_cut { TPERF_CUT_K, TPERF_CUT_N, TPERF_CUT_M } tperf_panel_cut;
+
 typedef struct tperf_kernel {
     tperf_kernel_kind kind;
     double batch, m, n, k;
@@ -142,6 +144,7 @@ typedef struct tperf_kernel {
     bool warm; // its operands still lie in the last-level cache
     bool made; // its factors come in the precision that it multiplies in: it makes none first
     bool wide; // multiplies in its op's own dtype, not in the precision of the others
+    tperf_panel_cut cut; // what panels divide: each is a kernel of its own
 } tperf_kernel;
 
 // The accelerator as the curves see it.

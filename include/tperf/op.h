@@ -182,6 +182,9 @@ tperf_status tperf_op_linear(tperf_op *op, const tperf_linear *shape, tperf_erro
 typedef struct tperf_summa {
     int64_t tokens, n_in, n_out, n_in_columns, n_in_rows;
     bool bias, input_kept_elsewhere, tied; // as in tperf_linear
+    // Its products take what the machine's curves say of their shapes, one kernel for each panel. The published model
+    // has no curves.
+    bool shaped;
     const char *columns_axis, *rows_axis, *bias_axis;
 } tperf_summa;
 tperf_status tperf_op_summa(tperf_op *op, const tperf_summa *shape, tperf_error *error);
@@ -190,7 +193,7 @@ tperf_status tperf_op_summa(tperf_op *op, const tperf_summa *shape, tperf_error 
 // rows axis, head_dim cut by the columns axis.
 typedef struct tperf_summa_attention {
     int64_t batch, heads, queries, queries_rows, queries_columns, head_dim_columns;
-    bool keep_scores;
+    bool keep_scores, shaped; // shaped: as in tperf_summa
     const char *columns_axis, *rows_axis;
 } tperf_summa_attention;
 tperf_status tperf_op_summa_scores(tperf_op *op, const tperf_summa_attention *shape,

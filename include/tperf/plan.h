@@ -55,6 +55,8 @@ typedef struct tperf_pipeline {
     double weight_copies;
     // No closed form: only tperf_iteration_least applies, and any passes may overlap.
     bool bounds;
+    // No closed form tells its time: it has none, or its chunks are too uneven for it.
+    bool open;
     // The schedule places chunks on devices as tperf_pipeline_split does.
     bool placed;
     bool folded; // chunks go down the devices and back up: device 0 has both ends

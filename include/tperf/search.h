@@ -13,12 +13,6 @@
 #include "tperf/plan.h"
 #include "tperf/pool.h"
 
-typedef struct tperf_question {
-    tperf_system system;
-    int64_t gpus;
-    int64_t global_batch; // samples
-} tperf_question;
-
 typedef struct tperf_found {
     double throughput; // samples per second
     double memory;     // bytes on one GPU
@@ -27,8 +21,24 @@ typedef struct tperf_found {
     const struct tperf_shape *shape; // of those walked; NULL: added by tperf_search_add
 } tperf_found;
 
+typedef struct tperf_question {
+    tperf_system system;
+    int64_t gpus;
+    int64_t global_batch; // samples
+    // Of an earlier search, whose listed candidates have been simulated: the last of them, after which to go on (NULL:
+    // none), and the throughput of the worst that counts, samples per second. See tperf_search_options.by_least.
+    const tperf_found *after;
+    double reached;
+} tperf_question;
+
 // Whether to keep a candidate that qualifies; called on the thread of tperf_search_walk.
 typedef bool (*tperf_search_accept)(void *context, size_t question, const tperf_found *found);
+
+typedef enum tperf_by_least {
+    TPERF_BY_TIME,
+    TPERF_OPEN_BY_LEAST,
+    TPERF_ALL_BY_LEAST
+} tperf_by_least;
 
 // The arrays are the caller's and must outlive the search.
 typedef struct tperf_search_options {
@@ -47,8 +57,10 @@ typedef struct tperf_search_options {
     bool keep_all;                      // keep every candidate, feasible or not
     bool infeasible_too;                // let candidates that do not fit compete
     bool no_pruning; // also evaluate what a bound rules out; never changes the answer
-    // Rank by tperf_iteration_least, for a caller that simulates the best; disables pruning.
-    bool by_least;
+    // Which candidates to list by tperf_iteration_least, for a caller that simulates them: those whose time no closed
+    // form tells, or all. The others compete for the best as ever, and rule out of the list what cannot be among them.
+    tperf_by_least by_least;
+    size_t most_open;           // how many to list per question
     bool memory_only;           // time nothing: count what fits, find the least memory
     tperf_search_accept accept; // NULL: keep all; otherwise the search uses one thread
     void *accept_context;
@@ -71,6 +83,9 @@ typedef struct tperf_answer {
     int64_t evaluated;            // of these, timed; the rest are ruled out by memory or a bound
     size_t n_found;
     tperf_found *found; // best first; owned by the search
+    size_t n_open;
+    tperf_found
+        *open; // listed by bound, the fastest first, with its bound for throughput; likewise
     const tperf_found
         *least; // the candidate with the least memory, any placement; NULL without candidates
 } tperf_answer;

@@ -114,6 +114,23 @@ static void count_summa_traffic(tperf_op *op, summa_letters l) {
     op->backward.bytes_per_panel = 2 * op->forward.bytes_per_panel;
 }
 
+// Adds one of the two products of queries by keys to a pass: the scores, or a sum over keys. Panels divide the keys.
+static void add_product(tperf_pass *pass, summa_letters l, bool scores) {
+    int added = pass->n_kernels;
+    if (scores)
+        tperf_pass_kernel(pass, TPERF_KERNEL_GEMM, l.H, l.s2, l.s, l.d1);
+    else
+        tperf_pass_kernel(pass, TPERF_KERNEL_GEMM, l.H, l.s2, l.d1, l.s);
+    pass->kernels[added].cut = scores ? TPERF_CUT_N : TPERF_CUT_K;
+}
+
+static void shape_panels(tperf_op *op, summa_letters l, bool scores) {
+    add_product(&op->forward, l, scores);
+    add_product(&op->backward, l, !scores);
+    tperf_pass_kernel(&op->backward, TPERF_KERNEL_GEMM, l.H, l.s, l.d1, l.s2);
+    op->backward.kernels[1].cut = TPERF_CUT_M;
+}
+
 tperf_status tperf_op_summa_scores(tperf_op *op, const tperf_summa_attention *shape,
                                    tperf_error *error) {
     summa_letters l;
@@ -123,6 +140,7 @@ tperf_status tperf_op_summa_scores(tperf_op *op, const tperf_summa_attention *sh
     op->backward.tensor_flops =
         l.H * l.s2 * l.d1 * (2 * l.s - 1) + l.H * l.s * l.d1 * (2 * l.s2 - 1);
     count_summa_traffic(op, l);
+    if (shape->shaped) shape_panels(op, l, true);
     op->saved_bytes = 2 * l.element * l.H * l.s2 * l.d1;
     tperf_pass_communicate(&op->forward, TPERF_BROADCAST, shape->rows_axis, heads);
     tperf_pass_communicate(&op->forward, TPERF_REDUCE, shape->columns_axis, scores);
@@ -138,10 +156,12 @@ tperf_status tperf_op_summa_attend(tperf_op *op, const tperf_summa_attention *sh
     summa_letters l;
     TPERF_TRY(read_summa(shape, op, &l, error));
     double heads = l.element * l.H * l.s * l.d1, scores = l.element * l.H * l.s2 * l.s;
-    op->forward.tensor_flops = 2 * l.H * l.s2 * l.d1 * l.s; // accumulates, unlike the scores
+    // Unlike the scores it accumulates; the published count adds to zeros, too.
+    op->forward.tensor_flops = l.H * l.s2 * l.d1 * (shape->shaped ? 2 * l.s - 1 : 2 * l.s);
     op->backward.tensor_flops =
         l.H * l.s2 * l.s * (2 * l.d1 - 1) + l.H * l.s * l.d1 * (2 * l.s2 - 1);
     count_summa_traffic(op, l);
+    if (shape->shaped) shape_panels(op, l, false);
     op->saved_bytes = l.element * l.H * ((shape->keep_scores ? l.s2 * l.s1 : 0) + l.s2 * l.d1);
     tperf_pass_communicate(&op->forward, TPERF_BROADCAST, shape->columns_axis, scores);
     tperf_pass_communicate(&op->forward, TPERF_BROADCAST, shape->rows_axis, heads);

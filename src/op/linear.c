@@ -129,6 +129,18 @@ tperf_status tperf_op_linear(tperf_op *op, const tperf_linear *shape, tperf_erro
     return TPERF_OK;
 }
 
+// The kernels of a product's panels: the forward pass adds up over the input's features, dX and dW are made by panels.
+static void shape_panels(tperf_op *op, double N, double I, double O) {
+    tperf_pass_kernel(&op->forward, TPERF_KERNEL_GEMM, 1, N, O, I);
+    tperf_pass_kernel(&op->backward, TPERF_KERNEL_GEMM, 1, N, I, O);
+    tperf_pass_kernel(&op->backward, TPERF_KERNEL_GEMM, 1, I, O, N);
+    op->backward.kernels[0].cut = TPERF_CUT_N;
+    op->backward.kernels[1].cut = TPERF_CUT_M;
+    op->forward.kernels[0].aligned = op->backward.kernels[0].aligned =
+        op->backward.kernels[1].aligned = common_step(I, O);
+    op->own.n_kernels = 1;
+}
+
 tperf_status tperf_op_summa(tperf_op *op, const tperf_summa *shape, tperf_error *error) {
     TPERF_TRY(tperf_size_check(error, "tokens", shape->tokens));
     TPERF_TRY(tperf_size_check(error, "n_in", shape->n_in));
@@ -139,7 +151,8 @@ tperf_status tperf_op_summa(tperf_op *op, const tperf_summa *shape, tperf_error 
     double element = tperf_dtype_bytes(op->dtype);
     double X = element * N * I, W = element * I * O; // total bytes that travel
     op->panels = true;
-    op->forward.tensor_flops = 2 * N * O * I; // accumulates: as many additions as products
+    // The published count adds each panel's first product to an accumulator of zeros, too.
+    op->forward.tensor_flops = N * O * (shape->shaped ? 2 * I - 1 : 2 * I);
     op->backward.tensor_flops = N * I * (2 * O - 1) + I * O * (2 * N - 1);
     op->forward.bytes = X + W;
     op->backward.bytes = 2 * (X + W);
@@ -150,6 +163,7 @@ tperf_status tperf_op_summa(tperf_op *op, const tperf_summa *shape, tperf_error 
     op->forward.vector_flops = op->backward.vector_flops = N * biases;
     op->own.tensor_flops = I * O * (2 * N - 1);
     op->own.bytes = X + W;
+    if (shape->shaped) shape_panels(op, N, I, O);
     tperf_op_hold(op, (double)shape->n_in_rows * O + biases, element);
     op->saved_bytes = op->input_bytes =
         shape->input_kept_elsewhere ? 0 : element * N * (double)shape->n_in_columns;

@@ -64,12 +64,11 @@ static passes least_chunk(const bound *b) {
 
 // The schedule's closed form with every chunk the shortest: no pass is shorter, so nothing can end sooner. Messages that
 // come too late for steady passes may be hidden where chunks are longer.
-static double all_least(const bound *b) {
+static double all_least(const bound *b, passes t) {
     const tperf_pipeline *p = b->candidate->pipeline;
     double chunks = (double)p->virtual_stages, m = (double)b->candidate->microbatches;
     double pairs = p->bounds ? m * chunks : p->pairs + p->pairs_each * m;
     double all = m * chunks - pairs, split = tperf_split_of(p, m);
-    passes t = least_chunk(b);
     // A weight gradient that fills a bubble may count for less: a bound all the same, where it shortens the time.
     return (all + chunks * p->bubble_forward) * t.forward + (all - split) * t.backward +
            split * (t.input + t.weight) +
@@ -89,6 +88,27 @@ static double own_work(const bound *b, const tperf_stage *device) {
     return m * (fmin(t.forward, t.pair / 2) + fmin(t.backward, t.pair / 2));
 }
 
+// What a device waits for the exchange of weights and gradients, before its first pass and after its last.
+typedef struct ends {
+    double before, after;
+} ends;
+
+static ends ends_of(const bound *b, const tperf_stage *device) {
+    double chunks = (double)b->candidate->pipeline->virtual_stages;
+    tperf_exposure e = tperf_stage_exposure(device, b->workload, b->sections);
+    bool gathers = tperf_gathers_each(b->candidate, b->job->training);
+    bool reduces = tperf_reduces_each(b->candidate, b->job->training);
+    return (ends){e.first_gather + (gathers ? 0 : e.gather / chunks),
+                  e.first_reduce + e.update + (reduces ? 0 : e.reduce / chunks)};
+}
+
+// The forward pass of a device's first chunk. Before the first micro-batch arrives at a device, each one before it runs
+// that pass, alone: no backward pass can have begun.
+static double first_forward(const bound *b, const tperf_stage *device, const passes *shortest) {
+    return b->candidate->pipeline->virtual_stages == 1 ? passes_of(b, device, 1).forward
+                                                       : shortest->forward;
+}
+
 double tperf_iteration_least(const tperf_candidate *candidate, const tperf_job *job,
                              const tperf_workload *workload, const tperf_layer_cost *costs,
                              const tperf_exchange *exchanges, double hop, double optimizer) {
@@ -98,20 +118,21 @@ double tperf_iteration_least(const tperf_candidate *candidate, const tperf_job *
                .workload = workload,
                .costs = costs,
                .message = tperf_message_of(p, job, hop)};
-    double chunks = (double)p->virtual_stages, busiest = 0, sum = 0, least_wait = INFINITY;
+    double busiest = 0, sum = 0, least_wait = INFINITY, filled = 0;
     tperf_exposures_of(candidate, job, workload, costs, exchanges, optimizer, b.sections);
+    passes shortest = least_chunk(&b);
     for (size_t i = 0; i < p->n_devices; i++) {
-        tperf_exposure e = tperf_stage_exposure(&p->devices[i], workload, b.sections);
-        double wait = e.first_gather + e.first_reduce + e.update +
-                      (tperf_gathers_each(candidate, job->training) ? 0 : e.gather / chunks) +
-                      (tperf_reduces_each(candidate, job->training) ? 0 : e.reduce / chunks);
-        double own = own_work(&b, &p->devices[i]);
-        least_wait = fmin(least_wait, wait);
-        busiest = fmax(busiest, own + wait);
-        sum += (double)p->devices[i].repeats * own;
+        const tperf_stage *device = &p->devices[i];
+        ends wait = ends_of(&b, device);
+        double own = own_work(&b, device), forward = first_forward(&b, device, &shortest);
+        filled += (double)(device->repeats - 1) * forward;
+        least_wait = fmin(least_wait, wait.before + wait.after);
+        busiest = fmax(busiest, fmax(wait.before, filled) + own + wait.after);
+        sum += (double)device->repeats * own;
+        filled += forward;
     }
     // If chunks may be on other devices than tperf_pipeline_split's, some device has at least the average work.
     double alone = p->placed ? busiest : sum / (double)p->pp + least_wait;
-    double least = fmax(alone, p->pp > 1 ? all_least(&b) + least_wait : 0);
+    double least = fmax(alone, p->pp > 1 ? all_least(&b, shortest) + least_wait : 0);
     return (least + optimizer) * (1 - 1e-12); // margin for rounding
 }

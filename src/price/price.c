@@ -99,32 +99,38 @@ static double seconds_of(const tperf_kernel_time *time) {
     return cost.compute + cost.exposed_memory;
 }
 
-// Chunks run back to back at the clock of one long kernel; their curve would assume the clock of short ones.
+// Pieces run back to back at the clock of one long kernel; their curve would assume the clock of short ones.
 static void no_faster(const tperf_op *op, const tperf_kernel *whole, const tperf_system *system,
-                      bool backward, tperf_kernel_time *chunks) {
+                      bool backward, tperf_kernel_time *pieces) {
     tperf_kernel_time time;
     if (!tperf_system_kernel_time(system, op->matrix_dtype, whole, backward, &time)) return;
-    if (seconds_of(chunks) < seconds_of(&time)) *chunks = time;
+    if (seconds_of(pieces) < seconds_of(&time)) *pieces = time;
+}
+
+// Makes a kernel one of equal pieces: of the rows of a chunked product, or of what panels divide.
+static void cut(tperf_kernel *kernel, tperf_panel_cut what, double pieces) {
+    double *size = what == TPERF_CUT_M ? &kernel->m : what == TPERF_CUT_N ? &kernel->n : &kernel->k;
+    *size /= pieces;
 }
 
 // The same from the shapes of its kernels; false if the system lacks a curve for one of them.
 static bool kernels_time(const tperf_op *op, const tperf_pass *pass, const tperf_system *system,
-                         tperf_pass_work *work) {
+                         double panels, tperf_pass_work *work) {
     *work = (tperf_pass_work){.n_kernels = pass->n_kernels};
     for (int i = 0; i < pass->n_kernels; i++) {
         tperf_kernel_time *time = &work->kernels[i];
-        bool backward = pass == &op->backward, cut = i == 0 && pass->chunks > 1;
+        bool backward = pass == &op->backward, chunked = i == 0 && pass->chunks > 1;
         tperf_kernel kernel = pass->kernels[i];
         tperf_dtype dtype = kernel.wide ? op->dtype : op->matrix_dtype;
-        double chunks = cut ? (double)pass->chunks : 1;
-        kernel.m /= chunks;
+        double pieces = chunked ? (double)pass->chunks : panels;
+        cut(&kernel, chunked ? TPERF_CUT_M : kernel.cut, pieces);
         if (!tperf_system_kernel_time(system, dtype, &kernel, backward, time)) return false;
-        if (!cut) continue;
-        work->chunked = 1;
-        time->setup *= chunks;
-        time->work *= chunks;
-        time->traffic *= chunks;
-        time->rest *= chunks;
+        if (pieces == 1) continue;
+        if (chunked) work->chunked = 1;
+        time->setup *= pieces;
+        time->work *= pieces;
+        time->traffic *= pieces;
+        time->rest *= pieces;
         no_faster(op, &pass->kernels[i], system, backward, time);
     }
     return pass->n_kernels > 0;
@@ -161,7 +167,8 @@ tperf_pass_work tperf_pass_work_of(const tperf_op *op, const tperf_pass *pass,
     tperf_pass_work work = {0};
     if (pass->absent || !has_kernels(pass)) return work;
     double traffic = pass->bytes + tperf_panels_of(op, panels) * pass->bytes_per_panel;
-    if (!kernels_time(op, pass, on->system, &work) && !stream_time(op, pass, on, &work))
+    if (!kernels_time(op, pass, on->system, tperf_panels_of(op, panels), &work) &&
+        !stream_time(op, pass, on, &work))
         work = constant_time(op, pass, traffic, on);
     return work;
 }

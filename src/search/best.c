@@ -46,6 +46,10 @@ bool tperf_needs_less(const tperf_found *a, const tperf_found *b) {
     return compare_candidates(&a->candidate, &b->candidate) < 0;
 }
 
+bool tperf_best_after(const tperf_found *a, const tperf_found *b) {
+    return total_order(a, b) > 0;
+}
+
 bool tperf_best_wants(const tperf_best *best, const tperf_found *found) {
     return best->n < best->limit || total_order(found, &best->found[0]) < 0;
 }

@@ -18,6 +18,9 @@ bool tperf_needs_less(const tperf_found *a, const tperf_found *b);
 static inline bool tperf_best_admits(const tperf_best *best, double throughput) {
     return best->n < best->limit || throughput >= best->found[0].throughput;
 }
+// Whether a comes after b in the order of what is kept.
+bool tperf_best_after(const tperf_found *a, const tperf_found *b);
+
 // Whether this candidate would be kept.
 bool tperf_best_wants(const tperf_best *best, const tperf_found *found);
 

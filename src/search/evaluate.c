@@ -239,10 +239,30 @@ TPERF_INLINED bool time_entries(tperf_walk *w, const shared *s,
     return true;
 }
 
+// The throughput that a candidate's bound must reach for it to be among the best once it is simulated.
+static double throughput_to_reach(const tperf_walk *w) {
+    const tperf_best *best = &w->result->best;
+    double others = best->n < best->limit ? 0 : best->found[0].throughput;
+    return fmax(others, w->query->question.reached);
+}
+
+// Lists a candidate that is to be simulated.
+static bool list_open(tperf_walk *w, const tperf_placement_entry *entry, double least) {
+    double throughput = (double)w->job.global_batch / least;
+    if (throughput < throughput_to_reach(w) || !tperf_best_admits(&w->result->open, throughput))
+        return true;
+    place_at(w, entry);
+    tperf_found found = {throughput, w->memory, w->feasible, w->partial, w->shape};
+    const tperf_found *after = w->query->question.after;
+    if (after && !tperf_best_after(&found, after)) return true;
+    if (!tperf_best_wants(&w->result->open, &found)) return true;
+    return tperf_best_keep(&w->result->open, &found);
+}
+
 static bool time_least(tperf_walk *w, const tperf_placement_entry *entries, size_t n,
                        const tperf_layer_cost *costs) {
     for (size_t i = 0; i < n; i++)
-        if (!keep(w, &entries[i], least_of(w, &entries[i], costs))) return false;
+        if (!list_open(w, &entries[i], least_of(w, &entries[i], costs))) return false;
     return true;
 }
 
@@ -271,12 +291,14 @@ TPERF_INLINED bool walk_run(tperf_walk *w, shared *s, const tperf_placement_entr
 TPERF_INLINED bool walk_runs(tperf_walk *w, way how) {
     const tperf_placement_cache *known = tperf_walk_cached_placements(w);
     const tperf_search_options *options = &w->search->options;
+    bool by_least = options->by_least == TPERF_ALL_BY_LEAST ||
+                    (options->by_least == TPERF_OPEN_BY_LEAST && w->partial.pipeline->open);
     shared s = {.pace = &w->pace,
                 .hops = hops_of(w),
                 .lone_layers = how.lone ? w->lone->parts[0].layers : 0,
                 .lone_section = w->used[0],
-                .by_least = options->by_least,
-                .prunes = !options->no_pruning && !options->by_least};
+                .by_least = by_least,
+                .prunes = !options->no_pruning && !by_least};
     size_t from = w->list->begin;
     for (size_t r = w->list->first_run; r < w->list->end_run; from = known->runs[r++].end)
         if (!walk_run(w, &s, &known->placements[from], known->runs[r].end - from, how))

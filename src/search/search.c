@@ -160,10 +160,12 @@ static bool prepare(tperf_search *search, const tperf_question *questions) {
     if (!search->queries || !search->query_groups || !search->divisors || !search->results ||
         !search->scratch)
         return false;
-    for (size_t i = 0; i < workers * search->n_queries; i++)
-        search->results[i].best = (tperf_best){
-            .heap = heap, .limit = search->options.keep_all ? SIZE_MAX : search->options.top};
     const tperf_search_options *o = &search->options;
+    for (size_t i = 0; i < workers * search->n_queries; i++) {
+        search->results[i].best =
+            (tperf_best){.heap = heap, .limit = o->keep_all ? SIZE_MAX : o->top};
+        search->results[i].open = (tperf_best){.heap = heap, .limit = o->most_open};
+    }
     if (!count_stages(search) || !tperf_contents_init(&search->contents, heap, o->pipelines,
                                                       o->n_pipelines, search->n_stages))
         return false;
@@ -220,10 +222,15 @@ static void release_scratch(tperf_scratch *s, size_t n_queries) {
     tperf_heap_free(s->hops_for);
 }
 
+static void release_result(tperf_worker_result *result) {
+    tperf_best_release(&result->best);
+    tperf_best_release(&result->open);
+}
+
 void tperf_search_free(tperf_search *search) {
     if (!search) return;
     for (size_t i = 0; search->results && i < search->n_workers * search->n_queries; i++)
-        tperf_best_release(&search->results[i].best);
+        release_result(&search->results[i]);
     for (size_t i = 0; search->scratch && i < search->n_workers; i++)
         release_scratch(&search->scratch[i], search->n_queries);
     for (size_t i = 0; i < search->n_divisors; i++)
@@ -269,15 +276,19 @@ tperf_status tperf_search_walk(tperf_search *search, const tperf_shape *shapes, 
     return TPERF_OK;
 }
 
+static bool merge(tperf_best *all, const tperf_found *found, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (tperf_best_wants(all, &found[i]) && !tperf_best_keep(all, &found[i])) return false;
+    return true;
+}
+
 static tperf_status add(tperf_worker_result *all, const tperf_answer *part, tperf_error *error) {
     all->candidates += part->candidates;
     all->feasible += part->feasible;
     all->evaluated += part->evaluated;
-    for (size_t i = 0; i < part->n_found; i++) {
-        const tperf_found *found = &part->found[i];
-        if (tperf_best_wants(&all->best, found) && !tperf_best_keep(&all->best, found))
-            return tperf_error_set(error, TPERF_NO_MEMORY, "not enough memory for the results");
-    }
+    if (!merge(&all->best, part->found, part->n_found) ||
+        !merge(&all->open, part->open, part->n_open))
+        return tperf_error_set(error, TPERF_NO_MEMORY, "not enough memory for the results");
     if (part->least && tperf_needs_less(part->least, &all->least)) all->least = *part->least;
     return TPERF_OK;
 }
@@ -289,9 +300,15 @@ tperf_status tperf_search_add(tperf_search *search, size_t question, const tperf
 
 static tperf_answer answer_of(const tperf_worker_result *result) {
     return (tperf_answer){
-        result->candidates, result->feasible,
-        result->evaluated,  result->best.n,
-        result->best.found, result->least.candidate.pipeline ? &result->least : NULL};
+        .candidates = result->candidates,
+        .feasible = result->feasible,
+        .evaluated = result->evaluated,
+        .n_found = result->best.n,
+        .found = result->best.found,
+        .n_open = result->open.n,
+        .open = result->open.found,
+        .least = result->least.candidate.pipeline ? &result->least : NULL,
+    };
 }
 
 tperf_status tperf_search_answer(tperf_search *search, size_t question, tperf_answer *answer,
@@ -302,10 +319,11 @@ tperf_status tperf_search_answer(tperf_search *search, size_t question, tperf_an
         tperf_answer part = answer_of(result);
         tperf_status status = add(all, &part, error);
         if (status != TPERF_OK) return status;
-        tperf_best_release(&result->best);
+        release_result(result);
         *result = (tperf_worker_result){0};
     }
     tperf_best_sort(&all->best);
+    tperf_best_sort(&all->open);
     *answer = answer_of(all);
     return TPERF_OK;
 }

@@ -102,6 +102,7 @@ typedef struct tperf_scratch {
 typedef struct tperf_worker_result {
     int64_t candidates, feasible, evaluated;
     tperf_best best;
+    tperf_best open;   // by bound, see tperf_search_options.by_least
     tperf_found least; // least memory so far; no pipeline: none yet
 } tperf_worker_result;
 

@@ -37,6 +37,13 @@ function choice.own(s, found)
   return own
 end
 
+--- The micro-batches of a replica in an iteration.
+---@return integer
+function choice.microbatches(question, s, found)
+  local parts = facts_of(s).cuts_batch and s.grid:batch(choice.own(s, found)) or 1
+  return question.global_batch // (found.sizes[1] * parts) // found.micro_batch
+end
+
 --- Sets the fields that say what a candidate is.
 ---@return table c
 function choice.add(c, question, s, found)
@@ -56,8 +63,7 @@ function choice.add(c, question, s, found)
   c.dp, c.pp, c.micro_batch, c.zero = dp, pipeline.pp, micro_batch, found.zero
   c.schedule, c.virtual_stages = pipeline.schedule, pipeline.virtual_stages
   c.panels = s.panels and found.panels or nil
-  local parts = facts.cuts_batch and s.grid:batch(choice.own(s, found)) or 1
-  c.microbatches = question.global_batch // (dp * parts) // micro_batch
+  c.microbatches = choice.microbatches(question, s, found)
   c.fast = fast
   c.idle = idle_of(gpus, placed, facts.multiply, question.system.network.fast.domain)
   return c

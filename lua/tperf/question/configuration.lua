@@ -107,6 +107,8 @@ local configuration = {}
 ---@field interval? table with a profile: { low, high } seconds between which 90 % of comparable runs lie
 ---@field warnings? string[] with a profile: in which respects no compared run resembled this one
 ---@field least_time? number of tperf.train: a lower bound, in seconds, of every simulation of its schedule
+---@field unproven? string of tperf.search, if it was interrupted: how many of the candidates that could be better were
+--- simulated
 ---@field exchanges? table[] of tperf.train: what one layer of a kind exchanges with its replicas: { section, comms =
 --- tperf.comm[], gather_hidden, gather_late, reduce_hidden, reduce_late }, seconds that its passes hide and do not
 ---@field messages? table of tperf.train: between stages, a tperf.comm for each kind of link, with its `links`; the

@@ -211,17 +211,15 @@ local function variants_of(o, free, described, set, strategies)
   return list
 end
 
--- The sizes that the arguments fix. A strategy that equals another one of the search if an axis is 1 (same_as) leaves
--- that case to it: the axis is at least 2. The published solver counts it twice.
+-- The sizes that the arguments fix. A strategy that equals another one of the search if some axes are 1 (same_as)
+-- leaves that case to it: fixed.left has these axes. The published solver counts it twice.
 local function fixed_of(o, strategies, set)
-  local fixed = { micro_batch = as_list(o.micro_batch), panels = as_list(o.panels), dp = as_list(o.dp), least = {} }
+  local fixed = { micro_batch = as_list(o.micro_batch), panels = as_list(o.panels), dp = as_list(o.dp), left = {} }
   local present = {}
   for _, s in ipairs(strategies) do present[s.name] = true end
   for _, s in ipairs(strategies) do
     local same = s.same_as
-    for _, name in ipairs(same and present[same.strategy] and set.layers_from_description and same.without or {}) do
-      fixed.least[name] = 2
-    end
+    if same and present[same.strategy] and set.layers_from_description then fixed.left[s.name] = same.without end
     for _, name in ipairs(s.axis_names) do fixed[name] = as_list(o[name]) end
   end
   return fixed
@@ -289,7 +287,7 @@ function problem.of(o, strategies)
   p.pipelines, p.pipeline_list, p.closed = pipelines.make {
     pps = p.pps, schedules = schedules, virtual_stages = p.virtual_stages or VIRTUAL_STAGES,
     layers = p.model.layers, runs = p.layouts[1].runs, has_ends = p.layouts[1].has_ends, deal = deal, picked = picked,
-    even = #schedules > 1 and not o.virtual_stages, alone_overlaps = o.overlap_moe_a2a, bounds = o.bounds,
+    even = o.deals_evenly, alone_overlaps = o.overlap_moe_a2a, bounds = o.bounds,
   }
   for _, question in ipairs(p.questions) do
     question.pipelines, question.pipeline_list = p.pipelines, p.pipeline_list

@@ -1,8 +1,8 @@
 // bind_pipelines.c: tperf.core.pipelines(runs, has_ends, list, picked) -> pipelines, for a search or one iteration.
 //   runs: list of { kind, layers }: the model's layers in order, kind = a section of its workloads
 //   list: of { pp, virtual_stages, schedule, layers (a list, or nil), bubble_forward, bubble_backward,
-//     bubble_weight_grad, split, split_each, pairs, pairs_each, ways, min_microbatches, microbatch_multiple, weight_copies, last_in_flight,
-//     bounds, placed, folded,
+//     bubble_weight_grad, split, split_each, pairs, pairs_each, ways, min_microbatches, microbatch_multiple,
+//     weight_copies, last_in_flight, bounds, open, placed, folded,
 //     in_flight = list of pp numbers }
 //   picked: nil, or { first, every }: the layers of a chunk that are of twin kinds, see tperf/plan.h
 #include <string.h>
@@ -58,7 +58,7 @@ typedef struct description {
     int64_t pp, virtual_stages, schedule, min_microbatches, microbatch_multiple;
     double bubble_forward, bubble_backward, bubble_weight_grad, split, split_each, pairs,
         pairs_each, ways, weight_copies, last_in_flight;
-    bool bounds, placed, folded;
+    bool bounds, open, placed, folded;
 } description;
 
 static const tperf_field fields[] = {
@@ -80,6 +80,7 @@ static const tperf_field fields[] = {
     FIELD(NUMBER, weight_copies),
     FIELD(NUMBER, last_in_flight),
     FIELD(FLAG, bounds),
+    FIELD(FLAG, open),
     FIELD(FLAG, placed),
     FIELD(FLAG, folded),
 #undef FIELD
@@ -186,6 +187,7 @@ static void read_pipeline(lua_State *L, const tperf_heap *heap, tperf_pipeline *
         .weight_copies = d.weight_copies,
         .last_in_flight = d.last_in_flight,
         .bounds = d.bounds,
+        .open = d.open,
         .placed = d.placed,
         .folded = d.folded,
         .picked = picked,

@@ -1,6 +1,7 @@
 // bind_search.c: tperf.core.search: the search of tperf/search.h for lua/tperf/question/search/init.lua.
 //   search.new(options, rules, training, pipelines, questions, zero, dp, accept, software) -> search
-//     options: see option_fields; questions: list of { system, gpus, global_batch };
+//     options: see option_fields; questions: list of { system, gpus, global_batch, and to list what an earlier
+//     search did not: after = the last of its `open`, reached = samples per second };
 //     zero: list of ZeRO stages; dp: list or nil
 //     accept: function(question, found) -> boolean, or nil
 //   search:shapes(list) -> shapes   read once, for searches of the same pipelines; list: of series of shapes, which differ
@@ -12,7 +13,8 @@
 //                                  before `from`, whose workload it takes to know; own: layers are the script's
 //   search:add(question, answer) takes what search:answer gave in another process, of other shapes; its found are a table
 //   search:answer(question)      { candidates, feasible, evaluated, least, found = a list, best first, each item of which is
-//                                  made into a table when it is read: found[i], #found; kept: each has its `workload` }
+//                                  made into a table when it is read: found[i], #found; open: such a list of those to
+//                                  simulate, by bound; kept: each has its `workload` }
 //   search.threads() -> the number of processors; search.clock() -> seconds, for durations
 //   search.interrupted() -> whether Ctrl-C was pressed; the caller honours it
 //   search.pending() -> the same, if other code will honour it
@@ -36,7 +38,7 @@ static const char pool_slot[] =
     "tperf.pool.current"; // registry keys of types hold metatables: not pool_name
 
 // Its user values: 1 the accept function, 2 its error, 3 the pipelines, 4 the list `dp`, 5 the pool, 6 a list of
-// the shapes that were kept.
+// the shapes that were kept, 7 the questions.
 typedef struct box {
     tperf_heap heap;
     tperf_search *search;
@@ -139,8 +141,8 @@ static bool accept_in_lua(void *context, size_t question, const tperf_found *fou
 }
 
 typedef struct options {
-    int64_t top, threads, replicas_fast, stages_fast;
-    bool keep_all, infeasible_too, no_pruning, by_least, memory_only;
+    int64_t top, threads, replicas_fast, stages_fast, most_open;
+    bool keep_all, infeasible_too, no_pruning, open_by_least, all_by_least, memory_only;
 } options;
 
 static const tperf_field option_fields[] = {
@@ -151,27 +153,49 @@ static const tperf_field option_fields[] = {
     {"keep_all", TPERF_FIELD_FLAG, offsetof(options, keep_all), false},
     {"infeasible_too", TPERF_FIELD_FLAG, offsetof(options, infeasible_too), false},
     {"no_pruning", TPERF_FIELD_FLAG, offsetof(options, no_pruning), false},
-    {"by_least", TPERF_FIELD_FLAG, offsetof(options, by_least), false},
+    {"open_by_least", TPERF_FIELD_FLAG, offsetof(options, open_by_least), false},
+    {"all_by_least", TPERF_FIELD_FLAG, offsetof(options, all_by_least), false},
+    {"most_open", TPERF_FIELD_INTEGER, offsetof(options, most_open), false},
     {"memory_only", TPERF_FIELD_FLAG, offsetof(options, memory_only), false},
     {0},
 };
 
+// Reads from the question on top of the stack where to go on with the list of what is to be simulated. after: room for
+// the candidate.
+static void read_reached(lua_State *L, const tperf_search_options *o, tperf_found *after,
+                         tperf_question *question) {
+    question->after = NULL;
+    tperf_bind_raw_field(L, -1, "reached");
+    question->reached = luaL_optnumber(L, -1, 0);
+    tperf_bind_raw_field(L, -2, "after");
+    if (!lua_isnil(L, -1)) {
+        tperf_bind_check_found(L, lua_gettop(L), o->pipelines, o->n_pipelines, after);
+        question->after = after;
+    }
+    lua_pop(L, 2);
+}
+
+// Pushes the questions, with room for the candidates after which to go on behind them.
 static tperf_question *push_questions(lua_State *L, int index, int software_index, size_t *n,
-                                      tperf_software *software) {
+                                      tperf_search_options *o) {
     *n = tperf_bind_push_list(L, index, "the questions");
     lua_replace(L, index);
-    tperf_question *questions = lua_newuserdatauv(L, (*n + 1) * sizeof *questions, 0);
+    size_t each = sizeof(tperf_question) + sizeof(tperf_found);
+    tperf_question *questions = lua_newuserdatauv(L, (*n + 1) * each, 0);
+    tperf_found *after = (tperf_found *)(questions + *n);
     for (size_t i = 0; i < *n; i++) {
         lua_rawgeti(L, index, (lua_Integer)i + 1);
         luaL_checktype(L, -1, LUA_TTABLE);
         tperf_bind_raw_field(L, -1, "system");
         tperf_bind_check_system(L, lua_gettop(L), &questions[i].system);
-        tperf_bind_check_software(L, software_index, software, &questions[i].system);
+        tperf_bind_check_software(L, software_index, &o->software, &questions[i].system);
         tperf_bind_raw_field(L, -2, "gpus");
         questions[i].gpus = luaL_checkinteger(L, -1);
         tperf_bind_raw_field(L, -3, "global_batch");
         questions[i].global_batch = luaL_checkinteger(L, -1);
-        lua_pop(L, 4);
+        lua_pop(L, 3);
+        read_reached(L, o, &after[i], &questions[i]);
+        lua_pop(L, 1);
     }
     return questions;
 }
@@ -191,31 +215,41 @@ static size_t read_zero(lua_State *L, int index, int zero[4]) {
     return n;
 }
 
-// new(options, rules, training, pipelines, questions, zero, dp, accept, software)
-static int new_search(lua_State *L) {
-    lua_settop(L, 9);
+static tperf_search_options read_options(lua_State *L, int64_t *threads) {
     options given = {0};
     tperf_fields_read(L, 1, "search", option_fields, &given);
-    if (given.top < 1 || given.threads < 1 || given.threads > 1024)
-        return tperf_bind_fail(L, "'top' must be at least 1, 'threads' from 1 to 1024");
-    tperf_search_options core = {
+    if (given.top < 1 || given.threads < 1 || given.threads > 1024 || given.most_open < 0)
+        tperf_bind_fail(
+            L, "'top' must be at least 1, 'threads' from 1 to 1024, 'most_open' at least 0");
+    *threads = given.threads;
+    return (tperf_search_options){
         .top = (size_t)given.top,
         .keep_all = given.keep_all,
         .infeasible_too = given.infeasible_too,
         .no_pruning = given.no_pruning,
-        .by_least = given.by_least,
+        .by_least = given.all_by_least    ? TPERF_ALL_BY_LEAST
+                    : given.open_by_least ? TPERF_OPEN_BY_LEAST
+                                          : TPERF_BY_TIME,
+        .most_open = (size_t)given.most_open,
         .memory_only = given.memory_only,
         .replicas_fast = given.replicas_fast,
         .stages_fast = given.stages_fast,
         .stop = tperf_interrupt_flag(),
         .software = tperf_software_none,
     };
+}
+
+// new(options, rules, training, pipelines, questions, zero, dp, accept, software)
+static int new_search(lua_State *L) {
+    lua_settop(L, 9);
+    int64_t threads;
+    tperf_search_options core = read_options(L, &threads);
     tperf_bind_check_rules(L, 2, &core.rules);
     size_t n_questions;
     tperf_bind_check_training(L, 3, &core.training);
     core.pipelines = tperf_bind_check_pipelines(L, 4, &core.n_pipelines);
-    const tperf_question *questions = push_questions(L, 5, 9, &n_questions, &core.software);
-    box *b = lua_newuserdatauv(L, sizeof *b, 6);
+    const tperf_question *questions = push_questions(L, 5, 9, &n_questions, &core);
+    box *b = lua_newuserdatauv(L, sizeof *b, 7);
     int self = lua_gettop(L);
     memset(b, 0, sizeof *b);
     luaL_setmetatable(L, type_name);
@@ -231,7 +265,7 @@ static int new_search(lua_State *L) {
     core.zero = b->zero;
     core.dp = tperf_bind_push_sizes(L, 7, &core.n_dp);
     lua_setiuservalue(L, self, 4);
-    b->pool = get_pool(L, (int)given.threads);
+    b->pool = get_pool(L, (int)threads);
     lua_setiuservalue(L, self, 5);
     if (!lua_isnil(L, 8)) {
         core.accept = accept_in_lua;
@@ -240,6 +274,8 @@ static int new_search(lua_State *L) {
         lua_setiuservalue(L, self, 1);
     }
     tperf_error error;
+    lua_pushvalue(L, self - 1); // the questions
+    lua_setiuservalue(L, self, 7);
     b->n_questions = n_questions;
     b->search = tperf_search_new(&core, questions, n_questions, b->pool, &error);
     if (!b->search) { // retry without garbage

@@ -62,6 +62,30 @@ static void read_found(lua_State *L, const pipelines *known, tperf_found *found)
     lua_pop(L, 1);
 }
 
+void tperf_bind_check_found(lua_State *L, int index, const tperf_pipeline *list, size_t n_pipelines,
+                            tperf_found *found) {
+    const pipelines known = {list, n_pipelines};
+    luaL_checkstack(L, 10, NULL);
+    lua_pushvalue(L, index);
+    read_found(L, &known, found);
+}
+
+// Pushes an array of what a field of an answer lists.
+static tperf_found *push_founds(lua_State *L, int index, const char *name, const pipelines *known,
+                                size_t *n) {
+    tperf_bind_raw_field(L, index, name);
+    luaL_checktype(L, -1, LUA_TTABLE);
+    int at = lua_gettop(L);
+    *n = lua_rawlen(L, at);
+    tperf_found *found = lua_newuserdatauv(L, (*n + 1) * sizeof *found, 0);
+    for (size_t i = 0; i < *n; i++) {
+        lua_rawgeti(L, at, (lua_Integer)i + 1);
+        read_found(L, known, &found[i]);
+    }
+    lua_remove(L, at);
+    return found;
+}
+
 void tperf_bind_check_answer(lua_State *L, int index, const tperf_pipeline *list,
                              size_t n_pipelines, tperf_answer *answer) {
     const pipelines known = {list, n_pipelines};
@@ -71,23 +95,17 @@ void tperf_bind_check_answer(lua_State *L, int index, const tperf_pipeline *list
     answer->candidates = integer(L, index, "candidates");
     answer->feasible = integer(L, index, "feasible");
     answer->evaluated = integer(L, index, "evaluated");
-    tperf_bind_raw_field(L, index, "found");
-    luaL_checktype(L, -1, LUA_TTABLE);
-    int at = lua_gettop(L);
-    answer->n_found = lua_rawlen(L, at);
-    tperf_found *found = lua_newuserdatauv(L, (answer->n_found + 1) * sizeof *found, 0);
-    answer->found = found;
-    for (size_t i = 0; i < answer->n_found; i++) {
-        lua_rawgeti(L, at, (lua_Integer)i + 1);
-        read_found(L, &known, &found[i]);
-    }
+    answer->found = push_founds(L, index, "found", &known, &answer->n_found);
+    answer->open = push_founds(L, index, "open", &known, &answer->n_open);
     tperf_bind_raw_field(L, index, "least");
     if (lua_isnil(L, -1)) {
         lua_pop(L, 1);
         return;
     }
-    read_found(L, &known, &found[answer->n_found]);
-    answer->least = &found[answer->n_found];
+    tperf_found *least = lua_newuserdatauv(L, sizeof *least, 0);
+    lua_insert(L, -2);
+    read_found(L, &known, least);
+    answer->least = least;
 }
 
 static void push_sizes(lua_State *L, const int64_t *sizes) {
@@ -176,23 +194,29 @@ void tperf_bind_new_found_type(lua_State *L) {
     lua_pop(L, 1);
 }
 
-static void push_list(lua_State *L, const tperf_answer *answer,
+// Pushes a list; below it on the stack: the pipelines, the list of kept shapes.
+static void push_list(lua_State *L, const tperf_found *found, size_t n,
                       const tperf_pipeline *first_pipeline) {
-    list *all = lua_newuserdatauv(L, sizeof *all + answer->n_found * sizeof all->of[0], 2);
-    *all = (list){.first_pipeline = first_pipeline, .n = answer->n_found};
-    if (answer->n_found > 0) memcpy(all->of, answer->found, answer->n_found * sizeof all->of[0]);
+    list *all = lua_newuserdatauv(L, sizeof *all + n * sizeof all->of[0], 2);
+    *all = (list){.first_pipeline = first_pipeline, .n = n};
+    if (n > 0) memcpy(all->of, found, n * sizeof all->of[0]);
     luaL_setmetatable(L, list_name);
-    lua_insert(L, -3);
-    lua_setiuservalue(L, -3, 2);
+    lua_pushvalue(L, -2);
+    lua_setiuservalue(L, -2, 2);
+    lua_pushvalue(L, -3);
     lua_setiuservalue(L, -2, 1);
 }
 
 void tperf_bind_push_answer(lua_State *L, const tperf_answer *answer,
                             const tperf_pipeline *first_pipeline) {
-    push_list(L, answer, first_pipeline);
-    lua_createtable(L, 0, 5);
-    lua_insert(L, -2);
-    lua_setfield(L, -2, "found");
+    int at = lua_gettop(L) - 1;
+    lua_createtable(L, 0, 6);
+    lua_insert(L, at);
+    push_list(L, answer->found, answer->n_found, first_pipeline);
+    lua_setfield(L, at, "found");
+    push_list(L, answer->open, answer->n_open, first_pipeline);
+    lua_setfield(L, at, "open");
+    lua_settop(L, at);
     set_integer(L, "candidates", answer->candidates);
     set_integer(L, "feasible", answer->feasible);
     set_integer(L, "evaluated", answer->evaluated);

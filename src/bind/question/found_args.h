@@ -10,11 +10,15 @@
 void tperf_bind_check_answer(lua_State *L, int index, const tperf_pipeline *pipelines,
                              size_t n_pipelines, tperf_answer *answer);
 
-// The type of an answer's list of what was found.
+// Reads the table at index, one of what such an answer lists.
+void tperf_bind_check_found(lua_State *L, int index, const tperf_pipeline *pipelines,
+                            size_t n_pipelines, tperf_found *found);
+
+// The type of an answer's lists of what was found.
 void tperf_bind_new_found_type(lua_State *L);
 
-// Pushes an answer as a table. Its list of what was found takes over the two values on top of the stack, the pipelines
-// and the list of kept shapes, and keeps them alive.
+// Pushes an answer as a table. Its lists of what was found take over the two values on top of the stack, the pipelines
+// and the list of kept shapes, and keep them alive.
 void tperf_bind_push_answer(lua_State *L, const tperf_answer *answer,
                             const tperf_pipeline *first_pipeline);
 

@@ -69,10 +69,12 @@ op.linear = core.linear
 op.grouped_linear = core.grouped_linear
 
 --- The product on a grid by SUMMA: tokens, n_in, n_out, n_in_columns, n_in_rows, columns =, rows = axes.
+---  shaped   true: each panel is a kernel that takes what the machine's curves say of its shape (false)
 op.summa = core.summa
 
 --- Attention's two products by SUMMA: batch, heads, queries, queries_rows, queries_columns,
 --- head_dim_columns, keep_scores, columns =, rows = axes.
+---  shaped   true: each panel is a kernel that takes what the machine's curves say of its shape (false)
 op.summa_scores, op.summa_attend = core.summa_scores, core.summa_attend
 
 --- Fused attention: batch, heads, queries, keys, head_dim; gather: axis of keys and values; grad_reads_gathered.

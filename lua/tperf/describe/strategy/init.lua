@@ -20,7 +20,7 @@
 --   sequence_shards  function(share) -> integer: what must divide the sequence (rule shards_divide_sequence)
 --   panels           function(model, share, rules) -> list of integers to try; nil: no panels
 --   gradient_axes    the axes that cut no weights, for axes without `cuts`
---   same_as          { strategy =, without = { axis … } }: the strategy that it equals if one of these axes is 1;
+--   same_as          { strategy =, without = { axis … } }: the strategy that it equals if all these axes are 1;
 --                    searches of both leave that case to the other
 --   attention        the variants of attention it can cut
 --   boundary         function(share, width) -> elements that a micro-batch sends to the next pipeline stage

@@ -12,7 +12,7 @@ local summa = {
   attention = { "flash", "unfused", "summa" },
   features = "tp1",
   serves = false,
-  same_as = { strategy = "tensor", without = { "tp1", "tp2" } }, -- a single row or column of GPUs cuts in one dimension
+  same_as = { strategy = "tensor", without = { "tp1", "tp2" } },
 }
 
 local SMALLEST_PANEL = 512 -- features
@@ -76,7 +76,7 @@ local function grid(p, o)
     name = o.name, tokens = o.rows or rows(p), n_in = o.n_in, n_out = o.local_out or split(p, o.n_out, "tp1", o),
     n_in_columns = split(p, o.n_in, "tp1", o), n_in_rows = split(p, o.n_in, "tp2", o), columns = "tp1", rows = "tp2",
     bias = o.bias, bias_grad = o.bias and "tp2" or nil, input_kept_elsewhere = o.input_kept_elsewhere, tied = o.tied,
-    dtype = p.dtype,
+    dtype = p.dtype, shaped = p.rules.layers_from_description,
   }
 end
 summa.column, summa.row = grid, grid

@@ -9,6 +9,12 @@ local recomputation = require "tperf.describe.arch.recompute"
 
 local described = {}
 
+--- The workload of a candidate that the core found.
+function described.workload(p, found)
+  local layout, s = p.layouts[found.strategy], p.strategies[found.strategy]
+  return found.workload or layout.workload(choice.own(s, found), found.micro_batch, p.variants[found.variant])
+end
+
 --- The configuration of a candidate that the core found, and its workload.
 ---@param p table         of problem.of
 ---@param o table         checked arguments
@@ -16,9 +22,8 @@ local described = {}
 ---@param found table     of the core
 ---@return table configuration, userdata workload
 function described.one(p, o, question, found)
-  local layout, s = p.layouts[found.strategy], p.strategies[found.strategy]
-  local variant = p.variants[found.variant]
-  local workload = found.workload or layout.workload(choice.own(s, found), found.micro_batch, variant)
+  local s, variant = p.strategies[found.strategy], p.variants[found.variant]
+  local workload = described.workload(p, found)
   local c = configuration.of(question, s, workload, found)
   recomputation.describe(c, variant, o)
   offload.describe(c, variant, o)

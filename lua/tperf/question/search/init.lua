@@ -23,7 +23,9 @@ local search = {}
 ---@field bounds? boolean some pipelines have no closed form: what is not simulated is known by bounds
 ---@field evaluated? integer number that were timed, if prune is false
 ---@field complete boolean false if Ctrl-C ended the search
----@field proven? boolean if simulated: no other candidate could be among the best
+---@field simulated? integer number that were simulated, if some are ranked so
+---@field proven? boolean likewise: none that was not simulated could be among the best; false only if interrupted
+---@field unproven? string if not proven: how many of those that bounds leave were simulated
 ---@field seconds number duration of the search
 ---@field reason? string why nothing was found
 ---@field model tperf.model
@@ -41,14 +43,16 @@ local function new_core_search(p, o)
   end)
 end
 
+local FEW <const> = 64 -- simulations for a piece of advice
+
 local ask
 
 -- The first question's best candidate by simulation, if one fits.
 local function simulated_least(p, o)
   local options = {}
   for name, value in pairs(o) do options[name] = value end
-  options.top, options.kept, options.prune, options.simulate = 1, rerank.FIRST, true, true
-  options.keep, options.infeasible = nil, nil
+  options.top, options.simulates, options.most_simulated, options.prune = 1, "all", FEW, true
+  options.keep, options.infeasible, options.where = nil, nil, nil
   p.many = true -- advice on what does not fit either would not end
   local result = ask(p, options)[1]
   return result[1] and { memory = result[1].memory.total, feasible = true }, result.complete
@@ -68,19 +72,26 @@ function search.least(o, strategies)
   return core_search:answer(1).least, complete
 end
 
-local function answer(p, o, core_search, index, complete)
+-- Adds the best of a ranking by simulation to its result.
+local function add_ranked(result, r)
+  result.simulated, result.proven = r.simulated, r.proven and result.complete
+  result.unproven = not result.proven and rerank.unproven(r, result.complete) or nil
+  for i, c in ipairs(rerank.best(r)) do
+    c.unproven = result.unproven
+    result[i] = c
+  end
+end
+
+local function answer(p, o, index, found, complete, ranking)
   local question = p.questions[index]
-  local found = core_search:answer(index)
   local result = {
     candidates = found.candidates, feasible = found.feasible, complete = complete, gpus = question.gpus,
     evaluated = not o.prune and found.evaluated or nil, -- with pruning it depends on thread timing
     model = question.model, system = problem.shown(question.system), global_batch = question.global_batch,
     bounds = not p.closed or nil,
   }
-  if o.kept then
-    local list, proven = rerank.best(p, o, question, found.found, described.one)
-    result.proven = proven and complete
-    table.move(list, 1, #list, 1, result)
+  if ranking then
+    add_ranked(result, ranking)
   else
     described.all(result, p, o, question, found)
   end
@@ -90,37 +101,66 @@ local function answer(p, o, core_search, index, complete)
     result.reason = gpu_counts.why_none(p, question, o.fast)
   elseif found.feasible == 0 then
     result.reason = advice.why_too_big(p, o, question, found, complete and search.least)
-  elseif #found.found > 0 and #result == 0 then
-    result.reason = ("simulated, none of %d candidates runs in its schedule and fits"):format(#found.found)
-  elseif #found.found == 0 and complete then
+  elseif result.simulated and #result == 0 then
+    result.reason = rerank.why_none(ranking, complete)
+  elseif #result == 0 and complete then
     result.reason = ("'where' takes none of %d candidates that fit"):format(found.feasible)
   end
   return result
 end
 
--- Whether candidates are ranked by simulation: if asked to, or if a schedule has no closed form, or if chunks are so
--- unequal that it is far from the truth.
+-- Which candidates are ranked by simulation: all if asked to, else the "open" ones, whose schedule has no closed form
+-- or whose chunks are so unequal that it is far from the truth; nil if there are none. The others compete by their
+-- closed forms, so that what a candidate counts for does not depend on what else there is to choose.
 local function simulates(p, o)
+  local open = false
   for _, name in ipairs(p.schedules) do
     if not p.closed_forms[name] then
       if o.simulate == false then
         refusal.raise("tperf.search: schedule '%s' has no closed form: only simulation can rank it", name)
       end
-      o.simulate = true
+      open = true
     end
   end
-  if not p.closed and o.simulate == nil and o.keep ~= "all" then o.simulate = true end
-  if o.simulate and o.keep == "all" then
+  if not p.closed and o.simulate == nil and o.keep ~= "all" then open = true end
+  if (o.simulate or open) and o.keep == "all" then
     refusal.raise "tperf.search: keep = \"all\" ranks by the closed form, which 'simulate' does without"
   end
-  return o.simulate
+  return o.simulate and "all" or open and "open" or nil
 end
 
--- The results of all questions; idle: without a walk.
-function ask(p, o, idle)
+-- What a walk finds for each question, and whether it was complete; idle: without a walk.
+local function walk(p, o, idle)
   local core_search <close> = new_core_search(p, o)
-  local complete, results = not idle and shapes.all(p, o, core_search), {}
-  for i in ipairs(p.questions) do results[i] = answer(p, o, core_search, i, complete) end
+  local complete, found = not idle and shapes.all(p, o, core_search), {}
+  for i in ipairs(p.questions) do found[i] = core_search:answer(i) end
+  return found, complete
+end
+
+-- The rankings of all questions by simulation, which goes on, if need be after further walks, until bounds prove the
+-- answers; and whether it was complete.
+local function rank(p, o, found, complete)
+  local rankings = {}
+  for i, question in ipairs(p.questions) do rankings[i] = rerank.new(p, o, question) end
+  repeat
+    local more = false
+    o.reached = {}
+    for i, r in ipairs(rankings) do
+      if not r.proven then rerank.add(r, found[i], search_walk.MOST_OPEN) end
+      o.reached[i], more = rerank.reached(r), more or r.more
+    end
+    more = more and complete and not core.pending()
+    if more then found, complete = walk(p, o) end
+  until not more
+  return rankings, complete and not core.pending()
+end
+
+-- The results of all questions.
+function ask(p, o, idle)
+  local found, complete = walk(p, o, idle)
+  local rankings, results = {}, {}
+  if o.simulates then rankings, complete = rank(p, o, found, complete) end
+  for i in ipairs(p.questions) do results[i] = answer(p, o, i, found[i], complete, rankings[i]) end
   return results
 end
 
@@ -137,15 +177,8 @@ function search.within(given)
   local o, p = own(prepare(given))
   p.asked = given
   local room = search_room.check(p, o, new_core_search)
-  local results
-  o.kept = simulates(p, o) and math.max(rerank.FIRST, 4 * o.top) or nil
-  repeat
-    results = ask(p, o, not room)
-    local proven = true
-    for _, result in ipairs(results) do proven = proven and (result.proven ~= false or not result.complete) end
-    local again = not proven and o.kept < rerank.MOST
-    if again then o.kept = o.kept * 8 end
-  until not again
+  o.simulates = simulates(p, o)
+  local results = ask(p, o, not room)
   local seconds = core.clock() - start
   for _, result in ipairs(results) do result.seconds = seconds end
   return p.many and results or results[1]
@@ -198,7 +231,7 @@ end
 ---  bucket_size        parameters of a bucket (the larger of 40 million and a million for each replica)
 ---  ulysses            GPUs of context parallelism by all-to-all inside cp, likewise (1)
 ---  virtual_stages     chunks of layers per device for schedules that interleave; by default those of { 2, 3, 4, 6, 8 }
----                     that deal the layers out evenly, or all of them if one schedule is given
+---                     that deal the layers out evenly
 ---  zero               ZeRO stage 0 to 3, or a list (1)
 ---  recompute          "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
 ---  sequence_parallel  true (default), false, or a list

@@ -121,8 +121,8 @@ local function describe(name, number, pp, chunks, options)
   local one = {
     pp = pp, virtual_stages = chunks, schedule = number, bubble_forward = 0, bubble_backward = 0,
     bubble_weight_grad = 0, split = 0, split_each = 0, pairs = 0, pairs_each = 0, ways = 0,
-    min_microbatches = 1, microbatch_multiple = 1,
-    weight_copies = 1, in_flight = { 1 }, last_in_flight = 1, bounds = false, placed = true, folded = false,
+    min_microbatches = 1, microbatch_multiple = 1, weight_copies = 1, in_flight = { 1 }, last_in_flight = 1,
+    bounds = false, open = false, placed = true, folded = false,
   }
   if pp == 1 then return options.alone_overlaps and describe_alone(one) or one end
   local definition = schedule.get(name)
@@ -196,14 +196,14 @@ local function make(options)
       if layers == nil then return end
     elseif pp * chunks > most_stages(options.layers, options.has_ends and chunks > 1) then
       return
-    elseif options.even and not even then
+    elseif options.even and not even and not schedule.get(name).stages_per_device then
       return
     end
     local one = describe(name, number, pp, chunks, options)
     if not one then return end
-    one.layers = layers or nil
-    list[#list + 1] = one
     local closed = pp == 1 or even and not one.bounds
+    one.layers, one.open = layers or nil, not closed
+    list[#list + 1] = one
     described[#list] = {
       pp = pp, virtual_stages = chunks, schedule = name, closed = closed,
       min_microbatches = one.min_microbatches, microbatch_multiple = one.microbatch_multiple,
@@ -225,9 +225,7 @@ local function make(options)
 end
 
 local MOST_MADE <const> = 64 -- in the cache
-
 local made, count = {}, 0
-
 -- The options that decide the pipelines, as a cache key; nil if a function deals the layers out.
 local function key_of(options)
   if options.deal then return nil end
@@ -244,9 +242,9 @@ end
 
 --- All pipelines of a search.
 ---@param options table  pps = list of sizes, schedules = list of names, virtual_stages = list, layers, runs = list of
----  { kind, layers }, has_ends, even = only chunks with nearly equal numbers of layers; deal: of pipeline_layout.of;
----  alone_overlaps: if pp is 1, the passes of neighbouring micro-batches overlap; bounds: without closed forms; picked:
----  see tperf.describe.arch.recompute
+---  { kind, layers }, has_ends, even = of any number of chunks only those with nearly equal layers; deal: of
+---  pipeline_layout.of; alone_overlaps: if pp is 1, the passes of neighbouring micro-batches overlap; bounds: without
+---  closed forms; picked: see tperf.describe.arch.recompute
 ---@return userdata made, table described, boolean closed  the core's pipelines; { pp, virtual_stages, schedule = name,
 ---  closed, min_microbatches, microbatch_multiple } of each; whether closed forms say what all of them take, or nearly
 function pipelines.make(options)
@@ -275,7 +273,10 @@ function pipelines.why_none(name, pp, wanted, layers)
   if chunks < least then
     return ("schedule '%s' interleaves: 'virtual_stages' must be at least 2, got %d"):format(name, chunks)
   end
-  if pp * chunks <= most_stages(layers, chunks > 1) then
+  if not wanted and not definition.stages_per_device and pp * chunks <= most_stages(layers, true) then
+    return ("schedule '%s' deals %d layers out to pp = %d devices evenly in no number of chunks tried; give "
+      .. "'virtual_stages'"):format(name, layers, pp)
+  elseif pp * chunks <= most_stages(layers, chunks > 1) then
     return ("schedule '%s' has no closed form for pp = %d"):format(name, pp)
   end
   local most = layers // pp

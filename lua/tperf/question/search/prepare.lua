@@ -64,6 +64,7 @@ return asked(function(given)
   problem.refuse_axes("tperf.search", given, strategies)
   local o = problem.arguments("tperf.search", given, schema_of(strategies))
   problem.refuse_panels("tperf.search", o, strategies)
+  o.deals_evenly = o.virtual_stages == nil -- whatever else is tried: a larger choice has all of a smaller one's
   local t = { o = o, strategies = strategies }
   t.problem, t.many = problem.of(o, strategies)
   t.view = { __index = t.problem }

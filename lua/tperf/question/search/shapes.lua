@@ -10,7 +10,8 @@ local FEWEST <const> = 1024 -- shapes for which it pays to lay out the problem a
 local PARTS <const> = 4     -- for each process: parts differ in how many of their shapes fit
 
 -- The options of the walk that decide what it keeps.
-local OPTIONS <const> = { "kept", "top", "threads", "prune", "keep", "infeasible", "memory_only", "fast" }
+local OPTIONS <const> = { "simulates", "reached", "top", "threads", "prune", "keep", "infeasible", "memory_only",
+  "fast" }
 
 -- The message to other processes: the question as it was asked, without what concerns this process only.
 local function asked(p, o)
@@ -64,6 +65,16 @@ function shapes.walk(p, o, core_search, parts)
   return pool.run(units)
 end
 
+-- What was found as tables for another process.
+local function plain(list)
+  local copy = {}
+  for i = 1, #list do
+    copy[i] = list[i]
+    copy[i].workload = nil -- of this process
+  end
+  return copy
+end
+
 --- Walks a part, in a process other than the one that asked.
 ---@param p table        the problem of the unit's arguments
 ---@param o table        the unit's options
@@ -77,12 +88,8 @@ function shapes.answer(p, o, part)
   local answers = { shapes = count }
   for question in ipairs(p.questions) do
     local found = core_search:answer(question)
-    local list = {}
-    for i = 1, #found.found do
-      list[i] = found.found[i]
-      list[i].workload = nil -- of this process
-    end
-    found.found, answers[question] = list, found
+    found.found, found.open = plain(found.found), plain(found.open)
+    answers[question] = found
   end
   return answers
 end

@@ -80,22 +80,29 @@ local function divider(s, axis, sizes, questions)
   end
 end
 
+local function all_one(share, axes)
+  for _, name in ipairs(axes) do
+    if share[name] > 1 then return false end
+  end
+  return true
+end
+
 -- Calls visit(sizes, share) for every combination of sizes of the strategy's axes that divides some question's GPUs,
 -- respects `fixed` (axis name -> list of allowed sizes) and is admitted by the strategy. Appends to `refused` why sizes
 -- were not admitted.
 local function each_size(s, model, rules, questions, fixed, refused, visit)
   local candidates = gpu_divisors(questions)
-  local share, sizes = { micro_batch = 1, seq = model.seq }, {}
+  local share, sizes, left = { micro_batch = 1, seq = model.seq }, {}, fixed.left[s.name]
   local function refuse(axis, size, reason)
     local text = ("%s = %d %s"):format(axis.name, size, reason or "is not admitted")
     refused[#refused + 1] = #refused < 100 and text or nil
   end
   local function descend(i)
     local axis = s.axes[i]
-    if not axis then return visit(sizes, share) end
-    local least, divides = fixed.least[axis.name] or 0, divider(s, axis, sizes, questions)
+    if not axis then return not (left and all_one(share, left)) and visit(sizes, share) end
+    local divides = divider(s, axis, sizes, questions)
     for _, size in ipairs(sizes_to_try(axis, fixed, candidates, model, share, rules)) do
-      if size >= least and divides(size) then
+      if divides(size) then
         share[axis.name], sizes[i] = size, size
         local admitted, reason = axis.admits(model, share, rules)
         if not admitted then

@@ -7,14 +7,30 @@ local search_walk = {}
 
 local SHAPES_AT_ONCE = 256 -- shapes in a batch
 
+--- How many candidates to simulate a walk lists for each question; another walk goes on after them.
+search_walk.MOST_OPEN = 4096
+
+-- The questions, each with where to go on after an earlier walk (o.reached, by question).
+local function questions_of(p, o)
+  if not o.reached then return p.questions end
+  local list = {}
+  for i, q in ipairs(p.questions) do
+    local reached = o.reached[i]
+    list[i] = { system = q.system, gpus = q.gpus, global_batch = q.global_batch, after = reached.after,
+      reached = reached.throughput }
+  end
+  return list
+end
+
 --- Creates a search of the core; accept(question, found), if given, may reject a candidate that would be kept.
 function search_walk.new(p, o, accept)
   local fast = o.fast or {}
   return core.new({
-    top = o.kept or o.top, by_least = o.kept ~= nil, threads = o.threads or core.threads(),
+    top = o.top, open_by_least = o.simulates == "open", all_by_least = o.simulates == "all",
+    most_open = o.simulates and search_walk.MOST_OPEN or nil, threads = o.threads or core.threads(),
     keep_all = o.keep == "all", no_pruning = not o.prune,
     infeasible_too = o.infeasible, memory_only = o.memory_only, replicas_fast = fast.dp, stages_fast = fast.pp,
-  }, p.rules, p.training, p.pipelines, p.questions, p.zero, p.fixed.dp, accept, p.software)
+  }, p.rules, p.training, p.pipelines, questions_of(p, o), p.zero, p.fixed.dp, accept, p.software)
 end
 
 -- The number of micro-batches of a series that may fit. Those are laid out.

@@ -18,13 +18,20 @@ local function columns_for(one_count, simulated)
       list[#list + 1] = { key = "simulated.time", title = "simulated", unit = "s" }
     end
   end
+  list[#list + 1] = { key = "unproven", csv = true }
   return list
 end
 
--- The rows of one result, or of several numbers of GPUs; prints the counts, and why some have no rows.
-local function rows_of(found)
-  local results, rows = found.candidates and { found } or found, {}
-  local reason
+-- Words for a result of which bounds leave candidates that were not simulated; nil if there is none.
+local function unproven_of(results)
+  for _, result in ipairs(results) do
+    if result.unproven then return result.unproven .. ": one of the others may be faster" end
+  end
+end
+
+-- The rows of the results; prints the counts, and why some have no rows.
+local function rows_of(results)
+  local rows, reason = {}, nil
   for _, result in ipairs(results) do
     table.move(result, 1, #result, #rows + 1, rows)
     reason = #result == 0 and result.complete and result.reason or reason
@@ -32,7 +39,12 @@ local function rows_of(found)
       ("%d candidates, %s%d feasible"):format(result.candidates, result.bounds and "at most " or "", result.feasible),
       results[2] and #result == 0 and result.reason and ": " .. result.reason or "", "\n")
   end
-  if not results[1].complete then io.stderr:write "interrupted: the best so far\n" end
+  local unproven = unproven_of(results)
+  if not results[1].complete then
+    io.stderr:write("interrupted: the best so far", unproven and ("; %s"):format(unproven) or "", "\n")
+  elseif unproven then
+    io.stderr:write(unproven, "\n")
+  end
   return rows, reason
 end
 
@@ -70,13 +82,16 @@ of comparable runs took a time between `from` and `to`.]],
     local found = require "tperf.question.search".run(asked)
     progress()
     configuration.note(values)
-    local rows, reason = rows_of(found)
+    local results = found.candidates and { found } or found
+    local rows, reason = rows_of(results)
     costs.add(rows, cost)
     if #rows > 0 and values.launch then
       io.write(require "tperf".report.launch(rows[1], values.launch, { model = asked.model, seq = asked.seq,
         question = asked }))
     elseif #rows > 0 then
       require "tperf.cli.answer.table"(values, rows, columns_for(found.candidates, values.simulate or reranked(rows)))
+      local unproven = not values.json and not values.csv and unproven_of(results)
+      if unproven then print(("(%s)"):format(unproven)) end
       configuration.tell(values, rows, asked.system, true)
       costs.note(values, rows[1])
       local told = rows[1].cost and costs.told(rows[1].cost)

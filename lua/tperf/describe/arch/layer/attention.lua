@@ -111,14 +111,16 @@ function kernels.summa(m, p, _, shape)
     return make {
       name = name, batch = p.micro_batch, heads = m.heads, queries = p.seq, queries_rows = rows,
       queries_columns = columns, head_dim_columns = width // p.tp1, columns = "tp1", rows = "tp2",
+      shaped = true,
     }
   end
-  return {
+  local ops = {
     product(op.summa_scores, "logits", shape.head_dim),
     op.softmax { name = "softmax", rows = elements, width = columns, row_sum = "tp1" },
-    op.dropout { name = "dropout", elements = elements * columns },
-    product(op.summa_attend, "attend", shape.value_dim or shape.head_dim),
   }
+  if m.dropout then ops[3] = op.dropout { name = "dropout", elements = elements * columns } end
+  ops[#ops + 1] = product(op.summa_attend, "attend", shape.value_dim or shape.head_dim)
+  return ops
 end
 
 -- Combines the partial results of sharded keys: outputs in 16 bits, sums of exponentials in 32.
