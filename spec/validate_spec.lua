@@ -919,3 +919,73 @@ describe("A pipe", function()
     program.remove(folder)
   end)
 end)
+
+describe("A row that tperf.validate cannot predict", function()
+  local csv = require "tperf.input.csv"
+
+  -- The first rows of a table, the first of them with another text in some columns, validated.
+  local function changed(name, columns, which)
+    local folder, rows, list = program.folder(), csv.read("spec/data/measured/" .. name), {}
+    local names = csv.columns("spec/data/measured/" .. name)
+    local extra = {}
+    for column in pairs(columns) do
+      if not lists.has(names, column) then extra[#extra + 1] = column end
+    end
+    table.move(extra, 1, #extra, #names + 1, names)
+    local function add(row, with)
+      local cells = {}
+      for i, column in ipairs(names) do
+        cells[i] = '"' .. ((with[column] or row[column] or ""):gsub('"', '""')) .. '"'
+      end
+      list[#list + 1] = table.concat(cells, ",")
+    end
+    list[1] = table.concat(names, ",")
+    add(rows[which or 1], columns)
+    add(rows[which or 1], {})
+    program.write(folder .. "/t.csv", table.concat(list, "\n") .. "\n")
+    local result = tperf.validate { file = folder .. "/t.csv" }
+    program.remove(folder)
+    return result
+  end
+
+  local function leaves_out(name, columns, reason, which)
+    local result = changed(name, columns, which)
+    assert.equal(1, result.predicted, name .. ": " .. reason)
+    assert.equal(1, #result.left_out, reason)
+    assert.equal(1, result.left_out[1].rows)
+    assert.truthy(result.left_out[1].reason:find(reason, 1, true), result.left_out[1].reason)
+  end
+
+  it("is left out if a column has a word that is not known, which it names", function()
+    for column, word in pairs { dtype = "xyz", zero_fsdp = "zorro", sp = "yes", attention_backend = "quick",
+      cuda_graph = "some", compile = "maybe", grad_reduce_dtype = "int3", offload = "fine-grained:nothing",
+      gpus_per_node = "eight", pp_layout = "round", schedule = "zbv", optimizer = "lamb", fp8_recipe = "odd", tp = "two",
+      mlp = "cubed", moe_dispatcher = "pigeon" } do
+      local named = column == "offload" and "nothing" or word
+      leaves_out("steps.csv", { [column] = word }, ("'%s' in column %s is not known"):format(named, column))
+    end
+    leaves_out("steps.csv", { dtype = "int8 (AQT) matmuls, bf16" }, "'int8 (AQT) matmuls, bf16' in column dtype")
+    leaves_out("steps.csv", { dtype = "fp32" }, "'fp32' in column dtype")
+    leaves_out("gemm.csv", { dtype = "xyz" }, "'xyz' in column dtype is not known")
+    leaves_out("attention.csv", { attn_dtype = "xyz" }, "'xyz' in column attn_dtype is not known")
+    leaves_out("attention.csv", { kv_dtype = "xyz" }, "'xyz' in column kv_dtype is not known")
+    leaves_out("decode.csv", { window = "wide" }, "'wide' in column window is not known")
+    leaves_out("moe.csv", { dtype = "xyz" }, "'xyz' in column dtype is not known")
+    leaves_out("moe.csv", { gated = "maybe" }, "'maybe' in column gated is not known")
+    leaves_out("mla.csv", { kv_dtype = "xyz" }, "'xyz' in column kv_dtype is not known")
+  end)
+
+  it("is left out with its reason if its layout cannot be", function()
+    local rows, which = csv.read "spec/data/measured/steps.csv", nil
+    for i, row in ipairs(rows) do
+      if not which and row.pp == "2" and changed("steps.csv", {}, i).predicted == 2 then which = i end
+    end
+    for layout, reason in pairs { ["Et*3||L"] = "pipeline_layout", ["Et(|L"] = "pipeline_layout",
+      ["first 999"] = "layers" } do
+      local result = changed("steps.csv", { pp_layout = layout }, which)
+      assert.equal(2, result.rows)
+      assert.equal(1, result.predicted, layout)
+      assert.truthy(result.left_out[1].reason:find(reason, 1, true), result.left_out[1].reason)
+    end
+  end)
+end)

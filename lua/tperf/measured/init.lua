@@ -122,7 +122,7 @@ end
 local function predictor(reader, options)
   local machine_of, set = machines(options.system), rules(options.rules)
   return function(row)
-    local case, reason = reader.case(row, options)
+    local case, reason = attempt(reader.case, row, options)
     if case then
       local on
       on, reason = machine_of(reader, case)

@@ -22,6 +22,15 @@ function read.text(text, otherwise)
   return text and text ~= "" and text or otherwise or ""
 end
 
+local CACHES <const> = { [""] = 2, none = 2, bf16 = 2, fp16 = 2, fp8 = 1 } -- none: of an encoder
+
+--- Bytes of a number of a cache of this dtype (16 bits); nil if it is not known.
+---@return integer?
+function read.cache_bytes(dtype) return CACHES[read.text(dtype)] end
+
+--- Why a row is left out whose column has a word that is not known.
+function read.unknown(text, column) return ("'%s' in column %s is not known"):format(text, column) end
+
 --- A row with some columns replaced.
 ---@param row table
 ---@param columns table<string, string>

@@ -6,6 +6,7 @@ local read = require "tperf.measured.read"
 
 local attention = { name = "attention", columns = { "phase", "seq_q", "kv_len", "heads", "head_dim", "time_s" } }
 
+local DTYPES <const> = { bf16 = true, fp16 = true, fp8 = true }
 local KINDS = { context = "causal_attention", encoder = "attention", generation = "decode",
   context_backward = "causal_attention", encoder_backward = "attention" }
 local NAMES = { causal_attention = "causal attention", attention = "full attention", decode = "decoding attention" }
@@ -48,13 +49,16 @@ function attention.case(row)
   local kernel = read.text(row.kernel_source)
   local case = {
     gpu = row.gpu, kind = kind, dtype = read.text(row.attn_dtype, "bf16"),
-    kv_element = row.kv_dtype == "fp8" and 1 or 2,
+    kv_element = read.cache_bytes(row.kv_dtype),
     backward = row.phase:find "backward" ~= nil, portable = kernel:find "triton" ~= nil,
     flash2 = kernel:find "flash2" ~= nil, alone = kernel:find "^torch_" ~= nil,
     measured = read.positive(row.time_s), batch = read.count(row.batch), queries = read.count(row.seq_q),
     keys = read.count(row.kv_len), heads = read.count(row.heads),
     kv_heads = read.count(row.kv_heads) or read.count(row.heads), head_dim = read.count(row.head_dim),
   }
+  if not DTYPES[case.dtype] then return nil, read.unknown(case.dtype, "attn_dtype") end
+  if not case.kv_element then return nil, read.unknown(row.kv_dtype, "kv_dtype") end
+  if row.window ~= "" and not tonumber(row.window) then return nil, read.unknown(row.window, "window") end
   if not (case.measured and case.batch and case.queries and case.keys and case.heads and case.head_dim) then
     return nil, "a size or time_s is not a positive number"
   end

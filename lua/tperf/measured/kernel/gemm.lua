@@ -9,7 +9,7 @@ local gemm = { name = "gemm", columns = { "m", "n", "k", "time_s", "dtype" } }
 --- A case, or nil and why the row is left out.
 function gemm.case(row)
   local dtype = DTYPES[row.dtype]
-  if not dtype then return nil, "no curve for this dtype" end
+  if not dtype then return nil, read.unknown(row.dtype, "dtype") end
   local m, n, k = read.positive(row.m), read.positive(row.n), read.positive(row.k)
   local seconds = read.positive(row.time_s)
   if not (m and n and k and seconds) then return nil, "m, n, k or time_s is not a positive number" end

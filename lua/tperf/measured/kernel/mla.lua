@@ -18,6 +18,7 @@ local NAMES = {
 --- A case, or nil and why the row is left out.
 function mla.case(row)
   if not NAMES[row.op] then return nil, "an op that is not known" end
+  if not read.cache_bytes(row.kv_dtype) then return nil, read.unknown(row.kv_dtype, "kv_dtype") end
   local case = {
     gpu = row.gpu, op = row.op, measured = read.positive(row.time_s), batch = read.positive(row.batch),
     queries = read.positive(row.seq_q), keys = read.positive(row.kv_len), heads = read.positive(row.heads),
@@ -29,7 +30,7 @@ function mla.case(row)
   end
   local dtype = product and row.dtype or read.text(row.gemm_dtype, "bf16")
   case.dtype = GEMM_DTYPES[dtype]
-  if not case.dtype then return nil, "no curve for this dtype" end
+  if not case.dtype then return nil, read.unknown(dtype, product and "dtype" or "gemm_dtype") end
   if read.text(row.kernel_source):find "TRITON" then return nil, "portable kernels (Triton)" end
   case.source = ("%s, %s"):format(NAMES[row.op], product and dtype or (row.op:find "module" and dtype .. ", " or "")
     .. (case.narrow and "fp8 cache" or "bf16 cache"))

@@ -8,6 +8,7 @@ local read = require "tperf.measured.read"
 local moe = { name = "moe", columns = { "tokens", "hidden", "moe_inter", "experts", "topk", "tp", "ep", "time_s" } }
 
 -- What activations have, and weights where they have fewer bits.
+local GATED <const> = { [""] = true, ["0"] = true, ["1"] = true }
 local DTYPES = { bf16 = "bf16", fp16 = "bf16", fp8 = "fp8", fp8_block = "fp8", nvfp4 = "fp4", w4a16_mxfp4 = "bf16",
   w4a8_mxfp4_mxfp8 = "fp8" }
 local WEIGHTS = { w4a16_mxfp4 = 0.5, w4a8_mxfp4_mxfp8 = 0.5 } -- bytes of one
@@ -52,7 +53,9 @@ end
 --- A case, or nil and why the row is left out.
 function moe.case(row)
   local dtype, seconds = DTYPES[row.dtype], read.positive(row.time_s)
-  if not dtype then return nil, "weights of 4 bits in integers, without a curve" end
+  if row.dtype:find "^int4" then return nil, "weights of 4 bits in integers, without a curve" end
+  if not dtype then return nil, read.unknown(row.dtype, "dtype") end
+  if not GATED[row.gated] then return nil, read.unknown(row.gated, "gated") end
   local case, reason = sizes_of(row)
   if not case then return nil, reason end
   if not seconds then return nil, "time_s is not a positive number" end

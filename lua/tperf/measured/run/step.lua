@@ -19,6 +19,7 @@ local stacks = require "tperf.measured.run.stacks"
 local states = require "tperf.measured.run.states"
 local switches = require "tperf.measured.run.switches"
 local tuning = require "tperf.measured.run.tuning"
+local unknown_word = require "tperf.measured.run.words"
 
 local step = { name = "step", columns = { "workload", "gpus", "layers", "hidden", "global_batch", "iter_s" } }
 
@@ -136,6 +137,8 @@ end
 
 --- A case, or nil and why the row is left out. options.software: the profile for all rows, from tperf.software.
 function step.case(row, options)
+  local word = unknown_word(row)
+  if word then return nil, word end
   row = with_facts(row)
   local software_stack, unknown = options and options.software and options.software.name
   if not software_stack then software_stack, unknown = stacks.of(row.source, row.table, row.gpu) end

@@ -27,7 +27,13 @@ local VALUES <const> = {
   tokens_per_s_per_gpu = { "throughput", function(r, gpus) return r.throughput / gpus end },
 }
 
+local COUNTS <const> = { "gpus", "tp", "pp", "ep", "dp" }
+
 local function refusal(row)
+  for _, name in ipairs(COUNTS) do
+    if row[name] ~= "" and not read.count(row[name]) then return read.unknown(row[name], name) end
+  end
+  if not read.positive(row.value) then return "value is not a positive number" end
   if row.quality ~= "A" then return "quality " .. read.text(row.quality, "unknown") end
   if row.mode ~= "static batch" and row.mode ~= "fixed concurrency" then return "no batch: " .. row.mode end
   if not VALUES[row.metric] then return "nothing predicts " .. row.metric end
@@ -43,7 +49,8 @@ local function question_of(row, options)
   if not about then return nil, reason end
   local kv = cases.dtypes(row.kv_dtype ~= "" and row.kv_dtype or "bf16", about.system)
   local batch, prompt, output = read.count(row.batch), read.count(row.input_len), read.count(row.output_len)
-  if not (batch and prompt and output and kv) then return nil, "batch or lengths are missing" end
+  if not kv then return nil, read.unknown(row.kv_dtype, "kv_dtype") end
+  if not (batch and prompt and output) then return nil, "batch or lengths are missing" end
   local software, tp = options.software or engines.profile(row), read.count(row.tp) or read.count(row.gpus) or 1
   return { model = about.model, system = about.system, tp = tp, pp = read.count(row.pp), software = software,
     weight_dtype = about.stored, compute_dtype = about.products, kv_dtype = kv,
