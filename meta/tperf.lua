@@ -1647,7 +1647,7 @@ function tperf_model:flops_per_token(options) end
 ---@field cost? { generated: number, total: number } dollars per million output tokens, and per million of prompts and outputs: all GPUs, from the first arrival to the last token; needs gpu_hour or a system with a price
 ---@field energy_per_token? number joules per output token: the power limit of all GPUs while they are in a step
 ---@field interval? { low: number, high: number } seconds: the mean TPOT in 90 % of the engine's runs, from the held-out errors of its fit; like training's interval
----@field warnings? string[] what of the question no run of the engine resembled, where it has an interval
+---@field warnings? string[] what the figures do not hold for: a run without a steady state, drafts that cost nothing, what of the question no run of the engine resembled
 ---@field pools? table with prefill and decode: of each { gpus, replicas, num_blocks, utilization }, transfer = { latency, per_token } in seconds, matched = the ratio of the utilizations: by how much the prefill pool's number of engines would have to grow for both to be equally busy
 ---@field requests? tperf.served_request[] with keep
 ---@field steps? tperf.served_step[] with keep = "steps"
@@ -1679,6 +1679,7 @@ function tperf_model:flops_per_token(options) end
 ---@field decode_context integer keys that decodes read
 ---@field prefill_pairs integer pairs of a query and a key in prefills
 ---@field preempted integer
+---@field steady boolean whether rates, costs and percentiles are those of a steady state: the run is several times as long as a request takes, and ramp-up and drain are a small part of it; true of lists with arrivals and of stages, which are answered as they are
 ---@field free_blocks? integer absent if blocks are unlimited
 
 ---Neighbouring devices of a pipeline that hold the same.
@@ -2240,7 +2241,7 @@ function tperf.rules.used() end
 ---slo.quantile of the requests keep all of them and waits do not grow with the run's length. Bisects over runs that
 ---draw the same requests, on the assumption that every rate below one that holds also holds.
 ---@param given tperf.saturation.request
----@return table result { rate, above = the smallest rate tried that does not hold, served = tperf.serve's result at rate, runs = simulations made, answer = seconds that a lone request takes, reason = why rate is 0 }
+---@return table result { rate, above = the smallest rate tried that does not hold, served = tperf.serve's result at rate, runs = simulations made, answer = seconds that a lone request takes, warnings = served's, reason = why rate is 0 }
 function tperf.saturation(given) end
 
 ---Simulates a schedule.
@@ -2302,7 +2303,7 @@ function tperf.search_inference(given) end
 ---that share experts, the engine's limits, and the number of replicas that the rate needs. The rate of one group of
 ---ranks is found by bisection (tperf.saturation), the number of groups by simulating them all behind the router.
 ---@param given tperf.search_serving.request
----@return table deployments  best first: { strategy, its axes' sizes, pp, attention_dp = ranks of a group, replicas = all ranks, gpus, max_num_seqs, max_num_batched_tokens, saturation_rate = of one group of ranks, served = tperf.serve's result at the rate }; with candidates  number tried pareto      the Pareto front of tokens per second per user and per GPU, of closed-loop runs of one group: the same fields with concurrency, per_user and per_gpu reason      why there are none
+---@return table deployments  best first: { strategy, its axes' sizes, pp, attention_dp = ranks of a group, replicas = all ranks, gpus, max_num_seqs, max_num_batched_tokens, saturation_rate = of one group of ranks, served = tperf.serve's result at the rate }; with candidates  number tried pareto      the Pareto front of tokens per second per user and per GPU, of closed-loop runs of one group: the same fields with concurrency, per_user and per_gpu warnings    sentences: what the deployments do not hold for reason      why there are none
 function tperf.search_serving(given) end
 
 ---Simulates requests through serving engines, by the rules of the scheduler of vLLM (V1), SGLang or TensorRT-LLM.

@@ -296,11 +296,21 @@ typedef struct tperf_objective {
     double ttft, tpot, e2e; // ticks; infinite: no limit
 } tperf_objective;
 
+// How far a run is one of a steady state. Ramp-up lasts as long as a request stays in an engine, from the first arrival;
+// drain begins when no request waits for its first token any more. The middle lies between them.
+typedef struct tperf_steadiness {
+    double span;      // ticks from the first arrival to the last
+    double residence; // mean ticks of a request in an engine: without the queue
+    double middle;    // ticks; not positive: the run has no middle
+    double completed; // requests that end in it
+} tperf_steadiness;
+
 typedef struct tperf_serve_summary {
     tperf_quantiles ttft, tpot,
         e2e;        // ticks; tpot: (last - first token) / (tokens - 1) where tokens > 1
     int64_t good;   // requests within all limits
     bool saturated; // arrivals outran the engines: waits grew with the run's length
+    tperf_steadiness steadiness; // all 0 without requests
 } tperf_serve_summary;
 
 tperf_status tperf_serve_summarize(const tperf_requests *requests, const tperf_served *served,

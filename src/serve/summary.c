@@ -178,6 +178,32 @@ static bool is_saturated(const tperf_requests *requests, const tperf_served *ser
     return late > 1.5 * early && (late - early) * n / span > sqrt(n);
 }
 
+// --- steady state ---
+
+// A request's time in an engine is its decoding and the prefill of a prompt that waits for none.
+static tperf_steadiness steadiness_of(const tperf_requests *requests, const tperf_served *served) {
+    double first = INFINITY, last = 0, decoding = 0, prefill = INFINITY, drain = 0, n = 0;
+    for (size_t i = 0; i < served->n; i++) {
+        if (served->tokens[i] == 0) continue;
+        double arrival = (double)requests->arrival[i];
+        first = fmin(first, arrival);
+        last = fmax(last, arrival);
+        decoding += (double)(served->last_token[i] - served->first_token[i]);
+        prefill = fmin(prefill, ttft(requests, served, i));
+        drain = fmax(drain, (double)served->first_token[i]);
+        n++;
+    }
+    if (n == 0) return (tperf_steadiness){0};
+    tperf_steadiness s = {.span = last - first, .residence = decoding / n + prefill};
+    double start = first + s.residence;
+    s.middle = drain - start;
+    for (size_t i = 0; i < served->n; i++) {
+        double end = (double)served->last_token[i];
+        s.completed += served->tokens[i] > 0 && end > start && end <= drain;
+    }
+    return s;
+}
+
 tperf_status tperf_serve_summarize(const tperf_requests *requests, const tperf_served *served,
                                    const tperf_objective *objective, tperf_serve_summary *summary,
                                    tperf_error *error) {
@@ -193,5 +219,6 @@ tperf_status tperf_serve_summarize(const tperf_requests *requests, const tperf_s
     for (size_t i = 0; i < served->n; i++)
         summary->good += is_good(requests, served, i, objective);
     summary->saturated = is_saturated(requests, served);
+    summary->steadiness = steadiness_of(requests, served);
     return TPERF_OK;
 }

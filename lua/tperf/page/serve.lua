@@ -26,14 +26,15 @@ print("output tokens/s", r.throughput)
 ]]):format(command.lua(asked, ""))
 end
 
---- At one rate: { latencies, details (tables), saturated, command, script }. values: options of `tperf serve`.
+--- At one rate: { latencies, details (tables), saturated, warnings, command, script }. values: options of
+--- `tperf serve`.
 function serve.serve(question)
   local asked = question_of(question.values)
   local r = command.call("serve", require "tperf".serve, asked)
   return {
     latencies = grid(of.latencies(r)), details = grid(of.details(r)),
-    saturated = r.saturated, served = r.requests_per_second, command = command.line("serve", question.values),
-    script = script_of(asked),
+    saturated = r.saturated, warnings = r.warnings or {}, served = r.requests_per_second,
+    command = command.line("serve", question.values), script = script_of(asked),
   }
 end
 

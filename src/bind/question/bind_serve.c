@@ -337,6 +337,15 @@ static void set_quantiles(lua_State *L, const char *name, const tperf_serve_box 
     lua_setfield(L, -2, name);
 }
 
+static void set_steadiness(lua_State *L, const tperf_serve_box *box, const tperf_steadiness *s) {
+    lua_createtable(L, 0, 4);
+    tperf_fields_set(L, "span", s->span / box->ticks_per_second);
+    tperf_fields_set(L, "residence", s->residence / box->ticks_per_second);
+    tperf_fields_set(L, "middle", s->middle / box->ticks_per_second);
+    tperf_fields_set(L, "completed", s->completed);
+    lua_setfield(L, -2, "steadiness");
+}
+
 static void push_answer(lua_State *L, const tperf_serve_box *box,
                         const tperf_serve_options *options, const tperf_serve_summary *summary) {
     const tperf_serve_totals *t = &box->served.totals;
@@ -358,6 +367,7 @@ static void push_answer(lua_State *L, const tperf_serve_box *box,
         set_time(L, "duration", box, 0);
     lua_pushboolean(L, summary->saturated && options->concurrency == 0);
     lua_setfield(L, -2, "saturated");
+    set_steadiness(L, box, &summary->steadiness);
     set_quantiles(L, "ttft", box, &summary->ttft, box->front_end);
     set_quantiles(L, "tpot", box, &summary->tpot, 0);
     set_quantiles(L, "e2e", box, &summary->e2e, box->front_end);

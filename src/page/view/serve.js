@@ -36,6 +36,7 @@ const serve = {
     out.replaceChildren(
       ...(r.saturated ? [make("p", { class: "reason" }, `Saturated: more requests come than the ${
         r.served.toPrecision(4)} a second that are served; waits grow as long as the load lasts.`)] : []),
+      ...r.warnings.map((text) => make("p", { class: "reason" }, text)),
       make("div", { class: "side" },
         make("section", {}, makeTable(r.latencies, { label: "Latencies" })),
         make("section", {}, makeTable(r.details, { label: "Throughput and the engine" }))),

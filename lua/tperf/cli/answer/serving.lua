@@ -6,6 +6,7 @@ local options = require "tperf.input.options"
 local report = require "tperf.report"
 local serving_axes = require "tperf.cli.ask.serving_axes"
 local show = require "tperf.cli.answer.table"
+local warnings = require "tperf.question.warnings"
 
 local answer = {}
 
@@ -68,14 +69,19 @@ function answer.details(r)
   return rows, detail_columns
 end
 
+-- Prints what an answer does not hold for to standard error, after the answer.
+local function warn(list)
+  io.stdout:flush()
+  for _, warning in ipairs(list or {}) do io.stderr:write("tperf: ", warning, "\n") end
+end
+
 --- Prints a result as text: its latencies, then its other figures.
 function answer.print(r)
   local latencies = answer.latencies(r)
   if latencies[1] then show({}, latencies, latency_columns) end
   print()
   report.print(answer.details(r))
-  io.stdout:flush()
-  for _, warning in ipairs(r.warnings or {}) do io.stderr:write("tperf: ", warning, "\n") end
+  warn(r.warnings)
   if r.saturated then
     io.stderr:write(("saturated: more requests come than the %.4g a second that are served; waits grow as long as the "
       .. "load lasts\n"):format(r.requests_per_second))
@@ -133,7 +139,10 @@ function answer.requests(values, r) show(values, r.requests, request_columns) en
 function answer.steps(values, r) show(values, r.steps, step_columns) end
 
 --- Prints the rows of tperf.load_curve.
-function answer.curve(values, rows) show(values, rows, curve_columns) end
+function answer.curve(values, rows)
+  show(values, rows, curve_columns)
+  warn(warnings.together(rows, "rates"))
+end
 
 --- The scatter plot of the Pareto front of tokens/s per user and per GPU.
 function answer.front(rows)
@@ -147,26 +156,31 @@ function answer.deployments(values, found)
   local rows = values.pareto and found.pareto or table.move(found, 1, #found, 1, {})
   if found.reason then error(found.reason, 0) end
   show(values, rows, values.pareto and front_columns or deployment_columns)
+  warn(warnings.together(rows, values.pareto and "points" or "deployments"))
   io.stderr:write(("%d kinds of engine tried%s\n"):format(found.candidates, values.pareto and ""
     or "; \"most req/s\": requests a second of one, with the ranks that share experts"))
 end
 
 --- Prints one result in the format asked for.
 function answer.one(values, r)
-  if values.json then return show(values, { r }, {}) end
-  if values.csv then return show(values, answer.flat(r)) end
+  if values.json then show(values, { r }, {}) elseif values.csv then show(values, answer.flat(r)) end
+  if values.json or values.csv then return warn(r.warnings) end
   answer.print(r)
 end
 
 --- Prints the result of tperf.saturation.
 function answer.saturation(values, found)
   if found.reason then error(found.reason, 0) end
-  if values.json then return show(values, { found }, {}) end
+  if values.json then
+    show(values, { found }, {})
+    return warn(found.warnings)
+  end
   if values.csv then
     local row, columns = answer.flat(found.served)
     row[1].rate = found.rate
     table.insert(columns, 1, { key = "rate" })
-    return show(values, row, columns)
+    show(values, row, columns)
+    return warn(found.warnings)
   end
   print(("%s requests/s are the most that keep the limits; then:\n"):format(format.number(found.rate)))
   answer.print(found.served)

@@ -10,6 +10,7 @@ local saturation = require "tperf.question.serve.saturation"
 local serve = require "tperf.question.serve"
 local strategies_of = require "tperf.question.search.strategies"
 local strategy = require "tperf.describe.strategy"
+local warnings = require "tperf.question.warnings"
 
 local search = {}
 
@@ -240,6 +241,7 @@ end
 ---  candidates  number tried
 ---  pareto      the Pareto front of tokens per second per user and per GPU, of closed-loop runs of one group: the same
 ---              fields with concurrency, per_user and per_gpu
+---  warnings    sentences: what the deployments do not hold for
 ---  reason      why there are none
 function search.run(given)
   local o, q = read(given)
@@ -254,7 +256,7 @@ function search.run(given)
   local found = sized(able, q, o, tell)
   local best = table.move(found, 1, math.min(o.top, #found), 1, {})
   for _, d in ipairs(best) do d.guess, d.of, d.answer = nil, nil, nil end
-  best.candidates = #list
+  best.candidates, best.warnings = #list, warnings.together(best, "deployments")
   if o.pareto then best.pareto = front_of(deployments.all(o, q), q, tell) end
   tell()
   if o.rate and not best[1] then

@@ -7,7 +7,7 @@ local pool = require "tperf.question.serve.pool"
 local strategy = require "tperf.describe.strategy"
 local trace = require "tperf.question.serve.trace"
 local questions = require "tperf.question.ranks.questions"
-local unfit = require "tperf.describe.unfit"
+local warnings = require "tperf.question.warnings"
 
 local serve = {}
 
@@ -58,6 +58,9 @@ local serve = {}
 ---@field utilization number part of the time that engines are in a step (of the decode pool)
 ---@field concurrency number mean requests in the system
 ---@field saturated boolean requests arrive faster than they are served: waits grow with the length of the load
+---@field steady boolean whether rates, costs and percentiles are those of a steady state: the run is several times as
+---  long as a request takes, and ramp-up and drain are a small part of it; true of lists with arrivals and of stages,
+---  which are answered as they are
 ---@field preemptions integer
 ---@field cache_hits number part of the prompt tokens found in the prefix cache
 ---@field duration number seconds, from the first arrival to the last token
@@ -81,7 +84,8 @@ local serve = {}
 ---@field energy_per_token? number joules per output token: the power limit of all GPUs while they are in a step
 ---@field interval? { low: number, high: number } seconds: the mean TPOT in 90 % of the engine's runs, from the held-out
 ---  errors of its fit; like training's interval
----@field warnings? string[] what of the question no run of the engine resembled, where it has an interval
+---@field warnings? string[] what the figures do not hold for: a run without a steady state, drafts that cost nothing,
+---  what of the question no run of the engine resembled
 ---@field pools? table with prefill and decode: of each { gpus, replicas, num_blocks, utilization }, transfer =
 --- { latency, per_token } in seconds, matched = the ratio of the utilizations: by how much the prefill pool's number of
 --- engines would have to grow for both to be equally busy
@@ -262,7 +266,8 @@ function serve.run(given)
   local held = decode.held
   local spread = held and held.profile.spread
   if spread and r.tpot then r.interval = { low = r.tpot.mean * spread[1], high = r.tpot.mean * spread[2] } end
-  r.warnings = spread and unfit.warnings(held.profile, held, decode.gpus) or nil
+  r.steady, r.warnings = warnings.unsteady(r, o) == nil, warnings.of(r, o, decode, prefill)
+  r.steadiness = nil
   return r
 end
 

@@ -113,7 +113,7 @@ function saturation.find(q, tolerance, count, tell)
   if low == 0 then return { rate = 0, runs = runs, reason = too_slow(
     ("even at %.3g requests/s"):format(high), last) } end
   while high and high / low > 1 + tolerance do try((low + high) / 2) end
-  return { rate = low, above = high, served = best, runs = runs, answer = lone.e2e.mean }
+  return { rate = low, above = high, served = best, runs = runs, answer = lone.e2e.mean, warnings = best.warnings }
 end
 
 --- saturation.find's result as plain data: { rate, answer, reason }; the reason may be that of a refusal.
@@ -129,7 +129,8 @@ end
 ---  tolerance  relative precision of the rate (0.01)
 ---  count      minimum number of requests of a run (1,000); more if more arrive in 20 times a request's latency
 ---@return table result { rate, above = the smallest rate tried that does not hold, served = tperf.serve's result at
----  rate, runs = simulations made, answer = seconds that a lone request takes, reason = why rate is 0 }
+---  rate, runs = simulations made, answer = seconds that a lone request takes, warnings = served's, reason = why rate
+---  is 0 }
 function saturation.run(given)
   if type(given) ~= "table" then check.fail("tperf.saturation needs a table, got %s", check.show(given)) end
   local q = copy(given)

@@ -1,0 +1,104 @@
+--- What an answer about serving does not hold for, as sentences: a run without a steady state, drafts that cost
+-- nothing, questions that no run of the engine resembled, models that generate nothing.
+local unfit = require "tperf.describe.unfit"
+local units = require "tperf.base.units"
+
+local warnings = {}
+
+-- A run has a steady state if its middle is this many times as long as a request is in the engine, and its rate is this
+-- part of the rate that lasts: ramp-up and drain then change it by no more than what the engines' fits err by.
+local TIMES <const>, NEAR <const> = 4, 0.9
+
+local MORE <const> = "ask for more requests ('count')"
+
+-- Whether a load goes on at one rate. A list with arrivals of its own, and stages, are answered as they are.
+local function lasts(o)
+  local load = o.load
+  return load ~= nil and (load.rate or load.concurrency) ~= nil
+end
+
+-- The rate that lasts: that of arrivals, or, where they outrun the engines or come as answers leave, of the run's
+-- middle.
+local function lasting_rate(r, o, s)
+  if o.load.concurrency or r.saturated then return s.completed / s.middle end
+  return s.span > 0 and (r.finished - 1) / s.span or math.huge
+end
+
+--- Why a run's rates, costs and percentiles are not those of a steady state; nil if they are.
+---@param r table  the result, with `steadiness` of the core
+---@param o table  checked arguments
+---@return string?
+function warnings.unsteady(r, o)
+  local s = r.steadiness
+  if not lasts(o) or r.finished == 0 then return nil end
+  local function seconds(n) return units.format(n, "s", 3) end
+  if s.middle < TIMES * s.residence then
+    return ("the run reaches no steady state: a request takes %s in the engine, and %s of the run's %s lie between "
+      .. "ramp-up and drain; rates, costs and percentiles are not those of a load that lasts: %s"):format(
+      seconds(s.residence), s.middle > 0 and seconds(s.middle) or "none", seconds(r.duration), MORE)
+  end
+  local rate = lasting_rate(r, o, s)
+  if r.requests_per_second >= NEAR * rate then return nil end
+  return ("ramp-up and drain take part in the figures: the run finishes %.3g requests/s, and a load that lasts %.3g; "
+    .. "rates and costs are not those of a steady state: %s"):format(r.requests_per_second, rate, MORE)
+end
+
+-- Until drafts are priced, their time and memory are those of no draft, whatever makes them.
+local function of_drafts(engine)
+  return engine.speculation and "speculation: drafts take no time and no memory here, so that every method gives the "
+    .. "same answer and more drafts never cost; read the figures as bounds, and choose neither method nor number by "
+    .. "them"
+end
+
+--- Of a model and the arguments of a question with kv_dtype.
+---@return string[]? list  nil: nothing
+function warnings.of_model(m, o)
+  local list = {}
+  if m.stored and m.stored.cache and o.kv_dtype == "bf16" then
+    list[1] = ("model '%s' has scales for keys and values in %s, and the cache is counted in bf16: give kv_dtype where "
+      .. "the engine uses them"):format(m.name, m.stored.cache)
+  end
+  if m.classes then
+    list[#list + 1] = ("model '%s' generates no tokens: its layers end in %s; steps are priced as if they gave one "
+      .. "each"):format(m.name, m.classes == 0 and "no head" or ("a head of %d class%s"):format(m.classes,
+      m.classes == 1 and "" or "es"))
+  end
+  return list[1] and list or nil
+end
+
+--- All sentences about a result of tperf.serve. nil: there are none, and no runs of the engine were compared.
+---@param decode table   the pool that decodes
+---@param prefill table?
+function warnings.of(r, o, decode, prefill)
+  local held, list = decode.held, nil
+  local function add(text)
+    list = list or {}
+    list[#list + 1] = text
+  end
+  if held and held.profile.spread then list = unfit.warnings(held.profile, held, decode.gpus) end
+  add(of_drafts(decode.o.engine) or prefill and of_drafts(prefill.o.engine) or nil)
+  for _, note in ipairs(held and warnings.of_model(held.model, decode.o) or {}) do add(note) end
+  add(warnings.unsteady(r, o))
+  return list and (list[1] or held and held.profile.spread) and list or nil
+end
+
+--- What rows do not hold for, each with the result of tperf.serve that it is judged by: sentences; nil: nothing.
+---@param rows table[]  { served }
+---@param what string   "deployments"
+---@return string[]?
+function warnings.together(rows, what)
+  local list, told, unsteady = {}, {}, 0
+  for _, row in ipairs(rows) do
+    if not row.served.steady then unsteady = unsteady + 1 end
+    for _, text in ipairs(row.served.warnings or {}) do
+      if text:find "^speculation" and not told[text] then list[#list + 1], told[text] = text, true end
+    end
+  end
+  if unsteady > 0 then
+    list[#list + 1] = ("runs without a steady state judge %d of %d %s, which may serve less for long: %s"):format(
+      unsteady, #rows, what, MORE)
+  end
+  return list[1] and list or nil
+end
+
+return warnings
