@@ -115,6 +115,7 @@
 ---@field attention_sinks? boolean one learned score per head (gpt-oss)
 ---@field biases? boolean|tperf.model.biases default: all, none with RMSNorm
 ---@field causal? boolean a causal mask; default true, false for images and encoders
+---@field classes? integer Rows of a head in place of the output table: of a classifier or a reward model; 0: no head.
 ---@field context? integer most tokens per sequence; default seq
 ---@field delta? tperf.model.delta gated delta net layers
 ---@field diffusion? tperf.model.diffusion a diffusion model: predicts the noise of its images
@@ -259,9 +260,58 @@
 ---@field top_k integer most tokens that a query attends to
 
 ---@class tperf.model.stored
----@field experts? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4" format of routed experts' weights; if both are absent, the method is not known
----@field layers? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4" format of the layers' weights except experts'; default: 16 bits
+---@field attention? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4"|"bf16"|tperf.model.stored.attention of attention's weights, if it differs from `layers`; bf16: 16 bits
+---@field cache? "fp8" the dtype of keys and values that it has scales for
+---@field experts? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4"|tperf.model.stored.experts format of routed experts' weights; if both are absent, the method is not known
+---@field latents? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4"|"bf16"|tperf.model.stored.latents likewise of the products around the latent of experts
+---@field layers? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4"|tperf.model.stored.layers format of the layers' weights except experts'; default: 16 bits
 ---@field method string name of the method in the checkpoint
+---@field mlp? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4"|"bf16"|tperf.model.stored.mlp likewise of dense MLPs
+---@field products? "bf16"|"fp8"|"int8"|"fp4" dtype; default: the format's
+---@field recurrent? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4"|"bf16"|tperf.model.stored.recurrent likewise of Mamba and delta net layers
+---@field shared_experts? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4"|"bf16"|tperf.model.stored.shared_experts likewise of shared experts
+
+---@class tperf.model.stored.attention
+---@field bits integer
+---@field group? integer
+---@field scale? number
+---@field zero_points? boolean
+
+---@class tperf.model.stored.experts
+---@field bits integer
+---@field group? integer
+---@field scale? number
+---@field zero_points? boolean
+
+---@class tperf.model.stored.latents
+---@field bits integer
+---@field group? integer
+---@field scale? number
+---@field zero_points? boolean
+
+---@class tperf.model.stored.layers
+---@field bits integer
+---@field group? integer
+---@field scale? number
+---@field zero_points? boolean
+
+---@class tperf.model.stored.mlp
+---@field bits integer
+---@field group? integer
+---@field scale? number
+---@field zero_points? boolean
+
+---@class tperf.model.stored.recurrent
+---@field bits integer
+---@field group? integer
+---@field scale? number
+---@field zero_points? boolean
+
+---@class tperf.model.stored.shared_experts
+---@field bits integer
+---@field group? integer
+---@field scale? number
+---@field zero_points? boolean
 
 ---@class tperf.model.vision
 ---@field channels? integer numbers per pixel
@@ -271,6 +321,7 @@
 ---@field image integer pixels along a side
 ---@field mask_token? boolean a token that takes the place of masked patches in training (DINOv2)
 ---@field patch integer pixels along a side
+---@field pooler? boolean a product and a tanh of the class token
 
 ---@class tperf.model.window
 ---@field attention_sinks? boolean one learned score per head
@@ -1628,6 +1679,7 @@ function tperf_model:flops_per_token(options) end
 ---@field utilization number part of the time that engines are in a step (of the decode pool)
 ---@field concurrency number mean requests in the system
 ---@field saturated boolean requests arrive faster than they are served: waits grow with the length of the load
+---@field steady boolean whether rates, costs and percentiles are those of a steady state: the run is several times as long as a request takes, and ramp-up and drain are a small part of it; true of lists with arrivals and of stages, which are answered as they are
 ---@field preemptions integer
 ---@field cache_hits number part of the prompt tokens found in the prefix cache
 ---@field duration number seconds, from the first arrival to the last token
@@ -1679,7 +1731,6 @@ function tperf_model:flops_per_token(options) end
 ---@field decode_context integer keys that decodes read
 ---@field prefill_pairs integer pairs of a query and a key in prefills
 ---@field preempted integer
----@field steady boolean whether rates, costs and percentiles are those of a steady state: the run is several times as long as a request takes, and ramp-up and drain are a small part of it; true of lists with arrivals and of stages, which are answered as they are
 ---@field free_blocks? integer absent if blocks are unlimited
 
 ---Neighbouring devices of a pipeline that hold the same.
@@ -1884,7 +1935,7 @@ function tperf.import.launch(arguments) end
 ---The latency, throughput, memory and cost of one way to serve a model, for a static batch that starts at once, or one
 ---that is always full (steady); tperf.serve simulates arrivals and queues. Times in seconds, sizes in bytes.
 ---@param given tperf.infer.request
----@return table record ttft, tpot, latency    time to the first token of prefill_batch prompts; mean time of each further token (nil without any); time of all tokens of a request steady                 { tpot, latency, interruptions } of a batch that is always full, where decode steps wait for the prompts of requests that replace others; interruptions: their total seconds. Prompts run in steps of their own: an engine that mixes them with decodes lies between tpot and steady.tpot first_step, last_step  seconds of the first and the last decode step tokens_per_second      output tokens of all replicas, over the time of prompts and steps; _per_gpu; total_ counts prompts' tokens, too; prefill_ and decode_ are those of each phase by itself memory                 of the fullest GPU: { weights, cache, buffers, total, capacity }; max_batch cache_sequence         the cache of one sequence, on one GPU of each stage prefill, decode        { time, compute, memory, tensor_comm, pipeline_comm, wait } of one prefill, of all steps cost                   dollars per million tokens { input, output, total, generated }; energy_per_token (J) ops                    { phase, part, layers, block, name, time, compute_time, exposed_memory_time, comm_time, flops, bytes, intensity, bound, weight_bytes } of one layer or end, averaged over steps
+---@return table record ttft, tpot, latency    time to the first token of prefill_batch prompts; mean time of each further token (nil without any); time of all tokens of a request steady                 { tpot, latency, interruptions } of a batch that is always full, where decode steps wait for the prompts of requests that replace others; interruptions: their total seconds. Prompts run in steps of their own: an engine that mixes them with decodes lies between tpot and steady.tpot first_step, last_step  seconds of the first and the last decode step tokens_per_second      output tokens of all replicas, over the time of prompts and steps; _per_gpu; total_ counts prompts' tokens, too; prefill_ and decode_ are those of each phase by itself memory                 of the fullest GPU: { weights, cache, buffers, total, capacity }; max_batch cache_sequence         the cache of one sequence, on one GPU of each stage prefill, decode        { time, compute, memory, tensor_comm, pipeline_comm, wait } of one prefill, of all steps cost                   dollars per million tokens { input, output, total, generated }; energy_per_token (J) warnings               sentences: what of the model the figures take for granted; nil: nothing ops                    { phase, part, layers, block, name, time, compute_time, exposed_memory_time, comm_time, flops, bytes, intensity, bound, weight_bytes } of one layer or end, averaged over steps
 function tperf.infer(given) end
 
 ---The ops of one layer for one micro-batch on one GPU, in order. Bytes and FLOPs are counts; times are in seconds.
@@ -2296,7 +2347,7 @@ function tperf.search(given) end
 ---The best ways to serve a model on a number of GPUs. Tries every split of the GPUs over a strategy's axes, pp and
 ---replicas, with doublings of the batch, the largest that fits, and the largest within the limits.
 ---@param given tperf.search_inference.request
----@return table records  as of tperf.infer, best first; with pareto       the Pareto front of tpot and throughput per GPU candidates, feasible   number tried; number that fit and keep the limits reason       why there are none
+---@return table records  as of tperf.infer, best first; with pareto       the Pareto front of tpot and throughput per GPU candidates, feasible   number tried; number that fit and keep the limits warnings     sentences: what of the model the figures take for granted; nil: nothing reason       why there are none
 function tperf.search_inference(given) end
 
 ---The deployments that serve a rate within limits, fewest GPUs first. Searches the sizes of the strategy's axes, ranks

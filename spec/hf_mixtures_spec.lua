@@ -103,11 +103,15 @@ describe("mixtures of experts from Hugging Face files", function()
     end)(model "minicpm3-4b".mla))
     assert.is_true(model "minicpm3-4b".tied_embeddings)
     assert.equal(256, model "glm-4.7-flash".mla.v_dim)
-    assert.same({ "kimi_k2", "int4" }, { model "kimi-k2.5".family, model "kimi-k2.5".stored.experts })
-    assert.is_nil(model "kimi-k2.5".stored.layers) -- attention, shared experts and the dense MLP stay in 16 bits
+    assert.equal("kimi_k2", model "kimi-k2.5".family)
+    local stored = model "kimi-k2.5".stored -- groups of 32; the experts alone
+    assert.same({ 4, 32 }, { stored.experts.bits, stored.experts.group })
+    assert.is_nil(stored.layers) -- attention, shared experts and the dense MLP stay in 16 bits
     local shared = changed("kimi-k2.5", {})
     shared.text_config.quantization_config.ignore = { "lm_head", "re:.*shared_experts.*" }
-    assert.same({ method = "compressed-tensors without re:.*shared_experts.*" }, tperf.model(shared).stored)
+    stored = tperf.model(shared).stored
+    assert.same({ 32, "bf16" }, { stored.layers.group, stored.shared_experts })
+    assert.is_nil(stored.attention or stored.mlp)
   end)
 
   it("may be the text model of another: Kimi-VL's is Moonlight", function()

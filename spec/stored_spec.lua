@@ -2,7 +2,7 @@
 local program = require "program"
 local tperf = require "tperf"
 
-local function config(more)
+local function config(more, changes)
   local fields = {
     model_type = '"qwen3_moe"', hidden_size = 512, num_hidden_layers = 2, num_attention_heads = 8,
     num_key_value_heads = 8, head_dim = 64, intermediate_size = 1024, moe_intermediate_size = 256, num_experts = 16,
@@ -10,6 +10,7 @@ local function config(more)
     norm_topk_prob = true, tie_word_embeddings = false, hidden_act = '"silu"', mlp_only_layers = "[]",
     quantization_config = more,
   }
+  for name, value in pairs(changes or {}) do fields[name] = value or nil end
   local lines = {}
   for name, value in pairs(fields) do lines[#lines + 1] = ('"%s": %s'):format(name, value) end
   local path = program.folder() .. "/config.json"
@@ -31,6 +32,14 @@ local OTHERS <const> = 2 * (16 * 512 + 2 * 512 + 2 * 64) + 512 + 2 * 4096 * 512
 local function weights(layers, experts) return layers * ATTENTION + experts * EXPERTS + 2 * OTHERS end
 
 local BLOCK <const> = 1 + 4 / (128 * 128)
+local LAYERS <const> = {} -- attention in 8 bits and experts in 4
+for layer = 0, 1 do
+  for _, name in ipairs { "q", "k", "v", "o" } do
+    LAYERS[#LAYERS + 1] = ('"model.layers.%d.self_attn.%s_proj": {"quant_algo": "FP8"}'):format(layer, name)
+  end
+  LAYERS[#LAYERS + 1] = ('"model.layers.%d.mlp.experts": {"quant_algo": "NVFP4", "group_size": 16}'):format(layer)
+end
+
 local CASES <const> = {
   { "no quantization_config", nil, 2, 2, "bf16" },
   { "DeepSeek's blocks of 128 x 128", '{"quant_method": "fp8", "weight_block_size": [128, 128], "fmt": "e4m3"}',
@@ -48,7 +57,30 @@ local CASES <const> = {
   { "ModelOpt's FP8", '{"quant_method": "modelopt", "quant_algo": "FP8", "ignore": ["lm_head"]}', 1, 1, "fp8" },
   { "ModelOpt's NVFP4, told by its producer", '{"producer": {"name": "modelopt"}, "quantization": {"quant_algo": '
     .. '"NVFP4", "exclude_modules": ["lm_head"]}}', 0.5 + 1 / 16, 0.5 + 1 / 16, "nvfp4" },
-  { "AWQ", '{"quant_method": "awq", "bits": 4, "group_size": 128}', 0.5 + 2 / 128, 0.5 + 2 / 128, "int4" },
+  { "ModelOpt's NVFP4, which leaves attention in every layer by name", '{"quant_method": "modelopt", "quant_algo": '
+    .. '"NVFP4", "ignore": ["lm_head", "model.layers.0.self_attn*", "model.layers.1.self_attn*"]}', 2, 0.5 + 1 / 16,
+    "bf16, experts nvfp4" },
+  { "ModelOpt's layers by name", '{"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION", "quantized_layers": {'
+    .. table.concat(LAYERS, ", ") .. "}}", 1, 0.5 + 1 / 16, "fp8, experts nvfp4" },
+  { "compressed-tensors in groups of 32", '{"quant_method": "compressed-tensors", "ignore": ["lm_head", '
+    .. '"re:.*self_attn.*"], "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 4, "type": '
+    .. '"int", "strategy": "group", "group_size": 32, "symmetric": true}}}}', 2, 0.5 + 2 / 32,
+    "bf16, experts int4/32" },
+  { "compressed-tensors in two groups", '{"quant_method": "compressed-tensors", "config_groups": {"a": {"targets": '
+    .. '["re:.*self_attn.*"], "weights": {"num_bits": 8, "type": "float", "strategy": "channel"}, "input_activations": '
+    .. '{"num_bits": 8, "type": "float"}}, "b": {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "float", '
+    .. '"group_size": 16}, "input_activations": {"num_bits": 4, "type": "float"}}}}', 1, 0.5 + 1 / 16,
+    "fp8, experts nvfp4" },
+  { "its rows of 8 bits", '{"quant_method": "compressed-tensors", "config_groups": {"a": {"targets": ["Linear"], '
+    .. '"weights": {"num_bits": 8, "type": "int", "strategy": "channel", "symmetric": true}}}}', 1, 1, "int8" },
+  { "GPTQ, whose files have zero points", '{"quant_method": "gptq", "bits": 4, "group_size": 64, "sym": true}',
+    0.5 + 2.5 / 64, 0.5 + 2.5 / 64, "int4/64" },
+  { "GPTQ that leaves attention", '{"quant_method": "gptq", "bits": 8, "group_size": 32, "dynamic": '
+    .. '{"-:.*self_attn.*": {}}}', 2, 1 + 3 / 32, "bf16, experts int8/32" },
+  { "bitsandbytes, doubly quantised", '{"quant_method": "bitsandbytes", "load_in_4bit": true, "bnb_4bit_quant_type": '
+    .. '"nf4", "bnb_4bit_use_double_quant": true}', 0.5 + 1 / 64 + 4 / (64 * 256), 0.5 + 1 / 64 + 4 / (64 * 256),
+    "int4/64" },
+  { "AWQ", '{"quant_method": "awq", "bits": 4, "group_size": 128}', 0.5 + 2.5 / 128, 0.5 + 2.5 / 128, "int4/128" },
 }
 
 describe("a checkpoint's weights", function()
@@ -66,6 +98,18 @@ describe("a checkpoint's weights", function()
       { '{"quant_method": "fp8", "weight_block_size": [64, 64]}', "by 'fp8', which is not known" },
       { '{"quant_method": "fp8", "modules_to_not_convert": ["model.layers.0.mlp.down_proj"]}',
         "by 'fp8 without model.layers.0.mlp.down_proj'" },
+      { '{"quant_method": "modelopt", "quant_algo": "FP8", "ignore": ["model.layers.1.self_attn*"]}',
+        "by 'modelopt without layers.1's attention'" },
+      { '{"quant_method": "modelopt", "quant_algo": "FP8", "ignore": ["*self_attn.k_proj"]}',
+        "by 'modelopt without layers.0.self_attn.k_proj'" },
+      { '{"quant_method": "fp8", "modules_to_not_convert": ["model.layers.0.mlp.experts.3"]}',
+        "by 'fp8 without model.layers.0.mlp.experts.3'" },
+      { '{"quant_method": "fp8", "rotation": "hadamard"}', [[by 'fp8 with field 'rotation'']] },
+      { '{"quant_method": "gptq", "bits": 4, "group_size": 128, "dynamic": {"+:.*down.*": {"bits": 8}}}',
+        "by 'gptq with field 'dynamic' for +:.*down.*'" },
+      { '{"bits": 4, "group_size": 64}', "by 'MLX's groups'" },
+      { '{"quant_method": "compressed-tensors", "ignore": ["re:(?<=a)b"], "config_groups": {"a": {"weights": '
+        .. '{"num_bits": 8, "type": "float"}}}}', "without re:(?<=a)b'" },
     } do
       local model = config(case[1])
       local ok, message = pcall(infer, model)
@@ -83,6 +127,44 @@ describe("a checkpoint's weights", function()
     assert.equal(ttft("h100-sxm", "fp8"), ttft "h100-sxm")
     assert.is_true(ttft("h100-sxm", "bf16") ~= ttft "h100-sxm")
     assert.equal(ttft("a100-sxm-80gb", "bf16"), ttft "a100-sxm-80gb")
+  end)
+end)
+
+describe("files beside config.json", function()
+  it("say how weights are stored where it does not", function()
+    for _, case in ipairs {
+      { "hf_quant_config.json", '{"producer": {"name": "modelopt", "version": "0.31"}, "quantization": {"quant_algo": '
+        .. '"NVFP4", "kv_cache_quant_algo": "FP8", "group_size": 16, "exclude_modules": ["lm_head", '
+        .. '"model.layers.*.self_attn*"]}}', 2, 0.5 + 1 / 16 },
+      { "quantize_config.json", '{"bits": 4, "group_size": 32, "desc_act": false}', 0.5 + 2.5 / 32, 0.5 + 2.5 / 32 },
+      { "quant_config.json", '{"w_bit": 4, "q_group_size": 64, "zero_point": true, "version": "GEMM"}', 0.5 + 2.5 / 64,
+        0.5 + 2.5 / 64 },
+    } do
+      local path = config(nil)
+      program.write(path:gsub("config.json$", case[1]), case[2])
+      assert.near(weights(case[3], case[4]), infer(path).memory.weights, 1)
+    end
+  end)
+
+  it("are refused by name where they are not understood", function()
+    local path = config(nil)
+    program.write(path:gsub("config.json$", "hf_quant_config.json"), '{"quantization": {"quant_algo": "W9"}}')
+    local ok, message = pcall(infer, path)
+    assert.is_false(ok)
+    assert.truthy(message:find("by 'modelopt with W9'", 1, true), message)
+  end)
+end)
+
+describe("a checkpoint of a dense model", function()
+  it("keeps the MLPs that an expression leaves in 16 bits", function()
+    local q = '{"quant_method": "compressed-tensors", "ignore": ["lm_head", '
+      .. '"re:.*mlp\\\\.(gate|up|gate_up|down)_proj.*"], '
+      .. '"config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "float"}}}}'
+    local r = infer(config(q, { model_type = '"qwen3"', num_experts = false, num_experts_per_tok = false,
+      moe_intermediate_size = false, decoder_sparse_step = false, mlp_only_layers = false, norm_topk_prob = false }))
+    local mlp = 2 * 3 * 512 * 1024
+    assert.near(ATTENTION + 2 * mlp + 2 * (OTHERS - 2 * 16 * 512), r.memory.weights, 1)
+    assert.equal("fp8, mlp bf16", r.precision)
   end)
 end)
 

@@ -113,12 +113,13 @@ function ends.logits(m, p, shared)
   return ops
 end
 
--- An encoder's pooler (a product and a tanh on the first token of every sequence) and its classifier.
+-- A pooler (a product and a tanh on the first token of every sequence) and an encoder's classifier after it.
 local function pooler(m, p)
+  local classes = m.encoder and m.encoder.pooler_classes
   local function product(name, n_out)
     return p:replicated { name = name, n_in = m.hidden, n_out = n_out, bias = true, rows = p.micro_batch }
   end
-  return { product("pooler", m.hidden), m.encoder.pooler_classes and product("classes", m.encoder.pooler_classes) }
+  return { product("pooler", m.hidden), classes and product("classes", classes) }
 end
 
 local function transformed(m, p, width, bias)
@@ -146,8 +147,13 @@ ends.head = block("head", function(m, p)
   if m.diffusion then return dit.pixels(m, p) end
   if m.encoder_stack then parts.append(ops, cross.last(m, p)) end
   if m.final_norm then ops[#ops + 1] = parts.norm(m, p, "norm") end
-  if m.encoder and m.encoder.pooler then parts.append(ops, pooler(m, p)) end
+  if (m.encoder or m.vision or {}).pooler then parts.append(ops, pooler(m, p)) end
   if m.encoder and m.encoder.token_classes then parts.append(ops, token_classes(m, p)) end
+  if m.classes then -- of every token
+    return parts.append(ops, m.classes > 0 and { p:replicated {
+      name = "classes", n_in = m.hidden, n_out = m.classes, bias = m.biases.head,
+    } } or {})
+  end
   if m.encoder and not m.encoder.head then return ops end
   if m.encoder and m.encoder.transform then parts.append(ops, transform(m, p)) end
   if m.vocab then

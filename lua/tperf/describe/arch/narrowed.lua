@@ -218,15 +218,27 @@ function narrowed.block(ops, r, after_norm)
   return list, attention ~= nil and keeps_last(list, attention)
 end
 
---- The ops of a block in a serving engine: its weights are stored as `stored` says, and its products multiply in
---- `dtype`.
----@param stored table  { layers = bytes per weight?, experts = bytes per weight? }
-function narrowed.stored(ops, stored, dtype)
+local RECURRENT <const> = { mamba = true, delta = true }
+
+-- The part of a layer (tperf.describe.stored) whose weights a product has; block: its block's name.
+local function part_of(block, one, shape)
+  if shape.expert then return "experts" end
+  if one:belongs "shared_experts" then return "shared_experts" end
+  if block == "moe" then return shape.name:find "^latent" and "latents" or nil end
+  if shape.name:find "fc%d$" then return "mlp" end
+  return RECURRENT[block] and not one:belongs "attn_proj" and not one:belongs "qkv_linear" and "recurrent"
+    or "attention"
+end
+
+--- The ops of a block in a serving engine: its weights are stored, and its products multiply, as `parts` says.
+---@param parts table<string, { bytes: number, products: string }>  by part; absent: 16 bits
+function narrowed.stored(ops, parts)
   local list = { name = ops.name }
   for i, one in ipairs(ops) do
     local shape = one:product()
-    local bytes = shape and shape.weights > 0 and stored[shape.expert and "experts" or "layers"]
-    list[i] = bytes and one:narrowed { dtype = dtype, weight = bytes, held = bytes, keeps = true } or one
+    local part = shape and shape.weights > 0 and part_of(ops.name, one, shape)
+    local own = part and parts[part]
+    list[i] = own and one:narrowed { dtype = own.products, weight = own.bytes, held = own.bytes, keeps = true } or one
   end
   return list
 end

@@ -35,8 +35,8 @@ end
 
 local function fill_narrowed(list)
   local of, r, made = filled(list.of), list.precision
-  if r.stored then
-    made = narrowed.stored(of, r.stored, r.products)
+  if r.parts then
+    made = narrowed.stored(of, r.parts)
   else
     made, list.open = narrowed.block(of, r, list.after_norm)
   end
@@ -118,7 +118,7 @@ end
 --- list begins with an adapter: these are in the list of their product.
 ---@param joints table  the tree of such lists
 ---@param lists table   of memo.lists, all of them recomputed or none
----@param r table       of precision.resolve or precision.stored
+---@param r table       of precision.resolve or tperf.describe.stored
 ---@return table lists
 function forms.narrowed(joints, lists, r)
   local made, after_norm, count = { name = lists.name }, false, #lists

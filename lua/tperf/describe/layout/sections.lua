@@ -61,7 +61,7 @@ local function with_twins(kinds, how)
 end
 
 local function narrowed_by(list, precision)
-  if precision.stored then return narrowed.stored(list, precision.stored, precision.products) end
+  if precision.parts then return narrowed.stored(list, precision.parts) end
   return narrowed.block(list, precision)
 end
 

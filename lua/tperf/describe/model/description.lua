@@ -79,15 +79,15 @@ description.schema = {
   diffusion = check.record_of(records.diffusion, some), -- a diffusion model: predicts the noise of its images
   encoder = check.record_of(records.encoder, some), -- a text encoder, trained on masked words
   encoder_stack = check.record_of(records.encoder_stack, some), -- the first layers encode; the others attend to them
+  -- Rows of a head in place of the output table: of a classifier or a reward model; 0: no head.
+  classes = check.integer { min = 0, max = 1 << 30, optional = true },
   stored = check.record_of(records.stored, some), -- formats of the checkpoint's weights, for serving
   mtp = check.integer { min = 0, max = 64, default = 0 }, -- multi-token prediction modules
   mtp_pattern = check.string(some), -- a module's layers, in letters of layer_pattern; default: one like the last layer
   architecture = check.any(some), -- made by tperf.architecture; default: the other fields describe it
 }
 
-local function all_biases(yes)
-  return { qkv = yes, attention_out = yes, mlp = yes, head = false, norm = yes }
-end
+local function all_biases(yes) return { qkv = yes, attention_out = yes, mlp = yes, head = false, norm = yes } end
 
 -- Defaults derived from other fields, computed on access, so that :with { hidden = … } changes them too.
 local derived = {
@@ -252,7 +252,9 @@ local function check_ends(m)
     if not m.seq then return "'seq' is missing", "" end
     return
   end
-  if m.vocab then return "'vocab' does not go with 'vision'", "vocab" end
+  for _, name in ipairs { "vocab", "classes" } do
+    if m[name] then return ("'%s' does not go with 'vision'"):format(name), name end
+  end
   if v.image % v.patch ~= 0 then
     return ("'vision.patch' (%d) must divide 'vision.image' (%d)"):format(v.patch, v.image), "vision.patch"
   end

@@ -72,7 +72,8 @@ local function counted_with(count, m, options)
   if not counted then return nil, message end
   local weights = counted.active
   if options.convention == "matmul" then
-    local shared = m.tied_embeddings and not (m.encoder and not m.encoder.head) -- with an output table
+    local bare = m.classes or m.encoder and not m.encoder.head
+    local shared = m.tied_embeddings and not bare -- with an output table
     weights = weights - (counted.components.positions or 0) - (shared and 0 or counted.embedding)
   end
   if m.encoder_stack then weights = weights + met_by_source(m, counted, options.seq) end

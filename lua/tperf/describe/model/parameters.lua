@@ -172,7 +172,9 @@ local function ends(m)
   if m.vocab then
     sum.embedding = 1.0 * m.vocab * width
     local bare = m.encoder and not m.encoder.head
-    sum.head = bare and 0 or (m.tied_embeddings and 0 or 1.0 * m.vocab * width) + (m.biases.head and m.vocab or 0)
+    local rows = m.classes or bare and 0 or m.vocab
+    local own = m.classes or not m.tied_embeddings
+    sum.head = (own and 1.0 * rows * (m.classes and m.hidden or width) or 0) + (m.biases.head and rows or 0)
     if width ~= start then sum.projections = 2.0 * width * m.hidden end -- in and out of the tables' width (OPT-350m)
   end
   if m.positions == "learned" then sum.positions = 1.0 * m.position_rows * start end
@@ -181,6 +183,7 @@ local function ends(m)
   if m.vision then
     local v = m.vision
     sum.patches = linear(1.0 * v.channels * v.patch ^ 2, m.hidden, true) + images.vectors(v) * m.hidden
+    sum.projections = v.pooler and linear(m.hidden, m.hidden, true) or nil
     sum.head = v.classes and (v.distillation == "classes" and 2 or 1) * linear(m.hidden, v.classes, true) or 0
   end
   if m.encoder then add(sum, encoder(m)) end

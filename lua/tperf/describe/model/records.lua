@@ -81,6 +81,7 @@ records.vision = {
   patch = size(), -- pixels along a side
   channels = size { default = 3 }, -- numbers per pixel
   classes = size(some), -- classes of the classification head; default: no head
+  pooler = flag(false), -- a product and a tanh of the class token
   class_token = flag(true), -- a class token is added to the patches
   -- Another one, which learns a teacher's classes: "token"; "classes", with a head of its own (DeiT).
   distillation = check.choice { { "token", "classes" }, optional = true },
@@ -112,14 +113,29 @@ records.delta = {
   gate_rank = size(some), -- rank of the projection to the output's gate; default: a full one
 }
 
--- Formats of stored weights.
-local format = check.choice {
-  { "fp8", "fp8-block", "mxfp8", "mxfp4", "nvfp4", "int8", "int4" }, optional = true, -- see tperf.describe.stored
+-- Formats of stored weights: a name of tperf.describe.stored, or integers of few bits.
+records.integers = {
+  bits = check.integer { min = 2, max = 8 }, -- of a weight
+  group = size(some), -- weights that share a scale; default: a row's
+  zero_points = flag(false), -- a zero of `bits` for each group, too
+  scale = check.number { min = 0, max = 8, default = 2 }, -- bytes of a group's scale
 }
+local function format(...)
+  local names = { "fp8", "fp8-block", "mxfp8", "mxfp4", "nvfp4", "int8", "int4", ... }
+  return check.one_of(check.choice { names, optional = true }, check.record_of(records.integers))
+end
+local other = format "bf16"
 records.stored = {
   method = check.string(), -- name of the method in the checkpoint
-  layers = format, -- format of the layers' weights except experts'; default: 16 bits
-  experts = format, -- format of routed experts' weights; if both are absent, the method is not known
+  layers = format(), -- format of the layers' weights except experts'; default: 16 bits
+  experts = format(), -- format of routed experts' weights; if both are absent, the method is not known
+  attention = other, -- of attention's weights, if it differs from `layers`; bf16: 16 bits
+  recurrent = other, -- likewise of Mamba and delta net layers
+  mlp = other, -- likewise of dense MLPs
+  shared_experts = other, -- likewise of shared experts
+  latents = other, -- likewise of the products around the latent of experts
+  products = check.choice { { "bf16", "fp8", "int8", "fp4" }, optional = true }, -- dtype; default: the format's
+  cache = check.choice { { "fp8" }, optional = true }, -- the dtype of keys and values that it has scales for
 }
 
 -- Latent attention to the tokens that an indexer selects (DeepSeek-V3.2, arXiv 2512.02556).

@@ -10,6 +10,7 @@ local refusal = require "tperf.base.refusal"
 local serving = require "tperf.question.infer.deployment"
 local units = require "tperf.base.units"
 local questions = require "tperf.question.ranks.questions"
+local warnings = require "tperf.question.warnings"
 
 local infer = {}
 
@@ -253,6 +254,7 @@ end, function(t, given) return serving.is_same(t.p, given) end)
 ---  cache_sequence         the cache of one sequence, on one GPU of each stage
 ---  prefill, decode        { time, compute, memory, tensor_comm, pipeline_comm, wait } of one prefill, of all steps
 ---  cost                   dollars per million tokens { input, output, total, generated }; energy_per_token (J)
+---  warnings               sentences: what of the model the figures take for granted; nil: nothing
 ---  ops                    { phase, part, layers, block, name, time, compute_time, exposed_memory_time, comm_time,
 ---                         flops, bytes, intensity, bound, weight_bytes } of one layer or end, averaged over steps
 function infer.run(given)
@@ -260,6 +262,7 @@ function infer.run(given)
   local o, p = t.o, t.p
   local r, shape, fast = serving.evaluate(p, o, t.laid)
   if not r.feasible then refuse(r, o) end
+  r.warnings = warnings.of_model(p.model, p.o)
   if o.ops then r.ops = rows_of(p, shape, fast) end
   return r
 end

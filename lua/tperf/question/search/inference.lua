@@ -7,6 +7,7 @@ local serving = require "tperf.question.infer.deployment"
 local splits = require "tperf.question.infer.splits"
 local strategies_of = require "tperf.question.search.strategies"
 local units = require "tperf.base.units"
+local warnings = require "tperf.question.warnings"
 local questions = require "tperf.question.ranks.questions"
 
 local search_inference = {}
@@ -236,14 +237,18 @@ end
 ---@return table records  as of tperf.infer, best first; with
 ---  pareto       the Pareto front of tpot and throughput per GPU
 ---  candidates, feasible   number tried; number that fit and keep the limits
+---  warnings     sentences: what of the model the figures take for granted; nil: nothing
 ---  reason       why there are none
 function search_inference.run(given)
   local problems = problems_of(given)
   local found, counts = {}, { candidates = 0, fitting = 0, most = 0, fastest = { ttft = math.huge, tpot = math.huge } }
   for _, p in ipairs(problems) do gather(p, found, counts) end
+  local told = warnings.of_model(problems[1].model, problems[1].o)
+  for _, r in ipairs(told and found or {}) do r.warnings = told end
   table.sort(found, better(problems))
   local best = table.move(found, 1, math.min(problems[1].o.top, #found), 1, {})
   best.pareto, best.candidates, best.feasible = front_of(found), counts.candidates, #found
+  best.warnings = told
   if #found == 0 then best.reason = reason_of(problems, counts) end
   return best
 end

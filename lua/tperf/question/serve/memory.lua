@@ -41,7 +41,7 @@ local function held_by(p, o)
     buffers = largest.memory.buffers, token = token,
     request = math.max(one.memory.cache - (shards + 1) * token, 0),
     capacity = p.system.accelerator.hbm.visible or p.system.accelerator.hbm.capacity,
-    logits = LOGIT_BYTES * o.engine.max_num_seqs * p.model.vocab,
+    logits = LOGIT_BYTES * o.engine.max_num_seqs * (p.model.classes or p.model.vocab),
   }
 end
 

@@ -74,7 +74,8 @@ end
 
 -- Experts with 4-bit weights under wider activations have kernels of their own, with routing as timed beside them.
 local function kernels_of(p, o)
-  local narrow = p.weights and (p.weights.experts or ELEMENT_BYTES) < 1 and o.compute_dtype ~= "fp4"
+  local experts = p.weights and p.weights.parts.experts
+  local narrow = experts and experts.bytes < 1 and o.compute_dtype ~= "fp4"
   local attention = o.attention == "portable" and attention_of(p) or nil
   return {
     dtype = o.compute_dtype, kernels = narrow and "grouped" or o.experts, narrow = narrow, attention = attention,

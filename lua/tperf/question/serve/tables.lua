@@ -187,7 +187,7 @@ local function made_of(p, o, fast, seqs, most, longest, reach)
   local alike = price.shards == 1 and not (m.mla or groups.recur(m))
   t.prefill_tokens = alike and t.decode_tokens or tokens_line(price, "prefill", axis)
   t.rows = rows_line(price, grid(1, math.min(most, seqs * (1 + drafts)), 2 ^ 0.25),
-    o.sampler == "top_p" and p.profile.engine.sampler_entry * p.model.vocab or 0)
+    o.sampler == "top_p" and p.profile.engine.sampler_entry * (m.classes or m.vocab) or 0)
   add_attention(t, price, p, o, seqs, most, longest, reach)
   return t
 end

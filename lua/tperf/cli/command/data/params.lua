@@ -3,6 +3,7 @@ local model = require "tperf.describe.model"
 local options = require "tperf.input.options"
 local report = require "tperf.report"
 local settings = require "tperf.cli.ask.settings"
+local stored = require "tperf.describe.stored"
 
 -- In the order in which a token passes through them.
 local components = { "embedding", "positions", "patches", "conditioning", "projections", "modulation", "attention",
@@ -10,19 +11,38 @@ local components = { "embedding", "positions", "patches", "conditioning", "proje
 
 local count, active = { key = "parameters", digits = 15 }, { key = "active", digits = 15 }
 
-local function by_component(p)
-  local rows = {}
+-- The parts of a layer that components are stored as; all others have 16 bits.
+local PARTS <const> = { attention = "attention", mamba = "recurrent", delta = "recurrent", mlp = "mlp",
+  experts = "experts", latents = "latents", shared_experts = "shared_experts" }
+local WIDE <const> = 2 -- bytes
+
+-- bytes: per weight of each part, if the checkpoint's formats are known
+local function by_component(p, bytes)
+  local rows, held = {}, bytes and 0
   local function add(name, all, met)
-    rows[#rows + 1] = { component = name, parameters = all, share = all / p.total, active = met }
+    local own = bytes and all * (bytes[PARTS[name]] or WIDE)
+    held = own and held + own
+    rows[#rows + 1] = { component = name, parameters = all, share = all / p.total, active = met, bytes = own }
   end
   for _, name in ipairs(components) do
     local n = p.components[name] or 0
     if n > 0 then add(name, n, name == "experts" and p.active_experts or n) end
   end
-  add("total", p.total, p.active)
+  rows[#rows + 1] = { component = "total", parameters = p.total, share = 1, active = p.active, bytes = held }
   -- Not part of the total, as published counts exclude them: used only in training or to draft tokens.
   if p.mtp > 0 then rows[#rows + 1] = { component = "multi_token_prediction", parameters = p.mtp } end
-  return rows, { "component", count, { key = "share", unit = "%" }, active }
+  return rows, { "component", count, { key = "share", unit = "%" }, active,
+    bytes and { key = "bytes", title = "stored", unit = "bytes" } }
+end
+
+-- Bytes per weight by part; nil for models that state no format, and, with a message, for those whose is not known.
+local function bytes_of(m)
+  local bytes = m.stored and stored.bytes(m.stored)
+  if m.stored and not bytes then
+    io.stderr:write(("tperf: the weights are stored by '%s', which is not known: their bytes are left out\n"):format(
+      m.stored.method))
+  end
+  return bytes
 end
 
 local function by_group(p)
@@ -49,6 +69,7 @@ return {
   details = [[
 MODEL is the name of a model (`tperf list models`), a YAML file, or a Hugging Face config.json or its folder.
 Counts are exact. "active" counts what one token uses: all except the experts it is not routed to.
+"stored" is what a checkpoint takes whose file says how it is quantised.
 Multi-token prediction modules are not in the total.]],
   options = options.join({ { long = "groups", help = "by group of equal layers" }, settings.option }, options.formats),
   run = function(values, arguments)
@@ -57,8 +78,9 @@ Multi-token prediction modules are not in the total.]],
     if values.json and values.csv then return false, "--json and --csv exclude each other" end
     local wrong = settings.apply(values, arguments)
     if wrong then return false, wrong end
-    local p = model(arguments[1]):parameters()
-    local rows, columns = (values.groups and by_group or by_component)(p)
+    local m = model(arguments[1])
+    local p = m:parameters()
+    local rows, columns = (values.groups and by_group or by_component)(p, not values.groups and bytes_of(m) or nil)
     if values.json then return io.write(report.json(data_files.name(rows, columns))) and 0 end
     if values.csv then return io.write(report.csv(rows, columns)) and 0 end
     report.print(rows, columns)

@@ -60,10 +60,13 @@ local function details(r)
   return rows
 end
 
--- Prints the assumptions below a table.
-local function tell(values)
-  if values.json or values.csv then return end
-  print "\nsoftware none: kernels as timed on their own, no engine; profiles such as typical describe training"
+-- Prints the assumptions below a table, and what the figures take for granted.
+local function tell(values, warnings)
+  if not (values.json or values.csv) then
+    print "\nsoftware none: kernels as timed on their own, no engine; profiles such as typical describe training"
+  end
+  io.stdout:flush()
+  for _, warning in ipairs(warnings or {}) do io.stderr:write("tperf: ", warning, "\n") end
 end
 
 -- Prints "tp 3, batch 64: reason" for each row with a reason.
@@ -87,12 +90,12 @@ end
 -- Answers for every combination of the options that are lists, as a table without details; a combination that does not
 -- fit or is invalid has a reason instead of figures. The exit status is 1 if no combination has figures.
 local function several(values, question, lists)
-  local rows, answered, infer = {}, false, require "tperf.question.infer".run
+  local rows, answered, warned, infer = {}, false, nil, require "tperf.question.infer".run
   local function each(i)
     local name = lists[i]
     if not name then
       local row, reason = refusal.attempt(infer, question)
-      answered = answered or row ~= nil
+      answered, warned = answered or row ~= nil, warned or row and row.warnings
       rows[#rows + 1] = row or refused(question, reason)
       return
     end
@@ -104,7 +107,7 @@ local function several(values, question, lists)
   each(1)
   require "tperf.cli.answer.table"(values, rows,
     values.csv and options.join(columns, { { key = "reason" } }) or columns)
-  tell(values)
+  tell(values, warned)
   if not values.json and not values.csv then print_reasons(rows, lists) end
   if not answered then error(("none of %d combinations has figures; each row says why"):format(#rows), 0) end
 end
@@ -120,7 +123,7 @@ local function one(values, question)
   local r = require "tperf.question.infer".run(question)
   if values.ops then return show(values, r.ops, op_columns) end
   show(values, { r }, columns)
-  tell(values)
+  tell(values, r.warnings)
   if values.json or values.csv then return end
   print()
   report.print(details(r), {
@@ -135,8 +138,7 @@ local function search(values, question)
   if found.reason then error(found.reason, 0) end
   local rows = values.pareto and found.pareto or table.move(found, 1, #found, 1, {})
   require "tperf.cli.answer.table"(values, rows, columns)
-  tell(values)
-  io.stdout:flush()
+  tell(values, found.warnings)
   io.stderr:write(("%d candidates, %d feasible\n"):format(found.candidates, found.feasible))
 end
 

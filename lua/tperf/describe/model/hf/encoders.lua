@@ -1,5 +1,6 @@
 --- Text encoders from Hugging Face files: model_type -> function(reader) -> description.
 local check = require "tperf.base.check"
+local classes = require "tperf.describe.model.hf.classes"
 local parts = require "tperf.describe.model.hf.parts"
 
 local types = {}
@@ -11,14 +12,26 @@ local HEADS = {
   ForPreTraining = { transform = true, pooler = true, pooler_classes = 2 },
 }
 
--- Sets what follows the layers. own: the family's ends, by class; default: the class of a file that names none.
-local function ends(c, m, family, own, default)
+-- The classes of classifiers: of a sequence, by its first token and a pooler, and of every token. labels: how many.
+local function classifiers(labels)
+  return {
+    ForSequenceClassification = { pooler = true, pooler_classes = labels, head = false },
+    ForTokenClassification = { classes = labels }, ForQuestionAnswering = { classes = 2 },
+  }
+end
+
+-- Sets what follows the layers. own: the family's ends, by class; default: the class of a file that names none;
+-- classified: the family has classifiers like BERT's.
+local function ends(c, m, family, own, default, classified)
   local class = (c:table "architectures" or {})[1] or family .. default
   local known = {}
   for name, fields in pairs(own) do known[family .. name] = fields end
+  for name, fields in pairs(classified and classifiers(classes.labels(c)) or {}) do known[family .. name] = fields end
   local fields = known[class] or c:fail("architectures", "[1] = %s is not known of %s; known: %s "
     .. "(docs/architectures.md)", check.show(class), family, table.concat(check.names(known), ", "))
-  for name, value in pairs(fields) do m.encoder[name] = value end
+  for name, value in pairs(fields) do
+    if name == "classes" then m.classes = value else m.encoder[name] = value end
+  end
   m.biases.head = fields.head ~= false
   return m
 end
@@ -49,7 +62,7 @@ end
 function types.bert(c)
   c:ignore "directionality|pooler_fc_size|pooler_num_attention_heads|pooler_num_fc_layers" -- read by no class
   c:ignore "pooler_size_per_head|pooler_type"
-  return ends(c, bert(c), "Bert", HEADS, "ForPreTraining")
+  return ends(c, bert(c), "Bert", HEADS, "ForPreTraining", true)
 end
 
 -- Positions are counted from the one after the padding token's, so that the table's first rows are of no use.
@@ -60,7 +73,7 @@ local function roberta(c, family)
   if m.seq < 1 then
     c:fail("max_position_embeddings", '= %d leaves no position after "pad_token_id"', m.position_rows)
   end
-  return ends(c, m, family, { Model = HEADS.Model, ForMaskedLM = HEADS.ForMaskedLM }, "ForMaskedLM")
+  return ends(c, m, family, { Model = HEADS.Model, ForMaskedLM = HEADS.ForMaskedLM }, "ForMaskedLM", true)
 end
 
 function types.roberta(c) return roberta(c, "Roberta") end
@@ -74,7 +87,7 @@ function types.electra(c)
   m.embedding_width = c:count("embedding_size", 128)
   return ends(c, m, "Electra", {
     Model = { head = false }, ForMaskedLM = HEADS.ForMaskedLM, ForPreTraining = { head = false, token_classes = 1 },
-  }, "ForPreTraining")
+  }, "ForPreTraining", true)
 end
 
 -- The first layer and every n-th after it have no window. In the others, a token sees half of "local_attention" on each
@@ -135,7 +148,7 @@ function types.distilbert(c)
     norm = "layernorm", gated = false, activation = parts.activation(c, "gelu", "activation"),
     tied_embeddings = parts.tied(c, true),
   })
-  return ends(c, m, "DistilBert", { Model = { head = false }, ForMaskedLM = HEADS.ForMaskedLM }, "ForMaskedLM")
+  return ends(c, m, "DistilBert", { Model = { head = false }, ForMaskedLM = HEADS.ForMaskedLM }, "ForMaskedLM", true)
 end
 
 return types

@@ -1,15 +1,24 @@
 --- Image models from Hugging Face files: model_type or diffusers class -> function(reader) -> description.
 local check = require "tperf.base.check"
+local classes = require "tperf.describe.model.hf.classes"
 local parts = require "tperf.describe.model.hf.parts"
 
 local types = {}
 
 local keys, activation = parts.keys, parts.activation
 
--- An image encoder: a class token, learned positions, and a head if the file has labels.
-function types.vit(c)
-  local labels, count = c:table "id2label", 0
-  for _ in pairs(labels or {}) do count = count + 1 end
+-- The end of an image encoder by its class: a head of classes, or a pooler of the class token.
+local function end_of(c, known)
+  local class = (c:table "architectures" or {})[1]
+  if class == nil then return c:has "id2label|num_labels" and "classes" or nil end
+  return known[class] or c:fail("architectures", "[1] = %s is not modelled; known: %s (docs/architectures.md)",
+    check.show(class), table.concat(check.names(known), ", "))
+end
+
+local VIT <const> = { ViTForImageClassification = "classes", ViTModel = "pooler" }
+
+-- An image encoder: a class token, learned positions, and what its class has after the layers.
+local function vit(c, ending)
   local bias = c:flag("qkv_bias", true)
   return {
     layers = parts.layers(c), hidden = c:count(keys.hidden), heads = c:count(keys.heads),
@@ -17,16 +26,18 @@ function types.vit(c)
     biases = { qkv = bias, attention_out = true, mlp = true, norm = true }, positions = "learned", causal = false,
     vision = {
       image = c:count "image_size", patch = c:count "patch_size", channels = c:count("num_channels", 3),
-      classes = c:count("num_labels", count > 0 and count or false), class_token = true,
+      classes = ending == "classes" and classes.labels(c) or nil, pooler = ending == "pooler", class_token = true,
     },
   }
 end
+
+function types.vit(c) return vit(c, end_of(c, VIT)) end
 
 -- ViT with a distillation token, which one class gives a head of its own.
 function types.deit(c)
   local known = { DeiTForImageClassification = "token", DeiTForImageClassificationWithTeacher = "classes" }
   local class = (c:table "architectures" or {})[1]
-  local m = types.vit(c)
+  local m = vit(c, "classes")
   m.vision.distillation = known[class] or c:fail("architectures", "[1] = %s is not modelled; known: %s "
     .. "(docs/architectures.md)", check.show(class), table.concat(check.names(known), ", "))
   return m

@@ -3,6 +3,7 @@
 local lazy = require "tperf.base.lazy"
 local check = require "tperf.base.check"
 local config = lazy.module "tperf.input.config"
+local classes = lazy.module "tperf.describe.model.hf.classes"
 local harmless = lazy.module "tperf.describe.model.hf.harmless"
 local hf_stored = lazy.module "tperf.describe.model.hf.stored"
 local types = lazy.module "tperf.describe.model.hf.types"
@@ -126,6 +127,7 @@ function hf.describe(fields, path, positions)
   local describe = types[model_type]
   if not describe then unknown(c, model_type) end
   local m = describe(c)
+  classes.set(c, m)
   if m.dropout == nil and drops_nothing(c) then m.dropout = false end
   refuse_unread(c, model_type)
   if m.heads and not m.head_dim and not m.mla and m.hidden % m.heads ~= 0 then
@@ -135,7 +137,7 @@ function hf.describe(fields, path, positions)
   m.name = name_of(c.outer or c, path)
   m.family = model_type
   m.source = path
-  m.stored = hf_stored.of(c)
+  m.stored = hf_stored.of(c, m, path)
   return m
 end
 
