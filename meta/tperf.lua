@@ -74,7 +74,9 @@
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" dtype of products with weights (precision's, or "bf16"; fp16, fp8, int8, fp4)
 ---@field attention? "flash"|"unfused" "flash" (default), "unfused"
 ---@field sequence_parallel? boolean whether tp also shards the residual stream of prompts by tokens (false)
----@field fast? table GPUs of each axis in one fast domain: { tp =, ep =, pp = }; by default the placement with the least latency
+---@field fast? table GPUs of each axis in one fast domain: { tp =, ep =, pp = }, in place of the order of ranks; axes left open are placed with the least latency
+---@field placement? "stack"|"best" how GPUs are placed: "stack" (default): in the engines' order of ranks; "best": with the least latency. Rules without `ranks_in_order` try every placement
+---@field rank_order? string the order of ranks, from neighbours to distant GPUs ("tp-cp-pp-dp")
 ---@field reserve? number part of the HBM to keep free (0.1)
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field rules? string|table "default"
@@ -96,7 +98,7 @@
 ---@field ulysses? integer axes of strategy context; they do not change a layer
 ---@field shard? integer axes of strategy context; they do not change a layer
 ---@field panels? integer panels of SUMMA products (4)
----@field fast? table GPUs of each axis in one fast domain, such as { tp = 8 }; by default as many as fit
+---@field fast? table GPUs of each axis in one fast domain, such as { tp = 8 }; by default in the usual order of ranks, tp-cp-ep-dp-pp
 ---@field seq? integer tokens in a sequence, in place of the model's
 ---@field kind? integer index of the kind of layer, for a model that mixes kinds (1, the first)
 ---@field recompute? "none"|"selective"|"full" "none" (default), "selective", "full"
@@ -824,6 +826,7 @@
 ---@field panels_by_lcm? boolean the number of panels is a multiple of both sides of the grid
 ---@field panels_overlap_exactly? boolean n panels of SUMMA communication, all but one overlapped with compute
 ---@field placements_may_underfill? boolean a placement may leave GPUs of a fast domain unused: 64 of 72
+---@field ranks_in_order? boolean GPUs share fast domains as the stack's order of ranks has it
 ---@field recompute_counts_everywhere? boolean recomputed attention adds to FLOPs and to every part of the time
 ---@field shards_divide_sequence? boolean the axes that cut the sequence divide it
 ---@field slow_pipeline_links_cost? boolean pipeline links between domains take time
@@ -897,7 +900,9 @@
 ---@field ep? integer|integer[] GPUs that experts are spread over, out of tp x cp x dp, likewise
 ---@field etp? integer|integer[] GPUs that shard each expert, likewise (as tp, or 1)
 ---@field shard? integer|integer[] replicas that ZeRO shards over, likewise: fewer than all are hybrid sharding (all)
----@field fast? table { tp =, dp = … }: only these placements
+---@field fast? table { tp =, dp = … }: only these placements, in place of the order of ranks
+---@field placement? "stack"|"best" how GPUs are placed: "stack" (default): in the stack's order of ranks; "best": as is fastest. Rules without `ranks_in_order` try every placement
+---@field rank_order? string the order of ranks, from neighbours to distant GPUs (the software's; "tp-cp-ep-dp-pp"). An axis of the strategy that is not in it lies beside the one before it
 ---@field schedule? string|string[] a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" }); a schedule without one, such as a custom schedule, is ranked by simulation
 ---@field pipeline_layout? string|integer[] Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in order
 ---@field first_stage_layers? integer layers of the first and the last device; the others share the rest
@@ -984,6 +989,8 @@
 ---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" dtype of products with weights (precision's, or "bf16"; fp16, fp8, int8, fp4)
 ---@field attention? "flash"|"unfused" "flash" (default), "unfused"
 ---@field sequence_parallel? boolean whether tp also shards the residual stream of prompts by tokens (false)
+---@field placement? "stack"|"best" how GPUs are placed: "stack" (default): in the engines' order of ranks; "best": with the least latency. Rules without `ranks_in_order` try every placement
+---@field rank_order? string the order of ranks, from neighbours to distant GPUs ("tp-cp-pp-dp")
 ---@field reserve? number part of the HBM to keep free (0.1)
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field rules? string|table "default"
@@ -1031,6 +1038,8 @@
 ---@field state_dtype? "fp32"|"bf16"|"fp16" dtype of the states that recurrent layers keep (the model's, or the engine's)
 ---@field experts? "fused"|"grouped"|"portable" kernels of blocks of experts: "fused" (FlashInfer's TensorRT-LLM kernels on Blackwell) or "portable" (Triton), where the system has a curve for them, or "grouped" (CUTLASS, DeepGEMM); the engine's default
 ---@field attention? "fused"|"portable" "portable": attention runs in Triton (SGLang's --attention-backend triton), whose kernels take several times as long, and windows as long as none; "fused" (default)
+---@field placement? "stack"|"best" how GPUs are placed: "stack" (default): in the engine's order of ranks; "best": with the least latency of usual requests. Rules without `ranks_in_order` try every placement
+---@field rank_order? string the order of ranks, from neighbours to distant GPUs (the engine's; "tp-cp-pp-dp")
 ---@field rules? string|table "default"
 ---@field gpu_hour? number dollars per GPU-hour, in place of the system's price
 ---@field memory_utilization? number part of the memory that the engine may use; num_blocks follows from it (the engine's)
@@ -1060,6 +1069,7 @@
 ---@field source? string what it is called, where its numbers come from
 ---@field facts? string where what the stack does comes from: its loss, dtypes, switches …
 ---@field kernel? "flash"|"flash1"|"flash2"|"unfused" how attention runs where a run does not say: "flash", one fused kernel, the GPU's fastest; "flash2", FlashAttention 2, which is slower on Hopper; "flash1", FlashAttention 1, as slow as in Triton on every GPU; or "unfused", several
+---@field rank_order? string the stack's order of ranks, from neighbours to distant GPUs (Megatron-Core's, "tp-cp-ep-dp-pp"; of engines "tp-cp-pp-dp")
 ---@field gradient_shard? boolean whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
 ---@field gradient_reduce? "reduce_scatter"|"all_reduce" how replicas that shard the optimizer's state alone reduce gradients where a run does not say: "reduce_scatter", or "all_reduce", as DeepSpeed's BF16_Optimizer does in pipelines
 ---@field broadcast_weights? boolean whether such replicas own whole matrices, which each broadcasts after the step, instead of a shard of each, which they gather
@@ -1133,6 +1143,7 @@
 ---@field outer_bias? function cuts, see below
 ---@field outer_tokens? function cuts, see below
 ---@field panels? function function(model, share, rules) -> list of integers to try; nil: no panels
+---@field rank_order? string its axes, neighbours first: "tp-ulysses-cp" (as listed); with dp and pp in it, the whole order
 ---@field replicated? function cuts, see below
 ---@field router? function cuts, see below
 ---@field row? function cuts, see below
@@ -1314,7 +1325,9 @@
 ---@field dp? integer each follows from the other
 ---@field gpus? integer each follows from the other
 ---@field panels? integer panels of strategy summa; by default the fastest number
----@field fast? table GPUs of each axis in one fast domain, { tp =, dp =, pp = }; by default the fastest placement of the axes left open
+---@field fast? table GPUs of each axis in one fast domain, { tp =, dp =, pp = }, in place of the order of ranks; axes left open are placed as is fastest
+---@field placement? "stack"|"best" how GPUs are placed: "stack" (default): in the stack's order of ranks; "best": as is fastest. Rules without `ranks_in_order` try every placement
+---@field rank_order? string the order of ranks, from neighbours to distant GPUs (the software's; "tp-cp-ep-dp-pp"). An axis of the strategy that is not in it lies beside the one before it
 ---@field configuration? any one that a search found: supplies all arguments that are not given
 ---@field simulate? any true, a schedule's name or a table (see tperf.question.train.simulate): also simulate the iteration pass by pass
 ---@field straggling? number|table standard deviation of a GPU's time as a part of the mean, such as 0.02, or { deviation, screened = GPUs slower by more than this part do not run }: the step waits for the slowest GPU. By default nothing is added: the software profile includes the spread of the runs that it was fitted to
@@ -1520,6 +1533,8 @@ function tperf_Report:save(path) end
 ---@field offload_optimizer? number part of the optimizer's states that the host holds and updates
 ---@field sequence_parallel boolean
 ---@field fast table<string, integer> GPUs of each axis in one fast domain
+---@field placement "stack"|"best"|"given" in the stack's order of ranks, as is fastest, or as `fast` asked
+---@field rank_order? string of "stack": axes from neighbours to distant GPUs
 ---@field idle integer GPUs of the occupied fast domains that the placement leaves unused
 ---@field time number seconds of an iteration
 ---@field throughput number sequences a second
@@ -1694,6 +1709,8 @@ function tperf_model:flops_per_token(options) end
 ---@field cache_tokens? integer tokens in these blocks, if every group of layers kept all of them, as vLLM logs it
 ---@field max_num_seqs integer most requests that a rank runs at once: the engine's, or fewer if there is no room for the states of so many; of the decode pool
 ---@field gpus integer
+---@field placement? "stack"|"best" how GPUs are placed: in the engine's order of ranks, or as is fastest
+---@field rank_order? string of "stack": axes from neighbours to distant GPUs; of the decode pool
 ---@field memory? { weights: number, buffers: number, cache: number, capacity: number } bytes on a GPU: buffers of the largest step, all blocks of the cache and states, and all memory that CUDA sees; of the decode pool
 ---@field throughput_per_gpu? number output tokens a second
 ---@field cost? { generated: number, total: number } dollars per million output tokens, and per million of prompts and outputs: all GPUs, from the first arrival to the last token; needs gpu_hour or a system with a price

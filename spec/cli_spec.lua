@@ -379,7 +379,7 @@ describe("tperf search, train and collective", function()
 
   it("print the same bytes for any number of threads", function()
     local command = "tperf search " .. QUESTION
-      .. " -g 8 --strategy context --recompute none --schedule 1f1b --all --csv -j "
+      .. " -g 8 --strategy context --recompute none --schedule 1f1b --placement best --all --csv -j "
     local one = shell(command .. "1")
     assert.equal(0, one.code)
     assert.truthy(select(2, one.out:gsub("\n", "")) > 400)
@@ -388,7 +388,8 @@ describe("tperf search, train and collective", function()
 
   it("print text, with notes on standard error", function()
     local result = shell("tperf search " .. QUESTION .. " -g 64 -k 2 --strategy tensor,context")
-    assert.equal(8, select(2, result.out:gsub("\n", "")))
+    assert.equal(9, select(2, result.out:gsub("\n", "")))
+    assert.truthy(result.out:find "\nplaced in the stack's order of ranks: tp%-")
     assert.truthy(result.out:find "\n%(%-%-wide also shows tokens/s/GPU, ")
     assert.truthy(result.out:find "\nsoftware typical: half of the runs that its fit did not see came within [%d.]+ %%")
     assert.truthy(result.out:find "\nwithout waste %(%-%-software none%) the first takes [%d.]+ %a+\n$")
@@ -438,7 +439,8 @@ describe("tperf search, train and collective", function()
         .. (options:find "--recompute" and "" or "--recompute none ") .. options).out:match "^[^\n]+"
     end
     assert.equal("tp pp dp mbs placement time from to mfu memory", (heading "":gsub(" +", " ")))
-    assert.equal("tp pp dp mbs m-batches placement time mfu memory", (heading "--software none":gsub(" +", " ")))
+    assert.equal("tp pp dp mbs m-batches placement time mfu tokens/s/GPU memory",
+      (heading "--software none":gsub(" +", " ")))
     assert.truthy(heading "--recompute full":find " recompute ")
     assert.truthy(heading "-g 64,128":find "^gpus")
     assert.truthy(heading "--csv":find "^strategy,tp,etp,ep,pp,virtual_stages,schedule,.*feasible,idle,software$")

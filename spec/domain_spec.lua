@@ -4,7 +4,8 @@ local tperf = require "tperf"
 
 local function best(model, base, domain, gpus, change)
   local system = tperf.system(base):with { network = { fast = { domain = domain } } }
-  local request = { model = model, system = system, gpus = gpus, global_batch = 2 * gpus, top = 1, threads = 1 }
+  local request = { model = model, system = system, gpus = gpus, global_batch = 2 * gpus, top = 1, threads = 1,
+    placement = not (change and change.fast) and "best" or nil }
   for name, value in pairs(change or {}) do request[name] = value end
   return tperf.search(request)[1]
 end
@@ -90,7 +91,7 @@ describe("a fast domain", function()
       local model, base, sizes = table.unpack(case)
       never_later(model, DOMAINS, function(domain)
         return tperf.infer(with({ model = model, system = machine(base, domain), prompt = 7200, generate = 64,
-          batch = 4 }, sizes)).latency
+          batch = 4, placement = "best" }, sizes)).latency
       end)
     end
   end)
@@ -102,8 +103,10 @@ describe("a fast domain", function()
     } do
       local model, base, sizes, most = table.unpack(case)
       never_later(model, domains_of(most, 4, 8), function(domain)
-        return tperf.serve(with({ model = model, system = machine(base, domain), load = { concurrency = 8 }, count = 16,
-          prompt = 900, output = 40, engine = { max_num_seqs = 64, max_num_batched_tokens = 2048 } }, sizes)).e2e.mean
+        return tperf.serve(with({ model = model, system = machine(base, domain), load = { concurrency = 8 },
+          count = 16, prompt = 900, output = 40,
+          engine = { max_num_seqs = 64, max_num_batched_tokens = 2048 }, placement = "best" },
+          sizes)).e2e.mean
       end)
     end
   end)

@@ -51,7 +51,6 @@ describe("A faster machine", function()
       local ok, base = pcall(tperf.train, asked)
       if ok and base.time then
         local system = asked.system
-        asked.fast = base.placement
         for what, factors in pairs(FASTER) do
           asked.system = system:with(scaled(system, factors))
           local time = tperf.train(asked).time

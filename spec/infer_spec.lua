@@ -29,7 +29,7 @@ describe("an answer", function()
     local found = tperf.search_inference { model = "llama-3.1-8b", system = "h100-sxm", gpus = 2, prompt = 100,
       generate = 10 }
     for _, r in ipairs { infer(), found[1] } do
-      assert.is_nil(r.placement)
+      assert.equal("stack", r.placement)
       assert.equal("table", type(r.fast))
     end
   end)

@@ -63,8 +63,12 @@ end)
 
 describe("tperf.search with simulate", function()
   it("finds what simulating every candidate finds", function()
-    local all, simulated = ask { keep = "all", top = nil, schedule = { "1f1b", "interleaved_1f1b" }, recompute = "none",
-      tp = { 2, 4 } }, {}
+    local asked = { schedule = { "1f1b", "interleaved_1f1b" }, recompute = "none", tp = { 2, 4 }, placement = "best" }
+    local function with(change)
+      for name, value in pairs(asked) do change[name] = value end
+      return change
+    end
+    local all, simulated = ask(with { keep = "all" }), {}
     for _, c in ipairs(all) do
       if c.feasible then
         local one = tperf.train { model = SMALL.model, system = SMALL.system, configuration = c, simulate = true }
@@ -73,7 +77,7 @@ describe("tperf.search with simulate", function()
     end
     table.sort(simulated)
     assert.is_true(#simulated > 50)
-    local found = ask { simulate = true, schedule = { "1f1b", "interleaved_1f1b" }, recompute = "none", tp = { 2, 4 } }
+    local found = ask(with { simulate = true })
     assert.is_true(found.proven)
     assert.equal(5, #found)
     for i, c in ipairs(found) do
@@ -101,7 +105,7 @@ describe("tperf.search with simulate", function()
 
   it("changes the order if stages differ", function()
     local question = { model = "llama-3.1-70b", system = "h100-sxm", gpus = 256, global_batch = 512, top = 3, tp = 4,
-      software = "none", virtual_stages = { 2, 3, 4, 6, 8 }, overlap_p2p = false }
+      software = "none", virtual_stages = { 2, 3, 4, 6, 8 }, overlap_p2p = false, placement = "best" }
     question.simulate = false
     local closed = tperf.search(question)
     question.simulate = nil -- chunks that differ by more than a tenth are simulated unless one declines

@@ -299,6 +299,7 @@ end
 local SERVED <const> = [[
 require "tperf".infer {
   model = "deepseek-v3", system = "h100-sxm", tp = 4, pp = 8, ep = 4, batch = 64, prompt = 2048, generate = 256,
+  placement = "best",
 }
 ]]
 
@@ -344,7 +345,7 @@ describe("the instructions", function()
   it("of a search that was asked before are those that threads share", function()
     local all, shared = part(8, "all"), part(8, "tperf_pool_run")
     assert.truthy(all <= 9.9e6, ("%d instructions"):format(all))
-    assert.truthy(shared >= 0.96 * all, ("%d of %d instructions"):format(shared, all))
+    assert.truthy(all - shared <= 0.4e6, ("%d of %d instructions"):format(shared, all))
   end)
 
   it("that price ops are shared among machines that differ in the size of their domains", function()

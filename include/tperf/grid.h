@@ -62,6 +62,21 @@ bool tperf_grid_folds(const tperf_grid *grid, const int64_t *sizes);
 // Derives `fast` of the folded axes from those that they fold over, neighbours first.
 void tperf_grid_fold(const tperf_grid *grid, const int64_t *sizes, int64_t *fast);
 
+// The order of ranks: axes from neighbouring ranks to distant ones. It has all axes that multiply the GPUs. A folded axis
+// in it lies where it stands beside the rest of those that it folds over, which lies at the last of them: experts
+// spread over neighbours first (tp, ep, dp) or last (tp, dp, ep). One that is not in it takes neighbours first.
+typedef struct tperf_rank_order {
+    int n; // 0: no order
+    int8_t axes[TPERF_AXES_MAX];
+} tperf_rank_order;
+
+// The GPUs of each axis that share a fast domain when ranks fill one domain after another: in the group that shares the
+// fewest, rounded down to a divisor of the axis. Where ranks fill no whole domains, or domains are racks, a domain gets as
+// many whole groups as fit. False: the experts' groups do not go with the order, since axes in it lie between those
+// that the experts fold over.
+bool tperf_grid_rank(const tperf_grid *grid, const tperf_rank_order *order, const int64_t *sizes,
+                     int64_t domain, int64_t *fast);
+
 // Ways to place the axes in fast domains: the GPUs of each axis that share one.
 typedef struct tperf_placements {
     size_t n;

@@ -75,6 +75,7 @@ typedef struct tperf_shape {
     const int64_t *panels; // the numbers of SUMMA panels to try, at least one
     size_t n_panels;
     int64_t fast[TPERF_AXES_MAX]; // required placements of the grid's own axes; 0: any
+    tperf_rank_order order;       // only the placement that it implies; none: all
     bool cannot_fit; // known not to fit: only counted; workload may be a smaller micro-batch's
 } tperf_shape;
 

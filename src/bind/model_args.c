@@ -195,6 +195,18 @@ void tperf_bind_check_placement(lua_State *L, int index, const tperf_workload *w
     if (placement->panels < 1) tperf_bind_fail(L, "'panels' must be at least 1");
 }
 
+void tperf_bind_check_order(lua_State *L, int index, int n_axes, tperf_rank_order *order) {
+    int64_t axes[TPERF_AXES_MAX];
+    unsigned seen = 0;
+    order->n = (int)tperf_bind_check_sizes(L, index, axes, TPERF_AXES_MAX);
+    for (int i = 0; i < order->n; i++) {
+        if (axes[i] > n_axes || seen >> axes[i] & 1)
+            tperf_bind_fail(L, "an order of ranks has each axis once, of %d", n_axes);
+        seen |= 1u << axes[i];
+        order->axes[i] = (int8_t)(axes[i] - 1);
+    }
+}
+
 size_t tperf_bind_check_sizes(lua_State *L, int index, int64_t *out, size_t max) {
     luaL_checktype(L, index, LUA_TTABLE);
     size_t n = lua_rawlen(L, index);

@@ -22,6 +22,8 @@ void tperf_bind_check_own_sizes(lua_State *L, int index, const tperf_grid *grid,
 // GPUs per fast domain, for each axis. The caller checks that those of replicas and stages divide their sizes.
 void tperf_bind_check_placement(lua_State *L, int index, const tperf_workload *workload,
                                 tperf_placement *placement);
+// Reads an order of ranks: a list of positions in a grid of so many axes, from 1, each at most once.
+void tperf_bind_check_order(lua_State *L, int index, int n_axes, tperf_rank_order *order);
 // Raises unless a placement that was read for another workload of the same axes suits this one.
 void tperf_bind_check_parts(lua_State *L, const tperf_workload *workload,
                             const tperf_placement *placement);

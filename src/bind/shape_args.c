@@ -71,6 +71,8 @@ static void read_series(lua_State *L, int at, size_t room, tperf_bind_shapes *sh
                 fitting = luaL_checkinteger(L, -1);
     tperf_bind_raw_field(L, at + SERIES, "fast");
     read_demanded(L, &shape);
+    tperf_bind_raw_field(L, at + SERIES, "order");
+    if (!lua_isnil(L, -1)) tperf_bind_check_order(L, -1, TPERF_AXES_MAX, &shape.order);
     tperf_bind_raw_field(L, at + SERIES, "panels");
     read_panels(L, at + PANELS, &shape);
     for (lua_Integer i = 1; i <= n; i++) {

@@ -101,8 +101,9 @@ bool tperf_layout_cache_make(tperf_layout_cache *cache, const tperf_placement_pr
     if (cache->stamp == stamp) return true;
     cache->n_layouts = cache->n_placed = 0;
     cache->stamp = 0; // invalid until complete
-    bool made = s->one_domain ? lay_out_one_domain(cache, s)
-                              : lay_out(cache, s, TPERF_AXIS_OWN, fast, s->divisors->domain);
+    bool made = s->order        ? true
+                : s->one_domain ? lay_out_one_domain(cache, s)
+                                : lay_out(cache, s, TPERF_AXIS_OWN, fast, s->divisors->domain);
     if (made) cache->stamp = stamp;
     return made;
 }
@@ -187,6 +188,24 @@ static bool is_demanded(const tperf_placement_problem *s, const int64_t *fast) {
     return true;
 }
 
+static bool add_entry(tperf_placement_cache *found, tperf_layout_cache *cache,
+                      const tperf_placement_problem *s, uint32_t layout, const beside *b,
+                      const int64_t *fast, const tperf_part *stages) {
+    tperf_placement_entry entry = {
+        find_placed(cache, s, layout, fast),
+        find_exchange(found, s, b, &cache->layouts[layout], fast),
+        (uint32_t)(stages - b->stages.begin),
+        (uint32_t)fast[TPERF_AXIS_REPLICAS],
+        stages->gpus,
+    };
+    if (entry.placed == UINT32_MAX || entry.exchange == UINT32_MAX ||
+        !grow(s->heap, (void **)&found->placements, &found->placements_capacity,
+              found->n_placements + 1, sizeof *found->placements))
+        return false;
+    found->placements[found->n_placements++] = entry;
+    return true;
+}
+
 static bool add_placement(tperf_placement_cache *found, tperf_layout_cache *cache,
                           const tperf_placement_problem *s, uint32_t layout, const beside *b,
                           const tperf_part *replicas, const tperf_part *stages) {
@@ -196,19 +215,33 @@ static bool add_placement(tperf_placement_cache *found, tperf_layout_cache *cach
     fast[TPERF_AXIS_STAGES] = stages->gpus;
     if (s->folds) tperf_grid_fold(s->grid, s->sizes, fast);
     if (s->folds && !is_demanded(s, fast)) return true;
-    tperf_placement_entry entry = {
-        find_placed(cache, s, layout, fast),
-        find_exchange(found, s, b, &cache->layouts[layout], fast),
-        (uint32_t)(stages - b->stages.begin),
-        replicas->gpus,
-        stages->gpus,
-    };
-    if (entry.placed == UINT32_MAX || entry.exchange == UINT32_MAX ||
-        !grow(s->heap, (void **)&found->placements, &found->placements_capacity,
-              found->n_placements + 1, sizeof *found->placements))
-        return false;
-    found->placements[found->n_placements++] = entry;
-    return true;
+    return add_entry(found, cache, s, layout, b, fast, stages);
+}
+
+// The layout with these parts of the own axes; UINT32_MAX if out of memory.
+static uint32_t find_layout(tperf_layout_cache *cache, const tperf_placement_problem *s,
+                            const int64_t *fast) {
+    int64_t own[TPERF_AXES_MAX] = {0};
+    for (int i = TPERF_AXIS_OWN; i < s->grid->n; i++)
+        own[i] = takes(s, i) ? fast[i] : 1;
+    for (uint32_t i = 0; i < cache->n_layouts; i++)
+        if (memcmp(cache->layouts[i].fast, own, sizeof own) == 0) return i;
+    return add_layout(cache, s, own, 0) ? (uint32_t)cache->n_layouts - 1 : UINT32_MAX;
+}
+
+// Adds the placement that the order of ranks implies, if there is one.
+static bool add_ranked(tperf_placement_cache *found, tperf_layout_cache *cache,
+                       const tperf_placement_problem *s, const beside *b) {
+    int64_t fast[TPERF_AXES_MAX] = {0}, gpus = 1;
+    if (!tperf_grid_rank(s->grid, s->order, s->sizes, s->divisors->domain, fast)) return true;
+    for (int i = 0; i < s->grid->n; i++)
+        if (takes(s, i)) gpus *= fast[i];
+    if (s->fills && gpus != s->divisors->domain) return true;
+    const tperf_part *stages = b->stages.begin;
+    while (stages->gpus != fast[TPERF_AXIS_STAGES])
+        stages++;
+    uint32_t layout = find_layout(cache, s, fast);
+    return layout != UINT32_MAX && add_entry(found, cache, s, layout, b, fast, stages);
 }
 
 static parts parts_of(const tperf_placement_problem *s, int axis) {
@@ -288,7 +321,8 @@ static const tperf_placement_list *add_placements(tperf_placement_cache *found,
                 tperf_grid_copies(s->grid, s->sizes, true)};
     b.experts /= tperf_grid_spread(s->grid, s->sizes);
     size_t begin = found->n_placements, first_run = found->n_runs;
-    for (uint32_t i = 0; i < cache->n_layouts; i++) {
+    if (s->order && !add_ranked(found, cache, s, &b)) return NULL;
+    for (uint32_t i = 0; i < cache->n_layouts && !s->order; i++) {
         const tperf_part *end = b.replicas.end;
         for (const tperf_part *p = b.stages.begin;
              p < b.stages.end && p->gpus <= cache->layouts[i].room; p++)

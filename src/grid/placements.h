@@ -15,9 +15,10 @@ typedef struct tperf_placement_problem {
     const tperf_grid *grid;
     const int64_t *sizes, *demanded; // of all axes; required placements, 0: any
     const tperf_divisors *divisors;  // of the number of GPUs; also knows the domain's size
-    bool one_domain;                 // all GPUs are in one domain
-    bool fills;                      // a placement must fill the domain (Q16)
-    bool folds;                      // tperf_grid_may_fold
+    const tperf_rank_order *order; // only the placement that it implies; NULL: all that are maximal
+    bool one_domain;               // all GPUs are in one domain
+    bool fills;                    // a placement must fill the domain (Q16)
+    bool folds;                    // tperf_grid_may_fold
 } tperf_placement_problem;
 
 // One way to place the own axes that multiply the GPUs.
@@ -36,7 +37,7 @@ typedef struct tperf_placed {
     uint32_t next;                // the next one of the same layout; UINT32_MAX: none
 } tperf_placed;
 
-// All layouts for one set of sizes.
+// All layouts for one set of sizes; with an order of ranks, those met so far.
 typedef struct tperf_layout_cache {
     int64_t stamp; // identifies the sizes; the caller's
     size_t n_layouts, n_placed, layouts_capacity, placed_capacity;

@@ -95,7 +95,8 @@ typedef struct tperf_scratch {
     int64_t weights_stamp;                                   // changes with these and the weights
     int strategy;                                            // of the previous shape
     int64_t sizes[TPERF_AXES_MAX], demanded[TPERF_AXES_MAX]; // its sizes and placements
-    int64_t weights;                                         // the stock's stamp of its weights
+    tperf_rank_order order;
+    int64_t weights; // the stock's stamp of its weights
 } tperf_scratch;
 
 // One worker's results for one question.

@@ -40,6 +40,7 @@ static tperf_placement_problem problem_of(tperf_walk *w) {
         .sizes = w->partial.sizes,
         .demanded = w->demanded,
         .divisors = w->query->divisors,
+        .order = w->shape->order.n ? &w->shape->order : NULL,
         .one_domain = w->query->one_domain,
         .fills = !w->query->one_domain && !w->job.on.rules->placements_may_underfill,
         .folds = w->folds,
@@ -341,11 +342,13 @@ static void note_sizes(tperf_scratch *scratch, const tperf_shape *shape) {
     size_t size = sizeof scratch->sizes;
     if (scratch->sizes_stamp && scratch->strategy == shape->strategy &&
         memcmp(scratch->sizes, sizes, size) == 0 &&
-        memcmp(scratch->demanded, shape->fast, size) == 0)
+        memcmp(scratch->demanded, shape->fast, size) == 0 &&
+        memcmp(&scratch->order, &shape->order, sizeof shape->order) == 0)
         return;
     scratch->strategy = shape->strategy;
     memcpy(scratch->sizes, sizes, size);
     memcpy(scratch->demanded, shape->fast, size);
+    scratch->order = shape->order;
     scratch->sizes_stamp++;
     scratch->weights_stamp++;
 }

@@ -67,6 +67,7 @@ local schema = {
   facts = check.string { optional = true },
   -- The kernel of attention if a run does not give it: fused, FlashAttention 1 or 2, or separate kernels.
   kernel = check.choice { { "flash", "flash1", "flash2", "unfused" }, default = "flash" },
+  rank_order = check.string { optional = true },
   gradient_shard = check.boolean { default = false },
   gradient_reduce = check.choice { training.reductions, default = "reduce_scatter" },
   broadcast_weights = check.boolean { default = false },
@@ -137,6 +138,8 @@ end
 ---  kernel         how attention runs where a run does not say: "flash", one fused kernel, the GPU's fastest; "flash2",
 ---                 FlashAttention 2, which is slower on Hopper; "flash1", FlashAttention 1, as
 ---                 slow as in Triton on every GPU; or "unfused", several
+---  rank_order     the stack's order of ranks, from neighbours to distant GPUs (Megatron-Core's, "tp-cp-ep-dp-pp"; of
+---                 engines "tp-cp-pp-dp")
 ---  gradient_shard   whether the optimizer keeps its shard of the gradients in fp32, too, as DeepSpeed's does
 ---  gradient_reduce  how replicas that shard the optimizer's state alone reduce gradients where a run does not say:
 ---                 "reduce_scatter", or "all_reduce", as DeepSpeed's BF16_Optimizer does in pipelines

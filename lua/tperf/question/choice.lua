@@ -2,11 +2,12 @@
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local lazy = require "tperf.base.lazy"
+local placement = require "tperf.question.placement"
 local sized = require "tperf.core".resource.sized
 
 local choice = {}
 
-local MOST_FIELDS <const> = 20 -- of what a candidate is
+local MOST_FIELDS <const> = 22 -- of what a candidate is
 
 -- What of a strategy's axes a candidate needs: their names, whether they show at any size, the positions of those that
 -- take GPUs of their own, and whether some cut the batch.
@@ -65,6 +66,7 @@ function choice.add(c, question, s, found)
   c.panels = s.panels and found.panels or nil
   c.microbatches = choice.microbatches(question, s, found)
   c.fast = fast
+  placement.tell(c, question.placed, s)
   c.idle = idle_of(gpus, placed, facts.multiply, question.system.network.fast.domain)
   return c
 end

@@ -83,6 +83,8 @@ local configuration = {}
 ---@field offload_optimizer? number part of the optimizer's states that the host holds and updates
 ---@field sequence_parallel boolean
 ---@field fast table<string, integer> GPUs of each axis in one fast domain
+---@field placement "stack"|"best"|"given" in the stack's order of ranks, as is fastest, or as `fast` asked
+---@field rank_order? string of "stack": axes from neighbours to distant GPUs
 ---@field idle integer GPUs of the occupied fast domains that the placement leaves unused
 ---@field time number seconds of an iteration
 ---@field throughput number sequences a second

@@ -5,6 +5,7 @@ local check = require "tperf.base.check"
 local workload = require "tperf.describe.workload"
 local model = require "tperf.base.catalogue".shared((require "tperf.describe.model"))
 local placement = lazy.module "tperf.question.placement"
+local rank_order = lazy.module "tperf.question.rank_order"
 local rules = require("tperf.describe.rules.sets").of
 local strategy = require "tperf.describe.strategy"
 local system = require "tperf.base.catalogue".shared((require "tperf.describe.system"))
@@ -89,6 +90,13 @@ local schema_of = check.once(function(s)
   return schema
 end)
 
+-- The GPUs of each axis in a fast domain: as asked for, or in the usual order of ranks.
+local function placed(s, sizes, fast, domain)
+  if fast then return placement.all("", s, sizes, { dp = 1, pp = 1, fast = fast }, domain)[1] end
+  local order = rank_order.of(s, nil, rank_order.USUAL)
+  return rank_order.place("", s, order, sizes, placement.sharing(s, sizes), 1, domain)
+end
+
 --- The ops of one layer for one micro-batch on one GPU, in order. Bytes and FLOPs are counts; times are in seconds.
 ---@param given table
 ---  model, system      a name, a file or a table
@@ -98,7 +106,8 @@ end)
 ---  tp, tp1, tp2, cp, ep, etp   GPUs along each axis of the strategy (1; etp: as tp)
 ---  ulysses, shard     axes of strategy context; they do not change a layer
 ---  panels             panels of SUMMA products (4)
----  fast               GPUs of each axis in one fast domain, such as { tp = 8 }; by default as many as fit
+---  fast               GPUs of each axis in one fast domain, such as { tp = 8 }; by default in the
+---                     usual order of ranks, tp-cp-ep-dp-pp
 ---  seq                tokens in a sequence, in place of the model's
 ---  kind               index of the kind of layer, for a model that mixes kinds (1, the first)
 ---  recompute          "none" (default), "selective", "full"
@@ -113,7 +122,7 @@ function layer.ops(given)
   if o.micro_batch > MOST_TOKENS // described.seq then check.fail("tperf.layer: micro_batch x seq is beyond 2^53") end
   local set = rules(o.rules)
   local sizes = sizes_of(s, o, described, set)
-  local fast = placement.all("", s, sizes, { dp = 1, pp = 1, fast = o.fast }, machine.network.fast.domain)[1]
+  local fast = placed(s, sizes, o.fast, machine.network.fast.domain)
   local laid = workload.of(described, s, o.attention, set)
   if not laid.kinds[o.kind] then
     check.fail("tperf.layer: model '%s' has %d kinds of layers, there is no %d", described.name, #laid.kinds, o.kind)

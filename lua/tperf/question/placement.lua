@@ -1,10 +1,60 @@
---- Placements of a configuration in fast domains.
+--- Placements of a configuration in fast domains: which of its GPUs share one.
 local axes = require "tperf.describe.strategy.axes"
 local divisors = require "tperf.base.divisors"
+local check = require "tperf.base.check"
 local nearest = require "tperf.base.nearest"
+local rank_order = require "tperf.question.rank_order"
 local refusal = require "tperf.base.refusal"
+local sets = require "tperf.describe.rules.sets"
 
 local placement = {}
+
+--- The arguments that say how GPUs are placed, besides `fast`.
+placement.schema = {
+  placement = check.choice { { "stack", "best" }, optional = true }, rank_order = rank_order.checker,
+}
+
+--- What is decided for questions that give `fast`; and for those about every placement.
+placement.GIVEN = { how = "given" }
+local BEST <const> = { how = "best" }
+
+--- Refuses arguments that contradict each other, and orders of ranks that are none.
+---@param what string  prefix of messages, such as "tperf.train"
+---@param o table      checked arguments
+function placement.check(what, o)
+  if not (o.fast or o.placement or o.rank_order) then return end
+  rank_order.check(what, o.rank_order)
+  local other = o.fast and "fast" or o.placement == "best" and "placement = \"best\""
+  local name = o.rank_order and "rank_order" or o.fast and o.placement and "placement"
+  if other and name then check.fail("%s: give '%s' or %s, not both", what, name, other) end
+end
+
+--- How a question's GPUs are placed: in the stack's order of ranks, unless it fixes the placement or asks for the best,
+--- or its rules try all.
+---@param o table           its checked arguments
+---@param rules table       a set of rules
+---@param strategies table[]
+---@param usual string      the stack's order of ranks
+---@return table placed  { how = "stack", "best" or "given", orders = strategy -> rank_order.of }
+function placement.of(o, rules, strategies, usual)
+  if o.fast then return placement.GIVEN end
+  local stack = o.placement == "stack" or o.rank_order or not o.placement and rules.ranks_in_order
+  if not stack then return BEST end
+  local placed = { how = "stack", orders = {} }
+  for _, s in ipairs(strategies) do placed.orders[s] = rank_order.of(s, o.rank_order, usual) end
+  return placed
+end
+
+--- The same for training, in the order of the software's ranks.
+function placement.of_training(o, strategies)
+  return placement.of(o, sets.of(o.rules), strategies, o.profile and o.profile.rank_order or rank_order.USUAL)
+end
+
+--- Writes into a record how it was placed.
+function placement.tell(record, placed, s)
+  record.placement = placed.how
+  if placed.orders then record.rank_order = placed.orders[s].text end
+end
 
 --- The least number of replicas that the axes folded over replicas occupy: those that share experts.
 ---@param s table  a strategy

@@ -14,6 +14,7 @@ local offload = require "tperf.describe.arch.offload"
 local overlap = require "tperf.describe.overlap"
 local pipeline_layout = require "tperf.describe.pipeline_layout"
 local pipelines = require "tperf.question.search.pipelines"
+local placement = require "tperf.question.placement"
 local precision = require "tperf.describe.precision"
 local recomputation = require "tperf.describe.arch.recompute"
 local refusal = require "tperf.base.refusal"
@@ -92,13 +93,9 @@ function problem.schema(strategies)
     sequence_parallel = one_or_list(check.boolean()), software = check.any { optional = true },
     precision = precision.checker,
   }
-  for name, checker in pairs(training.schema) do schema[name] = checker end
-  for name, checker in pairs(overlap.schema) do schema[name] = checker end
-  for name, checker in pairs(recomputation.schema) do schema[name] = checker end
-  for name, checker in pairs(graphs.schema) do schema[name] = checker end
-  for name, checker in pairs(offload.schema) do schema[name] = checker end
-  for name, checker in pairs(tuning.schema) do schema[name] = checker end
-  for name, checker in pairs(pipeline_layout.schema) do schema[name] = checker end
+  for _, part in ipairs { training, overlap, recomputation, graphs, offload, tuning, pipeline_layout, placement } do
+    for name, checker in pairs(part.schema) do schema[name] = checker end
+  end
   local placed = check.integer { min = 1, max = 1 << 31, optional = true }
   local fast = { dp = placed, pp = placed }
   for _, s in ipairs(strategies) do
@@ -231,6 +228,7 @@ function problem.arguments(what, given, schema)
   local o = check.record(what, given, schema)
   o.profile, o.software = profile.of(o.software, rules(o.rules)), nil
   profile.fill(o, given, o.profile)
+  placement.check(what, o)
   if o.overlap_moe_a2a then o.schedule = overlap.schedules(what, o.schedule or { "1f1b", "interleaved_1f1b" }) end
   recomputation.fill(what, o, given)
   offload.fill(what, o)
@@ -254,6 +252,7 @@ function problem.of(o, strategies)
   if p.software then core.keep(p.software, "software") end
   local systems, many = problem.systems(o.system)
   local narrow = precision.resolve(p, o.precision, systems, o.peft)
+  p.placed = placement.of_training(o, strategies)
   p.questions = {}
   for _, machine in ipairs(systems) do
     offload.check(o, machine)
@@ -262,6 +261,7 @@ function problem.of(o, strategies)
         model = p.model, system = machine, gpus = gpus, global_batch = o.global_batch, rules = p.rules,
         training = p.training, profile = p.profile, software = p.software, precision = precision.of(o.precision).name,
         attention = o.attention, overlaps = overlap.said(o),
+        placed = p.placed,
       }
     end
   end

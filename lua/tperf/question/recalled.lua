@@ -3,6 +3,7 @@
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local memo = require "tperf.base.memo"
+local placement = require "tperf.question.placement"
 local problem = require "tperf.question.problem"
 local sized = require "tperf.core".resource.sized
 local schedules = require "tperf.describe.schedule"
@@ -32,11 +33,12 @@ end)
 local known = setmetatable({}, { __mode = "k" })
 
 -- A copy of the problem with the sizes of this call.
-local function with_sizes(base, o)
+local function with_sizes(base, o, s)
   local p, question = sized(32), sized(16)
   for name, value in next, base do p[name] = value end
   for name, value in next, base.questions[1] do question[name] = value end
   question.gpus, question.global_batch = o.gpus, o.global_batch
+  question.placed = placement.of_training(o, { s })
   p.built_in = true
   p.questions, p.fixed = { question }, { dp = { o.dp } }
   return p
@@ -59,5 +61,5 @@ return function(o, s, schema)
     base.questions[1].said = {} -- by runtime.prepare, for all sizes
     return { base = base, objects = { s, o.system, o.rules, o.profile } }
   end)
-  return with_sizes(one.base, o)
+  return with_sizes(one.base, o, s)
 end

@@ -5,6 +5,8 @@
 //   grid:batch(sizes)             the number of parts that they cut the batch into
 //   grid:folds(sizes, replicas)   whether folded axes divide those that they fold over
 //   grid:fold(sizes, fast)        the placement, with folded axes filled in
+//   grid:rank(order, sizes, replicas, stages, domain)   the placement that an order of ranks implies; nil if the groups of
+//     experts do not go with it; order: positions of axes in placements
 //   grid:placements(sizes, replicas, stages, demanded, domain)
 //     the placements in which no axis could have a larger part of a domain, neighbours first, as lists; demanded: the
 //     part required of each axis, 0: any
@@ -103,11 +105,12 @@ static int grid_batch(lua_State *L) {
     return 1;
 }
 
-// Reads the sizes and replicas of a call; false if they multiply to more than 2^31.
-static bool read_sizes(lua_State *L, const tperf_grid *grid, int64_t *sizes) {
-    tperf_bind_check_own_sizes(L, 2, grid, sizes);
-    lua_Integer replicas = luaL_checkinteger(L, 3);
-    luaL_argcheck(L, replicas >= 1 && replicas <= MOST, 3, "replicas must be from 1 to 2^31");
+// Reads the sizes and replicas of a call, from an argument on; false if they multiply to more than 2^31.
+static bool read_sizes(lua_State *L, int from, const tperf_grid *grid, int64_t *sizes) {
+    tperf_bind_check_own_sizes(L, from, grid, sizes);
+    lua_Integer replicas = luaL_checkinteger(L, from + 1);
+    luaL_argcheck(L, replicas >= 1 && replicas <= MOST, from + 1,
+                  "replicas must be from 1 to 2^31");
     sizes[TPERF_AXIS_REPLICAS] = replicas;
     int64_t own = tperf_grid_own_gpus(grid, sizes, MOST), folded = 1;
     for (int i = TPERF_AXIS_OWN; i < grid->n; i++) {
@@ -121,7 +124,7 @@ static bool read_sizes(lua_State *L, const tperf_grid *grid, int64_t *sizes) {
 static int grid_folds(lua_State *L) {
     const tperf_grid *grid = tperf_bind_check_grid(L, 1);
     int64_t sizes[TPERF_AXES_MAX] = {0};
-    lua_pushboolean(L, read_sizes(L, grid, sizes) && tperf_grid_folds(grid, sizes));
+    lua_pushboolean(L, read_sizes(L, 2, grid, sizes) && tperf_grid_folds(grid, sizes));
     return 1;
 }
 
@@ -172,19 +175,42 @@ static void read_demanded(lua_State *L, int index, const tperf_grid *grid, int64
     }
 }
 
-static int grid_placements(lua_State *L) {
-    const tperf_grid *grid = tperf_bind_check_grid(L, 1);
-    int64_t sizes[TPERF_AXES_MAX] = {0}, demanded[TPERF_AXES_MAX] = {0};
-    bool within = read_sizes(L, grid, sizes);
-    lua_Integer stages = luaL_checkinteger(L, 4), domain = luaL_checkinteger(L, 6);
-    luaL_argcheck(L, stages >= 1 && stages <= MOST, 4, "stages must be from 1 to 2^31");
-    luaL_argcheck(L, domain >= 1 && domain <= MOST, 6, "the domain must be from 1 to 2^31 GPUs");
-    read_demanded(L, 5, grid, demanded);
+// Reads sizes, replicas and stages, from an argument on.
+static void read_all_sizes(lua_State *L, int from, const tperf_grid *grid, int64_t *sizes) {
+    bool within = read_sizes(L, from, grid, sizes);
+    lua_Integer stages = luaL_checkinteger(L, from + 2);
+    luaL_argcheck(L, stages >= 1 && stages <= MOST, from + 2, "stages must be from 1 to 2^31");
     int64_t gpus =
         within ? tperf_grid_own_gpus(grid, sizes, MOST) * sizes[TPERF_AXIS_REPLICAS] : MOST;
     if (!within || gpus > MOST / stages)
         tperf_bind_fail(L, "the sizes multiply to more than 2^31 GPUs");
     sizes[TPERF_AXIS_STAGES] = stages;
+}
+
+static int64_t read_domain(lua_State *L, int index) {
+    lua_Integer domain = luaL_checkinteger(L, index);
+    luaL_argcheck(L, domain >= 1 && domain <= MOST, index,
+                  "the domain must be from 1 to 2^31 GPUs");
+    return domain;
+}
+
+static int grid_rank(lua_State *L) {
+    const tperf_grid *grid = tperf_bind_check_grid(L, 1);
+    int64_t sizes[TPERF_AXES_MAX] = {0}, fast[TPERF_AXES_MAX] = {0};
+    tperf_rank_order order;
+    tperf_bind_check_order(L, 2, grid->n, &order);
+    read_all_sizes(L, 3, grid, sizes);
+    if (!tperf_grid_rank(grid, &order, sizes, read_domain(L, 6), fast)) return 0;
+    push_placement(L, grid, fast);
+    return 1;
+}
+
+static int grid_placements(lua_State *L) {
+    const tperf_grid *grid = tperf_bind_check_grid(L, 1);
+    int64_t sizes[TPERF_AXES_MAX] = {0}, demanded[TPERF_AXES_MAX] = {0};
+    read_all_sizes(L, 2, grid, sizes);
+    read_demanded(L, 5, grid, demanded);
+    int64_t domain = read_domain(L, 6);
     box *b = lua_newuserdatauv(L, sizeof *b, 0);
     *b = (box){{0}, tperf_bind_heap(L)};
     luaL_setmetatable(L, placements_name);
@@ -203,7 +229,8 @@ static int grid_placements(lua_State *L) {
 void tperf_bind_grid(lua_State *L) {
     static const luaL_Reg methods[] = {
         {"gpus", grid_gpus}, {"batch", grid_batch},           {"folds", grid_folds},
-        {"fold", grid_fold}, {"placements", grid_placements}, {NULL, NULL}};
+        {"fold", grid_fold}, {"placements", grid_placements}, {"rank", grid_rank},
+        {NULL, NULL}};
     luaL_newmetatable(L, placements_name);
     lua_pushcfunction(L, release_placements);
     lua_setfield(L, -2, "__gc");

@@ -6,7 +6,8 @@
 //     accept: function(question, found) -> boolean, or nil
 //   search:shapes(list) -> shapes   read once, for searches of the same pipelines; list: of series of shapes, which differ
 //     in the micro-batch alone: { strategy, variant, micro_batches, workloads = by micro-batch, fitting = the number of
-//     micro-batches that may fit, panels, fast }; those that do not are only counted
+//     micro-batches that may fit, panels, fast, order }; those that do not are only counted. order: of ranks, positions
+//     in the grid from 1: only the placement that it implies
 //   search:walk(shapes)          or such a list; false when interrupted
 //   search:fitting(workloads, micro_batches, from, own) -> the number of micro-batches, ascending, up to the first of
 //                                  which neither it nor a larger one can fit; or nil and the position of the first, not

@@ -70,7 +70,11 @@ local question = {
   { long = "last-stage-layers", value = "N", kind = "integer", min = 0, help = "layers of the last device" },
   { long = "account-for-embedding", help = "count the embedding as a layer when placing layers" },
   { long = "account-for-loss", help = "count the head as a layer, likewise" },
-  { long = "fast", value = "tp=8,dp=2", kind = "pairs", help = "GPUs of each axis in one fast domain (default: best)" },
+  { long = "fast", value = "tp=8,dp=2", kind = "pairs", help = "GPUs of each axis in one fast domain" },
+  { long = "placement", value = "NAME", from = { "stack", "best" },
+    help = "stack: in its order of ranks (default); best: the fastest" },
+  { long = "rank-order", value = "ORDER",
+    help = "neighbours first: tp-cp-ep-dp-pp (default: the software's)" },
 }
 
 local USUAL <const> = "tensor" -- the strategy that need not be named
@@ -258,6 +262,12 @@ local function told_of(c, profile, timed)
     c.interval.low / c.time, c.interval.high / c.time)
 end
 
+-- How GPUs were placed.
+local function placed_of(c)
+  if c.placement == "stack" then return "placed in the stack's order of ranks: " .. c.rank_order end
+  return c.placement == "best" and "placed as is fastest, whatever the stack's order of ranks" or "placed as asked"
+end
+
 --- Prints below a table which software its configurations assume, and the time of the first without waste; prints on
 --- standard error if they resemble no run of that software.
 ---@param values table   the command's options
@@ -270,6 +280,7 @@ function configuration.tell(values, rows, machine, timed)
   local profile = c.software ~= "none" and software(values.software or c.software)
   if not values.json and not values.csv then
     print("\n" .. told_of(c, profile, timed))
+    if c.gpus > system(machine).network.fast.domain then print(placed_of(c)) end
     if c.trained_parameters then print(("trains %d parameters"):format(c.trained_parameters)) end
     if timed and c.software ~= "none" and c.time_without_waste < c.time then
       print(("without waste (--software none) %s %s"):format(rows[2] and "the first takes" or "it takes",

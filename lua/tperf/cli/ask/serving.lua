@@ -11,7 +11,7 @@ local ENGINE = { "max_num_seqs", "max_num_batched_tokens", "max_model_len", "blo
 local LOAD = { "rate", "process", "cv", "burst", "concurrency", "think" }
 local QUESTION = options.join({ "count", "seed", "replicas", "router", "threads", "system", "pp", "attention_dp",
   "software", "experts", "attention", "sampling", "cold", "precision", "weight_dtype", "kv_dtype", "compute_dtype",
-  "state_dtype", "gpu_hour" },
+  "state_dtype", "gpu_hour", "placement", "rank_order" },
   serving_axes.chosen())
 
 -- Parses "fixed=5ms,per_token=20us" to { fixed = 0.005, per_token = 2e-5 }, or returns nil and a message.

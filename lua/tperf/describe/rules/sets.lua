@@ -54,6 +54,8 @@ local fields = {
     "Q19: 3 hidden / tp in strategy tensor" },
   { "typical_software", "training without 'software' uses the profile `typical`",
     "only the formulas: kernels and links without a stack's overhead (S11)" },
+  { "ranks_in_order", "GPUs share fast domains as the stack's order of ranks has it",
+    "as is fastest: every placement is tried (S12)" },
 }
 
 local bases = { default = {}, subramanian2024 = {} }

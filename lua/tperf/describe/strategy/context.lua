@@ -17,6 +17,7 @@ local context = {
   summary = "tensor x context parallelism, keys and values gathered, in a ring or by all-to-all",
   attention = { "flash", "unfused" },
   gradient_axes = { "cp", "ulysses" },
+  rank_order = "tp-ulysses-cp",
   options = {
     cp_kind = { axis = "cp", choices = { "all_gather", "ring", "all_to_all" } },
     moe_dispatcher = fitting.options.moe_dispatcher, overlap_tp = fitting.options.overlap_tp,

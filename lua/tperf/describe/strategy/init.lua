@@ -34,6 +34,7 @@
 --                    on serving
 --   trains           false: searches of "all" strategies leave it out (true)
 --   features         the axis that cuts heads and features
+--   rank_order       its axes, neighbours first: "tp-ulysses-cp" (as listed); with dp and pp in it, the whole order
 --   column, row, replicated, norm, heads, router, scan, embedding, head, cross_entropy   cuts, see below
 --   inner, outer, inner_tokens, outer_tokens, inner_bias, outer_bias                     cuts, see below
 -- A prepared strategy also has the roles of its axes, which blocks ask for: roles.lua.
@@ -90,8 +91,8 @@ local schema = {
   }, { optional = true }),
   attention = check.list(check.string(), { default = { "flash" } }), boundary = check.func(),
   boundary_copies = check.func { optional = true }, options = check.any { optional = true },
-  features = check.string { optional = true }, serves = check.boolean { default = true },
-  trains = check.boolean { default = true },
+  features = check.string { optional = true }, rank_order = check.string { optional = true },
+  serves = check.boolean { default = true }, trains = check.boolean { default = true },
 }
 local cuts = {
   "column", "row", "replicated", "inner", "outer", "inner_tokens", "outer_tokens", "inner_bias", "outer_bias", "norm",
@@ -111,6 +112,7 @@ local function extended(given)
   if type(given) ~= "table" or given.extends == nil then return given end
   local base, whole = strategy.of(given.extends), {}
   for field in pairs(schema) do whole[field] = base[field] end
+  if given.axes ~= nil then whole.rank_order = nil end
   for field, value in pairs(given) do whole[field] = value end
   return whole
 end
@@ -220,9 +222,7 @@ end
 strategy.define = add -- for scripts: see public.lua
 
 --- All strategies, in the order of their definition.
-function strategy.all()
-  return table.move(order, 1, #order, 1, {})
-end
+function strategy.all() return table.move(order, 1, #order, 1, {}) end
 
 --- Their names, in the same order.
 ---@return string[]

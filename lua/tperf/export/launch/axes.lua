@@ -2,10 +2,14 @@
 -- for is refused by name: a launch without it would run something else.
 local check = require "tperf.base.check"
 local graphs = require "tperf.describe.arch.graphs"
+local rank_order = require "tperf.question.rank_order"
 
 local axes = {}
 
 local RANK <const> = 32 -- of adapters, if the question leaves it out (tperf.describe.tuning)
+
+-- Orders of ranks besides the usual one that stacks have options for.
+local STAGES_INSIDE <const>, EXPERTS_OUTSIDE <const> = "tp-cp-ep-pp-dp", "tp-cp-dp-ep-pp"
 
 local graphed = {}
 for _, name in ipairs(graphs.modules) do graphed[name] = true end
@@ -29,6 +33,10 @@ local function megatron_core(o)
       if modules[1] ~= "layer" then w.put(o.graphs .. "modules", modules) end
     end,
     overlap_shared_experts = function(w) w.put(o.shared, true) end,
+    rank_order = function(w, value)
+      if value ~= STAGES_INSIDE then w.cannot("rank_order", value, "has tp-cp-ep-dp-pp and " .. STAGES_INSIDE) end
+      w.put(o.mapping, true)
+    end,
     shard = function(w, value, n)
       if n.zero == 0 or n.dp % value ~= 0 then w.cannot("shard", value, "repeats what it shards over dp") end
       w.put(o.replicas, n.dp // value)
@@ -65,7 +73,7 @@ end
 local WRITERS <const> = {
   megatron = megatron_core {
     a2a = "--overlap-moe-expert-parallel-comm", wgrad = "--delay-wgrad-compute",
-    shared = "--moe-shared-expert-overlap", graphs = "--cuda-graph-",
+    shared = "--moe-shared-expert-overlap", graphs = "--cuda-graph-", mapping = "--use-tp-pp-dp-mapping",
     replicas = "--num-distributed-optimizer-instances", tp = "--tp-comm-overlap", bucket = "--ddp-bucket-size",
     step = "--overlap-param-gather-with-optimizer-step", optimizer = "--optimizer",
     layout = "--pipeline-model-parallel-layout", first = "--decoder-first-pipeline-num-layers",
@@ -81,7 +89,7 @@ local WRITERS <const> = {
   },
   ["megatron-bridge"] = megatron_core {
     a2a = "comm_overlap.overlap_moe_expert_parallel_comm", wgrad = "comm_overlap.delay_wgrad_compute",
-    shared = "model.moe_shared_expert_overlap", graphs = "model.cuda_graph_",
+    shared = "model.moe_shared_expert_overlap", graphs = "model.cuda_graph_", mapping = "dist.use_tp_pp_dp_mapping",
     replicas = "ddp.num_distributed_optimizer_instances", tp = "comm_overlap.tp_comm_overlap",
     bucket = "ddp.bucket_size", step = "comm_overlap.overlap_param_gather_with_optimizer_step",
     optimizer = "optimizer.optimizer", layout = "model.pipeline_model_parallel_layout",
@@ -109,6 +117,10 @@ local WRITERS <const> = {
   },
   deepspeed = {
     cp_kind = function() end, -- written by stack/deepspeed.lua
+    rank_order = function(w, value)
+      if value ~= EXPERTS_OUTSIDE then w.cannot("rank_order", value, "has tp-cp-ep-dp-pp and " .. EXPERTS_OUTSIDE) end
+      w.put("use_data_before_expert_parallelism", true)
+    end,
     gradient_reduce = function(w, value, n)
       if n.pp == 1 or n.zero ~= 1 then
         w.cannot("gradient_reduce", value, "reduces whole gradients in pipelines with ZeRO 1 only")
@@ -172,7 +184,7 @@ local USUAL <const> = {
   optimizer = { adam = true, adamw = true }, gradients = {}, weights = { bf16 = true }, master = { fp32 = true },
   moments = { fp32 = true }, peft = {}, frozen = {}, packing = {}, objective = { next_token = true },
   pipeline_layout = {}, first_stage_layers = {}, last_stage_layers = {}, account_for_embedding = { [false] = true },
-  account_for_loss = { [false] = true }, loss = { ["in-place"] = true },
+  account_for_loss = { [false] = true }, loss = { ["in-place"] = true }, rank_order = {},
 }
 
 -- Usual values of stacks that differ from tperf's.
@@ -181,6 +193,21 @@ local OF_STACK <const> = {
   nanotron = { cp_kind = { ring = true }, loss = { copied = true } },
   torchtitan = { loss = { compiled = true, pytorch = true } },
 }
+
+-- The order of ranks as far as axes of these sizes tell it from the usual one: one that stacks have, or the whole.
+local function order_of(n)
+  if type(n.rank_order) ~= "string" then return nil end
+  local function as(order)
+    local names = {}
+    for name in order:gmatch "[^-]+" do names[#names + 1] = (n[name] or 1) > 1 and name or nil end
+    return table.concat(names, " ")
+  end
+  local own = as(n.rank_order)
+  for _, order in ipairs { rank_order.USUAL, STAGES_INSIDE, EXPERTS_OUTSIDE } do
+    if own == as(order) then return order ~= rank_order.USUAL and order or nil end
+  end
+  return n.rank_order
+end
 
 --- Collects the unusual axes of a configuration.
 ---@param c table  a configuration
@@ -199,6 +226,7 @@ function axes.copy(c, question, n)
   if n.ep == 1 then n.moe_dispatcher = nil end
   if n.tp == 1 then n.overlap_tp = nil end
   if n.shard == n.dp then n.shard = nil end
+  n.rank_order = order_of(n)
 end
 
 --- Writes the axes; refuses the first for which the stack has no option.

@@ -235,6 +235,9 @@ function launch.text(configuration, stack, options)
   if configuration.trained_parameters and not known.serving and not n.peft then
     w.note("%d parameters are trained: adapters and frozen parts are yours to add", configuration.trained_parameters)
   end
+  if configuration.placement == "best" or configuration.placement == "given" then
+    w.note "predicted for GPUs placed otherwise than in the stack's order of ranks: the launch does not place them"
+  end
   if n.reshards == false and not known.keeps_gathered then
     w.cannot("reshard_after_forward", false, "lets weights go after the forward pass")
   end

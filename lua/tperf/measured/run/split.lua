@@ -1,5 +1,4 @@
---- How a published run is split: the sizes of its axes, how they lie in fast domains, its batch and micro-batch.
-local divisors = require "tperf.base.divisors"
+--- How a published run is split: the sizes of its axes, its batch and micro-batch.
 local read = require "tperf.measured.read"
 
 local split = {}
@@ -30,20 +29,6 @@ function split.of(row)
   s.etp = read.count(row.etp) or s.ep % s.tp == 0 and 1 or s.tp
   if s.tp * s.cp * s.dp % (s.ep * s.etp) ~= 0 then return nil, "ep x etp does not divide tp x cp x dp" end
   return s
-end
-
---- The GPUs of each axis in a fast domain, by Megatron's order of ranks: tensor, context, data, pipeline. Context
---- parallelism uses the strategy `context`.
----@param s table  from split.of
----@param domain integer
-function split.placement(s, domain)
-  local fast, left = {}, domain
-  for _, name in ipairs { "tp", "cp", "dp", "pp" } do
-    local placed = divisors.fitting(s[name], left)
-    left = left // placed
-    if name ~= "cp" or s.cp > 1 then fast[name] = placed end
-  end
-  return fast
 end
 
 -- Default micro-batch: torchtitan splits a replica's batch into as many micro-batches as stages (its default).

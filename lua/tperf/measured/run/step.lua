@@ -210,7 +210,7 @@ function step.request(case, system, profile, size)
     software = profile, gradients = case.gradients, gradient_reduce = case.gradient_reduce,
     attention = case.attention, precision = case.precision,
     reshard_after_forward = case.reshards, loss = case.loss, compile = case.compile, peft = case.peft,
-    packing = case.packing, fast = split.placement(s, system.network.fast.domain),
+    packing = case.packing,
   }
   for name, value in pairs(case.recompute) do request[name] = value end
   for name, value in pairs(case.offload) do request[name] = value end

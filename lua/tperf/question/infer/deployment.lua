@@ -13,6 +13,7 @@ local model = require "tperf.base.catalogue".shared((require "tperf.describe.mod
 local pipelines = require "tperf.question.search.pipelines"
 local precision = require "tperf.describe.precision"
 local placement = require "tperf.question.placement"
+local rank_order = require "tperf.question.rank_order"
 local records = require "tperf.describe.model.records"
 local rules = require("tperf.describe.rules.sets").of
 local stored = require "tperf.describe.stored"
@@ -47,6 +48,7 @@ serving.schema = {
   reserve = check.number { min = 0, max = 0.99, default = 0.1 },
   gpu_hour = check.number { min = 0, max = 1e6, optional = true },
   software = check.any { optional = true },
+  placement = placement.schema.placement, rank_order = placement.schema.rank_order,
 }
 serving.size, serving.optional_size = size, optional_size
 
@@ -85,12 +87,15 @@ end
 
 --- Turns checked arguments into a problem: model, system, rules and cached layouts.
 ---@return table problem  { what, o = a copy of the arguments with their dtypes filled in, model, system, strategy,
----  rules, weights = of tperf.describe.stored, plan, price }
-function serving.problem(what, given)
+---  rules, weights = of tperf.describe.stored, plan, price, placed = of tperf.question.placement }
+---@param order string?  the engine's order of ranks, if its software says
+function serving.problem(what, given, order)
   local o = core.resource.sized(FIELDS)
   for name, value in next, given do o[name] = value end
   local p = { what = what, o = o, model = model(o.model), system = system(o.system) }
   p.rules, p.strategy = o.rules and rules(o.rules) or usual, axes.asked(o)
+  placement.check(what, o)
+  p.placed = placement.of(o, p.rules, { p.strategy }, order or rank_order.SERVING)
   check_served(what, p.model, p.strategy, o, p.rules)
   p.weights = stored.fill(what, o, p.model, p.system)
   o.state_dtype = o.state_dtype or p.model.state_dtype
@@ -147,7 +152,7 @@ local function lay_out(p, sizes, pp, micro_batch, prefill_batch)
   return {
     prefill = step_of(prefill_batch, "prefill", o.prompt, 0), single = step_of(1, "decode", 1, 0),
     decode = o.generate > 1 and core.decode(keys, steps) or nil, caches = caches_of(p, sizes),
-    placements = {}, -- size of a domain -> those without demands
+    placements = {}, -- size of a domain and order of ranks -> those without demands
     pipelines = pipelines.make {
       pps = { pp }, schedules = { "1f1b" }, virtual_stages = {}, layers = p.model.layers, runs = laid.runs,
       has_ends = laid.has_ends,
@@ -207,19 +212,24 @@ function serving.shards(p, c)
   return shards
 end
 
--- The placements to try.
+-- The placements to try: one, unless the fastest is asked for.
 local function placements_of(p, c, own, shape)
-  if c.placement then return { c.placement } end
-  local domain = p.system.network.fast.domain
-  local function all() return placement.all(p.what .. ": ", p.strategy, own, c, domain) end
+  if c.parts then return { c.parts } end
+  local s, domain, what = p.strategy, p.system.network.fast.domain, p.what .. ": "
+  local order = p.placed.orders and p.placed.orders[s]
+  local function all()
+    if not order then return placement.all(what, s, own, c, domain) end
+    return { rank_order.place(what, s, order, own, placement.sharing(s, own), c.pp, domain) }
+  end
   if c.fast then return all() end
-  shape.placements[domain] = shape.placements[domain] or all()
-  return shape.placements[domain]
+  local key = order and domain .. order.text or domain
+  shape.placements[key] = shape.placements[key] or all()
+  return shape.placements[key]
 end
 
---- What a choice { pp, dp, batch, prefill_batch, fast or placement } with sizes of the strategy's axes is evaluated
---- with. fast: the parts of domains asked for; placement: as of placement.of. Without both, the placement with the
---- least latency.
+--- What a choice { pp, dp, batch, prefill_batch, fast or parts } with sizes of the strategy's axes is evaluated
+--- with. fast: the parts of domains asked for; parts: of all axes, as the placement of another choice has them. Without
+--- both, as the question places its GPUs: in the stack's order of ranks, or with the least latency.
 ---@return table laid { own, shape, run, placements }, which nothing changes
 function serving.lay_out(p, c)
   local o = p.o
@@ -253,6 +263,7 @@ function serving.evaluate(p, c, laid)
   for i, axis in ipairs(s.axes) do
     if axes.shows(axis, own[i]) then r[axis.name], r.fast[axis.name] = own[i], fast[2 + i] end
   end
+  placement.tell(r, p.placed, s)
   axes.tell_options(r, s, o)
   r.batch, r.sequences = c.batch, c.batch * replicas
   r.prefill_batch, r.microbatches, r.prompt, r.generate = c.prefill_batch, microbatches, o.prompt, o.generate

@@ -233,8 +233,11 @@ end, function(t, given) return serving.is_same(t.p, given) end)
 ---  compute_dtype          dtype of products with weights (precision's, or "bf16"; fp16, fp8, int8, fp4)
 ---  attention              "flash" (default), "unfused"
 ---  sequence_parallel      whether tp also shards the residual stream of prompts by tokens (false)
----  fast                   GPUs of each axis in one fast domain: { tp =, ep =, pp = }; by default the placement with
----                         the least latency
+---  fast                   GPUs of each axis in one fast domain: { tp =, ep =, pp = }, in place of the order of ranks;
+---                         axes left open are placed with the least latency
+---  placement              how GPUs are placed: "stack" (default): in the engines' order of ranks; "best": with the
+---                         least latency. Rules without `ranks_in_order` try every placement
+---  rank_order             the order of ranks, from neighbours to distant GPUs ("tp-cp-pp-dp")
 ---  reserve                part of the HBM to keep free (0.1)
 ---  gpu_hour               dollars per GPU-hour, in place of the system's price
 ---  rules                  "default"

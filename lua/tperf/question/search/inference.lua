@@ -230,6 +230,9 @@ end
 ---  compute_dtype          dtype of products with weights (precision's, or "bf16"; fp16, fp8, int8, fp4)
 ---  attention              "flash" (default), "unfused"
 ---  sequence_parallel      whether tp also shards the residual stream of prompts by tokens (false)
+---  placement              how GPUs are placed: "stack" (default): in the engines' order of ranks; "best": with the
+---                         least latency. Rules without `ranks_in_order` try every placement
+---  rank_order             the order of ranks, from neighbours to distant GPUs ("tp-cp-pp-dp")
 ---  reserve                part of the HBM to keep free (0.1)
 ---  gpu_hour               dollars per GPU-hour, in place of the system's price
 ---  rules                  "default"

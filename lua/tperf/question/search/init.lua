@@ -209,7 +209,11 @@ end
 ---  ep                 GPUs that experts are spread over, out of tp x cp x dp, likewise
 ---  etp                GPUs that shard each expert, likewise (as tp, or 1)
 ---  shard              replicas that ZeRO shards over, likewise: fewer than all are hybrid sharding (all)
----  fast               { tp =, dp = … }: only these placements
+---  fast               { tp =, dp = … }: only these placements, in place of the order of ranks
+---  placement          how GPUs are placed: "stack" (default): in the stack's order of ranks; "best": as is fastest.
+---                     Rules without `ranks_in_order` try every placement
+---  rank_order         the order of ranks, from neighbours to distant GPUs (the software's; "tp-cp-ep-dp-pp"). An axis
+---                     of the strategy that is not in it lies beside the one before it
 ---  schedule           a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" }); a schedule
 ---                     without one, such as a custom schedule, is ranked by simulation
 ---  pipeline_layout    Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in order

@@ -31,6 +31,7 @@ local function words_of(p)
   local objects, names = { p.pipelines }, {}
   for i, s in ipairs(p.strategies) do objects[2 * i], objects[2 * i + 1] = s, p.layouts[i] end
   for i, object in ipairs(objects) do names[i] = ("%p"):format(object) end
+  for _, s in ipairs(p.placed.orders and p.strategies or {}) do names[#names + 1] = p.placed.orders[s].text end
   return { text = table.concat(names, " ") .. encode { asked(p), p.rules, p.training, p.variants, p.zero, p.fixed,
     p.pps }, objects = objects }
 end

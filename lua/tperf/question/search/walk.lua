@@ -109,13 +109,13 @@ end
 -- Lays out all shapes, or a part of them, and calls flush(series, shapes, last) for some hundred at a time, until that
 -- returns false.
 local function lay_out(p, o, core_search, part, flush)
-  local list, shapes, complete, fast = {}, 0, true, fast_of(p, o)
+  local list, shapes, complete, fast, orders = {}, 0, true, fast_of(p, o), p.placed.orders
   each_series(p, p.refused, part, function(number, sizes, v, micro_batches, panels)
     if #micro_batches == 0 then return false end
     local layout, variant = p.layouts[number], p.variants[v]
     local series = {
       strategy = number, variant = v, workloads = layout.workloads(sizes, variant), micro_batches = micro_batches,
-      panels = panels, fast = fast[number],
+      panels = panels, fast = fast[number], order = orders and orders[p.strategies[number]].positions,
     }
     local own = p.model.architecture ~= nil or not p.strategies[number].built_in
     series.fitting = fitting_of(core_search, layout, sizes, series, variant, own)

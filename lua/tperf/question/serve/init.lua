@@ -3,6 +3,7 @@ local bill = require "tperf.question.serve.bill"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local load = require "tperf.question.serve.load"
+local placement = require "tperf.question.placement"
 local pool = require "tperf.question.serve.pool"
 local strategy = require "tperf.describe.strategy"
 local trace = require "tperf.question.serve.trace"
@@ -76,6 +77,8 @@ local serve = {}
 ---@field max_num_seqs integer most requests that a rank runs at once: the engine's, or fewer if there is no room for
 ---  the states of so many; of the decode pool
 ---@field gpus integer
+---@field placement? "stack"|"best" how GPUs are placed: in the engine's order of ranks, or as is fastest
+---@field rank_order? string of "stack": axes from neighbours to distant GPUs; of the decode pool
 ---@field memory? { weights: number, buffers: number, cache: number, capacity: number } bytes on a GPU: buffers of the
 ---  largest step, all blocks of the cache and states, and all memory that CUDA sees; of the decode pool
 ---@field throughput_per_gpu? number output tokens a second
@@ -202,6 +205,9 @@ end
 ---                         DeepGEMM); the engine's default
 ---  attention              "portable": attention runs in Triton (SGLang's --attention-backend triton), whose kernels
 ---                         take several times as long, and windows as long as none; "fused" (default)
+---  placement              how GPUs are placed: "stack" (default): in the engine's order of ranks; "best": with the
+---                         least latency of usual requests. Rules without `ranks_in_order` try every placement
+---  rank_order             the order of ranks, from neighbours to distant GPUs (the engine's; "tp-cp-pp-dp")
 ---  rules                  "default"
 ---  gpu_hour               dollars per GPU-hour, in place of the system's price
 ---  memory_utilization     part of the memory that the engine may use; num_blocks follows from it (the engine's)
@@ -264,6 +270,7 @@ function serve.run(given)
   r.cache_tokens = r.num_blocks
     and r.num_blocks // (groups and groups.count or 1) * (groups and groups.least or engine.block_size)
   local held = decode.held
+  if held then placement.tell(r, held.placed, held.strategy) end
   local spread = held and held.profile.spread
   if spread and r.tpot then r.interval = { low = r.tpot.mean * spread[1], high = r.tpot.mean * spread[2] } end
   r.steady, r.warnings = warnings.unsteady(r, o) == nil, warnings.of(r, o, decode, prefill)

@@ -16,7 +16,7 @@ local KEPT <const> = 256 -- deployments in the cache
 local USUAL <const> = { batch = 32, prompt = 1024, generate = 256 } -- the load for which a placement is chosen
 local LOGIT_BYTES <const> = 30 -- per logit: in 16 and 32 bits, sorted, with index, probability and cumulative sum
 
--- The placement with the least latency for a batch of usual requests.
+-- The placement: that of the order of ranks, or that with the least latency for a batch of usual requests.
 local function usual_placement(p, c, shards)
   local usual = setmetatable({ batch = USUAL.batch }, { __index = c })
   p.o.prompt, p.o.generate = ranks.whole(USUAL.prompt, shards), USUAL.generate
@@ -27,7 +27,7 @@ end
 local function held_by(p, o)
   local c, shards = { pp = o.pp, dp = o.sharing, batch = 1, prefill_batch = 1 }, ranks.shards(o, p)
   for i, name in ipairs(p.strategy.axis_names) do c[name] = o.own[i] end
-  c.placement = usual_placement(p, c, shards)
+  c.parts = usual_placement(p, c, shards)
   p.o.generate = 1
   local function held(prompt)
     p.o.prompt = prompt
@@ -37,7 +37,7 @@ local function held_by(p, o)
   local token = (two.memory.cache - one.memory.cache) / shards
   local largest = held(ranks.whole(o.engine.max_num_batched_tokens, shards))
   return {
-    fast = c.placement, weights = largest.memory.weights,
+    fast = c.parts, weights = largest.memory.weights,
     buffers = largest.memory.buffers, token = token,
     request = math.max(one.memory.cache - (shards + 1) * token, 0),
     capacity = p.system.accelerator.hbm.visible or p.system.accelerator.hbm.capacity,
@@ -64,7 +64,8 @@ local known = memo.by_text(KEPT)
 function memory.of(p, o)
   local key = table.concat({ workload.signature(p.model), workload.signature(p.system), p.rules.name, ranks.key(p, o),
     o.pp, o.weight_dtype, p.weights and p.weights.key or "", o.kv_dtype, o.compute_dtype,
-    o.state_dtype, o.engine.max_num_batched_tokens, o.engine.max_num_seqs }, " ")
+    o.state_dtype, o.engine.max_num_batched_tokens, o.engine.max_num_seqs, p.placed.how,
+    p.placed.orders and p.placed.orders[p.strategy].text or "" }, " ")
   return known(key, function() return held_by(p, o) end)
 end
 

@@ -104,6 +104,11 @@ local function check_times(o)
       check.fail("%s: 'engine.%s' goes with a model; 'engine.groups' says the same of step_time", WHAT, name)
     end
   end
+  for _, name in ipairs { "placement", "rank_order" } do
+    if t and o[name] ~= nil then
+      check.fail("%s: '%s' goes with a model, whose steps depend on which GPUs are neighbours", WHAT, name)
+    end
+  end
   if t and o.host ~= nil then
     check.fail("%s: 'host' goes with a model; 'step_time' has the host's part", WHAT)
   end

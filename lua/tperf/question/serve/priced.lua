@@ -24,7 +24,7 @@ local optional = { optional = true }
 --- The fields of tperf.serve that give the model, the system and their settings.
 priced.schema = {
   model = check.any(optional), system = check.any(optional), rules = check.any(optional),
-  pp = serving.size,
+  pp = serving.size, placement = serving.schema.placement, rank_order = serving.schema.rank_order,
   weight_dtype = serving.schema.weight_dtype, kv_dtype = serving.schema.kv_dtype,
   state_dtype = serving.schema.state_dtype,
   compute_dtype = serving.schema.compute_dtype, precision = serving.schema.precision,
@@ -91,10 +91,12 @@ function priced.problem(o, s)
   local given = {
     model = o.model, system = o.system, rules = o.rules, attention = "flash", prompt = 1, generate = 1,
     weight_dtype = o.weight_dtype, kv_dtype = o.kv_dtype, compute_dtype = o.compute_dtype, precision = o.precision,
+    placement = o.placement, rank_order = o.rank_order,
     state_dtype = o.state_dtype, sequence_parallel = false, reserve = 0, strategy = s,
   }
   for _, name in ipairs(s.option_names) do given[name] = o[name] end
-  local profile, p = engines.of(o.software), serving.problem(WHAT, given)
+  local profile = engines.of(o.software)
+  local p = serving.problem(WHAT, given, profile.rank_order)
   o.weight_dtype, o.compute_dtype, o.other_dtype = p.o.weight_dtype, p.o.compute_dtype, p.o.other_dtype
   p.o.state_dtype = p.o.state_dtype or profile.engine.state_dtype
   o.state_dtype = p.o.state_dtype
@@ -132,7 +134,7 @@ function priced.steps(p, o)
     separate = engine.scheduler == "tensorrt-llm", stages = o.pp, send = send, send_token = send_token,
     launch = profile.host * t.more.launches, eager_prefills = not graphs }
   return t, { token = held.token, memory = held, system = p.system, model = p.model, rules = p.rules,
-    profile = profile }
+    profile = profile, placed = p.placed, strategy = p.strategy }
 end
 
 return priced

@@ -135,8 +135,12 @@ end
 ---  tp, tp1, tp2, cp, ep, pp, micro_batch            1 by default; etp: as tp, shard: all replicas
 ---  dp, gpus           each follows from the other
 ---  panels             panels of strategy summa; by default the fastest number
----  fast               GPUs of each axis in one fast domain, { tp =, dp =, pp = }; by default the fastest placement
----                     of the axes left open
+---  fast               GPUs of each axis in one fast domain, { tp =, dp =, pp = }, in place of the order of ranks;
+---                     axes left open are placed as is fastest
+---  placement          how GPUs are placed: "stack" (default): in the stack's order of ranks; "best": as is fastest.
+---                     Rules without `ranks_in_order` try every placement
+---  rank_order         the order of ranks, from neighbours to distant GPUs (the software's; "tp-cp-ep-dp-pp"). An axis
+---                     of the strategy that is not in it lies beside the one before it
 ---  configuration      one that a search found: supplies all arguments that are not given
 ---  simulate           true, a schedule's name or a table (see tperf.question.train.simulate): also simulate the
 ---                     iteration pass by pass

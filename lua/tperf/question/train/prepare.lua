@@ -9,6 +9,7 @@ local problem = require "tperf.question.problem"
 local profile = require "tperf.describe.profile"
 local recalled = require "tperf.question.recalled"
 local recomputation = require "tperf.describe.arch.recompute"
+local rank_order = require "tperf.question.rank_order"
 local refusal = require "tperf.base.refusal"
 local rules = require("tperf.describe.rules.sets").of
 local schedule = require "tperf.describe.schedule"
@@ -76,9 +77,23 @@ local function best_placement(t, panels)
   return fast, number
 end
 
+-- The placement, if it is given or follows from the stack's order of ranks; nil: the fastest one is to be found.
+local function placement_of(o, s, own, question)
+  local domain, orders = question.system.network.fast.domain, question.placed.orders
+  if not orders then return train_sizes.placement(o, s, own, domain) end
+  local fast = rank_order.place("tperf.train: ", s, orders[s], own, o.dp, o.pp, domain)
+  local together = fast[1] * fast[2]
+  for i, axis in ipairs(s.axes) do together = axis.folds and together or together * fast[2 + i] end
+  if o.gpus > domain and together < domain and not question.rules.placements_may_underfill then
+    refusal.raise("tperf.train: the order of ranks %s places %d GPUs together in domains of %d, which the rules '%s' "
+      .. "demand to be full; placement = 'best' tries others", orders[s].text, together, domain, question.rules.name)
+  end
+  return fast
+end
+
 -- Fields that a configuration found by a search carries over.
 local CHOSEN = {
-  "strategy", "global_batch", "pp", "dp", "micro_batch", "panels", "fast", "zero", "schedule", "virtual_stages",
+  "strategy", "global_batch", "pp", "dp", "micro_batch", "panels", "zero", "schedule", "virtual_stages",
   "recompute", "recompute_modules", "recompute_method", "recompute_num_layers", "offload_layers",
   "offload_modules", "offload_optimizer", "cuda_graphs", "compile", "reshard_after_forward", "sequence_parallel",
   "precision",
@@ -89,6 +104,9 @@ local function with_configuration(given)
   local c, merged = given.configuration, {}
   if type(c) ~= "table" then check.fail("tperf.train: 'configuration' must be a table, got %s", check.show(c)) end
   for _, name in ipairs(CHOSEN) do merged[name] = c[name] end
+  if given.fast == nil and given.placement == nil and given.rank_order == nil then
+    if c.rank_order then merged.rank_order = c.rank_order else merged.fast = c.fast end
+  end
   local s = strategy.of(given.strategy or c.strategy)
   for _, name in ipairs(s.axis_names) do merged[name] = c[name] end
   for name in pairs(s.options) do merged[name] = c[name] end
@@ -141,7 +159,7 @@ return asked(function(given)
   local t = { o = o, strategy = s, problem = p, open = open }
   t.workload = p.layouts[1].workload(own, o.micro_batch, p.variants[1])
   t.found = { sizes = { o.dp, o.pp, table.unpack(own) }, pipeline = 1, micro_batch = o.micro_batch, zero = o.zero }
-  t.found.fast = train_sizes.placement(o, s, own, question.system.network.fast.domain)
+  t.found.fast = placement_of(o, s, own, question)
   local panels = o.panels and { o.panels } or s.panels and s.panels(p.model, sizes.share, p.rules) or { 1 }
   if t.found.fast then
     fastest(question, s, t.workload, t.found, panels)

@@ -11,6 +11,7 @@ local LISTS <const> = options.join(serving_axes.names(), { "pp", "batch" }) -- o
 local QUESTION = {
   "prompt", "generate", "prefill_batch", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "state_dtype",
   "attention", "rules", "reserve", "gpu_hour", "software", "pp", "batch",
+  "placement", "rank_order",
 }
 QUESTION = options.join(QUESTION, serving_axes.chosen())
 local SEARCH = { "gpus", "ttft", "tpot", "objective", "top" }
@@ -172,6 +173,9 @@ With -g, the best configurations on that many GPUs:
       help = "dtype of recurrent layers' states (default: the model's, or fp32)" },
     { long = "compute-dtype", value = "NAME", help = "dtype of products with weights (default: likewise)" },
     { long = "attention", value = "NAME", from = { "flash", "unfused" }, help = "flash (default) or unfused" },
+    { long = "placement", value = "NAME", from = { "stack", "best" },
+      help = "stack: in the engines' order of ranks (default); best: the fastest" },
+    { long = "rank-order", value = "ORDER", help = "neighbours first (default tp-cp-pp-dp)" },
     { long = "reserve", value = "PART", kind = "number", help = "fraction of the memory to keep free (default 0.1)" },
     { long = "gpu-hour", value = "DOLLARS", kind = "number", help = "price of a GPU-hour" },
     { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },

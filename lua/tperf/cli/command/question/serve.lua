@@ -88,6 +88,9 @@ With --slo and --rate but no deployment, finds the fewest GPUs that serve the ra
       help = "the system (`tperf list systems`, or a file)" },
   }, serving_axes.options "integer", {
     { long = "pp", value = "N", kind = "integer", help = "pipeline parallelism: stages (default 1)" },
+    { long = "placement", value = "NAME", from = { "stack", "best" },
+      help = "stack: in the engine's order of ranks (default); best: the fastest" },
+    { long = "rank-order", value = "ORDER", help = "neighbours first (default tp-cp-pp-dp)" },
     { long = "attention-dp", value = "N", kind = "integer",
       help = "data-parallel attention ranks per replica (default 1)" },
     { long = "software", value = "NAME", from = "software", help = "the engine: vllm (default), sglang, tensorrt-llm" },

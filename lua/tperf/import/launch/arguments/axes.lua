@@ -6,7 +6,7 @@ local axes = {}
 
 local MEGATRON <const> = {
   a2a = { "--overlap-moe-expert-parallel-comm" }, wgrad = { "--delay-wgrad-compute" },
-  shared = { "--moe-shared-expert-overlap" },
+  shared = { "--moe-shared-expert-overlap" }, mapping = { "--use-tp-pp-dp-mapping" },
   replicas = "--num-distributed-optimizer-instances", tp = { "--tp-comm-overlap" }, bucket = "--ddp-bucket-size",
   step = { "--overlap-param-gather-with-optimizer-step" }, optimizer = "--optimizer",
   first = "--decoder-first-pipeline-num-layers", last = "--decoder-last-pipeline-num-layers",
@@ -17,7 +17,7 @@ local MEGATRON <const> = {
 local BRIDGE <const> = {
   a2a = { "comm_overlap.overlap_moe_expert_parallel_comm", "model.overlap_moe_expert_parallel_comm" },
   wgrad = { "comm_overlap.delay_wgrad_compute", "model.delay_wgrad_compute" },
-  shared = { "model.moe_shared_expert_overlap" },
+  shared = { "model.moe_shared_expert_overlap" }, mapping = { "dist.use_tp_pp_dp_mapping" },
   replicas = "ddp.num_distributed_optimizer_instances", bucket = "ddp.bucket_size",
   tp = { "comm_overlap.tp_comm_overlap", "model.tp_comm_overlap" },
   step = { "comm_overlap.overlap_param_gather_with_optimizer_step" }, optimizer = "optimizer.optimizer",
@@ -71,6 +71,7 @@ local function core(s, r, o)
     overlap_moe_a2a = r.ep > 1 and any_set(s, o.a2a) or nil, bucket_size = tonumber(s:set(o.bucket)),
     overlap_tp = r.tp > 1 and any_set(s, o.tp) and "ring" or nil, optimizer = optimizer_of(s:set(o.optimizer)),
     overlap_param_gather_with_optimizer_step = any_set(s, o.step), loss = loss_of(s, o),
+    rank_order = r.pp > 1 and any_set(s, o.mapping) and "tp-cp-ep-pp-dp" or nil,
     shard = r.zero > 0 and replicas and replicas > 1 and r.dp % replicas == 0 and r.dp // replicas or nil,
   }
   found.overlap_shared_experts = r.ep > 1 and any_set(s, o.shared) or nil
@@ -143,6 +144,7 @@ function axes.deepspeed(s, r)
   local wide = s:set "data_types.grad_accum_dtype" == "fp32" and r.precision.compute == "bf16"
   return {
     optimizer = optimizer_of(s:set "optimizer.type"),
+    rank_order = r.ep > 1 and any_set(s, { "use_data_before_expert_parallelism" }) and "tp-cp-dp-ep-pp" or nil,
     gradient_reduce = wide and r.pp > 1 and r.zero == 1 and "all_reduce" or nil,
   }
 end
