@@ -1540,7 +1540,7 @@ function tperf_Report:save(path) end
 ---@field throughput number sequences a second
 ---@field tokens_per_second number
 ---@field flops_per_gpu number FLOPs of an iteration, average of the GPUs
----@field mfu number model FLOPs utilisation, a part of the tensor peak for bf16; attention counts the pairs of tokens that the causal mask and windows leave
+---@field mfu number model FLOPs utilisation, a part of the tensor peak for bf16; attention counts the pairs of tokens that the causal mask and windows leave; never more FLOPs than run
 ---@field mfu_all_pairs number the same with all pairs, masked or not, as PaLM counts
 ---@field feasible boolean the memory suffices
 ---@field memory tperf.memory
@@ -1553,7 +1553,7 @@ function tperf_Report:save(path) end
 ---@field first? tperf.layer_op[] of tperf.train: the ops before the first layer
 ---@field last? tperf.layer_op[] of tperf.train: the ops after the last layer
 ---@field software string profile of the software stack; "none": the formulas alone
----@field time_without_waste number seconds of an iteration by the formulas alone: kernels and links as timed on their own, without host and optimizer's step
+---@field time_without_waste number seconds of an iteration by the formulas alone: kernels and links as timed on their own, without host and optimizer's step; at most `time`
 ---@field interval? table with a profile: { low, high } seconds between which 90 % of comparable runs lie
 ---@field warnings? string[] with a profile: in which respects no compared run resembled this one
 ---@field least_time? number of tperf.train: a lower bound, in seconds, of every simulation of its schedule

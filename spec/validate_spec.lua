@@ -959,8 +959,8 @@ describe("A row that tperf.validate cannot predict", function()
   it("is left out if a column has a word that is not known, which it names", function()
     for column, word in pairs { dtype = "xyz", zero_fsdp = "zorro", sp = "yes", attention_backend = "quick",
       cuda_graph = "some", compile = "maybe", grad_reduce_dtype = "int3", offload = "fine-grained:nothing",
-      gpus_per_node = "eight", pp_layout = "round", schedule = "zbv", optimizer = "lamb", fp8_recipe = "odd", tp = "two",
-      mlp = "cubed", moe_dispatcher = "pigeon" } do
+      gpus_per_node = "eight", pp_layout = "round", schedule = "zbv", optimizer = "lamb", fp8_recipe = "odd",
+      tp = "two", mlp = "cubed", moe_dispatcher = "pigeon" } do
       local named = column == "offload" and "nothing" or word
       leaves_out("steps.csv", { [column] = word }, ("'%s' in column %s is not known"):format(named, column))
     end

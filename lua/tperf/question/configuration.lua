@@ -91,7 +91,7 @@ local configuration = {}
 ---@field tokens_per_second number
 ---@field flops_per_gpu number FLOPs of an iteration, average of the GPUs
 ---@field mfu number model FLOPs utilisation, a part of the tensor peak for bf16; attention counts the pairs of tokens
---- that the causal mask and windows leave
+--- that the causal mask and windows leave; never more FLOPs than run
 ---@field mfu_all_pairs number the same with all pairs, masked or not, as PaLM counts
 ---@field feasible boolean the memory suffices
 ---@field memory tperf.memory
@@ -105,7 +105,7 @@ local configuration = {}
 ---@field last? tperf.layer_op[] of tperf.train: the ops after the last layer
 ---@field software string profile of the software stack; "none": the formulas alone
 ---@field time_without_waste number seconds of an iteration by the formulas alone: kernels and links as timed on their
---- own, without host and optimizer's step
+--- own, without host and optimizer's step; at most `time`
 ---@field interval? table with a profile: { low, high } seconds between which 90 % of comparable runs lie
 ---@field warnings? string[] with a profile: in which respects no compared run resembled this one
 ---@field least_time? number of tperf.train: a lower bound, in seconds, of every simulation of its schedule
@@ -154,12 +154,13 @@ end
 
 -- Model FLOPs utilisation (arXiv 2204.02311, appendix B): the model's FLOPs, without recomputation, over those that the
 -- GPUs could do in the same time at the tensor peak. First with the pairs of tokens that the model needs (under the
--- rules of the published model, which has no mask, all of them), then with all pairs.
+-- rules of the published model, which has no mask, all of them), but no more FLOPs than run: that count takes tables
+-- that are only looked up for products. Then with all pairs.
 local function utilisation(c, question)
   local known, peak = question.per_token, question.system.accelerator.tensor.bf16
   local rate = c.tokens_per_second / (question.gpus * peak) * (question.work and question.work.flops or 1)
   local needed = question.rules.layers_from_description and known.needed or known.all
-  return needed * rate, known.all * rate
+  return math.min(needed * rate, c.flops_per_gpu / (peak * c.time)), known.all * rate
 end
 
 local function run_of(question, found)

@@ -7,6 +7,7 @@
 //   workload:predictor(system, rules, training, pipelines, run, fast) -> predictor
 //   predictor:seconds(software)        of the iteration, as workload:iteration has it
 //   workload:devices(the same)          list of what the devices of the pipeline hold, its `stages`
+#include <math.h>
 #include <string.h>
 
 #include "bind/bind.h"
@@ -181,15 +182,16 @@ static tperf_iteration iteration_of(lua_State *L, const tperf_workload *workload
     return tperf_iteration_of(&s->candidate, &s->job, workload, costs);
 }
 
-// Seconds of an iteration by the formulas only, at the clock of kernels timed in isolation.
+// Seconds of an iteration by the formulas only, at the clock of kernels timed in isolation; at most the iteration's: a
+// stack that was fitted to be faster than these wastes nothing.
 static double time_without_waste(lua_State *L, const tperf_workload *workload,
-                                 const tperf_setting *s) {
+                                 const tperf_setting *s, double time) {
     tperf_setting bare = *s;
     bare.job.on = (tperf_platform){&bare.system, &bare.rules, &tperf_software_none, NULL};
     bare.job.training = &bare.training;
     tperf_bind_check_system(L, 2, &bare.system);
     tperf_layer_cost costs[TPERF_SECTIONS_MAX];
-    return iteration_of(L, workload, &bare, costs).time;
+    return fmin(iteration_of(L, workload, &bare, costs).time, time);
 }
 
 // Of a configuration: more than a table of 32 holds, as much as one of 64 does.
@@ -206,7 +208,8 @@ static int workload_iteration(lua_State *L) {
     lua_createtable(L, 0, (int)fields);
     tperf_fields_set(L, "time", iteration.time);
     tperf_fields_set(L, "time_without_waste",
-                     lua_isnoneornil(L, 8) ? iteration.time : time_without_waste(L, workload, &s));
+                     lua_isnoneornil(L, 8) ? iteration.time
+                                           : time_without_waste(L, workload, &s, iteration.time));
     tperf_fields_set(L, "flops_per_gpu", iteration.flops);
     push_breakdown(L, &iteration);
     lua_setfield(L, -2, "breakdown");
