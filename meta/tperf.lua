@@ -1939,14 +1939,14 @@ tperf.import = {}
 
 ---The arguments of tperf.train (or tperf.infer, for servers) that predict a launch.
 ---@param launch table of tperf.import.launch
----@param given table? { model = in place of the file's, vocab =, micro_batch =, global_batch =, seq =; acceptance = of drafted tokens, if it is known, else drafts = what to say of them }
+---@param given table? { model = in place of the file's, vocab =, micro_batch =, global_batch =, seq =; acceptance = of drafted tokens, if it is known, else drafts = what to say of them; ignore = options to go on without, by name, though they are not understood }
 ---@return table arguments
 ---@return string[] left_out  what of the launch the prediction does not cover
 function tperf.import.arguments(launch, given) end
 
 ---Reads a launch file and the files beside it that it needs. docs/recipes.md.
 ---@param arguments tperf.import.launch.request
----@return table launch  for training gpus, tp, pp, vp (chunks per device), cp, ep, etp, dp, micro_batch, microbatches, global_batch, seq, zero, sequence_parallel, recompute, precision, overlap, model or model_name; for serving gpus, tp, pp, dp, attention_tp, attention_dp, ep, etp, max_batch, max_tokens or chunk, seq_max, kv_dtype …, or a table for each role. Also stack, version, kind, and what was read: understood (a list of { option, value, concept, place }), unused (those of them that nothing of the above follows from), ignored and unknown (lists of { option, value, place }), refused (the unknown options whose names suggest that they matter; near: the option that one may mean), assumed (texts), without_use (names in `given` that stand in no file)
+---@return table launch  for training gpus, tp, pp, vp (chunks per device), cp, ep, etp, dp, micro_batch, microbatches, global_batch, seq, zero, sequence_parallel, recompute, precision, overlap, model or model_name; for serving gpus, tp, pp, dp, attention_tp, attention_dp, ep, etp, max_batch, max_tokens or chunk, seq_max, kv_dtype …, or a table for each role. Also stack, version, kind, and what became of the options: understood = { read, assumed, ignored } (lists of { option, value, why, place }), refused (likewise; near: the option that one may mean), which tperf.import.arguments raises unless told to ignore them; assumed (texts), without_use (names in `given` that stand in no file)
 function tperf.import.launch(arguments) end
 
 ---The latency, throughput, memory and cost of one way to serve a model, for a static batch that starts at once, or one
@@ -2211,7 +2211,7 @@ function tperf.report.json(rows, wanted, options) end
 ---that the stack has no option for. Raises an error that names the axis if the stack cannot run the configuration.
 ---@param configuration table of tperf.search, tperf.train or tperf.infer
 ---@param stack string megatron, megatron-bridge, torchtitan, deepspeed, nanotron; vllm, sglang, tensorrt-llm
----@param options table? model: its name, path or object, for the arguments that describe it; seq: tokens of a sequence (else the configuration's); question: the arguments that found the configuration, for what it does not contain (optimizer, gradients, peft, pipeline_layout …); for servers max_tokens, seq_max, kv_dtype, weight_dtype, state_dtype, memory_utilization (0.9; SGLang chooses its own), prefix_caching (true), chunked_prefill (true, except for TensorRT-LLM), mixed_chunk (SGLang), pooled (false: layers with a window keep all tokens) and swa_full_tokens_ratio (SGLang)
+---@param options table? model: its name, path or object, for the arguments that describe it; seq: tokens of a sequence (else the configuration's); tokens: of the whole run, for its iterations; question: the arguments that found the configuration, for what it does not contain (optimizer, gradients, peft, pipeline_layout …); for servers max_tokens, seq_max, kv_dtype, weight_dtype, state_dtype, memory_utilization (0.9; SGLang chooses its own), prefix_caching (true), chunked_prefill (true, except for TensorRT-LLM), mixed_chunk (SGLang), pooled (false: layers with a window keep all tokens) and swa_full_tokens_ratio (SGLang)
 ---@return string text
 function tperf.report.launch(configuration, stack, options) end
 

@@ -236,6 +236,17 @@ describe("a query", function()
       .. "SELECT sum(x) FROM c'").out)
   end)
 
+  it("sorts a million rows in little memory, all of which is charged", function()
+    local rows = "WITH t (x) AS (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10)), "
+      .. "u (v) AS (SELECT a.x + b.x * 7 + c.x * 13 + d.x * 31 + e.x * 57 + f.x * 97 "
+      .. "FROM t a, t b, t c, t d, t e, t f) "
+      .. "SELECT max(r) AS n FROM (SELECT row_number() OVER (ORDER BY v) AS r FROM u)"
+    program.write(folder .. "/s.lua", ("print(require('tperf').report.query('db', '%s')[1].n)"):format(rows))
+    local result = program.shell("tperf run --max-memory 24MB s.lua", folder)
+    assert.same({ "1000000\n", "" }, { result.out, result.err })
+    assert.truthy(program.shell("tperf run --max-memory 6MB s.lua", folder).err:find("not enough memory", 1, true))
+  end)
+
   it("is charged for its steps, as it takes time", function()
     local pairs_of = "'WITH t (x) AS (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10)) "
       .. "SELECT count(*) FROM t, t b, t c, t d, t e, t f'" -- a million combinations, each some steps

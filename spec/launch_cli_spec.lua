@@ -6,6 +6,7 @@ local SCRIPT <const> = [[
 torchrun --nproc_per_node 8 --nnodes $NNODES pretrain_gpt.py --num-layers 32 --hidden-size 4096 \
   --num-attention-heads 32 --ffn-hidden-size 11008 --swiglu --normalization RMSNorm --vocab-size 32000 \
   --position-embedding-type rope --max-position-embeddings 4096 --disable-bias-linear \
+  --attention-dropout 0 --hidden-dropout 0 \
   --untie-embeddings-and-output-weights \
   --tensor-model-parallel-size 2 --sequence-parallel --use-distributed-optimizer --bf16 \
   --overlap-grad-reduce --overlap-param-gather \

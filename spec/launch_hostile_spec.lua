@@ -60,7 +60,8 @@ describe("tperf.report.launch", function()
   end
 
   it("lets no line begin with text from a model's name", function()
-    local model = { name = EVIL_NAME, layers = 4, hidden = 256, heads = 8, ffn = 512, vocab = 1000, seq = 128 }
+    local model = { name = EVIL_NAME, layers = 4, hidden = 256, heads = 8, ffn = 512, vocab = 1000, seq = 128,
+      norm = "rmsnorm", gated = true, positions = "rotary" }
     local named
     for _, stack in ipairs(STACKS) do
       local text = tperf.report.launch(with { zero = stack == "torchtitan" and 2 or 1 }, stack, { model = model })

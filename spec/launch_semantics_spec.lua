@@ -83,15 +83,18 @@ describe("Megatron's arguments", function()
     assert.equal("unfused", tperf.import.arguments(megatron "--attention-backend unfused --vocab-size 32000").attention)
   end)
 
-  it("list what no prediction follows from", function()
-    local function unused(flags)
-      local options = {}
-      for i, one in ipairs(megatron(flags).unused) do options[i] = one.option end
-      return options
+  it("are read, assumed, ignored for a reason, or refused", function()
+    local function options(list)
+      local names = {}
+      for i, one in ipairs(list) do names[i] = one.option end
+      return names
     end
-    assert.same({}, unused "")
-    assert.same({ "--moe-permute-fusion" }, unused "--moe-permute-fusion --lr 1e-4 --attention-backend flash")
-    assert.same({}, unused "--cpu-offloading-num-layers 0 --attention-backend auto")
+    local r = megatron("--moe-permute-fusion --lr 1e-4 --attention-backend flash --cpu-offloading-num-layers 0 "
+      .. "--rl-profile --fp32-residual-connection")
+    assert.same({ "--moe-permute-fusion" }, options(r.understood.assumed))
+    assert.same({ "--lr", "--rl-profile" }, options(r.understood.ignored))
+    assert.equal("a number in the same arithmetic", r.understood.ignored[1].why)
+    assert.same({ "--fp32-residual-connection" }, options(r.refused))
   end)
 
   it("ramp batches up to the global one", function()
@@ -129,12 +132,18 @@ describe("Megatron's arguments", function()
     assert.is_false(megatron "--sequence-parallel".sequence_parallel)
   end)
 
-  it("refuse unknown options that may decide sizes, and ignore those that cannot", function()
-    fails("%-%-new%-parallel%-size 4", megatron, "--new-parallel-size 4")
-    local r = megatron "--lr 1e-4 --moe-new-trick --tensor-model-paralel-size 4 --colour blue"
-    assert.same({ "--moe-new-trick", "--tensor-model-paralel-size" }, { r.refused[1].option, r.refused[2].option })
-    assert.same({ "--colour" }, { r.unknown[1].option })
-    assert.equal("--lr", r.ignored[1].option)
+  it("are refused where they are not known, whatever their names are", function()
+    local function ask(flags, ignore)
+      return select(2, tperf.import.arguments(megatron("--bf16 --vocab-size 32000 " .. flags), { ignore = ignore }))
+    end
+    fails("not known, and it may matter: %-%-new%-parallel%-size 4; %-%-ignore new%-parallel%-size leaves it out", ask,
+      "--new-parallel-size 4")
+    fails("%-%-moe%-new%-trick, %-%-tensor%-model%-paralel%-size 4 %(did you mean '%-%-tensor%-model%-parallel%-size'",
+      ask, "--moe-new-trick --tensor-model-paralel-size 4")
+    fails("%-%-colour blue; %-%-ignore colour leaves it out", ask, "--colour blue")
+    fails("%-%-log%-window%-path x, %-%-output%-rope 3;", ask, "--log-window-path x --output-rope 3")
+    assert.same({ "--colour blue" }, ask("--colour blue", { "colour" }))
+    fails("%-%-ignore lr: the launch has no such option", ask, "--lr 1", { "lr" })
   end)
 end)
 

@@ -11,7 +11,10 @@ local tell_calibration = require "tperf.cli.answer.calibration"
 ---@param rows table[]
 ---@param columns tperf.Column[]  with usual, wide and wrap, and csv: only --csv prints it
 return function(values, rows, columns)
-  if values.json then return io.stdout:write(report.json(data_files.name(rows))) end
+  if values.json then
+    for _, row in ipairs(rows) do row.understood = row.understood or values.understood end -- of --from
+    return io.stdout:write(report.json(data_files.name(rows)))
+  end
   local wanted = shown.columns(rows, columns, values.csv, values.wide)
   if values.csv then return io.stdout:write(report.csv(rows, fitted.plain(wanted))) end
   local left_out = fitted.print(values, rows, wanted)

@@ -35,40 +35,48 @@ local function summary(launch)
   return table.concat(parts, ", ")
 end
 
-local function names(list)
-  local texts, seen = {}, {}
+-- Options of a list by the reason that it gives, in the order in which reasons first appear.
+local function by_reason(list)
+  local reasons, groups = {}, {}
   for _, one in ipairs(list) do
-    if not seen[one.option] then texts[#texts + 1] = one.option end
-    seen[one.option] = true
+    if not groups[one.why] then
+      groups[one.why] = {}
+      reasons[#reasons + 1] = one.why
+    end
+    table.insert(groups[one.why], one.option)
   end
-  return table.concat(texts, " ")
+  return reasons, groups
 end
 
--- Prints on standard error what was read from the file, and what was left out.
+-- Prints on standard error what was read from the file, what was assumed, and what was left out.
 local function tell(launch, left_out)
   local function line(title, text)
     if text ~= "" then io.stderr:write(title, ": ", text, "\n") end
   end
   line(launch.stack, summary(launch))
   for _, text in ipairs(launch.assumed) do line("assumed", text) end
-  line("changes neither time nor memory", names(launch.ignored))
-  line("not known, taken for harmless", names(launch.unknown))
-  line("known, but not in the prediction", names(launch.unused))
+  local reasons, groups = by_reason(launch.understood.assumed)
+  for _, why in ipairs(reasons) do line("assumed", ("%s (%s)"):format(why, table.concat(groups[why], " "))) end
+  reasons, groups = by_reason(launch.understood.ignored)
+  for _, why in ipairs(reasons) do
+    line("changes neither time nor memory", ("%s (%s)"):format(table.concat(groups[why], " "), why))
+  end
   for _, text in ipairs(left_out) do line("not in the prediction", text) end
   line("set, but in none of the files, and so without effect", table.concat(launch.without_use, " "))
 end
 
-local function refuse(launch, ignored)
-  local skip, list = {}, {}
-  for _, name in ipairs(ignored or {}) do skip[name:gsub("^%-+", "")] = true end
-  for _, one in ipairs(launch.refused) do
-    if not skip[one.option:gsub("^%-+", "")] then list[#list + 1] = one end
+-- What became of the file's options, for answers in JSON: { read, assumed, ignored }, with what --ignore leaves out.
+local function record_of(launch, left_out)
+  local record = { read = {}, assumed = {}, ignored = {} }
+  for i, one in ipairs(launch.understood.read) do record.read[i] = one.option end
+  for _, text in ipairs(launch.assumed) do table.insert(record.assumed, { why = text }) end
+  for _, name in ipairs { "assumed", "ignored" } do
+    for _, one in ipairs(launch.understood[name]) do
+      table.insert(record[name], { name = one.option, value = one.value, why = one.why })
+    end
   end
-  if list[1] then
-    local near = list[1].near and (" (did you mean '%s'?)"):format(list[1].near) or ""
-    error(("%s: not known, and it may matter: %s%s; --ignore %s leaves it out"):format(list[1].place, names(list), near,
-      (list[1].option:gsub("^%-+", ""))), 0)
-  end
+  for _, text in ipairs(left_out) do table.insert(record.ignored, { name = text, why = "not in the prediction" }) end
+  return record
 end
 
 -- The arguments that a search leaves open, as it does without a file.
@@ -124,7 +132,6 @@ local function launch_of(values)
   if not changes then return nil, given end
   local gpus = type(values.gpus) == "table" and values.gpus[1] or values.gpus -- a search has several
   local launch = require "tperf".import.launch { files = values.from, stack = values.stack, given = given, gpus = gpus }
-  refuse(launch, values.ignore)
   read[values] = { launch, given }
   return launch, given
 end
@@ -151,7 +158,7 @@ function from.fill(values, arguments, how)
   end
   local launch, given = launch_of(values)
   if not launch then return given end
-  given.model, given.acceptance = arguments[1], values.acceptance
+  given.model, given.acceptance, given.ignore = arguments[1], values.acceptance, values.ignore
   given.drafts = how == "serve" and "--acceptance says how many drafts count" or nil
   local asked, left_out = require "tperf".import.arguments(launch, given)
   local serves = launch.kind == "serving"
@@ -161,6 +168,7 @@ function from.fill(values, arguments, how)
   end
   if serves then add_engine(asked, launch, left_out, how == "serve", values.software, values.acceptance) end
   tell(launch, left_out)
+  values.understood = record_of(launch, left_out)
   arguments[1] = asked.model
   local changes = settings.read(values.set)
   for _, name in ipairs(check.names(asked)) do

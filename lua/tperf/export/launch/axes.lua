@@ -184,7 +184,8 @@ local USUAL <const> = {
   optimizer = { adam = true, adamw = true }, gradients = {}, weights = { bf16 = true }, master = { fp32 = true },
   moments = { fp32 = true }, peft = {}, frozen = {}, packing = {}, objective = { next_token = true },
   pipeline_layout = {}, first_stage_layers = {}, last_stage_layers = {}, account_for_embedding = { [false] = true },
-  account_for_loss = { [false] = true }, loss = { ["in-place"] = true }, rank_order = {},
+  account_for_loss = { [false] = true }, loss = { ["in-place"] = true }, -- of Megatron-Core unless it is fused
+  rank_order = {},
 }
 
 -- Usual values of stacks that differ from tperf's.

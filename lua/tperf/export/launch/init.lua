@@ -152,6 +152,7 @@ local function training(c, model, options)
   end
   n.microbatches = n.global_batch // n.dp // n.micro_batch
   n.seq = sequence(c, model, options)
+  n.iterations = options.tokens and n.seq and math.ceil(options.tokens / (n.global_batch * n.seq)) or nil
   n.zero = choice(c, "zero", { 1, 0, 2, 3 })
   n.precision, n.narrow_parameters, n.router_padding, n.fused_experts = precision_of(c)
   n.reshards = n.zero < 3 or c.reshard_after_forward ~= false
@@ -191,6 +192,7 @@ end
 local schema = {
   model = check.any { optional = true }, question = check.any { optional = true },
   seq = check.integer { min = 1, max = 1 << 31, optional = true },
+  tokens = check.number { min = 1, max = 1e18, optional = true },
   max_tokens = check.integer { min = 1, max = 1 << 31, optional = true },
   seq_max = check.integer { min = 1, max = 1 << 31, optional = true }, kv_dtype = check.string { optional = true },
   memory_utilization = check.number { above = 0, max = 1, optional = true },
@@ -213,7 +215,8 @@ end
 ---@param configuration table  of tperf.search, tperf.train or tperf.infer
 ---@param stack string  megatron, megatron-bridge, torchtitan, deepspeed, nanotron; vllm, sglang, tensorrt-llm
 ---@param options table?  model: its name, path or object, for the arguments that describe it; seq: tokens of a
----  sequence (else the configuration's); question: the arguments that found the configuration, for what it does not
+---  sequence (else the configuration's); tokens: of the whole run, for its iterations; question: the arguments that
+---  found the configuration, for what it does not
 ---  contain (optimizer, gradients, peft, pipeline_layout …); for servers max_tokens, seq_max, kv_dtype, weight_dtype,
 ---  state_dtype, memory_utilization (0.9; SGLang chooses its own), prefix_caching (true), chunked_prefill (true, except
 ---  for TensorRT-LLM), mixed_chunk (SGLang), pooled (false: layers with a window keep all tokens) and

@@ -1,6 +1,7 @@
 --- Scripts that launch through another repository's harness: what the harness adds, according to its files.
 local check = require "tperf.base.check"
 local files = require "tperf.import.launch.files"
+local layer_list = require "tperf.import.launch.layer_list"
 local marker = require "tperf.import.launch.shell.marker"
 local catalogue = require "tperf.base.catalogue"
 local roots = require "tperf.base.roots"
@@ -97,7 +98,9 @@ function harness.zoo(command, at, all, given)
   for _, key in ipairs(require "tperf.base.check".names(content.MODEL_ARGS)) do
     local value = filled(content.MODEL_ARGS[key], variables, given)
     if value ~= nil then list[#list + 1] = key end
-    if value ~= nil and value ~= true then add(list, words.split(value)) end
+    if value ~= nil and value ~= true then -- a list of layers, "([0]*3+[1]*58)", is one word to the stack
+      add(list, layer_list.of(value) and { value } or words.split(value))
+    end
   end
   add(list, table.move(command.words, at + 1, #command.words, 1, {}))
   add(list, zoo_extras(variables, function(pattern)

@@ -1,6 +1,7 @@
 --- tperf.import.launch: reads a launch file of a real stack into tperf's terms. docs/recipes.md.
 local check = require "tperf.base.check"
 local roots = require "tperf.base.roots"
+local launch_arguments = require "tperf.import.launch.arguments"
 local checkpoints = require "tperf.import.launch.arguments.checkpoints"
 local commands = require "tperf.import.launch.commands"
 local files = require "tperf.import.launch.files"
@@ -98,6 +99,13 @@ local function table_for(o, fits)
   return best
 end
 
+-- The GPUs by the variables that torchrun's callers read (ms-swift).
+local function processes_of(environment, variables)
+  local function number(name) return math.tointeger(tonumber(environment[name] or variables[name])) end
+  local each = number "NPROC_PER_NODE"
+  return each and each * (number "NNODES" or 1)
+end
+
 local function from_shell(o, all, script, variables, texts)
   local sh, slurm, usual = run_script(script, all, variables, texts)
   local function fits(t)
@@ -123,6 +131,7 @@ local function from_shell(o, all, script, variables, texts)
     gpus, missing = launcher.gpus(picked.command.words, at > 0 and at - 1 or #picked.command.words, slurm)
     if not gpus and t.stack == "DeepSpeed" then gpus = launcher.gpus(picked.command.words, #picked.command.words,
       slurm) end
+    gpus = gpus or processes_of(picked.command.environment, sh.vars)
     argv = table.move(picked.command.words, at + 1, #picked.command.words, 1, {})
   end
   return reading.command(o, t, { argv = argv, gpus = gpus, missing = missing, sh = sh, script = script, all = all,
@@ -141,10 +150,10 @@ end
 ---@return table launch  for training gpus, tp, pp, vp (chunks per device), cp, ep, etp, dp, micro_batch,
 ---  microbatches, global_batch, seq, zero, sequence_parallel, recompute, precision, overlap, model or model_name; for
 ---  serving gpus, tp, pp, dp, attention_tp, attention_dp, ep, etp, max_batch, max_tokens or chunk, seq_max, kv_dtype …,
----  or a table for each role. Also stack, version, kind, and what was read: understood (a list of { option, value,
----  concept, place }), unused (those of them that nothing of the above follows from), ignored and unknown (lists of
----  { option, value, place }), refused (the unknown options whose names suggest that they matter; near: the option
----  that one may mean), assumed (texts), without_use (names in `given` that stand in no file)
+---  or a table for each role. Also stack, version, kind, and what became of the options: understood = { read, assumed,
+---  ignored } (lists of { option, value, why, place }), refused (likewise; near: the option that one may mean), which
+---  tperf.import.arguments raises unless told to ignore them; assumed (texts), without_use (names in `given` that stand
+---  in no file)
 function launch.read(arguments)
   local o = check.record("tperf.import.launch", arguments, schema)
   o.given = o.given or {}
@@ -160,6 +169,10 @@ function launch.read(arguments)
   local script, texts = first_of(all, "shell"), {}
   for i, one in ipairs(all) do texts[i] = one.text end
   local r = script and from_shell(o, all, script, variables, texts) or trees.read(o, all, table_for)
+  if r.refused and not (r.prefill or r.decode) then
+    local lacking = launch_arguments.lacking(r, all[1].path)
+    table.move(lacking, 1, #lacking, #r.refused + 1, r.refused)
+  end
   r.without_use = without_use(variables, texts)
   table.move(notes, 1, #notes, #r.assumed + 1, r.assumed)
   local stored = r.kind == "serving" and not r.quantization and checkpoints.quantization(r.model_name)

@@ -1,13 +1,8 @@
 --- Reads a Python recipe without running it: the assignments of a function (`cfg.model.tensor_model_parallel_size = 8`)
 --- and keyword arguments (`TrainConfig(global_batch_size=512)`), with the file's constants substituted.
--- Texts are foreign: no pattern here has two repeats side by side that match the same characters, or it would try all
--- ways to divide a long word between them.
-local check = require "tperf.base.check"
-local trim = require "tperf.input.text".trim
+local layer_list = require "tperf.import.launch.layer_list"
 
 local python = {}
-
-local MOST_LEVELS <const>, MOST_CALLS <const> = 60, 200 -- of brackets in a value; of functions of a file
 
 -- Splits a text into logical lines { text, line, indent }, with comments blanked and strings kept.
 local function logical_lines(s)
@@ -74,53 +69,75 @@ local function arguments_of(text)
   return list
 end
 
-local function literal(text, constants, level)
-  text, level = trim(text), (level or 0) + 1
-  if level > MOST_LEVELS then return nil end
-  if text == "True" then return true elseif text == "False" then return false end
-  if text == "None" then return "None" end
+-- Names and numbers that Python writes otherwise.
+local WORDS <const> = { True = true, False = false, None = "None" }
+local DTYPES <const> = { bfloat16 = "bf16", float32 = "fp32", float16 = "fp16", half = "fp16" }
+
+local function product_of(text, constants)
+  local value, count = 1, 0
+  for factor in (text .. "*"):gmatch "%s*([^*]-)%s*%*" do
+    local one = tonumber(factor) or tonumber(constants[factor])
+    if not one then return nil end
+    value, count = value * one, count + 1
+  end
+  return count > 1 and (math.tointeger(value) or value) or nil
+end
+
+-- The value of an expression: a number, a string, a boolean, a list, or the dotted name of a constant of some module;
+-- nil if it is none of them.
+local function literal(text, constants)
+  text = text:match "^%s*(.*%S)" or ""
+  if WORDS[text] ~= nil then return WORDS[text] end
   local quoted = text:match '^[rf]?"([^"]*)"$' or text:match "^[rf]?'([^']*)'$"
   if quoted then return quoted end
   local number = text:gsub("(%d)_(%d)", "%1%2"):gsub("(%d)_(%d)", "%1%2")
   if tonumber(number) then return math.tointeger(tonumber(number)) or tonumber(number) end
+  if constants[text] ~= nil then return constants[text] end
   local dtype = text:match "^torch%.(%w+)$"
-  if dtype then return ({ bfloat16 = "bf16", float32 = "fp32", float16 = "fp16" })[dtype] or dtype end
-  if text:find "^%[.*%]$" then
+  if dtype then return DTYPES[dtype] or dtype end
+  if text:find "^%b[]$" or text:find "^%b()$" and text:find "," then
     local list = {}
-    for i, one in ipairs(arguments_of(text:sub(2, -2))) do list[i] = tostring(literal(one, constants, level)) end
+    for i, one in ipairs(arguments_of(text:sub(2, -2))) do
+      local value = literal(one, constants)
+      list[i] = value ~= nil and tostring(value) or one:match "^%s*(.-)%s*$"
+    end
     return list
   end
-  if constants[text] ~= nil then return constants[text] end
-  local product = {}
-  for factor in (number .. "*"):gmatch "([^*]*)%*" do product[#product + 1] = trim(factor) end
-  if #product > 1 then
-    local value = 1
-    for _, factor in ipairs(product) do
-      local one = tonumber(factor) or tonumber(constants[factor])
-      if not one then return nil end
-      value = value * one
-    end
-    return math.tointeger(value) or value
-  end
-  return nil
+  if text:find("[", 1, true) then return (layer_list.of(text)) end
+  if text:find "^[%a_][%w_]*%.[%w_.]+$" then return text end -- such as F.silu
+  return product_of(number, constants)
 end
 
--- Reads the keyword arguments of a call, also of nested calls: train=TrainConfig(global_batch_size=8).
-local function read_call(text, path, constants, put, level)
-  level = (level or 0) + 1
-  local inside = level <= MOST_LEVELS and text:match "^%s*[%w_.]+%s*(%b())%s*$"
-  if not inside then return false end
-  for _, one in ipairs(arguments_of(inside:sub(2, -2))) do
-    local name, value = trim(one):match "^([%a_][%w_]*)%s*=([^=].*)$"
-    if name then
-      local inner = path ~= "" and path .. "." .. name or name
-      if not read_call(value, inner, constants, put, level) then
-        local known = literal(value, constants)
-        if known ~= nil then put(inner, known) end
-      end
+-- A value that is no literal: a call, by its name and its first argument, or any other expression.
+local function other(text, constants)
+  text = text:match "^%s*(.-)%s*$"
+  local name, inside = text:match "^([%a_][%w_.]*)%s*(%b())$"
+  if not name then return { expression = text } end
+  local first = arguments_of(inside:sub(2, -2))[1]
+  if first and not first:find "^%s*[%a_][%w_]*%s*=[^=]" then first = literal(first, constants) else first = nil end
+  return { expression = text, call = name, first = first }
+end
+
+-- Reads a value: a literal, or a call and its keyword arguments, each a value below the call's own path.
+local function read_value(text, path, scope, put)
+  local known = literal(text, scope.constants)
+  local variable, field = text:match "^%s*([%a_][%w_]*)%.([%w_.]+)%s*$"
+  if variable and scope.holders[variable] then known = scope.seen[field] end -- another setting of the recipe
+  if known == nil and path:find "activation_func$" and text:find "^%s*[%a_][%w_]*%s*$" then known = text:match "%S+" end
+  if known == nil and scope.calls[text] then text = scope.calls[text] end
+  if known ~= nil then
+    if path ~= "" then put(path, known) end
+    return
+  end
+  local one = other(text, scope.constants)
+  if path ~= "" then put(path, one) end
+  if not one.call then return end
+  for _, argument in ipairs(arguments_of(text:match "(%b())%s*$":sub(2, -2))) do
+    local name, value = argument:match "^%s*([%a_][%w_]*)%s*=%s*(.-)%s*$"
+    if name and not argument:find "^%s*[%w_]+%s*==" then
+      read_value(value, path ~= "" and path .. "." .. name or name, scope, put)
     end
   end
-  return true
 end
 
 -- The lines of a function (all lines if name is nil), and the names of all functions.
@@ -144,52 +161,129 @@ function python.functions(s)
   return select(2, body_of(logical_lines(s), nil))
 end
 
--- The name and the value of a constant's definition: NAME = VALUE or NAME: TYPE = VALUE.
-local function constant_of(text)
-  local name, at = text:match "^([%a_][%w_]*)()"
-  local note, value = text:match("^([^=]*)=([^=].*)$", at)
-  if not note or not trim(note):find "^:?%s*[%w_%[%]]*$" then return nil end
-  return name, value
+local BLOCKS <const> = { ["if"] = true, ["elif"] = true, ["else"] = true, ["for"] = true, ["while"] = true,
+  ["try"] = true, ["except"] = true, ["finally"] = true }
+
+-- Marks the lines that run under a condition or several times.
+local function mark_conditions(lines)
+  local blocks = {}
+  for _, one in ipairs(lines) do
+    while blocks[1] and one.indent <= blocks[#blocks] do table.remove(blocks) end
+    local word = one.text:match "^%s*(%a+)"
+    one.doubt = #blocks > 0
+    if word and BLOCKS[word] then
+      if one.text:find ":%s*$" then blocks[#blocks + 1] = one.indent else one.doubt = true end
+    end
+  end
 end
 
-local function read_function(lines, name, put, depth, done)
-  local constants, functions = {}, {}
-  done.calls = done.calls + 1
-  if done.calls > MOST_CALLS then check.fail("more than %d calls of the file's functions", MOST_CALLS) end
+-- The variables of a body that hold the configuration: those that it returns or whose fields it sets.
+local function holders(lines)
+  local set = {}
   for _, one in ipairs(lines) do
-    local constant, value = constant_of(one.text)
-    if constant then constants[constant] = literal(value, constants) end
-    local defined = one.text:match "^%s*def%s+([%w_]+)"
-    if defined then functions[defined] = true end
+    local name = one.text:match "^%s*return%s+([%a_][%w_]*)%s*$" or one.text:match "^%s*([%a_][%w_]*)%.[%w_.]+%s*=[^=]"
+    if name then set[name] = true end
   end
-  for _, one in ipairs((body_of(lines, name))) do
-    local function record(path, value) put(path, value, one.line) end
-    local target, value = one.text:match "^%s*([%a_][%w_.]*)%s*=%s*([^=].*)$"
-    local called = trim(value or one.text):gsub("^return%s+", ""):match "^([%a_][%w_]*)%s*%("
-    if name and called and functions[called] and called ~= name and depth < 8 then
-      read_function(lines, called, put, depth + 1, done)
-    end
-    if target then
-      local field = target:match "^[%w_]+%.(.+)$" -- the first part is the variable that holds the recipe
-      local known = literal(value, constants)
-      if field and known ~= nil then
-        record(field, known)
-      elseif known ~= nil then
-        constants[target] = known
-        record(target, known)
-      else
-        read_call(value, field or "", constants, record)
-      end
-    elseif one.text:find "^%s*return%s" then
-      read_call(one.text:gsub("^%s*return%s+", ""), "", constants, record)
-    end
+  return set
+end
+
+-- What a line does: the path that it sets (nil: a variable of its own, `variable`) and the value's text; or a call.
+local function statement_of(text)
+  text = text:gsub("^%s*if .-:%s*(%S)", "%1"):gsub("^%s*else:%s*(%S)", "%1")
+  local target, value = text:match "^%s*([%a_][%w_.]*)%s*:?%s*[%w_%[%]., ]-%s*=%s*([^=].*)$"
+  if target then
+    local variable, field = target:match "^([%a_][%w_]*)%.(.+)$"
+    return { variable = variable or target, field = field, value = value }
+  end
+  target, value = text:match "^%s*([%a_][%w_.]*)%s*[-+*/|]=%s*(.*)$"
+  if target then
+    local variable, field = target:match "^([%a_][%w_]*)%.(.+)$"
+    return { variable = variable or target, field = field, value = value, changes = true }
+  end
+  value = text:match "^%s*return%s+(.+)$"
+  if value then return { returns = true, value = value } end
+  local called = text:match "^%s*([%a_][%w_.]*)%s*%b()%s*$"
+  return called and { called = called, value = text } or nil
+end
+
+-- Reads an assignment of a field of the configuration, or of a variable.
+local function assign(one, statement, scope, record)
+  local path = statement.field
+  if not scope.holders[statement.variable] and path then return end
+  if one.doubt or statement.changes then
+    if path then record(path, { expression = ("%s, under a condition or in a loop"):format(statement.value) }) end
+    return
+  end
+  if path or scope.holders[statement.variable] then return read_value(statement.value, path or "", scope, record) end
+  local known = literal(statement.value, scope.constants)
+  if known ~= nil then
+    scope.constants[statement.variable] = known
+    record(statement.variable, known)
+  elseif scope.all then
+    read_value(statement.value, "", scope, record)
+  else
+    scope.calls[statement.variable] = statement.value
   end
 end
+
+-- Whether a call hands the configuration on, or makes one.
+local function concerns(statement, scope)
+  for word in statement.value:gmatch "[%a_][%w_]*" do
+    if scope.holders[word] then return true end
+  end
+  return statement.variable ~= nil and statement.field == nil and scope.holders[statement.variable] ~= nil
+    and statement.value:find "%)%s*$" ~= nil and not statement.value:find "=" -- a base configuration
+end
+
+local DEEPEST <const> = 8
 
 --- Reads the assignments of a function. A call of another function of the file is replaced by that function's lines.
 ---@param s string
 ---@param name string?  the function; nil for all lines
----@param put fun(path: string, value: any, line: integer)
-function python.read(s, name, put) read_function(logical_lines(s), name, put, 0, { calls = 0 }) end
+---@param put fun(path: string, value: any, line: integer)  no literal: { expression =, call =, first = }
+---@param missing fun(call: string, line: integer)  a function that is not in the file and that may set something
+---@param depth integer?
+function python.read(s, name, put, missing, depth)
+  local lines = logical_lines(s)
+  local functions, constants = {}, {}
+  for _, one in ipairs(lines) do
+    local constant, value = one.text:match "^([%a_][%w_]*)%s*:?%s*[%w_%[%]]*%s*=%s*([^=].*)$"
+    if constant then constants[constant] = literal(value, constants) end
+    local defined = one.text:match "^%s*def%s+([%w_]+)"
+    if defined then functions[defined] = true end
+  end
+  local body = body_of(lines, name)
+  mark_conditions(body)
+  local scope = { constants = constants, calls = {}, seen = {}, holders = holders(body), all = not name }
+  for _, one in ipairs(body) do
+    local function record(path, value)
+      scope.seen[path] = type(value) ~= "table" and value or nil
+      put(path, value, one.line)
+    end
+    local statement = statement_of(one.text)
+    local called = statement and (statement.called or statement.value:match "^%s*([%a_][%w_]*)%s*%b()%s*$")
+    local own = statement and not statement.field and called and name and functions[called] and called ~= name
+    if own and (depth or 0) < DEEPEST then
+      if one.doubt then
+        missing(("%s, under a condition"):format(called), one.line)
+      else
+        python.read(s, called, put, missing, (depth or 0) + 1)
+      end
+    elseif statement and statement.called then
+      local variable, path = statement.called:match "^([%a_][%w_]*)%.(.+)%.[%w_]+$"
+      if variable and scope.holders[variable] then
+        record(path, { expression = statement.value:match "^%s*(.*)$" })
+      elseif concerns(statement, scope) and not statement.called:find "^hasattr" then
+        missing(statement.called, one.line)
+      end
+    elseif statement and statement.returns then
+      read_value(statement.value, "", scope, record)
+    elseif statement then
+      local base = called and not functions[called] and not statement.field and concerns(statement, scope)
+      if base then missing(called, one.line) end
+      assign(one, statement, scope, record)
+    end
+  end
+end
 
 return python

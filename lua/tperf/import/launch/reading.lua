@@ -2,16 +2,16 @@
 local check = require "tperf.base.check"
 local roots = require "tperf.base.roots"
 local files = require "tperf.import.launch.files"
-local ignored = require "tperf.import.launch.ignored"
 local marker = require "tperf.import.launch.shell.marker"
 local settings = require "tperf.import.launch.settings"
 local tables = require "tperf.import.launch.tables"
+local understood = require "tperf.import.launch.understood"
 
 local reading = {}
 
 local MODULES <const> = {
-  megatron = true, megatron_deepspeed = true, bridge = true, deepspeed = true, accelerate = true, nanotron = true,
-  torchtitan = true, mlperf = true, vllm = true, sglang = true, tensorrt_llm = true,
+  megatron = true, megatron_deepspeed = true, megatron_swift = true, bridge = true, deepspeed = true,
+  accelerate = true, nanotron = true, torchtitan = true, mlperf = true, vllm = true, sglang = true, tensorrt_llm = true,
 }
 
 local function module_of(t)
@@ -41,24 +41,9 @@ local function ask_all(where, asked)
   check.fail("%s does not say %s: --set %s=… says it", where, table.concat(names, ", "), first)
 end
 
--- Refuses unknown options that look like sizes: the reading would be wrong without notice.
-local function refuse_sizes(where, s)
-  local names = {}
-  for _, one in ipairs(s.unknown) do
-    if ignored.is_size(tables.plain(one.option), one.value) then
-      names[#names + 1] = ("%s %s"):format(one.option, one.value)
-    end
-  end
-  if names[1] then
-    check.fail("%s: %s: not an option of %s %s that is known, and it may decide sizes", where, table.concat(names,
-      ", "),
-      s.table.stack, s.table.version)
-  end
-end
-
 --- Creates the context of a stack's module; see stack/common.lua.
 function reading.context(o, where)
-  local context = { given = o.given, path = where, assumed = {}, sourced = {} }
+  local context = { given = o.given, path = where, assumed = {}, refused = {}, sourced = {} }
   context.gpus = o.given.gpus ~= nil and math.tointeger(tonumber(o.given.gpus)) or nil
   if o.given.gpus ~= nil and (not context.gpus or context.gpus < 1) then
     check.fail("tperf.import.launch: 'given.gpus' must be an integer from 1 on, got %s", check.show(o.given.gpus))
@@ -67,23 +52,11 @@ function reading.context(o, where)
   function context.fail(format, ...) check.fail("%s: %s", where, format:format(...)) end
   function context.need(name, what) ask(where, name, what) end
   function context.assume(format, ...) context.assumed[#context.assumed + 1] = format:format(...) end
+  function context.refuse(option, value) -- what is neither in the file nor to be assumed
+    context.refused[#context.refused + 1] = understood.unread(option, value, where)
+  end
   function context.null() return false end
   return context
-end
-
--- The option that matters from which a name differs by only one or two letters; nil if there is none.
-local function meant(plain, t)
-  local near
-  for name, row in pairs(t.by_name) do
-    if math.abs(#name - #plain) <= 2 and #plain > 8 and not ignored.concept(row.concept) then
-      local first, last = 0, 0
-      while first < #plain and plain:byte(first + 1) == name:byte(first + 1) do first = first + 1 end
-      while last < #plain - first and plain:byte(-last - 1) == name:byte(-last - 1) do last = last + 1 end
-      local close = first + last >= math.max(#plain, #name) - 2
-      if close and (not near or row.option < near) then near = row.option end
-    end
-  end
-  return near
 end
 
 --- Reads settings with their stack's module.
@@ -96,24 +69,13 @@ function reading.of(s, context, where)
   if not s.seen and not context.config and not server then
     check.fail("%s sets no option of %s %s: is it of another stack?", where, s.table.stack, s.table.version)
   end
-  refuse_sizes(where, s)
   local r = module_of(s.table).read(s, context)
   r.stack, r.version, r.kind = s.table.stack, s.table.version, s.table.kind
-  r.understood, r.unused, r.ignored, r.unknown, r.assumed = {}, {}, s.ignored, {}, context.assumed
-  for _, entry in ipairs(s.list) do
-    if not ignored.concept(entry.concept) then
-      local one = { option = entry.option, value = entry.value, concept = entry.concept, place = entry.place }
-      r.understood[#r.understood + 1] = one
-      if not entry.read and entry.value ~= entry.row.default then r.unused[#r.unused + 1] = one end
-    end
-  end
-  r.refused = {}
-  for _, one in ipairs(s.unknown) do
-    local plain = tables.plain(one.option)
-    one.near = meant(plain, s.table)
-    local list = (one.near or ignored.matters(plain)) and r.refused or r.unknown
-    list[#list + 1] = one
-  end
+  r.assumed = context.assumed
+  local all = { s }
+  if context.config and context.config.list ~= s.list then all[2] = context.config end
+  r.understood, r.refused = understood.of(all)
+  for _, one in ipairs(context.refused) do r.refused[#r.refused + 1] = one end
   return r
 end
 
@@ -179,6 +141,7 @@ local function with_config(s, c, context)
       under:read_tree(content, at)
       context.null = null
       under:read_words(c.argv, 1, ("%s:%d"):format(c.script.path, c.line))
+      under:set(row.option)
       return under
     end
   end

@@ -1,6 +1,5 @@
 --- The settings of a launch file in a stack's own options: read from words or a tree, looked up in the stack's table.
 local check = require "tperf.base.check"
-local ignored = require "tperf.import.launch.ignored"
 local marker = require "tperf.import.launch.shell.marker"
 local tables = require "tperf.import.launch.tables"
 
@@ -9,7 +8,8 @@ settings.__index = settings
 
 ---@param t table  of tables.load
 function settings.new(t)
-  return setmetatable({ table = t, list = {}, by_option = {}, unknown = {}, ignored = {}, asked = {}, words = {} },
+  return setmetatable({ table = t, list = {}, by_option = {}, unknown = {}, unread = {}, open = {},
+    asked = {}, words = {} },
     settings)
 end
 
@@ -24,6 +24,7 @@ end
 -- Converts a value to its option's type; on failure nil and a message.
 local function converted(row, value)
   local kind = row.type
+  if kind == "call" then return value end
   if kind == "flag" or kind == "unset_flag" or kind == "switch" or kind == "boolean" then
     if type(value) == "boolean" then return value end
     local text = tostring(value):lower()
@@ -59,14 +60,23 @@ local function text_of(value)
   return table.concat(parts, " ")
 end
 
---- Sets an option by its row. A marker in the value is asked for, unless the option changes nothing.
+--- Records that the form of an option's value is not understood.
+function settings:refuse(option, value, place)
+  self.by_option[option] = nil -- an earlier value no longer holds
+  self.unread[#self.unread + 1] = { option = option, value = value.expression or text_of(value), place = place }
+end
+
+--- Sets an option by its row. A variable without a value is asked for, unless the option changes nothing.
 function settings:put(row, value, place)
   self.seen = true
   if type(value) == "table" and #value == 1 then value = value[1] end
+  if type(value) == "table" and value.expression and row.type ~= "call" then -- of Python
+    if row.harmless or row.assumed then value = value.expression else return self:refuse(row.option, value, place) end
+  end
   local text = text_of(value)
   if marker.is_in(text) and row.concept ~= "stack.config" then
-    if ignored.concept(row.concept) or row.concept == "model.name" then
-      self.ignored[#self.ignored + 1] = { option = row.option, value = marker.shown(text), place = place }
+    if row.harmless or row.concept == "model.name" then
+      self.open[#self.open + 1] = { row = row, value = marker.shown(text), place = place }
       return
     end
     for _, name in ipairs(marker.names(text)) do self.asked[#self.asked + 1] = { name = name, option = row.option } end
@@ -82,9 +92,6 @@ function settings:put(row, value, place)
   local entry = { option = row.option, value = got, concept = row.concept, place = place, row = row }
   self.by_option[row.option] = entry
   self.list[#self.list + 1] = entry
-  if ignored.concept(row.concept) then
-    self.ignored[#self.ignored + 1] = { option = row.option, value = text, place = place }
-  end
 end
 
 --- Sets an option by its name, in any spelling that the table has; records options that the table does not have.
@@ -98,9 +105,8 @@ function settings:name(name, value, place)
   local base = plain:match "^([^.]+)%."
   row = base and self.table.by_name[base]
   if row and row.type == "map" then return end -- part of a map that is known as a whole
-  local entry = { option = name, value = marker.shown(text_of(value)), place = place }
-  local list = ignored.option(plain, value) and self.ignored or self.unknown
-  list[#list + 1] = entry
+  local text = type(value) == "table" and value.expression or text_of(value)
+  self.unknown[#self.unknown + 1] = { option = name, value = marker.shown(text), place = place }
 end
 
 local function is_option(word) return word:find "^%-%-?%a" ~= nil end
@@ -131,6 +137,11 @@ function settings:read_words(words, first, place)
           i = i + 1
         end
         if #values > 0 then value = values end
+      end
+      local said = bare and value == nil and words[i] and words[i]:lower()
+      if said == "true" or said == "false" then -- a switch with a value
+        value = said
+        i = i + 1
       end
       if type(value) == "string" then value = value:gsub("^(['\"])(.*)%1$", "%2") end
       if value == nil then value = true end

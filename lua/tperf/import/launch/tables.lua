@@ -11,7 +11,10 @@ local tables = {}
 local optional = { optional = true }
 local option = {
   option = check.string(), aliases = check.list(check.string(), optional), type = check.string { default = "any" },
-  default = check.any(optional), concept = check.string(), source = check.string(optional),
+  default = check.any(optional), concept = check.string(optional), source = check.string(optional),
+  harmless = check.string(optional), -- why it changes neither time nor memory
+  assumed = check.string(optional), -- what predictions take in its place, whatever its value
+  with = check.string(optional), -- another option, without which it has no effect
 }
 local schema = {
   stack = check.string(), names = check.list(check.string(), optional), version = check.string(),
@@ -25,9 +28,15 @@ local schema = {
 --- Normalizes an option's name for comparison: no leading dashes, "_" as "-", lower case.
 function tables.plain(name) return (name:gsub("^%-+", ""):gsub("_", "-"):lower()) end
 
+-- Why the options of a user's table whose concept is one of these are harmless.
+local HARMLESS <const> = { run = "of the run, not of a step", data = "of the data, not of a step",
+  ["cluster.launcher"] = "of how the processes start" }
+
 local function index(t)
   t.by_name, t.by_concept = {}, {}
   for _, row in ipairs(t.options) do
+    row.concept = row.concept or ""
+    row.harmless = row.harmless or HARMLESS[row.concept] or HARMLESS[row.concept:match "^[^.]*"]
     for _, name in ipairs { row.option, table.unpack(row.aliases or {}) } do
       t.by_name[tables.plain(name)] = t.by_name[tables.plain(name)] or row
     end

@@ -31,18 +31,21 @@ end
 
 local function read_roles(o, file, content, at, stack, key, null)
   local t = tables.of(o.stack or stack, o.version)[1]
-  local all = { understood = {}, unused = {}, ignored = {}, unknown = {}, refused = {}, assumed = {} }
+  local lists, refused, assumed = { read = {}, assumed = {}, ignored = {} }, {}, {}
   local r = disaggregated.read(content, key, function(tree, path)
     local context = reading.context(o, file.path)
     context.null = function(name) return null(path .. "." .. name) end
     local one = reading.of(settings_of(t, tree, at, path), context, file.path)
-    for name, list in pairs(all) do
-      table.move(one[name], 1, #one[name], #list + 1, list)
-      one[name] = nil
+    for name, list in pairs(lists) do
+      local own = one.understood[name]
+      table.move(own, 1, #own, #list + 1, list)
     end
+    table.move(one.refused, 1, #one.refused, #refused + 1, refused)
+    table.move(one.assumed, 1, #one.assumed, #assumed + 1, assumed)
+    one.understood, one.refused, one.assumed = nil, nil, nil
     return one
   end)
-  for name, list in pairs(all) do r[name] = list end
+  r.understood, r.refused, r.assumed = lists, refused, assumed
   r.stack, r.version, r.kind = t.stack, t.version, t.kind
   r.model_name = type(content.model) == "table" and content.model.path or nil
   return r
@@ -66,30 +69,40 @@ local function read_tree(o, file, table_for)
   if config and fits(config) > fits(t) then
     context.config = settings_of(config, content, at)
     local s = settings.new(t)
-    s.unknown, s.ignored, s.list, s.asked = context.config.unknown, context.config.ignored, context.config.list,
-      context.config.asked
+    for _, name in ipairs { "by_option", "unknown", "unread", "open", "list", "asked" } do
+      s[name] = context.config[name]
+    end
     return reading.of(s, context, file.path)
   end
   return reading.of(settings_of(t, content, at), context, file.path)
 end
 
--- The option for a field of a Python recipe: by its whole path, else the only option that ends with the field's name.
+-- The option for a field of a Python recipe: by its whole path; for a name without a section, such as a keyword of
+-- WorkloadBaseConfig(…), the only option that ends with it. nil: a variable of the recipe's own.
 local function full_name(t, path)
-  if t.by_name[tables.plain(path)] then return path end
-  local last = "." .. tables.plain(path:match "^.*%.(.*)$" or path)
-  local found
+  if path:find(".", 1, true) or t.by_name[tables.plain(path)] then return path end
+  local last, found = "." .. tables.plain(path), nil
   for name in pairs(t.by_name) do
     if name:sub(-#last) == last then
-      if found then return path:find(".", 1, true) and path or nil end
+      if found then return nil end
       found = name
     end
   end
-  return found or path:find(".", 1, true) and path or nil
+  return found
 end
 
-local function read_python(o, file, table_for)
-  local wanted, functions = o.given["function"], python.functions(file.text)
-  local known = false
+-- Whether a path is a section of options, such as `training`.
+local function is_section(t, path)
+  local start = tables.plain(path) .. "."
+  for name in pairs(t.by_name) do
+    if name:sub(1, #start) == start then return true end
+  end
+  return false
+end
+
+-- The settings that a Python text makes: lists { path, value, line }, and notes on what other files may set.
+local function python_settings(file, wanted)
+  local functions, known = python.functions(file.text), false
   for _, name in ipairs(functions) do known = known or name == wanted end
   if wanted and not known then
     check.fail("%s: no function '%s'%s", file.path, wanted, check.suggest(wanted, functions))
@@ -98,10 +111,17 @@ local function read_python(o, file, table_for)
     check.fail("%s defines %d functions; say which with 'function' (--set function=%s)", file.path, #functions,
       functions[1])
   end
-  local found = {}
-  python.read(file.text, wanted, function(path, value, line) found[#found + 1] = { path, value, line } end)
+  local found, notes = {}, {}
+  python.read(file.text, wanted, function(path, value, line) found[#found + 1] = { path, value, line } end,
+    function(call, line) notes[#notes + 1] = ("what %s() sets (line %d) is not in the file"):format(call, line) end)
+  return found, notes
+end
+
+local function read_python(o, file, table_for)
+  local wanted = o.given["function"]
+  local found, notes = python_settings(file, wanted)
   local function fits(t)
-    local count = 0
+    local count = t.form == "keys" and 0 or -#found
     for _, one in ipairs(found) do count = count + (t.by_name[tables.plain(one[1])] and 1 or 0) end
     return count
   end
@@ -110,10 +130,14 @@ local function read_python(o, file, table_for)
   local s = settings.new(t)
   for _, one in ipairs(found) do
     local name = full_name(t, one[1])
-    if name then s:name(name, one[2], ("%s:%d"):format(file.path, one[3])) end
+    local section = type(one[2]) == "table" and one[2].call and is_section(t, one[1])
+    local row = name and t.by_name[tables.plain(name)]
+    if name and not (section and not row) then s:name(name, one[2], ("%s:%d"):format(file.path, one[3])) end
   end
   local context = reading.context(o, file.path)
   context["function"] = wanted
+  for _, note in ipairs(notes) do context.assume("%s", note) end
+  context.base = notes[1]
   return reading.of(s, context, file.path)
 end
 

@@ -87,7 +87,7 @@ of comparable runs took a time between `from` and `to`.]],
     costs.add(rows, cost)
     if #rows > 0 and values.launch then
       io.write(require "tperf".report.launch(rows[1], values.launch, { model = asked.model, seq = asked.seq,
-        question = asked }))
+        tokens = values.tokens, question = asked }))
     elseif #rows > 0 then
       require "tperf.cli.answer.table"(values, rows, columns_for(found.candidates, values.simulate or reranked(rows)))
       local unproven = not values.json and not values.csv and unproven_of(results)

@@ -1,6 +1,8 @@
 --- Writes a configuration as a Megatron-Bridge recipe.
+local names = require "tperf.import.launch.stack.core.model".bridge
 local fp8 = require "tperf.export.launch.fp8"
 local format = require "tperf.export.launch.format"
+local megatron_model = require "tperf.export.launch.megatron_model"
 local offloading = require "tperf.export.launch.offloading"
 local recomputation = require "tperf.export.launch.recomputation"
 
@@ -12,10 +14,17 @@ local OFFLOAD <const> = {
   modules = "model.offload_modules", on = "model.cpu_offloading",
 }
 
+local FUNCTIONAL <const> = "import torch.nn.functional as F\n\n\n" -- the activations
+
+local FUNCTIONS <const> = { quick_gelu = true, squared_relu = true }
+
 local function literal(value)
   if type(value) == "table" then return ('["%s"]'):format(table.concat(value, '", "')) end
   if type(value) == "boolean" then return value and "True" or "False" end
-  return type(value) == "string" and ('"%s"'):format(value) or tostring(value)
+  if type(value) ~= "string" then return tostring(value) end
+  if value:find "^%[?%(?%[" or value:find "^F%." or FUNCTIONS[value] then return value end -- a list, a function
+  local left = value:match "^(%d+),0$" -- a window
+  return left and ("(%s, 0)"):format(left) or ('"%s"'):format(value)
 end
 
 local function pipelines(n, w)
@@ -41,16 +50,26 @@ local function precision(n, w)
   if n.fused_experts then w.put("model.use_transformer_engine_op_fuser", true) end
 end
 
+-- Fields that the model's reader knows by other names, or that have other values.
+local OTHERS <const> = { vocab = "model.vocab_size", no_linear_bias = { "model.add_bias_linear", false },
+  untied = { "model.share_embeddings_and_output_weights", false },
+  swiglu = { "model.gated_linear_unit", true, "F.silu" },
+  quick_geglu = { "model.gated_linear_unit", true, "quick_gelu" },
+  gelu = { "model.gated_linear_unit", false, "F.gelu" },
+  squared_relu = { "model.gated_linear_unit", false, "squared_relu" },
+  router_bias = { "model.moe_router_enable_expert_bias", true } }
+
 local function model(m, w)
-  w.put("model.num_layers", m.layers)
-  w.put("model.hidden_size", m.hidden)
-  w.put("model.num_attention_heads", m.heads)
-  if m.kv_heads ~= m.heads then w.put("model.num_query_groups", m.kv_heads) end
-  if m.ffn then w.put("model.ffn_hidden_size", m.ffn) end
-  if m.experts then
-    w.put("model.num_moe_experts", m.experts.count)
-    w.put("model.moe_router_topk", m.experts.top_k)
-    w.put("model.moe_ffn_hidden_size", m.experts.ffn)
+  megatron_model(m, w, function(field, value)
+    if value == nil then return end
+    local other = OTHERS[field]
+    if type(other) ~= "table" then return w.put(other or names[field], value) end
+    w.put(other[1], other[2])
+    if other[3] then w.put("model.activation_func", other[3]) end
+  end)
+  -- What the recipe may have set and this model has not.
+  for field, value in pairs { qkv_bias = false, qk_norm = false, gate = false } do
+    if w.by_name[names[field]] == nil then w.put(names[field], value) end
   end
 end
 
@@ -73,6 +92,7 @@ return function(n, w)
   if n.model then model(n.model, w) else w.note "the model's own fields are not here: no model was given" end
   w.put("train.micro_batch_size", n.micro_batch)
   w.put("train.global_batch_size", n.global_batch)
+  if n.iterations then w.put("train.train_iters", n.iterations) end
   w.put("ddp.use_distributed_optimizer", n.zero >= 1)
   if n.zero >= 2 then
     w.put("ddp.use_megatron_fsdp", true)
@@ -84,7 +104,7 @@ return function(n, w)
   w.put("mixed_precision.bf16", true)
   precision(n, w)
   w.note "cfg is the recipe of your model; data, tokenizer and learning rate stay as it has them"
-  local lines = { format.notes(w.notes), ("def tperf_%dgpu_config(cfg):\n"):format(n.gpus) }
+  local lines = { format.notes(w.notes), FUNCTIONAL, ("def tperf_%dgpu_config(cfg):\n"):format(n.gpus) }
   for _, one in ipairs(w.list) do lines[#lines + 1] = ("    cfg.%s = %s\n"):format(one.option, literal(one.value)) end
   return table.concat(lines) .. "    return cfg\n"
 end

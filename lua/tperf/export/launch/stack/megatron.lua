@@ -1,7 +1,8 @@
 --- Writes a configuration as a Megatron-LM script.
 local fp8 = require "tperf.export.launch.fp8"
 local format = require "tperf.export.launch.format"
-local model_flags = require "tperf.export.launch.model_flags"
+local megatron_model = require "tperf.export.launch.megatron_model"
+local names = require "tperf.import.launch.stack.core.model".megatron
 local offloading = require "tperf.export.launch.offloading"
 local recomputation = require "tperf.export.launch.recomputation"
 
@@ -53,6 +54,22 @@ local function precision(n, w)
   if n.narrow_parameters then w.put("--fp8-param-gather", true) end
 end
 
+-- Options that are no field of the model's reader: switches, and what two options say together.
+local SWITCHES <const> = { swiglu = "--swiglu", quick_geglu = "--quick-geglu", squared_relu = "--squared-relu",
+  no_linear_bias = "--disable-bias-linear", untied = "--untie-embeddings-and-output-weights", gelu = false,
+  router_bias = "--moe-router-enable-expert-bias" }
+
+local function model(m, w)
+  megatron_model(m, w, function(field, value)
+    if value == nil or SWITCHES[field] == false then return end
+    if field == "groups" then w.put("--group-query-attention", true) end
+    w.put(SWITCHES[field] or field == "vocab" and "--vocab-size" or names[field], value)
+  end)
+  if not m.experts then return end
+  if w.by_name["--moe-token-dispatcher-type"] == nil then w.put("--moe-token-dispatcher-type", "alltoall") end
+  w.put("--moe-grouped-gemm", true)
+end
+
 return function(n, w)
   w.put("--tensor-model-parallel-size", n.tp)
   w.put("--pipeline-model-parallel-size", n.pp)
@@ -74,10 +91,11 @@ return function(n, w)
   w.put("--micro-batch-size", n.micro_batch)
   w.put("--global-batch-size", n.global_batch)
   w.put("--seq-length", n.seq)
+  if n.iterations then w.put("--train-iters", n.iterations) end
   recomputation.put(n, w, function(part) return "--recompute-" .. part:gsub("_", "-") end)
   offloading.put(n, w, OFFLOAD)
   precision(n, w)
-  if n.model then model_flags(n.model, w) else w.note "the model's own arguments are not here: no model was given" end
+  if n.model then model(n.model, w) else w.note "the model's own arguments are not here: no model was given" end
   w.note "bf16 with gradients reduced in fp32, Adam with fp32 states and master weights"
   w.note "data, tokenizer, learning rate and checkpoints are yours to add"
   local nodes, each = format.nodes(n.gpus, w)

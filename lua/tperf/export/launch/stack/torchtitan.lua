@@ -67,15 +67,16 @@ end
 return function(n, w)
   if n.tp > 1 and not n.sequence_parallel then w.cannot("sequence_parallel", false, "always has it with tp") end
   local flavor = n.model and FLAVORS[n.model.name]
-  w.put("model.name", flavor and flavor[1] or n.experts and "deepseek_v3" or "llama3")
   if flavor then
+    w.put("model.name", flavor[1])
     w.put("model.flavor", flavor[2])
   else
-    w.note "model.name stands for yours: set it, and its flavor"
+    w.note("model.name and model.flavor are not here: torchtitan knows no %s", n.model and n.model.name or "such model")
   end
   w.put("training.local_batch_size", n.pp > 1 and n.micro_batch * n.microbatches or n.micro_batch)
   w.put("training.global_batch_size", n.global_batch)
   w.put("training.seq_len", n.seq)
+  if n.iterations then w.put("training.steps", n.iterations) end
   sharding(n, w)
   w.put("parallelism.tensor_parallel_degree", n.tp)
   w.put("parallelism.context_parallel_degree", n.cp)

@@ -12,10 +12,12 @@ local MEGATRON <const> = {
   first = "--decoder-first-pipeline-num-layers", last = "--decoder-last-pipeline-num-layers",
   embedding = { "--account-for-embedding-in-pipeline-split" }, loss = { "--account-for-loss-in-pipeline-split" },
   fusion = "--cross-entropy-loss-fusion", fused_by = "--cross-entropy-fusion-impl",
+  precise = "--use-precision-aware-optimizer", first_moment = "--exp-avg-dtype", second_moment = "--exp-avg-sq-dtype",
   waits = function(s) return s:set "--no-overlap-p2p-communication" ~= nil end,
 }
 local BRIDGE <const> = {
-  a2a = { "comm_overlap.overlap_moe_expert_parallel_comm", "model.overlap_moe_expert_parallel_comm" },
+  a2a = { "comm_overlap.overlap_moe_expert_parallel_comm", "model.overlap_moe_expert_parallel_comm",
+    "model.moe_a2a_overlap" },
   wgrad = { "comm_overlap.delay_wgrad_compute", "model.delay_wgrad_compute" },
   shared = { "model.moe_shared_expert_overlap" }, mapping = { "dist.use_tp_pp_dp_mapping" },
   replicas = "ddp.num_distributed_optimizer_instances", bucket = "ddp.bucket_size",
@@ -25,6 +27,8 @@ local BRIDGE <const> = {
   embedding = { "model.account_for_embedding_in_pipeline_split" },
   loss = { "model.account_for_loss_in_pipeline_split" },
   fusion = "model.cross_entropy_loss_fusion", fused_by = "model.cross_entropy_fusion_impl", fuses = true,
+  precise = "optimizer.use_precision_aware_optimizer", first_moment = "optimizer.exp_avg_dtype",
+  second_moment = "optimizer.exp_avg_sq_dtype",
   waits = function(s)
     return s:set "comm_overlap.overlap_p2p_comm" == false or s:set "model.overlap_p2p_comm" == false
   end,
@@ -32,6 +36,10 @@ local BRIDGE <const> = {
 
 local OPTIMIZERS <const> = { sgd = "sgd", muon = "muon", dist_muon = "muon", lion = "lion", fusedlion = "lion",
   adafactor = "adafactor" }
+
+-- Dtypes of the optimizer's moments.
+local STATES <const> = { bf16 = "bf16", ["torch.bfloat16"] = "bf16", fp16 = "fp16", ["torch.float16"] = "fp16",
+  fp8 = "fp8" }
 
 local function optimizer_of(name) return OPTIMIZERS[tostring(name):lower():gsub("_", "")] end
 
@@ -48,38 +56,50 @@ local function graphs_of(impl, modules)
   return list[1] and list or { "layer" }
 end
 
+-- Whether one of several options is on; all of them count as read.
 local function any_set(s, names)
+  local any
   for _, name in ipairs(names) do
-    if s:set(name) == true then return true end
+    if s:set(name) == true then any = true end
   end
+  return any
+end
+
+-- The dtype of the optimizer's moments, if it is not fp32 and the same for both. m: which option says what.
+local function moments_of(s, m)
+  local precise, first, second = s:get(m.precise), s:get(m.first_moment), s:get(m.second_moment)
+  return precise and first == second and first ~= "fp32" and STATES[first] or nil
 end
 
 local LOSSES <const> = { native = "native", te = "fused" }
 
--- The cross-entropy. fuses: the stack's models fuse it, each in its own way, unless told otherwise.
+-- The cross-entropy; nil: as the software profile has it, which knows what its stack does unless told otherwise.
 local function loss_of(s, o)
   local fusion, by = s:set(o.fusion), s:set(o.fused_by)
-  if fusion == nil and o.fuses then return by and LOSSES[by] end
-  if fusion ~= true then return "in-place" end
+  if fusion == nil then return o.fuses and by and LOSSES[by] or nil end
+  if fusion == false then return "in-place" end
   return LOSSES[by or "native"] -- not "linear", which also fuses the product before it
 end
 
 -- The axes of Megatron-Core, by a stack's names for its options.
 local function core(s, r, o)
   local replicas = math.tointeger(tonumber(s:set(o.replicas) or 1))
+  local a2a, tp, shared, wgrad = any_set(s, o.a2a), any_set(s, o.tp), any_set(s, o.shared), any_set(s, o.wgrad)
+  local first, last, waits = s:set(o.first), s:set(o.last), o.waits(s)
+  local embedding, loss = any_set(s, o.embedding), any_set(s, o.loss)
   local found = {
-    overlap_moe_a2a = r.ep > 1 and any_set(s, o.a2a) or nil, bucket_size = tonumber(s:set(o.bucket)),
-    overlap_tp = r.tp > 1 and any_set(s, o.tp) and "ring" or nil, optimizer = optimizer_of(s:set(o.optimizer)),
-    overlap_param_gather_with_optimizer_step = any_set(s, o.step), loss = loss_of(s, o),
+    overlap_moe_a2a = r.ep > 1 and a2a or nil, bucket_size = tonumber(s:set(o.bucket)),
+    overlap_tp = r.tp > 1 and tp and "ring" or nil, optimizer = optimizer_of(s:set(o.optimizer)),
+    overlap_param_gather_with_optimizer_step = any_set(s, o.step), loss = loss_of(s, o), moments = moments_of(s, o),
     rank_order = r.pp > 1 and any_set(s, o.mapping) and "tp-cp-ep-pp-dp" or nil,
     shard = r.zero > 0 and replicas and replicas > 1 and r.dp % replicas == 0 and r.dp // replicas or nil,
   }
-  found.overlap_shared_experts = r.ep > 1 and any_set(s, o.shared) or nil
-  found.delay_wgrad = found.overlap_moe_a2a and any_set(s, o.wgrad) or nil
+  found.overlap_shared_experts = r.ep > 1 and shared or nil
+  found.delay_wgrad = found.overlap_moe_a2a and wgrad or nil
   if r.pp > 1 then
-    found.first_stage_layers, found.last_stage_layers = s:set(o.first), s:set(o.last)
-    found.account_for_embedding, found.account_for_loss = any_set(s, o.embedding), any_set(s, o.loss)
-    if r.vp > 1 and o.waits(s) then found.overlap_p2p = false end
+    found.first_stage_layers, found.last_stage_layers = first, last
+    found.account_for_embedding, found.account_for_loss = embedding, loss
+    if r.vp > 1 and waits then found.overlap_p2p = false end
   end
   return found
 end
@@ -97,16 +117,23 @@ function axes.megatron(s, r)
   return found
 end
 
+local LORA_DIM <const> = 32 -- LoRA's own default
+
 function axes.bridge(s, r)
   local found = core(s, r, BRIDGE)
-  if s:set "ddp.overlap_grad_reduce" == false then found.overlap_grad_reduce = false end
-  if r.zero > 0 and s:set "ddp.overlap_param_gather" == false then found.overlap_param_gather = false end
+  local function overlaps(name) -- CommOverlapConfig's fields take precedence
+    local own, value = s:set("comm_overlap." .. name), s:set("ddp." .. name)
+    if own ~= nil then return own end
+    return value
+  end
+  local reduce, gather = overlaps "overlap_grad_reduce", overlaps "overlap_param_gather"
+  if reduce == false then found.overlap_grad_reduce = false end
+  if r.zero > 0 and gather == false then found.overlap_param_gather = false end
   if s:set "ddp.grad_reduce_in_fp32" == false then found.gradients = "bf16" end
   found.cuda_graphs = graphs_of(s:set "model.cuda_graph_impl", s:set "model.cuda_graph_modules")
-  local rank = s:set "peft.dim"
-  if rank then
-    local targets = s:set "peft.target_modules"
-    found.peft = { rank = rank, targets = type(targets) == "string" and { targets } or targets }
+  local rank, targets = s:set "peft.dim", s:set "peft.target_modules"
+  if rank or targets then
+    found.peft = { rank = rank or LORA_DIM, targets = type(targets) == "string" and { targets } or targets }
   end
   return found
 end
@@ -124,7 +151,7 @@ end
 function axes.torchtitan(s, r)
   local async = s:set "parallelism.enable_async_tensor_parallel" or s:set "experimental.enable_async_tensor_parallel"
     or s:set "compile.enable_async_tensor_parallel"
-  local backend = s:set "parallelism.expert_parallel_comm_backend"
+  local backend = s:set "parallelism.expert_parallel_comm_backend" or s:set "model_spec.moe_comm_backend"
   -- Weights of 16 bits have no wider copy, and gradients and moments like theirs; gradients of others are reduced in a
   -- dtype of their own.
   local narrow = r.precision.params == "bf16" and "bf16" or nil

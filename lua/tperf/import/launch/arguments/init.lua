@@ -8,22 +8,29 @@ local models = require "tperf.describe.model"
 local offloading = require "tperf.import.launch.arguments.offloading"
 local records = require "tperf.describe.model.records"
 local recomputation = require "tperf.import.launch.arguments.recomputation"
+local understood = require "tperf.import.launch.understood"
 
 local arguments = {}
 
+-- The layers without experts, by a list of zeros and ones; 0: none.
+local function dense_layers(list)
+  if type(list) ~= "table" then return 0 end
+  local dense, first = {}, 0
+  for i, one in ipairs(list) do
+    if one == 0 then dense[#dense + 1] = i end
+  end
+  while list[first + 1] == 0 do first = first + 1 end
+  return first == #dense and first or dense
+end
+
 local function experts_of(m)
   if not m.experts then return nil end
-  local shared, dense = m.shared_expert_ffn or 0, 0
-  if type(m.moe_layers) == "table" then
-    while m.moe_layers[dense + 1] == 0 do dense = dense + 1 end
-    for i = dense + 1, #m.moe_layers do
-      if m.moe_layers[i] == 0 then check.fail "layers without experts between those with some are not modelled" end
-    end
-  end
+  local shared = m.shared_expert_ffn or 0
   return {
-    count = m.experts, top_k = m.experts_per_token, ffn = m.expert_ffn, dense_layers = dense,
-    every = math.type(m.moe_layers) == "integer" and m.moe_layers > 1 and m.moe_layers or nil,
+    count = m.experts, top_k = m.experts_per_token, ffn = m.expert_ffn, dense_layers = dense_layers(m.moe_layers),
     shared = shared > 0 and 1 or 0, shared_ffn = shared > 0 and shared or nil,
+    shared_gate = shared > 0 and m.shared_gate or nil, router_bias = m.router_bias, latent = m.latent_experts,
+    groups = m.router_groups, top_groups = m.top_groups, capacity_factor = m.capacity,
   }
 end
 
@@ -36,20 +43,19 @@ end
 
 -- A model description for tperf.model; nil if the file says too little.
 local function described(m, seq, given)
-  if not (m and m.layers and m.hidden and m.heads) then return nil end
+  if not (m and m.layers and m.hidden and m.heads) or m.from_checkpoint then return nil end
   if m.pattern then
     check.fail "a hybrid of Mamba and attention layers: name the MODEL, for the file does not say its scan"
   end
   local vocab = count_of(given, "vocab") or math.tointeger(tonumber(m.vocab))
   if not vocab then check.fail "the launch does not say the vocabulary: give it as vocab (--set vocab=32000)" end
   return {
-    name = "the launch's model", layers = m.layers, hidden = m.hidden, heads = m.heads,
-    kv_heads = m.kv_heads, head_dim = not m.mla and m.head_dim or nil, ffn = m.ffn, vocab = vocab, seq = seq,
-      gated = m.gated, norm = m.norm,
-    tied_embeddings = m.tied_embeddings,
-    positions = m.positions, context = m.max_positions and math.max(m.max_positions, seq) or nil,
-      biases = m.bias == false and false or nil, mla = m.mla, experts = experts_of(m),
-    mtp = m.mtp_layers,
+    name = "the launch's model", layers = m.layers, hidden = m.hidden, heads = m.heads, kv_heads = m.kv_heads,
+    head_dim = not m.mla and m.head_dim or nil, ffn = m.ffn, vocab = vocab, seq = seq, gated = m.gated,
+    activation = m.activation, norm = m.norm, tied_embeddings = m.tied_embeddings, positions = m.positions,
+    context = m.max_positions and math.max(m.max_positions, seq) or nil, biases = m.biases, qk_norm = m.qk_norm,
+    attention_sinks = m.attention_sinks, attention_gate = m.attention_gate, window = m.window, dropout = m.dropout,
+    limited_activation = m.limited_activation, mla = m.mla, experts = experts_of(m), mtp = m.mtp_layers,
   }
 end
 
@@ -82,10 +88,16 @@ local TORCHAO <const> = { tensorwise = "fp8-tensorwise", rowwise = "fp8-rowwise"
 -- The precision of the products; nil for 16 bits, or for an unknown recipe.
 local function precision_of(p)
   local padding = p.router_padding and "router" or nil
-  if p.fp4_format then return { recipe = "nvfp4", padding = padding } end
+  local function ends(o)
+    o.first_layers, o.last_layers, o.attention = p.first_layers, p.last_layers, p.attention
+    return o
+  end
+  if p.fp4_format then
+    return ends { recipe = "nvfp4", parameters = p.fp4_params and "narrow" or nil, padding = padding }
+  end
   if p.fp8_format then
     local recipe = MEGATRON[p.fp8_recipe or "delayed"]
-    return recipe and {
+    return recipe and ends {
       recipe = recipe, parameters = p.fp8_params and "narrow" or nil, padding = padding,
       fused_experts = recipe == "mxfp8" and p.fused_experts or nil,
     }
@@ -97,23 +109,29 @@ local function precision_of(p)
   }
 end
 
+--- What a launch says that no prediction contains, as entries of launch.refused.
+---@param launch table
+---@param place string
+---@return table[]
+function arguments.lacking(launch, place)
+  local list, p = {}, launch.precision or {}
+  local function add(option, value) list[#list + 1] = understood.unread(option, value, place) end
+  if (p.fp8_format or p.fp8_recipe) and not precision_of(p) then add("fp8-recipe", p.fp8_recipe) end
+  offloading.lacking(launch, add)
+  recomputation.lacking(launch, add)
+  for _, name in ipairs(launch.kind == "serving" and { "cp", "decode_cp" } or {}) do
+    if (launch[name] or 1) > 1 then add(name, launch[name]) end
+  end
+  return list
+end
+
 local function notes_of(launch, given)
   local notes = {}
   local function note(format, ...) notes[#notes + 1] = format:format(...) end
-  local p = launch.precision or {}
-  if (p.fp8_format or p.fp8_recipe) and not precision_of(p) then
-    note("FP8 products by the recipe %s: predicted in 16 bits", p.fp8_recipe)
-  end
-  offloading.note(launch, note)
   recomputation.note(launch, note)
   if launch.lora_rank then note "adapters: predicted on all products of layers, with all else frozen" end
   if launch.speculative and not given.acceptance then
     note("speculative decoding%s", given.drafts and ": " .. given.drafts or "")
-  end
-  for _, name in ipairs(launch.kind == "serving" and { "cp", "decode_cp" } or {}) do
-    if (launch[name] or 1) > 1 then
-      note("context parallelism of %s over %d GPUs", name == "cp" and "prompts" or "decoding", launch[name])
-    end
   end
   if launch.quantization and not arguments.dtypes(launch).weight_dtype then
     note("quantization %s: --weight-dtype says how weights are stored", launch.quantization)
@@ -130,14 +148,19 @@ local DISPATCHERS <const> = { alltoall = "alltoall", allgather = "allgather", de
 
 -- Adds expert parallelism and its dispatcher.
 local function exchange(a, launch)
-  a.ep, a.etp = launch.ep, launch.etp
+  a.ep, a.etp = launch.ep, launch.etp_of_experts or launch.etp
   if (launch.ep or 1) == 1 then return end
   a.moe_dispatcher = DISPATCHERS[launch.moe_dispatcher_backend or launch.moe_dispatcher]
 end
 
 local function training(launch, model)
   local a = { model = model }
-  if models(model).experts then exchange(a, launch) end
+  if models(model).experts then
+    exchange(a, launch)
+  elseif (launch.ep or 1) > 1 then
+    check.fail("the launch shares experts over %d GPUs, but the model has none: name the MODEL that it trains",
+      launch.ep)
+  end
   for _, name in ipairs(SAME) do a[name] = launch[name] end
   if a.cp > 1 then a.strategy, a.cp_kind = "context", launch.cp_kind else a.cp = nil end
   for _, name in ipairs { "micro_batch", "global_batch" } do
@@ -182,7 +205,7 @@ local function serving(launch, model)
       check.fail("ep %d with etp %d: engines spread experts over all of tp x dp = %d x %d", launch.ep, launch.etp, tp,
         dp)
     end
-    a.ep, a.etp = launch.ep, launch.etp
+    a.ep, a.etp = launch.ep, launch.etp_of_experts or launch.etp
   elseif dp > 1 and models(model).experts then
     a.etp = launch.etp
   end
@@ -192,11 +215,13 @@ end
 --- The arguments of tperf.train (or tperf.infer, for servers) that predict a launch.
 ---@param launch table  of tperf.import.launch
 ---@param given table?  { model = in place of the file's, vocab =, micro_batch =, global_batch =, seq =; acceptance = of
----  drafted tokens, if it is known, else drafts = what to say of them }
+---  drafted tokens, if it is known, else drafts = what to say of them; ignore = options to go on without, by name,
+---  though they are not understood }
 ---@return table arguments
 ---@return string[] left_out  what of the launch the prediction does not cover
 function arguments.of(launch, given)
   given = given or {}
+  local ignored = understood.refuse(launch, given.ignore)
   local whole = setmetatable({}, { __index = launch })
   for _, name in ipairs { "micro_batch", "global_batch", "seq" } do
     whole[name] = count_of(given, name)
@@ -208,7 +233,9 @@ function arguments.of(launch, given)
       and "calls its model " .. check.show(launch.model_name) .. ", which `tperf list models` does not have"
       or "does not describe its model")
   end
-  return (launch.kind == "serving" and serving or training)(whole, model), notes_of(launch, given)
+  local left_out = notes_of(launch, given)
+  table.move(ignored, 1, #ignored, #left_out + 1, left_out)
+  return (launch.kind == "serving" and serving or training)(whole, model), left_out
 end
 
 -- tperf's profiles of the engines.

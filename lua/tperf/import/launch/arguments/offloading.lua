@@ -1,4 +1,5 @@
 --- What a launch offloads to host memory, as arguments of tperf.train.
+local check = require "tperf.base.check"
 local offload = require "tperf.describe.arch.offload"
 
 local offloading = {}
@@ -48,12 +49,12 @@ function offloading.add(launch, a)
   a.offload_optimizer = r.optimizer and r.optimizer > 0 and math.min(r.optimizer, 1.0) or nil
 end
 
---- Notes what predictions do not cover.
----@param note fun(format: string, ...)
-function offloading.note(launch, note)
+--- Adds what is offloaded and not in a prediction.
+---@param add fun(option: string, value: any)
+function offloading.lacking(launch, add)
   local stated, predicted = launch.offload or {}, launch.offloading or {}
-  for what, where in pairs(stated) do
-    if not predicted[what] then note("offloading to the host's memory: %s (%s)", what, where) end
+  for _, what in ipairs(check.names(stated)) do
+    if not predicted[what] then add("offload-" .. what, stated[what]) end
   end
 end
 

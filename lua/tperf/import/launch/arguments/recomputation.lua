@@ -41,13 +41,21 @@ function recomputation.add(launch, a)
   end
 end
 
+--- Adds modules that are recomputed, but not in a prediction.
+---@param add fun(option: string, value: any)
+function recomputation.lacking(launch, add)
+  local r = launch.recompute
+  if not (r and r.granularity == "selective") or math.tointeger(tonumber(r.option)) then return end
+  local _, others = sorted(r.option or r.modules)
+  if others[1] then add("recompute-modules", table.concat(others, " ")) end
+end
+
 --- Notes what predictions do not cover.
 ---@param note fun(format: string, ...)
 function recomputation.note(launch, note)
   local r = launch.recompute
   if not (r and r.granularity == "selective") or math.tointeger(tonumber(r.option)) then return end
-  local known, others = sorted(r.option or r.modules)
-  if others[1] then note("recomputation of %s", table.concat(others, ", ")) end
+  local known = sorted(r.option or r.modules)
   if not known[1] then note "which ops are recomputed: predicted as those of attention's core" end
 end
 

@@ -33,6 +33,8 @@ local function zero(s, context)
   return 0
 end
 
+local HALVES <const> = { bf16 = true, fp16 = true }
+
 local P <const> = "parallelism_config.parallelism_config_"
 local M <const> = "megatron_lm_config.megatron_lm_"
 
@@ -62,8 +64,7 @@ function accelerate.read(s, context)
     r.dp = common.divided(context, r.gpus, r.tp * r.pp * r.cp, "tp x pp x cp in the processes")
   end
   r.recompute = { granularity = s:get "fsdp_config.fsdp_activation_checkpointing" and "full" or "none" }
-  local compute = s:set "mixed_precision"
-  r.precision = { compute = compute and compute ~= "no" and common.dtype(compute) or nil }
+  r.precision = { compute = HALVES[s:get "mixed_precision"] and s:set "mixed_precision" or nil } -- fp8 is not modelled
   r.seq = s:set(P .. "sp_seq_length")
   return r
 end

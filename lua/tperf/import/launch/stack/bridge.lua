@@ -1,19 +1,22 @@
 --- Megatron-Bridge's recipes: Megatron's settings as fields.
 local axes = require "tperf.import.launch.arguments.axes"
 local common = require "tperf.import.launch.stack.common"
+local layout = require "tperf.import.launch.stack.core.layout"
+local model = require "tperf.import.launch.stack.core.model"
 local offloading = require "tperf.import.launch.arguments.offloading"
+local precision = require "tperf.import.launch.stack.core.precision"
 
 local bridge = {}
 
 local SHARDING <const> = { no_shard = 0, optim = 1, optim_grads = 2, optim_grads_params = 3 }
 
 local function zero(s, context)
+  local set = s:set "ddp.use_distributed_optimizer"
+  local other, optimizer = s:set "optimizer.use_distributed_optimizer", s:set "model.optim.name"
   if s:get "ddp.use_megatron_fsdp" then
     return SHARDING[s:get "ddp.data_parallel_sharding_strategy"] or context.fail "the sharding strategy is not known"
   end
-  local set = s:set "ddp.use_distributed_optimizer"
-  if set == nil then set = s:set "optimizer.use_distributed_optimizer" end
-  local optimizer = s:set "model.optim.name"
+  if set == nil then set = other end
   if optimizer then return optimizer == "distributed_fused_adam" and 1 or 0 end
   if set == nil then
     context.assume "the recipe does not say it: the distributed optimizer (ZeRO 1), as base recipes have it"
@@ -22,17 +25,22 @@ local function zero(s, context)
   return set and 1 or 0
 end
 
--- MixedPrecisionConfig's fields override TransformerConfig's.
-local function precision(s)
-  local format = s:set "mixed_precision.fp8" or s:set "model.fp8"
-  local recipe = s:set "mixed_precision.fp8" and s:get "mixed_precision.fp8_recipe" or s:get "model.fp8_recipe"
-  return {
-    compute = s:set "mixed_precision.fp16" and "fp16" or "bf16", fp8_format = format, fp8_recipe = format and recipe,
-    fp8_params = format and (s:set "mixed_precision.fp8_param_gather" or s:set "ddp.fp8_param_gather") == true,
-    fp4_format = s:set "mixed_precision.fp4",
-    router_padding = s:get "model.moe_router_padding_for_quantization" == true or nil,
-    fused_experts = s:get "model.use_transformer_engine_op_fuser" == true or nil,
-  }
+-- The activation's functions by PyTorch's names.
+local ACTIVATIONS <const> = { ["F.gelu"] = "gelu", ["torch.nn.functional.gelu"] = "gelu", ["F.silu"] = "silu",
+  ["torch.nn.functional.silu"] = "silu", squared_relu = "relu2", quick_gelu = "quick_gelu", fast_gelu = "gelu" }
+
+-- The description by the fields of the model's provider; not all of them are set where the model has a name.
+local function description(s, context)
+  local name = s:get "model.activation_func"
+  local gated, activation = s:get "model.gated_linear_unit" == true, ACTIVATIONS[name]
+  if not activation then context.fail("model.activation_func %s is not modelled", tostring(name)) end
+  local layers, heads = s:get "model.num_layers", s:concept "model.heads"
+  return model.of(s, context, model.bridge, {
+    layers = math.tointeger(tonumber(layers)), gated = gated, activation = activation,
+    kv_heads = s:set "model.num_query_groups" or heads, vocab = s:concept "model.vocab",
+    untied = s:get "model.share_embeddings_and_output_weights" == false,
+    linear_bias = s:get "model.add_bias_linear" ~= false,
+  })
 end
 
 -- The GPUs in a performance recipe's name: "llama31_405b_pretrain_1024gpu_h100_bf16_config".
@@ -50,10 +58,18 @@ function bridge.read(s, context)
   local experts = s:set "model.num_moe_experts"
   r.ep = size "ep" or 1
   local moe = experts or r.ep > 1
-  r.etp = moe and (size "etp" or r.tp) or 1
+  r.etp = moe and size "etp" or 1
+  if moe and r.tp > 1 and not s:has "etp" then
+    context.assume "the recipe does not say it: experts are whole (expert_tensor_parallel_size 1), as in base recipes"
+  end
   r.dp = common.divided(context, r.gpus, r.tp * r.pp * r.cp, "tp x pp x cp in the GPUs")
   if moe then r.edp = common.divided(context, r.gpus, r.pp * r.ep * r.etp, "pp x ep x etp in the GPUs") end
   r.vp = size "vp" or 1
+  local text = s:set "model.pipeline_model_parallel_layout"
+  if type(text) == "string" then
+    r.pipeline_layout = layout.chunks(text, context)
+    r.vp = common.divided(context, #r.pipeline_layout, r.pp, "pp in the chunks of model.pipeline_model_parallel_layout")
+  end
   if r.vp > 1 and r.pp == 1 then context.fail "virtual stages need pp of at least 2" end
   r.micro_batch, r.global_batch = size "micro_batch", size "global_batch"
   if r.micro_batch and not r.global_batch then r.global_batch = r.micro_batch * r.dp end
@@ -63,12 +79,16 @@ function bridge.read(s, context)
   r.recompute = { granularity = s:has "recompute.granularity" and s:concept "recompute.granularity" or "none",
     modules = s:set "model.recompute_modules", method = s:set "model.recompute_method",
       num_layers = s:set "model.recompute_num_layers" }
-  r.precision = precision(s)
+  local wide
+  r.precision, wide = precision.of(s, context)
   r.offloading, r.axes = offloading.bridge(s), axes.bridge(s, r)
+  if wide == false then r.axes.gradients = "bf16" end
   r.peft, r.lora_rank = r.axes.peft, nil
-  r.moe_dispatcher = moe and s:set "model.moe_token_dispatcher_type" or nil
-  if r.moe_dispatcher == "flex" then r.moe_dispatcher_backend = s:get "model.moe_flex_dispatcher_backend" end
+  local dispatcher, backend = s:set "model.moe_token_dispatcher_type", s:get "model.moe_flex_dispatcher_backend"
+  r.moe_dispatcher = moe and dispatcher or nil
+  if r.moe_dispatcher == "flex" then r.moe_dispatcher_backend = backend end
   r.model_name = tostring(context["function"] or ""):match "^(.-)_pretrain" or nil
+  if s.by_option["model.num_layers"] then r.model = description(s, context) end
   return r
 end
 

@@ -68,6 +68,8 @@ function deepspeed.read(s, context)
   r.model_name, r.axes = s:concept "model.name", axes.deepspeed(s, r)
   local rank = s:set "--lora_dim"
   r.lora_rank = rank and rank > 0 and rank or nil
+  local only = s:set "--only_optimize_lora"
+  if r.lora_rank and not only then context.assume "all but the adapters is frozen (--only_optimize_lora)" end
   if r.lora_rank then r.peft = { rank = rank, targets = "all-linear" } end -- --lora_module_name is a path in the model
   return r
 end

@@ -1,8 +1,8 @@
 --- Interprets the arguments of Megatron-LM.
 local axes = require "tperf.import.launch.arguments.axes"
 local common = require "tperf.import.launch.stack.common"
-local layout = require "tperf.import.launch.stack.megatron_layout"
-local model = require "tperf.import.launch.stack.megatron_model"
+local layout = require "tperf.import.launch.stack.core.layout"
+local model = require "tperf.import.launch.stack.core.model"
 local offloading = require "tperf.import.launch.arguments.offloading"
 
 local megatron = {}
@@ -11,12 +11,13 @@ local SHARDING <const> = { no_shard = 0, optim = 1, optim_grads = 2, optim_grads
 
 --- The ZeRO stage of the sharding over dp.
 function megatron.zero(s, context)
+  local distributed = s:get "--use-distributed-optimizer"
   if s:get "--use-megatron-fsdp" then
     local strategy = s:get "--data-parallel-sharding-strategy"
     return SHARDING[strategy] or context.fail("--data-parallel-sharding-strategy %s is not known", tostring(strategy))
   end
   if s:get "--use-torch-fsdp2" then return s:set "--torch-fsdp2-no-reshard-after-forward" ~= nil and 2 or 3 end
-  return s:get "--use-distributed-optimizer" and 1 or 0
+  return distributed and 1 or 0
 end
 
 --- The recomputation: { granularity, method, num_layers, modules }.
@@ -40,15 +41,21 @@ function megatron.recompute(s)
   }
 end
 
-local function precision(s)
+local function precision(s, context)
   local compute = s:get "--bf16" and "bf16" or s:get "--fp16" and "fp16" or "fp32"
+  if compute == "fp32" then context.assume "products in 16 bits, though neither --bf16 nor --fp16 is on" end
   local p = { compute = compute, grads = compute == "bf16" and not s:get "--grad-reduce-in-bf16" and "fp32" or compute }
   if s:get "--accumulate-allreduce-grads-in-fp32" then p.grads = "fp32" end
-  if s:set "--fp8-format" then
-    p.fp8_format, p.fp8_recipe = s:set "--fp8-format", s:get "--fp8-recipe"
+  local format = s:set "--fp8-format" or s:get "--fp8-hybrid" and "hybrid" or s:get "--fp8-e4m3" and "e4m3"
+  if format then
+    p.fp8_format, p.fp8_recipe = format, s:get "--fp8-recipe"
     p.fp8_params = s:get "--fp8-param-gather" == true
   end
   p.fp4_format = s:set "--fp4-format"
+  p.fp4_params = s:get "--fp4-param-gather" == true or nil
+  if s:get "--first-last-layers-bf16" then
+    p.first_layers, p.last_layers = s:get "--num-layers-at-start-in-bf16", s:get "--num-layers-at-end-in-bf16"
+  end
   p.router_padding = s:get "--moe-router-padding-for-quantization" == true or nil
   p.fused_experts = s:get "--use-transformer-engine-op-fuser" == true or nil
   if s:get "--use-precision-aware-optimizer" then
@@ -68,21 +75,22 @@ end
 
 --- The degrees of parallelism, with dp computed from the GPUs.
 function megatron.degrees(s, context)
-  local r = { model = model.of(s, context) }
+  local r = { model = model.of_arguments(s, context) }
   local size = function(concept) return common.size(context, s:concept(concept), concept) end
   r.gpus, r.tp, r.pp, r.cp = common.gpus(context), size "tp" or 1, size "pp" or 1, size "cp" or 1
   local experts = r.model.experts
-  r.ep = experts and size "ep" or 1
-  r.etp = experts and (size "etp" or r.tp) or 1
+  r.ep = size "ep" or 1
+  local mixture = experts or r.ep > 1 -- whose experts the file of a checkpoint has
+  r.etp = mixture and (size "etp" or r.tp) or 1
   local shards = s:set "--tensor-parallel-num-weight-shards"
   local factor = shards and common.divided(context, shards, r.tp, "tp in --tensor-parallel-num-weight-shards") or 1
   local what = ("tp x pp x cp = %d x %d x %d in the GPUs"):format(r.tp, r.pp, r.cp)
   r.dp = common.divided(context, r.gpus, r.tp * r.pp * r.cp * factor, what)
-  if experts then
+  if mixture then
     r.edp = common.divided(context, r.gpus, r.pp * r.ep * r.etp, ("pp x ep x etp = %d x %d x %d in the GPUs"):format(
       r.pp, r.ep, r.etp))
-    common.divided(context, experts, r.ep, "ep in the experts")
   end
+  if experts then common.divided(context, experts, r.ep, "ep in the experts") end
   r.sequence_parallel = s:concept "sequence_parallel" == true and r.tp > 1
   if r.ep > 1 and r.tp > 1 and not r.sequence_parallel and not context.experts_apart then
     context.fail "expert and tensor parallelism together need --sequence-parallel"
@@ -124,8 +132,8 @@ function megatron.read(s, context)
   megatron.batches(s, context, r)
   r.seq = common.size(context, s:concept "seq", "seq")
   r.zero, r.recompute = megatron.zero(s, context), megatron.recompute(s)
-  r.precision, r.overlap, r.attention = precision(s), overlap(s), attention(s)
-  r.moe_dispatcher = r.model.experts and s:get "--moe-token-dispatcher-type" or nil
+  r.precision, r.overlap, r.attention = precision(s, context), overlap(s), attention(s)
+  r.moe_dispatcher = (r.model.experts or r.ep > 1) and s:get "--moe-token-dispatcher-type" or nil
   if r.moe_dispatcher == "flex" then
     r.moe_dispatcher_backend = s:set "--moe-enable-deepep" and "deepep" or s:get "--moe-flex-dispatcher-backend"
   end

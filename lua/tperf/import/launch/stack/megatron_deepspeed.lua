@@ -46,6 +46,10 @@ function both.read(s, context)
     r.etp = s:get "--enable-expert-tensor-parallelism" and r.tp or 1
     common.divided(context, r.dp, r.ep, "ep in dp")
   end
+  local half = json and (json:get "bf16.enabled" and "bf16" or json:get "fp16.enabled" and "fp16")
+  if half and half ~= r.precision.compute then
+    context.fail("%s is enabled in DeepSpeed's JSON, but the flags train in %s", half, r.precision.compute)
+  end
   agree(context, json, "train_batch_size", s:set "--global-batch-size", "--global-batch-size")
   agree(context, json, "train_micro_batch_size_per_gpu", s:set "--micro-batch-size", "--micro-batch-size")
   r.zero = zero(s, context, r, json)

@@ -56,7 +56,12 @@ function mlperf.read(s, context)
   r.overlap = { tp = s:set "TP_COMM_OVERLAP" == true }
   r.account_for_embedding_and_loss = s:set "ASYM_PP_EMBED" and s:set "ASYM_PP_LOSS" or nil
   r.recompute, r.precision = { granularity = s:set "ACT_CKPT_GRANULARITY" or "none" }, { compute = "bf16" }
-  if s:set "FP8" then r.precision.fp8_format = "hybrid" end
+  if s:set "FP8" then
+    r.precision.fp8_format, r.precision.fp8_params = "hybrid", s:set "FP8_PARAM_GATHER" == true
+  end
+  if s:set "FP4" then r.precision.fp4_format = "e2m1" end
+  local layer, core = s:set "LAYER_CUDA_GRAPH", s:set "MCORE_CUDA_GRAPH"
+  r.axes = { cuda_graphs = (layer or core) and { "layer" } or nil }
   r.model_name, r.benchmark = known.model, name
   if known.peft then
     r.peft = { a2a = s:set "LORA_A2A" == true }

@@ -9,8 +9,9 @@ local FORCING <const> = { deepep = true, mooncake = true, nixl = true, mori = tr
 
 local function expert_sizes(s, context, r)
   local backend = tostring(s:get "--moe-a2a-backend" or "none")
+  local asked = s:get "--ep-size"
   local deepep, whole = s:get "--enable-deepep-moe", s:get "--enable-ep-moe"
-  r.ep = (FORCING[backend] or deepep or whole) and r.tp or s:get "--ep-size" or 1
+  r.ep = (FORCING[backend] or deepep or whole) and r.tp or asked or 1
   r.etp = common.divided(context, r.tp, r.ep * (s:get "--moe-dp-size" or 1), "ep x moe dp in tp")
   if backend ~= "none" then r.moe_dispatcher = backend end
 end

@@ -32,6 +32,19 @@ local function degrees(s, context, r)
   r.zero_group = shard * r.cp
 end
 
+-- A model's name that the file does not say: a Python configuration is called after it, and after its flavor.
+local function model_of(s, context)
+  local name, size = s:concept "model.name", s:concept "model.size"
+  local spec, called = s:set "model_spec", context["function"]
+  if type(spec) == "table" and spec.call == "model_registry" and called then
+    size = type(spec.first) == "string" and spec.first or nil
+    local function plain(text) return tostring(text):lower():gsub("[^%w]+", "_") end
+    local ending = size and plain(called):sub(-#plain(size)) == plain(size)
+    return ending and called or nil
+  end
+  return name and tostring(name), size
+end
+
 local function has_experts(name, flavor, ep)
   flavor = tostring(flavor)
   return ep > 1 or name == "llama4" or name == "gpt_oss" or name:find "^deepseek" ~= nil
@@ -39,8 +52,9 @@ local function has_experts(name, flavor, ep)
 end
 
 local function experts(s, context, r)
-  local moe = has_experts(tostring(s:concept "model.name"), s:concept "model.size", s:concept "ep" or 1)
+  local moe = has_experts(tostring(r.model_name), r.model_size, s:concept "ep" or 1)
   r.ep, r.etp = common.size(context, s:concept "ep", "ep") or 1, 1
+  s:set "parallelism.expert_tensor_parallel_degree" -- without ep it says nothing
   if r.ep > 1 then
     r.etp = s:concept "etp" or 1
     if r.etp ~= 1 and r.etp ~= r.tp then context.fail("expert tensor parallelism is 1 or tp, got %d", r.etp) end
@@ -48,11 +62,12 @@ local function experts(s, context, r)
   elseif moe then
     r.etp = r.tp
   end
+  if r.ep == 1 then r.etp_of_experts = r.tp end -- whichever model it is
 end
 
 local function zero(s, r)
-  if r.zero_group == 1 then return 0 end
   local reshard = tostring(s:concept "zero")
+  if r.zero_group == 1 then return 0 end
   if reshard == "always" then return 3 elseif reshard == "never" then return 2 end
   return r.pp > 1 and 2 or 3
 end
@@ -69,7 +84,7 @@ local function stages(s, context, r)
   end
   local each = s:set "parallelism.pipeline_parallel_layers_per_stage"
   if each then
-    local model = ("%s %s"):format(s:concept "model.name", s:concept "model.size")
+    local model = ("%s %s"):format(r.model_name or "the model", r.model_size or "")
     local layers = common.size(context, context.given.layers, "layers") or LAYERS[model]
       or context.need("layers", "the layers of " .. model)
     layers = layers + (s:get "parallelism.pipeline_parallel_first_stage_less_layers" or 1)
@@ -110,29 +125,88 @@ local function sequences(s, context, r)
   common.batches(context, r)
 end
 
+local CONVERTERS <const> = { float8 = true, ["quantize.linear.float8"] = true }
+-- Products that float8 leaves out as predictions do: the output table's and the router's.
+local LEFT_OUT <const> = { output = true, lm_head = true, ["router.gate"] = true }
+
+-- Whether all of an option's words are known; only then is it marked as read.
+local function all_of(s, option, words)
+  local entry = s.by_option[option]
+  for _, one in ipairs(entry and (type(entry.value) == "table" and entry.value or { entry.value }) or {}) do
+    if not words[one] then return false end
+  end
+  s:set(option)
+  return true
+end
+
+-- Products in float8; other converters are refused as options that are not in the prediction.
+local function float8(s, precision)
+  local converters = all_of(s, "model.converters", CONVERTERS) and s:set "model.converters" or {}
+  if #converters > 0 then
+    precision.fp8_recipe = s:get "quantize.linear.float8.recipe_name" or "tensorwise"
+    precision.fp8_params = s:get "quantize.linear.float8.enable_fsdp_float8_all_gather" == true
+    all_of(s, "quantize.linear.float8.filter_fqns", LEFT_OUT)
+  end
+  if s:set "float8.enable_float8_linear" then -- the name in 2024
+    precision.fp8_recipe = "tensorwise"
+    precision.fp8_params = s:set "float8.enable_fsdp_float8_all_gather" == true
+    all_of(s, "float8.filter_fqns", LEFT_OUT)
+  end
+end
+
+-- Activation checkpointing: by its mode in TOML, by its class in Python.
+local CLASSES <const> = { ["FullAC.Config"] = { granularity = "full" }, None = { granularity = "none" },
+  ["SelectiveAC.Config"] = { granularity = "selective", option = "op" } }
+
+local function recomputation(s, context)
+  local class = s:set "activation_checkpoint"
+  if s.table.by_name["activation-checkpoint"] then
+    local known = class == nil and CLASSES["SelectiveAC.Config"]
+      or CLASSES[type(class) == "table" and class.call or class]
+    return known or context.fail("activation_checkpoint %s is not modelled", tostring(type(class) == "table"
+      and class.expression or class))
+  end
+  local mode = tostring(s:get "activation_checkpoint.mode" or "selective")
+  if mode ~= "none" and mode ~= "full" and mode ~= "selective" then
+    context.fail("activation_checkpoint.mode %s is not modelled", mode)
+  end
+  return { granularity = mode, option = mode == "selective"
+    and tostring(s:get "activation_checkpoint.selective_ac_option" or "2") or nil }
+end
+
+-- The optimizer by its name (TOML), or by the function that makes it (Python); others are refused.
+local OPTIMIZERS <const> = { Adam = true, AdamW = true, default_adamw = true }
+
+local function optimizer(s)
+  for _, option in ipairs { "optimizer.name", "optimizer" } do
+    local entry = s.by_option[option]
+    local value = entry and (type(entry.value) == "table" and entry.value.call or entry.value)
+    if OPTIMIZERS[value] then s:set(option) end
+  end
+end
+
+-- The cross-entropy: PyTorch's, whose chunks are not modelled.
+local function loss(s)
+  local entry = s.by_option.loss
+  local class = entry and type(entry.value) == "table" and entry.value.call
+  if class == "CrossEntropyLoss.Config" or class == "ChunkedLossWrapper.Config" then s:set "loss" end
+end
+
 function torchtitan.read(s, context)
   local r = {}
+  r.model_name, r.model_size = model_of(s, context)
   degrees(s, context, r)
   experts(s, context, r)
   stages(s, context, r)
   sequences(s, context, r)
   r.zero = zero(s, r)
   r.sequence_parallel = r.tp > 1 and s:get "parallelism.enable_sequence_parallel" ~= false
-  local mode = tostring(s:get "activation_checkpoint.mode" or "selective")
-  r.recompute = { granularity = mode, option = mode == "selective"
-    and tostring(s:get "activation_checkpoint.selective_ac_option" or "2") or nil }
+  r.recompute = recomputation(s, context)
   r.precision = { compute = common.dtype(s:get "training.mixed_precision_param"), params = common.dtype(
     s:get "training.dtype"), grads = common.dtype(s:get "training.mixed_precision_reduce") }
-  local converters = s:set "model.converters"
-  if type(converters) == "table" and table.concat(converters, " "):find "float8" then
-    r.precision.fp8_recipe = s:get "quantize.linear.float8.recipe_name" or "tensorwise"
-    r.precision.fp8_params = s:get "quantize.linear.float8.enable_fsdp_float8_all_gather" == true
-  end
-  if s:set "float8.enable_float8_linear" then -- the name in 2024
-    r.precision.fp8_recipe = "tensorwise"
-    r.precision.fp8_params = s:set "float8.enable_fsdp_float8_all_gather" == true
-  end
-  r.model_name, r.model_size = s:concept "model.name", s:concept "model.size"
+  float8(s, r.precision)
+  optimizer(s)
+  loss(s)
   r.axes = axes.torchtitan(s, r)
   return r
 end

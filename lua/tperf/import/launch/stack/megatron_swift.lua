@@ -1,0 +1,31 @@
+--- ms-swift's `megatron sft` and `megatron pt`: Megatron's options for a model of Hugging Face's hub.
+local common = require "tperf.import.launch.stack.common"
+local megatron = require "tperf.import.launch.stack.megatron"
+
+local swift = {}
+
+-- Adapters; those of chosen modules, and other tuners, are refused as options that are not in the prediction.
+local function peft(s)
+  local tuner, modules = s.by_option["--tuner_type"], s.by_option["--target_modules"]
+  local value = modules and modules.value
+  if type(value) == "table" and #value == 1 then value = value[1] end
+  local all = not modules or value == "all-linear"
+  if not tuner or tuner.value ~= "lora" or not all then return nil end
+  s:set "--tuner_type"
+  s:set "--target_modules"
+  return { rank = s:get "--lora_rank", targets = "all-linear" }
+end
+
+function swift.read(s, context)
+  local r = megatron.read(s, context)
+  local chunks = s:set "--virtual_pipeline_model_parallel_size"
+  r.vp = chunks and common.size(context, chunks, "--virtual_pipeline_model_parallel_size") or r.vp
+  r.seq = common.size(context, s:set "--packing_length" or s:set "--max_length", "--max_length")
+  s:set "--max_length"
+  if not s:get "--packing" then context.assume "every sequence has --max_length tokens, without --packing" end
+  if s:get "--recompute-granularity" == "none" then r.recompute = { granularity = "none" } end
+  r.model_name, r.model, r.peft = s:set "--model", nil, peft(s)
+  return r
+end
+
+return swift
