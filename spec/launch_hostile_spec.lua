@@ -101,8 +101,8 @@ describe("tperf.report.launch", function()
   end)
 end)
 
--- Words of 40 kB of one kind, wherever a word may stand. A sandboxed script is charged for each step of a pattern, so the
--- instructions show whether a reader takes time in proportion to the text.
+-- Words of 40 kB of one kind, wherever a word may stand. A sandboxed script is charged for each step of a pattern, so
+-- the instructions show whether a reader takes time in proportion to the text.
 describe("a launch file with a long word", function()
   local SCRIPT <const> = [[
     local tperf = require "tperf"
@@ -114,7 +114,8 @@ describe("a launch file with a long word", function()
       { "x.sh", "#SBATCH --nodes 2 W x\ntorchrun pretrain_gpt.py" }, { "x.sh", "echo $(echo 'W') x" },
       { "x.sh", "torchrun pretrain_gpt.py --pipeline-model-parallel-layout 'W'" },
       { "x.py", "W" }, { "x.py", "x = dict(aW)" }, { "x.py", "def f():\n  a.b = W\n" }, { "x.py", "returnW" },
-      { "x.yaml", "a: \"W\"\nservices: 1" }, { "x.toml", "W = 1" }, { "x.toml", "a = 'W'" }, { "x.json", "{ \"W\": 1 }" },
+      { "x.yaml", "a: \"W\"\nservices: 1" }, { "x.toml", "W = 1" }, { "x.toml", "a = 'W'" },
+      { "x.json", "{ \"W\": 1 }" },
     } do
       local text = file[2]:gsub("W", function() return body end)
       pcall(tperf.import.launch, { files = { { name = file[1], text = text } }, gpus = 8,
@@ -122,7 +123,9 @@ describe("a launch file with a long word", function()
     end
     print "done"]]
 
-  for _, unit in ipairs { "a", "a/", "/", " ", "\t", "=", "-", "&", "<", "(", "((", "[", "$", "${", "0", ".", "\"", "'" } do
+  local UNITS <const> = { "a", "a/", "/", " ", "\t", "=", "-", "&", "<", "(", "((", "[", "$", "${", "0", ".", "\"",
+    "'" }
+  for _, unit in ipairs(UNITS) do
     it(("of %q is read in time proportional to its length"):format(unit), function()
       local folder = program.folder()
       program.write(folder .. "/s.lua", SCRIPT)

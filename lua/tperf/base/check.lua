@@ -161,7 +161,9 @@ function check.string(options)
   local o = options or {}
   return checker(o, function(value, path)
     if type(value) ~= "string" or value == "" and not o.empty then return wrong(path, "a string", value) end
-    if o.name and (value:find "%c" or value:find "\xC2[\x80-\x9F]") then return wrong(path, "a text without control characters", value) end
+    if o.name and (value:find "%c" or value:find "\xC2[\x80-\x9F]") then
+      return wrong(path, "a text without control characters", value)
+    end
     return value
   end, "string")
 end

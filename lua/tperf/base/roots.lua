@@ -9,7 +9,7 @@ local roots = {}
 local loaded_from = select(2, ...) -- by require: nil for what is embedded in the program
 local stamp = core.resource.stamp
 
---- The last part of a path. Not path:match "[^/]*$", which looks from every byte on and is quadratic: names are foreign.
+--- The last part of a path. Names are foreign: path:match "[^/]*$" would look from every byte on, which is quadratic.
 ---@param path string
 ---@return string
 function roots.last(path) return path:match "^.*/(.*)$" or path end

@@ -1,7 +1,6 @@
 --- Tables of options: recipes/STACK-VERSION.yaml, or a user's file (YAML in the same form, or CSV with the columns
 -- stack, version, option, aliases, type, default, concept, source).
 local check = require "tperf.base.check"
-local roots = require "tperf.base.roots"
 local csv = require "tperf.input.csv"
 local catalogue = require "tperf.base.catalogue"
 local roots = require "tperf.base.roots"
