@@ -101,13 +101,13 @@ describe("tperf.report.launch", function()
   end)
 end)
 
--- Words of 40 kB of one kind, wherever a word may stand. A sandboxed script is charged for each step of a pattern, so
+-- Words of 30 kB of one kind, wherever a word may stand. A sandboxed script is charged for each step of a pattern, so
 -- the instructions show whether a reader takes time in proportion to the text.
 describe("a launch file with a long word", function()
   local SCRIPT <const> = [[
     local tperf = require "tperf"
     local unit = arg[1]
-    local body = unit:rep(40000 // #unit)
+    local body = unit:rep(30000 // #unit)
     for _, file in ipairs {
       { "x.sh", "W" }, { "x.sh", "torchrun W/x" }, { "x.sh", "torchrun pretrain_gpt.py --num-layers W" },
       { "x.sh", "A=W\ntorchrun pretrain_gpt.py --W $A" }, { "x.sh", "#W\ntorchrun pretrain_gpt.py" },
@@ -129,7 +129,7 @@ describe("a launch file with a long word", function()
     it(("of %q is read in time proportional to its length"):format(unit), function()
       local folder = program.folder()
       program.write(folder .. "/s.lua", SCRIPT)
-      local result = program.shell(("tperf run --max-instructions 150000000 s.lua %s"):format(
+      local result = program.shell(("tperf run --max-instructions 400000000 s.lua %s"):format(
         program.quote(unit)), folder)
       program.remove(folder)
       assert.same({ "done\n", "" }, { result.out, result.err })

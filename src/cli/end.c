@@ -10,6 +10,7 @@
 
 #include "base/visible.h"
 #include "cli/cli.h"
+#include "io/process/child.h"
 #include "io/ranks.h"
 #include "io/stage.h"
 
@@ -54,6 +55,7 @@ void tperf_cli_say(const char *message, const char *more) {
 
 noreturn void tperf_cli_exit(int status) {
     tperf_output_abandon();
+    tperf_child_kill();
     tperf_program_end();
     if (!close_output() && status == 0) status = 1;
     tperf_ranks_finish();
@@ -62,6 +64,7 @@ noreturn void tperf_cli_exit(int status) {
 
 void tperf_cli_end(int signal_number) {
     tperf_stage_discard_all();
+    tperf_child_kill();
     tperf_program_end();
     signal(signal_number, SIG_DFL);
     raise(signal_number);

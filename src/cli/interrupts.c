@@ -15,6 +15,7 @@
 
 #include "bind/interrupt.h"
 #include "cli/cli.h"
+#include "io/process/child.h"
 #include "io/ranks.h"
 
 // Milliseconds of processor time of the thread that runs Lua, since a busy machine must not end a program that would
@@ -56,6 +57,7 @@ static noreturn void end_program(void) {
     tperf_interrupts_claim_end();
     alarm(1); // kills the process if a stream stays locked
     fflush(NULL);
+    tperf_child_kill();
     tperf_program_end();
     ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
     _exit(written < 0 ? 2 : 1);

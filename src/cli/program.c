@@ -13,7 +13,7 @@
 #include "base/always.h"
 #include "cli/cli.h"
 #include "cli/folder.h"
-#include "io/guard.h"
+#include "io/process/guard.h"
 
 // output.script(path): sets the running script.
 static int set_script(lua_State *L) {

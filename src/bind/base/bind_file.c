@@ -6,6 +6,7 @@
 //   file.real(path) -> the absolute path, without links, of a regular file; or nil, message
 //   file.is_regular(path) -> whether it is a file with an end, not a pipe or a device
 //   file.writable(path) -> whether a file of this name can be written, or nil, message; leaves nothing behind
+//   file.gnuplot(script) -> the picture that gnuplot draws, or nil, errno, whether it is not installed
 // In the sandbox src/cli/output.c provides write and keep, and src/cli/input.c real.
 #define _XOPEN_SOURCE 700 // realpath
 #include <errno.h>
@@ -21,6 +22,8 @@
 
 #include "base/sha256.h"
 #include "bind/bind.h"
+#include "bind/interrupt.h"
+#include "io/process/child.h"
 #include "io/stage.h"
 #include "io/store.h"
 
@@ -198,10 +201,38 @@ static int real_path(lua_State *L) {
     return 1;
 }
 
+static bool is_interrupted(void) {
+    return *tperf_interrupt_flag() != 0;
+}
+
+// Limits of a picture that anyone would look at: gnuplot is far faster for the plots of the library.
+enum { DRAWING_SECONDS = 60, DRAWING_MEMORY = 1 << 30, DRAWING_OUTPUT = 64 << 20 };
+
+static int draw(lua_State *L) {
+    static const char *const arguments[] = {"gnuplot", "-d", NULL}; // -d: no files of the user's
+    tperf_child child = {.arguments = arguments,
+                         .seconds = DRAWING_SECONDS,
+                         .memory = DRAWING_MEMORY,
+                         .output = DRAWING_OUTPUT,
+                         .stop = is_interrupted};
+    child.input = luaL_checklstring(L, 1, &child.size);
+    size_t size = 0;
+    char *picture = tperf_child_run(&child, &size);
+    if (!picture) {
+        lua_pushnil(L);
+        lua_pushinteger(L, errno);
+        lua_pushboolean(L, errno == ENOENT);
+        return 3;
+    }
+    lua_pushlstring(L, picture, size);
+    free(picture);
+    return 1;
+}
+
 void tperf_bind_file(lua_State *L) {
     static const luaL_Reg functions[] = {
-        {"sha256", hash},       {"write", write_file},      {"keep", keep}, {"real", real_path},
-        {"writable", writable}, {"is_regular", is_regular}, {NULL, NULL},
+        {"sha256", hash},       {"write", write_file},      {"keep", keep},    {"real", real_path},
+        {"writable", writable}, {"is_regular", is_regular}, {"gnuplot", draw}, {NULL, NULL},
     };
     luaL_newlib(L, functions);
 }

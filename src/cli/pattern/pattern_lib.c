@@ -69,8 +69,9 @@ static ptrdiff_t start_of(lua_State *L, int i, size_t length) {
 static int find_plain(lua_State *L, const char *text, size_t length, ptrdiff_t from) {
     size_t wanted_length;
     const char *wanted = lua_tolstring(L, 2, &wanted_length);
-    tperf_limits_charge(L, (length - (size_t)from + wanted_length) / BYTES_PER_STEP);
     const char *found = memmem(text + from, length - (size_t)from, wanted, wanted_length);
+    size_t passed = found ? (size_t)(found - text - from) : length - (size_t)from;
+    tperf_limits_charge(L, (passed + wanted_length) / BYTES_PER_STEP);
     if (!found) return lua_pushnil(L), 1;
     lua_pushinteger(L, found - text + 1);
     lua_pushinteger(L, found - text + (lua_Integer)wanted_length);

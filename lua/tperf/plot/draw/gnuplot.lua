@@ -1,12 +1,10 @@
 --- Writes a canvas as PNG or PDF with gnuplot, from the same shapes as the SVG.
 -- gnuplot scripts can run programs, and a canvas may come from a sandboxed script: every part of a canvas is checked
--- before it enters the script, and only two temporary file names reach a shell.
+-- before it enters the script. gnuplot runs as a child with limits (src/io/process/child.c), without a shell and files.
 local check = require "tperf.base.check"
+local core = require "tperf.core"
 local output = require "tperf.output.file"
 local style = require "tperf.plot.draw.style"
-
--- Captured when the library loads, before lua/tperf/cli/sandbox/init.lua removes them.
-local execute, tmpname, remove, open = os.execute, os.tmpname, os.remove, io.open
 
 local gnuplot = {}
 
@@ -92,22 +90,31 @@ local terminals = {
   pdf = { "set terminal pdfcairo rounded size %.4fin,%.4fin background rgb %s\n", 1 / 72, 1, 2 },
 }
 
--- The gnuplot script that draws a canvas into a file.
-local function script_of(canvas, kind, file)
+-- The gnuplot script that draws a canvas to standard output. Neighbours that look alike share a block: gnuplot looks for
+-- each block from the first on.
+local function script_of(canvas, kind)
   local terminal, pixel, font, line = table.unpack(terminals[kind])
   local w, h = canvas.width, canvas.height
   if kind == "png" then w, h = math.floor(w * pixel), math.floor(h * pixel) else w, h = w * pixel, h * pixel end
   local blocks, plots, labels = {}, {}, {}
+  local parts, look = {}, nil
+  local function finish()
+    if not look then return end
+    blocks[#blocks + 1] = string.format("$d%d << EOD\n%s\nEOD\n", #blocks + 1, table.concat(parts, "\n\n\n"))
+    plots[#plots + 1] = string.format("$d%d %s", #blocks, look)
+    parts, look = {}, nil
+  end
   local function put(data, how)
-    blocks[#blocks + 1] = string.format("$d%d << EOD\n%s\nEOD\n", #blocks + 1, data)
-    plots[#plots + 1] = string.format("$d%d %s", #blocks, how)
+    if how ~= look then finish() end
+    parts[#parts + 1], look = data, how
   end
   for _, shape in ipairs(canvas.shapes) do
     if shape.kind == "text" then labels[#labels + 1] = label(shape, font) else draw[shape.kind](shape, put, line) end
   end
-  if #plots == 0 then put("0 0", "with dots") end
+  if #plots == 0 and not look then put("0 0", "with dots") end
+  finish()
   return table.concat {
-    "set encoding utf8\n", string.format(terminal, w, h, color(style.paper)), "set output '", file, "'\n",
+    "set encoding utf8\n", string.format(terminal, w, h, color(style.paper)),
     "unset border\nunset tics\nunset key\nset lmargin at screen 0\nset rmargin at screen 1\nset tmargin at screen 1\n",
     "set bmargin at screen 0\n", string.format("set xrange [0:%s]\nset yrange [%s:0]\n", number(canvas.width),
       number(canvas.height)),
@@ -121,19 +128,19 @@ local function timeless(bytes)
   return (bytes:gsub("/CreationDate %(([^)]*)%)", zeros))
 end
 
-local function read(path)
-  local file = open(path, "rb")
-  local bytes = file and file:read "a" or ""
-  if file then file:close() end
-  return bytes
+local INSTALL <const> = "gnuplot, which draws PNG and PDF, is not installed; save as .svg, or install it "
+  .. "(Debian, Ubuntu: apt-get install gnuplot-nox)"
+
+local function fail(path, missing)
+  check.fail("cannot write '%s': %s", path, missing and INSTALL or "gnuplot could not draw it within 60 s and 1 GiB; "
+    .. "save as .svg, or draw fewer points")
 end
 
 --- Raises if gnuplot is not installed.
 ---@param path string  the picture to be written, for the message
 function gnuplot.check(path)
-  if execute and tmpname and execute "command -v gnuplot >/dev/null 2>&1" then return end
-  check.fail("cannot write '%s': gnuplot, which draws PNG and PDF, is not installed; save as .svg, or install it "
-    .. "(Debian, Ubuntu: apt-get install gnuplot-nox)", path)
+  local works, _, missing = core.file.gnuplot "exit\n"
+  if not works then fail(path, missing) end
 end
 
 --- Draws a canvas with gnuplot.
@@ -141,19 +148,8 @@ end
 ---@param path string
 ---@param kind "png"|"pdf"
 function gnuplot.save(canvas, path, kind)
-  gnuplot.check(path)
-  local script, picture = tmpname(), tmpname()
-  -- The names go through a shell. They come from the C library; anything unexpected stops here.
-  assert((script .. picture):find "^[%w/._-]+$", "odd temporary names")
-  local text = script_of(canvas, kind, picture)
-  local file = assert(open(script, "wb"))
-  file:write(text)
-  file:close()
-  local ok = execute("gnuplot -d " .. script .. " >/dev/null 2>&1 </dev/null")
-  local bytes = read(picture)
-  remove(script)
-  remove(picture)
-  if not ok or bytes == "" then check.fail("cannot write '%s': gnuplot could not draw it", path) end
+  local bytes, _, missing = core.file.gnuplot(script_of(canvas, kind))
+  if not bytes or bytes == "" then fail(path, missing) end
   output.write(path, kind == "pdf" and timeless(bytes) or bytes)
 end
 

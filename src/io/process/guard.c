@@ -1,6 +1,6 @@
 // guard.c: see guard.h.
 #define _XOPEN_SOURCE 700 // nftw
-#include "io/guard.h"
+#include "io/process/guard.h"
 
 #include <errno.h>
 #include <fcntl.h>
