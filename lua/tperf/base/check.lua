@@ -2,7 +2,6 @@
 -- A checker is a function(value, path) that returns the checked value (copied, converted, defaulted),
 -- or nil, message, failing_path. Nil without a message means an optional field that is absent.
 local debug, math, string, table = debug, math, string, table
-
 local core = require "tperf.core"
 local has = require "tperf.base.lists".has
 local schemas = require "tperf.base.schemas"
@@ -161,9 +160,8 @@ function check.string(options)
   local o = options or {}
   return checker(o, function(value, path)
     if type(value) ~= "string" or value == "" and not o.empty then return wrong(path, "a string", value) end
-    if o.name and (value:find "%c" or value:find "\xC2[\x80-\x9F]") then
-      return wrong(path, "a text without control characters", value)
-    end
+    local acts = o.name and (value:find "%c" or value:find "\xC2[\x80-\x9F]")
+    if acts then return wrong(path, "a text without control characters", value) end
     return value
   end, "string")
 end
