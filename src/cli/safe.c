@@ -294,8 +294,10 @@ static int call_charged(lua_State *L) {
 static int call_writing(lua_State *L) {
     enum { LONGEST_NUMBER = 64 };
     size_t bytes = 0;
-    for (int i = lua_gettop(L); i > 0; i--)
-        bytes += lua_type(L, i) == LUA_TSTRING ? lua_rawlen(L, i) : LONGEST_NUMBER;
+    for (int i = lua_gettop(L); i > 0; i--) {
+        if (lua_type(L, i) == LUA_TSTRING) bytes += lua_rawlen(L, i);
+        if (lua_type(L, i) == LUA_TNUMBER) bytes += LONGEST_NUMBER;
+    }
     const luaL_Stream *stream = luaL_testudata(L, 1, LUA_FILEHANDLE);
     if (!lua_isnil(L, lua_upvalueindex(2))) {
         lua_pushvalue(L, lua_upvalueindex(2));

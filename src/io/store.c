@@ -210,8 +210,8 @@ static int confine(tperf_store *store) {
     sqlite3_db_config(db, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, store->kind == TPERF_STORE_QUERY, NULL);
     sqlite3_busy_handler(db, wait_for_other, NULL);
-    int code = sqlite3_exec(db, "PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON", NULL,
-                            NULL, NULL);
+    int code =
+        sqlite3_exec(db, "PRAGMA temp_store = FILE; PRAGMA cell_size_check = ON", NULL, NULL, NULL);
     if (code == SQLITE_OK && store->kind == TPERF_STORE_QUERY) confine_query(store);
     return code;
 }

@@ -1,5 +1,5 @@
 // files.c: the files of a database, as SQLite may open them: the database and its companions -wal, -shm and
-// -journal, since a journal can name any file, which recovery would delete. A folder is its descriptor, which no link
+// -journal, since a journal can name any file, which recovery would delete. Temporary files are in memory. A folder is its descriptor, which no link
 // can turn elsewhere; links in place of files are not followed (os_unix.c opens with O_NOFOLLOW).
 //
 // A reader creates and changes nothing. SQLite wants -wal and -shm beside a database that was left in the mode of
@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "base/always.h"
+#include "io/database/temporary.h"
 
 // Behind SQLite's own part of a reader's file.
 typedef struct reader {
@@ -80,7 +81,10 @@ static int open_file(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int
         return code;
     }
     file->pMethods = NULL;
-    return SQLITE_CANTOPEN;
+    if (name || flags & SQLITE_OPEN_SUPER_JOURNAL) return SQLITE_CANTOPEN;
+    tperf_temporary_open(file);
+    if (out_flags) *out_flags = flags;
+    return SQLITE_OK;
 }
 
 static int keep_name(sqlite3_vfs *vfs, const char *name, int size, char *out) {
@@ -99,6 +103,7 @@ int tperf_store_files(const char **name) {
     world.files.pNext = NULL;
     world.files.zName = *name;
     world.files.szOsFile = plain->szOsFile + (int)sizeof(reader);
+    if (NEVER(world.files.szOsFile < tperf_temporary_size())) return SQLITE_ERROR;
     world.files.xOpen = open_file;
     world.files.xFullPathname = keep_name;
     world.files.xDlOpen = NULL;
