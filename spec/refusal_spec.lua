@@ -147,7 +147,8 @@ describe("tperf infer", function()
     assert.truthy(#bare < #text, count)
     program.write(folder .. "/bare.yaml", bare)
     local result = shell(PROMPT .. "--tp 8 -s " .. folder .. "/bare.yaml")
-    assert.same({ 0, "" }, { result.code, result.err })
+    assert.same({ 0, ('tperf: uses "%s/bare.yaml", which tperf does not ship\n'):format(folder) },
+      { result.code, result.err })
     assert.falsy(result.out:find("energy", 1, true))
     assert.truthy(result.out:find("cache_sequence", 1, true))
     local prompt = shell "tperf infer llama-3.1-70b -s h100-sxm -p 2048 -n 1 --tp 8"
