@@ -29,6 +29,15 @@ local function add_meanings(found, path)
   end
 end
 
+-- The record whose fields several fields of another record have.
+local SHARED <const> = { ["^stored%.[%w_]+%.$"] = "integers." }
+
+local function shared_text(texts, prefix, name)
+  for pattern, record in pairs(SHARED) do
+    if prefix:find(pattern) then return texts[record .. name] end
+  end
+end
+
 local function flatten(schema, prefix, texts, list)
   for _, name in ipairs(check.names(schema)) do
     local d = check.describe(schema[name])
@@ -40,7 +49,8 @@ local function flatten(schema, prefix, texts, list)
     local dtype = prefix:find "%.[a-z]+%.$" and name:find "^[a-z]+%d%d?$" and "at this dtype" or nil
     list[#list + 1] = {
       name = prefix .. name, type = schemas.type_of(schema[name], name), optional = optional, default = default,
-      text = texts[prefix .. name] or name == "source" and "where the numbers come from" or dtype,
+      text = texts[prefix .. name] or shared_text(texts, prefix, name)
+        or name == "source" and "where the numbers come from" or dtype,
     }
     if nested then flatten(nested, prefix .. name .. ".", texts, list) end
   end
