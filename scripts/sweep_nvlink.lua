@@ -1,187 +1,60 @@
--- The gain from a larger NVLink domain: the best way to train a model, and its time, on rentable machines with domains
--- of different sizes. The figure draws the gain over the smallest domain, with a band, as the formulas alone, a tuned
--- and a typical stack disagree on it. --published sweeps the published machines instead.
+-- What a larger NVLink domain buys a training run: the fastest ways to train a mixture of experts and a dense model on
+-- rented GPUs in domains of different sizes. All GPUs are paid for, also those that a layout leaves idle.
 local tperf = require "tperf"
 local report = tperf.report
-
-local published = false -- it changes the defaults of the others
-for _, argument in ipairs(arg) do published = published or argument == "--published" end
-
-local RENTED <const> = {
-  summary = "what a larger NVLink domain buys a training run",
-  model = "llama-3.1-405b", systems = "h100-sxm,b200-sxm,gb200-nvl72", domains = "8,16,36,72,144",
-  -- whole domains of every size except the first; the batch divides likewise, so replicas share it evenly
-  gpus = "288,576,1152,2304,4608", batch = 2304, tokens = 15e12,
-}
-local PUBLISHED <const> = {
-  summary = RENTED.summary, model = "subramanian2024/gpt3_1T",
-  systems = "subramanian2024/A100,subramanian2024/H200,subramanian2024/B200", domains = "4,8,64", gpus = "4..16384",
-  batch = 4096, software = "none",
-}
-local defaults = published and PUBLISHED or RENTED
-
 local o = tperf.args {
-  summary = defaults.summary, model = defaults.model, systems = defaults.systems, domains = defaults.domains,
-  gpus = defaults.gpus, batch = defaults.batch, software = defaults.software or false,
-  strategy = "tensor", schedule = false, recompute = false, tokens = defaults.tokens or false, top = 1,
-  rules = "default",
-  { long = "published", help = "the published model's machines, 4 to 16384 GPUs, without software" },
+  summary = "what a larger NVLink domain buys a training run", batch = 4608, tokens = 15e12, software = "typical",
+  models = "deepseek-v3,llama-3.1-405b", systems = "gb200-nvl72,h100-sxm", domains = "8,36,72,144",
+  gpus = "288,576,1152,2304,4608",
+  { long = "price", value = "DOLLARS", kind = "number", default = 2, help = "of a GPU-hour, as in arXiv 2412.19437" },
 }
 
--- A rented domain is paid for in full, so configurations that leave GPUs in it idle are excluded.
-local function is_whole(c) return c.idle == 0 end
+-- The fastest layout on rented GPUs: on all of them, or on a power of two, which many layouts need.
+local function fastest(q)
+  local function on(gpus)
+    return tperf.search { model = q.model, system = q.system, gpus = gpus, global_batch = o.batch, top = 1,
+      software = o.software, where = function(c) return c.gpus + c.idle <= q.rented end }[1]
+  end
+  local all, some = on(q.rented), on(1 << math.floor(math.log(q.rented, 2)))
+  return all and not (some and some.time < all.time) and all or some
+end
+local rows = tperf.sweep { run = fastest, model = tperf.vary(o.models), system = tperf.vary(o.systems),
+  ["system.network.fast.domain"] = tperf.vary(o.domains), rented = tperf.vary(o.gpus) }
 
-local function sweep(software)
-  return tperf.sweep(o:question {
-    system = tperf.vary(o.systems), ["system.network.fast.domain"] = tperf.vary(o.domains), gpus = tperf.vary(o.gpus),
-    software = software, where = not published and is_whole or nil,
-  })
+-- Why a layout is faster or slower than in the first domain: what a domain holds of an experts' or a tensor group.
+local function why(c, first)
+  local axis, even = (c.ep or 1) > 1 and "ep" or "tp", c.domain & -c.domain
+  local held, before = c.fast[axis], first.fast[axis] or 1
+  if held > before then return ("%s %d in a domain, not %d"):format(axis, held, before) end
+  return c.domain % first.tp == 0 and ("%s %d in a domain, as before"):format(axis, held)
+    or ("%d = %d × %d holds no tp %d"):format(c.domain, even, c.domain // even, first.tp)
 end
 
-local function key_of(row) return ("%s %d"):format(row.system, row.gpus) end
-
--- Seconds of the whole training run, by system and GPUs, then by domain.
-local function times_of(rows)
-  local times = {}
-  for _, row in ipairs(rows) do
-    local at = times[key_of(row)] or {}
-    times[key_of(row)] = at
-    at[row.domain] = tperf.cost(row, { model = o.model, tokens = o.tokens }).seconds
+-- A line for each machine: its mean speed; why, at the number of GPUs where it matters most; days and dollars at one.
+local first, lines, size = {}, {}, o.gpus[(#o.gpus + 1) // 2]
+for _, group in ipairs(report.groups(rows, "model", "system", "domain")) do
+  local line, sum, far = { model = group.model, system = group.system, domain = group.domain, sizes = 0 }, 0, 0
+  for _, c in ipairs(group.rows) do
+    if c.domain == o.domains[1] then first[c.rented] = c end
+    local log = c.time and first[c.rented].time and math.log(first[c.rented].time / c.time)
+    if log then sum, line.sizes = sum + log, line.sizes + 1 end
+    if log and math.abs(log) > far then far, line.why = math.abs(log), why(c, first[c.rented]) end
+    if log and c.rented == size then line.days, line.idle = tperf.cost(c, { tokens = o.tokens }).days, size - c.gpus end
   end
-  return times
+  line.millions = line.days and line.days * 24 * size * o.price / 1e6
+  line.speed, line.series = line.sizes > 0 and math.exp(sum / line.sizes) or nil, line.model .. ", " .. line.system
+  lines[#lines + 1] = line
 end
-
-local rows = sweep(o.software)
-local times = times_of(rows)
-
--- One line for each best configuration, or for a machine without one.
-local lines = {}
-for _, row in ipairs(rows) do
-  for rank = 1, math.max(1, #row.result) do
-    local c = row.result[rank] or { reason = row.reason }
-    local line = { system = row.system, domain = row.domain, gpus = row.gpus, rank = rank }
-    for name, value in pairs(c) do line[name] = line[name] or value end
-    line.training_time = tperf.cost(c, { model = o.model, tokens = o.tokens }).seconds
-    lines[#lines + 1] = line
-  end
+print(("Training on %g trillion tokens, %d sequences a batch, software %s.\nSpeed: mean over %d to %d GPUs, domains of "
+  .. "%d = 1. Days, dollars: %d GPUs,\nidle ones too, at $%g an hour."):format(o.tokens / 1e12, o.batch, o.software,
+  o.gpus[1], o.gpus[#o.gpus], o.domains[1], size, o.price))
+for _, group in ipairs(report.groups(lines, "model")) do
+  print("\n" .. group.model)
+  report.print(group.rows, { "system", "domain", { key = "speed", format = "%.2f" }, { key = "days", format = "%.0f" },
+    { key = "millions", title = "$ million", format = "%.1f" }, "idle", "why" })
 end
-
-local DAY <const> = 24 * 3600
-
--- The printed layout fits a terminal; the file has all fields.
-local function layout(c) return report.layout(c):gsub(" recomputation", ""):gsub(", full$", ", recomputed") end
-
-local function placement(c)
-  local parts = {}
-  for part in (report.placement(c) or ""):gmatch "[^,]+" do
-    if not part:find " 1$" then parts[#parts + 1] = part:match "^%s*(.*)" end
-  end
-  return table.concat(parts, ", ")
-end
-
-local function days(c) return c.training_time and c.training_time / DAY end
-
-local columns = {
-  { key = "domain" }, { key = "gpus", title = "GPUs" }, { key = layout, title = "layout" },
-  { key = placement, title = "within a domain" }, { key = "memory.total", title = "memory", unit = "bytes" },
-  { key = "mfu", title = "MFU", unit = "%", digits = 3 }, { key = days, title = "days", format = "%.1f" },
-}
-if o.top > 1 then table.insert(columns, 3, { key = "rank" }) end
-for _, line in ipairs(lines) do
-  if line.strategy ~= "tensor" and line.strategy and columns[3].key ~= "strategy" then
-    table.insert(columns, 3, { key = "strategy" })
-  end
-end
-
--- Prints one table per machine.
-local function print_lines()
-  print(("Training %s, global batch %d%s"):format(o.model, o.batch,
-    published and "" or ", every GPU of a domain in use, " .. report.software(lines)))
-  for _, system in ipairs(o.systems) do
-    local own = {}
-    for _, line in ipairs(lines) do own[#own + 1] = line.system == system and line or nil end
-    print()
-    report.print(own, report.present(own, columns), { title = system })
-  end
-end
-print_lines()
-
-report.save("sweep_nvlink.csv", lines, report.configurations(lines, {
-  "system", "domain", "gpus", "rank", "training_time",
-}))
-
--- In words, the mean over the machine sizes; every figure comes from the rows.
-local small, large = math.min(table.unpack(o.domains)), math.max(table.unpack(o.domains))
-local function gain(all, system, gpus, domain)
-  local t = all[("%s %d"):format(system, gpus)]
-  return t[small] and t[domain] and t[small] / t[domain]
-end
-
-local words = small == large and { "With one domain size there is nothing to compare." } or {}
-local function say(...) words[#words + 1] = string.format(...) end
-for _, system in ipairs(small < large and o.systems or {}) do
-  local best, sum, count, only_large = 0, 0, 0, {}
-  for _, gpus in ipairs(o.gpus) do
-    local factor, t = gain(times, system, gpus, large), times[("%s %d"):format(system, gpus)]
-    if factor then
-      sum, count = sum + math.log(factor), count + 1
-      best = math.max(best, factor)
-    elseif t[large] then
-      only_large[#only_large + 1] = gpus
-    end
-  end
-  if count > 0 then
-    say("On %s, domains of %d instead of %d GPUs make training %.2f times as fast (%.2f at most).", system, large,
-      small, math.exp(sum / count), best)
-  else
-    say("On %s, no machine size can train the model with both domain sizes.", system)
-  end
-  if #only_large > 0 then
-    say("With %s GPUs only the larger domain can.", table.concat(only_large, ", "))
-  end
-end
-print("\n" .. table.concat(words, "\n"))
-
-if published or small == large then return end
-
--- The gain of every domain under each of these stacks: what they have in common cancels out.
-local others = {}
-for i, software in ipairs { "none", "tuned", "typical" } do others[i] = times_of(sweep(software)) end
-
-local points = {}
-for _, system in ipairs(o.systems) do
-  for _, domain in ipairs(o.domains) do
-    local sum, count, sums = 0, 0, { 0, 0, 0 }
-    for _, gpus in ipairs(o.gpus) do
-      local here, own = gain(times, system, gpus, domain), {}
-      for i, all in ipairs(others) do own[i] = gain(all, system, gpus, domain) end
-      if here and #own == #others then
-        sum, count = sum + math.log(here), count + 1
-        for i, factor in ipairs(own) do sums[i] = sums[i] + math.log(factor) end
-      end
-    end
-    if count > 0 then
-      local at = { sum / count, sums[1] / count, sums[2] / count, sums[3] / count }
-      points[#points + 1] = { system = system, domain = domain, gain = math.exp(at[1]), sizes = count,
-        low = math.exp(math.min(table.unpack(at))), high = math.exp(math.max(table.unpack(at))) }
-    end
-  end
-end
-
-print()
-report.print(points, {
-  { key = "system" }, { key = "domain" }, { key = "gain", format = "%.3f" },
-  { key = "low", title = "from", format = "%.3f" }, { key = "high", title = "to", format = "%.3f" },
-  { key = "sizes", title = "machine sizes" },
-}, { title = ("Times as fast as with domains of %d, %s; from, to: none, tuned and typical"):format(small,
-  report.software(lines)) })
-report.save("sweep_nvlink_gain.csv", points, { "system", "domain", "gain", "low", "high", "sizes" })
-tperf.plot.lines({
-  rows = points, series = "system",
-  x = { key = function(row) return ("%d"):format(row.domain) end, title = "GPUs of an NVLink domain, all in use" },
-  y = { key = "gain", title = ("training speed, domains of %d = 1"):format(small) }, low = "low", high = "high",
-  guides = { { y = 1, label = "no gain" } },
-  title = ("What a larger NVLink domain buys %s"):format(report.short(o.model)),
-  subtitle = ("best configurations, mean of %d to %d GPUs; %s; band: none, tuned and typical"):format(
-    math.min(table.unpack(o.gpus)), math.max(table.unpack(o.gpus)), report.software(lines)),
-}):save "sweep_nvlink.svg"
+report.save("sweep_nvlink.csv", lines, { "model", "system", "domain", "speed", "days", "millions", "idle", "why" })
+tperf.plot.lines({ rows = lines, series = "series", x = { key = "domain", title = "GPUs of an NVLink domain" },
+  y = { key = "speed", title = ("training speed, domains of %d = 1"):format(o.domains[1]) },
+  title = "What a larger NVLink domain buys", guides = { { y = 1, label = "no gain" } } }):save "sweep_nvlink.svg"
+print "\nsweep_nvlink.svg has the picture, sweep_nvlink.csv these lines."
