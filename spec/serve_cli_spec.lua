@@ -146,7 +146,7 @@ describe("tperf serve", function()
         .. "--max-num-batched-tokens 4096 --max-model-len 8192 --kv-dtype fp8 --weight-dtype fp8 --compute-dtype fp8 "
         .. "--gpu-memory-utilization 0.8 --no-enable-prefix-caching" .. rest)
       assert.equal(typed.out, from.out)
-      assert.equal("changes neither time nor memory: --port", lines(from.err)[2])
+      assert.equal("changes neither time nor memory: --port (of the HTTP server)", lines(from.err)[2])
       local other = tperf("serve --from engine.sh -s h100-sxm --set TP=1" .. rest)
       assert.equal(0, other.code, other.err)
       assert.are_not.equal(from.out, other.out)
@@ -162,9 +162,12 @@ describe("tperf serve", function()
 
   it("takes what a command says of CUDA graphs, blocks and scheduling, and says what it leaves out", function()
     within(function(tperf)
-      local read = tperf("serve --from eager.sh" .. CSV)
-      assert.matches("known, but not in the prediction: %-%-swap%-space\n", read.err)
-      assert.matches("not in the prediction: context parallelism of prompts over 2 GPUs", read.err)
+      assert.matches("known, but not in the prediction: prefill-context-parallel-size 2; --ignore",
+        tperf("serve --from eager.sh" .. CSV).err, 1, true)
+      local read = tperf("serve --from eager.sh --ignore prefill-context-parallel-size" .. CSV)
+      assert.matches("changes neither time nor memory: --swap-space (host memory for requests that wait)", read.err, 1,
+        true)
+      assert.matches("not in the prediction: prefill-context-parallel-size 2", read.err, 1, true)
       local typed = tperf("serve llama-3.1-8b --enforce-eager --block-size 64 --no-async-scheduling "
         .. "--scheduling-policy priority" .. CSV)
       assert.equal(typed.out, read.out)

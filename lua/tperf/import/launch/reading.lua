@@ -75,6 +75,10 @@ function reading.of(s, context, where)
   local all = { s }
   if context.config and context.config.list ~= s.list then all[2] = context.config end
   r.understood, r.refused = understood.of(all)
+  for i, word in ipairs(s.words) do -- a variable in whose place there may be further options
+    local name = not (server and i == 1) and marker.is_in(word) and marker.names(word)[1]
+    if name then context.refuse("$" .. name, ("(unset: --set %s=… says it)"):format(name)) end
+  end
   for _, one in ipairs(context.refused) do r.refused[#r.refused + 1] = one end
   return r
 end

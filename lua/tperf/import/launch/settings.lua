@@ -36,7 +36,7 @@ local function converted(row, value)
     return nil, value and "a value" or false
   end
   if kind == "integer" then
-    if type(value) == "table" then value = value[1] end
+    if type(value) == "table" then return nil, "an integer" end
     if value == "auto" or value == "None" or value == "null" then return nil, false end
     local number = integer_of(value)
     if not number then return nil, "an integer" end

@@ -77,13 +77,16 @@ function understood.of(all)
   return lists, refused
 end
 
+-- The name of an option, or of a variable ($NAME), as --ignore has it.
+local function plain(name) return tables.plain((name:gsub("^%$", ""))) end
+
 local function plain_names(list)
   local names = {}
   for _, name in ipairs(list or {}) do
     if type(name) ~= "string" then
       check.fail("tperf.import.arguments: 'ignore' has names, got %s", check.show(name))
     end
-    names[tables.plain(name)] = name
+    names[plain(name)] = name
   end
   return names
 end
@@ -102,7 +105,7 @@ local function raise(list)
   for i, one in ipairs(list) do
     groups[one.why] = groups[one.why] or {}
     table.insert(groups[one.why], shown(one))
-    names[i] = one.option:gsub("^%-+", "")
+    names[i] = one.option:gsub("^[-$]+", "")
   end
   local parts = {}
   for _, why in ipairs { UNKNOWN, UNREAD, FORM } do
@@ -120,17 +123,17 @@ end
 function understood.refuse(launch, ignore)
   local names, rest, seen, left_out = plain_names(ignore), {}, {}, {}
   for _, one in ipairs(launch.refused or {}) do
-    local plain = tables.plain(one.option)
-    if names[plain] then
+    local own = plain(one.option)
+    if names[own] then
       left_out[#left_out + 1] = shown { option = one.option, value = one.value }
-    elseif not seen[plain] then
+    elseif not seen[own] then
       rest[#rest + 1] = one
     end
-    seen[plain] = true
+    seen[own] = true
   end
   if rest[1] then raise(rest) end
-  for plain, name in pairs(names) do
-    if not seen[plain] then check.fail("--ignore %s: the launch has no such option that is not understood", name) end
+  for own, name in pairs(names) do
+    if not seen[own] then check.fail("--ignore %s: the launch has no such option that is not understood", name) end
   end
   return left_out
 end

@@ -41,7 +41,16 @@ local OPTIMIZERS <const> = { sgd = "sgd", muon = "muon", dist_muon = "muon", lio
 local STATES <const> = { bf16 = "bf16", ["torch.bfloat16"] = "bf16", fp16 = "fp16", ["torch.float16"] = "fp16",
   fp8 = "fp8" }
 
-local function optimizer_of(name) return OPTIMIZERS[tostring(name):lower():gsub("_", "")] end
+local ADAMS <const> = { adam = true, adamw = true, fusedadam = true, cpuadam = true, deepspeedcpuadam = true,
+  distributedfusedadam = true }
+
+-- The optimizer that an option names; nil: Adam. The option counts as read only if the name is known.
+local function optimizer_of(s, option)
+  local entry = s.by_option[option]
+  local name = entry and tostring(entry.value):lower():gsub("_", "")
+  if OPTIMIZERS[name] or ADAMS[name] then s:set(option) end
+  return OPTIMIZERS[name]
+end
 
 local graphed = {}
 for _, name in ipairs(graphs.modules) do graphed[name] = true end
@@ -75,10 +84,11 @@ local LOSSES <const> = { native = "native", te = "fused" }
 
 -- The cross-entropy; nil: as the software profile has it, which knows what its stack does unless told otherwise.
 local function loss_of(s, o)
-  local fusion, by = s:set(o.fusion), s:set(o.fused_by)
+  local fusion, entry = s:set(o.fusion), s.by_option[o.fused_by]
+  local by = entry and LOSSES[entry.value] and s:set(o.fused_by) -- else it is refused: no prediction has it
   if fusion == nil then return o.fuses and by and LOSSES[by] or nil end
   if fusion == false then return "in-place" end
-  return LOSSES[by or "native"] -- not "linear", which also fuses the product before it
+  return entry and LOSSES[by] or not entry and "native" or nil
 end
 
 -- The axes of Megatron-Core, by a stack's names for its options.
@@ -89,7 +99,7 @@ local function core(s, r, o)
   local embedding, loss = any_set(s, o.embedding), any_set(s, o.loss)
   local found = {
     overlap_moe_a2a = r.ep > 1 and a2a or nil, bucket_size = tonumber(s:set(o.bucket)),
-    overlap_tp = r.tp > 1 and tp and "ring" or nil, optimizer = optimizer_of(s:set(o.optimizer)),
+    overlap_tp = r.tp > 1 and tp and "ring" or nil, optimizer = optimizer_of(s, o.optimizer),
     overlap_param_gather_with_optimizer_step = any_set(s, o.step), loss = loss_of(s, o), moments = moments_of(s, o),
     rank_order = r.pp > 1 and any_set(s, o.mapping) and "tp-cp-ep-pp-dp" or nil,
     shard = r.zero > 0 and replicas and replicas > 1 and r.dp % replicas == 0 and r.dp // replicas or nil,
@@ -170,13 +180,13 @@ end
 function axes.deepspeed(s, r)
   local wide = s:set "data_types.grad_accum_dtype" == "fp32" and r.precision.compute == "bf16"
   return {
-    optimizer = optimizer_of(s:set "optimizer.type"),
+    optimizer = optimizer_of(s, "optimizer.type"),
     rank_order = r.ep > 1 and any_set(s, { "use_data_before_expert_parallelism" }) and "tp-cp-dp-ep-pp" or nil,
     gradient_reduce = wide and r.pp > 1 and r.zero == 1 and "all_reduce" or nil,
   }
 end
 
-function axes.nanotron(s) return { optimizer = optimizer_of(s:set "optimizer.optimizer_factory.name") } end
+function axes.nanotron(s) return { optimizer = optimizer_of(s, "optimizer.optimizer_factory.name") } end
 
 --- Adds the axes to arguments.
 ---@param launch table  of tperf.import.launch

@@ -109,6 +109,8 @@ local function precision_of(p)
   }
 end
 
+local DISPATCHERS <const> = { alltoall = "alltoall", allgather = "allgather", deepep = "deepep", hybridep = "hybridep" }
+
 --- What a launch says that no prediction contains, as entries of launch.refused.
 ---@param launch table
 ---@param place string
@@ -117,10 +119,15 @@ function arguments.lacking(launch, place)
   local list, p = {}, launch.precision or {}
   local function add(option, value) list[#list + 1] = understood.unread(option, value, place) end
   if (p.fp8_format or p.fp8_recipe) and not precision_of(p) then add("fp8-recipe", p.fp8_recipe) end
+  local dispatcher = launch.moe_dispatcher_backend or launch.moe_dispatcher
+  if launch.kind == "training" and (launch.ep or 1) > 1 and dispatcher and not DISPATCHERS[dispatcher] then
+    add("moe-token-dispatcher", dispatcher)
+  end
   offloading.lacking(launch, add)
   recomputation.lacking(launch, add)
   for _, name in ipairs(launch.kind == "serving" and { "cp", "decode_cp" } or {}) do
-    if (launch[name] or 1) > 1 then add(name, launch[name]) end
+    local option = (name == "cp" and "prefill" or "decode") .. "-context-parallel-size"
+    if (launch[name] or 1) > 1 then add(option, launch[name]) end
   end
   return list
 end
@@ -143,8 +150,6 @@ local function notes_of(launch, given)
 end
 
 local SAME <const> = { "gpus", "tp", "pp", "cp", "dp", "micro_batch", "global_batch", "seq", "zero" }
-
-local DISPATCHERS <const> = { alltoall = "alltoall", allgather = "allgather", deepep = "deepep", hybridep = "hybridep" }
 
 -- Adds expert parallelism and its dispatcher.
 local function exchange(a, launch)
