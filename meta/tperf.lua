@@ -274,46 +274,46 @@
 ---@field shared_experts? "fp8"|"fp8-block"|"mxfp8"|"mxfp4"|"nvfp4"|"int8"|"int4"|"bf16"|tperf.model.stored.shared_experts likewise of shared experts
 
 ---@class tperf.model.stored.attention
----@field bits integer
----@field group? integer
----@field scale? number
----@field zero_points? boolean
+---@field bits integer of a weight
+---@field group? integer weights that share a scale; default: a row's
+---@field scale? number bytes of a group's scale
+---@field zero_points? boolean a zero of `bits` for each group, too
 
 ---@class tperf.model.stored.experts
----@field bits integer
----@field group? integer
----@field scale? number
----@field zero_points? boolean
+---@field bits integer of a weight
+---@field group? integer weights that share a scale; default: a row's
+---@field scale? number bytes of a group's scale
+---@field zero_points? boolean a zero of `bits` for each group, too
 
 ---@class tperf.model.stored.latents
----@field bits integer
----@field group? integer
----@field scale? number
----@field zero_points? boolean
+---@field bits integer of a weight
+---@field group? integer weights that share a scale; default: a row's
+---@field scale? number bytes of a group's scale
+---@field zero_points? boolean a zero of `bits` for each group, too
 
 ---@class tperf.model.stored.layers
----@field bits integer
----@field group? integer
----@field scale? number
----@field zero_points? boolean
+---@field bits integer of a weight
+---@field group? integer weights that share a scale; default: a row's
+---@field scale? number bytes of a group's scale
+---@field zero_points? boolean a zero of `bits` for each group, too
 
 ---@class tperf.model.stored.mlp
----@field bits integer
----@field group? integer
----@field scale? number
----@field zero_points? boolean
+---@field bits integer of a weight
+---@field group? integer weights that share a scale; default: a row's
+---@field scale? number bytes of a group's scale
+---@field zero_points? boolean a zero of `bits` for each group, too
 
 ---@class tperf.model.stored.recurrent
----@field bits integer
----@field group? integer
----@field scale? number
----@field zero_points? boolean
+---@field bits integer of a weight
+---@field group? integer weights that share a scale; default: a row's
+---@field scale? number bytes of a group's scale
+---@field zero_points? boolean a zero of `bits` for each group, too
 
 ---@class tperf.model.stored.shared_experts
----@field bits integer
----@field group? integer
----@field scale? number
----@field zero_points? boolean
+---@field bits integer of a weight
+---@field group? integer weights that share a scale; default: a row's
+---@field scale? number bytes of a group's scale
+---@field zero_points? boolean a zero of `bits` for each group, too
 
 ---@class tperf.model.vision
 ---@field channels? integer numbers per pixel
