@@ -1209,11 +1209,11 @@
 
 ---@class tperf.system.accelerator.hbm
 ---@field bandwidth number|string the vendor's
----@field capacity number|string searches may use all of it except `reserve`
+---@field capacity number|string the vendor's
 ---@field efficiency? number the part of the bandwidth that kernels reach
 ---@field source? string where the numbers come from
 ---@field stream? tperf.system.accelerator.hbm.stream kernels that only read and write
----@field visible? number|string what a program sees of it; engines count cache blocks in it
+---@field visible? number|string What a program sees of it, which training and engines may use; of a copy with another capacity, that.
 
 ---@class tperf.system.accelerator.hbm.stream
 ---@field efficiency number the part of the bandwidth

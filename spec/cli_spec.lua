@@ -300,7 +300,7 @@ describe("Ctrl-C", function()
     for _, options in ipairs { "", "--trust" } do
       local result = interrupt([[ local told
         local found = require "tperf".search { model = "subramanian2024/gpt3_1T", system = "subramanian2024/A100",
-          gpus = 16384, global_batch = 4096, threads = 1, keep = "all", prune = false,
+          gpus = 16384, global_batch = 4096, threads = 1, keep = "all", prune = false, placement = "best",
           where = function()
             if not told then io.write "ready\n" told = true end
             for _ = 1, 200000 do end -- so that it lasts, but answers within the grace period
@@ -395,7 +395,7 @@ describe("tperf search, train and collective", function()
     assert.truthy(result.out:find "\nwithout waste %(%-%-software none%) the first takes [%d.]+ %a+\n$")
     assert.truthy(result.err:find "^%d+ candidates, %d+ feasible\n")
     local wide = shell("tperf search " .. QUESTION .. " -g 64 -k 1 --software none --wide").out
-    assert.equal(5, select(2, wide:gsub("\n", "")))
+    assert.equal(6, select(2, wide:gsub("\n", "")))
     local out = shell("tperf train " .. QUESTION .. " --tp 4 --pp 2 -g 64").out
     for _, text in ipairs { "time of an iteration", "pipeline bubble", "which has 80.00 GB", "optimizer state",
       "\nStages", "\n     1 +%d", "layers dense/", "\nattention qkv +[%d.]+ .s", "After the last layer" } do

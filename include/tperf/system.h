@@ -50,7 +50,7 @@ typedef struct tperf_system {
         double launch_s;                              // fixed latency in seconds, per op and pass
         struct {
             double bandwidth;          // bytes/s
-            double capacity;           // bytes
+            double capacity;           // bytes that a program can use
             double efficiency;         // fraction of the bandwidth that a kernel reaches, in (0, 1]
             tperf_stream_curve stream; // kernels that only read and write
         } hbm;

@@ -228,6 +228,7 @@ end
 --- options: what ("tperf.system"), kind ("systems"), schema; optional: methods, renamed (deprecated name -> new name),
 --- and the hooks
 --- import(content, origin, construct) -> content, origin, run before the check, which may construct others;
+--- merged(content, changes), run before the check of a changed copy's content: drops what the changes make untrue;
 --- finish(object) -> message, path of what is wrong;
 --- seal(object) for objects that catalogue.shared hands out. private: scripts get copies of objects, made when they
 --- read them, so that no question needs to check those that they did not.
@@ -259,7 +260,9 @@ function catalogue.constructor(options)
     local label = what .. ":with"
     if getmetatable(object) ~= metatable then check.fail("%s: call it with a colon, on a %s", label, what) end
     if type(changes) ~= "table" then check.fail("%s needs a table of changes, got %s", label, check.show(changes)) end
-    return objects:show(build(label, merge(label, objects:of(object) or objects:reveal(object), changes, 0)))
+    local content = merge(label, objects:of(object) or objects:reveal(object), changes, 0)
+    if options.merged then options.merged(content, changes) end
+    return objects:show(build(label, content))
   end
 
   local function construct(value) -- the object, and the path of the file it was made from

@@ -5,6 +5,7 @@ local core = require "tperf.core"
 local catalogue = require "tperf.base.catalogue"
 local curves = require "tperf.describe.machine.curves"
 local solver = require "tperf.describe.solver"
+local units = require "tperf.base.units"
 
 -- The source of a mapping's numbers, and of those in nested mappings without a `source`.
 local source = check.string { optional = true }
@@ -94,8 +95,9 @@ local schema = {
     hbm = check.record_of { -- its memory
       source = source,
       bandwidth = quantity "bytes/s", -- the vendor's
-      capacity = quantity "bytes", -- searches may use all of it except `reserve`
-      visible = quantity("bytes", { optional = true }), -- what a program sees of it; engines count cache blocks in it
+      capacity = quantity "bytes", -- the vendor's
+      -- What a program sees of it, which training and engines may use; of a copy with another capacity, that.
+      visible = quantity("bytes", { optional = true }),
       efficiency = efficiency(1), -- the part of the bandwidth that kernels reach
       stream = check.record_of({ -- kernels that only read and write
         source = source,
@@ -197,8 +199,27 @@ local function fill_vector(accelerator)
   accelerator.vector = { bf16 = peak * VECTOR_PART, fp32 = peak * VECTOR_PART / 2 }
 end
 
+local FAR <const> = 0.1 -- 80 GB are 79.1 GiB on an H100, 48 GB are 44.4 GiB on an L40S
+
+-- Refuses what a program cannot see of a capacity: somebody changed one of the two.
+local function check_visible(hbm)
+  if not hbm.visible or math.abs(hbm.visible / hbm.capacity - 1) <= FAR then return end
+  local path = "accelerator.hbm.visible"
+  return ("'%s' = %s is not what a program sees of a capacity of %s: change it, too, or leave it out"):format(path,
+    units.format(hbm.visible, "bytes"), units.format(hbm.capacity, "bytes")), path
+end
+
+-- A changed capacity is what counts.
+local function merged(content, changes)
+  local hbm = type(changes.accelerator) == "table" and changes.accelerator.hbm
+  if type(hbm) ~= "table" or hbm.capacity == nil or hbm.visible ~= nil then return end
+  content.accelerator.hbm.visible = nil
+end
+
 local function finish(system)
   fill_vector(system.accelerator)
+  local message, where = check_visible(system.accelerator.hbm)
+  if message then return message, where end
   for _, unit in ipairs { "tensor", "vector" } do
     local peak = system.accelerator[unit]
     if not peak or not setmetatable(peak, peaks_metatable).fp16 then
@@ -248,5 +269,5 @@ end
 ---@return tperf.system
 return catalogue.constructor {
   what = "tperf.system", kind = "systems", schema = schema, methods = methods, finish = finish, import = import,
-  seal = core.seal_system, private = true,
+  merged = merged, seal = core.seal_system, private = true,
 }

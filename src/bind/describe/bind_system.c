@@ -220,6 +220,16 @@ static bool push_sealed(lua_State *L, int index) {
     return !lua_isnil(L, -1);
 }
 
+// The core's capacity is what programs can use: lua/tperf/describe/machine/room.lua.
+static void read_room(lua_State *L, tperf_system *out) {
+    if (!enter(L, "accelerator")) return;
+    if (enter(L, "hbm")) {
+        out->accelerator.hbm.capacity = number_field(L, "visible", out->accelerator.hbm.capacity);
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+}
+
 void tperf_bind_check_system(lua_State *L, int index, tperf_system *out) {
     luaL_checkstack(L, 16, NULL);
     const tperf_system *machine = luaL_testudata(L, index, TPERF_BIND_MACHINE);
@@ -235,6 +245,7 @@ void tperf_bind_check_system(lua_State *L, int index, tperf_system *out) {
     memset(out, 0, sizeof *out);
     lua_pushvalue(L, index);
     read_numbers(L, tperf_system_numbers, out);
+    read_room(L, out);
     read_accelerator(L, out);
     read_network(L, out);
     read_host(L, out);

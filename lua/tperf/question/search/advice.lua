@@ -1,6 +1,7 @@
 --- Advice if nothing fits in memory: how much is missing, and which single change would help, found by trying.
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
+local room = require "tperf.describe.machine.room"
 local units = require "tperf.base.units"
 
 local shortage = {}
@@ -83,8 +84,8 @@ local function bytes(value) return units.format(value, "bytes") end
 
 --- "96 GB, 16 GB too much": the memory needed, and the excess.
 function shortage.miss(needed, question)
-  local room = question.system.accelerator.hbm.capacity * (1 - question.training.reserved)
-  return ("%s, %s too much"):format(bytes(needed), bytes(needed - room))
+  local most = room(question.system) * (1 - question.training.reserved)
+  return ("%s, %s too much"):format(bytes(needed), bytes(needed - most))
 end
 
 --- The single changes that make it fit, in words.
@@ -122,7 +123,7 @@ end
 function shortage.why_too_big(p, o, question, found, least)
   local smallest, sizes = found.least, {}
   local text = ("none of %d candidates fits in %s of memory"):format(found.candidates,
-    bytes(question.system.accelerator.hbm.capacity))
+    bytes(room(question.system)))
   if not smallest or not least then return text end
   local s, pipeline = p.strategies[smallest.strategy], p.pipeline_list[smallest.pipeline]
   for i, axis in ipairs(s.axes) do

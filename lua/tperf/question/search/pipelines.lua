@@ -109,9 +109,11 @@ local function describe_bound(one, definition, pp, chunks)
   return one
 end
 
--- A pipeline of one device: every forward pass except the first overlaps with the previous micro-batch's backward pass.
-local function describe_alone(one)
-  one.pairs, one.pairs_each, one.in_flight, one.last_in_flight = -1, 1, { 2 }, 2
+-- A pipeline of one device: every forward pass except the first overlaps with the previous micro-batch's backward pass,
+-- layer by layer. The first layer forward goes beside the last one backward, which then lets go of what it kept: one
+-- layer more is kept (Megatron-Core's TransformerModelChunkSchedulePlan.run; the head's backward pass comes before).
+local function describe_alone(one, layers)
+  one.pairs, one.pairs_each, one.in_flight = -1, 1, { 1 + 1 / layers }
   return one
 end
 
@@ -124,7 +126,7 @@ local function describe(name, number, pp, chunks, options)
     min_microbatches = 1, microbatch_multiple = 1, weight_copies = 1, in_flight = { 1 }, last_in_flight = 1,
     bounds = false, open = false, placed = true, folded = false,
   }
-  if pp == 1 then return options.alone_overlaps and describe_alone(one) or one end
+  if pp == 1 then return options.alone_overlaps and describe_alone(one, options.layers) or one end
   local definition = schedule.get(name)
   if options.bounds or not has_closed_form(definition) then return describe_bound(one, definition, pp, chunks) end
   local multiple, least = demands(definition, pp, chunks)
