@@ -221,8 +221,8 @@ describe("layers assigned to stages", function()
     local one = { pp = 2, virtual_stages = 1, schedule = 1, bubble_forward = 1, bubble_backward = 1,
       bubble_weight_grad = 0, split = 0, split_each = 0, pairs = 0, pairs_each = 0, ways = 0,
       min_microbatches = 1, microbatch_multiple = 1,
-      weight_copies = 1, last_in_flight = 1, bounds = false, open = false, placed = true, folded = false, in_flight = { 2, 1 },
-      layers = layers }
+      weight_copies = 1, last_in_flight = 1, bounds = false, open = false, placed = true, folded = false,
+      in_flight = { 2, 1 }, layers = layers }
     for name, value in pairs(more or {}) do one[name] = value end
     return core.pipelines(RUNS, true, { one })
   end
@@ -399,6 +399,7 @@ describe("core.file", function()
     local bytes = core.store.empty "CREATE TABLE t (x)"
     for _ = 1, 2 do -- made, then kept as it is
       local place <close> = assert(core.file.keep(folder .. "/db", bytes))
+      assert.is_nil(place:writer())
       assert.equal(bytes, program.slurp(folder .. "/db"))
     end
     assert.truthy(message(core.file.keep(folder .. "/nosuch/db", bytes)):find "make the folder first")

@@ -163,29 +163,29 @@ describe("a script's files", function()
   end)
 
   it("are measured while they are written, not only when they are closed", function()
-    local result = run("local f = io.open('x', 'w') f:seek('set', (4 << 30) - 2) "
+    local result = run("local f = io.open('x.csv', 'w') f:seek('set', (4 << 30) - 2) "
       .. "print(f:write 'en') print(f:write 'd') io.output(f) print(io.write 'd') io.stderr:write(f:seek()) os.exit()")
     assert.equal(("nil\tFile too large\t27\n"):rep(2), result.out:match "\n(.*)$")
-    assert.equal("4294967296tperf: cannot write 'x': File too large\n", result.err)
+    assert.equal("4294967296tperf: cannot write 'x.csv': File too large\n", result.err)
     assert.same({ 1, "./s.lua\n" }, { result.code, ls(folder) })
   end)
 
   it("are paid for when they are hashed and copied: opened, closed, renamed and removed", function()
     program.write(folder .. "/s.lua", [[
-      local file = io.open("x", "w")
+      local file = io.open("x.csv", "w")
       for _ = 1, 64 do file:write(("x"):rep(1 << 20)) end
       file:close()
       for _ = 1, 1000 do
-        if arg[1] == "append" then io.open("x", "a"):close() end
-        if arg[1] == "open" then io.open("x", "w") end
-        if arg[1] == "rename" then os.rename("x", "y") os.rename("y", "x") end
-        if arg[1] == "update" then io.open("x", "r+"):close() end
+        if arg[1] == "append" then io.open("x.csv", "a"):close() end
+        if arg[1] == "open" then io.open("x.csv", "w") end
+        if arg[1] == "rename" then os.rename("x.csv", "y.csv") os.rename("y.csv", "x.csv") end
+        if arg[1] == "update" then io.open("x.csv", "r+"):close() end
       end
     ]])
     for _, way in ipairs { "append", "open", "rename", "update" } do
       local result = program.shell("ulimit -t 20; tperf run --max-instructions 2e8 s.lua " .. way, folder)
       assert.truthy(result.err:find("more than 200000000 instructions", 1, true), way .. result.err)
-      program.shell("rm -f x y .tperf-written", folder)
+      program.shell("rm -f x.csv y.csv .tperf-written", folder)
     end
   end)
 

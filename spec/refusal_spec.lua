@@ -291,12 +291,12 @@ describe("a search", function()
     end
   end)
 
-  it("over all strategies leaves grids of one row or column to one-dimensional tensor parallelism", function()
+  it("over all strategies leaves grids of one GPU to one-dimensional tensor parallelism", function()
     local grids = 0
     for _, c in ipairs(search { strategy = "all" }) do
       if c.strategy == "summa" then
         grids = grids + 1
-        assert.truthy(c.tp1 >= 2 and c.tp2 >= 2)
+        assert.truthy(c.tp1 > 1 or c.tp2 > 1)
       end
     end
     assert.truthy(grids > 0)

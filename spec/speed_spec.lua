@@ -107,7 +107,7 @@ describe("the Lua of a question", function()
       if i % cases(4, 1) ~= 0 then table.remove(rows, i) end
     end
     program.write(path, table.concat(rows, "\n") .. "\n")
-    costs((#rows - 1) * 9000, function() tperf.validate { file = path } end, 1)
+    costs((#rows - 1) * 9700, function() tperf.validate { file = path } end, 1)
   end)
 
   it("integrates an expected largest draw once", function()
@@ -329,7 +329,7 @@ describe("the instructions", function()
   local function part(i, name)
     local searched = SEARCHED:format "llama-3.1-70b"
     parts = parts or machine_instructions({ 'require "tperf"\n', SERVED, SERVED, DOMAINS:format(1), DOMAINS:format(4),
-      searched, searched, searched }, { "tperf_serve", "tperf_prices_of", "tperf_stock_memory", "tperf_pool_run" })
+      searched, searched, searched }, { "tperf_infer", "tperf_prices_of", "tperf_stock_memory", "tperf_pool_run" })
     assert.truthy(parts[i][name] > 0, name)
     return parts[i][name]
   end
@@ -340,7 +340,7 @@ describe("the instructions", function()
   end)
 
   it("that price experts in a pipeline, with eight placements, are so many", function()
-    local first, again = part(2, "tperf_serve"), part(3, "tperf_serve")
+    local first, again = part(2, "tperf_infer"), part(3, "tperf_infer")
     assert.truthy(first <= 155000, ("%d instructions of C"):format(first))
     assert.truthy(again <= 60000, ("%d instructions of C for the same workloads again"):format(again))
   end)

@@ -90,8 +90,8 @@ local terminals = {
   pdf = { "set terminal pdfcairo rounded size %.4fin,%.4fin background rgb %s\n", 1 / 72, 1, 2 },
 }
 
--- The gnuplot script that draws a canvas to standard output. Neighbours that look alike share a block: gnuplot looks for
--- each block from the first on.
+-- The gnuplot script that draws a canvas to standard output. Neighbours that look alike share a block, since gnuplot
+-- looks for each block from the first on.
 local function script_of(canvas, kind)
   local terminal, pixel, font, line = table.unpack(terminals[kind])
   local w, h = canvas.width, canvas.height
