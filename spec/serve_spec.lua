@@ -302,6 +302,17 @@ describe("tperf.serve refuses", function()
     refused(with { engine = { speculation = { method = "eagle", tokens = 2 } } }, "needs accepted")
   end)
 
+  -- Four replicas take 16 requests in turn, which arrive within seconds. The first of a replica is computed alone; its
+  -- other three follow with its second token, and their 5 tokens end a step later: 6 steps without a pause.
+  it("no sum of times beyond the clock's end: engines are busy all the time, not -43 % of it", function()
+    local step, replicas = 1e9 + 0.5, 4
+    local r = tperf.serve { step_time = { fixed = step }, replicas = replicas, load = { rate = 1 }, count = 16,
+      prompt = 10, output = 5 }
+    assert.truthy(replicas * 6 * step > 2 ^ 63 * 1e-9)
+    assert.truthy(math.abs(r.duration / (6 * step) - 1) < 1e-6, r.duration)
+    assert.truthy(math.abs(r.utilization - 1) < 1e-6, r.utilization)
+  end)
+
   it("a step beyond the clock's end", function()
     refused(with { step_time = { fixed = 1e9 }, count = 20000, output = 20 }, "the clock ends at 2^63")
   end)

@@ -245,12 +245,19 @@ typedef struct tperf_step_record {
     int32_t preempted, free_blocks;    // free_blocks is -1 without a limit
 } tperf_step_record;
 
+// A sum of ticks: high * 2^64 + low. The clock of a run has 64 bits; many ranks are busy for longer together.
+typedef struct tperf_tick_sum {
+    uint64_t low, high;
+} tperf_tick_sum;
+
+double tperf_tick_sum_value(tperf_tick_sum sum);
+
 typedef struct tperf_serve_totals {
     int64_t finished, rejected, steps, preemptions;
     int64_t prompt_tokens, output_tokens, cached_tokens; // of finished requests
-    int64_t scheduled_tokens,
-        busy;             // ticks in steps, summed over ranks (and batches in flight)
-    int64_t prefill_busy; // the same for the prefill pool
+    int64_t scheduled_tokens;
+    tperf_tick_sum busy;         // in steps, summed over ranks (and batches in flight)
+    tperf_tick_sum prefill_busy; // the same for the prefill pool
     int64_t first_arrival,
         end; // of accepted requests: first arrival, last answer; 0, 0: none
     // Sum of the requests' times in the system, modulo 2^64. By Little's law this is the time integral of their number,

@@ -1,6 +1,7 @@
 // coast.c: fast-forwards through steps in which every running request gets a token and nothing else happens, exactly as
 // step.c would take them one by one, to the tick.
 #include "serve/fleet.h"
+#include "serve/ticks.h"
 
 // A stretch of uneventful steps.
 typedef struct stretch {
@@ -130,8 +131,8 @@ tperf_status tperf_coast(tperf_fleet *fleet, tperf_unit *unit, tperf_error *erro
     lane->fruitless = 0;
     fleet->totals.steps += steps;
     fleet->totals.scheduled_tokens += steps * replica->n_running;
-    fleet->totals.busy += ahead.now - start;
-    if (unit->prefills) fleet->totals.prefill_busy += ahead.now - start;
+    tperf_tick_sum_add(&fleet->totals.busy, ahead.now - start);
+    if (unit->prefills) tperf_tick_sum_add(&fleet->totals.prefill_busy, ahead.now - start);
     tperf_fleet_advance(fleet, ahead.now);
     return TPERF_OK;
 }

@@ -2,6 +2,7 @@
 #include "serve/fleet.h"
 
 #include "base/always.h"
+#include "serve/ticks.h"
 
 enum { EVENTS_BETWEEN_STOPS = 4096 };
 
@@ -30,7 +31,7 @@ static tperf_status call_next(tperf_fleet *fleet, int64_t release, tperf_error *
 // In a closed loop the client thinks, then sends its next request.
 static tperf_status release_next(tperf_fleet *fleet, tperf_error *error) {
     if (fleet->options->concurrency == 0) return TPERF_OK;
-    if (fleet->options->think > INT64_MAX - fleet->now)
+    if (tperf_ticks_end(fleet->now, fleet->options->think))
         return tperf_error_set(error, TPERF_INVALID,
                                "a think time ends after the clock does, at 2^63 ticks");
     return call_next(fleet, fleet->now + fleet->options->think, error);
@@ -110,10 +111,11 @@ static tperf_status arrive(tperf_fleet *fleet, size_t request, tperf_error *erro
 static tperf_status transfer(tperf_fleet *fleet, const tperf_sequence *s, tperf_error *error) {
     const tperf_prefill_pool *prefill = fleet->options->prefill;
     double ticks = prefill->ticks + prefill->ticks_per_token * s->prompt;
-    if (!(ticks < 0x1p62 && (double)fleet->now + ticks < 0x1p63))
+    int64_t whole = ticks < 0x1p62 ? (int64_t)(ticks + 0.5) : INT64_MAX;
+    if (tperf_ticks_end(fleet->now, whole))
         return tperf_error_set(error, TPERF_INVALID, "a transfer ends after the clock does");
-    return tperf_event_push(&fleet->events, fleet->now + (int64_t)(ticks + 0.5), TPERF_TRANSFERRED,
-                            s->request, NULL, error);
+    return tperf_event_push(&fleet->events, fleet->now + whole, TPERF_TRANSFERRED, s->request, NULL,
+                            error);
 }
 
 tperf_status tperf_fleet_finish(tperf_fleet *fleet, int32_t lane, const tperf_sequence *s,
@@ -332,8 +334,8 @@ void tperf_totals_add(tperf_serve_totals *sum, const tperf_serve_totals *t) {
     sum->output_tokens += t->output_tokens;
     sum->cached_tokens += t->cached_tokens;
     sum->scheduled_tokens += t->scheduled_tokens;
-    sum->busy += t->busy;
-    sum->prefill_busy += t->prefill_busy;
+    tperf_tick_sum_join(&sum->busy, t->busy);
+    tperf_tick_sum_join(&sum->prefill_busy, t->prefill_busy);
     sum->residence += t->residence;
 }
 

@@ -1,6 +1,7 @@
 // front_end.c: see front_end.h.
 #include "serve/front_end.h"
 
+#include "serve/ticks.h"
 #include "tperf/heap.h"
 
 tperf_status tperf_front_end_init(tperf_front_end *front, const tperf_serve_options *options,
@@ -31,8 +32,8 @@ tperf_status tperf_front_end_take(tperf_front_end *front, size_t number, size_t 
     int64_t *idle = &front->idle[number % front->n];
     int64_t start = arrival > *idle ? arrival : *idle;
     double ticks = front->ticks_per_token * (double)prompt;
-    int64_t more = ticks < 0x1p62 ? (int64_t)(ticks + 0.5) : INT64_MAX / 2;
-    if (more > INT64_MAX - start)
+    int64_t more = ticks < 0x1p62 ? (int64_t)(ticks + 0.5) : INT64_MAX;
+    if (tperf_ticks_end(start, more))
         return tperf_error_set(error, TPERF_INVALID, "the clock ends before request %zu comes",
                                request + 1);
     *ready = *idle = start + more;

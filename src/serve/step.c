@@ -3,6 +3,7 @@
 
 #include "serve/fleet.h"
 #include "serve/load/random.h"
+#include "serve/ticks.h"
 
 // --- a batch's work ---
 
@@ -155,17 +156,19 @@ static tperf_status begin_lane(tperf_fleet *fleet, const tperf_unit *unit, int32
     record->waiting = (int32_t)replica->waiting.count;
     record->free_blocks = replica->blocks.usable < INT32_MAX ? replica->blocks.free : -1;
     if (tokens == 0) return TPERF_OK;
-    record->duration =
-        time->ticks(time->context, &record->work, replica->chunks) + compile(time, lane, tokens);
+    record->duration = tperf_ticks_both(time->ticks(time->context, &record->work, replica->chunks),
+                                        compile(time, lane, tokens));
+    if (record->duration == 0) record->duration = 1;
     int32_t stages = unit->pool->stages > 1 ? unit->pool->stages : 1;
     *stage = stages == 1         ? record->duration
              : time->stage_ticks ? time->stage_ticks(time->context, &record->work, replica->chunks)
                                  : record->duration / stages + 1;
-    if (record->duration < 0 || *stage < 0 || record->duration > INT64_MAX - fleet->now)
+    bool too_long = tperf_ticks_end(fleet->now, record->duration) ||
+                    tperf_ticks_end(fleet->now, *stage) || tperf_ticks_end(unit->last, *stage);
+    if (record->duration < 0 || *stage < 0 || too_long)
         return tperf_error_set(error, TPERF_INVALID,
                                "a step at tick %lld takes %lld ticks: the clock ends at 2^63",
                                (long long)fleet->now, (long long)record->duration);
-    if (record->duration == 0) record->duration = 1;
     return TPERF_OK;
 }
 
@@ -176,8 +179,8 @@ static bool did_something(const tperf_step_record *r) {
 static tperf_status note_step(tperf_fleet *fleet, const tperf_unit *unit,
                               const tperf_step_record *record, tperf_error *error) {
     tperf_serve_totals *t = &fleet->totals;
-    t->busy += record->duration;
-    if (unit->prefills) t->prefill_busy += record->duration;
+    tperf_tick_sum_add(&t->busy, record->duration);
+    if (unit->prefills) tperf_tick_sum_add(&t->prefill_busy, record->duration);
     if (!did_something(record)) return TPERF_OK;
     t->steps++;
     t->preemptions += record->preempted;

@@ -4,6 +4,10 @@
 
 #include "tperf/serve.h"
 
+double tperf_tick_sum_value(tperf_tick_sum sum) {
+    return (double)sum.high * 0x1p64 + (double)sum.low;
+}
+
 // --- quantiles ---
 
 static void swap(double *a, double *b) {

@@ -254,6 +254,11 @@ static void set_time(lua_State *L, const char *name, const tperf_serve_box *box,
     tperf_fields_set(L, name, (double)ticks / box->ticks_per_second);
 }
 
+static void set_sum(lua_State *L, const char *name, const tperf_serve_box *box,
+                    tperf_tick_sum sum) {
+    tperf_fields_set(L, name, tperf_tick_sum_value(sum) / box->ticks_per_second);
+}
+
 // The front end delays every request equally, so the engine runs as without it, only later: adding the delay converts
 // the engine's time to the client's.
 static void set_moment(lua_State *L, const char *name, const tperf_serve_box *box, int64_t ticks) {
@@ -359,8 +364,8 @@ static void push_answer(lua_State *L, const tperf_serve_box *box,
     set_integer(L, "cached_tokens", t->cached_tokens);
     set_integer(L, "scheduled_tokens", t->scheduled_tokens);
     set_integer(L, "step_count", t->steps);
-    set_time(L, "busy", box, t->busy);
-    set_time(L, "prefill_busy", box, t->prefill_busy);
+    set_sum(L, "busy", box, t->busy);
+    set_sum(L, "prefill_busy", box, t->prefill_busy);
     if (t->finished > 0)
         set_moment(L, "duration", box, t->end - t->first_arrival);
     else
