@@ -24,9 +24,11 @@ VERSION := $(shell cat VERSION)
 MAKEFLAGS += --no-print-directory --no-builtin-rules
 Q := $(if $(filter 1,$(V)),,@)
 
-# -ffp-contract=off: the same digits with every compiler and processor.
-REQUIRED := -std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -fPIC -fvisibility=hidden -ffp-contract=off \
+REQUIRED := -std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -fPIC -fvisibility=hidden -include base/exact.h \
             -pthread -DTPERF_VERSION='"$(VERSION)"'
+# The same digits with every compiler and processor, whatever the caller's CFLAGS say: these come after them.
+EXACT := -fno-fast-math -fno-unsafe-math-optimizations -fno-associative-math -fno-reciprocal-math -fsigned-zeros \
+         -fno-finite-math-only -ffp-contract=off
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes
 VARIANT_release := -O2 -g -DNDEBUG
 VARIANT_debug   := -O0 -g3
@@ -56,7 +58,7 @@ FAULTS_LDFLAGS := $(if $(FAULTS),$(addprefix -Wl$(,)--wrap=,malloc calloc reallo
 PACKAGES := lua5.4 yaml-0.1 "sqlite3 >= 3.36"
 PKG_CFLAGS = $(eval PKG_CFLAGS := $$(shell pkg-config --cflags $(PACKAGES)))$(PKG_CFLAGS)
 PKG_LIBS   = $(eval PKG_LIBS := $$(shell pkg-config --libs $(PACKAGES)))$(PKG_LIBS)
-ALL_CFLAGS  = $(REQUIRED) $(WARNINGS) $(VARIANT_$(VARIANT)) $(FAULTS_CFLAGS) $(PKG_CFLAGS) $(CFLAGS)
+ALL_CFLAGS  = $(REQUIRED) $(WARNINGS) $(VARIANT_$(VARIANT)) $(FAULTS_CFLAGS) $(PKG_CFLAGS) $(CFLAGS) $(EXACT)
 ALL_LDFLAGS = $(VARIANT_$(VARIANT)) $(FAULTS_LDFLAGS) -pthread $(LDFLAGS)
 LIBS = $(PKG_LIBS) -lm -ldl
 
@@ -158,7 +160,7 @@ fuzz: $(FUZZERS:%=fuzz-%) ## feed every reader hostile input, each for FUZZ_SECO
 # Findings of a fuzzer are kept, once fixed, in spec/data/fuzz, where the next run starts and a spec checks them.
 fuzz-yaml: deps ## hostile bytes for the YAML reader, by libFuzzer (needs clang)
 	@mkdir -p build/fuzz/corpus
-	$(Q)clang $(REQUIRED) $(WARNINGS) -g -O1 -fsanitize=fuzzer,address,undefined $(PKG_CFLAGS) -o build/fuzz/yaml \
+	$(Q)clang $(REQUIRED) $(EXACT) $(WARNINGS) -g -O1 -fsanitize=fuzzer,address,undefined $(PKG_CFLAGS) -o build/fuzz/yaml \
 	  src/tools/fuzz_yaml.c src/io/yaml_in.c src/io/surrogates.c src/base/error.c $(PKG_LIBS)
 	build/fuzz/yaml -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=10 -dict=tools/fuzz/yaml.dict \
 	  build/fuzz/corpus spec/data/fuzz/yaml systems models spec/data/hf

@@ -59,6 +59,25 @@ describe("make", function()
     assert.truthy(text:find("-O3", 1, true))
   end)
 
+  it("keeps the digits, whatever the caller's CFLAGS say", function()
+    local text = sh("make -n -B V=1 'CFLAGS=-Ofast -ffp-contract=fast -funsafe-math-optimizations' "
+      .. "build/release/base/error.o")
+    local last = text:match "[^\n]*$" ~= "" and text:match "[^\n]*$" or text:match "([^\n]*)\n$"
+    local after = last:match "%-Ofast %-ffp%-contract=fast %-funsafe%-math%-optimizations(.*)"
+    assert.truthy(after and after:find "%-fno%-fast%-math .*%-ffp%-contract=off", text)
+  end)
+
+  it("refuses to compile with arithmetic that is not exact", function()
+    local COMPILE <const> = "echo 'int one;' | ${CC:-cc} -std=c11 -Isrc -include base/exact.h -x c -c -o /dev/null - "
+    for _, flags in ipairs { "-ffast-math", "-Ofast", "-ffinite-math-only" } do
+      local text, code = sh(COMPILE .. flags)
+      assert.not_equal(0, code)
+      assert.truthy(text:find("add -fno-fast-math at the end", 1, true), text)
+    end
+    local text, code = sh(COMPILE .. "-O3")
+    assert.equal(0, code, text)
+  end)
+
   it("installs and prints nothing if nothing is missing", function()
     local text, code = sh "make deps deps-test"
     assert.equal(0, code)

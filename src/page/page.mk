@@ -13,7 +13,7 @@ PAGE_OBJECTS = $(PAGE_SOURCES:src/%.c=$(PAGE)/%.o) $(PAGE)/embedded.o $(PAGE)/so
 EMCC := NODE_PATH=/usr/share/nodejs emcc
 PAGE_CFLAGS := -O3 -DNDEBUG -mbulk-memory
 PAGE_OWN_CFLAGS = $(filter-out -fPIC,$(REQUIRED)) -DTPERF_PREFIX='""' -I$(PAGE_DEPS)/lua/src \
-  -I$(PAGE_DEPS)/yaml/include $(PAGE_CFLAGS)
+  -I$(PAGE_DEPS)/yaml/include $(PAGE_CFLAGS) $(EXACT)
 PAGE_YAML_CFLAGS := -DYAML_VERSION_STRING='"0.2"' -DYAML_VERSION_MAJOR=0 -DYAML_VERSION_MINOR=2 -DYAML_VERSION_PATCH=0
 # One worker is one thread; nothing is evaluated at run time, so that the page's policy can forbid it.
 PAGE_LDFLAGS := $(PAGE_CFLAGS) -s MODULARIZE=1 -s EXPORT_NAME=tperfEngine -s ENVIRONMENT=worker,node \
