@@ -1,5 +1,6 @@
 -- docs/api.md and meta/tperf.lua are up to date; comments agree with schemas; records have the documented
 -- fields.
+local neutral = require "tperf.base.entry.neutral"
 local program = require "program"
 local tperf = require "tperf"
 package.path = "./tools/?.lua;" .. package.path
@@ -43,7 +44,7 @@ describe("the reference", function()
     for name, given in program.slurp "docs/api.md":gmatch "\n### tperf%.([^\n]+)\n+`[^\n(]+%(([^\n]*)%)`\n" do
       local f = tperf
       for part in name:gmatch "[^.]+" do f = type(f) == "table" and f[part] or nil end
-      local info = type(f) == "function" and debug.getinfo(f, "Su")
+      local info = type(f) == "function" and debug.getinfo(neutral.inner(f), "Su")
       local own = info and info.what ~= "C" and reference.parameters_of(f) or {}
       if info and info.isvararg then own[#own + 1] = "..." end
       if info then

@@ -1,6 +1,7 @@
 --- tperf: what scripts require. Re-exports, nothing else; each part is loaded when somebody reads it.
 local closed = require "tperf.base.closed"
 local lazy = require "tperf.base.lazy"
+local neutral = require "tperf.base.entry.neutral"
 
 -- Where the fields come from: a module, or a module and the name of its field.
 local FIELDS = {
@@ -49,7 +50,9 @@ local PROTOTYPES = { architecture = true, block = true } -- what their objects l
 -- Makes a table of fields from these places, and closes it and them.
 local function public(what, places)
   return closed(what, lazy.from({}, places, function(value, name)
-    return type(value) == "table" and not PROTOTYPES[name] and closed(what .. "." .. name, value) or value
+    if type(value) ~= "table" then return value end
+    neutral.methods(value)
+    return PROTOTYPES[name] and value or closed(what .. "." .. name, value)
   end))
 end
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/locale.h"
+
 const char *const tperf_unit_names[TPERF_UNIT_COUNT + 1] = {
     "bytes", "bytes/s", "FLOP", "FLOP/s", "s", "W", "J", "Hz", NULL};
 
@@ -156,10 +158,10 @@ tperf_status tperf_unit_parse(const char *text, size_t size, tperf_unit unit, do
     char number[128];
     int decimal = prefix->group == BINARY ? 0 : prefix->exponent;
     snprintf(number, sizeof number, "%.*se%d", (int)mantissa, text, exponent + decimal);
-    char *end;
-    double result = strtod(number, &end) * factor;
+    locale_t before = tperf_locale_enter();
+    double result = strtod(number, NULL) * factor;
+    tperf_locale_leave(before);
     if (prefix->group == BINARY) result = ldexp(result, prefix->exponent);
-    if (*end) return refuse(text, size, "cannot be read under this locale", unit, error);
     if (!isfinite(result)) return refuse(text, size, "is too large", unit, error);
     if (result == 0 && strcspn(number, "123456789") < mantissa)
         return refuse(text, size, "is too small", unit, error);
@@ -194,7 +196,7 @@ static void print_scaled(double value, const char *symbol, int low, int high, in
              prefix == 0 ? "" : letter, symbol);
 }
 
-void tperf_unit_print(double value, tperf_unit unit, int digits, char text[TPERF_UNIT_TEXT]) {
+static void print(double value, tperf_unit unit, int digits, char text[TPERF_UNIT_TEXT]) {
     static const struct {
         double seconds;
         const char *symbol;
@@ -217,4 +219,10 @@ void tperf_unit_print(double value, tperf_unit unit, int digits, char text[TPERF
         print_scaled(value / clocks[i].seconds, clocks[i].symbol, 0, 0, digits, text);
         shown = strtod(text, NULL) * clocks[i].seconds;
     }
+}
+
+void tperf_unit_print(double value, tperf_unit unit, int digits, char text[TPERF_UNIT_TEXT]) {
+    locale_t before = tperf_locale_enter();
+    print(value, unit, digits, text);
+    tperf_locale_leave(before);
 }

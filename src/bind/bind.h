@@ -23,6 +23,9 @@ int luaopen_tperf_core(lua_State *L);
 _Noreturn int tperf_bind_raise(lua_State *L, const tperf_error *error);
 _Noreturn int tperf_bind_fail(lua_State *L, const char *format, ...);
 
+// lua_pushfstring, but its numbers have a point whatever the thread's locale: scripts call some functions of C directly.
+const char *tperf_bind_push_text(lua_State *L, const char *format, ...);
+
 // The state's allocator: memory that the core holds for a script counts as Lua's. Blocks that remain when the state
 // closes are freed.
 void tperf_bind_open_heap(lua_State *L);
@@ -59,6 +62,7 @@ void tperf_bind_memory_parts(lua_State *L); // list of { name, held = all the ti
 void tperf_bind_collective(lua_State *L);
 void tperf_bind_routed_parts(lua_State *L);
 void tperf_bind_normal_below(lua_State *L);
+void tperf_bind_locale(lua_State *L);
 void tperf_bind_machine(lua_State *L);
 void tperf_bind_machine_methods(lua_State *L); // pushes the table of its methods
 void tperf_bind_decode(lua_State *L);

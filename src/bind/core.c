@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/locale.h"
 #include "bind/bind.h"
 #include "bind/embedded.h"
 #include "tperf/price.h"
@@ -18,11 +19,26 @@ static void push_where(lua_State *L) {
     }
 }
 
+static const char *push_text(lua_State *L, const char *format, va_list arguments) {
+    locale_t before = tperf_locale_enter();
+    const char *text = lua_pushvfstring(L, format, arguments);
+    tperf_locale_leave(before);
+    return text;
+}
+
+const char *tperf_bind_push_text(lua_State *L, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    const char *text = push_text(L, format, arguments);
+    va_end(arguments);
+    return text;
+}
+
 int tperf_bind_fail(lua_State *L, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     push_where(L);
-    lua_pushvfstring(L, format, arguments);
+    push_text(L, format, arguments);
     va_end(arguments);
     lua_concat(L, 2);
     lua_error(L), __builtin_unreachable();
@@ -138,6 +154,7 @@ static const struct {
     {"collective", tperf_bind_collective},
     {"routed_parts", tperf_bind_routed_parts},
     {"normal_below", tperf_bind_normal_below},
+    {"locale", tperf_bind_locale},
     {"machine", tperf_bind_machine},
     {"decode", tperf_bind_decode},
     {"grid", tperf_bind_grid},

@@ -11,9 +11,18 @@
 static const char *const expected[] = {"an integer", "a finite number", "true or false", "a name",
                                        "a value"};
 
+// Pushes the value at an index as text.
+static const char *push_shown(lua_State *L, int index) {
+    if (lua_isinteger(L, index))
+        return tperf_bind_push_text(L, "%I", (LUAI_UACINT)lua_tointeger(L, index));
+    if (lua_type(L, index) == LUA_TNUMBER)
+        return tperf_bind_push_text(L, "%f", lua_tonumber(L, index));
+    return luaL_tolstring(L, index, NULL);
+}
+
 static _Noreturn void fail_value(lua_State *L, const char *what, const tperf_field *field,
                                  int index) {
-    const char *shown = luaL_tolstring(L, index, NULL);
+    const char *shown = push_shown(L, index);
     tperf_bind_fail(L, "%s: '%s' must be %s, got %s", what, field->name, expected[field->kind],
                     shown);
 }
@@ -78,7 +87,7 @@ static _Noreturn void fail_unknown(lua_State *L, int index, const char *what,
                                    const tperf_field *fields) {
     luaL_Buffer names;
     const char *suggestion = push_suggestion(L, index, fields);
-    const char *shown = luaL_tolstring(L, index, NULL);
+    const char *shown = push_shown(L, index);
     luaL_buffinit(L, &names);
     for (const tperf_field *f = fields; f->name; f++) {
         if (f != fields) luaL_addstring(&names, ", ");
@@ -164,16 +173,38 @@ int tperf_bind_raw_field(lua_State *L, int index, const char *name) {
     return lua_rawget(L, index);
 }
 
-size_t tperf_bind_push_list(lua_State *L, int index, const char *what) {
+static _Noreturn void fail_hole(lua_State *L, int index, const char *what) {
+    lua_Integer hole = 1;
+    while (lua_rawgeti(L, index, hole) != LUA_TNIL) {
+        lua_pop(L, 1);
+        hole++;
+    }
+    tperf_bind_fail(L, "%s: [%I] is nil: a list has no holes", what, (LUAI_UACINT)hole);
+}
+
+size_t tperf_bind_length(lua_State *L, int index, const char *what) {
     index = lua_absindex(L, index);
+    luaL_checkstack(L, 2, what);
     if (!lua_istable(L, index))
         tperf_bind_fail(L, "%s must be a list, got %s", what, luaL_typename(L, index));
-    lua_Unsigned n = lua_rawlen(L, index); // arbitrary for a list with holes
+    lua_Integer last = 0, count = 0;
+    for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
+        lua_Integer key = lua_isinteger(L, -2) ? lua_tointeger(L, -2) : 0;
+        count += key >= 1;
+        if (key > last) last = key;
+    }
+    if (count != last) fail_hole(L, index, what);
+    return (size_t)last;
+}
+
+size_t tperf_bind_push_list(lua_State *L, int index, const char *what) {
+    index = lua_absindex(L, index);
+    size_t n = tperf_bind_length(L, index, what);
     if (n > TPERF_LIST_MAX) tperf_bind_fail(L, "%s has more than %d members", what, TPERF_LIST_MAX);
     lua_createtable(L, (int)n, 0);
-    for (lua_Unsigned i = 1; i <= n; i++) {
+    for (size_t i = 1; i <= n; i++) {
         lua_rawgeti(L, index, (lua_Integer)i);
         lua_rawseti(L, -2, (lua_Integer)i);
     }
-    return (size_t)n;
+    return n;
 }

@@ -32,6 +32,10 @@ bool tperf_fields_try(lua_State *L, int index, const tperf_field *fields, void *
 // Sets a field of the table on top of the stack.
 void tperf_fields_set(lua_State *L, const char *name, double value);
 
+// The length of the list at index. Raises for anything but a table, and for a list with holes, whose length lua_rawlen
+// does not know; keys that are no positions do not matter. Every reader of a list from a script asks here.
+size_t tperf_bind_length(lua_State *L, int index, const char *what);
+
 // Pushes a copy of the list at index and returns its length, at most TPERF_LIST_MAX. Whatever is read more than once is
 // read from such a copy, which metamethods and callbacks cannot change meanwhile.
 enum { TPERF_LIST_MAX = 1 << 20 };

@@ -73,7 +73,6 @@ void tperf_cli_say(const char *message, const char *more);
 // A handler for fatal signals: removes temporary files, then ends the process.
 void tperf_cli_end(int signal_number);
 
-
 // --- output.c ---
 
 // Pushes a table of functions that write below one folder (see lua/tperf/cli/init.lua).

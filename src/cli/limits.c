@@ -21,6 +21,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/locale.h"
 #include "base/small.h"
 #include "bind/interrupt.h"
 #include "io/ranks.h"
@@ -119,8 +120,10 @@ void tperf_limits_end(void) {
 const char *tperf_limits_memory_hint(void) {
     static char text[96];
     if (!limits.memory_hit) return "";
+    locale_t before = tperf_locale_enter();
     snprintf(text, sizeof text, " (the limit is %.6g MiB; --max-memory SIZE raises it)",
              (double)limits.memory_limit / (1 << 20));
+    tperf_locale_leave(before);
     return text;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "base/locale.h"
 #include "io/surrogates.h"
 
 typedef struct reader {
@@ -122,10 +123,8 @@ static bool read_float(const char *text, tperf_yaml_node *node) {
         at += exponent;
     }
     if (*at) return false;
-    char *end;
-    node->value.number = strtod(text, &end);
-    if (*end) return false;
     node->kind = TPERF_YAML_FLOAT;
+    node->value.number = strtod(text, NULL);
     return true;
 }
 
@@ -366,7 +365,9 @@ tperf_status tperf_yaml_read(const char *input, size_t size, tperf_yaml_document
                 .size = size - 3 * (size_t)marked,
                 .document = document,
                 .error = error};
+    locale_t before = tperf_locale_enter();
     tperf_status status = parse(&r);
+    tperf_locale_leave(before);
     tperf_surrogates_release(&r.surrogates);
     return status;
 }

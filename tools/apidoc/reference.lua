@@ -2,6 +2,7 @@
 local check = require "tperf.base.check"
 local comments = require "apidoc.comments"
 local formats = require "apidoc.formats"
+local neutral = require "tperf.base.entry.neutral"
 local schemas = require "apidoc.schemas"
 local tperf = require "tperf"
 
@@ -63,7 +64,7 @@ end
 
 -- The comment of a function: above its definition, above the assignment of that name, or at the head of its file.
 local function comment_of(f, owner, key)
-  local info = debug.getinfo(f, "S")
+  local info = debug.getinfo(neutral.inner(f), "S")
   local path = info.source:match "^@(.*)$"
   local found = path and exists(path) and comments.find(path, function(b) return b.line == info.linedefined end)
   if found then return found end
@@ -163,7 +164,7 @@ end
 ---@param f function
 ---@return string[]
 function reference.parameters_of(f)
-  local info, names = debug.getinfo(f, "Su"), {}
+  local info, names = debug.getinfo(neutral.inner(f), "Su"), {}
   if info.nparams == 0 then return names end
   local number, from = 0, nil
   for line in text_of(info.source:match "^@(.*)$"):gmatch "([^\n]*)\n" do

@@ -5,6 +5,7 @@ local check = require "tperf.base.check"
 local checked = require "tperf.base.object.checked"
 local core = require "tperf.core"
 local lazy = require "tperf.base.lazy"
+local neutral = require "tperf.base.entry.neutral"
 local refusal = require "tperf.base.refusal"
 local roots = require "tperf.base.roots"
 local sharing = require "tperf.base.object.sharing"
@@ -264,6 +265,8 @@ function catalogue.constructor(options)
     if options.merged then options.merged(content, changes) end
     return objects:show(build(label, content))
   end
+
+  neutral.methods(methods)
 
   local function construct(value) -- the object, and the path of the file it was made from
     local origin, known = nil, objects:of(value)

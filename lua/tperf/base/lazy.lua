@@ -1,6 +1,7 @@
 --- Records some of whose fields are found when somebody reads them: by name, with pairs, or in a report. Stock Lua's
 --- `next`, `rawget` and `setmetatable` see only those that were found; scripts' own call __settle first.
 local core = require "tperf.core"
+local neutral = require "tperf.base.entry.neutral"
 
 local lazy = {}
 
@@ -34,7 +35,7 @@ local add
 
 -- Finds fields of a record, some of which may then have to wait, too.
 local function fill(record, one)
-  local found = one.find()
+  local found = neutral.call(one.find)
   for name, value in lazy.present(found) do
     if one.names[name] and rawget(record, name) == nil then rawset(record, name, value) end
   end
@@ -147,8 +148,12 @@ function lazy.from(record, places, wrap)
   for name, place in next, places do
     add(record, { [name] = true }, function()
       local value = require(place[1])
-      if place[2] then value = value[place[2]] end
-      return { [name] = wrap and wrap(value, name) or value }
+      if place[2] then
+        local module = value
+        value = neutral.of(module[place[2]])
+        module[place[2]] = value -- the same function, whoever asks
+      end
+      return { [name] = neutral.of(wrap and wrap(value, name) or value) }
     end)
   end
   return record

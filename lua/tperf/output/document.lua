@@ -6,6 +6,7 @@ local format = require "tperf.output.format"
 local html = require "tperf.output.html"
 local json = require "tperf.output.json"
 local markdown = require "tperf.output.markdown"
+local neutral = require "tperf.base.entry.neutral"
 local output = require "tperf.output.file"
 local text = require "tperf.output.text"
 
@@ -194,6 +195,8 @@ function document:save(path)
   end
   output.write(path, render(self, kind, files))
 end
+
+neutral.methods(document)
 
 --- A new, empty report.
 ---@param options table

@@ -2,6 +2,7 @@
 local check = require "tperf.base.check"
 local canvas = require "tperf.plot.draw.canvas"
 local gnuplot = require "tperf.plot.draw.gnuplot"
+local neutral = require "tperf.base.entry.neutral"
 local output = require "tperf.output.file"
 local svg = require "tperf.plot.draw.svg"
 local terminal = require "tperf.output.terminal"
@@ -111,5 +112,7 @@ function figure:save(path)
   if ending == "txt" then return output.write(path, self:text()) end
   return gnuplot.save(self:canvas(), path, ending)
 end
+
+neutral.methods(figure)
 
 return figure

@@ -1,6 +1,7 @@
 --- A simulated schedule.
 local check = require "tperf.base.check"
 local costs = require "tperf.describe.schedule.costs"
+local neutral = require "tperf.base.entry.neutral"
 local units = require "tperf.base.units"
 
 ---@class tperf.timeline a simulated schedule, in the caller's units of time and memory
@@ -210,5 +211,7 @@ function timeline:save(path, options)
   end
   require "tperf.output.file".write(path, self[form](self, options))
 end
+
+neutral.methods(timeline)
 
 return timeline

@@ -108,10 +108,10 @@ const tperf_op *tperf_bind_check_op(lua_State *L, int index) {
 
 static int to_string(lua_State *L) {
     const tperf_op *op = tperf_bind_check_op(L, 1);
-    lua_pushfstring(L, "op '%s': %f and %f FLOP, %f and %f bytes", op->name,
-                    op->forward.tensor_flops + op->forward.vector_flops,
-                    op->backward.tensor_flops + op->backward.vector_flops, op->forward.bytes,
-                    op->backward.bytes);
+    tperf_bind_push_text(L, "op '%s': %f and %f FLOP, %f and %f bytes", op->name,
+                         op->forward.tensor_flops + op->forward.vector_flops,
+                         op->backward.tensor_flops + op->backward.vector_flops, op->forward.bytes,
+                         op->backward.bytes);
     return 1;
 }
 

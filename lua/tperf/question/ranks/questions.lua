@@ -1,4 +1,5 @@
 --- What processes ask of each other under MPI: the library's questions by name, with arguments that are plain data.
+local inner = require "tperf.base.entry.neutral".inner
 local lazy = require "tperf.base.lazy"
 local core = require "tperf.core"
 local own_code = lazy.module "tperf.question.sweep.own_code"
@@ -12,12 +13,12 @@ local by_name, names = {}, {}
 --- Registers a question, so that other processes find it under the same name.
 ---@param name string
 ---@param run function
-function questions.register(name, run) by_name[name], names[run] = run, name end
+function questions.register(name, run) by_name[name], names[inner(run)] = run, name end
 
 --- The name under which other processes know a question; nil for a script's own function.
 ---@param run function
 ---@return string?
-function questions.name(run) return names[run] end
+function questions.name(run) return names[inner(run)] end
 
 --- The question with this name.
 ---@param name string

@@ -1,8 +1,9 @@
-// bind_terminal.c: core.is_terminal(descriptor) and core.clock(), for progress lines and colours; core.hidden, for texts
-// that others wrote.
+// bind_host.c: what surrounds the library: the terminal, the clock, the locale (tperf.core.locale, for
+// lua/tperf/base/entry/neutral.lua).
 #include <time.h>
 #include <unistd.h>
 
+#include "base/locale.h"
 #include "base/visible.h"
 #include "bind/bind.h"
 
@@ -50,4 +51,29 @@ void tperf_bind_is_terminal(lua_State *L) {
 
 void tperf_bind_clock(lua_State *L) {
     lua_pushcfunction(L, clock_seconds);
+}
+
+// is_plain() -> boolean
+static int is_plain(lua_State *L) {
+    lua_pushboolean(L, tperf_locale_is_plain());
+    return 1;
+}
+
+// enter() -> the locale that was
+static int enter(lua_State *L) {
+    lua_pushlightuserdata(L, (void *)tperf_locale_enter());
+    return 1;
+}
+
+// leave(the locale that was)
+static int leave(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TLIGHTUSERDATA);
+    tperf_locale_leave((locale_t)lua_touserdata(L, 1));
+    return 0;
+}
+
+void tperf_bind_locale(lua_State *L) {
+    static const luaL_Reg functions[] = {
+        {"is_plain", is_plain}, {"enter", enter}, {"leave", leave}, {NULL, NULL}};
+    luaL_newlib(L, functions);
 }
