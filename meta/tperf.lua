@@ -787,6 +787,9 @@
 ---@field newline? "\n"|"\r\n" "\n" (default) or "\r\n"
 ---@field header? boolean false: no line of headings
 
+---@class tperf.report.html.request
+---@field title? string of the page ("tperf")
+
 ---@class tperf.report.json.request
 ---@field indent? integer blanks a level
 ---@field nonfinite? "error"|"null" "error" (default), or "null" for NaN and infinity
@@ -2196,7 +2199,7 @@ function tperf.report.groups(rows, ...) end
 ---Rows as one self-contained HTML page.
 ---@param rows table[]
 ---@param wanted? (string|tperf.Column)[]
----@param options? { title: string }
+---@param options? tperf.report.html.request
 ---@return string
 function tperf.report.html(rows, wanted, options) end
 

@@ -57,3 +57,19 @@ describe("the prompt at a terminal", function()
     end
   end)
 end)
+
+describe("the prompt", function()
+  it("goes on after a value that cannot be shown", function()
+    local values = { 'setmetatable({}, { __tostring = function() error "mine" end })',
+      'setmetatable({ 1 }, { __len = function() return "a" end })',
+      'setmetatable({ a = 1 }, { __pairs = function() error "mine" end })',
+      'error(setmetatable({}, { __tostring = function() error "mine" end }))' }
+    for _, value in ipairs(values) do
+      local result = program.shell(("printf '%%s\\n' %s '20 + 3' | %s repl"):format(program.quote(value),
+        program.quote(program.path)))
+      assert.equal(0, result.code, value)
+      assert.truthy(result.out:find("23\n$"), value)
+      assert.truthy(result.err:find "^tperf: a[n ]" and not result.err:find("lua/tperf", 1, true), result.err)
+    end
+  end)
+end)

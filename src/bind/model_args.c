@@ -208,8 +208,7 @@ void tperf_bind_check_order(lua_State *L, int index, int n_axes, tperf_rank_orde
 }
 
 size_t tperf_bind_check_sizes(lua_State *L, int index, int64_t *out, size_t max) {
-    luaL_checktype(L, index, LUA_TTABLE);
-    size_t n = lua_rawlen(L, index);
+    size_t n = tperf_bind_length(L, index, "a list of sizes");
     if (n > max) tperf_bind_fail(L, "at most %I sizes, got %I", (LUAI_UACINT)max, (LUAI_UACINT)n);
     for (size_t i = 0; i < n; i++) {
         int whole;

@@ -99,8 +99,7 @@ static size_t count_shapes(lua_State *L, int index, size_t n_series) {
         lua_rawgeti(L, index, (lua_Integer)i);
         luaL_checktype(L, -1, LUA_TTABLE);
         tperf_bind_raw_field(L, -1, "micro_batches");
-        luaL_checktype(L, -1, LUA_TTABLE);
-        lua_Unsigned n = lua_rawlen(L, -1);
+        size_t n = tperf_bind_length(L, -1, "the micro-batches of a shape");
         if (n > TPERF_LIST_MAX - count) tperf_bind_fail(L, "more than %d shapes", TPERF_LIST_MAX);
         count += n;
         lua_pop(L, 2);

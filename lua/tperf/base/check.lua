@@ -3,7 +3,7 @@
 -- or nil, message, failing_path. Nil without a message means an optional field that is absent.
 local debug, math, string, table = debug, math, string, table
 local core = require "tperf.core"
-local has = require "tperf.base.lists".has
+local lists = require "tperf.base.lists"
 local schemas = require "tperf.base.schemas"
 local suggest = require "tperf.base.suggest"
 local wording = require "tperf.base.wording"
@@ -175,7 +175,7 @@ end
 function check.choice(options)
   local names = options[1]
   return checker(options, function(value, path)
-    if type(value) == "string" and has(names, value) then return value end
+    if type(value) == "string" and lists.has(names, value) then return value end
     local _, message = wrong(path, "one of " .. table.concat(names, ", "), value)
     return nil, message .. check.suggest(value, names), path
   end, "choice", { names = names })
@@ -187,12 +187,12 @@ function check.list(element, options)
   local expected = range("a list, of a length", o)
   return checker(o, function(value, path)
     if type(value) ~= "table" then return wrong(path, "a list", value) end
-    local length, copy = rawlen(value), {}
-    for key in next, value do
-      if math.type(key) ~= "integer" or key < 1 or key > length then
-        return nil, string.format("'%s' must be a list, but has the field %s", path, check.show(key)), join(path, key)
-      end
+    local copy, length, hole, stranger = {}, lists.measure(value)
+    if stranger ~= nil then
+      return nil, string.format("'%s' must be a list, but has the field %s", path, check.show(stranger)),
+        join(path, stranger)
     end
+    if hole then return nil, lists.HOLE:format(join(path, hole)), join(path, hole) end
     if length < (o.min or 0) or length > (o.max or math.huge) then
       return nil, string.format("'%s' must be %s, got %d", path, expected, length), path
     end

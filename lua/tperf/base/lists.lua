@@ -1,6 +1,8 @@
 --- Lists.
 local lists = {}
 
+lists.HOLE = "'%s' is nil: a list has no holes" -- for messages
+
 --- Whether a list has a value.
 ---@param list any[]
 ---@param value any
@@ -22,6 +24,27 @@ function lists.where(list, accept)
     if accept(item, i) then found[#found + 1] = item end
   end
   return found
+end
+
+--- The length of a list, whatever it holds between its ends: Lua's own operator may stop at any hole.
+---@param list table
+---@return integer length  the largest position that holds something
+---@return integer? hole   the first position below it that holds nothing
+---@return any stranger    a key that is no position, if there is one
+function lists.measure(list)
+  local length, count, stranger = 0, 0, nil
+  for key in next, list do
+    if math.type(key) == "integer" and key >= 1 then
+      count = count + 1
+      if key > length then length = key end
+    else
+      stranger = key
+    end
+  end
+  if count == length then return length, nil, stranger end
+  local hole = 1
+  while rawget(list, hole) ~= nil do hole = hole + 1 end
+  return length, hole, stranger
 end
 
 return lists

@@ -32,6 +32,7 @@ end
 ---@return number?
 ---@return string?
 function units.read(text)
+  if type(text) ~= "string" then check.fail("tperf.units.read: the text must be a string, got %s", check.show(text)) end
   if not text:find "^[%d.+-].*%a" then return nil end
   for _, unit in ipairs(core.units.names) do
     local value = core.units.parse(text, unit)

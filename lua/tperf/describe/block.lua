@@ -3,6 +3,7 @@
 -- The share holds micro_batch, seq, tokens (their product), the size of each of the strategy's axes by name (share.tp),
 -- rules, the fields that strategy.share documents (share.group, share.mode …), and the strategy's cuts as methods
 -- (listed in tperf/describe/strategy/init.lua), so one block serves every strategy, training and inference.
+local argument = require "tperf.base.entry.argument"
 local check = require "tperf.base.check"
 local is_op = require "tperf.core".op.is
 
@@ -23,6 +24,7 @@ function block:ops(model, share)
   share.block = self.name -- for messages
   local ops = self.build(model, share)
   if type(ops) ~= "table" then check.fail("block '%s' returned %s, not a list of ops", self.name, check.show(ops)) end
+  argument.list(("block '%s' returned a list with a hole"):format(self.name), "ops", ops)
   local list = { name = self.name } -- a copy, which is never changed again
   for key, one in next, ops do
     if math.type(key) == "integer" and is_op(one) then

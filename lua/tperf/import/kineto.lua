@@ -99,6 +99,9 @@ function kineto.read(path)
   local content = json.decode(text, path)
   local list = type(content) == "table" and (content.traceEvents or content[1] and content)
   if type(list) ~= "table" then check.fail("%s: has no \"traceEvents\": is it a trace of PyTorch's profiler?", path) end
+  for i, e in ipairs(list) do
+    if type(e) ~= "table" then check.fail("%s: traceEvents[%d] must be an object, got %s", path, i, check.show(e)) end
+  end
   local steps, events = steps_of(list), {}
   local about_kernel = context.of(list, ON_GPU)
   for i, e in ipairs(list) do

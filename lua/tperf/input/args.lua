@@ -1,4 +1,5 @@
 --- tperf.args: a script declares its options once; parsing, error messages and --help follow from the declaration.
+local argument = require "tperf.base.entry.argument"
 local check = require "tperf.base.check"
 local options = require "tperf.input.options"
 
@@ -88,7 +89,7 @@ local methods = {}
 --- The arguments of tperf.search or tperf.sweep that the options set; `own` adds to them and overrides them.
 function methods.question(values, own)
   local question = {}
-  for option, argument in pairs(arguments) do question[argument] = rawget(values, option) end
+  for option, field in pairs(arguments) do question[field] = rawget(values, option) end
   for key, value in pairs(own) do question[key] = value end
   return question
 end
@@ -96,7 +97,10 @@ end
 local own -- the arguments after the script's name
 
 --- Sets the arguments after the script's name. For the program, not for scripts.
-function args.set(list) own = list end
+function args.set(list)
+  argument.list("tperf.args.set", "list", list)
+  own = list
+end
 
 --- Parses a script's arguments. Prints help or an error message and exits where there is reason to.
 ---@param given table  summary; standard options by name with their defaults (false: none): model, models, system,

@@ -1,4 +1,5 @@
 --- Rows and columns, as every report writer takes them: rows are records, possibly nested.
+local argument = require "tperf.base.entry.argument"
 local check = require "tperf.base.check"
 
 local columns = {}
@@ -104,6 +105,25 @@ function columns.check_rows(what, rows)
   end
 end
 
+--- Checks a list of columns, each a name, a function or a record.
+---@param what string  prefix of messages
+---@param wanted any
+---@return (string|tperf.Column)[] wanted
+function columns.check_wanted(what, wanted)
+  if type(wanted) ~= "table" then
+    check.fail("%s: columns must be a list of names or column records, got %s", what, check.show(wanted))
+  end
+  argument.list(what, "columns", wanted)
+  for i, column in ipairs(wanted) do
+    local key = type(column) == "table" and column.key or column
+    if type(key) ~= "string" and type(key) ~= "function" then
+      check.fail("%s: column %d must be a name, or a record whose 'key' is one or a function, got %s", what, i,
+        check.show(column))
+    end
+  end
+  return wanted
+end
+
 --- Checks the columns asked for (or takes every scalar field, sorted by name).
 ---@param what string                     prefix of messages
 ---@param rows table[]
@@ -111,8 +131,8 @@ end
 ---@return table[] columns  each with name, title, get(row), unit, format, digits, align
 function columns.resolve(what, rows, wanted)
   columns.check_rows(what, rows)
-  if wanted ~= nil and type(wanted) ~= "table" then
-    check.fail("%s: columns must be a list of names or column records, got %s", what, check.show(wanted))
+  if wanted ~= nil then
+    if type(wanted) == "table" then argument.list(what, "columns", wanted) else columns.check_wanted(what, wanted) end
   end
   local list, seen = {}, {}
   for i, given in ipairs(wanted or default_columns(rows)) do

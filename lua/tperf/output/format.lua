@@ -61,6 +61,14 @@ end
 ---@return string
 function format.printable(text) return wording.visible(text, escape) end
 
+-- The text of a value by the column's pattern.
+local function by_pattern(value, column)
+  if type(value) == "number" and value - value ~= 0 then return format.number(value) end
+  local ok, text = pcall(string.format, column.format, value)
+  if ok then return text end
+  check.fail("column '%s': cannot format %s as '%s'", column.name, check.show(value), column.format)
+end
+
 --- The text of a table's cell.
 ---@param value any
 ---@param column table  with unit, format, digits
@@ -68,14 +76,8 @@ function format.printable(text) return wording.visible(text, escape) end
 function format.cell(value, column)
   if value == nil then return "" end
   if column.format then
-    local how = column.format
-    if type(how) == "string" then
-      how = function(v)
-        if type(v) == "number" and v - v ~= 0 then return format.number(v) end
-        return string.format(column.format, v)
-      end
-    end
-    local ok, text = pcall(how, value)
+    if type(column.format) == "string" then return format.printable(by_pattern(value, column)) end
+    local ok, text = pcall(column.format, value)
     if not ok then check.fail("column '%s': cannot format %s: %s", column.name, check.show(value), text) end
     if text == nil then return "" end
     if text ~= text then return format.number(text) end

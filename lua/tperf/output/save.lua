@@ -35,7 +35,7 @@ end
 function save.present(rows, wanted)
   columns.check_rows("report.present", rows)
   local list = {}
-  for _, column in ipairs(wanted) do
+  for _, column in ipairs(columns.check_wanted("report.present", wanted)) do
     local key = type(column) == "table" and column.key or column
     local present = false
     for _, row in ipairs(rows) do

@@ -24,7 +24,7 @@ function shape.groups(rows, ...)
   local list, by_key = {}, {}
   for _, row in ipairs(rows) do
     local values = {}
-    for i in ipairs(fields) do values[i] = tostring(gets[i](row)) end
+    for i in ipairs(fields) do values[i] = tostring((gets[i](row))) end
     local key = table.concat(values, "\0")
     local group = by_key[key]
     if not group then
@@ -51,8 +51,8 @@ function shape.pivot(rows, down, across, value, column)
   local title = type(down) == "string" and down or ""
   local lines, by_key, list, seen = {}, {}, { { key = title, title = title } }, {}
   for _, row in ipairs(rows) do
-    local key, name = at(row), tostring(name_of(row))
-    if key == nil then check.fail("%s: a row has no value to go down by", what) end
+    local key, name = at(row), tostring((name_of(row)))
+    if key == nil or key ~= key then check.fail("%s: a row has no value to go down by", what) end
     if not by_key[key] then
       by_key[key] = { [title] = key }
       lines[#lines + 1] = by_key[key]

@@ -30,6 +30,9 @@ local function present(rows, list)
   for _, field in ipairs(list) do
     for _, row in ipairs(rows) do
       local value = columns.at(row, field.key)
+      if value ~= nil and not math.type(value) then
+        check.fail("%s: '%s' of a row must be a number, got %s", WHAT, field.key, check.show(value))
+      end
       if value ~= nil and not (field.above and value <= field.above) then
         kept[#kept + 1] = { key = field.key, title = field.title, unit = field.unit }
         break
@@ -62,7 +65,10 @@ return function(options)
   local o = check.record(WHAT, options, schema)
   columns.check_rows(WHAT, o.rows)
   local fastest, slowest = math.huge, 0
-  for _, row in ipairs(o.rows) do
+  for i, row in ipairs(o.rows) do
+    if row.time ~= nil and not math.type(row.time) then
+      check.fail("%s: 'time' of row %d must be a number, got %s", WHAT, i, check.show(row.time))
+    end
     fastest, slowest = math.min(fastest, row.time or fastest), math.max(slowest, row.time or slowest)
   end
   return panels {

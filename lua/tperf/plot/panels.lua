@@ -1,4 +1,5 @@
 --- Several plots in one figure, one above the other.
+local argument = require "tperf.base.entry.argument"
 local canvas = require "tperf.plot.draw.canvas"
 local check = require "tperf.base.check"
 local figure = require "tperf.plot.figure"
@@ -21,6 +22,7 @@ end
 ---@return tperf.Plot
 return function(options)
   if type(options) ~= "table" then check.fail("%s needs a table of plots, got %s", WHAT, check.show(options)) end
+  argument.list(WHAT, "plots", options)
   local plots, named = {}, {}
   for key, value in pairs(options) do
     if math.type(key) == "integer" then plots[key] = value else named[key] = value end

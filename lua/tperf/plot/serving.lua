@@ -1,4 +1,5 @@
 --- Plots of tperf.serve's results: timelines of requests, occupancy over time, latency against load.
+local argument = require "tperf.base.entry.argument"
 local check = require "tperf.base.check"
 local figure = require "tperf.plot.figure"
 local lines = require "tperf.plot.lines"
@@ -24,14 +25,15 @@ local function is_one(item, name)
   if type(item) ~= "table" then return false end
   for _, field in ipairs(NUMBERS[name]) do
     local value = item[field]
-    if not (math.type(value) or value == nil and not NEEDED[field]) then return false end
+    local is_number = math.type(value) and value - value == 0
+    if not (is_number or value == nil and not NEEDED[field]) then return false end
   end
   return true
 end
 
 local function kept(what, o, name)
   local list = type(o.result) == "table" and o.result[name]
-  local whole = type(list) == "table" and #list > 0
+  local whole = type(list) == "table" and argument.list(what, "result." .. name, list) > 0
   for _, item in ipairs(whole and list or {}) do whole = whole and is_one(item, name) end
   if not whole then
     check.fail("%s: 'result' must be tperf.serve's answer with %s: ask for keep = \"%s\"", what, name, name)

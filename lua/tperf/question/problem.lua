@@ -1,6 +1,6 @@
 --- What tperf.search and tperf.train share: turning arguments into a model, machines, layouts and pipelines.
-local lazy = require "tperf.base.lazy"
-local changed = lazy.module "tperf.describe.changed"
+local argument = require "tperf.base.entry.argument"
+local changed = require("tperf.base.lazy").module "tperf.describe.changed"
 local axes = require "tperf.describe.strategy.axes"
 local catalogue = require "tperf.base.catalogue"
 local check = require "tperf.base.check"
@@ -132,7 +132,7 @@ function problem.shown(machine) return catalogue.shown(describe_system, machine)
 function problem.systems(value)
   if not problem.lists_systems(value) then return { problem.system(value) }, false end
   local list = {}
-  for i, item in ipairs(value) do list[i] = problem.system(item) end
+  for i = 1, argument.list("the question", "system", value) do list[i] = problem.system(value[i]) end
   if #list == 0 then check.fail("'system' is an empty list") end
   return list, true
 end

@@ -1,5 +1,8 @@
 --- Short descriptions of a configuration's layout.
+local argument = require "tperf.base.entry.argument"
 local axes = require "tperf.describe.strategy.axes"
+local check = require "tperf.base.check"
+local columns = require "tperf.output.columns"
 local core = require "tperf.core"
 local recomputation = require "tperf.describe.arch.recompute"
 local save = require "tperf.output.save"
@@ -33,6 +36,7 @@ end
 ---@param c table  a configuration, or a row of a sweep
 ---@return string? text
 function layout.sizes(c)
+  argument.table("report.layout", "c", c, "a configuration, or a row of a sweep")
   if not c.pp then return c.reason and c.reason:match "^[^:;]*" end
   local text = list(c, c)
   if c.schedule and c.schedule ~= "1f1b" and c.schedule ~= "interleaved_1f1b" then text = text .. ", " .. c.schedule end
@@ -45,6 +49,7 @@ end
 ---@param c table
 ---@return string? text
 function layout.placement(c)
+  argument.table("report.placement", "c", c, "a configuration")
   return c.fast and list(c, c.fast) or nil
 end
 
@@ -52,8 +57,13 @@ end
 ---@param rows table[]  configurations, rows of a sweep, or any that have `software`
 ---@return string text
 function layout.software(rows)
+  columns.check_rows("report.software", rows)
   local names, seen = {}, {}
   for _, row in ipairs(rows) do
+    local name = row.software
+    if name ~= nil and type(name) ~= "string" then
+      check.fail("report.software: 'software' of a row must be a name, got %s", check.show(name))
+    end
     if row.software and not seen[row.software] then
       seen[row.software] = true
       names[#names + 1] = row.software
@@ -91,6 +101,8 @@ end
 ---@param first (string|tperf.Column)[]
 ---@return (string|tperf.Column)[]
 function layout.columns(rows, first)
+  columns.check_rows("report.configurations", rows)
+  columns.check_wanted("report.configurations", first)
   local wanted, seen, run = {}, {}, false
   for _, row in ipairs(rows) do run = run or (row.software or "none") ~= "none" end
   for i, column in ipairs(first) do

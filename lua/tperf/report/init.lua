@@ -1,4 +1,5 @@
 --- Reports: tables from plain rows, and whole documents of text, tables and figures.
+local check = require "tperf.base.check"
 local lazy = require "tperf.base.lazy"
 local html = lazy.module "tperf.output.html"
 local terminal = require "tperf.output.terminal"
@@ -24,13 +25,17 @@ local report = lazy.from({ text = text.table }, {
   short = { "tperf.output.shape", "short" },
 })
 
+local HTML <const> = { title = check.string { default = "tperf" } }
+
 --- Rows as one self-contained HTML page.
 ---@param rows table[]
 ---@param wanted? (string|tperf.Column)[]
----@param options? { title: string }
+---@param options? table
+---  title  of the page ("tperf")
 ---@return string
 function report.html(rows, wanted, options)
-  return html.page(options and options.title or "tperf", html.table(rows, wanted))
+  local o = check.record("report.html", options or {}, HTML)
+  return html.page(o.title, html.table(rows, wanted))
 end
 
 --- Prints rows as a table, in colour if standard output is a terminal and NO_COLOR is not set.

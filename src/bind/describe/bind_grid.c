@@ -66,10 +66,9 @@ static int new_grid(lua_State *L) {
 }
 
 void tperf_bind_check_own_sizes(lua_State *L, int index, const tperf_grid *grid, int64_t *sizes) {
-    luaL_checktype(L, index, LUA_TTABLE);
-    if ((int)lua_rawlen(L, index) != grid->n - TPERF_AXIS_OWN)
-        tperf_bind_fail(L, "%d sizes are needed, got %d", grid->n - TPERF_AXIS_OWN,
-                        (int)lua_rawlen(L, index));
+    int n = (int)tperf_bind_length(L, index, "the sizes");
+    if (n != grid->n - TPERF_AXIS_OWN)
+        tperf_bind_fail(L, "%d sizes are needed, got %d", grid->n - TPERF_AXIS_OWN, n);
     sizes[TPERF_AXIS_REPLICAS] = sizes[TPERF_AXIS_STAGES] = 1;
     for (int i = TPERF_AXIS_OWN; i < grid->n; i++) {
         int whole;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bind/bind.h"
+#include "bind/fields.h"
 #include "bind/model_args.h"
 #include "tperf/collective.h"
 
@@ -94,11 +95,10 @@ static const luaL_Reg methods[] = {
 // at_size(sizes, list, size): what a list with a number for each head size, ascending, has for another.
 static int at_size(lua_State *L) {
     double sizes[TPERF_HEAD_SIZES_MAX], y[TPERF_HEAD_SIZES_MAX];
-    luaL_checktype(L, 1, LUA_TTABLE);
-    luaL_checktype(L, 2, LUA_TTABLE);
-    size_t n = lua_rawlen(L, 1);
+    size_t n = tperf_bind_length(L, 1, "the sizes");
     luaL_argcheck(L, 1 <= n && n <= TPERF_HEAD_SIZES_MAX, 1, "not a list of 1 to 8 sizes");
-    luaL_argcheck(L, lua_rawlen(L, 2) == n, 2, "not as many numbers as sizes");
+    luaL_argcheck(L, tperf_bind_length(L, 2, "the numbers") == n, 2,
+                  "not as many numbers as sizes");
     for (size_t i = 0; i < n; i++) {
         lua_rawgeti(L, 1, (lua_Integer)i + 1);
         lua_rawgeti(L, 2, (lua_Integer)i + 1);

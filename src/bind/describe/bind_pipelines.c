@@ -89,8 +89,8 @@ static const tperf_field fields[] = {
 
 // Pushes a list of numbers as an array.
 static double *push_numbers(lua_State *L, int index, size_t n) {
-    luaL_checktype(L, index, LUA_TTABLE);
-    if (lua_rawlen(L, index) != n) tperf_bind_fail(L, "'in_flight' needs %d numbers", (int)n);
+    if (tperf_bind_length(L, index, "'in_flight'") != n)
+        tperf_bind_fail(L, "'in_flight' needs %d numbers", (int)n);
     double *numbers = lua_newuserdatauv(L, n * sizeof *numbers, 0);
     for (size_t i = 0; i < n; i++) {
         lua_rawgeti(L, index, (lua_Integer)i + 1);
@@ -141,8 +141,8 @@ static void push_plain(lua_State *L, int at) {
 // Allocates the layers of every stage from the list at index. NULL: out of memory, or no list.
 static int64_t *read_dealt(lua_State *L, int index, const tperf_heap *heap, int64_t n) {
     if (lua_isnil(L, index)) return NULL;
-    luaL_checktype(L, index, LUA_TTABLE);
-    if ((int64_t)lua_rawlen(L, index) != n) tperf_bind_fail(L, "'layers' needs %d numbers", (int)n);
+    if ((int64_t)tperf_bind_length(L, index, "'layers'") != n)
+        tperf_bind_fail(L, "'layers' needs %d numbers", (int)n);
     for (int64_t i = 0; i < n; i++) {
         lua_rawgeti(L, index, i + 1);
         lua_Integer layers = luaL_checkinteger(L, -1);

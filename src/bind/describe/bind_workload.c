@@ -63,14 +63,14 @@ static size_t count_differing(lua_State *L, int list, lua_Unsigned n) {
     return count;
 }
 
-// Joins the ops of the list at `list`, which were checked, to the block at the top of the stack. It has room for `room`
+// Joins the ops of the list at `list` to the block at the top of the stack. It has room for `room`
 // copies, and borrows the ops that do not differ if that is not all of them.
 static void join_ops(lua_State *L, int list, block *joined, size_t room) {
     tperf_op *own = joined->own;
     for (size_t i = 0; i < joined->n; i++) {
         tperf_error error;
         lua_rawgeti(L, list, (lua_Integer)i + 1);
-        const tperf_op *op = lua_touserdata(L, -1);
+        const tperf_op *op = tperf_bind_check_op(L, -1);
         if (room < joined->n && !differs(op)) {
             joined->ops[i] = op;
             lua_setiuservalue(L, -2, BORROWED + (int)i);
@@ -132,7 +132,7 @@ static block *push_block(lua_State *L, int index, bool borrow) {
     const char *name = lua_tostring(L, -1);
     if (strlen(name) >= TPERF_NAME_MAX)
         tperf_bind_fail(L, "the block name '%s' is longer than %d bytes", name, TPERF_NAME_MAX - 1);
-    lua_Unsigned n = lua_rawlen(L, index);
+    size_t n = tperf_bind_length(L, index, "the ops of a block");
     if (n > TPERF_LIST_MAX) tperf_bind_fail(L, "a block has more than %d ops", TPERF_LIST_MAX);
     bool may_borrow = borrow && n < USHRT_MAX - BORROWED;
     size_t room = may_borrow ? count_differing(L, index, n) : n;
@@ -268,7 +268,7 @@ static void add_item(lua_State *L, const tperf_grid *grid, const int64_t *sizes,
         add_block(L, 0, grid, sizes, c);
         return;
     }
-    lua_Integer n = (lua_Integer)lua_rawlen(L, item);
+    lua_Integer n = (lua_Integer)tperf_bind_length(L, item, "the blocks of a layer");
     if (tperf_bind_raw_field(L, item, "name") != LUA_TSTRING)
         tperf_bind_fail(L, "a list of blocks lacks its name");
     for (lua_Integer i = 1; i <= n; i++) {
@@ -283,9 +283,7 @@ static void list_blocks(lua_State *L, const tperf_grid *grid, const int64_t *siz
                         contents *c) {
     for (int s = 0; s < n_sections; s++) {
         lua_rawgeti(L, 4, s + 1);
-        if (!lua_istable(L, 6))
-            tperf_bind_fail(L, "a section must be a list, got %s", luaL_typename(L, 6));
-        lua_Integer n = (lua_Integer)lua_rawlen(L, 6);
+        lua_Integer n = (lua_Integer)tperf_bind_length(L, 6, "a section");
         for (lua_Integer i = 1; i <= n; i++) {
             lua_rawgeti(L, 6, i);
             add_item(L, grid, sizes, c);
@@ -325,9 +323,7 @@ static int new_workload(lua_State *L) {
     lua_settop(L, 4);
     tperf_bind_check_own_sizes(L, 2, grid, sizes);
     double boundary_bytes = luaL_checknumber(L, 3);
-    if (!lua_istable(L, 4))
-        tperf_bind_fail(L, "the sections must be a list, got %s", luaL_typename(L, 4));
-    lua_Unsigned n = lua_rawlen(L, 4);
+    size_t n = tperf_bind_length(L, 4, "the sections");
     if (n < 3 || n > TPERF_SECTIONS_MAX)
         tperf_bind_fail(L, "a model needs 1 to %d kinds of layers, got %d", TPERF_KINDS_MAX,
                         (int)n - 2);

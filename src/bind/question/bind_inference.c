@@ -141,8 +141,7 @@ static const tperf_field cache_fields[] = {
 };
 
 static void read_caches(lua_State *L, int index, int n_kinds, tperf_cache *caches) {
-    luaL_checktype(L, index, LUA_TTABLE);
-    if (lua_rawlen(L, index) != (size_t)n_kinds)
+    if (tperf_bind_length(L, index, "the caches") != (size_t)n_kinds)
         tperf_bind_fail(L, "every kind of layer needs a cache");
     for (int i = 0; i < n_kinds; i++) {
         lua_rawgeti(L, index, i + 1);
@@ -205,8 +204,7 @@ static void check_run(lua_State *L, const run *r, const tperf_inference *s) {
 
 // The list of placements at this index; they live as long as the value that is pushed.
 static void check_placements(lua_State *L, int index, tperf_inference *s) {
-    luaL_checktype(L, index, LUA_TTABLE);
-    s->n_placements = lua_rawlen(L, index);
+    s->n_placements = tperf_bind_length(L, index, "the placements");
     luaL_argcheck(L, s->n_placements >= 1, index, "a placement is needed");
     tperf_placement *list = lua_newuserdatauv(L, s->n_placements * sizeof *list, 0);
     for (size_t i = 0; i < s->n_placements; i++) {

@@ -203,8 +203,7 @@ static tperf_question *push_questions(lua_State *L, int index, int software_inde
 
 // Reads the list of ZeRO stages at index.
 static size_t read_zero(lua_State *L, int index, int zero[4]) {
-    luaL_checktype(L, index, LUA_TTABLE);
-    size_t n = lua_rawlen(L, index);
+    size_t n = tperf_bind_length(L, index, "the ZeRO stages");
     if (n < 1 || n > 4) tperf_bind_fail(L, "1 to 4 ZeRO stages, got %d", (int)n);
     for (size_t i = 0; i < n; i++) {
         lua_rawgeti(L, index, (lua_Integer)i + 1);
@@ -296,8 +295,8 @@ static const double GROWTH = 0.75, LEAST = 0.5;
 static int fitting(lua_State *L) {
     const box *b = check_idle(L);
     luaL_checktype(L, 2, LUA_TTABLE);
-    luaL_checktype(L, 3, LUA_TTABLE);
-    lua_Integer n = (lua_Integer)lua_rawlen(L, 3), i = luaL_checkinteger(L, 4);
+    lua_Integer n = (lua_Integer)tperf_bind_length(L, 3, "the micro-batches"),
+                i = luaL_checkinteger(L, 4);
     bool own = lua_toboolean(L, 5), fits = true;
     lua_settop(L, 3);
     lua_getiuservalue(L, 1, 3);

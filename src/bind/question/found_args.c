@@ -74,9 +74,8 @@ void tperf_bind_check_found(lua_State *L, int index, const tperf_pipeline *list,
 static tperf_found *push_founds(lua_State *L, int index, const char *name, const pipelines *known,
                                 size_t *n) {
     tperf_bind_raw_field(L, index, name);
-    luaL_checktype(L, -1, LUA_TTABLE);
     int at = lua_gettop(L);
-    *n = lua_rawlen(L, at);
+    *n = tperf_bind_length(L, at, "what was found");
     tperf_found *found = lua_newuserdatauv(L, (*n + 1) * sizeof *found, 0);
     for (size_t i = 0; i < *n; i++) {
         lua_rawgeti(L, at, (lua_Integer)i + 1);

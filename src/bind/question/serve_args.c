@@ -156,10 +156,11 @@ static void add_segment(lua_State *L, tperf_serve_box *box, tperf_segment segmen
 // { { stream, tokens } … }
 static void read_segments(lua_State *L, lua_Integer i, tperf_serve_box *box) {
     if (!lua_istable(L, -1)) fail_value(L, i, "segments", "a list of { stream, tokens }");
-    size_t n = lua_rawlen(L, -1);
+    size_t n = tperf_bind_length(L, -1, "tperf.serve: 'segments' of a request");
     if (n == 0) fail_value(L, i, "segments", "a list of { stream, tokens }, not empty,");
     for (size_t k = 1; k <= n; k++) {
-        if (lua_rawgeti(L, -1, (lua_Integer)k) != LUA_TTABLE)
+        if (lua_rawgeti(L, -1, (lua_Integer)k) != LUA_TTABLE ||
+            tperf_bind_length(L, -1, "tperf.serve: a segment of a request") != 2)
             fail_value(L, i, "segments", "a list of { stream, tokens }");
         int is_integer = 0;
         lua_rawgeti(L, -1, 1);
@@ -291,8 +292,7 @@ void tperf_serve_read_requests(lua_State *L, int index, bool arrivals, tperf_ser
 int32_t *tperf_serve_read_integers(lua_State *L, int index, const char *what, int64_t low,
                                    int64_t high, size_t *n) {
     index = lua_absindex(L, index);
-    luaL_checktype(L, index, LUA_TTABLE);
-    *n = lua_rawlen(L, index);
+    *n = tperf_bind_length(L, index, what);
     int32_t *list = lua_newuserdatauv(L, (*n + 1) * sizeof *list, 0);
     for (size_t i = 0; i < *n; i++) {
         int is_integer = 0;
@@ -407,7 +407,8 @@ void tperf_serve_draw_arrivals(lua_State *L, int index, uint64_t seed, tperf_ser
     };
     index = lua_absindex(L, index);
     lua_getfield(L, index, "stages");
-    size_t first = 0, n_stages = lua_rawlen(L, -1), n = box->requests.n;
+    size_t first = 0, n_stages = tperf_bind_length(L, -1, "the stages of 'load'"),
+           n = box->requests.n;
     for (size_t i = 1; i <= n_stages && first < n; i++, lua_pop(L, 1)) {
         stage_record s = {0};
         lua_rawgeti(L, -1, (lua_Integer)i);

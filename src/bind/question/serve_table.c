@@ -5,16 +5,14 @@
 #include "bind/fields.h"
 #include "bind/question/serve_args.h"
 
-enum { MOST_VALUES = 1 << 20 };
-
 // Pushes the list of numbers in field `name` of the table at index as an array in a userdata.
 static const double *read_numbers(lua_State *L, int index, const char *name, size_t *n) {
     luaL_checkstack(L, 4, "tables of steps");
     if (tperf_bind_raw_field(L, index, name) != LUA_TTABLE)
         tperf_bind_fail(L, "tperf.serve: a table of steps lacks '%s'", name);
     int list = lua_gettop(L);
-    *n = lua_rawlen(L, list);
-    if (*n > MOST_VALUES) tperf_bind_fail(L, "tperf.serve: '%s' has too many values", name);
+    *n = tperf_bind_length(L, list, name);
+    if (*n > TPERF_LIST_MAX) tperf_bind_fail(L, "tperf.serve: '%s' has too many values", name);
     double *values = lua_newuserdatauv(L, (*n + 1) * sizeof *values, 0);
     for (size_t i = 0; i < *n; i++) {
         int is_number = 0;

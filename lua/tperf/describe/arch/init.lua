@@ -162,6 +162,11 @@ end
 ---@return table parts  { groups = the runs of equal layers of model:groups(), each with `blocks` (the same for the same
 ---   `key`), first = the blocks before the first layer, last = those after the last one }
 function architecture.of(model, rules, apart, t)
+  local is_model = type(model) == "table" and type(model.groups) == "function"
+  if not is_model then check.fail("tperf.architecture.of needs a model of tperf.model, got %s", check.show(model)) end
+  if rules ~= nil and type(rules) ~= "table" then
+    check.fail("tperf.architecture.of: 'rules' must be a set of tperf.rules, got %s", check.show(rules))
+  end
   local given = model.architecture
   if rules and not rules.layers_from_description then
     check_published(model, rules)

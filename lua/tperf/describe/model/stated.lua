@@ -1,4 +1,5 @@
 --- Groups of layers, parameters and FLOPs that a custom architecture states for its model.
+local argument = require "tperf.base.entry.argument"
 local block = require "tperf.describe.block"
 local check = require "tperf.base.check"
 local stacks = require "tperf.describe.model.stacks"
@@ -103,6 +104,7 @@ local function checked_group(given, i, group)
       if math.type(at) ~= "integer" or not block.is(one) then wrong(given, i, "blocks", "a list of blocks", one) end
       blocks[at] = one
     end
+    argument.list(("tperf.architecture '%s': group %d"):format(given.name, i), "blocks", blocks)
     if #blocks == 0 then wrong(given, i, "blocks", "a list of blocks", copy.blocks) end
     copy.blocks = blocks
   end
@@ -115,7 +117,8 @@ end
 function stated.groups(given, model)
   local list = given.groups
   if type(list) == "function" then list = list(model) end
-  local length = type(list) == "table" and rawlen(list) or 0
+  local what = ("tperf.architecture '%s'"):format(given.name)
+  local length = type(list) == "table" and argument.list(what, "groups", list) or 0
   if length < 1 or length > MOST_GROUPS then
     check.fail("tperf.architecture '%s': 'groups' must be a list of 1 to %d groups, got %s", given.name, MOST_GROUPS,
       check.show(list))

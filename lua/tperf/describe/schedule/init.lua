@@ -123,6 +123,13 @@ local function refuse(format, ...) refusal.raise("tperf.schedule: " .. format, .
 ---@param devices integer
 ---@return integer
 function schedule.default_stages(definition, devices)
+  local each = type(definition) == "table" and (definition.stages_per_device or 1)
+  if math.type(each) ~= "integer" then
+    check.fail("tperf.schedule.default_stages needs a definition of tperf.schedule.get, got %s", check.show(definition))
+  end
+  if math.type(devices) ~= "integer" then
+    check.fail("tperf.schedule.default_stages: 'devices' must be an integer, got %s", check.show(devices))
+  end
   return devices * (definition.stages_per_device or definition.placement and 2 or 1)
 end
 

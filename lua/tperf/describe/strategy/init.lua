@@ -250,22 +250,7 @@ function strategy.of(value)
   return sealed.check(found)
 end
 
---- One GPU's share of a layer, the argument of blocks.
----@param s table  the strategy
----@param model table
----@param micro_batch integer  sequences
----@param sizes integer[]  of the strategy's axes
----@param rules table  a set of rules from tperf.rules
----@param options table?  further fields:
----   group              the layer's group, a record of model:groups()
----   attention          "flash" (default), "unfused", "recompute", "summa"
----   recompute          "none" (default), "selective" (attention between its projections), "full"
----   sequence_parallel  whether the stream is cut by tokens over tp (true; false for decode)
----   mode               "train" (default), "prefill", "decode"
----   seq                new tokens of each sequence (the model's seq), and context: tokens before them, in the cache
----   dtype              of activations ("bf16"); matrix_dtype: of products with weights (dtype)
----   weight_dtype, kv_dtype   weight_dtype: of weights, kv_dtype: of cached keys and values ("bf16")
----   state_dtype        of the states that recurrent layers keep between tokens ("fp32")
+--- One GPU's share of a layer, the argument of blocks: as tperf.strategy.share (public.lua), unchecked.
 function strategy.share(s, model, micro_batch, sizes, rules, options)
   local share = core.resource.sized(32)
   share.micro_batch, share.seq, share.rules = micro_batch, model.seq, rules

@@ -1,4 +1,5 @@
 --- Several strategies at once, as searches take them.
+local argument = require "tperf.base.entry.argument"
 local check = require "tperf.base.check"
 local order = require "tperf.describe.strategy.order"
 local strategy = require "tperf.describe.strategy"
@@ -15,6 +16,7 @@ return function(value, able)
     return list
   end
   if not is_list then return { strategy.of(value) } end
+  argument.list("the list of strategies", "strategy", value)
   for i, item in ipairs(value) do
     list[i] = strategy.of(item)
     if seen[list[i]] then check.fail("strategy '%s' is named twice", list[i].name) end

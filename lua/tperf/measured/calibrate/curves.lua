@@ -1,6 +1,7 @@
 --- The curves that measurements of operators and collectives determine. Each: name, cases, parameters to fit,
 -- install(system, values), which sets them in a plain copy of a system, and `needs`, what would settle them.
 local attention = require "tperf.measured.calibrate.attention"
+local check = require "tperf.base.check"
 local experts = require "tperf.measured.calibrate.experts"
 local fit = require "tperf.measured.calibrate.fit"
 local lists = require "tperf.base.lists"
@@ -191,5 +192,9 @@ function curves.of(kind, cases, system)
   if makers[kind] then makers[kind](cases, add, system) end
   return list
 end
+
+--- The kinds of measurements that curves are fitted to, sorted.
+---@return string[]
+function curves.kinds() return check.names(makers) end
 
 return curves

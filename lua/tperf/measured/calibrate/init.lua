@@ -138,6 +138,40 @@ local schema = {
   source = check.string { optional = true },
 }
 
+-- Raises unless cases that a script gives are as the reader makes them: it must be able to predict them.
+local function check_cases(what, file, own)
+  local reader, machine, set = reader_named(file.kind), core.machine(own), rules()
+  for i, case in ipairs(file.cases) do
+    local sound = type(case.measured) == "number" and case.measured > 0 and case.measured < math.huge
+    if not (sound and check.attempt(reader.predict, case, machine, own, set)) then
+      check.fail("%s.cases[%d] is no case of '%s' as tperf.measured reads them", what, i, file.kind)
+    end
+  end
+  if not check.attempt(curves.of, file.kind, file.cases, own) then
+    check.fail("%s.cases are not of '%s' as tperf.measured reads them", what, file.kind)
+  end
+end
+
+local FILE <const> = {
+  kind = check.choice { curves.kinds() },
+  cases = check.list(function(case, path)
+    if type(case) == "table" then return case end
+    return nil, ("'%s' must be a table, got %s"):format(path, check.show(case)), path
+  end),
+}
+
+-- The file number i, checked.
+local function checked(file, i, o)
+  if type(file) == "string" then return file end
+  local what = ("tperf.calibrate: files[%d]"):format(i)
+  if type(file) ~= "table" then
+    check.fail("%s must be the name of a file or { kind =, cases = }, got %s", what, check.show(file))
+  end
+  file = check.record(what, file, FILE)
+  check_cases(what, file, o.system)
+  return file
+end
+
 local function cases_of(file, o, left_out)
   local cases, kind, left
   if type(file) == "table" then
@@ -157,7 +191,8 @@ end
 -- needs several.
 local function cases_by_reader(o, left_out)
   local list, of = {}, {}
-  for _, file in ipairs(o.files) do
+  for i, file in ipairs(o.files) do
+    file = checked(file, i, o)
     local cases, reader = cases_of(file, o, left_out)
     local group = of[reader.name]
     if not group then

@@ -10,6 +10,9 @@ function guides.points(guide, x, y)
     for i = 1, #guide.path, 2 do points[i], points[i + 1] = x.at(guide.path[i]), y.at(guide.path[i + 1]) end
     return points
   end
+  if not guide.y and not x.lo then
+    check.fail("a guide line at %s needs an axis of numbers, but x has names", guide.x and "x = " .. guide.x or "f(x)")
+  end
   if guide.y then return { 0, y.at(guide.y), 1, y.at(guide.y) } end
   if guide.x then return { x.at(guide.x), 0, x.at(guide.x), 1 } end
   local points, count = {}, 96

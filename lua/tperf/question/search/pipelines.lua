@@ -2,6 +2,7 @@
 --- form: a makespan is the busiest stage's work plus a bubble that is linear in one micro-batch's forward, backward and
 --- weight-gradient times on a device (tperf/describe/schedule has those that do).
 local core = require "tperf.core"
+local argument = require "tperf.base.entry.argument"
 local check = require "tperf.base.check"
 local refusal = require "tperf.base.refusal"
 local schedule = require "tperf.describe.schedule"
@@ -292,9 +293,10 @@ end
 function pipelines.names(value)
   if value == "any" then return pipelines.schedules() end
   local list, seen, all = {}, {}, schedule.names()
+  if type(value) == "table" then argument.list("tperf.search", "schedule", value) end
   for _, name in ipairs(type(value) == "table" and value or { value }) do
-    if not seen[name] then list[#list + 1] = name end
-    seen[name] = true
+    if name ~= name or not seen[name] then list[#list + 1] = name end
+    if name == name then seen[name] = true end
   end
   if list[1] == nil then check.fail("'schedule' must be a name or a list of names, got %s", check.show(value)) end
   for _, name in ipairs(list) do

@@ -21,15 +21,23 @@ local function show(value, depth)
   return "{ " .. table.concat(parts, ", ") .. " }"
 end
 
-local function print_results(ok, ...)
-  if not ok then
-    local readable, text = pcall(tostring, (...))
-    io.stderr:write("tperf: ", readable and wording.lines(text) or "an error that cannot be shown", "\n")
-    return
-  end
+local function print_results(...)
   local parts = {}
   for i = 1, select("#", ...) do parts[i] = (show((select(i, ...)), 3)) end
   if #parts > 0 then print(table.concat(parts, "\t")) end
+end
+
+-- Prints what a chunk returned, or its error. A value's own __tostring and __pairs may raise.
+local function answer(ok, ...)
+  local what, problem = "", (...)
+  if ok then
+    local shown, why = pcall(print_results, ...)
+    if shown then return end
+    what, problem = "a result cannot be shown: ", why
+  end
+  local readable, text = pcall(tostring, problem)
+  local words = readable and text:gsub("^lua/tperf/[^:]*:%d+: ", "") or "an error that cannot be shown"
+  io.stderr:write("tperf: ", what, wording.lines(words), "\n")
 end
 
 -- Reads lines until they form a chunk: an expression or statements. Returns nil at the end of the input.
@@ -92,7 +100,7 @@ earlier ones, and Tab completes fields and the names of models and systems.]],
       local chunk = read_chunk(read, env, host.limits.interactive)
       if not chunk then break end
       host.limits.interactive()
-      print_results(pcall(chunk))
+      answer(pcall(chunk))
     end
     prompt "\n"
   end,

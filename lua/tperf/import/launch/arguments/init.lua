@@ -1,6 +1,7 @@
 --- Turns a launch into arguments of tperf.train or tperf.infer, and lists what predictions do not cover.
 local axes = require "tperf.import.launch.arguments.axes"
 local check = require "tperf.base.check"
+local checked = require "tperf.import.launch.arguments.given"
 local checkpoints = require "tperf.import.launch.arguments.checkpoints"
 local common = require "tperf.import.launch.stack.common"
 local has = require "tperf.base.lists".has
@@ -225,6 +226,7 @@ end
 ---@return table arguments
 ---@return string[] left_out  what of the launch the prediction does not cover
 function arguments.of(launch, given)
+  checked(launch, given)
   given = given or {}
   local ignored = understood.refuse(launch, given.ignore)
   local whole = setmetatable({}, { __index = launch })

@@ -34,9 +34,10 @@ local function precision(s)
   return { compute = s:set "--dtype" or nil }
 end
 
-local function gpus_of_batches(s, others)
-  local total, micro = s:set "train_batch_size", s:set "train_micro_batch_size_per_gpu"
-  local steps = s:set "gradient_accumulation_steps"
+local function gpus_of_batches(s, context, others)
+  local function size(name) return common.size(context, s:set(name), name) end
+  local total, micro = size "train_batch_size", size "train_micro_batch_size_per_gpu"
+  local steps = size "gradient_accumulation_steps"
   if not (total and micro and steps) or total % (micro * steps) ~= 0 then return nil end
   return total // (micro * steps) * others
 end
@@ -47,7 +48,7 @@ function deepspeed.read(s, context)
   local r = { tp = math.max(tp, 1), pp = math.tointeger(stages) or 1, cp = s:get "sequence_parallel_size" or 1, vp = 1,
     ep = common.size(context, context.given.ep, "ep") or 1, etp = 1 }
   r.cp_kind = common.cp_kind(context, r, nil, "all_to_all") -- Ulysses
-  context.gpus = context.gpus or gpus_of_batches(s, r.tp * r.pp * r.cp)
+  context.gpus = context.gpus or gpus_of_batches(s, context, r.tp * r.pp * r.cp)
   r.gpus = common.gpus(context)
   r.dp = common.divided(context, r.gpus, r.tp * r.pp * r.cp, "tp x pp x sequence parallelism in the GPUs")
   r.zero = s:concept "zero" or 0
