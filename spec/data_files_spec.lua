@@ -12,6 +12,7 @@ local function with_data(test)
   finally(function() program.remove(folder) end)
   program.shell("mkdir systems software models llama other other/systems", folder)
   local slower = program.slurp "systems/h100-sxm.yaml":gsub("capacity: [^\n]*", "capacity: 33 GB")
+    :gsub("\n    visible: [^\n]*", "")
   for _, path in ipairs { "systems/h100-sxm.yaml", "systems/zz.yaml", "other/systems/zz.yaml", "mine.yaml" } do
     program.write(folder .. "/" .. path, slower)
   end

@@ -225,6 +225,18 @@ local function metatable_of(what, methods, derived, objects)
   return meta
 end
 
+-- The method that makes a copy with changes applied: system:with { network = { fast = { domain = 64 } } }
+local function changer(what, metatable, objects, merged, build)
+  local label = what .. ":with"
+  return function(object, changes)
+    if getmetatable(object) ~= metatable then check.fail("%s: call it with a colon, on a %s", label, what) end
+    if type(changes) ~= "table" then check.fail("%s needs a table of changes, got %s", label, check.show(changes)) end
+    local content = merge(label, objects:of(object) or objects:reveal(object), changes, 0)
+    if merged then merged(content, changes) end
+    return objects:show(build(label, content))
+  end
+end
+
 --- Makes a constructor of checked objects. It takes a name, a path, a table with the content of a file, or an object.
 --- options: what ("tperf.system"), kind ("systems"), schema; optional: methods, renamed (deprecated name -> new name),
 --- and the hooks
@@ -256,16 +268,7 @@ function catalogue.constructor(options)
     return object
   end
 
-  --- A copy with changes applied: system:with { network = { fast = { domain = 64 } } }
-  function methods.with(object, changes)
-    local label = what .. ":with"
-    if getmetatable(object) ~= metatable then check.fail("%s: call it with a colon, on a %s", label, what) end
-    if type(changes) ~= "table" then check.fail("%s needs a table of changes, got %s", label, check.show(changes)) end
-    local content = merge(label, objects:of(object) or objects:reveal(object), changes, 0)
-    if options.merged then options.merged(content, changes) end
-    return objects:show(build(label, content))
-  end
-
+  methods.with = changer(what, metatable, objects, options.merged, build)
   neutral.methods(methods)
 
   local function construct(value) -- the object, and the path of the file it was made from

@@ -180,8 +180,8 @@ local FITTED_TO <const> = {
 }
 
 -- Properties of a stack that are not fitted.
-local FACTS <const> = { "facts", "kernel", "rank_order", "gradient_shard", "gradient_reduce", "broadcast_weights",
-  "gradient_buckets", "gradients", "accumulation", "weights", "loss", "fused_activation", "norm",
+local FACTS <const> = { "facts", "kernel", "gradient_shard", "gradient_reduce", "broadcast_weights",
+  "gradient_buckets", "gradients", "rank_order", "accumulation", "weights", "loss", "fused_activation", "norm",
   "padded_vocabulary", "grouped_kernels", "pytorch_modules", "scatter_messages", "megatron_softmax", "step_calls",
   "message_calls", "comm_setup", "comm_sms", "moe_dispatcher", "overlap_tp", "overlap_moe_a2a", "delay_wgrad",
   "overlap_shared_experts", "overlap_grad_reduce", "overlap_param_gather",

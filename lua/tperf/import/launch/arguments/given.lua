@@ -8,7 +8,7 @@ local WHAT <const> = "tperf.import.arguments"
 local KINDS <const> = {
   integer = { "gpus", "tp", "pp", "cp", "dp", "ep", "etp", "vp", "zero", "micro_batch", "global_batch", "seq",
     "attention_dp", "attention_tp", "batch", "max_batch", "decode_cp" },
-  table = { "precision", "recompute", "axes", "model", "offloading", "engine" },
+  table = { "precision", "recompute", "axes", "model", "offloading", "engine", "refused", "understood" },
   string = { "kind", "model_name", "quantization", "kv_dtype", "schedule" },
 }
 
@@ -17,6 +17,21 @@ local NEEDED <const> = { training = { "tp", "pp", "cp" }, serving = { "tp", "ep"
 local NOUNS <const> = { integer = "an integer", table = "a table", string = "a text" }
 
 local function is(value, kind) return kind == "integer" and math.type(value) == kind or type(value) == kind end
+
+-- The options that no prediction has, as understood.refuse names them.
+local function check_refused(list)
+  argument.list(WHAT, "launch.refused", list)
+  for i, one in ipairs(list) do
+    if type(one) ~= "table" then
+      check.fail("%s: 'launch.refused[%d]' must be a table, got %s", WHAT, i, check.show(one))
+    end
+    for _, name in ipairs { "option", "place", "why" } do
+      if type(one[name]) ~= "string" then
+        check.fail("%s: 'launch.refused[%d].%s' must be a text, got %s", WHAT, i, name, check.show(one[name]))
+      end
+    end
+  end
+end
 
 ---@param launch any
 ---@param given any
@@ -32,6 +47,7 @@ return function(launch, given)
       end
     end
   end
+  if launch.refused then check_refused(launch.refused) end
   if launch.prefill or launch.decode then return end -- of several roles
   for _, name in ipairs(NEEDED[launch.kind == "serving" and "serving" or "training"]) do
     if launch[name] == nil then
