@@ -27,7 +27,7 @@ describe("an option of a launch file", function()
     ["--quick-geglu"] = "read", ["--softmax-type learnable"] = "read", ["--hidden-dropout 0"] = "read",
     ["--experimental-attention-variant gdn"] = "refused", ["--linear-attention-freq 4"] = "refused",
     ["--heterogeneous-layers-config-path x.json"] = "refused", ["--fp32-residual-connection"] = "refused",
-    ["--use-tp-pp-dp-mapping"] = "refused", ["--perform-rl-step"] = "refused", ["--output-window 3"] = "refused",
+    ["--use-tp-pp-dp-mapping"] = "read", ["--perform-rl-step"] = "refused", ["--output-window 3"] = "refused",
     ["--experimental-path x"] = "refused", ["--log-scale-experts 4"] = "refused", ["--data-rope-split"] = "refused",
     ["--lr 1"] = "ignored", ["--log-interval 4"] = "ignored", ["--data-path a b c"] = "ignored",
     ["--save $DIR"] = "ignored", ["--rotary-base 500000"] = "ignored", ["--rl-default-top-k 4"] = "ignored",

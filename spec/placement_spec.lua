@@ -307,10 +307,22 @@ describe("the stack's order of ranks", function()
     assert.same({ 2, 1, 4 }, parts(c))
     local text = tperf.report.launch(c, "megatron", { model = asked.model, seq = 4096 })
     assert.truthy(text:find("--use-tp-pp-dp-mapping", 1, true), text)
+    assert.same({}, launch.refused)
     c = train { tp = 2, dp = 8, pp = 4, rank_order = "tp-cp-ep-pp-dp" }
     local ok, message = pcall(tperf.report.launch, c, "torchtitan", { model = "llama-3.1-8b" })
     assert.is_false(ok)
     assert.matches("rank_order", message)
+  end)
+
+  it("is read from DeepSpeed's JSON, with experts or without", function()
+    local function read(ep)
+      local launch = tperf.import.launch { gpus = 16, given = { ep = ep }, files = { { name = "ds.json", text =
+        '{ "train_micro_batch_size_per_gpu": 1, "zero_optimization": { "stage": 1 }, "bf16": { "enabled": true }, '
+        .. '"use_data_before_expert_parallelism": true }' } } }
+      assert.same({}, launch.refused)
+      return launch.axes.rank_order
+    end
+    assert.same({ "tp-cp-dp-ep-pp" }, { read(4), read(1) })
   end)
 end)
 

@@ -96,12 +96,12 @@ local function core(s, r, o)
   local replicas = math.tointeger(tonumber(s:set(o.replicas) or 1))
   local a2a, tp, shared, wgrad = any_set(s, o.a2a), any_set(s, o.tp), any_set(s, o.shared), any_set(s, o.wgrad)
   local first, last, waits = s:set(o.first), s:set(o.last), o.waits(s)
-  local embedding, loss = any_set(s, o.embedding), any_set(s, o.loss)
+  local embedding, loss, mapping = any_set(s, o.embedding), any_set(s, o.loss), any_set(s, o.mapping)
   local found = {
     overlap_moe_a2a = r.ep > 1 and a2a or nil, bucket_size = tonumber(s:set(o.bucket)),
     overlap_tp = r.tp > 1 and tp and "ring" or nil, optimizer = optimizer_of(s, o.optimizer),
     overlap_param_gather_with_optimizer_step = any_set(s, o.step), loss = loss_of(s, o), moments = moments_of(s, o),
-    rank_order = r.pp > 1 and any_set(s, o.mapping) and "tp-cp-ep-pp-dp" or nil,
+    rank_order = r.pp > 1 and mapping and "tp-cp-ep-pp-dp" or nil,
     shard = r.zero > 0 and replicas and replicas > 1 and r.dp % replicas == 0 and r.dp // replicas or nil,
   }
   found.overlap_shared_experts = r.ep > 1 and shared or nil
@@ -178,10 +178,11 @@ end
 -- Weights of 16 bits with gradients of 32 choose BF16_Optimizer, which in pipelines reduces whole gradients
 -- (runtime/engine.py, _do_optimizer_sanity_check; pipe/engine.py, _bf16_reduce_grads).
 function axes.deepspeed(s, r)
+  local outside = any_set(s, { "use_data_before_expert_parallelism" })
   local wide = s:set "data_types.grad_accum_dtype" == "fp32" and r.precision.compute == "bf16"
   return {
     optimizer = optimizer_of(s, "optimizer.type"),
-    rank_order = r.ep > 1 and any_set(s, { "use_data_before_expert_parallelism" }) and "tp-cp-dp-ep-pp" or nil,
+    rank_order = r.ep > 1 and outside and "tp-cp-dp-ep-pp" or nil,
     gradient_reduce = wide and r.pp > 1 and r.zero == 1 and "all_reduce" or nil,
   }
 end

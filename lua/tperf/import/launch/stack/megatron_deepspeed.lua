@@ -53,6 +53,7 @@ function both.read(s, context)
   agree(context, json, "train_batch_size", s:set "--global-batch-size", "--global-batch-size")
   agree(context, json, "train_micro_batch_size_per_gpu", s:set "--micro-batch-size", "--micro-batch-size")
   r.zero = zero(s, context, r, json)
+  if json and json:set "use_data_before_expert_parallelism" and r.ep > 1 then r.axes.rank_order = "tp-cp-dp-ep-pp" end
   local offload = json and json:set "zero_optimization.offload_optimizer.device"
   if offload and offload ~= "none" then r.offload = { optimizer = offload } end
   return r
