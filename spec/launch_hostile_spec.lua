@@ -115,16 +115,19 @@ describe("a launch file with a long word", function()
       { "x.sh", "torchrun pretrain_gpt.py --pipeline-model-parallel-layout 'W'" },
       { "x.py", "W" }, { "x.py", "x = dict(aW)" }, { "x.py", "def f():\n  a.b = W\n" }, { "x.py", "returnW" },
       { "x.yaml", "a: \"W\"\nservices: 1" }, { "x.toml", "W = 1" }, { "x.toml", "a = 'W'" },
-      { "x.json", "{ \"W\": 1 }" },
+      { "x.json", "{ \"W\": 1 }" }, { "x.py", "def f():\n  cfg = A(model=W)\n  cfg.x: W = 3\n  return cfg\n" },
+      { "x.py", "A = [W]\nif W:\n  x.y = A\nfor W in x: x.y += f\"W\"" },
+      { "x.py", "def f():\n  cfg.model.window_size = \"W\"\n  cfg.model.moe_layer_freq = \"W\"\n"
+        .. "  cfg.mixed_precision = get(\"W\")\n  return cfg\n" },
     } do
       local text = file[2]:gsub("W", function() return body end)
       pcall(tperf.import.launch, { files = { { name = file[1], text = text } }, gpus = 8,
-        stack = file[1] == "x.sh" and "megatron" or nil })
+        stack = file[1] == "x.sh" and "megatron" or file[1] == "x.py" and "megatron-bridge" or nil })
     end
     print "done"]]
 
   local UNITS <const> = { "a", "a/", "/", " ", "\t", "=", "-", "&", "<", "(", "((", "[", "$", "${", "0", ".", "\"",
-    "'" }
+    "'", "*", "a=f(a=", "[1]*9+", "([1]+", "f()\n", "if a:\n " }
   for _, unit in ipairs(UNITS) do
     it(("of %q is read in time proportional to its length"):format(unit), function()
       local folder = program.folder()
@@ -135,4 +138,53 @@ describe("a launch file with a long word", function()
       assert.same({ "done\n", "" }, { result.out, result.err })
     end)
   end
+end)
+
+describe("a Python recipe", function()
+  local function failure(lines)
+    local ok, message = pcall(tperf.import.launch, { gpus = 8, stack = "megatron-bridge",
+      given = { ["function"] = "f" }, files = { { name = "x.py", text = table.concat(lines, "\n") } } })
+    assert.is_false(ok)
+    return message
+  end
+
+  it("does not read values that double with each variable, or that hold themselves", function()
+    local lines = { "def f():", "  a0 = g(a=1)" }
+    for i = 1, 50 do lines[#lines + 1] = ("  a%d = g(a=a%d, b=a%d)"):format(i, i - 1, i - 1) end
+    lines[#lines + 1] = "  cfg.model = a50\n  return cfg"
+    assert.matches("x.py:53: a value of too many calls within calls", failure(lines))
+    assert.matches("x.py:3: a value of too many calls",
+      failure { "def f():", "  x = g(a=x)", "  cfg.model = x", "  return cfg" })
+  end)
+
+  it("does not read functions whose calls double with each", function()
+    local lines = {}
+    for i = 1, 7 do lines[i] = ("def g%d():\n"):format(i) .. ("  g%d()\n"):format(i + 1):rep(9) end
+    lines[#lines + 1] = "def g8():\n  return 1\ndef f():\n  g1()\n  return cfg"
+    assert.matches("more than 200 calls of the file's functions", failure(lines))
+  end)
+
+  it("does not drop a setting that is changed in place", function()
+    for _, change in ipairs { "//= 2", "**= 2", "%= 3", "|= 1" } do
+      local launch = tperf.import.launch { gpus = 8, stack = "megatron-bridge", files = { { name = "x.py", text =
+        "def f():\n  cfg.train.micro_batch_size = 1\n  cfg.train.global_batch_size = 8\n  cfg.dataset.seq_length = 64\n"
+        .. "  cfg.model.tensor_model_parallel_size = 4\n  cfg.model.tensor_model_parallel_size " .. change
+        .. "\n  return cfg\n" } } }
+      assert.equal("model.tensor_model_parallel_size", launch.refused[1] and launch.refused[1].option)
+    end
+  end)
+end)
+
+describe("a list of numbers by layer", function()
+  it("is made in time proportional to its text and its elements", function()
+    local layer_list = require "tperf.import.launch.layer_list"
+    for text, message in pairs { ["[]*999999999"] = false, [("["):rep(30000)] = "nested too deep",
+      [("[1]*60000*0+"):rep(3000) .. "[1]"] = "more than", [("[1]+"):rep(30000) .. "[1]"] = false } do
+      local from = os.clock()
+      local value, why = layer_list.of(text)
+      assert.equal(not message, value ~= nil)
+      assert.matches(message or "", why or "")
+      assert.is_true(os.clock() - from < 1)
+    end
+  end)
 end)

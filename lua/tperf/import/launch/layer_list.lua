@@ -3,6 +3,7 @@
 local layer_list = {}
 
 local MOST <const> = 1 << 16 -- elements of a list: more than a model has layers
+local MOST_MADE <const> = 1 << 20 -- elements of all lists on the way to it
 
 local MOST_DIGITS <const>, LARGEST <const>, DEEPEST <const> = 9, 1 << 31, 32
 
@@ -12,23 +13,24 @@ local function added(a, b)
   if type(a) ~= type(b) then fail "a number and a list are added" end
   if type(a) == "number" then return a + b end
   if #a + #b > MOST then fail("more than %d elements", MOST) end
-  return table.move(b, 1, #b, #a + 1, table.move(a, 1, #a, 1, {}))
+  return table.move(b, 1, #b, #a + 1, a) -- no list has two names
 end
 
-local function multiplied(a, b)
+local function multiplied(a, b, made)
   if type(a) == "number" and type(b) == "number" then
     if math.abs(a * b) > LARGEST then fail "a number is too large" end
     return a * b
   end
   if type(a) == "table" and type(b) == "table" then fail "two lists are multiplied" end
   local list, times = type(a) == "table" and a or b, type(a) == "table" and b or a
-  if #list * math.max(times, 0) > MOST then fail("more than %d elements", MOST) end
+  local count = #list * math.max(times, 0)
+  if count > MOST or made + count > MOST_MADE then fail("more than %d elements", MOST) end
   local whole = {}
-  for _ = 1, times do table.move(list, 1, #list, #whole + 1, whole) end
-  return whole
+  for i = 1, count do whole[i] = list[(i - 1) % #list + 1] end
+  return whole, made + count
 end
 
--- A parser of recursive descent over a text without blanks: { text, at, depth }.
+-- A parser of recursive descent over a text without blanks: { text, at, depth, made }.
 local parser = {}
 parser.__index = parser
 
@@ -65,19 +67,27 @@ function parser:factor()
     self.at = self.at + #digits
     return math.tointeger(tonumber(digits))
   end
-  if self:take "[" then return self:list() end
-  if not self:take "(" then fail("a number or a list is missing at '%s'", self:rest()) end
   self.depth = self.depth + 1
-  if self.depth > DEEPEST then fail "parentheses are nested too deep" end
-  local value = self:sum()
-  self:expect ")"
+  if self.depth > DEEPEST then fail "brackets are nested too deep" end
+  local value
+  if self:take "[" then
+    value = self:list()
+  else
+    if not self:take "(" then fail("a number or a list is missing at '%s'", self:rest()) end
+    value = self:sum()
+    self:expect ")"
+  end
   self.depth = self.depth - 1
   return value
 end
 
 function parser:product()
   local value = self:factor()
-  while self:take "*" do value = multiplied(value, self:factor()) end
+  while self:take "*" do
+    local made
+    value, made = multiplied(value, self:factor(), self.made)
+    self.made = made or self.made
+  end
   return value
 end
 
@@ -88,7 +98,7 @@ function parser:sum()
 end
 
 local function value_of(text)
-  local one = setmetatable({ text = text, at = 1, depth = 0 }, parser)
+  local one = setmetatable({ text = text, at = 1, depth = 0, made = 0 }, parser)
   local value = one:sum()
   if one.at <= #text then fail("'%s' is not understood", one:rest()) end
   return value

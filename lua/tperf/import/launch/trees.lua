@@ -77,27 +77,24 @@ local function read_tree(o, file, table_for)
   return reading.of(settings_of(t, content, at), context, file.path)
 end
 
--- The option for a field of a Python recipe: by its whole path; for a name without a section, such as a keyword of
--- WorkloadBaseConfig(…), the only option that ends with it. nil: a variable of the recipe's own.
-local function full_name(t, path)
-  if path:find(".", 1, true) or t.by_name[tables.plain(path)] then return path end
-  local last, found = "." .. tables.plain(path), nil
+-- How the names of a table end and begin: { last = { part = the only name that ends with it, else false }, sections =
+-- { path = true } }.
+local function parts_of(t)
+  local parts = { last = {}, sections = {} }
   for name in pairs(t.by_name) do
-    if name:sub(-#last) == last then
-      if found then return nil end
-      found = name
-    end
+    local last = name:match "^.*%.(.*)$"
+    if last then parts.last[last] = parts.last[last] == nil and name end
+    for stop in name:gmatch "()%." do parts.sections[name:sub(1, stop - 1)] = true end
   end
-  return found
+  return parts
 end
 
--- Whether a path is a section of options, such as `training`.
-local function is_section(t, path)
-  local start = tables.plain(path) .. "."
-  for name in pairs(t.by_name) do
-    if name:sub(1, #start) == start then return true end
-  end
-  return false
+-- The option for a field of a Python recipe: by its whole path; for a name without a section, such as a keyword of
+-- WorkloadBaseConfig(…), the only option that ends with it. nil: a variable of the recipe's own.
+local function full_name(t, path, parts)
+  local plain = tables.plain(path)
+  if path:find(".", 1, true) or t.by_name[plain] then return path end
+  return parts.last[plain] or nil
 end
 
 -- The settings that a Python text makes: lists { path, value, line }, and notes on what other files may set.
@@ -112,7 +109,7 @@ local function python_settings(file, wanted)
       functions[1])
   end
   local found, notes = {}, {}
-  python.read(file.text, wanted, function(path, value, line) found[#found + 1] = { path, value, line } end,
+  python.read(file.text, file.path, wanted, function(path, value, line) found[#found + 1] = { path, value, line } end,
     function(call, line) notes[#notes + 1] = ("what %s() sets (line %d) is not in the file"):format(call, line) end)
   return found, notes
 end
@@ -127,10 +124,10 @@ local function read_python(o, file, table_for)
   end
   local t = table_for(o, fits)
   if not t then check.fail("%s: of no stack that is known; 'stack' names it", file.path) end
-  local s = settings.new(t)
+  local s, parts = settings.new(t), parts_of(t)
   for _, one in ipairs(found) do
-    local name = full_name(t, one[1])
-    local section = type(one[2]) == "table" and one[2].call and is_section(t, one[1])
+    local name = full_name(t, one[1], parts)
+    local section = type(one[2]) == "table" and one[2].call and parts.sections[tables.plain(one[1])]
     local row = name and t.by_name[tables.plain(name)]
     if name and not (section and not row) then s:name(name, one[2], ("%s:%d"):format(file.path, one[3])) end
   end

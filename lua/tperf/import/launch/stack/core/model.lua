@@ -63,7 +63,7 @@ local function window(s, context, m, N)
   local skip = s:set(N.skip)
   if not text then return nil end
   if type(text) == "table" then text = table.concat(text, ",") end
-  local left, right = tostring(text):match "^%s*[%(%[]?%s*(%-?%d+)%s*,%s*(%-?%d+)%s*[%)%]]?%s*$"
+  local left, right = tostring(text):gsub("%s+", ""):match "^[%(%[]?(%-?%d+),(%-?%d+)[%)%]]?$"
   left, right = math.tointeger(tonumber(left)), math.tointeger(tonumber(right))
   if not left or left < -1 or right > 0 or right < -1 then
     context.fail("%s %s: a causal window is written (tokens before the query, 0)", N.window, tostring(text))
