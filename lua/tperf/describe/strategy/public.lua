@@ -45,7 +45,7 @@ function public.list(value) return show_all(several(value)) end
 ---   weight_dtype, kv_dtype   weight_dtype: of weights, kv_dtype: of cached keys and values ("bf16")
 ---   state_dtype        of the states that recurrent layers keep between tokens ("fp32")
 function public.share(s, model, micro_batch, sizes, rules, options)
-  strategy.of(s)
+  s = strategy.of(s)
   local function need(value, name, expected) argument.table(WHAT, name, value, expected) end
   need(model, "model", "a model of tperf.model")
   if math.type(model.seq) ~= "integer" then check.fail("%s: 'model' must be a model of tperf.model", WHAT) end
