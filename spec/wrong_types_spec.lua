@@ -2,8 +2,8 @@
 -- error must be the library's own, which points at the caller, never one of the Lua interpreter; a list with a hole is
 -- refused with the place of the hole, for what lies beyond it would be lost.
 package.path = "tools/fuzz/?.lua;" .. package.path
-local calls = require "calls"
 local cases = require "cases"
+local calls = require "every_call"
 local steps = require "steps"
 local tperf = require "tperf"
 local types = require "wrong_types"

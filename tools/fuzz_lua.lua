@@ -1,10 +1,10 @@
 --- `make fuzz-lua`: runs the fuzzers of the Lua API and of the bindings (tools/fuzz) for a given time, two processes at
 --- a time. Arguments: PROGRAM SECONDS [SEED]. A crash, hang or sanitizer report ends it and is kept in build/fuzz/lua.
---- To reproduce one: PROGRAM run [--trust] tools/fuzz/MODE.lua SEED COUNT.
+--- To reproduce one: PROGRAM run [--trust] tools/fuzz/MODE.lua SEED COUNT every_call.
 local core = require "tperf.core"
 
 local program, seconds, seed = arg[1], tonumber(arg[2]), tonumber(arg[3]) or os.time() % 1000000
-local FOLDER <const>, CASES <const>, LONGEST <const> = "build/fuzz/lua", 150, 300
+local FOLDER <const>, CASES <const>, LONGEST <const> = "build/fuzz/lua", 600, 600
 
 local LIMITS <const> = "--max-memory 1GiB --max-instructions 5000000000"
 local SANITIZERS <const> = "ASAN_OPTIONS=exitcode=99:detect_leaks=1 UBSAN_OPTIONS=exitcode=99:print_stacktrace=1"
@@ -13,7 +13,8 @@ os.execute("mkdir -p " .. FOLDER)
 
 local function start(mode)
   local log = ("%s/%s-%d.txt"):format(FOLDER, mode, seed)
-  local command = ("%s timeout %d %s run %s %s tools/fuzz/%s.lua %d %d > /dev/null 2> %s; echo $?"):format(SANITIZERS,
+  local command = ("%s timeout %d %s run %s %s tools/fuzz/%s.lua %d %d every_call > /dev/null 2> %s; echo $?")
+    :format(SANITIZERS,
     LONGEST, program, mode == "core" and "--trust" or "", LIMITS, mode, seed, CASES, log)
   return { pipe = assert(io.popen(command)), log = log, command = command }
 end

@@ -1,8 +1,8 @@
---- One case of the fuzzer of the Lua API: `tperf run tools/fuzz/api.lua SEED COUNT` corrupts the arguments of COUNT
---- calls of the public library, inside the sandbox. Errors are fine; crashes, hangs and leaks are not.
+--- One case of the fuzzer of the Lua API: `tperf run tools/fuzz/api.lua SEED COUNT [CALLS]` corrupts the arguments of
+--- COUNT calls of the public library, inside the sandbox. Errors are fine; crashes, hangs and leaks are not.
 package.path = "tools/fuzz/?.lua"
 local values = require "values"
-local calls = require "calls"
+local calls = require(arg[3] or "calls")
 local tperf = require "tperf"
 
 local seed, count = math.tointeger(arg[1]), math.tointeger(arg[2])

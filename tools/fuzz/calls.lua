@@ -115,7 +115,7 @@ function calls.sweep()
 end
 
 function calls.sweep_run()
-  return { { x = tperf.vary { 1, 2 }, y = { 1, 2 }, run = function() return 1 end } }, tperf.sweep, { "run" }
+  return { { x = tperf.vary { 1, 2 }, y = { 1, 2 } } }, tperf.sweep, { "run" }
 end
 
 function calls.model()
@@ -200,7 +200,5 @@ for _, kind in ipairs { "heatmap", "contour" } do
     end
   end
 end
-
-for name, call in pairs(require "more_calls") do calls[name] = call end
 
 return calls

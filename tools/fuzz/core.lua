@@ -1,9 +1,9 @@
---- One case of the fuzzer of the bindings: `tperf run --trust tools/fuzz/core.lua SEED COUNT` records the arguments
---- that the library passes to the core in valid calls, corrupts them and calls the core; finalizers change tables
---- meanwhile.
+--- One case of the fuzzer of the bindings: `tperf run --trust tools/fuzz/core.lua SEED COUNT [CALLS]` records the
+--- arguments that the library passes to the core in valid calls, corrupts them and calls the core; finalizers change
+--- tables meanwhile.
 package.path = "tools/fuzz/?.lua"
 local values = require "values"
-local calls = require "calls"
+local calls = require(arg[3] or "calls")
 local core = require "tperf.core"
 
 local seed, count = math.tointeger(arg[1]), math.tointeger(arg[2])
