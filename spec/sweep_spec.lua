@@ -716,6 +716,35 @@ describe("report.query", function()
     assert.equal("not enough memory\nnot enough memory\n", (result.out:gsub("s%.lua:%d+: ", "")))
   end)
 
+  -- A statement whose parts name the part before them twice: spelled out it has 2^n of them.
+  local function doubled(n, part)
+    local parts = { "WITH a0 AS (SELECT 1 AS x)" }
+    for i = 1, n do parts[#parts + 1] = ("a%d AS (%s)"):format(i, (part:gsub("BEFORE", "a" .. i - 1))) end
+    return table.concat(parts, ", ") .. " SELECT x FROM a" .. n
+  end
+
+  it("counts the work before the first row", function()
+    for _, part in ipairs { "SELECT p.x FROM BEFORE p, BEFORE q", "SELECT x FROM BEFORE UNION ALL SELECT x FROM BEFORE",
+      "SELECT (SELECT x FROM BEFORE) + (SELECT x FROM BEFORE) AS x", "SELECT x + x AS x FROM BEFORE",
+      "SELECT CASE WHEN x THEN x ELSE x END AS x FROM BEFORE" } do
+      program.write(folder .. "/s.lua", ([[
+        local tperf = require "tperf"
+        print(#tperf.report.query("db", "%s"))
+        print(pcall(tperf.report.query, "db", "%s"))]]):format(doubled(3, part), doubled(40, part)))
+      local result = program.shell("ulimit -t 5; tperf run --max-instructions 1000000 s.lua", folder)
+      assert.truthy(result.out:find "^%d+\n$", result.out)
+      assert.truthy(result.err:find("more than 1000000 instructions", 1, true), result.err)
+    end
+  end)
+
+  it("has no function that takes the product of two texts", function()
+    for _, name in ipairs { "trim", "ltrim", "rtrim" } do
+      local rows = tperf.report.query(folder .. "/db", ("SELECT length(%s(' a ')) AS n"):format(name))
+      assert.equal(name == "trim" and 1 or 2, rows[1].n)
+      refuses_query("wrong number of arguments", folder .. "/db", ("SELECT %s('aab', 'a')"):format(name))
+    end
+  end)
+
   it("ends at Ctrl-C", function()
     program.write(folder .. "/s.lua", ([[
       local tperf = require "tperf"

@@ -21,6 +21,7 @@
 enum {
     STEPS = 1000,               // of SQLite's virtual machine, between two checks whether to stop
     COST = 10,                  // of one, in instructions of Lua
+    BLOCK_COST = 100,           // of a block of memory that a statement takes before it runs
     MOST_RECURSIVE = 100000000, // steps of a recursive query, which may never end: seconds
     PATIENCE = 10000,           // ms that a writer waits for another
     MOMENT = 10,                // ms between two tries
@@ -35,6 +36,7 @@ static bool never(uint64_t steps) {
 static struct {
     bool (*must_stop)(uint64_t steps);
     tperf_heap heap;
+    bool preparing, stopped; // a statement of a query; before it was prepared
 } world = {.must_stop = never};
 
 void tperf_store_ask(bool (*must_stop)(uint64_t steps)) {
@@ -47,7 +49,15 @@ typedef struct header {
     _Alignas(max_align_t) size_t size; // this header included
 } header;
 
+// A short statement may name parts of itself twice, those parts of theirs, and so on, all of which SQLite spells out
+// before the first step. What it takes for that are blocks of memory.
+static bool may_take(void) {
+    if (world.preparing && !world.stopped) world.stopped = world.must_stop(BLOCK_COST);
+    return !world.stopped;
+}
+
 static void *resize(void *block, int size) {
+    if (!may_take()) return NULL;
     header *old = block ? (header *)block - 1 : NULL;
     size_t wanted = sizeof(header) + (size_t)size;
     header *h = world.heap.resize(world.heap.owner, old, old ? old->size : 0, wanted);
@@ -141,6 +151,17 @@ void tperf_store_unlock(tperf_store_place *place) {
     if (place->locks > 0 && --place->locks == 0) flock(place->at, LOCK_UN);
 }
 
+// --- statements ---
+
+int tperf_store_prepare(const tperf_store *store, const char *sql, size_t size,
+                        sqlite3_stmt **statement, const char **rest) {
+    world.preparing = store->kind == TPERF_STORE_QUERY;
+    int code = sqlite3_prepare_v2(store->db, sql, (int)size + 1, statement, rest);
+    bool stopped = world.stopped;
+    world.preparing = world.stopped = false;
+    return stopped && code == SQLITE_NOMEM ? SQLITE_INTERRUPT : code;
+}
+
 // --- permissions of a connection ---
 
 static int stop_query(void *data) {
@@ -157,7 +178,7 @@ static int wait_for_other(void *unused, int tries) {
     return 1;
 }
 
-// Functions whose cost is at most linear in their arguments.
+// Functions whose cost is at most linear in their arguments; trim and its like with one.
 static bool is_harmless(const char *name) {
     static const char *const names[] = {
         "abs",   "acos",    "asin",         "atan",         "atan2",     "avg",    "ceil",
@@ -196,6 +217,9 @@ static void confine_query(tperf_store *store) {
     };
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         sqlite3_limit(store->db, limits[i][0], limits[i][1]);
+    static const char *const trims[] = {"trim", "ltrim", "rtrim"}; // two texts take their product
+    for (size_t i = 0; i < sizeof trims / sizeof *trims; i++)
+        sqlite3_create_function(store->db, trims[i], 2, SQLITE_UTF8, NULL, NULL, NULL, NULL);
     sqlite3_set_authorizer(store->db, allow, store);
     sqlite3_progress_handler(store->db, STEPS, stop_query, store);
 }

@@ -192,8 +192,9 @@ static int empty(lua_State *L) {
 // --- statements ---
 
 // A cached statement, or a new one; *rest is the text after it.
-static int prepare(sqlite3 *db, const char *sql, size_t size, sqlite3_stmt **statement,
+static int prepare(const tperf_store *store, const char *sql, size_t size, sqlite3_stmt **statement,
                    const char **rest) {
+    sqlite3 *db = store->db;
     int kept = 0;
     sqlite3_stmt *last = NULL;
     *statement = NULL;
@@ -207,7 +208,7 @@ static int prepare(sqlite3 *db, const char *sql, size_t size, sqlite3_stmt **sta
         last = s;
     }
     if (kept >= MOST_STATEMENTS) sqlite3_finalize(last);
-    return sqlite3_prepare_v2(db, sql, (int)size + 1, statement, rest);
+    return tperf_store_prepare(store, sql, size, statement, rest);
 }
 
 static int bind_value(lua_State *L, int index, sqlite3_stmt *statement, int place) {
@@ -272,10 +273,11 @@ static void push_names(lua_State *L, sqlite3_stmt *statement) {
 }
 
 // Pushes names and rows above the arguments. A Lua error may leave a statement that its next use resets.
-static int run_once(lua_State *L, sqlite3 *db, const char *sql, size_t size, int arguments) {
+static int run_once(lua_State *L, const tperf_store *store, const char *sql, size_t size,
+                    int arguments) {
     sqlite3_stmt *statement;
     const char *rest;
-    int code = prepare(db, sql, size, &statement, &rest);
+    int code = prepare(store, sql, size, &statement, &rest);
     if (code == SQLITE_OK && rest[strspn(rest, " \t\r\n;")])
         return tperf_bind_fail(L, "one statement of SQL is run at a time; there is another: %s",
                                rest);
@@ -305,7 +307,7 @@ static int run(lua_State *L) {
         store->steps = 0;
         store->endless = false;
         lua_settop(L, arguments);
-        code = run_once(L, store->db, sql, size, arguments);
+        code = run_once(L, store, sql, size, arguments);
     } while (try_again(L, code, &tried));
     if (store->endless) return push_reason(L, "its recursion does not end", "endless");
     if (code != SQLITE_OK && !tperf_store_overtaken(store)) return push_failure(L, store->db, code);
