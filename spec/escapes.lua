@@ -68,6 +68,11 @@ add {
   { "a job", writes "run.slurm", NAMED },
   { "a job in capitals", writes "RUN.SLURM", NAMED },
   { "what an agent obeys", writes "AGENTS.md", NAMED },
+  { "what an agent obeys, besides", writes "claude.local.md", NAMED },
+  { "what an agent obeys first", writes "AGENTS.override.md", NAMED },
+  { "what another agent obeys", writes "sub/Agent.md", NAMED },
+  { "what an editor asks", writes "sub/review.prompt.md", NAMED },
+  { "what an editor obeys", writes "copilot-instructions.md", NAMED },
   { "a file of npm by renaming", [[io.open("a.csv", "w"):close() assert(os.rename("a.csv", "package.json"))]], NAMED },
   { "a table among a build's files", writes "build/release/x.csv", BUILD, before = "mkdir -p build/release" },
   { "a table among modules of npm", writes "node_modules/x.csv", BUILD, before = "mkdir node_modules" },
@@ -669,6 +674,8 @@ add {
     .. "threads = 1000000 }", "'threads' must be an integer from 1 to 1024" },
   { "traces of execution above", T .. "local _, t = tperf.train { model = 'gpt2', system = 'h100-sxm', "
     .. "global_batch = 8, pp = 2, simulate = true } t:chakra '../other'", OUTSIDE },
+  { "traces among the user's folders", T .. "local _, t = tperf.train { model = 'gpt2', system = 'h100-sxm', "
+    .. "global_batch = 8, pp = 2, simulate = true } t:chakra 'sub/evil'", NAMED },
   { "an invalid figure", T .. "tperf.report.new { title = 'x' }:figure { svg = function() return '<script>' end }",
     "needs a plot" },
   { "a link in Markdown", T .. "tperf.report.new { title = 'x' }:table({ { a = '[x](javascript:evil())' } })"

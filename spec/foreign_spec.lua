@@ -146,9 +146,14 @@ describe("a folder that tperf made", function()
       .. "{ a = require 'tperf.compat.llm_analysis'.get_model_config_by_name 'gpt2' }, arg[1])")
     local result = shell "tperf run s.lua made; ls made"
     assert.equal("a.json\n", result.out, result.err)
-    for _, name in ipairs { "node_modules", "build", "conf.d", ".github" } do
+    for _, name in ipairs { "node_modules", "build", "conf.d", ".github", "group_vars", "evil.dist-info",
+      "Evil.EGG-INFO", "x.app" } do
       assert.equal(1, shell("tperf run s.lua " .. name).code)
       assert.is_nil(require "lfs".attributes(folder .. "/" .. name))
+    end
+    for name, code in pairs { ["v1.5"] = 0, ["llama-3.1-8b"] = 0, ["runs/a"] = 0, ["theirs/a"] = 1 } do
+      shell "mkdir -p theirs"
+      assert.equal(code, shell("tperf run s.lua " .. name).code, name)
     end
   end)
 

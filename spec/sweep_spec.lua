@@ -643,6 +643,20 @@ describe("a sweep's cache", function()
   end)
 end)
 
+describe("a cache that is checked as a whole", function()
+  it("counts towards the script's instructions", function()
+    local folder = program.folder()
+    program.write(folder .. "/s.lua", [[
+      local tperf = require "tperf"
+      tperf.sweep { key = "k", cache = "c.db", x = tperf.vary { 1 }, run = function(o) return { y = o.x } end }]])
+    local limited = "tperf run --max-instructions 10000000 s.lua"
+    assert.equal(0, program.shell(limited .. " && truncate -s 1G c.db && tperf run s.lua", folder).code)
+    local result = program.shell(limited, folder)
+    assert.truthy(result.err:find("more than 10000000 instructions", 1, true), result.err)
+    program.remove(folder)
+  end)
+end)
+
 describe("report.query", function()
   local folder
   setup(function()

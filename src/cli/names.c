@@ -17,31 +17,22 @@ static const char *const data[] = {"csv", "db",  "et",  "html",   "jsonl",   "lo
 static const char *const named[] = {"bash", "json", "sbatch", "sh",  "slurm",
                                     "toml", "txt",  "yaml",   "yml", NULL};
 
-// Data that agents of editors obey.
-static const char *const obeyed[] = {"AGENTS.md", "CLAUDE.md", "GEMINI.md", "SKILL.md", NULL};
+// Data that agents of editors obey: what is before the first dot, with any endings between it and .md …
+static const char *const obeyed[] = {
+    "AGENT", "AGENTS", "CLAUDE", "CONVENTIONS", "copilot-instructions", "CRUSH", "GEMINI",
+    "QWEN",  "SKILL",  "WARP",   NULL};
 
-// Folders whose files belong to a build, often unseen by version control; "-" at the end: of all that begin so.
-static const char *const builds[] = {"__pycache__",
-                                     "_build",
-                                     "bazel-",
-                                     "bin",
-                                     "bower_components",
-                                     "build",
-                                     "build-",
-                                     "builddir",
-                                     "buck-out",
-                                     "CMakeFiles",
-                                     "cmake-build-",
-                                     "DerivedData",
-                                     "dist",
-                                     "env",
-                                     "node_modules",
-                                     "obj",
-                                     "site-packages",
-                                     "target",
-                                     "vendor",
-                                     "venv",
-                                     NULL};
+// … and the endings before .md.
+static const char *const roles[] = {".agent", ".chatmode", ".instructions", ".prompt", NULL};
+
+// Folders whose files belong to a build or a deployment, often unseen by version control; "-" at the end: of all that
+// begin so.
+static const char *const builds[] = {
+    "__pycache__",  "_build",      "bazel-",       "bin",      "bower_components",
+    "build",        "build-",      "builddir",     "buck-out", "CMakeFiles",
+    "cmake-build-", "DerivedData", "_deps",        "dist",     "env",
+    "group_vars",   "host_vars",   "node_modules", "obj",      "site-packages",
+    "target",       "vendor",      "venv",         NULL};
 
 // Files that mark such a folder, whatever its name.
 static const char *const marks[] = {"CACHEDIR.TAG", "CMakeCache.txt", "build.ninja", "pyvenv.cfg",
@@ -63,10 +54,12 @@ static const char in_build[] =
 static const char in_configuration[] =
     "programs read all files of a folder whose name ends in .d (name another folder; --trust lifts "
     "this)";
+static const char with_ending[] =
+    "programs read folders with such an ending unasked (name it without one; --trust lifts this)";
 static const char in_system[] =
     "the current folder is the system's (--out DIR names another one; --trust lifts this)";
-static const char *const reasons[] = {needs_folder,     no_ending, in_build,
-                                      in_configuration, in_system, NULL};
+static const char *const reasons[] = {needs_folder, no_ending, in_build, in_configuration,
+                                      with_ending,  in_system, NULL};
 
 static bool is_in(const char *const *list, const char *name) {
     for (; *list; list++)
@@ -74,10 +67,24 @@ static bool is_in(const char *const *list, const char *name) {
     return false;
 }
 
+static bool is_obeyed(const char *name, const char *ending) {
+    for (const char *const *one = roles; *one; one++) {
+        size_t length = strlen(*one);
+        if ((size_t)(ending - name) > length && strncasecmp(ending - length, *one, length) == 0)
+            return true;
+    }
+    for (const char *const *one = obeyed; *one; one++) {
+        size_t length = strlen(*one);
+        if (strncasecmp(name, *one, length) == 0 && name[length] == '.') return true;
+    }
+    return false;
+}
+
 static kind kind_of(const char *name) {
     const char *dot = strrchr(name, '.');
     if (!dot) return OTHER;
-    if (is_in(data, dot + 1)) return is_in(obeyed, name) ? NAMED : DATA;
+    bool is_text = strcasecmp(dot, ".md") == 0;
+    if (is_in(data, dot + 1)) return is_text && is_obeyed(name, dot) ? NAMED : DATA;
     return is_in(named, dot + 1) ? NAMED : OTHER;
 }
 
@@ -120,6 +127,12 @@ static const char *check_new(const char *name) {
     return NULL;
 }
 
+// Whether a name has an ending of letters, as those of bundles and packages (x.app, x.dist-info); "v1.5" has none.
+static bool has_ending(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return dot && ((dot[1] >= 'a' && dot[1] <= 'z') || (dot[1] >= 'A' && dot[1] <= 'Z'));
+}
+
 const char *tperf_names_folder(int at, const char *name) {
     size_t length = strlen(name);
     struct stat info;
@@ -127,6 +140,7 @@ const char *tperf_names_folder(int at, const char *name) {
     if (wrong) return wrong;
     if (is_build(name)) return in_build;
     if (length > 2 && strcasecmp(name + length - 2, ".d") == 0) return in_configuration;
+    if (at < 0 && has_ending(name)) return with_ending;
     for (const char *const *one = marks; at >= 0 && *one; one++)
         if (fstatat(at, *one, &info, AT_SYMLINK_NOFOLLOW) == 0) return in_build;
     return NULL;

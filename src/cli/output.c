@@ -429,6 +429,11 @@ static int manifest(lua_State *L) {
     return 1;
 }
 
+// Whether a new folder counts as tperf's: not one that a script puts among the user's, whose tools may look through it.
+static bool becomes_own(const tperf_folder_entry *place) {
+    return place->name == place->plain || tperf_journal_made(place->at);
+}
+
 // output.make_folder(path): creates a folder below the output folder; nil and a message on failure.
 static int make_folder(lua_State *L) {
     tperf_folder_entry place;
@@ -440,7 +445,7 @@ static int make_folder(lua_State *L) {
     if (refusal) return refuse(L, path, refusal);
     int result = place.at < 0 ? -1 : mkdirat(place.at, place.name, 0777);
     int error = errno;
-    if (result == 0) mark(place.at, place.name);
+    if (result == 0 && becomes_own(&place)) mark(place.at, place.name);
     if (place.at >= 0) close(place.at);
     errno = error;
     return luaL_fileresult(L, result == 0, path);

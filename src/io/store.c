@@ -21,6 +21,7 @@
 enum {
     STEPS = 1000,               // of SQLite's virtual machine, between two checks whether to stop
     COST = 10,                  // of one, in instructions of Lua
+    READ_PER_STEP = 16,         // bytes of a file that is checked as a whole
     BLOCK_COST = 100,           // of a block of memory that a statement takes before it runs
     MOST_RECURSIVE = 100000000, // steps of a recursive query, which may never end: seconds
     PATIENCE = 10000,           // ms that a writer waits for another
@@ -279,6 +280,10 @@ int tperf_store_open(tperf_store *store, tperf_store_place *place, tperf_store_k
                 (writes ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY);
     code = sqlite3_open_v2(uri, &store->db, flags, files);
     if (code != SQLITE_OK) return code;
+    sqlite3_int64 size = 0;
+    if (like && file_of(store->db))
+        file_of(store->db)->pMethods->xFileSize(file_of(store->db), &size);
+    world.must_stop((uint64_t)size / READ_PER_STEP); // which the script's next instruction heeds
     if ((like && !begins_like(store->db, like)) || tperf_store_moved(store)) {
         sqlite3_close(store->db); // which has read nothing else yet
         store->db = NULL;
