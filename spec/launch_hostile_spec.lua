@@ -114,6 +114,8 @@ describe("a launch file with a long word", function()
       { "x.sh", "#SBATCH --nodes 2 W x\ntorchrun pretrain_gpt.py" }, { "x.sh", "echo $(echo 'W') x" },
       { "x.sh", "torchrun pretrain_gpt.py --pipeline-model-parallel-layout 'W'" },
       { "x.py", "W" }, { "x.py", "x = dict(aW)" }, { "x.py", "def f():\n  a.b = W\n" }, { "x.py", "returnW" },
+      { "x.py", "def f():\n  x = 1\n  W\n" }, { "x.py", "def f():\n  x = Cfg(a=W1)\n" }, { "x.py", "x = 2 *W3\n" },
+      { "x.py", "def f():\n  x = [1,W]\n" }, { "x.py", "a.Wb\ndef f():\n  x = a\n" },
       { "x.yaml", "a: \"W\"\nservices: 1" }, { "x.toml", "W = 1" }, { "x.toml", "a = 'W'" },
       { "x.json", "{ \"W\": 1 }" }, { "x.py", "def f():\n  cfg = A(model=W)\n  cfg.x: W = 3\n  return cfg\n" },
       { "x.py", "A = [W]\nif W:\n  x.y = A\nfor W in x: x.y += f\"W\"" },

@@ -6,6 +6,7 @@ local engines = require "tperf.measured.serving.engines"
 local fit = require "tperf.measured.calibrate.fit"
 local lists = require "tperf.base.lists"
 local read = require "tperf.measured.read"
+local trim = require "tperf.input.text".trim
 
 local engine = {}
 
@@ -231,7 +232,7 @@ end
 ---@param base table
 ---@param result table  from engine.fit
 function engine.text(base, result)
-  local before = (base.source or ""):gsub("%s+$", ""):gsub("^step,.-to the others; ", "")
+  local before = trim(base.source or ""):gsub("^step,.-to the others; ", "")
   local lines = { "name: " .. base.name, "source: >-" }
   append_wrapped(lines, ("step, step_parallel, request, host: fitted by `tperf calibrate --software` to the TTFT and "
     .. "TPOT of %d closed loops or whole times of static batches (docs/serving.md); error, spread: each third of them "

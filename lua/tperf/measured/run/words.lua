@@ -3,6 +3,7 @@
 local offload = require "tperf.describe.arch.offload"
 local has = require "tperf.base.lists".has
 local read = require "tperf.measured.read"
+local trim = require "tperf.input.text".trim
 
 local BOOLEAN <const> = { "^[01]$" }
 local COUNT <const> = { "^%d+$", "^%d+%.0$" }
@@ -57,7 +58,7 @@ end
 return function(row)
   for _, name in ipairs(NAMES) do
     local text = row[name] or ""
-    local lower = text:lower():gsub("^%s+", ""):gsub("%s+$", "")
+    local lower = trim(text:lower())
     if lower ~= "" and (not matches(lower, COLUMNS[name]) or name == "dtype" and matches(lower, OTHER)) then
       return read.unknown(text, name)
     end
