@@ -742,6 +742,19 @@ describe("plot:save", function()
     assert.equal(png, saved ".png")
   end)
 
+  it("ends at Ctrl-C while gnuplot draws, and says so", function()
+    if not has_gnuplot then return end
+    local folder = program.folder()
+    program.write(folder .. "/s.lua", [[
+      local rows = {}
+      for i = 1, 40000 do rows[i] = { x = i, y = i * 7919 % 1000 } end
+      require "tperf".plot.lines({ rows = rows, x = "x", y = "y" }):save "x.png"]])
+    local result = program.interrupted("run s.lua",
+      "for c in $(cat /proc/$job/task/*/children); do grep gnuplot /proc/$c/comm; done | grep -q .", folder)
+    program.remove(folder)
+    assert.same({ "tperf: s.lua:3: interrupted\n", 1 }, { result.err, result.code })
+  end)
+
   it("passes gnuplot nothing that it would run", function()
     if not has_gnuplot then return end
     local witness = program.temporary()

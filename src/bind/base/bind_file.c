@@ -6,7 +6,7 @@
 //   file.real(path) -> the absolute path, without links, of a regular file; or nil, message
 //   file.is_regular(path) -> whether it is a file with an end, not a pipe or a device
 //   file.writable(path) -> whether a file of this name can be written, or nil, message; leaves nothing behind
-//   file.gnuplot(script) -> the picture that gnuplot draws, or nil, errno, whether it is not installed
+//   file.gnuplot(script) -> the picture that gnuplot draws, or nil, why: "missing", "interrupted" or "limits"
 // In the sandbox src/cli/output.c provides write and keep, and src/cli/input.c real.
 #define _XOPEN_SOURCE 700 // realpath
 #include <errno.h>
@@ -220,9 +220,10 @@ static int draw(lua_State *L) {
     char *picture = tperf_child_run(&child, &size);
     if (!picture) {
         lua_pushnil(L);
-        lua_pushinteger(L, errno);
-        lua_pushboolean(L, errno == ENOENT);
-        return 3;
+        lua_pushstring(L, errno == ENOENT    ? "missing"
+                          : is_interrupted() ? "interrupted"
+                                             : "limits");
+        return 2;
     }
     lua_pushlstring(L, picture, size);
     free(picture);

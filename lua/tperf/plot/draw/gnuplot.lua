@@ -131,16 +131,17 @@ end
 local INSTALL <const> = "gnuplot, which draws PNG and PDF, is not installed; save as .svg, or install it "
   .. "(Debian, Ubuntu: apt-get install gnuplot-nox)"
 
-local function fail(path, missing)
-  check.fail("cannot write '%s': %s", path, missing and INSTALL or "gnuplot could not draw it within 60 s and 1 GiB; "
-    .. "save as .svg, or draw fewer points")
+local function fail(path, why)
+  if why == "interrupted" then check.fail "interrupted" end
+  check.fail("cannot write '%s': %s", path, why == "missing" and INSTALL or "gnuplot could not draw it within 60 s and "
+    .. "1 GiB; save as .svg, or draw fewer points")
 end
 
 --- Raises if gnuplot is not installed.
 ---@param path string  the picture to be written, for the message
 function gnuplot.check(path)
-  local works, _, missing = core.file.gnuplot "exit\n"
-  if not works then fail(path, missing) end
+  local works, why = core.file.gnuplot "exit\n"
+  if not works then fail(path, why) end
 end
 
 --- Draws a canvas with gnuplot.
@@ -148,8 +149,8 @@ end
 ---@param path string
 ---@param kind "png"|"pdf"
 function gnuplot.save(canvas, path, kind)
-  local bytes, _, missing = core.file.gnuplot(script_of(canvas, kind))
-  if not bytes or bytes == "" then fail(path, missing) end
+  local bytes, why = core.file.gnuplot(script_of(canvas, kind))
+  if not bytes or bytes == "" then fail(path, why) end
   output.write(path, kind == "pdf" and timeless(bytes) or bytes)
 end
 
