@@ -468,6 +468,11 @@ describe("tperf search, train and collective", function()
     assert.is_near(1.5, rows[4].bus_bandwidth / rows[4].bandwidth, 1e-12) -- nccl-tests: 2 (n - 1) / n
     usage("--bytes: sizes such as", "tperf collective all_reduce -s subramanian2024/A100 -n 4MiB..1MiB -g 4")
     usage("--bytes: ", "tperf collective send -s subramanian2024/A100 -n 1furlong -g 2")
+    for text, one in pairs { ["1,024"] = "1024", ["1,048,576"] = "1048576", ["8,128KiB"] = "8128KiB" } do
+      usage(("--bytes: '%s' may be one number; write %s"):format(text, one),
+        ("tperf collective send -s subramanian2024/A100 -n %s -g 2"):format(text))
+    end
+    assert.equal(2048, json("tperf collective send -s subramanian2024/A100 -n '1024, 2048' -g 2 --json")[2].bytes)
     assert.truthy(shell("tperf collective sned -s subramanian2024/A100 -n 1 -g 2").err:find "did you mean 'send'")
   end)
 

@@ -60,15 +60,23 @@ function numbers.spelled(list)
   return may_be_one(text) and table.concat(list, ", ") or text
 end
 
+--- Why a list may be meant as one number, with a unit or not, with commas between thousands; nil: it is a list.
+---@param text string
+---@return string?
+function numbers.doubt(text)
+  local digits, unit = text:match "^([%d,]+)(%s*%a*)$"
+  if not digits or not (may_be_one(digits) or unit ~= "" and without_commas(digits)) then return nil end
+  local as_list = (text:find(",0", 1, true) or unit ~= "") and "" or (", or '%s' for the list"):format((text:gsub(",",
+    ", ")))
+  return ("'%s' may be one number; write %s%s%s"):format(text, without_commas(digits), unit, as_list)
+end
+
 --- The integers in a text: of "4,8,64", and of "4..64": 4, 8, 16, 32, 64; nil and a message.
 ---@param text string
 ---@param min integer
 function numbers.list(text, min)
-  local list = {}
-  if may_be_one(text) then
-    local as_list = text:find(",0", 1, true) and "" or (", or '%s' for the list"):format((text:gsub(",", ", ")))
-    return nil, ("'%s' may be one number; write %s%s"):format(text, without_commas(text), as_list)
-  end
+  local list, doubt = {}, numbers.doubt(text)
+  if doubt then return nil, doubt end
   for item in (text .. ","):gmatch " *([^,]-) *," do
     local first, last = item:match "^(%d+)%.%.(%d+)$"
     local low, high = math.tointeger(tonumber(first or item)), math.tointeger(tonumber(last or item))

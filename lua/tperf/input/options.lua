@@ -62,6 +62,8 @@ local function convert(option, text)
   if kind == "integer" or kind == "number" then return numbers.one(kind, text, option.min) end
   if kind == "string" or kind == "list" then
     if text == "" then return nil, "a value is needed" end
+    local doubt = kind == "list" and numbers.doubt(text)
+    if doubt then return nil, doubt end
     return text
   end
   return check.quantity(text, kind)
@@ -83,7 +85,7 @@ function options.store(values, option, text)
     if option.kind == "integers" then
       table.move(value, 1, #value, #values[name] + 1, values[name])
     else
-      for item in value:gmatch "[^,]+" do table.insert(values[name], item) end
+      for item in value:gmatch " *([^,]+)" do table.insert(values[name], item) end
     end
     return true
   end

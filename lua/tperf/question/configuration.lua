@@ -155,8 +155,8 @@ end
 
 -- Model FLOPs utilisation (arXiv 2204.02311, appendix B): the model's FLOPs, without recomputation, over those that the
 -- GPUs could do in the same time at the tensor peak. First with the pairs of tokens that the model needs, but no more
--- FLOPs than run: that count takes tables that are only looked up for products. Then with all pairs. The published model
--- has no mask, and counts FLOPs of its own: there both are the same.
+-- FLOPs than run: that count takes tables that are only looked up for products. Then with all pairs. The published
+-- model has no mask, and counts FLOPs of its own: there both are the same.
 local function utilisation(c, question)
   local known, peak = question.per_token, question.system.accelerator.tensor.bf16
   local rate = c.tokens_per_second / (question.gpus * peak) * (question.work and question.work.flops or 1)
