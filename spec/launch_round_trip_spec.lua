@@ -167,7 +167,7 @@ local function same(c, got, seq, stack)
     "offload_layers", "offload_modules", "offload_optimizer" } do
     assert.same(c[name], a[name], name)
   end
-  if stack ~= "deepspeed" then assert.equal(c.tp > 1 and c.sequence_parallel, got.sequence_parallel) end
+  assert.equal(c.tp > 1 and c.sequence_parallel, got.sequence_parallel)
 end
 
 describe("a launch written and read back", function()
@@ -267,6 +267,27 @@ describe("report.launch", function()
     assert.matches("--lora_dim 32 ", text("deepspeed", { targets = "all-linear" }), 1, true)
     assert.error_matches(function() text("megatron", {}) end, "peft = adapters of rank 32: megatron is not told it")
     assert.error_matches(function() text("deepspeed", { rank = 8 }) end, "adapters of rank 8: deepspeed has LoRA")
+  end)
+
+  it("says which attention runs, what adapters drop, and what is recomputed", function()
+    local function read(stack, question)
+      local c = { tp = 2, pp = 1, dp = 2, micro_batch = 1, global_batch = 8, zero = 1, recompute = question.recompute,
+        sequence_parallel = stack ~= "deepspeed" }
+      local text = tperf.report.launch(c, stack, { model = DENSE, seq = 4096, question = question })
+      return (tperf.import.arguments(read_back(stack, text, { gpus = 4 }), { model = DENSE }))
+    end
+    for _, stack in ipairs { "megatron", "megatron-bridge" } do
+      assert.equal("unfused", read(stack, { attention = "unfused" }).attention)
+      -- without modules: the scores of unfused attention, nothing of fused attention
+      assert.equal("none", read(stack, { recompute = "selective" }).recompute)
+      assert.same({ "core_attn" }, read(stack, { recompute = "selective", attention = "unfused" }).recompute_modules)
+    end
+    for _, stack in ipairs { "deepspeed", "nanotron" } do
+      assert.error_matches(function() read(stack, { attention = "unfused" }) end, "attention = unfused: " .. stack)
+    end
+    assert.equal(0.1, read("megatron-bridge", { peft = { dropout = 0.1 } }).peft.dropout)
+    assert.equal(0.1, read("deepspeed", { peft = { targets = "all-linear", dropout = 0.1 } }).peft.dropout)
+    assert.is_false(read("deepspeed", {}).sequence_parallel) -- AutoTP has none
   end)
 
   it("lets only DeepSpeed's pipelines reduce whole gradients", function()

@@ -165,10 +165,16 @@ for stack, o in pairs { megatron = { "--moe-token-dispatcher-type", "--moe-flex-
     w.put(o[2], value)
   end
 end
+for stack, option in pairs { megatron = "--attention-backend", ["megatron-bridge"] = "model.attention_backend" } do
+  WRITERS[stack].attention = function(w, value)
+    w.put(option, value == "unfused" and value or w.cannot("attention", value, "runs flash or unfused attention"))
+  end
+end
 WRITERS["megatron-bridge"].peft = function(w, value)
   if value.kind == "qlora" then w.cannot("peft", "qlora", "keeps frozen weights in 16 bits") end
   if value.targets == "all-linear" then w.cannot("peft", "all-linear", "names products: give targets") end
   w.put("peft.dim", value.rank)
+  if value.dropout then w.put("peft.dropout", value.dropout) end
   if value.targets then w.put("peft.target_modules", value.targets) end
   w.note "cfg.peft is a LoRA: start from the model's finetuning recipe"
 end
@@ -185,7 +191,7 @@ local USUAL <const> = {
   moments = { fp32 = true }, peft = {}, frozen = {}, packing = {}, objective = { next_token = true },
   pipeline_layout = {}, first_stage_layers = {}, last_stage_layers = {}, account_for_embedding = { [false] = true },
   account_for_loss = { [false] = true }, loss = { ["in-place"] = true }, -- of Megatron-Core unless it is fused
-  rank_order = {},
+  rank_order = {}, attention = { flash = true },
 }
 
 -- Usual values of stacks that differ from tperf's.
@@ -222,7 +228,10 @@ function axes.copy(c, question, n)
     if type(value) == "table" and next(value) == nil and name ~= "peft" then value = nil end
     n[name] = value
   end
-  if n.peft then n.peft = { kind = n.peft.kind, targets = n.peft.targets, rank = n.peft.rank or RANK } end
+  if n.peft then
+    local dropout = (n.peft.dropout or 0) > 0 and n.peft.dropout or nil
+    n.peft = { kind = n.peft.kind, targets = n.peft.targets, rank = n.peft.rank or RANK, dropout = dropout }
+  end
   n.cp_kind = n.cp > 1 and (n.cp_kind or "all_gather") or nil
   if n.ep == 1 then n.moe_dispatcher = nil end
   if n.tp == 1 then n.overlap_tp = nil end

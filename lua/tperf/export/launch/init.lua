@@ -136,7 +136,7 @@ local function training(c, model, options)
   if c.strategy and c.strategy ~= "tensor" and c.strategy ~= "context" then
     check.fail("tperf.report.launch: strategy = %s: no stack that is known runs it", check.show(c.strategy))
   end
-  local n = recomputation.of(c)
+  local n = recomputation.of(c, (options.question or {}).attention)
   n.model, n.schedule = model, schedule_of(c)
   offloading.copy(c, n)
   for _, name in ipairs { "tp", "pp", "cp", "dp", "ep" } do n[name] = whole(c, name, 1) end

@@ -13,11 +13,17 @@ local schema = {
 }
 
 --- The recomputation of a configuration: { recompute, recompute_modules, recompute_method, recompute_num_layers }.
+--- Selective recomputation of no modules by name reruns the scores of unfused attention, and nothing of fused
+--- attention; Megatron-Core's reruns attention's core then.
 ---@param c table
+---@param attention string?  "flash" (default) …
 ---@return table
-function recomputation.of(c)
+function recomputation.of(c, attention)
   local own = {}
   for name in pairs(schema) do own[name] = c[name] end
+  if own.recompute == "selective" and own.recompute_modules == nil then
+    if attention == "unfused" then own.recompute_modules = { "core_attn" } else own.recompute = "none" end
+  end
   return check.record("tperf.report.launch: the configuration", own, schema)
 end
 

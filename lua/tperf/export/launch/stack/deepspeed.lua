@@ -60,6 +60,7 @@ return function(n, w)
   w.put("--max_seq_len", n.seq)
   if n.peft then
     w.put("--lora_dim", n.peft.rank)
+    if n.peft.dropout then w.put("--lora_dropout", n.peft.dropout) end
     w.put("--only_optimize_lora", true)
   end
   if n.recompute == "full" then w.put("--gradient_checkpointing", true) end

@@ -103,9 +103,6 @@ return function(n, w)
     w.put("activation_checkpoint.selective_ac_option", tostring(n.recompute_num_layers or 1))
   elseif n.recompute == "selective" then
     w.put("activation_checkpoint.selective_ac_option", "op")
-    if not operators then
-      w.note "tperf's selective recomputes attention's core; torchtitan's op keeps the outputs of chosen ops"
-    end
   end
   local recipe = n.precision:match "^fp8%-(.*)$"
   if recipe then

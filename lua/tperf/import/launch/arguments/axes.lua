@@ -143,7 +143,8 @@ function axes.bridge(s, r)
   found.cuda_graphs = graphs_of(s:set "model.cuda_graph_impl", s:set "model.cuda_graph_modules")
   local rank, targets = s:set "peft.dim", s:set "peft.target_modules"
   if rank or targets then
-    found.peft = { rank = rank or LORA_DIM, targets = type(targets) == "string" and { targets } or targets }
+    found.peft = { rank = rank or LORA_DIM, targets = type(targets) == "string" and { targets } or targets,
+      dropout = s:set "peft.dropout" }
   end
   return found
 end

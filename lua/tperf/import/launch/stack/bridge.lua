@@ -84,6 +84,7 @@ function bridge.read(s, context)
   r.offloading, r.axes = offloading.bridge(s), axes.bridge(s, r)
   if wide == false then r.axes.gradients = "bf16" end
   r.peft, r.lora_rank = r.axes.peft, nil
+  r.attention = common.unfused(s:get "model.attention_backend", s:get "model.transformer_impl")
   local dispatcher, backend = s:set "model.moe_token_dispatcher_type", s:get "model.moe_flex_dispatcher_backend"
   r.moe_dispatcher = moe and dispatcher or nil
   if r.moe_dispatcher == "flex" then r.moe_dispatcher_backend = backend end

@@ -27,6 +27,12 @@ function common.attention(backend)
   return tostring(backend):lower():find "^triton" and not tostring(backend):lower():find "mla" and "portable" or nil
 end
 
+--- "unfused" if Megatron-Core's attention is several kernels; nil if it is one, as by default.
+function common.unfused(backend, implementation, flash)
+  local name = tostring(backend):match "[%w_]+$" -- also of AttnBackend.unfused
+  return (name == "unfused" or name == "local" or implementation == "local" and not flash) and "unfused" or nil
+end
+
 --- The largest of the numbers in a list, such as the batches of CUDA graphs; nil if there are none.
 ---@param list any
 ---@return integer?

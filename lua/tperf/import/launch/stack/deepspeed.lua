@@ -46,7 +46,7 @@ function deepspeed.read(s, context)
   local stages = tonumber(s:get "pipeline.stages")
   local tp = s:get "tensor_parallel.autotp_size" or 0
   local r = { tp = math.max(tp, 1), pp = math.tointeger(stages) or 1, cp = s:get "sequence_parallel_size" or 1, vp = 1,
-    ep = common.size(context, context.given.ep, "ep") or 1, etp = 1 }
+    ep = common.size(context, context.given.ep, "ep") or 1, etp = 1, sequence_parallel = false } -- AutoTP has none
   r.cp_kind = common.cp_kind(context, r, nil, "all_to_all") -- Ulysses
   context.gpus = context.gpus or gpus_of_batches(s, context, r.tp * r.pp * r.cp)
   r.gpus = common.gpus(context)
@@ -71,7 +71,9 @@ function deepspeed.read(s, context)
   r.lora_rank = rank and rank > 0 and rank or nil
   local only = s:set "--only_optimize_lora"
   if r.lora_rank and not only then context.assume "all but the adapters is frozen (--only_optimize_lora)" end
-  if r.lora_rank then r.peft = { rank = rank, targets = "all-linear" } end -- --lora_module_name is a path in the model
+  if r.lora_rank then -- --lora_module_name is a path in the model
+    r.peft = { rank = rank, targets = "all-linear", dropout = s:set "--lora_dropout" }
+  end
   return r
 end
 

@@ -116,13 +116,6 @@ function megatron.batches(s, context, r)
   end
 end
 
--- "unfused" if attention is several kernels; nil if one, as by default.
-local function attention(s)
-  local backend, plain, flash = s:get "--attention-backend", s:get "--transformer-impl" == "local",
-    s:get "--use-flash-attn"
-  return (backend == "unfused" or backend == "local" or plain and not flash) and "unfused" or nil
-end
-
 ---@param s table settings
 ---@param context table
 ---@return table
@@ -132,7 +125,8 @@ function megatron.read(s, context)
   megatron.batches(s, context, r)
   r.seq = common.size(context, s:concept "seq", "seq")
   r.zero, r.recompute = megatron.zero(s, context), megatron.recompute(s)
-  r.precision, r.overlap, r.attention = precision(s, context), overlap(s), attention(s)
+  r.precision, r.overlap = precision(s, context), overlap(s)
+  r.attention = common.unfused(s:get "--attention-backend", s:get "--transformer-impl", s:get "--use-flash-attn")
   r.moe_dispatcher = (r.model.experts or r.ep > 1) and s:get "--moe-token-dispatcher-type" or nil
   if r.moe_dispatcher == "flex" then
     r.moe_dispatcher_backend = s:set "--moe-enable-deepep" and "deepep" or s:get "--moe-flex-dispatcher-backend"

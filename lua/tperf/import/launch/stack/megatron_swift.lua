@@ -13,7 +13,7 @@ local function peft(s)
   if not tuner or tuner.value ~= "lora" or not all then return nil end
   s:set "--tuner_type"
   s:set "--target_modules"
-  return { rank = s:get "--lora_rank", targets = "all-linear" }
+  return { rank = s:get "--lora_rank", targets = "all-linear", dropout = s:get "--lora_dropout" }
 end
 
 function swift.read(s, context)
