@@ -74,7 +74,8 @@ describe("tperf verify of a manifest that others wrote", function()
     end
     list[#list + 1] = '{ "file": "../../../../../../../../dev/zero", "shipped": true, "sha256": "00" },'
     edited(table.concat(list):gsub("%%", "%%%%"))
-    local result = shell("ulimit -v 4000000; timeout 60 " .. EXE .. " verify out")
+    local bounded = require "tperf.core".faults and "" or "ulimit -v 4000000; " -- the sanitizers map terabytes
+    local result = shell(bounded .. "timeout 60 " .. EXE .. " verify out")
     assert.equal(0, result.code, result.err)
     for _, name in ipairs { "pipe", "/dev/zero", "/proc/self/environ", "\\27[2J\\u{9B}\\u{202E}" } do
       assert.truthy(result.out:find(name .. ": cannot be read", 1, true), result.out)
