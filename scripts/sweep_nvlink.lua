@@ -46,8 +46,8 @@ for _, group in ipairs(report.groups(rows, "model", "system", "domain")) do
   lines[#lines + 1] = line
 end
 print(("Training on %g trillion tokens, %d sequences a batch, software %s.\nSpeed: mean over %d to %d GPUs, domains of "
-  .. "%d = 1. Days, dollars: %d GPUs,\nidle ones too, at $%g an hour."):format(o.tokens / 1e12, o.batch, o.software,
-  o.gpus[1], o.gpus[#o.gpus], o.domains[1], size, o.price))
+  .. "%d = 1.\nWhy: where speeds differ most.\nDays, dollars: %d GPUs, idle ones too, at $%g an hour."):format(
+  o.tokens / 1e12, o.batch, o.software, o.gpus[1], o.gpus[#o.gpus], o.domains[1], size, o.price))
 for _, group in ipairs(report.groups(lines, "model")) do
   print("\n" .. group.model)
   report.print(group.rows, { "system", "domain", { key = "speed", format = "%.2f" }, { key = "days", format = "%.0f" },
