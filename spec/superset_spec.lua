@@ -81,8 +81,11 @@ describe("a search with more to choose from", function()
       if ok and all_ok then
         compared, simulated = compared + 1, simulated + (other.simulated and 1 or 0)
         assert.is_true(one.proven ~= false and other.proven ~= false)
-        assert.is_true(#other >= #one, words(some) .. "\n" .. words(more))
-        for i, c in ipairs(one) do
+        -- A grid of one GPU is the same layout in all strategies: beside `tensor` it is listed once, so that with other
+        -- strategies only the best is comparable.
+        local ranks = show(some.strategy) == show(more.strategy) and #one or 1
+        assert.is_true(#other >= math.min(#one, ranks), words(some) .. "\n" .. words(more))
+        for i, c in ipairs { table.unpack(one, 1, ranks) } do
           assert.is_true(other[i].time <= c.time, ("%d: %.6g > %.6g: %s\n%s"):format(i, other[i].time, c.time,
             words(some), words(more)))
         end
