@@ -94,6 +94,18 @@ describe("a search with more to choose from", function()
     assert.is_true(simulated > CASES / 4)
   end)
 
+  -- A SUMMA grid of one GPU is what `tensor` does with tp = 1, which tp = 4 or 8 does not allow.
+  it("leaves no layout to a strategy that may not have it", function()
+    local function best(strategy)
+      return tperf.search { model = "llama-3.1-8b", system = "a100-sxm-80gb", gpus = 16, global_batch = 16, seq = 4096,
+        software = "none", schedule = "interleaved_1f1b", virtual_stages = 2, tp = { 4, 8 }, sequence_parallel = true,
+        strategy = strategy, top = 1 }[1]
+    end
+    local alone = best { "context", "summa" }
+    assert.same({ 1, 1 }, { alone.tp1, alone.tp2 })
+    assert.equal(alone.time, best({ "tensor", "context", "summa" }).time)
+  end)
+
   it("has the best of a shorter list first in a longer one", function()
     local pick, compared = picker(SEED + 1), 0
     while compared < CASES // 4 do

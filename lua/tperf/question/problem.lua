@@ -8,6 +8,7 @@ local core = require "tperf.core"
 local layer = require "tperf.question.layer"
 local workload = require "tperf.describe.workload"
 local model = catalogue.shared((require "tperf.describe.model"))
+local has = require "tperf.base.lists".has
 local eager = require "tperf.describe.arch.eager"
 local graphs = require "tperf.describe.arch.graphs"
 local offload = require "tperf.describe.arch.offload"
@@ -208,15 +209,29 @@ local function variants_of(o, free, described, set, strategies)
   return list
 end
 
+-- Whether the arguments let `base` have the layouts of s in which the axes are 1 that base lacks: none of its own axes
+-- is kept from being 1, and none of its own options is asked for.
+local function has_same(base, s, o)
+  for _, name in ipairs(base.axis_names) do
+    local values = not s.index[name] and as_list(o[name])
+    if values and not has(values, 1) then return false end
+  end
+  for name in pairs(base.options) do
+    if not s.options[name] and o[name] ~= nil then return false end
+  end
+  return true
+end
+
 -- The sizes that the arguments fix. A strategy that equals another one of the search if some axes are 1 (same_as)
 -- leaves that case to it: fixed.left has these axes. The published solver counts it twice.
 local function fixed_of(o, strategies, set)
   local fixed = { micro_batch = as_list(o.micro_batch), panels = as_list(o.panels), dp = as_list(o.dp), left = {} }
   local present = {}
-  for _, s in ipairs(strategies) do present[s.name] = true end
+  for _, s in ipairs(strategies) do present[s.name] = s end
   for _, s in ipairs(strategies) do
     local same = s.same_as
-    if same and present[same.strategy] and set.layers_from_description then fixed.left[s.name] = same.without end
+    local base = same and set.layers_from_description and present[same.strategy]
+    if base and has_same(base, s, o) then fixed.left[s.name] = same.without end
     for _, name in ipairs(s.axis_names) do fixed[name] = as_list(o[name]) end
   end
   return fixed
