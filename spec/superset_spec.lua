@@ -3,7 +3,7 @@ local cases = require "cases"
 local picker = require "picker"
 local tperf = require "tperf"
 
-local SEED <const>, CASES <const> = 2601, cases(12, 500)
+local SEED <const>, CASES <const> = 2601, cases(12, 160)
 
 -- Gpipe as a script would write it, with the backward pass split: no closed form.
 tperf.schedule.define("superset_own", { stages_per_device = 1, placement = "block", order = function(s)
