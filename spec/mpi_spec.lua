@@ -64,7 +64,7 @@ tperf.report.save("rows.csv", rows, { "global_batch", "time", "memory.total", "r
 
   it("keeps finished points if any process is killed, and resumes with another number of them", function()
     program.write(folder .. "/s.lua", LONG)
-    local plain = program.shell("tperf run s.lua && mv rows.csv plain.csv && rm points", folder)
+    local plain = program.shell("tperf run s.lua && mv rows.csv plain.csv && rm points.db", folder)
     assert.equal(0, plain.code, plain.err)
     local least = 0
     for kill = 1, 2 * KILLS do
@@ -89,7 +89,7 @@ tperf.report.save("rows.csv", rows, { "global_batch", "time", "memory.total", "r
   it("ends cleanly on SIGTERM", function()
     program.write(folder .. "/s.lua", LONG)
     local result, kept = disturbed(2, 0, "TERM", 8)
-    local message = "s.lua:4: tperf.sweep: interrupted after (%d+) of 200 points; 'points' keeps them"
+    local message = "s.lua:4: tperf.sweep: interrupted after (%d+) of 200 points; 'points.db' keeps them"
     assert.equal(tonumber(result.err:match(message)), kept, result.err)
     assert.is_nil(result.out:find "left")
   end)
