@@ -65,6 +65,9 @@ typedef struct ranked {
     int last;         // the last of these in the order
     unsigned distant; // the axes in the order that spread experts after it, as a mask
     bool named;       // the order has an axis that spreads experts
+    // Others, of several GPUs, lie between the axes that experts fold over; GPUs of those that lie before them.
+    bool apart;
+    int64_t before;
     int n_runs;
     run runs[TPERF_AXES_MAX];
 } ranked;
@@ -82,9 +85,13 @@ static void add_axis(ranked *r, int axis, int64_t stride) {
 
 static ranked ranked_of(const tperf_grid *grid, const tperf_rank_order *order, const int64_t *sizes,
                         int64_t domain) {
-    ranked r = {grid, sizes, ranks_of_domain(grid, order, sizes, domain), 0, -1, 0, false,
-                0,    {{0}}};
+    ranked r = {.grid = grid,
+                .sizes = sizes,
+                .together = ranks_of_domain(grid, order, sizes, domain),
+                .last = -1,
+                .before = 1};
     int64_t stride = 1;
+    bool others = false; // since the first of the axes that experts fold over
     for (int i = TPERF_AXIS_OWN; i < grid->n; i++)
         if (spreads(grid, i)) r.view = grid->axes[i].folds;
     for (int i = 0; i < order->n; i++) {
@@ -94,18 +101,24 @@ static ranked ranked_of(const tperf_grid *grid, const tperf_rank_order *order, c
             r.distant |= 1u << axis;
             continue;
         }
-        if (r.view >> axis & 1) add_axis(&r, axis, stride);
+        if (r.view >> axis & 1) {
+            r.apart = others;
+            if (!others) r.before *= sizes[axis];
+            add_axis(&r, axis, stride);
+        } else if (r.last >= 0 && sizes[axis] > 1) {
+            others = true;
+        }
         stride *= sizes[axis];
     }
     return r;
 }
 
 // Whether the experts' groups go with the order. One that names the experts' axis stands for two grids with the same
-// stages (Megatron-Core's), so that experts must spread over just the GPUs before those stages, if others follow them.
+// stages (Megatron-Core's), so that experts must spread over just the GPUs before those stages, if replicas follow them,
+// be it only one.
 static bool goes(const ranked *r) {
     int64_t spread = tperf_grid_spread(r->grid, r->sizes);
-    return !r->named || r->n_runs < 2 || spread == 1 ||
-           (r->n_runs == 2 && spread == r->runs[0].size);
+    return !r->named || !r->apart || spread == 1 || (r->n_runs <= 2 && spread == r->before);
 }
 
 // The fewest of n GPUs of the runs that share a domain, with `inside` GPUs between them.
