@@ -142,34 +142,39 @@ static int finish(lua_State *L) {
 
 // --- the output folder ---
 
-// Marks a folder that has just been made. Without the mark scripts may put less into it.
-static void mark(int at, const char *name) {
+// Marks a folder that has just been made, or removes it: without the mark scripts may put less into it. False with errno.
+static bool mark(int at, const char *name) {
     int made = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (made < 0) return;
-    tperf_journal_mark(made);
+    if (made < 0) return false;
+    bool marked = tperf_journal_mark(made);
+    int error = errno;
     close(made);
+    if (!marked) unlinkat(at, name, AT_REMOVEDIR);
+    errno = error;
+    return marked;
 }
 
-// Creates the missing folders of a path. Failures show when the path is opened.
-static void make_folders(const char *path) {
+// Creates the missing folders of a path. False with errno if the last one cannot be marked; other failures show when the
+// path is opened.
+static bool make_folders(const char *path) {
     char part[PATH_MAX];
     size_t length = strlen(path);
-    if (length >= sizeof part) return;
+    if (length >= sizeof part) return true;
     for (size_t i = 1; i <= length; i++) {
         if (path[i] != '/' && path[i] != '\0') continue;
         memcpy(part, path, i);
         part[i] = '\0';
-        if (mkdir(part, 0777) == 0 && path[i] == '\0') mark(AT_FDCWD, part);
+        if (mkdir(part, 0777) == 0 && path[i] == '\0' && !mark(AT_FDCWD, part)) return false;
     }
+    return true;
 }
 
 // output.folder(path, named): sets the folder for output, creating it if missing; named: for all files that scripts may
 // write. Returns its real path, or nil and a message.
 static int set_folder(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
-    make_folders(path);
     char real[PATH_MAX];
-    if (!realpath(path, real) || !tperf_folder_set(real, lua_toboolean(L, 2)))
+    if (!make_folders(path) || !realpath(path, real) || !tperf_folder_set(real, lua_toboolean(L, 2)))
         return luaL_fileresult(L, 0, path);
     lua_pushstring(L, real);
     return 1;
@@ -444,8 +449,8 @@ static int make_folder(lua_State *L) {
     if (refusal && place.at >= 0) close(place.at);
     if (refusal) return refuse(L, path, refusal);
     int result = place.at < 0 ? -1 : mkdirat(place.at, place.name, 0777);
+    if (result == 0 && becomes_own(&place) && !mark(place.at, place.name)) result = -1;
     int error = errno;
-    if (result == 0 && becomes_own(&place)) mark(place.at, place.name);
     if (place.at >= 0) close(place.at);
     errno = error;
     return luaL_fileresult(L, result == 0, path);
