@@ -133,7 +133,9 @@ static const char *reason_of(int code) {
 static int push_failure(lua_State *L, sqlite3 *db, int code) {
     if ((code & 0xff) == SQLITE_NOMEM) return tperf_bind_fail(L, "not enough memory");
     lua_pushnil(L);
-    lua_pushstring(L, db ? sqlite3_errmsg(db) : sqlite3_errstr(code));
+    // A query that was stopped while SQLite prepared it has run out of memory, as SQLite sees it.
+    bool same = db && (sqlite3_errcode(db) & 0xff) == (code & 0xff);
+    lua_pushstring(L, same ? sqlite3_errmsg(db) : sqlite3_errstr(code));
     lua_pushstring(L, reason_of(code));
     return 3;
 }
