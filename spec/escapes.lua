@@ -4,6 +4,7 @@
 --   { what, code, prints = TEXT }      the run ends with 0 and prints TEXT: the object asked for does not exist
 -- More fields: options of `tperf run`; env, variables for the shell; before, a shell command; internal = true: an
 -- undocumented module.
+local COMPANION <const> = "SQLite takes a file of this name for a part of a database"
 local ENDING <const> = "its name must end in .csv,"
 local NAMED <const> = "other programs read such files by name (--out DIR names a folder for them, '--out .' the "
   .. "current one; --trust lifts this)"
@@ -58,7 +59,7 @@ add {
   { "a file without an ending", writes "Dockerfile", ENDING },
   { "a file whose name ends in a dot", writes "x.csv.", ENDING },
   { "a file whose name ends in a blank", writes "x.csv ", ENDING },
-  { "a journal of a database", writes "x.sqlite-journal", ENDING },
+  { "a journal of a database", writes "x.sqlite-journal", COMPANION },
   { "a lock file of npm", writes "package-lock.json", NAMED },
   { "presets of CMake", writes "CMakeUserPresets.json", NAMED },
   { "containers to be composed", writes "docker-compose.yml", NAMED },
@@ -177,7 +178,6 @@ add {
 
 -- --- files that SQLite takes for a part of a database ---
 
-local COMPANION <const> = "SQLite takes a file of this name for a part of a database"
 local PARTED <const> = "would become a part of it"
 add {
   { "a journal", writes "data.db-journal", COMPANION },

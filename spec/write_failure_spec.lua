@@ -63,7 +63,7 @@ local commands = {
   { "a long table", "tperf search llama-3.1-70b -s h100-sxm -g 64 -b 64 --json", {} },
 }
 
-local CACHES = { points = true, ["out/points.db"] = true }
+local CACHES = { ["points.db"] = true, ["out/points.db"] = true }
 local BESIDE = { ["-wal"] = true, ["-shm"] = true, ["-journal"] = true } -- what a database has to recover from
 
 -- The points of a cache, a line each, read from a copy, since reading recovers a database. files: what lies there.

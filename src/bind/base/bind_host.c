@@ -1,5 +1,5 @@
-// bind_host.c: what surrounds the library: the terminal, the clock, the locale (tperf.core.locale, for
-// lua/tperf/base/entry/neutral.lua).
+// bind_host.c: what surrounds the library: the terminal, and which characters of others' texts it must not get
+// (tperf.core.hidden); the clock; the locale (tperf.core.locale, for lua/tperf/base/entry/neutral.lua).
 #include <time.h>
 #include <unistd.h>
 
