@@ -174,7 +174,8 @@ static bool make_folders(const char *path) {
 static int set_folder(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     char real[PATH_MAX];
-    if (!make_folders(path) || !realpath(path, real) || !tperf_folder_set(real, lua_toboolean(L, 2)))
+    if (!make_folders(path) || !realpath(path, real) ||
+        !tperf_folder_set(real, lua_toboolean(L, 2)))
         return luaL_fileresult(L, 0, path);
     lua_pushstring(L, real);
     return 1;
