@@ -198,16 +198,16 @@ static inline double tperf_pairs_of(const tperf_pipeline *pipeline, double micro
 // What a candidate's time depends on, of its pipeline's.
 typedef struct tperf_paced {
     // Of the busiest stage: both passes; less by overlapping them; more by splitting the backward pass.
-    double passes, saved, torn;
+    double passes, saved, split_wait;
     double forward, backward, input, weight; // the average of the others
 } tperf_paced;
 
 static inline tperf_paced tperf_paced_of(const tperf_pipeline_time *t) {
     double passes = t->busy.forward + t->busy.backward;
-    double torn = t->busy.input + t->busy.weight - t->busy.backward;
+    double split_wait = t->busy.input + t->busy.weight - t->busy.backward;
     return (tperf_paced){passes,
                          passes - t->busy.pair,
-                         torn > 0 ? torn : 0, // but for rounding
+                         split_wait > 0 ? split_wait : 0, // but for rounding
                          t->others.forward,
                          t->others.backward,
                          t->others.input,
@@ -225,8 +225,8 @@ static inline bool tperf_splits_passes(const tperf_pipeline *pipeline) {
 }
 
 // Seconds that split passes of the busiest stage take beyond whole ones.
-static inline double tperf_torn_of(const tperf_pace *pace, const tperf_paced *paced) {
-    return tperf_split_of(pace->pipeline, pace->microbatches) * paced->torn / pace->chunks;
+static inline double tperf_split_wait_of(const tperf_pace *pace, const tperf_paced *paced) {
+    return tperf_split_of(pace->pipeline, pace->microbatches) * paced->split_wait / pace->chunks;
 }
 
 static inline double tperf_hidden_of(const tperf_pace *pace, const tperf_paced *paced) {
@@ -246,7 +246,8 @@ typedef struct tperf_beat {
 TPERF_INLINED tperf_beat tperf_beat_of(const tperf_pace *pace, const tperf_paced *paced,
                                        double hidden) {
     return (tperf_beat){
-        .work = tperf_lanes_of(pace->microbatches * paced->passes + tperf_torn_of(pace, paced)),
+        .work =
+            tperf_lanes_of(pace->microbatches * paced->passes + tperf_split_wait_of(pace, paced)),
         .forward = tperf_lanes_of(paced->forward),
         .backward =
             tperf_lanes_of(tperf_splits_passes(pace->pipeline) ? paced->input : paced->backward),

@@ -370,7 +370,7 @@ tperf_iteration tperf_iteration_of(const tperf_candidate *candidate, const tperf
         .data_comm = TPERF_LANE(p.data_comm, 0),
         .pipeline_comm = TPERF_LANE(p.pipeline_comm, 0),
         .bubble = TPERF_LANE(p.bubble, 0),
-        .host = microbatches * pipeline.busy.host - host + tperf_torn_of(&pace, &paced),
+        .host = microbatches * pipeline.busy.host - host + tperf_split_wait_of(&pace, &paced),
         .optimizer = pace.optimizer,
         .offload = microbatches * busy.offload,
         .flops = microbatches * average_flops(candidate->pipeline, workload, costs),

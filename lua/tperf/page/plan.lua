@@ -5,7 +5,7 @@ local format = require "tperf.output.format"
 local grid = require "tperf.page.grid"
 local parts = require "tperf.cli.answer.parts"
 local refusal = require "tperf.base.refusal"
-local room = require "tperf.describe.machine.room"
+local visible_memory = require "tperf.describe.machine.visible_memory"
 local stages = require "tperf.cli.answer.stages"
 local view = require "tperf.timeline.picture.view"
 
@@ -119,7 +119,7 @@ function plan.detail(question)
   local tperf = require "tperf"
   local c = command.call("search", tperf.train, given)
   local machine = tperf.system(given.system)
-  local capacity = room(machine)
+  local capacity = visible_memory(machine)
   local function shares(what, ...)
     local rows, columns = parts.of("part", ...)
     columns[2].title, columns[3].title = what, "share"

@@ -3,7 +3,7 @@ local check = require "tperf.base.check"
 local choice = require "tperf.question.choice"
 local flops = require "tperf.describe.model.flops"
 local profile = require "tperf.describe.profile"
-local room = require "tperf.describe.machine.room"
+local visible_memory = require "tperf.describe.machine.visible_memory"
 
 local configuration = {}
 
@@ -125,7 +125,7 @@ local configuration = {}
 --- Whether a GPU's memory suffices.
 ---@param memory table  with its total in bytes
 function configuration.fits(memory, question)
-  return memory.total <= room(question.system) * (1 - question.training.reserved)
+  return memory.total <= visible_memory(question.system) * (1 - question.training.reserved)
 end
 
 local per_token = setmetatable({}, { __mode = "k" }) -- FLOPs by model; models are never changed in place

@@ -2,7 +2,7 @@
 local configuration = require "tperf.cli.ask.configuration"
 local format = require "tperf.output.format"
 local options = require "tperf.input.options"
-local room = require "tperf.describe.machine.room"
+local visible_memory = require "tperf.describe.machine.visible_memory"
 local serving_axes = require "tperf.cli.ask.serving_axes"
 
 local fewest = {}
@@ -78,7 +78,7 @@ function fewest.run(values, arguments)
   if values.json or values.csv then return end
   local machine = require "tperf.describe.system"(question.system)
   print(("\n%s: %s of %s on the fullest"):format(nodes(answer.gpus, machine),
-    format.number(row.memory.total, "bytes"), format.number(room(machine), "bytes")))
+    format.number(row.memory.total, "bytes"), format.number(visible_memory(machine), "bytes")))
   if answer.before then
     print(("%d GPU%s too few: %s"):format(answer.before.gpus, answer.before.gpus == 1 and " is" or "s are",
       answer.before.reason))

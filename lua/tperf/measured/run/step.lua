@@ -12,7 +12,7 @@ local offload = require "tperf.describe.arch.offload"
 local peak = require "tperf.measured.run.peak"
 local precisions = require "tperf.measured.run.precisions"
 local recomputed = require "tperf.measured.run.recomputed"
-local room = require "tperf.describe.machine.room"
+local visible_memory = require "tperf.describe.machine.visible_memory"
 local runtime = require "tperf.describe.profile"
 local split = require "tperf.measured.run.split"
 local software = require "tperf.base.catalogue".shared(require "tperf.describe.software", true)
@@ -223,7 +223,7 @@ end
 
 -- The predictors of a case's sizes whose memory is on the GPU; the memory predicted is that of the first.
 local function add_predictors(case, system, profile)
-  local predictors, capacity = {}, room(system)
+  local predictors, capacity = {}, visible_memory(system)
   local workspaces = peak.workspaces(case.stack, system.generation, case.deterministic)
   for _, size in ipairs(case.steps) do
     local predictor, stages = require "tperf.question.train".predictor(step.request(case, system, profile, size))

@@ -8,7 +8,7 @@ local core = require "tperf.core"
 local lengths = require "tperf.question.infer.lengths"
 local memo = require "tperf.base.memo"
 local figures = require "tperf.question.infer.figures"
-local room = require "tperf.describe.machine.room"
+local visible_memory = require "tperf.describe.machine.visible_memory"
 local workload = require "tperf.describe.workload"
 local model = require "tperf.base.catalogue".shared((require "tperf.describe.model"))
 local pipelines = require "tperf.question.search.pipelines"
@@ -278,7 +278,7 @@ function serving.evaluate(p, c, laid)
   r.total_tokens_per_second = r.sequences * (o.prompt + o.generate) / (prompts + steps)
   r.prefill_tokens_per_second = replicas * c.prefill_batch * o.prompt / r.prefill_busiest
   r.decode_tokens_per_second = r.tpot and r.sequences / r.tpot
-  r.memory.capacity = room(p.system) * (1 - o.reserve)
+  r.memory.capacity = visible_memory(p.system) * (1 - o.reserve)
   r.feasible = c.batch <= r.max_batch
   figures.add_cost(r, p, replicas, prompts, steps)
   return r, shape, fast

@@ -1,7 +1,7 @@
 --- Advice if nothing fits in memory: how much is missing, and which single change would help, found by trying.
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
-local room = require "tperf.describe.machine.room"
+local visible_memory = require "tperf.describe.machine.visible_memory"
 local units = require "tperf.base.units"
 
 local shortage = {}
@@ -84,7 +84,7 @@ local function bytes(value) return units.format(value, "bytes") end
 
 --- "96 GB, 16 GB too much": the memory needed, and the excess.
 function shortage.miss(needed, question)
-  local most = room(question.system) * (1 - question.training.reserved)
+  local most = visible_memory(question.system) * (1 - question.training.reserved)
   return ("%s, %s too much"):format(bytes(needed), bytes(needed - most))
 end
 
@@ -123,7 +123,7 @@ end
 function shortage.why_too_big(p, o, question, found, least)
   local smallest, sizes = found.least, {}
   local text = ("none of %d candidates fits in %s of memory"):format(found.candidates,
-    bytes(room(question.system)))
+    bytes(visible_memory(question.system)))
   if not smallest or not least then return text end
   local s, pipeline = p.strategies[smallest.strategy], p.pipeline_list[smallest.pipeline]
   for i, axis in ipairs(s.axes) do

@@ -2,7 +2,7 @@
 --- the same ones: neither decides what there is to try, nor what can fit.
 local core = require "tperf.core"
 local memo = require "tperf.describe.layout.memo"
-local room = require "tperf.describe.machine.room"
+local visible_memory = require "tperf.describe.machine.visible_memory"
 
 local encode = core.codec.encode
 
@@ -22,7 +22,7 @@ memo.when_forgotten(forget)
 local function asked(p)
   local list = {}
   for i, question in ipairs(p.questions) do
-    list[i] = { question.gpus, question.global_batch, room(question.system) }
+    list[i] = { question.gpus, question.global_batch, visible_memory(question.system) }
   end
   return list
 end

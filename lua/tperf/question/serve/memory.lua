@@ -1,7 +1,7 @@
 --- The memory of a GPU that an engine has for its cache: vLLM's num_gpu_blocks. docs/serving.md.
 local check = require "tperf.base.check"
 local memo = require "tperf.base.memo"
-local room = require "tperf.describe.machine.room"
+local visible_memory = require "tperf.describe.machine.visible_memory"
 local workload = require "tperf.describe.workload"
 local strategy = require "tperf.describe.strategy"
 local windowed = require "tperf.describe.model.windowed"
@@ -41,7 +41,7 @@ local function held_by(p, o)
     fast = c.parts, weights = largest.memory.weights,
     buffers = largest.memory.buffers, token = token,
     request = math.max(one.memory.cache - (shards + 1) * token, 0),
-    capacity = room(p.system),
+    capacity = visible_memory(p.system),
     logits = LOGIT_BYTES * o.engine.max_num_seqs * (p.model.classes or p.model.vocab),
   }
 end

@@ -2,7 +2,7 @@ local catalogue = require "tperf.base.catalogue"
 local configuration = require "tperf.cli.ask.configuration"
 local fewest = require "tperf.cli.answer.fewest"
 local format = require "tperf.output.format"
-local room = require "tperf.describe.machine.room"
+local visible_memory = require "tperf.describe.machine.visible_memory"
 local stages = require "tperf.cli.answer.stages"
 
 local engine_columns = {
@@ -51,7 +51,7 @@ With --from and a server's command, such as vllm serve, prints the memory of eac
     local c = require "tperf.question.train".run(asked)
     configuration.note(values)
     local machine = catalogue.shared((require "tperf.describe.system"), true)(asked.system)
-    local rows, capacity = stages.rows(c), room(machine)
+    local rows, capacity = stages.rows(c), visible_memory(machine)
     require "tperf.cli.answer.table"(values, rows, stages.columns)
     if not values.json and not values.csv then
       print(("\n%s on the fullest GPU, which has %s"):format(format.number(c.memory.total, "bytes"),

@@ -5,7 +5,7 @@ local costs = require "tperf.cli.answer.costs"
 local fitted = require "tperf.cli.answer.fitted"
 local format = require "tperf.output.format"
 local parts = require "tperf.cli.answer.parts"
-local room = require "tperf.describe.machine.room"
+local visible_memory = require "tperf.describe.machine.visible_memory"
 local stages = require "tperf.cli.answer.stages"
 
 -- One row per op, both passes summed, and one for the total.
@@ -64,7 +64,7 @@ local function print_details(values, c, machine)
   print()
   report.print(parts.of("time of an iteration", c.breakdown, parts.time, c.time, "s"))
   print()
-  local capacity = format.number(room(machine), "bytes")
+  local capacity = format.number(visible_memory(machine), "bytes")
   report.print(parts.of("memory of the fullest GPU, which has " .. capacity, c.memory, parts.memory, c.memory.total,
     "bytes"))
   if c.host_memory then print(("\nThe host's memory holds %s for it"):format(format.number(c.host_memory, "bytes"))) end
