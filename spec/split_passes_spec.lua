@@ -107,9 +107,11 @@ describe("a split backward pass", function()
         tried, q.system, q.fast = tried + 1, system:with(faster), slow.fast
         assert.is_true(slow.breakdown.bubble >= 0)
         local ratio = tperf.train(q).time / slow.time
-        -- DualPipe's closed form is a lower bound where input gradients take longer than forward passes (6.1 in
-        -- docs/model.md), and its pairs hide collectives: one of 4,000 cases is 1.8 % slower.
-        local most = q.schedule == "zb1p" and 1 + 1e-9 or 1.02
+        -- An exchange with replicas hides behind a pass's kernels and collectives, not behind its waits for the host:
+        -- where faster collectives only lengthen those, one of 4,000 cases is 0.04 % slower. DualPipe's closed form is
+        -- a lower bound where input gradients take longer than forward passes (6.1 in docs/model.md), and its pairs
+        -- hide collectives: another case is 1.8 % slower.
+        local most = q.schedule == "zb1p" and 1.001 or 1.02
         assert.is_true(ratio <= most, ("%s, %s: %.4f"):format(q.schedule, q.software, ratio))
       end
     end

@@ -16,6 +16,14 @@ local MOST_STEPS <const> = 400000000 -- of Lua, for one call
 local UNREAD <const> = { ["plot_requests 1.result.steps"] = true, ["plot_occupancy 1.result.requests"] = true,
   ["import_arguments 1.understood"] = true }
 
+-- Whether a place is in one of these lists.
+local function unread(where)
+  for place in pairs(UNREAD) do
+    if where == place or where:sub(1, #place + 1) == place .. "." then return true end
+  end
+  return false
+end
+
 describe("wrong types", function()
   local number = 0
 
@@ -36,7 +44,7 @@ describe("wrong types", function()
         local where = name .. " " .. types.show(path)
         local fault = not ok and problem ~= "mine" and types.fault(problem, "lua")
         assert(not fault, ("%s, %s: %s: %s"):format(where, what, fault, problem))
-        assert(not ok or what ~= "hole" or UNREAD[where], where .. ": a list with a hole is taken")
+        assert(not ok or what ~= "hole" or unread(where), where .. ": a list with a hole is taken")
       end)
     end)
   end
