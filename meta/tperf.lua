@@ -884,76 +884,7 @@
 ---@field device? integer which device, from 1
 
 ---@class tperf.search.request
----@field model string|table a name, a file or a table
----@field system string|table a name, a file or a table, or a list of them
 ---@field gpus integer|integer[] a number or a list
----@field global_batch integer sequences per iteration
----@field strategy? string|string[]|table a name, a list of names, or "all", which ranks them together (by default "tensor", or the first strategy that has the axes given)
----@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
----@field seq? integer tokens in a sequence, in place of the model's
----@field rules? string|table "default", "subramanian2024" or a table, see tperf.rules
----@field micro_batch? integer|integer[] a number or a list to try; by default every number that divides
----@field pp? integer|integer[] a number or a list to try; by default every number that divides
----@field dp? integer|integer[] a number or a list to try; by default every number that divides
----@field panels? integer|integer[] a number or a list to try; by default every number that divides
----@field tp? integer|integer[] GPUs along each axis of the strategy, likewise
----@field tp1? integer|integer[] GPUs along each axis of the strategy, likewise
----@field tp2? integer|integer[] GPUs along each axis of the strategy, likewise
----@field cp? integer|integer[] GPUs along each axis of the strategy, likewise
----@field ep? integer|integer[] GPUs that experts are spread over, out of tp x cp x dp, likewise
----@field etp? integer|integer[] GPUs that shard each expert, likewise (as tp, or 1)
----@field shard? integer|integer[] replicas that ZeRO shards over, likewise: fewer than all are hybrid sharding (all)
----@field fast? table { tp =, dp = … }: only these placements, in place of the order of ranks
----@field placement? "stack"|"best" how GPUs are placed: "stack" (default): in the stack's order of ranks; "best": as is fastest. Rules without `ranks_in_order` try every placement
----@field rank_order? string the order of ranks, from neighbours to distant GPUs (the software's; "tp-cp-ep-dp-pp"). An axis of the strategy that is not in it lies beside the one before it
----@field schedule? string|string[] a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" }); a schedule without one, such as a custom schedule, is ranked by simulation
----@field pipeline_layout? string|integer[] Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in order
----@field first_stage_layers? integer layers of the first and the last device; the others share the rest
----@field last_stage_layers? integer layers of the first and the last device; the others share the rest
----@field account_for_embedding? boolean true: embedding (loss) counts as a layer in the layout (false)
----@field account_for_loss? boolean true: embedding (loss) counts as a layer in the layout (false)
----@field cp_kind? "all_gather"|"ring"|"all_to_all"|("all_gather"|"ring"|"all_to_all")[] how context parallelism exchanges keys: "all_gather" (default), "ring", "all_to_all", or a list
----@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep"|("alltoall"|"allgather"|"deepep"|"hybridep")[] how tokens reach their experts: "alltoall" (default), "allgather", "deepep" or "hybridep"
----@field overlap_tp? "bulk"|"none"|"ring"|"async"|("bulk"|"none"|"ring"|"async")[] overlap of tensor parallelism's collectives with its products: "bulk" (default), "none", "ring" (TransformerEngine's user buffers), "async" (PyTorch's), or a list
----@field overlap_moe_a2a? boolean true: passes overlap to hide each other's expert all-to-alls (false)
----@field delay_wgrad? boolean true: experts' weight gradients are delayed to hide the all-to-all (false)
----@field overlap_shared_experts? boolean true: shared experts run beside their micro-batch's own all-to-alls (false)
----@field cuda_graphs? "attn"|"mlp"|"mamba"|"moe_router"|"moe"|"layer"|"full_iteration"|("attn"|"mlp"|"mamba"|"moe_router"|"moe"|"layer"|"full_iteration")[] what the host launches as graphs, one module or a list (docs/parallelism.md)
----@field overlap_grad_reduce? boolean true: gradients are reduced in buckets during the backward pass; false: after it (the stack's)
----@field overlap_param_gather? boolean true: weights are gathered during the forward pass; false: no overlap (as the software does)
----@field overlap_param_gather_with_optimizer_step? boolean true: the first bucket is gathered during the optimizer's step (false)
----@field overlap_p2p? boolean true: messages between the stages of interleaved pipelines travel beside passes; false: passes wait for them (as the software does)
----@field bucket_size? number parameters of a bucket (the larger of 40 million and a million for each replica)
----@field ulysses? integer|integer[] GPUs of context parallelism by all-to-all inside cp, likewise (1)
----@field virtual_stages? integer|integer[] chunks of layers per device for schedules that interleave; by default those of { 2, 3, 4, 6, 8 } that deal the layers out evenly
----@field zero? integer|integer[] ZeRO stage 0 to 3, or a list (1)
----@field recompute? "none"|"selective"|"full"|("none"|"selective"|"full")[] "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
----@field sequence_parallel? boolean|boolean[] true (default), false, or a list
----@field recompute_modules? "core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op"|("core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op")[] modules that selective recomputation reruns, one or a list (docs/memory.md)
----@field recompute_method? "uniform"|"block"|"every" of full recomputation: "uniform" (default): each group of recompute_num_layers layers keeps one input; "block": the first so many layers of each chunk; "every" so many (docs/memory.md)
----@field recompute_num_layers? integer number of layers for recompute_method (1)
----@field recompute_layers? integer older name of recompute_num_layers, under "uniform"
----@field offload_layers? integer number of first layers of each chunk whose activations are offloaded to the host (0)
----@field offload_modules? "attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act"|("attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act")[] modules whose inputs are offloaded to the host, one or a list (docs/memory.md)
----@field offload_optimizer? number part of the optimizer's states that the host holds and updates, 0 to 1 (0)
----@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' products: "bf16" (default), "fp16", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "fp8-tensorwise", "fp8-rowwise", or a table (docs/model.md, section 1.10)
----@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd"|"sgd_without_momentum" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
----@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtypes of weights and gradients in memory: "fp32", "bf16" … (docs/memory.md)
----@field gradients? "fp32"|"bf16"|"fp16" dtypes of weights and gradients in memory: "fp32", "bf16" … (docs/memory.md)
----@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; by default fp32 for shorter weights
----@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; by default the optimizer's
----@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled" what cross-entropy keeps, see tperf.software (by default the software's, "in-place")
----@field reserve? number part of the memory to keep free (0)
----@field compile? boolean false: norms, rotations and gates are PyTorch's eager kernels, one for every step (docs/model.md, section 2.5); true: a compiler or the stack's own kernels fuse them (true)
----@field data_overlap? boolean false: data-parallel traffic is not overlapped with compute (true)
----@field reshard_after_forward? boolean false: weights that ZeRO 3 gathered are kept until the backward pass, in a pipeline until the last one, like torchtitan's fsdp_reshard_after_forward = "never" (true)
----@field gradient_reduce? "reduce_scatter"|"all_reduce" how replicas that shard the optimizer's state alone (ZeRO 1) reduce gradients: "reduce_scatter" or "all_reduce", as DeepSpeed's BF16_Optimizer does in pipelines (as the software does)
----@field gradient_shard? boolean true: the optimizer also keeps its shard of the gradients in fp32, as DeepSpeed does (false)
----@field peft? table adapters on frozen weights: { kind = "lora" or "qlora", rank … } (docs/finetuning.md)
----@field frozen? string[] parts that are not trained: { "embedding", "head", "layers:1-20", "mlp" … }
----@field packing? any documents in a sequence: { mean = tokens } or { lengths = { … } }
----@field objective? "next_token"|"dpo" "next_token" (default) or "dpo": two sequences per sample, which a frozen reference model also runs
----@field reference? "resident"|"precomputed" of "dpo": "resident" (default), or "precomputed" log-probabilities
 ---@field top? integer number of configurations to return (10)
 ---@field keep? "all"|"best" "all": every candidate, feasible or not, ranked by closed forms even of uneven chunks
 ---@field where? function function(configuration) -> boolean: keeps a configuration. It is called only for those good enough to be returned; `candidates` and `feasible` count before it
@@ -962,7 +893,76 @@
 ---@field simulate? boolean true: rank by pass-by-pass simulation instead of the closed form; adds `simulated`. By default, if a schedule has no closed form or a pipeline's chunks differ by more than a tenth
 ---@field threads? integer number of threads; by default all available processors
 ---@field progress? function function(shapes): called with the number of shapes walked so far
----@field software? string|table profile of the training stack (see tperf.software): its name, a file or a table ("typical"); "none": the formulas alone, the default of rules without `typical_software`
+---@field model string|table a name, a file or a table
+---@field system string|table The system (`tperf list systems`, or a file). A name, a file or a table; tperf.search takes a list of them, too.
+---@field global_batch integer global batch, in sequences
+---@field seq? integer sequence length (default: the model's)
+---@field rules? string|table Modelling rules (`tperf list rules`). "default", "subramanian2024" or a table, see tperf.rules.
+---@field software? string|table Training stack (`tperf list software`; default typical; none: no stack). A profile's name, a file or a table, see tperf.software. "none" is the default of rules without `typical_software`.
+---@field attention? "flash"|"unfused"|"recompute"|"summa" flash (default), unfused, recompute or summa
+---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table Of matrix products: bf16 (default), fp8-block, mxfp8 ... A recipe's name or a table (docs/model.md, section 1.10).
+---@field strategy? string|string[]|table How a layer is split (`tperf list strategies`; default tensor). By default the first strategy that has the axes given. tperf.search takes "all", too, and ranks them together.
+---@field tp? integer|integer[] tensor parallelism: heads and features
+---@field tp1? integer|integer[] 2-D tensor parallelism: features, columns of weights
+---@field tp2? integer|integer[] 2-D tensor parallelism: the sequence, rows of weights
+---@field cp? integer|integer[] context parallelism: the sequence
+---@field ulysses? integer|integer[] context parallelism by all-to-all, inside cp
+---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep"|("alltoall"|"allgather"|"deepep"|"hybridep")[] how tokens reach their experts
+---@field overlap_tp? "bulk"|"none"|"ring"|"async"|("bulk"|"none"|"ring"|"async")[] its collectives' overlap with products
+---@field cp_kind? "all_gather"|"ring"|"all_to_all"|("all_gather"|"ring"|"all_to_all")[] how keys and values are exchanged
+---@field etp? integer|integer[] GPUs that cut each expert
+---@field ep? integer|integer[] expert parallelism: GPUs that share the experts
+---@field shard? integer|integer[] replicas that ZeRO shards over: hybrid shards
+---@field fast? table GPUs of each axis in one fast domain. { tp =, dp =, pp = }, in place of the order of ranks; axes that are left open are placed as is fastest.
+---@field pp? integer|integer[] pipeline parallelism: stages
+---@field dp? integer|integer[] data parallelism
+---@field micro_batch? integer|integer[] sequences per micro-batch
+---@field panels? integer|integer[] Panels of a SUMMA multiplication. By default the fastest number.
+---@field schedule? string|string[] Pipeline schedules. "any" is each that has a closed form; a schedule without one, such as a custom schedule, is ranked by simulation.
+---@field virtual_stages? integer|integer[] Chunks of layers per device, if interleaved. A search tries those that deal the layers out evenly.
+---@field zero? integer|integer[] ZeRO stage, 0 to 3
+---@field sequence_parallel? boolean|boolean[] yes or no
+---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd"|"sgd_without_momentum" adam (default), adamw, adam_8bit, adafactor, lion, muon, sgd ...
+---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the weights in memory (the software's, or bf16)
+---@field gradients? "fp32"|"bf16"|"fp16" dtype of the gradients in memory (the software's, or fp32)
+---@field master? "fp32"|"bf16"|"none" the optimizer's copy of the weights (fp32 for shorter weights)
+---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments (the optimizer's)
+---@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled" What cross-entropy keeps (the software's, or in-place). See tperf.software.
+---@field gradient_shard? boolean keep the optimizer's shard of the gradients in fp32, as DeepSpeed does
+---@field gradient_reduce? "reduce_scatter"|"all_reduce" How ZeRO 1 reduces gradients (as the software does). DeepSpeed's BF16_Optimizer reduces them with all_reduce in pipelines.
+---@field reshard_after_forward? boolean False: ZeRO 3 keeps gathered weights until the backward pass. In a pipeline until the last one, like torchtitan's fsdp_reshard_after_forward = "never".
+---@field reserve? number part of the memory to keep free, such as 0.1
+---@field compile? boolean False: PyTorch's eager kernels, which fuse no norms, rotations or gates. See section 2.5 of docs/model.md. true: a compiler or the stack's own kernels fuse them.
+---@field data_overlap? boolean false: exchanges with replicas do not overlap with passes
+---@field recompute? "none"|"selective"|"full"|("none"|"selective"|"full")[] None, selective or full. With unfused attention a search tries all three.
+---@field recompute_modules? "core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op"|("core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op")[] Of selective recomputation: core_attn, mlp, moe, moe_act, layernorm ... See docs/memory.md.
+---@field recompute_method? "uniform"|"block"|"every" Of full recomputation: uniform (default), block or every. uniform: each group of recompute_num_layers layers keeps one input; block: the first so many layers of each chunk; every: every so many (docs/memory.md).
+---@field recompute_num_layers? integer layers recomputed as one (uniform), of each chunk (block), apart (every)
+---@field recompute_layers? integer older name of recompute_num_layers, under uniform
+---@field offload_layers? integer first layers of each chunk whose activations the host holds
+---@field offload_modules? "attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act"|("attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act")[] Modules whose inputs the host holds: core_attn, moe_act ... See docs/memory.md.
+---@field offload_optimizer? number part of the optimizer's states that the host holds and updates
+---@field overlap_moe_a2a? boolean Hide expert all-to-alls behind another micro-batch's opposite pass. Megatron-LM's --overlap-moe-expert-parallel-comm. Schedules 1f1b and interleaved_1f1b pair passes for it; schedules that already overlap then hide only these collectives.
+---@field delay_wgrad? boolean Delay experts' weight gradients to hide more of their all-to-alls. They wait until the exchange has started (Megatron-LM's --delay-wgrad-compute).
+---@field overlap_shared_experts? boolean Run shared experts beside their own micro-batch's all-to-alls. The first product beside the dispatch, the last beside the combine (Megatron-LM's --moe-shared-expert-overlap, and refused where it refuses it).
+---@field overlap_grad_reduce? boolean reduce gradients in buckets during the backward pass (as the software)
+---@field overlap_param_gather? boolean gather weights during the forward pass (as the software)
+---@field overlap_param_gather_with_optimizer_step? boolean gather the first bucket's weights during the optimizer's step
+---@field overlap_p2p? boolean Send between interleaved stages while GPUs compute (as the software). Megatron-LM's default, which --no-overlap-p2p-communication turns off.
+---@field bucket_size? number Parameters that are gathered or reduced together. Megatron-LM's --ddp-bucket-size; by default the larger of 40 million and a million for each replica.
+---@field cuda_graphs? "attn"|"mlp"|"mamba"|"moe_router"|"moe"|"layer"|"full_iteration"|("attn"|"mlp"|"mamba"|"moe_router"|"moe"|"layer"|"full_iteration")[] Launched as graphs: attn, mlp, mamba, moe_router, layer ... See docs/parallelism.md.
+---@field pipeline_layout? string|integer[] Layers of each stage: Megatron-LM's layout string, or 7,8,8,7. In "Et*3|(tt|)*29m|L", E is the embedding, t a layer, m a module of multi-token prediction, L the head and the loss, and | ends a stage. Stages are in the order of the model; virtual stages go round the devices.
+---@field first_stage_layers? integer Layers of the first device. The other devices share the rest evenly.
+---@field last_stage_layers? integer layers of the last device
+---@field account_for_embedding? boolean count the embedding as a layer when layers are placed
+---@field account_for_loss? boolean count the head and the loss as a layer, likewise
+---@field peft? table Adapters beside frozen weights: lora or qlora. { kind, rank, alpha, targets, dropout, a2a, fused }. Targets are Megatron-Bridge's names (linear_qkv …), Hugging Face PEFT's (q_proj …), or "all-linear"; by default rank 32 and the four of Megatron-Bridge's LoRA (docs/finetuning.md).
+---@field frozen? string[] Parts not trained: embedding, head, layers:1-20, mlp ... Also "layers", a block, or the key of a group of layers.
+---@field packing? any Sequences are packed with documents of so many tokens on average. { mean = tokens } or { lengths = { … } }.
+---@field objective? "next_token"|"dpo" Next_token (default), or dpo, whose samples are pairs of sequences. A frozen reference model runs both sequences of a pair, too.
+---@field reference? "resident"|"precomputed" Of dpo: its weights are resident (default), or its outputs precomputed. Adapters share the policy's weights.
+---@field placement? "stack"|"best" Stack: in its order of ranks (default); best: as is fastest. Rules without `ranks_in_order` try every placement.
+---@field rank_order? string Neighbours first: tp-cp-ep-dp-pp (the software's). An axis of the strategy that is not in it lies beside the one before it.
 
 ---@class tperf.search_inference.request
 ---@field model string|table a name, a file or a table
@@ -1141,7 +1141,7 @@
 ---@field inner_tokens? function cuts, see below
 ---@field name string its name in messages
 ---@field norm? function cuts, see below
----@field options? any { cp_kind = { axis = "cp", choices = { "all_gather", "ring" … } } }: named choices about an axis that its functions find in the share; the first is the default; searches take a list of them. quiet = true: configurations show it only if it was asked for; serves = false: it has no effect on serving
+---@field options? any { cp_kind = { axis = "cp", choices = { "all_gather", "ring" … } } }: named choices about an axis that its functions find in the share; the first is the default; searches take a list of them. meaning: in words; quiet = true: configurations show it only if it was asked for; serves = false: it has no effect on serving
 ---@field outer? function cuts, see below
 ---@field outer_bias? function cuts, see below
 ---@field outer_tokens? function cuts, see below
@@ -1316,81 +1316,81 @@
 ---@field source? string where the numbers come from
 
 ---@class tperf.train.request
----@field strategy? string|table by default the first that has the axes given
----@field global_batch integer sequences per iteration
----@field tp? integer 1 by default; etp: as tp, shard: all replicas
----@field tp1? integer 1 by default; etp: as tp, shard: all replicas
----@field tp2? integer 1 by default; etp: as tp, shard: all replicas
----@field cp? integer 1 by default; etp: as tp, shard: all replicas
----@field ep? integer 1 by default; etp: as tp, shard: all replicas
----@field pp? integer 1 by default; etp: as tp, shard: all replicas
----@field micro_batch? integer 1 by default; etp: as tp, shard: all replicas
----@field dp? integer each follows from the other
----@field gpus? integer each follows from the other
----@field panels? integer panels of strategy summa; by default the fastest number
----@field fast? table GPUs of each axis in one fast domain, { tp =, dp =, pp = }, in place of the order of ranks; axes left open are placed as is fastest
----@field placement? "stack"|"best" how GPUs are placed: "stack" (default): in the stack's order of ranks; "best": as is fastest. Rules without `ranks_in_order` try every placement
----@field rank_order? string the order of ranks, from neighbours to distant GPUs (the software's; "tp-cp-ep-dp-pp"). An axis of the strategy that is not in it lies beside the one before it
 ---@field configuration? any one that a search found: supplies all arguments that are not given
 ---@field simulate? any true, a schedule's name or a table (see tperf.question.train.simulate): also simulate the iteration pass by pass
 ---@field straggling? number|table standard deviation of a GPU's time as a part of the mean, such as 0.02, or { deviation, screened = GPUs slower by more than this part do not run }: the step waits for the slowest GPU. By default nothing is added: the software profile includes the spread of the runs that it was fitted to
 ---@field explain? boolean true: adds `sum`, the time term by term
----@field software? string|table profile of the training stack (see tperf.software): its name, a file or a table ("typical"); "none": the formulas alone, the default of rules without `typical_software`
----@field account_for_embedding? boolean true: embedding (loss) counts as a layer in the layout (false)
----@field account_for_loss? boolean true: embedding (loss) counts as a layer in the layout (false)
----@field attention? "flash"|"unfused"|"recompute"|"summa" "flash" (default), "unfused", "recompute", "summa"
----@field bucket_size? number parameters of a bucket (the larger of 40 million and a million for each replica)
----@field compile? boolean false: norms, rotations and gates are PyTorch's eager kernels, one for every step (docs/model.md, section 2.5); true: a compiler or the stack's own kernels fuse them (true)
----@field cp_kind? "all_gather"|"ring"|"all_to_all" how context parallelism exchanges keys: "all_gather" (default), "ring", "all_to_all", or a list
----@field cuda_graphs? "attn"|"mlp"|"mamba"|"moe_router"|"moe"|"layer"|"full_iteration"|("attn"|"mlp"|"mamba"|"moe_router"|"moe"|"layer"|"full_iteration")[] what the host launches as graphs, one module or a list (docs/parallelism.md)
----@field data_overlap? boolean false: data-parallel traffic is not overlapped with compute (true)
----@field delay_wgrad? boolean true: experts' weight gradients are delayed to hide the all-to-all (false)
----@field etp? integer GPUs that shard each expert, likewise (as tp, or 1)
----@field first_stage_layers? integer layers of the first and the last device; the others share the rest
----@field frozen? string[] parts that are not trained: { "embedding", "head", "layers:1-20", "mlp" … }
----@field gradient_reduce? "reduce_scatter"|"all_reduce" how replicas that shard the optimizer's state alone (ZeRO 1) reduce gradients: "reduce_scatter" or "all_reduce", as DeepSpeed's BF16_Optimizer does in pipelines (as the software does)
----@field gradient_shard? boolean true: the optimizer also keeps its shard of the gradients in fp32, as DeepSpeed does (false)
----@field gradients? "fp32"|"bf16"|"fp16" dtypes of weights and gradients in memory: "fp32", "bf16" … (docs/memory.md)
----@field last_stage_layers? integer layers of the first and the last device; the others share the rest
----@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled" what cross-entropy keeps, see tperf.software (by default the software's, "in-place")
----@field master? "fp32"|"bf16"|"none" "fp32", "bf16" or "none": the optimizer's copy of the weights; by default fp32 for shorter weights
 ---@field model string|table a name, a file or a table
----@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" how tokens reach their experts: "alltoall" (default), "allgather", "deepep" or "hybridep"
----@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments; by default the optimizer's
----@field objective? "next_token"|"dpo" "next_token" (default) or "dpo": two sequences per sample, which a frozen reference model also runs
----@field offload_layers? integer number of first layers of each chunk whose activations are offloaded to the host (0)
----@field offload_modules? "attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act"|("attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act")[] modules whose inputs are offloaded to the host, one or a list (docs/memory.md)
----@field offload_optimizer? number part of the optimizer's states that the host holds and updates, 0 to 1 (0)
----@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd"|"sgd_without_momentum" "adam" (default), "adamw", "adam_8bit", "adamw_8bit", "adafactor", "lion", "muon", "sgd"
----@field overlap_grad_reduce? boolean true: gradients are reduced in buckets during the backward pass; false: after it (the stack's)
----@field overlap_moe_a2a? boolean true: passes overlap to hide each other's expert all-to-alls (false)
----@field overlap_p2p? boolean true: messages between the stages of interleaved pipelines travel beside passes; false: passes wait for them (as the software does)
----@field overlap_param_gather? boolean true: weights are gathered during the forward pass; false: no overlap (as the software does)
----@field overlap_param_gather_with_optimizer_step? boolean true: the first bucket is gathered during the optimizer's step (false)
----@field overlap_shared_experts? boolean true: shared experts run beside their micro-batch's own all-to-alls (false)
----@field overlap_tp? "bulk"|"none"|"ring"|"async" overlap of tensor parallelism's collectives with its products: "bulk" (default), "none", "ring" (TransformerEngine's user buffers), "async" (PyTorch's), or a list
----@field packing? any documents in a sequence: { mean = tokens } or { lengths = { … } }
----@field peft? table adapters on frozen weights: { kind = "lora" or "qlora", rank … } (docs/finetuning.md)
----@field pipeline_layout? string|integer[] Megatron-LM's string ("Et*3|(tt|)*29m|L"), or a list of layers of each stage, in order
----@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' products: "bf16" (default), "fp16", "fp8-delayed", "fp8-current", "fp8-block", "mxfp8", "nvfp4", "fp8-tensorwise", "fp8-rowwise", or a table (docs/model.md, section 1.10)
----@field recompute? "none"|"selective"|"full" "none", "selective", "full", or a list ({ "none", "full" }; with unfused attention all three)
----@field recompute_layers? integer older name of recompute_num_layers, under "uniform"
----@field recompute_method? "uniform"|"block"|"every" of full recomputation: "uniform" (default): each group of recompute_num_layers layers keeps one input; "block": the first so many layers of each chunk; "every" so many (docs/memory.md)
----@field recompute_modules? "core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op"|("core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op")[] modules that selective recomputation reruns, one or a list (docs/memory.md)
----@field recompute_num_layers? integer number of layers for recompute_method (1)
----@field reference? "resident"|"precomputed" of "dpo": "resident" (default), or "precomputed" log-probabilities
----@field reserve? number part of the memory to keep free (0)
----@field reshard_after_forward? boolean false: weights that ZeRO 3 gathered are kept until the backward pass, in a pipeline until the last one, like torchtitan's fsdp_reshard_after_forward = "never" (true)
----@field rules? string|table "default", "subramanian2024" or a table, see tperf.rules
----@field schedule? string a name, a list, or "any" that has a closed form ({ "1f1b", "interleaved_1f1b" }); a schedule without one, such as a custom schedule, is ranked by simulation
----@field seq? integer tokens in a sequence, in place of the model's
----@field sequence_parallel? boolean true (default), false, or a list
----@field shard? integer replicas that ZeRO shards over, likewise: fewer than all are hybrid sharding (all)
----@field system string|table a name, a file or a table, or a list of them
----@field ulysses? integer GPUs of context parallelism by all-to-all inside cp, likewise (1)
----@field virtual_stages? integer chunks of layers per device for schedules that interleave; by default those of { 2, 3, 4, 6, 8 } that deal the layers out evenly
----@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtypes of weights and gradients in memory: "fp32", "bf16" … (docs/memory.md)
----@field zero? integer ZeRO stage 0 to 3, or a list (1)
+---@field system string|table The system (`tperf list systems`, or a file). A name, a file or a table; tperf.search takes a list of them, too.
+---@field global_batch integer global batch, in sequences
+---@field seq? integer sequence length (default: the model's)
+---@field rules? string|table Modelling rules (`tperf list rules`). "default", "subramanian2024" or a table, see tperf.rules.
+---@field software? string|table Training stack (`tperf list software`; default typical; none: no stack). A profile's name, a file or a table, see tperf.software. "none" is the default of rules without `typical_software`.
+---@field attention? "flash"|"unfused"|"recompute"|"summa" flash (default), unfused, recompute or summa
+---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table Of matrix products: bf16 (default), fp8-block, mxfp8 ... A recipe's name or a table (docs/model.md, section 1.10).
+---@field strategy? string|string[]|table How a layer is split (`tperf list strategies`; default tensor). By default the first strategy that has the axes given. tperf.search takes "all", too, and ranks them together.
+---@field gpus? integer GPUs. Of tperf.train, dp and gpus follow from each other.
+---@field tp? integer tensor parallelism: heads and features
+---@field tp1? integer 2-D tensor parallelism: features, columns of weights
+---@field tp2? integer 2-D tensor parallelism: the sequence, rows of weights
+---@field cp? integer context parallelism: the sequence
+---@field ulysses? integer context parallelism by all-to-all, inside cp
+---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" how tokens reach their experts
+---@field overlap_tp? "bulk"|"none"|"ring"|"async" its collectives' overlap with products
+---@field cp_kind? "all_gather"|"ring"|"all_to_all" how keys and values are exchanged
+---@field etp? integer GPUs that cut each expert
+---@field ep? integer expert parallelism: GPUs that share the experts
+---@field shard? integer replicas that ZeRO shards over: hybrid shards
+---@field fast? table GPUs of each axis in one fast domain. { tp =, dp =, pp = }, in place of the order of ranks; axes that are left open are placed as is fastest.
+---@field pp? integer pipeline parallelism: stages
+---@field dp? integer data parallelism
+---@field micro_batch? integer sequences per micro-batch
+---@field panels? integer Panels of a SUMMA multiplication. By default the fastest number.
+---@field schedule? string Pipeline schedules. "any" is each that has a closed form; a schedule without one, such as a custom schedule, is ranked by simulation.
+---@field virtual_stages? integer Chunks of layers per device, if interleaved. A search tries those that deal the layers out evenly.
+---@field zero? integer ZeRO stage, 0 to 3
+---@field sequence_parallel? boolean yes or no
+---@field optimizer? "adafactor"|"adam"|"adam_8bit"|"adamw"|"adamw_8bit"|"lion"|"muon"|"sgd"|"sgd_without_momentum" adam (default), adamw, adam_8bit, adafactor, lion, muon, sgd ...
+---@field weights? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the weights in memory (the software's, or bf16)
+---@field gradients? "fp32"|"bf16"|"fp16" dtype of the gradients in memory (the software's, or fp32)
+---@field master? "fp32"|"bf16"|"none" the optimizer's copy of the weights (fp32 for shorter weights)
+---@field moments? "fp32"|"tf32"|"bf16"|"fp16"|"fp8"|"int8"|"int4" dtype of the optimizer's moments (the optimizer's)
+---@field loss? "in-place"|"native"|"fused"|"copied"|"pytorch"|"pytorch-16bit"|"compiled" What cross-entropy keeps (the software's, or in-place). See tperf.software.
+---@field gradient_shard? boolean keep the optimizer's shard of the gradients in fp32, as DeepSpeed does
+---@field gradient_reduce? "reduce_scatter"|"all_reduce" How ZeRO 1 reduces gradients (as the software does). DeepSpeed's BF16_Optimizer reduces them with all_reduce in pipelines.
+---@field reshard_after_forward? boolean False: ZeRO 3 keeps gathered weights until the backward pass. In a pipeline until the last one, like torchtitan's fsdp_reshard_after_forward = "never".
+---@field reserve? number part of the memory to keep free, such as 0.1
+---@field compile? boolean False: PyTorch's eager kernels, which fuse no norms, rotations or gates. See section 2.5 of docs/model.md. true: a compiler or the stack's own kernels fuse them.
+---@field data_overlap? boolean false: exchanges with replicas do not overlap with passes
+---@field recompute? "none"|"selective"|"full" None, selective or full. With unfused attention a search tries all three.
+---@field recompute_modules? "core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op"|("core_attn"|"moe_act"|"layernorm"|"mla_up_proj"|"mlp"|"moe"|"shared_experts"|"op")[] Of selective recomputation: core_attn, mlp, moe, moe_act, layernorm ... See docs/memory.md.
+---@field recompute_method? "uniform"|"block"|"every" Of full recomputation: uniform (default), block or every. uniform: each group of recompute_num_layers layers keeps one input; block: the first so many layers of each chunk; every: every so many (docs/memory.md).
+---@field recompute_num_layers? integer layers recomputed as one (uniform), of each chunk (block), apart (every)
+---@field recompute_layers? integer older name of recompute_num_layers, under uniform
+---@field offload_layers? integer first layers of each chunk whose activations the host holds
+---@field offload_modules? "attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act"|("attn_norm"|"qkv_linear"|"core_attn"|"attn_proj"|"mlp_norm"|"expert_fc1"|"moe_act")[] Modules whose inputs the host holds: core_attn, moe_act ... See docs/memory.md.
+---@field offload_optimizer? number part of the optimizer's states that the host holds and updates
+---@field overlap_moe_a2a? boolean Hide expert all-to-alls behind another micro-batch's opposite pass. Megatron-LM's --overlap-moe-expert-parallel-comm. Schedules 1f1b and interleaved_1f1b pair passes for it; schedules that already overlap then hide only these collectives.
+---@field delay_wgrad? boolean Delay experts' weight gradients to hide more of their all-to-alls. They wait until the exchange has started (Megatron-LM's --delay-wgrad-compute).
+---@field overlap_shared_experts? boolean Run shared experts beside their own micro-batch's all-to-alls. The first product beside the dispatch, the last beside the combine (Megatron-LM's --moe-shared-expert-overlap, and refused where it refuses it).
+---@field overlap_grad_reduce? boolean reduce gradients in buckets during the backward pass (as the software)
+---@field overlap_param_gather? boolean gather weights during the forward pass (as the software)
+---@field overlap_param_gather_with_optimizer_step? boolean gather the first bucket's weights during the optimizer's step
+---@field overlap_p2p? boolean Send between interleaved stages while GPUs compute (as the software). Megatron-LM's default, which --no-overlap-p2p-communication turns off.
+---@field bucket_size? number Parameters that are gathered or reduced together. Megatron-LM's --ddp-bucket-size; by default the larger of 40 million and a million for each replica.
+---@field cuda_graphs? "attn"|"mlp"|"mamba"|"moe_router"|"moe"|"layer"|"full_iteration"|("attn"|"mlp"|"mamba"|"moe_router"|"moe"|"layer"|"full_iteration")[] Launched as graphs: attn, mlp, mamba, moe_router, layer ... See docs/parallelism.md.
+---@field pipeline_layout? string|integer[] Layers of each stage: Megatron-LM's layout string, or 7,8,8,7. In "Et*3|(tt|)*29m|L", E is the embedding, t a layer, m a module of multi-token prediction, L the head and the loss, and | ends a stage. Stages are in the order of the model; virtual stages go round the devices.
+---@field first_stage_layers? integer Layers of the first device. The other devices share the rest evenly.
+---@field last_stage_layers? integer layers of the last device
+---@field account_for_embedding? boolean count the embedding as a layer when layers are placed
+---@field account_for_loss? boolean count the head and the loss as a layer, likewise
+---@field peft? table Adapters beside frozen weights: lora or qlora. { kind, rank, alpha, targets, dropout, a2a, fused }. Targets are Megatron-Bridge's names (linear_qkv …), Hugging Face PEFT's (q_proj …), or "all-linear"; by default rank 32 and the four of Megatron-Bridge's LoRA (docs/finetuning.md).
+---@field frozen? string[] Parts not trained: embedding, head, layers:1-20, mlp ... Also "layers", a block, or the key of a group of layers.
+---@field packing? any Sequences are packed with documents of so many tokens on average. { mean = tokens } or { lengths = { … } }.
+---@field objective? "next_token"|"dpo" Next_token (default), or dpo, whose samples are pairs of sequences. A frozen reference model runs both sequences of a pair, too.
+---@field reference? "resident"|"precomputed" Of dpo: its weights are resident (default), or its outputs precomputed. Adapters share the policy's weights.
+---@field placement? "stack"|"best" Stack: in its order of ranks (default); best: as is fastest. Rules without `ranks_in_order` try every placement.
+---@field rank_order? string Neighbours first: tp-cp-ep-dp-pp (the software's). An axis of the strategy that is not in it lies beside the one before it.
 
 ---@class tperf.validate.request
 ---@field file string a CSV file with the columns of one of the published tables (docs/accuracy.md), or a log of nccl-tests

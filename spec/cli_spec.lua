@@ -537,7 +537,7 @@ describe("the manual page", function()
     end
     for _, name in ipairs(names) do
       local in_help, in_page = {}, {}
-      for option in shell("tperf help " .. name).out:match("\noptions:\n(.*)"):gmatch "\n? [^\n]-%-%-([%w-]+)" do
+      for option in shell("tperf help " .. name).out:match("\n%l[%l -]+:\n(.*)"):gmatch "\n? [^\n]-%-%-([%w-]+)" do
         if not common[option] then in_help[#in_help + 1] = option end
       end
       for line in sections[name]:gmatch "\n%.TP\n\\fB([^\n]*)" do

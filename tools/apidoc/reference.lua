@@ -1,4 +1,5 @@
 --- The library's public functions with their parameters and results, from comments and schemas.
+local registry = require "tperf.question.arguments"
 local check = require "tperf.base.check"
 local comments = require "apidoc.comments"
 local formats = require "apidoc.formats"
@@ -22,8 +23,8 @@ local ARGUMENTS = {
   ["tperf.schedule.define"] = { { "x", {} } }, ["tperf.cost"] = { { {}, {} } },
 }
 
--- Functions whose comments leave fields to another function's comment.
-local INHERITED = { ["tperf.train"] = "tperf.search", ["tperf.layer"] = "tperf.search" }
+-- Functions whose arguments have rows in the registry.
+local REGISTERED <const> = { ["tperf.train"] = true, ["tperf.search"] = true, ["tperf.layer"] = true }
 local SHARED = {
   ["tperf.plot."] = { { "lua/tperf/plot/figure.lua", "figure.common" }, { "lua/tperf/plot/xy.lua", "xy.schema" },
     { "lua/tperf/plot/map.lua", "map.schema" } },
@@ -119,7 +120,7 @@ local function described_fields(comment)
   return comments.fields(comment.text)
 end
 
-local function inherited_fields(name, entries)
+local function inherited_fields(name)
   local list = {}
   for prefix, places in pairs(SHARED) do
     for _, where in ipairs(name:sub(1, #prefix) == prefix and places or {}) do
@@ -132,19 +133,26 @@ local function inherited_fields(name, entries)
   for _, rule in ipairs(name == "tperf.rules" and tperf.rules.describe() or {}) do
     list[rule.name] = { name = rule.name, text = rule.meaning }
   end
-  if INHERITED[name] then
-    list = entries[INHERITED[name]].described
+  for _, row in ipairs(REGISTERED[name] and registry.rows() or {}) do
+    local doc = row.doc:gsub("^%l", string.upper, row.more and 1 or 0)
+    list[row.name] = { name = row.name, text = row.more and ("%s. %s"):format(doc, row.more):gsub("%.%.%.%.", "...")
+      or doc }
   end
   return list
 end
 
 -- Merges the schema with the comment.
-local function join_fields(e, entries)
-  local inherited, names = inherited_fields(e.name, entries), {}
+local function join_fields(e)
+  local inherited, names = inherited_fields(e.name), {}
   e.fields = {}
   for _, field in ipairs(e.described) do names[#names + 1] = field.name end
+  local registered = {}
+  for _, row in ipairs(REGISTERED[e.name] and registry.rows() or {}) do
+    registered[row.name] = true
+    if e.schema[row.name] and not e.described[row.name] then names[#names + 1] = row.name end
+  end
   for _, name in ipairs(e.schema and check.names(e.schema) or {}) do
-    if not e.described[name] then names[#names + 1] = name end
+    if not e.described[name] and not registered[name] then names[#names + 1] = name end
   end
   for _, name in ipairs(names) do
     local checker = e.schema and e.schema[name]
@@ -209,7 +217,7 @@ function reference.entries()
     if e.name == "tperf.model" or e.name == "tperf.system" then
       e.fields, e.schema, e.is_format = formats.fields(e.name:sub(7), e.schema), nil, true
     else
-      join_fields(e, entries)
+      join_fields(e)
     end
   end
   return entries

@@ -239,6 +239,9 @@ function check.one_of_or_nil(...)
   return optional
 end
 
+--- What `element` accepts, a list of such values, or nothing.
+function check.one_or_list(element) return check.one_of_or_nil(element, check.list(element, { min = 1 })) end
+
 check.names, check.once = schemas.names, schemas.once -- see there
 
 --- check.record without raising: the checked copy, or nil, message, failing path and whether that path is an unknown

@@ -49,20 +49,38 @@ training.reductions = { "reduce_scatter", "all_reduce" }
 --- Cross-entropies: tperf/describe/arch/ends.lua says what each keeps and moves.
 training.losses = { "in-place", "native", "fused", "copied", "pytorch", "pytorch-16bit", "compiled" }
 
---- The fields of tperf.search and tperf.train that determine this memory.
-training.schema = {
-  optimizer = check.choice { training.optimizers, default = "adam" },
-  weights = check.choice { DTYPES, optional = true },
-  master = check.choice { { "fp32", "bf16", "none" }, optional = true },
-  gradients = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
-  moments = check.choice { DTYPES, optional = true },
-  loss = check.choice { training.losses, optional = true },
-  reserve = check.number { min = 0, max = 0.99, default = 0 },
-  data_overlap = check.boolean { default = true },
-  compile = check.boolean { default = true },
-  reshard_after_forward = check.boolean { default = true },
-  gradient_shard = check.boolean { default = false },
-  gradient_reduce = check.choice { training.reductions, optional = true },
+--- Rows of tperf.question.arguments: what determines this memory.
+training.arguments = {
+  { name = "optimizer", group = "numerics", check = check.choice { training.optimizers, default = "adam" },
+    doc = "adam (default), adamw, adam_8bit, adafactor, lion, muon, sgd ..." },
+  { name = "weights", group = "numerics", check = check.choice { DTYPES, optional = true },
+    doc = "dtype of the weights in memory (the software's, or bf16)", option = { value = "TYPE" } },
+  { name = "gradients", group = "numerics", check = check.choice { { "fp32", "bf16", "fp16" }, optional = true },
+    doc = "dtype of the gradients in memory (the software's, or fp32)", option = { value = "TYPE" } },
+  { name = "master", group = "numerics", check = check.choice { { "fp32", "bf16", "none" }, optional = true },
+    doc = "the optimizer's copy of the weights (fp32 for shorter weights)", option = { value = "TYPE" } },
+  { name = "moments", group = "numerics", check = check.choice { DTYPES, optional = true },
+    doc = "dtype of the optimizer's moments (the optimizer's)", option = { value = "TYPE" } },
+  { name = "loss", group = "numerics", check = check.choice { training.losses, optional = true },
+    doc = "what cross-entropy keeps (the software's, or in-place)", more = "See tperf.software." },
+  { name = "gradient_shard", group = "memory", check = check.boolean { default = false },
+    doc = "keep the optimizer's shard of the gradients in fp32, as DeepSpeed does" },
+  { name = "gradient_reduce", group = "memory", check = check.choice { training.reductions, optional = true },
+    doc = "how ZeRO 1 reduces gradients (as the software does)",
+    more = "DeepSpeed's BF16_Optimizer reduces them with all_reduce in pipelines." },
+  { name = "reshard_after_forward", group = "memory", check = check.boolean { default = true },
+    doc = "false: ZeRO 3 keeps gathered weights until the backward pass",
+    more = "In a pipeline until the last one, like torchtitan's fsdp_reshard_after_forward = \"never\".",
+    option = { long = "no-reshard", help = "ZeRO 3 keeps gathered weights until the backward pass" } },
+  { name = "reserve", group = "memory", check = check.number { min = 0, max = 0.99, default = 0 },
+    doc = "part of the memory to keep free, such as 0.1", option = { value = "PART" } },
+  { name = "compile", group = "numerics", check = check.boolean { default = true },
+    doc = "false: PyTorch's eager kernels, which fuse no norms, rotations or gates",
+    more = "See section 2.5 of docs/model.md. true: a compiler or the stack's own kernels fuse them.",
+    option = { help = "PyTorch's eager kernels, which fuse no norms, rotations or gates" } },
+  { name = "data_overlap", group = "overlap", check = check.boolean { default = true },
+    doc = "false: exchanges with replicas do not overlap with passes",
+    option = { help = "exchanges with replicas do not overlap with passes" } },
 }
 
 -- Bytes of a value with its share of the scale.

@@ -1,18 +1,4 @@
 --- Overlap within a training step, as switches of the question that default to the stack's, in Megatron-LM's words.
---   overlap_moe_a2a   expert exchanges of one micro-batch overlap with the opposite pass of another
---                     (--overlap-moe-expert-parallel-comm). Schedules 1f1b and interleaved_1f1b pair passes for
---                     it; schedules that already overlap then hide only these collectives
---   delay_wgrad       weight gradients of experts wait until their exchange has started (--delay-wgrad-compute)
---   overlap_shared_experts   the shared experts' products run beside the exchanges of their own micro-batch: the first
---                     beside the dispatch, the last beside the combine (--moe-shared-expert-overlap). Refused where
---                     Megatron-LM refuses it
---   overlap_grad_reduce, overlap_param_gather   bucket by bucket, gradients are reduced during the backward pass,
---                                               weights
---                     gathered during the forward pass; false: no overlap
---   overlap_param_gather_with_optimizer_step    the first bucket's weights are gathered during the optimizer's step
---   overlap_p2p       messages between the stages of interleaved pipelines travel beside passes (Megatron-LM's default,
---                     off with --no-overlap-p2p-communication). Without a stack they do
---   bucket_size       parameters of a bucket (--ddp-bucket-size)
 local check = require "tperf.base.check"
 local refusal = require "tperf.base.refusal"
 
@@ -21,13 +7,33 @@ local overlap = {}
 -- Default parameters of a bucket: megatron/core/distributed/distributed_data_parallel.py.
 local LEAST_BUCKET <const>, BUCKET_EACH <const> = 40e6, 1e6
 
-overlap.schema = {
-  overlap_moe_a2a = check.boolean { default = false }, delay_wgrad = check.boolean { default = false },
-  overlap_shared_experts = check.boolean { default = false },
-  overlap_grad_reduce = check.boolean { optional = true }, overlap_param_gather = check.boolean { optional = true },
-  overlap_param_gather_with_optimizer_step = check.boolean { default = false },
-  overlap_p2p = check.boolean { optional = true },
-  bucket_size = check.number { above = 0, max = 1e15, optional = true },
+--- Rows of tperf.question.arguments.
+overlap.arguments = {
+  { name = "overlap_moe_a2a", group = "overlap", check = check.boolean { default = false },
+    doc = "hide expert all-to-alls behind another micro-batch's opposite pass",
+    more = "Megatron-LM's --overlap-moe-expert-parallel-comm. Schedules 1f1b and interleaved_1f1b pair passes for it; "
+      .. "schedules that already overlap then hide only these collectives." },
+  { name = "delay_wgrad", group = "overlap", check = check.boolean { default = false },
+    doc = "delay experts' weight gradients to hide more of their all-to-alls",
+    more = "They wait until the exchange has started (Megatron-LM's --delay-wgrad-compute)." },
+  { name = "overlap_shared_experts", group = "overlap", check = check.boolean { default = false },
+    doc = "run shared experts beside their own micro-batch's all-to-alls",
+    more = "The first product beside the dispatch, the last beside the combine (Megatron-LM's "
+      .. "--moe-shared-expert-overlap, and refused where it refuses it)." },
+  { name = "overlap_grad_reduce", group = "overlap", open = true, check = check.boolean { optional = true },
+    doc = "reduce gradients in buckets during the backward pass (as the software)" },
+  { name = "overlap_param_gather", group = "overlap", open = true, check = check.boolean { optional = true },
+    doc = "gather weights during the forward pass (as the software)" },
+  { name = "overlap_param_gather_with_optimizer_step", group = "overlap", check = check.boolean { default = false },
+    doc = "gather the first bucket's weights during the optimizer's step",
+    option = { long = "overlap-gather-with-step" } },
+  { name = "overlap_p2p", group = "overlap", open = true, check = check.boolean { optional = true },
+    doc = "send between interleaved stages while GPUs compute (as the software)",
+    more = "Megatron-LM's default, which --no-overlap-p2p-communication turns off." },
+  { name = "bucket_size", group = "overlap", check = check.number { above = 0, max = 1e15, optional = true },
+    doc = "parameters that are gathered or reduced together",
+    more = "Megatron-LM's --ddp-bucket-size; by default the larger of 40 million and a million for each replica.",
+    option = { long = "bucket", value = "N" } },
 }
 
 -- The overlapping schedule that replaces one without overlap.
@@ -126,19 +132,13 @@ function overlap.terms(o)
   }
 end
 
---- The names of the switches.
-overlap.names = {
-  "overlap_moe_a2a", "delay_wgrad", "overlap_shared_experts", "overlap_grad_reduce", "overlap_param_gather",
-  "overlap_param_gather_with_optimizer_step", "overlap_p2p", "bucket_size",
-}
-local OFF_BY_DEFAULT <const> = { overlap_moe_a2a = true, delay_wgrad = true,
-  overlap_shared_experts = true, overlap_param_gather_with_optimizer_step = true }
-
 --- The switches that differ from their defaults: name -> value.
 function overlap.said(o)
   local said = {}
-  for _, name in ipairs(overlap.names) do
-    if o[name] or o[name] == false and not OFF_BY_DEFAULT[name] then said[name] = o[name] end
+  for _, row in ipairs(overlap.arguments) do
+    local name = row.name
+    local off = check.missing(row.check).default == false
+    if o[name] or o[name] == false and not off then said[name] = o[name] end
   end
   if o.overlap_p2p == overlap.hides_messages({}, o.profile) then said.overlap_p2p = nil end
   return said

@@ -1,23 +1,27 @@
 --- The layers of each pipeline stage, if they are not distributed evenly.
---   pipeline_layout         Megatron-LM's string, "Et*3|(tt|)*29m|L": E the embedding, t a layer, m a multi-token
---                           prediction module, L the head and the loss, | the end of a stage; or a list with the number
---                           of layers of each stage. Stages are in the order of the model; virtual stages go round the
---                           devices
---   first_stage_layers, last_stage_layers   layers of the first and the last device; the others share the rest evenly
---   account_for_embedding, account_for_loss   count it as a layer in the even distribution
 local check = require "tperf.base.check"
 
 local pipeline_layout = {}
 
 local MOST_STAGES <const> = 1 << 14
 
---- The fields of questions.
-pipeline_layout.schema = {
-  pipeline_layout = check.one_of_or_nil(check.string(),
+local some_layers = check.integer { min = 0, max = 1 << 20, optional = true }
+
+--- Rows of tperf.question.arguments.
+pipeline_layout.arguments = {
+  { name = "pipeline_layout", group = "pipeline", check = check.one_of_or_nil(check.string(),
     check.list(check.integer { min = 0, max = 1 << 20 }, { min = 1, max = MOST_STAGES })),
-  first_stage_layers = check.integer { min = 0, max = 1 << 20, optional = true },
-  last_stage_layers = check.integer { min = 0, max = 1 << 20, optional = true },
-  account_for_embedding = check.boolean { default = false }, account_for_loss = check.boolean { default = false },
+    doc = "layers of each stage: Megatron-LM's layout string, or 7,8,8,7",
+    more = "In \"Et*3|(tt|)*29m|L\", E is the embedding, t a layer, m a module of multi-token prediction, L the head "
+      .. "and the loss, and | ends a stage. Stages are in the order of the model; virtual stages go round the devices.",
+    option = { value = "LAYOUT", kind = "string" } },
+  { name = "first_stage_layers", group = "pipeline", check = some_layers, doc = "layers of the first device",
+    more = "The other devices share the rest evenly." },
+  { name = "last_stage_layers", group = "pipeline", check = some_layers, doc = "layers of the last device" },
+  { name = "account_for_embedding", group = "pipeline", check = check.boolean { default = false },
+    doc = "count the embedding as a layer when layers are placed" },
+  { name = "account_for_loss", group = "pipeline", check = check.boolean { default = false },
+    doc = "count the head and the loss as a layer, likewise" },
 }
 
 local MOST_NESTED <const> = 8 -- nested brackets
@@ -143,9 +147,10 @@ end
 ---@return string
 function pipeline_layout.asked(o)
   local names = {}
-  for _, name in ipairs(check.names(pipeline_layout.schema)) do
-    if o[name] then names[#names + 1] = "'" .. name .. "'" end
+  for _, row in ipairs(pipeline_layout.arguments) do
+    if o[row.name] then names[#names + 1] = "'" .. row.name .. "'" end
   end
+  table.sort(names)
   return table.concat(names, ", ")
 end
 

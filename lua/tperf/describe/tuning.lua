@@ -1,13 +1,4 @@
 --- Partial training of a model and its objective: adapters, frozen parts, packed documents, preferences.
---   peft       adapters beside frozen weights: { kind = "lora" (default) or "qlora", rank, alpha, targets, dropout,
---              a2a, fused }. targets: Megatron-Bridge's names (linear_qkv …), Hugging Face PEFT's (q_proj …), or
---              "all-linear"; default: rank 32 and the four targets of Megatron-Bridge's LoRA
---   frozen     parts that are not trained: "embedding", "head", "layers", "layers:1-20", a block ("attention", "mlp",
---              "moe" …) or the key of a group of layers
---   packing    documents in a sequence: { mean = tokens } or { lengths = { … } }
---   objective  "dpo": each sample is a chosen and a rejected sequence, which a frozen reference model processes, too
---   reference  "resident": its weights are in memory beside the policy's (adapters share the policy's); "precomputed":
---              its log-probabilities are known
 local changed = require "tperf.describe.changed"
 local check = require "tperf.base.check"
 local workload = require "tperf.describe.workload"
@@ -42,20 +33,35 @@ local function target(value, path)
     check.suggest(value, tuning.targets)), path
 end
 
-tuning.schema = {
-  peft = check.record_of({
-    kind = check.choice { { "lora", "qlora" }, default = "lora" },
-    rank = check.integer { min = 1, max = 1 << 16, default = RANK },
-    alpha = check.number { above = 0, max = 1e6, default = RANK }, -- scales the result; no effect on cost
-    targets = check.one_of_or_nil(check.choice { { "all-linear" } }, check.list(target, { min = 1, max = 64 })),
-    dropout = check.number { min = 0, max = 0.99, default = 0 }, -- of the adapters' input
-    a2a = check.boolean { default = false }, -- Megatron-Bridge's a2a_experimental
-    fused = check.boolean { default = false }, -- one kernel multiplies and scales (NeMo AutoModel's use_triton)
-  }, { optional = true }),
-  frozen = check.list(check.string(), { min = 1, max = 64, optional = true }),
-  packing = check.any { optional = true }, -- as in a model
-  objective = check.choice { { "next_token", "dpo" }, default = "next_token" },
-  reference = check.choice { { "resident", "precomputed" }, optional = true },
+local peft = check.record_of({
+  kind = check.choice { { "lora", "qlora" }, default = "lora" },
+  rank = check.integer { min = 1, max = 1 << 16, default = RANK },
+  alpha = check.number { above = 0, max = 1e6, default = RANK }, -- scales the result; no effect on cost
+  targets = check.one_of_or_nil(check.choice { { "all-linear" } }, check.list(target, { min = 1, max = 64 })),
+  dropout = check.number { min = 0, max = 0.99, default = 0 }, -- of the adapters' input
+  a2a = check.boolean { default = false }, -- Megatron-Bridge's a2a_experimental
+  fused = check.boolean { default = false }, -- one kernel multiplies and scales (NeMo AutoModel's use_triton)
+}, { optional = true })
+
+--- Rows of tperf.question.arguments.
+tuning.arguments = {
+  { name = "peft", group = "fine-tuning", check = peft, doc = "adapters beside frozen weights: lora or qlora",
+    more = "{ kind, rank, alpha, targets, dropout, a2a, fused }. Targets are Megatron-Bridge's names (linear_qkv …), "
+      .. "Hugging Face PEFT's (q_proj …), or \"all-linear\"; by default rank 32 and the four of Megatron-Bridge's "
+      .. "LoRA (docs/finetuning.md)." },
+  { name = "frozen", group = "fine-tuning", check = check.list(check.string(), { min = 1, max = 64, optional = true }),
+    doc = "parts not trained: embedding, head, layers:1-20, mlp ...",
+    more = "Also \"layers\", a block, or the key of a group of layers.", option = { long = "freeze" } },
+  { name = "packing", group = "fine-tuning", check = check.any { optional = true }, -- as in a model
+    doc = "sequences are packed with documents of so many tokens on average",
+    more = "{ mean = tokens } or { lengths = { … } }." },
+  { name = "objective", group = "fine-tuning",
+    check = check.choice { { "next_token", "dpo" }, default = "next_token" },
+    doc = "next_token (default), or dpo, whose samples are pairs of sequences",
+    more = "A frozen reference model runs both sequences of a pair, too." },
+  { name = "reference", group = "fine-tuning", check = check.choice { { "resident", "precomputed" }, optional = true },
+    doc = "of dpo: its weights are resident (default), or its outputs precomputed",
+    more = "Adapters share the policy's weights." },
 }
 
 -- product -> true, or the set of its parts with adapters.

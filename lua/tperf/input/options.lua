@@ -9,6 +9,7 @@
 --   from    what completion offers: lists named in cli/completion ("systems files"), or the values themselves; an
 --           option that takes a FILE or a DIR needs none
 --   writes  the option names something to be written, see cli/outputs.lua
+--   group   the heading that the help lists it under ("options"); options of a group stand together
 -- A command's `common` options replace those that every command takes.
 local check = require "tperf.base.check"
 local numbers = require "tperf.input.numbers"
@@ -28,6 +29,17 @@ options.formats = {
   { long = "csv", help = "print CSV: the table's columns, in SI units" },
   { long = "wide", help = "print all columns, not only those that fit 80 characters" },
 }
+
+--- Copies of options under a heading of the help.
+---@return table[]
+function options.under(group, list)
+  local copies = {}
+  for i, option in ipairs(list) do
+    copies[i] = { group = group }
+    for name, value in pairs(option) do copies[i][name] = value end
+  end
+  return copies
+end
 
 --- Concatenates lists of options.
 ---@return table[]
@@ -229,12 +241,17 @@ function options.help(name, command)
     lefts[i] = short .. "--" .. option.long .. (option.value and " " .. option.value or "")
     width = math.max(width, #lefts[i])
   end
+  local group
   for i, option in ipairs(declared) do
-    lines[i] = ("  %s%s  %s"):format(lefts[i], (" "):rep(width - #lefts[i]), option.help)
+    if i == 1 or option.group ~= group then
+      group = option.group
+      lines[#lines + 1] = (i > 1 and "\n" or "") .. (group or "options") .. ":"
+    end
+    lines[#lines + 1] = ("  %s%s  %s"):format(lefts[i], (" "):rep(width - #lefts[i]), option.help)
   end
   local summary = command.summary:sub(1, 1):upper() .. command.summary:sub(2) .. "."
   local details = command.details and "\n" .. command.details:gsub("%s+$", "") .. "\n" or ""
-  return ("%s\n%s\n%s\noptions:\n%s\n"):format(options.usage(name, command), summary, details,
+  return ("%s\n%s\n%s\n%s\n"):format(options.usage(name, command), summary, details,
     table.concat(lines, "\n"))
 end
 

@@ -14,15 +14,6 @@ local plan = {}
 -- Passes of a chart that is drawn unasked, and while the user waits.
 local FEW_PASSES <const>, MOST_PASSES <const> = 12000, 60000
 
--- The arguments of a search that apply to every configuration it finds.
-local SHARED <const> = {
-  "model", "system", "seq", "rules", "software", "attention", "precision", "optimizer", "weights", "gradients",
-  "master", "moments", "offload_layers", "offload_modules", "offload_optimizer", "recompute_modules", "cuda_graphs",
-  "recompute_method", "recompute_num_layers", "recompute_layers", "reserve", "peft", "frozen", "packing", "objective",
-  "reference", "loss", "compile", "gradient_shard", "gradient_reduce", "data_overlap", "pipeline_layout",
-  "first_stage_layers", "last_stage_layers", "account_for_embedding", "account_for_loss",
-}
-
 -- The arguments of tperf.search.
 local function asked_of(given)
   local values, arguments = command.values("search", given)
@@ -81,9 +72,7 @@ end
 local function chosen(question)
   local p = find(question.values)
   local row = p.rows[question.row] or error("there is no such configuration", 0)
-  local given = { configuration = row }
-  for _, name in ipairs(SHARED) do given[name] = p.asked[name] end
-  return given, row
+  return { model = p.asked.model, system = p.asked.system, configuration = row }, row
 end
 
 local function interval_of(c)
@@ -160,7 +149,7 @@ end
 --- The row as launch settings for a stack: { text }, or { reason }. stack: its name.
 function plan.launch(question)
   local given, row = chosen(question)
-  local ok, text = pcall(require "tperf".report.launch, row, question.stack, { model = given.model, seq = given.seq,
+  local ok, text = pcall(require "tperf".report.launch, row, question.stack, { model = given.model, seq = row.seq,
     question = find(question.values).asked })
   if ok then return { text = text } end
   return { reason = tostring(text):gsub("^tperf%.report%.launch: ", "") }

@@ -1,8 +1,13 @@
 --- Configurations: the results of tperf.search, which tperf.train explains.
+local arguments = require "tperf.question.arguments"
+local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local choice = require "tperf.question.choice"
 local flops = require "tperf.describe.model.flops"
+local graphs = require "tperf.describe.arch.graphs"
+local offload = require "tperf.describe.arch.offload"
 local profile = require "tperf.describe.profile"
+local recomputation = require "tperf.describe.arch.recompute"
 local visible_memory = require "tperf.describe.machine.visible_memory"
 
 local configuration = {}
@@ -245,6 +250,20 @@ function configuration.of(question, s, workload, found, fields)
   c.checkpoint_bytes = question.checkpoint_bytes
   profile.describe(c, question)
   return c
+end
+
+--- Writes into a configuration how its question asked for it.
+---@param question table  as for configuration.of
+---@param o table         checked arguments
+---@param s table         the strategy
+---@param variant table   what of the arguments it chooses
+function configuration.describe(c, question, o, s, variant)
+  recomputation.describe(c, variant, o)
+  offload.describe(c, variant, o)
+  graphs.describe(c, o)
+  c.sequence_parallel = variant.sequence_parallel
+  axes.tell_options(c, s, variant)
+  arguments.repeat_in(c, question.repeated, question.objects)
 end
 
 local function set_time(c, question, time)

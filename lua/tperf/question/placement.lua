@@ -9,9 +9,14 @@ local sets = require "tperf.describe.rules.sets"
 
 local placement = {}
 
---- The arguments that say how GPUs are placed, besides `fast`.
-placement.schema = {
-  placement = check.choice { { "stack", "best" }, optional = true }, rank_order = rank_order.checker,
+--- Rows of tperf.question.arguments: how GPUs are placed, besides `fast`.
+placement.arguments = {
+  { name = "placement", group = "placement", check = check.choice { { "stack", "best" }, optional = true },
+    doc = "stack: in its order of ranks (default); best: as is fastest",
+    more = "Rules without `ranks_in_order` try every placement." },
+  { name = "rank_order", group = "placement", check = rank_order.checker,
+    doc = "neighbours first: tp-cp-ep-dp-pp (the software's)",
+    more = "An axis of the strategy that is not in it lies beside the one before it.", option = { value = "ORDER" } },
 }
 
 --- What is decided for questions that give `fast`; and for those about every placement.

@@ -1,11 +1,11 @@
 --- What tperf.search and tperf.train share: turning arguments into a model, machines, layouts and pipelines.
 local argument = require "tperf.base.entry.argument"
 local changed = require("tperf.base.lazy").module "tperf.describe.changed"
+local arguments = require "tperf.question.arguments"
 local axes = require "tperf.describe.strategy.axes"
 local catalogue = require "tperf.base.catalogue"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
-local layer = require "tperf.question.layer"
 local workload = require "tperf.describe.workload"
 local model = catalogue.shared((require "tperf.describe.model"))
 local has = require "tperf.base.lists".has
@@ -32,12 +32,6 @@ local problem = {}
 
 problem.system = catalogue.shared(describe_system, true)
 local VIRTUAL_STAGES = { 2, 3, 4, 6, 8 } -- chunks per device that interleaving schedules try
-
-local function one_or_list(checker)
-  return check.one_of_or_nil(checker, check.list(checker, { min = 1 }))
-end
-
-problem.sizes = one_or_list(check.integer { min = 1, max = 1 << 31 })
 
 -- Whether an argument names an axis or option that not every one of the strategies has.
 local function strangers(given, strategies)
@@ -75,39 +69,6 @@ function problem.refuse_panels(what, o, strategies)
   local some = o.panels == nil
   for _, s in ipairs(strategies) do some = some or s.panels ~= nil end
   if not some then refusal.raise("%s: 'panels' are of strategy summa, not of %s", what, strategies[1].name) end
-end
-
---- The fields that search and train have in common, for these strategies.
-function problem.schema(strategies)
-  local schema = {
-    model = check.any(), system = check.any(), rules = check.any { optional = true },
-    strategy = check.any { optional = true, many = true }, attention = workload.attention_checker,
-    global_batch = check.integer { min = 1, max = 1 << 31 },
-    seq = check.integer { min = 1, max = 1 << 31, optional = true },
-    micro_batch = problem.sizes, panels = problem.sizes, pp = problem.sizes, dp = problem.sizes,
-    virtual_stages = one_or_list(check.integer { min = 1, max = 64 }),
-    schedule = check.any { optional = true },
-    zero = one_or_list(check.integer { min = 0, max = 3 }),
-    recompute = one_or_list(check.choice { recomputation.granularities }),
-    recompute_modules = one_or_list(check.choice { recomputation.modules }),
-    offload_modules = one_or_list(check.choice { offload.modules }),
-    sequence_parallel = one_or_list(check.boolean()), software = check.any { optional = true },
-    precision = precision.checker,
-  }
-  for _, part in ipairs { training, overlap, recomputation, graphs, offload, tuning, pipeline_layout, placement } do
-    for name, checker in pairs(part.schema) do schema[name] = checker end
-  end
-  local placed = check.integer { min = 1, max = 1 << 31, optional = true }
-  local fast = { dp = placed, pp = placed }
-  for _, s in ipairs(strategies) do
-    local fields, fields_placed = layer.axis_fields(s, problem.sizes)
-    for name, checker in pairs(fields) do schema[name], fast[name] = checker, fields_placed[name] end
-  end
-  for _, s in ipairs(strategies) do
-    for name, option in pairs(s.options) do schema[name] = one_or_list(check.choice { option.choices }) end
-  end
-  schema.fast = check.record_of(fast, { optional = true })
-  return schema
 end
 
 -- A value or a list as a list without duplicates; nil stays nil.
@@ -241,6 +202,7 @@ end
 ---@return table arguments  with `profile` in place of the software asked for
 function problem.arguments(what, given, schema)
   local o = check.record(what, given, schema)
+  o.given = given
   o.profile, o.software = profile.of(o.software, rules(o.rules)), nil
   profile.fill(o, given, o.profile)
   placement.check(what, o)
@@ -250,7 +212,7 @@ function problem.arguments(what, given, schema)
   return o
 end
 
---- Turns checked arguments (problem.schema, gpus, one or a list, and bounds: no closed forms) into what the core needs.
+--- Turns checked arguments (arguments.schema; gpus, one or a list; bounds: no closed forms) into what the core needs.
 ---@return table problem  { model, rules, training, software, strategies, layouts, variants, fixed, zero, questions,
 ---  pipelines, pipeline_list, pps }; each question has the fields that configuration.of needs
 ---@return boolean many   whether gpus or system was a list
@@ -269,14 +231,16 @@ function problem.of(o, strategies)
   local narrow = precision.resolve(p, o.precision, systems, o.peft)
   p.placed = placement.of_training(o, strategies)
   p.questions = {}
-  for _, machine in ipairs(systems) do
+  for i, machine in ipairs(systems) do
     offload.check(o, machine)
+    local named = o.given and o.given.system
+    local values, objects = arguments.repeated(o, problem.lists_systems(named) and named[i] or named)
     for _, gpus in ipairs(as_list(o.gpus)) do
       p.questions[#p.questions + 1] = {
         model = p.model, system = machine, gpus = gpus, global_batch = o.global_batch, rules = p.rules,
         training = p.training, profile = p.profile, software = p.software, precision = precision.of(o.precision).name,
         attention = o.attention, overlaps = overlap.said(o),
-        placed = p.placed,
+        placed = p.placed, repeated = values, objects = objects,
       }
     end
   end

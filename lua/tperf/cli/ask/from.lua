@@ -1,6 +1,7 @@
 --- `--from FILE`: a launch file as the arguments of train, memory, search and infer, and a note on what was read.
-local axes = require "tperf.describe.strategy.axes"
+local ask = require "tperf.cli.ask.arguments"
 local check = require "tperf.base.check"
+local rows_of = require "tperf.question.arguments".rows
 local settings = require "tperf.cli.ask.settings"
 
 local from = {}
@@ -80,11 +81,12 @@ local function record_of(launch, left_out)
 end
 
 -- The arguments that a search leaves open, as it does without a file.
-local OPEN <const> = { strategy = true, micro_batch = true, zero = true, recompute = true,
-  recompute_modules = true, recompute_method = true, recompute_num_layers = true,
-  sequence_parallel = true, schedule = true, virtual_stages = true,
-  overlap_grad_reduce = true, overlap_param_gather = true, overlap_p2p = true }
-for _, name in ipairs(axes.names()) do OPEN[name] = true end
+local function left_open()
+  local open = {}
+  for _, row in ipairs(rows_of()) do open[row.name] = row.open end
+  open.pp, open.dp = true, true
+  return open
+end
 
 -- What `tperf train` asks beside the question of a search.
 local DETAILS <const> = { dp = true, fast = true, simulate = true, explain = true, straggling = true }
@@ -97,8 +99,6 @@ local function stages_of(launch)
   if (launch.zero or 0) < 2 then return nil end
   return FSDP[launch.stack] and { 2, 3 } or { 1, launch.zero }
 end
-
-local RENAMED <const> = { global_batch = "batch" }
 
 -- Options of `tperf serve` under the names of tperf.import.arguments and its engine.
 local SERVE <const> = { memory_utilization = "gpu_memory_utilization", num_blocks = "num_gpu_blocks",
@@ -170,17 +170,14 @@ function from.fill(values, arguments, how)
   tell(launch, left_out)
   values.understood = record_of(launch, left_out)
   arguments[1] = asked.model
-  local changes = settings.read(values.set)
+  local changes, open = settings.read(values.set), how == "search" and left_open() or {}
   for _, name in ipairs(check.names(asked)) do
-    local option = RENAMED[name] or name
-    local left_open = name == "model" or how == "search" and OPEN[name]
+    local option, value = ask.in_values(name, asked[name])
+    local skipped = name == "model" or open[name]
       or name == "seq" and changes.model and changes.model.seq ~= nil -- the command line overrides the file
-    if values[option] == nil and not left_open then values[option] = asked[name] end
+    if values[option] == nil and not skipped then values[option] = value end
   end
   if how == "search" then values.zero = values.zero or stages_of(launch) end
-  if type(values.sequence_parallel) == "boolean" then
-    values.sequence_parallel = values.sequence_parallel and "yes" or "no"
-  end
   return settings.apply(values, arguments, true)
 end
 
@@ -190,9 +187,9 @@ end
 ---@param asked table   arguments of tperf.train
 ---@param c table       its configuration
 function from.faster(values, asked, c, columns)
-  local question = { gpus = c.gpus, top = 3, zero = stages_of((launch_of(values))) }
+  local question, open = { gpus = c.gpus, top = 3, zero = stages_of((launch_of(values))) }, left_open()
   for name, value in pairs(asked) do
-    if not OPEN[name] and not DETAILS[name] then question[name] = value end
+    if not open[name] and not DETAILS[name] then question[name] = value end
   end
   local ok, found = check.attempt(require "tperf".search, question)
   if not ok then

@@ -1,20 +1,19 @@
---- The options of `search`, `train` and `memory` that say which parts of a model are trained, and the arguments that
---- they set (tperf/describe/tuning.lua).
+--- Arguments of training that several options set, or one in other words (tperf/describe/tuning.lua).
 local tuning = {}
 
+--- By argument.
 tuning.options = {
-  { long = "peft", value = "NAME", from = { "lora", "qlora" }, help = "adapters beside frozen weights: lora or qlora" },
-  { long = "lora-rank", value = "R", kind = "integer", min = 1, help = "their rank (default 32)" },
-  { long = "lora-targets", value = "NAME,...", kind = "list",
-    help = "products: linear_qkv,..., q_proj,..., or all-linear" },
-  { long = "lora-dropout", value = "PART", kind = "number", help = "dropout of their input (default 0)" },
-  { long = "freeze", value = "NAME,...", kind = "list",
-    help = "parts not trained: embedding, head, layers:1-20, mlp, ..." },
-  { long = "packing", value = "N", kind = "number", help = "sequences of documents of N tokens on average" },
-  { long = "objective", value = "NAME", from = { "next_token", "dpo" },
-    help = "next_token (default), or dpo: preferences, -b counts pairs" },
-  { long = "reference", value = "NAME", from = { "resident", "precomputed" },
-    help = "of dpo: its weights resident, or log-probabilities precomputed" },
+  peft = {
+    { long = "peft", value = "NAME", from = { "lora", "qlora" },
+      help = "adapters beside frozen weights: lora or qlora" },
+    { long = "lora-rank", value = "R", kind = "integer", min = 1, help = "their rank (default 32)" },
+    { long = "lora-targets", value = "NAME,...", kind = "list",
+      help = "products: linear_qkv,..., q_proj,..., or all-linear" },
+    { long = "lora-dropout", value = "PART", kind = "number", help = "dropout of their input (default 0)" },
+  },
+  packing = {
+    { long = "packing", value = "N", kind = "number", help = "sequences of documents of N tokens on average" },
+  },
 }
 
 --- Puts them into the arguments of tperf.search or tperf.train. Returns a message if they contradict each other.
@@ -31,7 +30,6 @@ function tuning.fill(values, asked)
     asked.peft.rank, asked.peft.dropout = rank or asked.peft.rank, dropout or asked.peft.dropout
     asked.peft.targets = targets or asked.peft.targets
   end
-  asked.frozen, asked.objective, asked.reference = values.freeze, values.objective, values.reference
   if values.packing and values.packing < 1 then
     return ("--packing: documents have at least 1 token, got %g"):format(values.packing)
   end

@@ -15,9 +15,11 @@ local graphs = {}
 
 graphs.modules = { "attn", "mlp", "mamba", "moe_router", "moe", "layer", "full_iteration" }
 
-graphs.schema = {
-  cuda_graphs = check.one_of(check.choice { graphs.modules, optional = true },
+--- Rows of tperf.question.arguments.
+graphs.arguments = {
+  { name = "cuda_graphs", group = "overlap", check = check.one_of(check.choice { graphs.modules, optional = true },
     check.list(check.choice { graphs.modules }, { optional = true })),
+    doc = "launched as graphs: attn, mlp, mamba, moe_router, layer ...", more = "See docs/parallelism.md." },
 }
 
 local BLOCKS <const> = { attention = "attn", cross = "attn", delta = "attn", parallel = "attn", mlp = "mlp",

@@ -20,17 +20,20 @@ local LACKS <const> = {
   core_attn = function(m) return not m.heads and "no attention" end,
 }
 
-offload.schema = {
-  offload_layers = check.integer { min = 1, max = 1 << 16, optional = true },
-  offload_optimizer = check.number { min = 0, max = 1, default = 0 },
+--- Rows of tperf.question.arguments.
+offload.arguments = {
+  { name = "offload_layers", group = "memory", check = check.integer { min = 1, max = 1 << 16, optional = true },
+    doc = "first layers of each chunk whose activations the host holds" },
+  { name = "offload_modules", group = "memory", check = check.one_or_list(check.choice { offload.modules }),
+    doc = "modules whose inputs the host holds: core_attn, moe_act ...", more = "See docs/memory.md." },
+  { name = "offload_optimizer", group = "memory", check = check.number { min = 0, max = 1, default = 0 },
+    doc = "part of the optimizer's states that the host holds and updates", option = { value = "PART" } },
 }
 
-local FIELDS <const> = { "offload_layers", "offload_modules", "offload_optimizer" }
-
--- The first field that asks for offloading.
+-- The first argument that asks for offloading.
 local function asked_of(o)
-  for _, name in ipairs(FIELDS) do
-    if o[name] and o[name] ~= 0 then return name end
+  for _, row in ipairs(offload.arguments) do
+    if o[row.name] and o[row.name] ~= 0 then return row.name end
   end
 end
 

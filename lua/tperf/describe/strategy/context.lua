@@ -19,7 +19,8 @@ local context = {
   gradient_axes = { "cp", "ulysses" },
   rank_order = "tp-ulysses-cp",
   options = {
-    cp_kind = { axis = "cp", choices = { "all_gather", "ring", "all_to_all" } },
+    cp_kind = { axis = "cp", choices = { "all_gather", "ring", "all_to_all" },
+      meaning = "how keys and values are exchanged" },
     moe_dispatcher = fitting.options.moe_dispatcher, overlap_tp = fitting.options.overlap_tp,
   },
   same_as = { strategy = "tensor", without = { "cp" } },

@@ -140,8 +140,10 @@ end
 --- The dispatcher that brings tokens to their experts (tperf/describe/arch/experts/dispatch.lua), and which of tensor
 --- parallelism's collectives overlap with products (tensor.lua).
 fitting.options = {
-  moe_dispatcher = { axis = "ep", choices = { "alltoall", "allgather", "deepep", "hybridep" }, quiet = true },
-  overlap_tp = { axis = "tp", choices = { "bulk", "none", "ring", "async" }, quiet = true, serves = false },
+  moe_dispatcher = { axis = "ep", choices = { "alltoall", "allgather", "deepep", "hybridep" }, quiet = true,
+    meaning = "how tokens reach their experts" },
+  overlap_tp = { axis = "tp", choices = { "bulk", "none", "ring", "async" }, quiet = true, serves = false,
+    meaning = "its collectives' overlap with products" },
 }
 
 --- The axis over which ZeRO shards state among a part of the replicas: hybrid shards (HSDP). 0: over all of them.

@@ -30,8 +30,8 @@
 --   serves           false: it cuts sequences, so it cannot cut a decode step of one token (true)
 --   options          { cp_kind = { axis = "cp", choices = { "all_gather", "ring" … } } }: named choices about an axis
 --                    that its functions find in the share; the first is the default; searches take a list of them.
---                    quiet = true: configurations show it only if it was asked for; serves = false: it has no effect
---                    on serving
+--                    meaning: in words; quiet = true: configurations show it only if it was asked for; serves = false:
+--                    it has no effect on serving
 --   trains           false: searches of "all" strategies leave it out (true)
 --   features         the axis that cuts heads and features
 --   rank_order       its axes, neighbours first: "tp-ulysses-cp" (as listed); with dp and pp in it, the whole order
@@ -147,6 +147,7 @@ end
 
 local option_schema = {
   axis = check.string(), choices = check.list(check.string(), { min = 1 }), quiet = check.boolean { default = false },
+  meaning = check.string { optional = true },
   serves = check.boolean { default = true },
 }
 

@@ -49,7 +49,7 @@ serving.schema = {
   reserve = check.number { min = 0, max = 0.99, default = 0.1 },
   gpu_hour = check.number { min = 0, max = 1e6, optional = true },
   software = check.any { optional = true },
-  placement = placement.schema.placement, rank_order = placement.schema.rank_order,
+  placement = placement.arguments[1].check, rank_order = placement.arguments[2].check,
 }
 serving.size, serving.optional_size = size, optional_size
 

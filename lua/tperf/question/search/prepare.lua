@@ -1,4 +1,5 @@
 --- What a question to tperf.search is answered from: checked arguments, and the problem.
+local arguments = require "tperf.question.arguments"
 local asked = require "tperf.question.asked"
 local axes = require "tperf.describe.strategy.axes"
 local catalogue = require "tperf.base.catalogue"
@@ -12,7 +13,7 @@ local several = require "tperf.describe.strategy.several"
 local strategy = require "tperf.describe.strategy"
 
 local function new_schema(strategies)
-  local schema = problem.schema(strategies)
+  local schema = arguments.schema(strategies, true)
   schema.gpus = check.one_of(check.integer { min = 1, max = 1 << 31 },
     check.list(check.integer { min = 1, max = 1 << 31 }, { min = 1 }))
   schema.top = check.integer { min = 1, max = 1 << 20, default = 10 }

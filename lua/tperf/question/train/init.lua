@@ -1,12 +1,8 @@
 --- tperf.train: one training configuration, explained op by op.
-local axes = require "tperf.describe.strategy.axes"
 local configuration = require "tperf.question.configuration"
 local core = require "tperf.core"
 local lazy = require "tperf.base.lazy"
-local graphs = require "tperf.describe.arch.graphs"
-local offload = require "tperf.describe.arch.offload"
 local prepare = require "tperf.question.train.prepare"
-local recomputation = require "tperf.describe.arch.recompute"
 local search = require "tperf.question.search"
 local advice = lazy.module "tperf.question.search.advice"
 local straggling = require "tperf.question.goodput.straggling"
@@ -93,14 +89,8 @@ end
 
 local function explain(c, t)
   local p, o, s = t.problem, t.o, t.strategy
-  recomputation.describe(c, p.variants[1], o)
-  offload.describe(c, p.variants[1], o)
-  graphs.describe(c, o)
-  if c.zero == 3 and not o.reshard_after_forward then c.reshard_after_forward = false end
-  if not o.compile then c.compile = false end
-  c.sequence_parallel = o.sequence_parallel
-  axes.tell_options(c, s, o)
   local question, optimizer = p.questions[1], c.breakdown.optimizer
+  configuration.describe(c, question, o, s, p.variants[1])
   local on = {
     system = core.machine(question.system), rules = p.rules,
     training = question.training, pipelines = question.pipelines, global_batch = question.global_batch,
@@ -123,24 +113,7 @@ function train.predictor(given)
 end
 
 --- The time and memory of one configuration.
----@param given table  as for tperf.search, with one value each:
----  strategy           by default the first that has the axes given
----  model, system, attention, rules, seq, schedule, virtual_stages, zero, recompute, sequence_parallel,
----  recompute_modules, recompute_method, recompute_num_layers, recompute_layers, offload_layers, offload_modules,
----  offload_optimizer, precision, optimizer, weights, gradients, master, moments, loss, reserve, data_overlap,
----  gradient_shard, gradient_reduce, compile, reshard_after_forward, moe_dispatcher, overlap_tp, overlap_moe_a2a,
----  delay_wgrad, overlap_shared_experts, cuda_graphs, overlap_grad_reduce, overlap_param_gather,
----  overlap_param_gather_with_optimizer_step, overlap_p2p, bucket_size, peft, frozen, packing, objective, reference
----  global_batch       sequences per iteration
----  tp, tp1, tp2, cp, ep, pp, micro_batch            1 by default; etp: as tp, shard: all replicas
----  dp, gpus           each follows from the other
----  panels             panels of strategy summa; by default the fastest number
----  fast               GPUs of each axis in one fast domain, { tp =, dp =, pp = }, in place of the order of ranks;
----                     axes left open are placed as is fastest
----  placement          how GPUs are placed: "stack" (default): in the stack's order of ranks; "best": as is fastest.
----                     Rules without `ranks_in_order` try every placement
----  rank_order         the order of ranks, from neighbours to distant GPUs (the software's; "tp-cp-ep-dp-pp"). An axis
----                     of the strategy that is not in it lies beside the one before it
+---@param given table  the arguments of training (tperf.question.arguments), and
 ---  configuration      one that a search found: supplies all arguments that are not given
 ---  simulate           true, a schedule's name or a table (see tperf.question.train.simulate): also simulate the
 ---                     iteration pass by pass
@@ -149,8 +122,6 @@ end
 ---                     GPUs slower by more than this part do not run }: the step waits for the slowest GPU. By default
 ---                     nothing is added: the software profile includes the spread of the runs that it was fitted to
 ---  explain            true: adds `sum`, the time term by term
----  software           profile of the training stack (see tperf.software): its name, a file or a table ("typical");
----                     "none": the formulas alone, the default of rules without `typical_software`
 ---@return tperf.configuration configuration
 ---@return tperf.timeline? timeline  of the simulation
 function train.run(given)

@@ -1,14 +1,13 @@
 --- What a question to tperf.train is answered from: checked arguments, sizes, the layout and the placement.
+local arguments = require "tperf.question.arguments"
 local asked = require "tperf.question.asked"
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local configuration = require "tperf.question.configuration"
 local model = require "tperf.base.catalogue".shared((require "tperf.describe.model"))
-local overlap = require "tperf.describe.overlap"
 local problem = require "tperf.question.problem"
 local profile = require "tperf.describe.profile"
 local recalled = require "tperf.question.recalled"
-local recomputation = require "tperf.describe.arch.recompute"
 local rank_order = require "tperf.question.rank_order"
 local refusal = require "tperf.base.refusal"
 local rules = require("tperf.describe.rules.sets").of
@@ -20,21 +19,8 @@ local strategy = require "tperf.describe.strategy"
 local system = require "tperf.base.catalogue".shared((require "tperf.describe.system"), true)
 local train_sizes = require "tperf.question.train.sizes"
 
-local size = check.integer { min = 1, max = 1 << 31, default = 1 }
-local optional_size = check.integer { min = 1, max = 1 << 31, optional = true }
-
--- The fields of tperf.search, with one value each.
 local schema_of = check.once(function(s)
-  local schema = problem.schema { s }
-  for _, name in ipairs(s.axis_names) do schema[name] = optional_size end
-  schema.micro_batch, schema.pp, schema.virtual_stages = size, size, optional_size
-  schema.gpus, schema.dp, schema.panels = optional_size, optional_size, optional_size
-  schema.strategy = check.any { optional = true }
-  schema.schedule = check.string { default = "1f1b" }
-  schema.zero = check.integer { min = 0, max = 3, default = 1 }
-  schema.recompute = check.choice { recomputation.granularities, default = "none" }
-  schema.sequence_parallel = check.boolean { default = true }
-  for name, option in pairs(s.options) do schema[name] = check.choice { option.choices, optional = true } end
+  local schema = arguments.schema({ s }, false)
   schema.simulate = simulate.options
   schema.explain = check.boolean { default = false }
   schema.configuration = check.any { optional = true }
@@ -57,7 +43,7 @@ end
 -- Raises why no placement is possible, in the words of a search for nothing else.
 local function no_placement(o, s)
   local request = { top = 1, infeasible = true, gpus = o.gpus }
-  for name in pairs(problem.schema { s }) do request[name] = o[name] end
+  for name in pairs(arguments.schema({ s }, true)) do request[name] = o[name] end
   for _, axis in ipairs(s.axes) do
     if not axes.shows(axis, o[axis.name]) then request[axis.name] = nil end
   end
@@ -91,32 +77,11 @@ local function placement_of(o, s, own, question)
   return fast
 end
 
--- Fields that a configuration found by a search carries over.
-local CHOSEN = {
-  "strategy", "global_batch", "pp", "dp", "micro_batch", "panels", "zero", "schedule", "virtual_stages",
-  "recompute", "recompute_modules", "recompute_method", "recompute_num_layers", "offload_layers",
-  "offload_modules", "offload_optimizer", "cuda_graphs", "compile", "reshard_after_forward", "sequence_parallel",
-  "precision",
-}
-
 -- The arguments, completed from their `configuration`.
 local function with_configuration(given)
-  local c, merged = given.configuration, {}
+  local c = given.configuration
   if type(c) ~= "table" then check.fail("tperf.train: 'configuration' must be a table, got %s", check.show(c)) end
-  for _, name in ipairs(CHOSEN) do merged[name] = c[name] end
-  if given.fast == nil and given.placement == nil and given.rank_order == nil then
-    if c.rank_order then merged.rank_order = c.rank_order else merged.fast = c.fast end
-  end
-  local s = strategy.of(given.strategy or c.strategy)
-  for _, name in ipairs(s.axis_names) do merged[name] = c[name] end
-  for name in pairs(s.options) do merged[name] = c[name] end
-  for _, name in ipairs(overlap.names) do merged[name] = c[name] end
-  if given.recompute ~= nil then -- these belong to the granularity
-    merged.recompute_modules, merged.recompute_method, merged.recompute_num_layers = nil, nil, nil
-  end
-  for name, value in pairs(given) do merged[name] = value end
-  merged.configuration = nil
-  return merged
+  return arguments.of_configuration(c, given, strategy.of(given.strategy or c.strategy))
 end
 
 -- Whether what decided an answer is still what the arguments name.

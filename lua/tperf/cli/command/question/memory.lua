@@ -38,7 +38,6 @@ tperf memory llama-3.1-70b -s h100-sxm --fewest finds the smallest number of GPU
 -p 2048 -n 256 the smallest that serves it: part of a fast domain, or whole domains.
 With --from and a server's command, such as vllm serve, prints the memory of each GPU of the engine.]],
   options = configuration.options(false, require "tperf.input.options".join({
-    { long = "strategy", value = "NAME", from = "strategies", help = "how a layer is split (default tensor)" },
     { long = "svg", value = "FILE", writes = "plot", help = "also draw a stacked bar for each stage" },
   }, fewest.options)),
   run = function(values, arguments)

@@ -59,14 +59,12 @@ An option that takes a list tries each of its values: --recompute none,full --ze
 The placement is how many GPUs of each axis share a fast domain (one NVLink switch). Nine tenths
 of comparable runs took a time between `from` and `to`.]],
   options = configuration.options(true, require "tperf.input.options".join({
-    { long = "strategy", value = "NAME,...", kind = "list", from = "strategies",
-      help = "strategies to try, or all (`tperf list strategies`)" },
     { long = "top", short = "k", value = "K", kind = "integer", help = "how many to print (default 10)" },
     { long = "simulate", help = "rank by simulation of each candidate's schedule, pass by pass" },
     { long = "all", short = "a", help = "print every candidate, even those that do not fit" },
     { long = "launch", value = "STACK", help = "print the best as a launch file of that stack (docs/recipes.md)" },
     { long = "threads", short = "j", value = "N", kind = "integer", help = "threads (default: one per usable core)" },
-  }, costs.options)),
+  }, require "tperf.input.options".under("cost and failures", costs.options))),
   run = function(values, arguments)
     local asked, message = configuration.question(values, arguments, { "system", "gpus", "batch" }, true)
     if not asked then return false, message end

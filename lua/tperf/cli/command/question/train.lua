@@ -89,7 +89,6 @@ return {
 For example: tperf train gpt3-175b -s h100-sxm -b 1536 --tp 8 --pp 8 --dp 16 --micro-batch 1
 Prints the breakdown of the iteration time and of the memory, by stage and by op.]],
   options = configuration.options(false, require "tperf.input.options".join({
-    { long = "strategy", value = "NAME", from = "strategies", help = "how a layer is split (default tensor)" },
     { long = "explain", help = "also print the terms of the time, each a formula with its numbers" },
     { long = "simulate", value = "NAME", from = "schedules",
       help = "also simulate the pipeline (`tperf list schedules`)" },
@@ -106,7 +105,7 @@ Prints the breakdown of the iteration time and of the memory, by stage and by op
     { long = "device", value = "N", kind = "integer", min = 1, help = "the pipeline device that the trace is from" },
     { long = "ranks", value = "N,...", kind = "integers", min = 0,
       help = "ranks whose traces to write (default: all)" },
-  }, costs.options)),
+  }, require "tperf.input.options".under("cost and failures", costs.options))),
   run = function(values, arguments)
     local asked, message = configuration.question(values, arguments, { "system", "batch" })
     if not asked then return false, message end

@@ -1,0 +1,262 @@
+--- The arguments of questions about training, one row each. What checks them, the commands' options, their help, the
+-- reference, the JSON Schema, and what a configuration carries from a search to tperf.train come from these rows.
+--   name     of the argument
+--   check    checks one value and supplies its default
+--   group    heading under which the commands' help lists it
+--   doc      what it means, in a few words that the help has room for; more: sentences for the reference
+--   many     tperf.search takes a list and tries each of its values. default: of tperf.train; usual, tried: what
+--            tperf.train and a search take for it if it is not given, in words
+--   open     a search leaves it open, though a launch file says what the stack does now
+--   told     the part that it belongs to says in a configuration what became of it
+--   option   where the command's option differs from what follows from name and check (tperf.cli.ask.arguments)
+local axes = require "tperf.describe.strategy.axes"
+local check = require "tperf.base.check"
+local graphs = require "tperf.describe.arch.graphs"
+local offload = require "tperf.describe.arch.offload"
+local overlap = require "tperf.describe.overlap"
+local pipeline_layout = require "tperf.describe.pipeline_layout"
+local placement = require "tperf.question.placement"
+local precision = require "tperf.describe.precision"
+local recompute = require "tperf.describe.arch.recompute"
+local training = require "tperf.describe.optimizers"
+local tuning = require "tperf.describe.tuning"
+local workload = require "tperf.describe.workload"
+
+local arguments = {}
+
+local size = check.integer { min = 1, max = 1 << 31 }
+local optional_size = check.integer { min = 1, max = 1 << 31, optional = true }
+local any, optional = check.any(), check.any { optional = true }
+
+local PROBLEM <const> = {
+  { name = "model", group = "model and machine", check = any, doc = "a name, a file or a table", option = false },
+  { name = "system", group = "model and machine", check = any, doc = "the system (`tperf list systems`, or a file)",
+    more = "A name, a file or a table; tperf.search takes a list of them, too.",
+    option = { short = "s", value = "NAME", from = "systems files" } },
+  { name = "global_batch", group = "model and machine", check = size, doc = "global batch, in sequences",
+    option = { long = "batch", short = "b" } },
+  { name = "seq", group = "model and machine", check = optional_size, doc = "sequence length (default: the model's)" },
+  { name = "rules", group = "model and machine", check = optional, doc = "modelling rules (`tperf list rules`)",
+    more = "\"default\", \"subramanian2024\" or a table, see tperf.rules.",
+    option = { value = "NAME", from = "rules" } },
+  { name = "software", group = "model and machine", check = optional,
+    doc = "training stack (`tperf list software`; default typical; none: no stack)",
+    more = "A profile's name, a file or a table, see tperf.software. \"none\" is the default of rules without "
+      .. "`typical_software`.", option = { value = "NAME", from = "software none" } },
+  { name = "attention", group = "numerics", check = workload.attention_checker,
+    doc = "flash (default), unfused, recompute or summa" },
+  { name = "precision", group = "numerics", check = precision.checker,
+    doc = "of matrix products: bf16 (default), fp8-block, mxfp8 ...",
+    more = "A recipe's name or a table (docs/model.md, section 1.10).",
+    option = { value = "NAME", from = precision.names } },
+}
+
+local LAYOUT <const> = {
+  { name = "strategy", group = "layout", many = true, open = true, check = check.any { optional = true, many = true },
+    doc = "how a layer is split (`tperf list strategies`; default tensor)",
+    more = "By default the first strategy that has the axes given. tperf.search takes \"all\", too, and ranks them "
+      .. "together.", option = { value = "NAME", from = "strategies" } },
+  { name = "gpus", group = "layout", many = true, check = optional_size, doc = "GPUs",
+    more = "Of tperf.train, dp and gpus follow from each other.", option = { short = "g" } },
+}
+
+local PIPELINE <const> = {
+  { name = "pp", group = "pipeline", many = true, check = size, default = 1, doc = "pipeline parallelism: stages" },
+  { name = "dp", group = "layout", many = true, check = optional_size, doc = "data parallelism" },
+  { name = "micro_batch", group = "layout", many = true, open = true, check = size, default = 1,
+    doc = "sequences per micro-batch", option = { short = "m", column = "mbs" } },
+  { name = "panels", group = "layout", many = true, check = optional_size, doc = "panels of a SUMMA multiplication",
+    more = "By default the fastest number." },
+  { name = "schedule", group = "pipeline", many = true, open = true, check = check.string(), default = "1f1b",
+    tried = "1f1b,interleaved_1f1b; or any", doc = "pipeline schedules",
+    more = "\"any\" is each that has a closed form; a schedule without one, such as a custom schedule, is ranked by "
+      .. "simulation.", option = { from = "schedules" } },
+  { name = "virtual_stages", group = "pipeline", many = true, open = true,
+    check = check.integer { min = 1, max = 64, optional = true }, tried = "2,3,4,6,8",
+    doc = "chunks of layers per device, if interleaved",
+    more = "A search tries those that deal the layers out evenly.", option = { column = "vpp" } },
+  { name = "zero", group = "layout", many = true, open = true, check = check.integer { min = 0, max = 3 }, default = 1,
+    tried = "1", doc = "ZeRO stage, 0 to 3" },
+  { name = "sequence_parallel", group = "layout", many = true, open = true, check = check.boolean(), default = true,
+    tried = "yes", doc = "yes or no" },
+}
+
+-- Its fields are the strategy's axes.
+local PLACED <const> = { name = "fast", group = "placement", check = optional,
+  doc = "GPUs of each axis in one fast domain",
+  more = "{ tp =, dp =, pp = }, in place of the order of ranks; axes that are left open are placed as is fastest.",
+  option = { value = "tp=8,dp=2", kind = "pairs" } }
+
+local function append(list, rows) return table.move(rows, 1, #rows, #list + 1, list) end
+
+local before, after = append(append({}, PROBLEM), LAYOUT), append({}, PIPELINE)
+for _, part in ipairs { training, recompute, offload, overlap, graphs, pipeline_layout, tuning, placement } do
+  append(after, part.arguments)
+end
+
+-- The row of an axis or option of strategies (axes.every).
+local function row_of_strategy(entry)
+  local axis, option = entry.axis, entry.option
+  local row = { name = entry.name, group = "layout", many = true, open = true, strategies = entry.strategies }
+  if option then
+    row.check = check.choice { option.choices, optional = true }
+    local choices = option.choices
+    local words = table.concat(choices, ", ", 1, #choices - 1) .. " or " .. choices[#choices]
+    row.doc, row.option = option.meaning or words, { help = words }
+    row.tried, row.usual = choices[1], choices[1]
+  else
+    local said = axis.said or {}
+    row.check, row.doc, row.tried, row.usual = optional_size, axis.meaning or "", said.search, said.train
+  end
+  return row
+end
+
+-- Rows of axes and options, by strategy (false: of all), for so many strategies.
+local rows_of = setmetatable({}, { __mode = "k" })
+
+local function of_strategies(all)
+  local list = {}
+  for i, entry in ipairs(all) do list[i] = row_of_strategy(entry) end
+  return list
+end
+
+--- The rows of all strategies' axes and options; do not change the list.
+---@return table[]
+function arguments.of_axes()
+  local all = axes.every()
+  rows_of[all] = rows_of[all] or of_strategies(all)
+  return rows_of[all]
+end
+
+--- All rows, in the order of the commands' help; do not change them.
+---@return table[]
+function arguments.rows()
+  local list = append(append({}, before), arguments.of_axes())
+  list[#list + 1] = PLACED
+  return append(list, after)
+end
+
+-- Adds the checkers of rows to a schema; many: those that a search tries take lists, and none has a default.
+local function add(schema, rows, many)
+  for _, row in ipairs(rows) do
+    local one = row.check
+    if row.many and many then
+      one = check.describe(one).kind == "any" and one or check.one_or_list(one)
+    elseif row.default ~= nil then
+      one = arguments.with_default(one, row.default)
+    end
+    schema[row.name] = one
+  end
+end
+
+--- A checker with a default.
+function arguments.with_default(one, default)
+  local function checked(value, path)
+    if value == nil then value = default end
+    return one(value, path)
+  end
+  local told = {}
+  for name, value in pairs(check.describe(one)) do told[name] = value end
+  told.default, told.optional = default, nil
+  check.describe(checked, told)
+  return checked
+end
+
+--- The schema of questions about these strategies.
+---@param strategies table[]
+---@param many boolean  true: as tperf.search takes them; false: as tperf.train does
+---@return table<string, function>
+function arguments.schema(strategies, many)
+  local schema, placed = {}, { dp = optional_size, pp = optional_size }
+  add(schema, before, many)
+  add(schema, after, many)
+  for _, s in ipairs(strategies) do
+    for _, name in ipairs(s.axis_names) do
+      schema[name], placed[name] = many and check.one_or_list(size) or optional_size, optional_size
+    end
+    for name, option in pairs(s.options) do
+      local one = check.choice { option.choices, optional = true }
+      schema[name] = many and check.one_or_list(one) or one
+    end
+  end
+  schema.fast = check.record_of(placed, { optional = true })
+  return schema
+end
+
+-- Of these a configuration has the name at most.
+local OBJECTS <const> = { "model", "system", "rules", "software", "precision" }
+
+-- The arguments that a configuration repeats as they were given: no candidate chooses them, no part describes them.
+local repeated = {}
+for _, rows in ipairs { before, after } do
+  for _, row in ipairs(rows) do
+    local elsewhere = row.many or row.told or row.group == "placement" or row.name == "global_batch"
+    for _, name in ipairs(OBJECTS) do elsewhere = elsewhere or row.name == name end
+    if not elsewhere then repeated[#repeated + 1] = row.name end
+  end
+end
+
+--- What the configurations of a question repeat of it.
+---@param o table    checked arguments; o.given: as the caller gave them
+---@param system any  one of those that it names
+---@return table<string, any> values, table<string, any> objects  that a configuration has no room for
+function arguments.repeated(o, system)
+  local given, values, objects = o.given or {}, {}, {}
+  for _, name in ipairs(repeated) do
+    if given[name] ~= nil then values[name] = o[name] end
+  end
+  for _, name in ipairs(OBJECTS) do objects[name] = given[name] end
+  objects.system = system
+  values.rules = type(given.rules) == "string" and given.rules or nil
+  return values, objects
+end
+
+-- Configuration -> the model, system … of its question. They are the script's own tables, which no file keeps.
+local objects_of = setmetatable({}, { __mode = "k" })
+
+--- Writes into a configuration what arguments.repeated returned.
+function arguments.repeat_in(c, values, objects)
+  for name, value in next, values do
+    if c[name] == nil then c[name] = value end
+  end
+  objects_of[c] = objects
+end
+
+local PLACED_BY <const> = { "fast", "placement", "rank_order" }
+
+-- Sets how a configuration is placed, unless the caller says so.
+local function add_placement(merged, c, given)
+  for _, name in ipairs(PLACED_BY) do
+    if given[name] ~= nil then return end
+  end
+  if c.rank_order then merged.rank_order = c.rank_order else merged.fast = c.fast end
+end
+
+local FOLLOWS <const> = { gpus = true, model = true, system = true } -- gpus from dp; objects are no fields
+for _, name in ipairs(PLACED_BY) do FOLLOWS[name] = true end
+
+--- The arguments of tperf.train that a configuration is the answer to, with those that the caller gives in their place.
+---@param c table      a configuration, perhaps from a file
+---@param given table  the caller's
+---@param s table      the strategy
+---@return table
+function arguments.of_configuration(c, given, s)
+  local merged = {}
+  for _, rows in ipairs { before, after } do
+    for _, row in ipairs(rows) do
+      if not FOLLOWS[row.name] then merged[row.name] = c[row.name] end
+    end
+  end
+  for _, name in ipairs(s.axis_names) do merged[name] = c[name] end
+  for name in pairs(s.options) do merged[name] = c[name] end
+  for name, value in pairs(objects_of[c] or {}) do merged[name] = value end
+  add_placement(merged, c, given)
+  if given.recompute ~= nil then -- these belong to the granularity
+    merged.recompute_modules, merged.recompute_method, merged.recompute_num_layers = nil, nil, nil
+  end
+  for name, value in pairs(given) do merged[name] = value end
+  merged.configuration = nil
+  return merged
+end
+
+return arguments
