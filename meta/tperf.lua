@@ -51,37 +51,37 @@
 ---@field gpus? integer the GPUs of a launch whose files do not say them; given.gpus are its GPUs whatever they say
 
 ---@class tperf.infer.request
+---@field fast? table GPUs of each axis in one fast domain: { tp =, ep =, pp = }, in place of the order of ranks; axes left open are placed with the least latency
+---@field ops? boolean whether to list ops (false)
 ---@field model string|table a name, a file or a table
----@field system string|table a name, a file or a table
+---@field system string|table the system (`tperf list systems`, or a file)
+---@field rules? string|table modelling rules (`tperf list rules`)
+---@field software? string|table none, the only choice: kernels as timed in isolation
+---@field gpu_hour? number dollars per GPU-hour (the system's)
 ---@field prompt integer input tokens of a request
 ---@field generate integer output tokens of a request
----@field batch? integer sequences that one replica decodes at a time (1)
----@field prefill_batch? integer prompts that it prefills at a time (1)
----@field strategy? string|table how layers are sharded: "tensor", "context" or a custom strategy; by default the first that has the axes given
----@field tp? integer tensor parallelism: GPUs of a replica that shard the layers (1)
----@field cp? integer context parallelism: GPUs of a replica that shard prompts and caches (1)
----@field ulysses? integer context parallelism: GPUs of a replica that shard prompts and caches (1)
----@field pp? integer pipeline stages (1)
----@field ep? integer GPUs that experts are spread over, out of tp x cp x dp (1)
----@field etp? integer GPUs that shard each expert, out of tp x cp x dp (as tp)
----@field dp? integer replicas; those that share experts run in step (by default as many as ep and etp span)
----@field cp_kind? "all_gather"|"ring"|"all_to_all" options of the strategy, as for tperf.train
----@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" options of the strategy, as for tperf.train
----@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' weights and products: "fp8-block", "mxfp8" … as for tperf.train, or a table; scales are counted (by default as in the model's checkpoint)
----@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of all weights, in place of precision's: "bf16" (default), "fp32", "fp16", "fp8", "int8", "fp4", "int4"
----@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of the cache, one of the same ("bf16")
----@field state_dtype? "fp32"|"bf16"|"fp16" dtype of the states that recurrent layers keep: "fp32", "bf16", "fp16" (the model's, or "fp32")
----@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" dtype of products with weights (precision's, or "bf16"; fp16, fp8, int8, fp4)
----@field attention? "flash"|"unfused" "flash" (default), "unfused"
----@field sequence_parallel? boolean whether tp also shards the residual stream of prompts by tokens (false)
----@field fast? table GPUs of each axis in one fast domain: { tp =, ep =, pp = }, in place of the order of ranks; axes left open are placed with the least latency
----@field placement? "stack"|"best" how GPUs are placed: "stack" (default): in the engines' order of ranks; "best": with the least latency. Rules without `ranks_in_order` try every placement
----@field rank_order? string the order of ranks, from neighbours to distant GPUs ("tp-cp-pp-dp")
----@field reserve? number part of the HBM to keep free (0.1)
----@field gpu_hour? number dollars per GPU-hour, in place of the system's price
----@field rules? string|table "default"
----@field software? string|table only "none": kernel times as measured in isolation; profiles describe training
----@field ops? boolean whether to list ops (false)
+---@field batch? integer sequences that one replica decodes at a time
+---@field prefill_batch? integer prompts that a replica prefills at a time (default 1)
+---@field strategy? string|table How a layer is split (default tensor). By default the first strategy that has the axes given. Searches take a list, or "all", which ranks them together.
+---@field tp? integer tensor parallelism: heads and features
+---@field cp? integer context parallelism: the sequence
+---@field ulysses? integer context parallelism by all-to-all, inside cp
+---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" how tokens reach their experts
+---@field cp_kind? "all_gather"|"ring"|"all_to_all" how keys and values are exchanged
+---@field etp? integer GPUs that cut each expert
+---@field ep? integer expert parallelism: GPUs that share the experts
+---@field pp? integer pipeline parallelism: stages
+---@field dp? integer Replicas (default: as many as share experts). Those that share experts run in step.
+---@field placement? "stack"|"best" Stack: in the engine's order of ranks (default); best: the fastest. Rules without `ranks_in_order` try every placement.
+---@field rank_order? string neighbours first (default tp-cp-pp-dp, or the engine's)
+---@field sequence_parallel? boolean tp also shards the residual stream of prompts by tokens
+---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table Of layers: fp8-block, mxfp8 (default: the checkpoint's). A recipe's name or a table, as for tperf.train; scales are counted.
+---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of the stored weights (default: likewise)
+---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of the KV cache (default bf16)
+---@field state_dtype? "fp32"|"bf16"|"fp16" dtype of recurrent layers' states (default: the model's or engine's)
+---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" dtype of products with weights (default: likewise)
+---@field attention? "flash"|"unfused" flash (default) or unfused
+---@field reserve? number part of the memory to keep free (default 0.1)
 
 ---@class tperf.layer.request
 ---@field model string|table a name, a file or a table
@@ -965,39 +965,39 @@
 ---@field rank_order? string Neighbours first: tp-cp-ep-dp-pp (the software's). An axis of the strategy that is not in it lies beside the one before it.
 
 ---@class tperf.search_inference.request
----@field model string|table a name, a file or a table
----@field system string|table a name, a file or a table
----@field prompt integer input tokens of a request
----@field generate integer output tokens of a request
 ---@field gpus integer total; replicas use the GPUs that tp and pp leave
----@field strategy? string|string[]|table how layers are sharded: "tensor", "context" or a custom strategy, a list of them, or "all", which ranks them together; by default the first that has the axes given
----@field tp? any a size or a list; by default all possible sizes
----@field cp? any a size or a list; by default all possible sizes
----@field ulysses? any a size or a list; by default all possible sizes
----@field pp? any a size or a list; by default all possible sizes
----@field ep? any a size or a list; by default all possible sizes
----@field etp? any a size or a list; by default all possible sizes
----@field batch? any a size or a list; by default all possible sizes
----@field cp_kind? "all_gather"|"ring"|"all_to_all" options of the strategy, as for tperf.train
----@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" options of the strategy, as for tperf.train
 ---@field ttft? number|string limits in seconds
 ---@field tpot? number|string limits in seconds
 ---@field objective? "throughput"|"tpot"|"ttft"|"latency"|"cost" what to optimize: "throughput" (tokens per second per GPU, default), "tpot", "ttft", "latency", "cost" (of output tokens)
 ---@field top? integer number of records to return (10)
----@field prefill_batch? integer prompts that a replica prefills at a time (1)
----@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table of the layers' weights and products: "fp8-block", "mxfp8" … as for tperf.train, or a table; scales are counted (by default as in the model's checkpoint)
----@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of all weights, in place of precision's: "bf16" (default), "fp32", "fp16", "fp8", "int8", "fp4", "int4"
----@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of the cache, one of the same ("bf16")
----@field state_dtype? "fp32"|"bf16"|"fp16" dtype of the states that recurrent layers keep: "fp32", "bf16", "fp16" (the model's, or "fp32")
----@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" dtype of products with weights (precision's, or "bf16"; fp16, fp8, int8, fp4)
----@field attention? "flash"|"unfused" "flash" (default), "unfused"
----@field sequence_parallel? boolean whether tp also shards the residual stream of prompts by tokens (false)
----@field placement? "stack"|"best" how GPUs are placed: "stack" (default): in the engines' order of ranks; "best": with the least latency. Rules without `ranks_in_order` try every placement
----@field rank_order? string the order of ranks, from neighbours to distant GPUs ("tp-cp-pp-dp")
----@field reserve? number part of the HBM to keep free (0.1)
----@field gpu_hour? number dollars per GPU-hour, in place of the system's price
----@field rules? string|table "default"
----@field software? string|table only "none": kernel times as measured in isolation; profiles describe training
+---@field model string|table a name, a file or a table
+---@field system string|table the system (`tperf list systems`, or a file)
+---@field rules? string|table modelling rules (`tperf list rules`)
+---@field software? string|table none, the only choice: kernels as timed in isolation
+---@field gpu_hour? number dollars per GPU-hour (the system's)
+---@field prompt integer input tokens of a request
+---@field generate integer output tokens of a request
+---@field batch? any sequences that one replica decodes at a time
+---@field prefill_batch? integer prompts that a replica prefills at a time (default 1)
+---@field strategy? string|string[]|table How a layer is split (default tensor). By default the first strategy that has the axes given. Searches take a list, or "all", which ranks them together.
+---@field tp? any tensor parallelism: heads and features
+---@field cp? any context parallelism: the sequence
+---@field ulysses? any context parallelism by all-to-all, inside cp
+---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" how tokens reach their experts
+---@field cp_kind? "all_gather"|"ring"|"all_to_all" how keys and values are exchanged
+---@field etp? any GPUs that cut each expert
+---@field ep? any expert parallelism: GPUs that share the experts
+---@field pp? any pipeline parallelism: stages
+---@field placement? "stack"|"best" Stack: in the engine's order of ranks (default); best: the fastest. Rules without `ranks_in_order` try every placement.
+---@field rank_order? string neighbours first (default tp-cp-pp-dp, or the engine's)
+---@field sequence_parallel? boolean tp also shards the residual stream of prompts by tokens
+---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table Of layers: fp8-block, mxfp8 (default: the checkpoint's). A recipe's name or a table, as for tperf.train; scales are counted.
+---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of the stored weights (default: likewise)
+---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of the KV cache (default bf16)
+---@field state_dtype? "fp32"|"bf16"|"fp16" dtype of recurrent layers' states (default: the model's or engine's)
+---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" dtype of products with weights (default: likewise)
+---@field attention? "flash"|"unfused" flash (default) or unfused
+---@field reserve? number part of the memory to keep free (default 0.1)
 
 ---@class tperf.search_serving.request
 ---@field rate? number requests a second, of the whole deployment
@@ -1019,53 +1019,53 @@
 ---@field pareto? boolean whether to find the Pareto front, too; without a rate, only that (false)
 
 ---@class tperf.serve.request
----@field model? string|table a name, a file or a table: steps are priced from the model's network on the system
----@field system? string|table a name, a file or a table: steps are priced from the model's network on the system
----@field software? string|table the engine: "vllm", the newest release of it that software/ has (default), "sglang", "tensorrt-llm", with a release ("vllm-0.11"), a file or a table (see tperf.software)
----@field strategy? string|table how layers are sharded: "tensor", "context", "stationary" or a custom strategy; by default the first that has the axes given
----@field tp? integer GPUs along the strategy's axes, which shard layers, prompts and caches (1)
----@field cp? integer GPUs along the strategy's axes, which shard layers, prompts and caches (1)
----@field ulysses? integer GPUs along the strategy's axes, which shard layers, prompts and caches (1)
----@field tp1? integer GPUs along the strategy's axes, which shard layers, prompts and caches (1)
----@field tp2? integer GPUs along the strategy's axes, which shard layers, prompts and caches (1)
----@field pp? integer pipeline stages (1)
----@field attention_dp? integer ranks of a replica, each with its own queue and cache and with the GPUs of those axes. They step together, and experts are spread over them (1)
----@field ep? integer GPUs that experts are spread over, out of tp x cp x ranks (1). Without attention_dp, as many replicas as ep and etp span are ranks
----@field etp? integer GPUs that shard each expert, out of tp x cp x ranks: those that ep leaves (as tp without ep)
----@field cp_kind? "all_gather"|"ring"|"all_to_all" options of the strategy; with "deepep", batches of up to 256 tokens per GPU use its low-latency kernels
----@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" options of the strategy; with "deepep", batches of up to 256 tokens per GPU use its low-latency kernels
----@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table as for tperf.infer
----@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as for tperf.infer
----@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" as for tperf.infer
----@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" as for tperf.infer
----@field state_dtype? "fp32"|"bf16"|"fp16" dtype of the states that recurrent layers keep (the model's, or the engine's)
----@field experts? "fused"|"grouped"|"portable" kernels of blocks of experts: "fused" (FlashInfer's TensorRT-LLM kernels on Blackwell) or "portable" (Triton), where the system has a curve for them, or "grouped" (CUTLASS, DeepGEMM); the engine's default
----@field attention? "fused"|"portable" "portable": attention runs in Triton (SGLang's --attention-backend triton), whose kernels take several times as long, and windows as long as none; "fused" (default)
----@field placement? "stack"|"best" how GPUs are placed: "stack" (default): in the engine's order of ranks; "best": with the least latency of usual requests. Rules without `ranks_in_order` try every placement
----@field rank_order? string the order of ranks, from neighbours to distant GPUs (the engine's; "tp-cp-pp-dp")
----@field rules? string|table "default"
----@field gpu_hour? number dollars per GPU-hour, in place of the system's price
----@field memory_utilization? number part of the memory that the engine may use; num_blocks follows from it (the engine's)
----@field sampling? "greedy"|"random"|"top_p"|"none" how tokens are sampled: "greedy" (default), "random", "top_p", or "none", which takes no time
----@field cold? boolean true: the engine has just started; kernels that it then compiles as steps need them take its profile's `compile` (false)
----@field host? table time that the host adds, in seconds: { front_end =, front_end_token =, step =, request =, token = }: for each request outside of the engine, for each token of its prompt there, for each step, for each request and each token in a step (the engine's; 0 for fields left out)
----@field step_time? table in place of a model: { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of a step: fixed, and for each token that it computes, each key that a decode reads, each pair of a query and a key in a prefill
----@field engine? table vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (the model's context; no limit with step_time), block_size (16), num_blocks (its num_gpu_blocks; by default as many as the memory holds, unlimited with step_time), groups of layers that share them beside the first, with step_time: { whole =, windowed =, window_blocks =, states =, apart = blocks of the windowed ones' own pool (SGLang), window = tokens that the first group sees } (none), pooled (whether layers with a window or a state have blocks of their own: the release's for the model), swa_full_tokens_ratio (SGLang's: 0.8), prefix_caching (true with num_blocks), chunked_prefill (true, except for TensorRT-LLM), mixed_chunk (SGLang's: false), async_scheduling (true with a model), max_cudagraph_capture_size (tokens of the largest step in a graph: twice max_num_seqs, at most 512; 0: none), long_prefill_token_threshold (0: off), policy ("fcfs" or "priority"), speculation { method = "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or acceptance = }; scheduler ("vllm", "sglang" or "tensorrt-llm": the engine's), receive_interval (steps between polls for new requests: 1)
 ---@field prefill? table disaggregated serving: settings of the pool that computes prompts and sends their keys and values and their first token to the decode pool: { strategy =, its axes, pp =, attention_dp =, replicas =, system =, memory_utilization =, engine = { … }, step_time = }
 ---@field decode? table settings of the pool that decodes, the same fields as prefill
 ---@field transfer? table { latency =, per_token = }: seconds to send a prompt's keys and values to the decode pool (by default those of the network between the pools; 0 with step_time)
----@field requests? any a list of { arrival =, prompt =, output =, priority =, segments = }, or the name of a CSV or JSONL file
----@field load? table { concurrency =, think = }, { rate =, process = "poisson", "gamma" or "uniform", cv =, burst = }, or { stages = { { rate =, duration = } … } }; by default the arrivals in the list of requests
----@field prompt? integer|table without requests: tokens, or { uniform = { 100, 200 } }, { lognormal = { median =, sigma = } } (or mean and cv), { exponential = mean }, { values = { … } }, each with min and max
----@field output? integer|table tokens of outputs, in the same forms
----@field prefix? table { tokens =, groups = }: shared prefix before each prompt, the same within a group (1)
----@field count? integer number of requests to draw (1000)
----@field seed? integer seed of the random numbers
----@field replicas? integer engines behind a router
----@field router? "round_robin"|"least_loaded"|"prefix" "round_robin", "least_loaded" or "prefix": the longest cached prefix
----@field slo? table { ttft =, tpot =, e2e =, quantile = }: limits in seconds, and the part of requests that must keep them (0.99)
----@field keep? "requests"|"steps" "requests" or "steps" (both): the records to return
----@field threads? integer number of threads, by default all available processors; the result does not depend on it
+---@field engine? table the engine's settings, in vLLM's words; those of other engines have theirs
+---@field load? table how requests arrive; by default as in the list of requests
+---@field model? string|table a name, a file or a table
+---@field system? string|table the system (`tperf list systems`, or a file)
+---@field rules? string|table modelling rules (`tperf list rules`)
+---@field software? string|table The engine: vllm (default), sglang, tensorrt-llm. The newest release of it, one by name ("vllm-0.11"), a file or a table, see tperf.software.
+---@field gpu_hour? number dollars per GPU-hour (the system's)
+---@field strategy? string|table How a layer is split (default tensor). By default the first strategy that has the axes given. Searches take a list, or "all", which ranks them together.
+---@field tp? integer tensor parallelism: heads and features
+---@field cp? integer context parallelism: the sequence
+---@field ulysses? integer context parallelism by all-to-all, inside cp
+---@field tp1? integer columns of weights
+---@field tp2? integer rows of weights
+---@field moe_dispatcher? "alltoall"|"allgather"|"deepep"|"hybridep" how tokens reach their experts
+---@field cp_kind? "all_gather"|"ring"|"all_to_all" how keys and values are exchanged
+---@field etp? integer GPUs that cut each expert
+---@field ep? integer expert parallelism: GPUs that share the experts
+---@field pp? integer pipeline parallelism: stages
+---@field attention_dp? integer Data-parallel attention ranks per replica (default 1). Each has its own queue and cache and the GPUs of the axes; they step together, and experts are spread over them. Without it, as many replicas as ep and etp span are ranks.
+---@field replicas? integer engines behind a router (default 1)
+---@field router? "round_robin"|"least_loaded"|"prefix" Round_robin (default), least_loaded or prefix. prefix: the longest cached prefix.
+---@field placement? "stack"|"best" Stack: in the engine's order of ranks (default); best: the fastest. Rules without `ranks_in_order` try every placement.
+---@field rank_order? string neighbours first (default tp-cp-pp-dp, or the engine's)
+---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table Of layers: fp8-block, mxfp8 (default: the checkpoint's). A recipe's name or a table, as for tperf.train; scales are counted.
+---@field weight_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of the stored weights (default: likewise)
+---@field kv_dtype? "fp32"|"fp16"|"bf16"|"fp8"|"int8"|"fp4"|"int4" dtype of the KV cache (default bf16)
+---@field state_dtype? "fp32"|"bf16"|"fp16" dtype of recurrent layers' states (default: the model's or engine's)
+---@field compute_dtype? "bf16"|"fp16"|"fp8"|"int8"|"fp4" dtype of products with weights (default: likewise)
+---@field memory_utilization? number Fraction of the memory for the engine (default: the engine's). engine.num_blocks follows from it.
+---@field experts? "fused"|"grouped"|"portable" Kernels of experts (default: the engine's). fused: FlashInfer's TensorRT-LLM kernels on Blackwell; portable: Triton, where the system has a curve for them; grouped: CUTLASS, DeepGEMM.
+---@field attention? "fused"|"portable" Kernels of attention: fused (default), or portable (Triton). As with SGLang's --attention-backend triton: they take several times as long, and windows as long as none.
+---@field sampling? "greedy"|"random"|"top_p"|"none" How tokens are sampled (default greedy). "none" takes no time.
+---@field cold? boolean The engine has just started: it compiles kernels as steps need them. They take its profile's `compile`.
+---@field host? table Host times: front_end, front_end_token, step, request, token. In seconds: for each request outside of the engine, for each token of its prompt there, for each step, for each request and each token in a step (the engine's; 0 for fields left out).
+---@field step_time? table Or: fixed, per_token, per_context_token, per_prefill_pair. In place of a model: seconds of a step, and for each token that it computes, each key that a decode reads, each pair of a query and a key in a prefill.
+---@field requests? any The requests: CSV or JSON lines. A file, or a list of { arrival =, prompt =, output =, priority =, segments = }.
+---@field prompt? integer|table 512, 100..2000, mean=500 (exponential), mean=500,cv=1 (lognormal). Tokens, or { uniform = { 100, 200 } }, { lognormal = { median =, sigma = } } (or mean and cv), { exponential = mean }, { values = { … } }, each with min and max.
+---@field output? integer|table the same for answers
+---@field prefix? table a shared prefix before each prompt, the same within a group: { tokens =, groups = }
+---@field count? integer number of random requests (default 1000)
+---@field seed? integer random seed (default 1)
+---@field slo? table Limits of ttft, tpot and e2e, such as ttft=500ms,tpot=30ms. In seconds; quantile: the part of requests that must keep them (0.99).
+---@field keep? "requests"|"steps" the records to return: "requests", or "steps" for both
+---@field threads? integer Threads (default: one per usable core). The result does not depend on it.
 
 ---@class tperf.software.request
 ---@field name string what it is called, where its numbers come from
@@ -2358,6 +2358,11 @@ function tperf.schedule.in_flight(arguments) end
 ---The names of all schedules, sorted.
 ---@return string[]
 function tperf.schedule.names() end
+
+---The arguments of a question as a JSON Schema. Models, systems and other objects are names or files there.
+---@param name "train"|"search"|"infer"|"serve"
+---@return table schema  `properties` by argument, each with its `description`; `required`
+function tperf.schema(name) end
 
 ---Ranks all ways to train a model on a system.
 ---@param given tperf.search.request

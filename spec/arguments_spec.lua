@@ -96,9 +96,29 @@ describe("an argument of training", function()
 
   it("has an option in the commands, but MODEL", function()
     local set = {}
-    for _, option in ipairs(ask.options(true)) do set[option.argument or option.long] = option end
+    for _, option in ipairs(ask.options(arguments.rows(), true)) do set[option.argument or option.long] = option end
     for _, row in ipairs(arguments.rows()) do
       assert.is_true(set[row.name] ~= nil or row.name == "model", row.name)
     end
+  end)
+end)
+
+describe("tperf.schema", function()
+  it("has every argument of a question, with what its checker takes", function()
+    local train, search = tperf.schema "train", tperf.schema "search"
+    for _, row in ipairs(arguments.rows()) do
+      assert.is_string(train.properties[row.name].description)
+    end
+    assert.same({ "model", "system", "global_batch" }, train.required)
+    assert.same({ "none", "selective", "full" }, train.properties.recompute.enum)
+    assert.same({ minimum = 0, maximum = 3, type = "integer" }, search.properties.zero.anyOf[2].items)
+    assert.equal("integer", tperf.schema("serve").properties.engine.properties.max_num_seqs.type)
+    assert.same({ "model", "system", "prompt", "generate" }, tperf.schema("infer").required)
+  end)
+
+  it("refuses what is no question", function()
+    local done, message = pcall(tperf.schema, "learn")
+    assert.is_false(done)
+    assert.truthy(message:find("\"learn\" is no question: infer, search, serve, train", 1, true), message)
   end)
 end)

@@ -25,6 +25,7 @@ local FIELDS = {
   rules = { "tperf.describe.rules" },
   saturation = { "tperf.question.serve.saturation", "run" },
   schedule = { "tperf.question.schedule" },
+  schema = { "tperf.question.schema" },
   search = { "tperf.question.search", "run" },
   search_inference = { "tperf.question.search.inference", "run" },
   search_serving = { "tperf.question.search.serving", "run" },

@@ -101,7 +101,9 @@ return function(entries)
   for _, e in ipairs(entries) do
     if e.comment then
       local parts = { ("### %s\n"):format(e.name), "`" .. signature(e) .. "`\n", words(e) .. "\n" }
-      if #e.fields > 0 then parts[#parts + 1] = field_rows(e.fields) .. "\n" end
+      local nested = e.nested or {}
+      local fields = table.move(nested, 1, #nested, #e.fields + 1, table.move(e.fields, 1, #e.fields, 1, {}))
+      if #fields > 0 then parts[#parts + 1] = field_rows(fields) .. "\n" end
       local rest = tags(e)
       if rest ~= "" then parts[#parts + 1] = rest .. "\n" end
       out[#out + 1] = table.concat(parts, "\n")

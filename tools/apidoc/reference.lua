@@ -1,11 +1,12 @@
 --- The library's public functions with their parameters and results, from comments and schemas.
-local registry = require "tperf.question.arguments"
 local check = require "tperf.base.check"
 local comments = require "apidoc.comments"
 local formats = require "apidoc.formats"
 local neutral = require "tperf.base.entry.neutral"
 local schemas = require "apidoc.schemas"
+local served = require "tperf.question.serving_arguments"
 local tperf = require "tperf"
+local trained = require "tperf.question.arguments"
 
 local reference = {}
 
@@ -23,8 +24,20 @@ local ARGUMENTS = {
   ["tperf.schedule.define"] = { { "x", {} } }, ["tperf.cost"] = { { {}, {} } },
 }
 
--- Functions whose arguments have rows in the registry.
-local REGISTERED <const> = { ["tperf.train"] = true, ["tperf.search"] = true, ["tperf.layer"] = true }
+-- Functions whose arguments have rows in a registry.
+local function serves(question) return function() return served.rows(question) end end
+local REGISTERED <const> = { ["tperf.train"] = trained.rows, ["tperf.search"] = trained.rows,
+  ["tperf.layer"] = trained.rows, ["tperf.infer"] = serves "infer", ["tperf.search_inference"] = serves "infer",
+  ["tperf.serve"] = serves "serve" }
+
+local function rows_of(name) return REGISTERED[name] and REGISTERED[name]() or {} end
+
+-- What the reference says of an argument.
+local function words_of(row)
+  if not row.more then return row.doc end
+  return (("%s. %s"):format(row.doc:gsub("^%l", string.upper), row.more):gsub("%.%.%.%.", "..."))
+end
+
 local SHARED = {
   ["tperf.plot."] = { { "lua/tperf/plot/figure.lua", "figure.common" }, { "lua/tperf/plot/xy.lua", "xy.schema" },
     { "lua/tperf/plot/map.lua", "map.schema" } },
@@ -133,10 +146,8 @@ local function inherited_fields(name)
   for _, rule in ipairs(name == "tperf.rules" and tperf.rules.describe() or {}) do
     list[rule.name] = { name = rule.name, text = rule.meaning }
   end
-  for _, row in ipairs(REGISTERED[name] and registry.rows() or {}) do
-    local doc = row.doc:gsub("^%l", string.upper, row.more and 1 or 0)
-    list[row.name] = { name = row.name, text = row.more and ("%s. %s"):format(doc, row.more):gsub("%.%.%.%.", "...")
-      or doc }
+  for _, row in ipairs(rows_of(name)) do
+    if not row.within then list[row.name] = { name = row.name, text = words_of(row) } end
   end
   return list
 end
@@ -147,9 +158,10 @@ local function join_fields(e)
   e.fields = {}
   for _, field in ipairs(e.described) do names[#names + 1] = field.name end
   local registered = {}
-  for _, row in ipairs(REGISTERED[e.name] and registry.rows() or {}) do
-    registered[row.name] = true
-    if e.schema[row.name] and not e.described[row.name] then names[#names + 1] = row.name end
+  for _, row in ipairs(rows_of(e.name)) do
+    local own = not row.within and not registered[row.name]
+    if own and e.schema[row.name] and not e.described[row.name] then names[#names + 1] = row.name end
+    if own then registered[row.name] = true end
   end
   for _, name in ipairs(e.schema and check.names(e.schema) or {}) do
     if not e.described[name] and not registered[name] then names[#names + 1] = name end
@@ -164,6 +176,14 @@ local function join_fields(e)
         name = name, type = checker and schemas.type_of(checker, name) or "any", optional = optional ~= false,
         default = default, text = text,
       }
+    end
+  end
+  e.nested = {} -- of its tables
+  for _, row in ipairs(rows_of(e.name)) do
+    if row.within then
+      local optional, default = schemas.default_of(row.check)
+      e.nested[#e.nested + 1] = { name = row.within .. "." .. row.name, type = schemas.type_of(row.check, row.name),
+        optional = optional ~= false, default = default, text = words_of(row) }
     end
   end
 end

@@ -289,6 +289,8 @@ function calls.args_set() return { { "--batch", "8", "3" } }, tperf.args.set end
 
 function calls.logspace() return { 1, 8, 4 }, tperf.logspace end
 
+function calls.schema() return { "train" }, tperf.schema end
+
 function calls.zip() return { { a = { 1, 2, 3 }, b = { 3, 4, 5 } } }, tperf.zip end
 
 function calls.sweep_points()

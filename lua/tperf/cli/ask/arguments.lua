@@ -1,9 +1,14 @@
---- The options of commands about training, from the rows of tperf.question.arguments. An option has the argument's name
--- unless its row says otherwise, and a form that follows from the argument's checker: a switch, yes or no, a number, a
--- name or a list of names. A switch that is on by default is called --no-NAME.
+--- The options of commands, from rows of arguments (tperf.question.arguments, tperf.question.serving_arguments). An
+-- option has the argument's name unless its row says otherwise, and a form that follows from the argument's checker: a
+-- switch, yes or no, a number, a name or a list of names. A switch that is on by default is called --no-NAME. A row's
+-- `option` has, where they differ from that:
+--   long, short, value, kind, from, min, help, column   as tperf.input.options has them
+--   switches   list of { long, value, help }: options without a value, each of which sets the argument to one; in place
+--              of an option with a value, or, as `also`, beside it
 local check = require "tperf.base.check"
-local arguments = require "tperf.question.arguments"
-local tuning = require "tperf.cli.ask.tuning"
+
+--- Arguments that options set in other words: argument -> list of options, and whoever knows the words (fill).
+local parts_of = {}
 
 local ask = {}
 
@@ -58,7 +63,7 @@ local function option_of(row, many)
     long = own.long or (shape.negates and "no-" or "") .. name, short = own.short, column = own.column,
     group = row.group, value = own.value or shape.value, kind = own.kind or shape.kind, from = own.from or shape.from,
     min = own.min or shape.min, argument = row.name, truth = shape.truth, negates = shape.negates,
-    list = shape.list,
+    list = shape.list, within = row.within,
   }
   if many and row.many and option.value then option.value = option.value .. ",..." end
   local of = row.strategies and row.strategies[1] ~= "tensor" and (" (%s)"):format(table.concat(row.strategies, ", "))
@@ -66,31 +71,52 @@ local function option_of(row, many)
   return option
 end
 
--- The headings of the help, in order.
-local GROUPS <const> = {
-  "model and machine", "layout", "pipeline", "placement", "numerics", "memory", "overlap", "fine-tuning",
-}
-
+-- Options of a group stand together, in the order in which groups first appear.
 local function in_groups(list)
-  local sorted = {}
-  for _, group in ipairs(GROUPS) do
+  local sorted, groups, seen = {}, {}, {}
+  for _, option in ipairs(list) do
+    if not seen[option.group] then groups[#groups + 1] = option.group end
+    seen[option.group] = true
+  end
+  for _, group in ipairs(groups) do
     for _, option in ipairs(list) do sorted[#sorted + 1] = option.group == group and option or nil end
   end
   return sorted
 end
 
---- The options of all arguments.
+local function add_switches(list, row, switches)
+  for _, switch in ipairs(switches or {}) do
+    list[#list + 1] = { long = switch[1], sets = switch[2], help = switch[3], group = row.group, argument = row.name,
+      within = row.within }
+  end
+end
+
+local function add_parts(list, row)
+  for _, option in ipairs(parts_of[row.name]) do
+    local copy = { group = row.group, part = true, argument = row.name }
+    for name, value in pairs(option) do copy[name] = value end
+    list[#list + 1] = copy
+  end
+end
+
+--- Lets an argument be set by several options, or one in other words: ask.asked leaves it alone.
+---@param name string
+---@param options table[]
+function ask.in_parts(name, options) parts_of[name] = options end
+
+--- The options of arguments.
+---@param rows table[]
 ---@param many boolean  true: of a search, where an option takes the values to try
 ---@return table[]
-function ask.options(many)
+function ask.options(rows, many)
   local list = {}
-  for _, row in ipairs(arguments.rows()) do
-    local parts = tuning.options[row.name]
-    if row.option ~= false and not parts then list[#list + 1] = option_of(row, many) end
-    for _, option in ipairs(parts or {}) do
-      local copy = { group = row.group, part = true }
-      for name, value in pairs(option) do copy[name] = value end
-      list[#list + 1] = copy
+  for _, row in ipairs(rows) do
+    if parts_of[row.name] then
+      add_parts(list, row)
+    elseif row.option ~= false then
+      local own = row.option or {}
+      if not own.switches then list[#list + 1] = option_of(row, many) end
+      add_switches(list, row, own.switches or own.also)
     end
   end
   return in_groups(list)
@@ -123,6 +149,7 @@ end
 -- The argument's value, from its option's.
 local function value_of(option, value)
   if value == nil then return nil end
+  if option.sets ~= nil then return option.sets end
   if option.negates then return not value end
   if option.truth then return as_truth(option, value) end
   if option.argument == "pipeline_layout" then return as_layout(value) end
@@ -130,43 +157,60 @@ local function value_of(option, value)
   return value
 end
 
---- The arguments that the options set; nil and a message if one is wrong.
----@param values table  by the options' names
+-- The table that an argument stands in, which is made if there is none.
+local function table_of(asked, within)
+  if not within then return asked end
+  asked[within] = asked[within] or {}
+  return asked[within]
+end
+
+--- The arguments that the options set; nil and a message if one is wrong. A list of one value becomes the value.
+---@param rows table[]
+---@param values table   by the options' names
+---@param parse table<string, fun(option: string, text: string): any, string?>?  of arguments whose texts are read
 ---@return table? asked, string? message
-function ask.asked(values)
+function ask.asked(rows, values, parse)
   local asked = {}
-  for _, option in ipairs(ask.options(false)) do
-    if not option.part then
-      local value, message = value_of(option, values[option.long:gsub("-", "_")])
+  for _, option in ipairs(ask.options(rows, false)) do
+    local given = values[option.long:gsub("-", "_")]
+    if not option.part and given ~= nil then
+      local read = parse and parse[option.argument]
+      local value, message
+      if read then value, message = read(option.long, given) else value, message = value_of(option, given) end
       if message then return nil, message end
-      asked[option.argument] = value
+      table_of(asked, option.within)[option.argument] = value
     end
   end
-  local wrong = tuning.fill(values, asked)
-  if wrong then return nil, wrong end
   return asked
 end
 
---- The option that sets an argument, as in values, and its value for the argument's; arguments without a row here are
---- their own options.
----@return string name, any value
-function ask.in_values(argument, value)
-  for _, option in ipairs(ask.options(false)) do
+--- The option that sets an argument to a value, as in values, and its value there; nil: no option does.
+---@return string? name, any value
+function ask.in_values(rows, argument, value)
+  local known = false
+  for _, option in ipairs(ask.options(rows, false)) do
     if option.argument == argument then
-      if option.negates then value = not value end
-      return (option.long:gsub("-", "_")), value
+      local name = option.long:gsub("-", "_")
+      if option.part or option.sets == nil then
+        if option.negates then value = not value end
+        return name, value
+      end
+      known = true
+      if option.sets == value then return name, true end
     end
   end
-  return argument, value
+  if not known then return argument, value end
 end
 
---- The options' names for arguments that are called otherwise: argument -> option, "_" for "-".
+--- The options of arguments that are called otherwise, or stand in a table: argument -> option.
 ---@return table<string, string>
-function ask.renamed()
+function ask.renamed(rows)
   local list = {}
-  for _, option in ipairs(ask.options(false)) do
-    local name = option.long:gsub("-", "_")
-    if option.argument and name ~= option.argument then list[option.argument] = name end
+  for _, option in ipairs(ask.options(rows, false)) do
+    if option.argument and not option.part then
+      local path = (option.within and option.within .. "." or "") .. option.argument
+      if option.long:gsub("-", "_") ~= path then list[path] = list[path] or option.long end
+    end
   end
   return list
 end

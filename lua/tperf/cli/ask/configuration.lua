@@ -6,9 +6,11 @@ local format = require "tperf.output.format"
 local from = require "tperf.cli.ask.from"
 local offload = require "tperf.describe.arch.offload"
 local options = require "tperf.input.options"
+local registry = require "tperf.question.arguments"
 local recomputation = require "tperf.describe.arch.recompute"
 local software = catalogue.shared((require "tperf.describe.software"))
 local system = catalogue.shared((require "tperf.describe.system"), true)
+local tuning = require "tperf.cli.ask.tuning"
 local unfit = require "tperf.describe.unfit"
 
 local configuration = {}
@@ -18,7 +20,7 @@ local USUAL <const> = "tensor" -- the strategy that need not be named
 --- All options of a command: the question's, its own, those of launch files, and the formats.
 ---@param many boolean  true: of a search, where options take the values to try
 function configuration.options(many, own)
-  return options.join(ask.options(many), own, options.under("launch file", from.options),
+  return options.join(ask.options(registry.rows(), many), own, options.under("launch file", from.options),
     options.under("output", options.formats))
 end
 
@@ -34,8 +36,9 @@ function configuration.question(values, arguments, needed, open)
   if arguments[2] then return nil, ("one MODEL is needed, got '%s' too"):format(arguments[2]) end
   local missing = options.missing(values, needed)
   if missing then return nil, missing end
-  local asked, message = ask.asked(values)
-  if not asked then return nil, message end
+  local asked, message = ask.asked(registry.rows(), values)
+  message = message or tuning.fill(values, asked)
+  if message then return nil, message end
   asked.model = arguments[1]
   return asked
 end

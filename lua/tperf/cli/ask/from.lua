@@ -1,8 +1,9 @@
 --- `--from FILE`: a launch file as the arguments of train, memory, search and infer, and a note on what was read.
 local ask = require "tperf.cli.ask.arguments"
 local check = require "tperf.base.check"
-local rows_of = require "tperf.question.arguments".rows
+local serving = require "tperf.question.serving_arguments"
 local settings = require "tperf.cli.ask.settings"
+local training = require "tperf.question.arguments"
 
 local from = {}
 
@@ -83,7 +84,7 @@ end
 -- The arguments that a search leaves open, as it does without a file.
 local function left_open()
   local open = {}
-  for _, row in ipairs(rows_of()) do open[row.name] = row.open end
+  for _, row in ipairs(training.rows()) do open[row.name] = row.open end
   open.pp, open.dp = true, true
   return open
 end
@@ -100,23 +101,13 @@ local function stages_of(launch)
   return FSDP[launch.stack] and { 2, 3 } or { 1, launch.zero }
 end
 
--- Options of `tperf serve` under the names of tperf.import.arguments and its engine.
-local SERVE <const> = { memory_utilization = "gpu_memory_utilization", num_blocks = "num_gpu_blocks",
-  policy = "scheduling_policy" }
-local ON <const> = { chunked_prefill = "enable_chunked_prefill", mixed_chunk = "enable_mixed_chunk" }
-local OFF <const> = { prefix_caching = "no_enable_prefix_caching", chunked_prefill = "no_enable_chunked_prefill",
-  async_scheduling = "no_async_scheduling", pooled = "no_pooled" }
-
 -- Adds a server launch's dtypes and, for `tperf serve`, its engine and the engine's settings to the arguments.
 local function add_engine(asked, launch, left_out, serve, software, acceptance)
   local into = require "tperf.import.launch.arguments"
   for name, value in pairs(into.dtypes(launch)) do asked[name] = value end
   if not serve then return end
   local engine, left = into.engine(launch, software)
-  for name, value in pairs(engine) do
-    local switch = (value and ON or OFF)[name]
-    if switch then asked[switch] = true else asked[SERVE[name] or name] = value end
-  end
+  for name, value in pairs(engine) do asked[name] = value end
   asked.replicas, asked.dp, asked.batch = asked.dp, nil, nil
   local drafts = acceptance and launch.speculative -- a launch says how many are drafted, but not how many accepted
   local n = drafts and (drafts.draft_tokens or drafts.steps)
@@ -171,11 +162,12 @@ function from.fill(values, arguments, how)
   values.understood = record_of(launch, left_out)
   arguments[1] = asked.model
   local changes, open = settings.read(values.set), how == "search" and left_open() or {}
+  local rows = serves and serving.rows(how) or training.rows()
   for _, name in ipairs(check.names(asked)) do
-    local option, value = ask.in_values(name, asked[name])
+    local option, value = ask.in_values(rows, name, asked[name])
     local skipped = name == "model" or open[name]
       or name == "seq" and changes.model and changes.model.seq ~= nil -- the command line overrides the file
-    if values[option] == nil and not skipped then values[option] = value end
+    if option and values[option] == nil and not skipped then values[option] = value end
   end
   if how == "search" then values.zero = values.zero or stages_of(launch) end
   return settings.apply(values, arguments, true)

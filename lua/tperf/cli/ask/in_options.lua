@@ -1,9 +1,11 @@
 --- Rewrites the library's messages in terms of command-line options.
+local ask = require "tperf.cli.ask.arguments"
 local options = require "tperf.input.options"
+local training = require "tperf.question.arguments"
 
 -- Fields that commands have options of other names for, where they have them.
 local USUAL <const> = {
-  global_batch = "batch", frozen = "freeze", price = "gpu_hour", ["peft.kind"] = "peft", ["peft.rank"] = "lora_rank",
+  price = "gpu_hour", ["peft.kind"] = "peft", ["peft.rank"] = "lora_rank",
   ["peft.targets"] = "lora_targets", ["peft.dropout"] = "lora_dropout", ["packing.mean"] = "packing",
   ["mtbf.gpu"] = "mtbf", ["mtbf.node"] = "mtbf", ["mtbf.cluster"] = "mtbf",
 }
@@ -25,6 +27,10 @@ end
 return function(command, message)
   local longs, fields = {}, command.fields or {}
   for _, option in ipairs(options.of(command)) do longs[option.long:gsub("-", "_")] = option.long end
+  for name, option in pairs(ask.renamed(training.rows())) do
+    local plain = option:gsub("-", "_")
+    longs[name] = longs[name] or longs[plain]
+  end
   for name, option in pairs(USUAL) do longs[name] = longs[name] or longs[option] end
   for name, option in pairs(fields) do longs[name] = option end
   local head, tail = message:gsub("^tperf%.[%w_.:]-: ", ""):match "^(.-)(%(did you mean .*)$"

@@ -1,18 +1,11 @@
 --- Converts the options of `tperf serve` to arguments of tperf.serve and of the functions built on it.
+local ask = require "tperf.cli.ask.arguments"
 local check = require "tperf.base.check"
 local options = require "tperf.input.options"
+local rows = require "tperf.question.serving_arguments"
 local serving_axes = require "tperf.cli.ask.serving_axes"
 
 local question = {}
-
-local ENGINE = { "max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size",
-  "long_prefill_token_threshold", "max_cudagraph_capture_size", "receive_interval", "batch_wait_timeout_iters",
-  "batch_wait_max_tokens_ratio", "swa_full_tokens_ratio" }
-local LOAD = { "rate", "process", "cv", "burst", "concurrency", "think" }
-local QUESTION = options.join({ "count", "seed", "replicas", "router", "threads", "system", "pp", "attention_dp",
-  "software", "experts", "attention", "sampling", "cold", "precision", "weight_dtype", "kv_dtype", "compute_dtype",
-  "state_dtype", "gpu_hour", "placement", "rank_order" },
-  serving_axes.chosen())
 
 -- Parses "fixed=5ms,per_token=20us" to { fixed = 0.005, per_token = 2e-5 }, or returns nil and a message.
 local function times(option, text)
@@ -69,47 +62,35 @@ local function speculation(text, acceptance)
   return { method = METHODS[method], tokens = math.tointeger(tonumber(tokens)), acceptance = acceptance }
 end
 
-local function copy(names, values)
-  local found
-  for _, name in ipairs(names) do
-    if values[name] ~= nil then
-      found = found or {}
-      found[name] = values[name]
-    end
-  end
-  return found
+ask.in_parts("speculation", {
+  { long = "speculation", value = "METHOD:N", help = "drafts per step, such as eagle:3; ngram, draft_model, mtp" },
+  { long = "acceptance", value = "PART", kind = "number", help = "probability that a draft is accepted" },
+})
+
+--- The options of tperf.serve's arguments.
+question.options = ask.options(rows.rows "serve", false)
+
+--- How messages name fields, as options of other names.
+question.fields = { ["load.*"] = "*", ["engine.*"] = "*", ["host.*"] = "host *", ["slo.*"] = "slo *",
+  ["step_time.*"] = "step-time *", ["prompt.*"] = "prompt", ["output.*"] = "output",
+  ["engine.speculation.acceptance"] = "acceptance", load = "rate or --concurrency" }
+for path, option in pairs(ask.renamed(rows.rows "serve")) do
+  question.fields[path], question.fields[path:match "[^.]*$"] = option, option
 end
+
+local PARSERS <const> = { step_time = times, host = times, slo = limits, prompt = length, output = length }
 
 --- The arguments of tperf.serve, or nil and a message.
 ---@param values table
 ---@param model string?
 function question.of(values, model)
-  local asked = copy(QUESTION, values) or {}
-  asked.model = model
-  for option, parse in pairs { step_time = times, host = times, slo = limits, prompt = length, output = length } do
-    if values[option] then
-      local message
-      asked[option], message = parse(option:gsub("_", "-"), values[option])
-      if not asked[option] then return nil, message end
-    end
-  end
-  asked.requests = values.trace
-  asked.load = copy(LOAD, values)
-  asked.engine = copy(ENGINE, values) or {}
-  asked.engine.num_blocks = values.num_gpu_blocks
-  asked.memory_utilization = values.gpu_memory_utilization
-  asked.engine.policy = values.scheduling_policy
-  if values.no_enable_prefix_caching then asked.engine.prefix_caching = false end
-  if values.no_async_scheduling then asked.engine.async_scheduling = false end
-  if values.enable_chunked_prefill then asked.engine.chunked_prefill = true end
-  if values.no_enable_chunked_prefill then asked.engine.chunked_prefill = false end
-  if values.enforce_eager then asked.engine.max_cudagraph_capture_size = 0 end
-  if values.no_pooled then asked.engine.pooled = false end
-  if values.enable_mixed_chunk then asked.engine.mixed_chunk = true end
+  local asked, message = ask.asked(rows.rows "serve", values, PARSERS)
+  if not asked then return nil, message end
+  asked.model, asked.engine = model, asked.engine or {}
   asked.software = asked.software or values.launch -- what is to be launched
   if values.speculation then
-    local found, message = speculation(values.speculation, values.acceptance)
-    if not found then return nil, message end
+    local found, wrong = speculation(values.speculation, values.acceptance)
+    if not found then return nil, wrong end
     asked.engine.speculation = found
   elseif values.acceptance then
     return nil, "--acceptance goes with --speculation"

@@ -3,16 +3,10 @@ local axes = require "tperf.describe.strategy.axes"
 
 local serving_axes = {}
 
-local USUAL <const> = "tensor" -- the strategy that is not shown
-
 local AXES <const>, OPTIONS <const> = {}, {}
 for _, entry in ipairs(axes.every(true)) do
   if entry.axis and axes.shows(entry.axis, 0) then AXES[#AXES + 1] = entry end
   if entry.option and entry.option.serves then OPTIONS[#OPTIONS + 1] = entry end
-end
-
-local function of(entry)
-  return entry.strategies[1] == USUAL and "" or (" (%s)"):format(table.concat(entry.strategies, ", "))
 end
 
 --- The names of the axes.
@@ -29,25 +23,6 @@ function serving_axes.chosen()
   local list = serving_axes.names()
   for _, entry in ipairs(OPTIONS) do list[#list + 1] = entry.name end
   list[#list + 1] = "strategy"
-  return list
-end
-
---- The command-line options.
----@param kind string  of the axes' values: "integer", or "integers" for lists
----@return table[]
-function serving_axes.options(kind)
-  local many = kind == "integers"
-  local list = { many and { long = "strategy", value = "NAME,...", kind = "list", from = "strategies",
-    help = "how a layer is split (default tensor); with -g several, or all" } or { long = "strategy", value = "NAME",
-    from = "strategies", help = "how a layer is split (default tensor)" } }
-  for _, entry in ipairs(AXES) do
-    list[#list + 1] = { long = entry.name:gsub("_", "-"), value = many and "N,..." or "N", min = 1,
-      kind = kind, help = (entry.axis.meaning or entry.name) .. of(entry) }
-  end
-  for _, entry in ipairs(OPTIONS) do
-    list[#list + 1] = { long = entry.name:gsub("_", "-"), value = "NAME", from = entry.option.choices,
-      help = ("of %s: %s%s"):format(entry.option.axis, table.concat(entry.option.choices, ", "), of(entry)) }
-  end
   return list
 end
 

@@ -1,5 +1,6 @@
 --- What tperf.infer and tperf.search_inference share: from arguments to a deployment for the core, and from the core's
 -- result to a record. docs/inference.md.
+local arguments = require "tperf.question.serving_arguments"
 local axes = require "tperf.describe.strategy.axes"
 local cache = require "tperf.describe.arch.cache"
 local check = require "tperf.base.check"
@@ -12,10 +13,8 @@ local visible_memory = require "tperf.describe.machine.visible_memory"
 local workload = require "tperf.describe.workload"
 local model = require "tperf.base.catalogue".shared((require "tperf.describe.model"))
 local pipelines = require "tperf.question.search.pipelines"
-local precision = require "tperf.describe.precision"
 local placement = require "tperf.question.placement"
 local rank_order = require "tperf.question.rank_order"
-local records = require "tperf.describe.model.records"
 local rules = require("tperf.describe.rules.sets").of
 local stored = require "tperf.describe.stored"
 local strategy = require "tperf.describe.strategy"
@@ -28,29 +27,13 @@ local FIELDS <const> = 48 -- of arguments
 
 -- Bytes of an element, and the dtype name that ops use: 4 bits take the same room whatever the format.
 local BYTES = { fp32 = 4, fp16 = 2, bf16 = 2, fp8 = 1, int8 = 1, fp4 = 0.5, int4 = 0.5 }
-local STORED = { "fp32", "fp16", "bf16", "fp8", "int8", "fp4", "int4" }
-local MULTIPLIED = { "bf16", "fp16", "fp8", "int8", "fp4" }
 local op_dtype = { int4 = "fp4" }
 
 local size = check.integer { min = 1, max = 1 << 31, default = 1 }
 local optional_size = check.integer { min = 1, max = 1 << 31, optional = true }
 
 --- The fields that both questions have.
-serving.schema = {
-  model = check.any(), system = check.any(), rules = check.any { optional = true },
-  attention = check.choice { { "flash", "unfused" }, default = "flash" },
-  prompt = check.integer { min = 1, max = 1 << 31 }, generate = check.integer { min = 1, max = 1 << 31 },
-  prefill_batch = size,
-  weight_dtype = check.choice { STORED, optional = true }, kv_dtype = check.choice { STORED, default = "bf16" },
-  compute_dtype = check.choice { MULTIPLIED, optional = true },
-  state_dtype = check.choice { records.states, optional = true },
-  precision = precision.optional,
-  sequence_parallel = check.boolean { default = false },
-  reserve = check.number { min = 0, max = 0.99, default = 0.1 },
-  gpu_hour = check.number { min = 0, max = 1e6, optional = true },
-  software = check.any { optional = true },
-  placement = placement.arguments[1].check, rank_order = placement.arguments[2].check,
-}
+serving.schema = arguments.schema "infer"
 serving.size, serving.optional_size = size, optional_size
 
 local usual = rules()

@@ -34,7 +34,7 @@ local objectives = {
 local schema_of = check.once(function(s)
   local schema = serving.schema_of(s, optional_sizes)
   schema.strategy = check.any { optional = true, many = true }
-  schema.gpus, schema.pp, schema.batch = some, optional_sizes, optional_sizes
+  schema.gpus, schema.pp, schema.batch, schema.dp = some, optional_sizes, optional_sizes, nil
   schema.ttft, schema.tpot = seconds, seconds
   schema.top = check.integer { min = 1, max = 1 << 20, default = 10 }
   schema.objective = check.choice { { "throughput", "tpot", "ttft", "latency", "cost" }, default = "throughput" }
@@ -206,37 +206,12 @@ end
 
 --- The best ways to serve a model on a number of GPUs. Tries every split of the GPUs over a strategy's axes, pp and
 --- replicas, with doublings of the batch, the largest that fits, and the largest within the limits.
----@param given table
----  model, system          a name, a file or a table
----  prompt                 input tokens of a request
----  generate               output tokens of a request
+---@param given table  the arguments of tperf.infer but dp, where sizes take a list of values to try, and
 ---  gpus                   total; replicas use the GPUs that tp and pp leave
----  strategy               how layers are sharded: "tensor", "context" or a custom strategy, a list of them, or "all",
----                         which ranks them together; by default the first that has the axes given
----  tp, cp, ulysses, pp, ep, etp, batch   a size or a list; by default all possible sizes
----  cp_kind, moe_dispatcher   options of the strategy, as for tperf.train
 ---  ttft, tpot             limits in seconds
 ---  objective              what to optimize: "throughput" (tokens per second per GPU, default), "tpot", "ttft",
 ---                         "latency", "cost" (of output tokens)
 ---  top                    number of records to return (10)
----  prefill_batch          prompts that a replica prefills at a time (1)
----  precision              of the layers' weights and products: "fp8-block", "mxfp8" … as for tperf.train, or a
----                         table; scales are counted (by default as in the model's checkpoint)
----  weight_dtype           dtype of all weights, in place of precision's: "bf16" (default), "fp32", "fp16", "fp8",
----                         "int8", "fp4", "int4"
----  kv_dtype               dtype of the cache, one of the same ("bf16")
----  state_dtype            dtype of the states that recurrent layers keep: "fp32", "bf16", "fp16" (the model's, or
----                         "fp32")
----  compute_dtype          dtype of products with weights (precision's, or "bf16"; fp16, fp8, int8, fp4)
----  attention              "flash" (default), "unfused"
----  sequence_parallel      whether tp also shards the residual stream of prompts by tokens (false)
----  placement              how GPUs are placed: "stack" (default): in the engines' order of ranks; "best": with the
----                         least latency. Rules without `ranks_in_order` try every placement
----  rank_order             the order of ranks, from neighbours to distant GPUs ("tp-cp-pp-dp")
----  reserve                part of the HBM to keep free (0.1)
----  gpu_hour               dollars per GPU-hour, in place of the system's price
----  rules                  "default"
----  software               only "none": kernel times as measured in isolation; profiles describe training
 ---@return table records  as of tperf.infer, best first; with
 ---  pareto       the Pareto front of tpot and throughput per GPU
 ---  candidates, feasible   number tried; number that fit and keep the limits

@@ -98,30 +98,12 @@ local serve = {}
 local ROUTINGS = { round_robin = 0, least_loaded = 1, prefix = 2 }
 local KEEPS = { requests = 1, steps = 2 }
 
-local MOST <const> = (1 << 31) - 2
-local limit = check.number { above = 0, max = 1e12, unit = "s", optional = true }
-
-local own = {
-  requests = check.any { optional = true },
-  load = check.record_of(load.schema, { optional = true }),
-  prompt = load.lengths, output = load.lengths,
-  prefix = check.record_of({ tokens = check.integer { min = 1, max = 1 << 28 },
-    groups = check.integer { min = 1, max = MOST, default = 1 } }, { optional = true }),
-  count = check.integer { min = 1, max = MOST, optional = true }, seed = check.integer { default = 1 },
-  router = check.choice { { "round_robin", "least_loaded", "prefix" }, default = "round_robin" },
-  slo = check.record_of({ ttft = limit, tpot = limit, e2e = limit,
-    quantile = check.number { min = 0, max = 1, default = 0.99 } }, { optional = true }),
-  keep = check.choice { { "requests", "steps" }, optional = true },
-  threads = check.integer { min = 1, max = 1024, optional = true },
-}
-
 local schemas = {} -- by the number of strategies: none is ever removed
 
 local function schema()
   local count = #strategy.all()
   if not schemas[count] then
     schemas[count] = pool.schema()
-    for name, checker in pairs(own) do schemas[count][name] = checker end
   end
   return schemas[count]
 end
@@ -183,77 +165,15 @@ local function complete(r, o, decode, prefill, latency, per_token)
 end
 
 --- Simulates requests through serving engines, by the rules of the scheduler of vLLM (V1), SGLang or TensorRT-LLM.
----@param given table
----  model, system          a name, a file or a table: steps are priced from the model's network on the system
----  software               the engine: "vllm", the newest release of it that software/ has (default), "sglang",
----                         "tensorrt-llm", with a release ("vllm-0.11"), a file or a table (see tperf.software)
----  strategy               how layers are sharded: "tensor", "context", "stationary" or a custom strategy; by default
----                         the first that has the axes given
----  tp, cp, ulysses, tp1, tp2   GPUs along the strategy's axes, which shard layers, prompts and caches (1)
----  pp                     pipeline stages (1)
----  attention_dp           ranks of a replica, each with its own queue and cache and with the GPUs of those axes. They
----                         step together, and experts are spread over them (1)
----  ep                     GPUs that experts are spread over, out of tp x cp x ranks (1). Without attention_dp, as many
----                         replicas as ep and etp span are ranks
----  etp                    GPUs that shard each expert, out of tp x cp x ranks: those that ep leaves (as tp without ep)
----  cp_kind, moe_dispatcher   options of the strategy; with "deepep", batches of up to 256 tokens per GPU use its
----                         low-latency kernels
----  precision, weight_dtype, kv_dtype, compute_dtype   as for tperf.infer
----  state_dtype            dtype of the states that recurrent layers keep (the model's, or the engine's)
----  experts                kernels of blocks of experts: "fused" (FlashInfer's TensorRT-LLM kernels on Blackwell) or
----                         "portable" (Triton), where the system has a curve for them, or "grouped" (CUTLASS,
----                         DeepGEMM); the engine's default
----  attention              "portable": attention runs in Triton (SGLang's --attention-backend triton), whose kernels
----                         take several times as long, and windows as long as none; "fused" (default)
----  placement              how GPUs are placed: "stack" (default): in the engine's order of ranks; "best": with the
----                         least latency of usual requests. Rules without `ranks_in_order` try every placement
----  rank_order             the order of ranks, from neighbours to distant GPUs (the engine's; "tp-cp-pp-dp")
----  rules                  "default"
----  gpu_hour               dollars per GPU-hour, in place of the system's price
----  memory_utilization     part of the memory that the engine may use; num_blocks follows from it (the engine's)
----  sampling   how tokens are sampled: "greedy" (default), "random", "top_p", or "none", which takes no time
----  cold       true: the engine has just started; kernels that it then compiles as steps need them take its profile's
----             `compile` (false)
----  host       time that the host adds, in seconds: { front_end =, front_end_token =, step =, request =, token = }: for
----             each request outside of the engine, for each token of its prompt there, for each step, for each request
----             and each token in a step (the engine's; 0 for fields left out)
----  step_time  in place of a model: { fixed =, per_token =, per_context_token =, per_prefill_pair = }: seconds of a
----             step: fixed, and for each token that it computes, each key that a decode reads, each pair of a query and
----             a key in a prefill
----  engine     vLLM's settings: max_num_seqs (1024), max_num_batched_tokens (8192), max_model_len (the
----             model's context; no limit with step_time), block_size (16), num_blocks (its num_gpu_blocks; by default
----             as many as the memory holds, unlimited with step_time), groups of layers that share them beside the
----             first, with step_time: { whole =, windowed =, window_blocks =, states =, apart = blocks of the windowed
----             ones' own pool (SGLang), window = tokens that the first group sees } (none), pooled (whether layers
----             with a window or a state have blocks of their own: the release's for the model), swa_full_tokens_ratio
----             (SGLang's: 0.8), prefix_caching (true with num_blocks), chunked_prefill (true, except for
----             TensorRT-LLM), mixed_chunk (SGLang's: false),
----             async_scheduling (true with a model), max_cudagraph_capture_size (tokens of the largest step in a
----             graph: twice max_num_seqs, at most 512; 0: none), long_prefill_token_threshold (0: off), policy ("fcfs"
----             or "priority"), speculation { method = "ngram", "draft_model" or "eagle", tokens =, accepted = { … } or
----             acceptance = }; scheduler ("vllm", "sglang" or "tensorrt-llm": the engine's), receive_interval (steps
----             between polls for new requests: 1)
+---@param given table  the arguments of serving (tperf.question.serving_arguments), and
 ---  prefill    disaggregated serving: settings of the pool that computes prompts and sends their keys and values and
 ---             their first token to the decode pool: { strategy =, its axes, pp =, attention_dp =, replicas =,
 ---             system =, memory_utilization =, engine = { … }, step_time = }
 ---  decode     settings of the pool that decodes, the same fields as prefill
 ---  transfer   { latency =, per_token = }: seconds to send a prompt's keys and values to the decode pool (by default
 ---             those of the network between the pools; 0 with step_time)
----  requests   a list of { arrival =, prompt =, output =, priority =, segments = }, or the name of a CSV or JSONL file
----  load       { concurrency =, think = }, { rate =, process = "poisson", "gamma" or "uniform", cv =, burst = }, or
----             { stages = { { rate =, duration = } … } }; by default the arrivals in the list of requests
----  prompt     without requests: tokens, or { uniform = { 100, 200 } }, { lognormal = { median =, sigma = } } (or mean
----             and cv), { exponential = mean }, { values = { … } }, each with min and max
----  output     tokens of outputs, in the same forms
----  prefix     { tokens =, groups = }: shared prefix before each prompt, the same within a group (1)
----  count      number of requests to draw (1000)
----  seed       seed of the random numbers
----  replicas   engines behind a router
----  router     "round_robin", "least_loaded" or "prefix": the longest cached prefix
----  slo        { ttft =, tpot =, e2e =, quantile = }: limits in seconds, and the part of requests that must keep them
----             (0.99)
----  keep       "requests" or "steps" (both): the records to return
----  threads    number of threads, by default all available processors; the result does not depend on it
+---  engine     the engine's settings, in vLLM's words; those of other engines have theirs
+---  load       how requests arrive; by default as in the list of requests
 ---@return tperf.served result
 function serve.run(given)
   local o = check.record("tperf.serve", given, schema())

@@ -1,5 +1,6 @@
 --- Pools of engines, from tperf.serve's arguments to the core's form: one pool for everything, or two, if prefill
 --- is disaggregated. docs/serving.md.
+local arguments = require "tperf.question.serving_arguments"
 local check = require "tperf.base.check"
 local axes = require "tperf.describe.strategy.axes"
 local core = require "tperf.core"
@@ -12,68 +13,27 @@ local strategy = require "tperf.describe.strategy"
 local pool = {}
 
 local WHAT <const> = "tperf.serve"
-local HUGE <const> = 1 << 30 -- tokens; stands for no limit
-local MOST <const> = (1 << 31) - 2
 local METHODS = { ngram = 1, draft_model = 2, eagle = 3 }
 local SCHEDULERS = { vllm = 0, sglang = 1, ["tensorrt-llm"] = 2 }
 
-local group_fields = {}
-for _, name in ipairs { "whole", "windowed", "window_blocks", "states" } do
-  group_fields[name] = check.integer { min = 0, max = 1 << 16, default = 0 }
-end
-for _, name in ipairs { "apart", "window" } do -- blocks, tokens
-  group_fields[name] = check.integer { min = 0, max = MOST, default = 0 }
-end
-
--- The engine's settings, with defaults or without.
-local function engine_schema(with_defaults)
-  local function integer(low, high, default)
-    return check.integer { min = low, max = high, default = with_defaults and default or nil,
-      optional = not (with_defaults and default) }
-  end
-  return {
-    max_num_seqs = integer(1, MOST, 1024), max_num_batched_tokens = integer(1, MOST, 8192),
-    max_model_len = integer(2, HUGE, HUGE), block_size = integer(1, 1 << 20, 16), num_blocks = integer(2, MOST),
-    prefix_caching = check.boolean { optional = true }, async_scheduling = check.boolean { optional = true },
-    chunked_prefill = check.boolean { optional = true }, mixed_chunk = check.boolean { optional = true },
-    scheduler = check.choice { { "vllm", "sglang", "tensorrt-llm" }, optional = true },
-    receive_interval = integer(1, MOST, 1), batch_wait_timeout_iters = integer(0, MOST, 0),
-    batch_wait_max_tokens_ratio = check.number { min = 0, max = 1, default = with_defaults and 0 or nil,
-      optional = not with_defaults },
-    long_prefill_token_threshold = integer(0, MOST, 0), max_cudagraph_capture_size = integer(0, MOST),
-    policy = check.choice { { "fcfs", "priority" }, default = with_defaults and "fcfs" or nil,
-      optional = not with_defaults },
-    groups = check.record_of(group_fields, { optional = true }), pooled = check.boolean { optional = true },
-    swa_full_tokens_ratio = check.number { above = 0, max = 1, optional = true },
-    speculation = check.record_of({
-      method = check.choice { { "ngram", "draft_model", "eagle" } },
-      tokens = check.integer { min = 1, max = 1024 },
-      accepted = check.list(check.integer { min = 0, max = 1024 }, { min = 1, max = 1e7, optional = true }),
-      acceptance = check.number { min = 0, max = 1, optional = true },
-    }, { optional = true }),
-  }
-end
-
 local seconds = check.number { min = 0, max = 1e12, unit = "s", default = 0 }
-local step_time = check.record_of({ fixed = seconds, per_token = seconds, per_context_token = seconds,
-  per_prefill_pair = seconds }, { optional = true })
 local size = check.integer { min = 1, max = 1 << 20, optional = true }
+local engine_schema = arguments.schema("serve", "engine")
 
--- The fields of tperf.serve about its pools, except those of strategies.
-local common = {
-  step_time = step_time, engine = check.record_of(engine_schema(true), { default = {} }),
-  replicas = check.integer { min = 1, max = 1 << 20, default = 1 }, attention_dp = size,
-  transfer = check.record_of({ latency = seconds, per_token = seconds }, { optional = true }),
-}
-for name, checker in pairs(priced.schema) do common[name] = checker end
+-- The fields of tperf.serve, except those of strategies.
+local common = arguments.schema "serve"
+common.engine = check.record_of(engine_schema, { default = {} })
+common.load = check.record_of(arguments.schema("serve", "load"), { optional = true })
+common.transfer = check.record_of({ latency = seconds, per_token = seconds }, { optional = true })
 
 -- The fields that a pool may set for itself; the rest applies to both.
 local own = {
-  step_time = step_time, engine = check.record_of(engine_schema(false), { default = {} }), replicas = size, pp = size,
-  attention_dp = size, system = check.any { optional = true }, memory_utilization = priced.schema.memory_utilization,
+  step_time = common.step_time, replicas = size, pp = size, attention_dp = size,
+  engine = check.record_of(arguments.without_defaults(engine_schema), { default = {} }),
+  system = check.any { optional = true }, memory_utilization = common.memory_utilization,
 }
 
---- The fields of tperf.serve about its pools, with the axes and options of all strategies.
+--- The fields of tperf.serve, with the axes and options of all strategies.
 ---@return table schema
 function pool.schema()
   local schema, one = {}, {}

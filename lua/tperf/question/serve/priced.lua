@@ -1,14 +1,12 @@
 --- Prices an engine's steps from its model's network: tables that the simulator looks up, made once for each
 --- deployment. Ops that treat all tokens of a step alike (products, norms, collectives) are priced by the number of
 --- tokens, the head by the sampled rows, attention by each request's own length. docs/serving.md has the rules.
-local check = require "tperf.base.check"
 local core = require "tperf.core"
 local engines = require "tperf.question.serve.engine"
 local machines = require "tperf.question.serve.machine"
 local memory = require "tperf.question.serve.memory"
 local refusal = require "tperf.base.refusal"
 local runtime = require "tperf.describe.profile"
-local sampling = require "tperf.describe.arch.sampling"
 local serving = require "tperf.question.infer.deployment"
 local strategy = require "tperf.describe.strategy"
 local tables = require "tperf.question.serve.tables"
@@ -18,22 +16,6 @@ local priced = {}
 local WHAT <const> = "tperf.serve"
 local ELEMENT_BYTES <const> = 2 -- of the residual stream between stages
 local MANY <const> = 1024 -- tokens
-
-local optional = { optional = true }
-
---- The fields of tperf.serve that give the model, the system and their settings.
-priced.schema = {
-  model = check.any(optional), system = check.any(optional), rules = check.any(optional),
-  pp = serving.size, placement = serving.schema.placement, rank_order = serving.schema.rank_order,
-  weight_dtype = serving.schema.weight_dtype, kv_dtype = serving.schema.kv_dtype,
-  state_dtype = serving.schema.state_dtype,
-  compute_dtype = serving.schema.compute_dtype, precision = serving.schema.precision,
-  memory_utilization = check.number { above = 0, max = 1, optional = true },
-  experts = check.choice { { "fused", "grouped", "portable" }, optional = true },
-  attention = check.choice { { "fused", "portable" }, default = "fused" },
-  software = check.any(optional), host = engines.host_checker, gpu_hour = serving.schema.gpu_hour,
-  sampling = check.choice { sampling.KINDS, default = "greedy" }, cold = check.boolean { default = false },
-}
 
 -- Elements per token that a GPU sends to the next stage: its part of the residual stream, which GPUs there gather.
 local function elements(p, o)

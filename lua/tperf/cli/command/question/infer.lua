@@ -1,19 +1,13 @@
+local ask = require "tperf.cli.ask.arguments"
 local format = require "tperf.output.format"
 local from = require "tperf.cli.ask.from"
 local options = require "tperf.input.options"
-local precision = require "tperf.describe.precision"
-local records = require "tperf.describe.model.records"
 local refusal = require "tperf.base.refusal"
+local registry = require "tperf.question.serving_arguments"
 local serving_axes = require "tperf.cli.ask.serving_axes"
 
 local LISTS <const> = options.join(serving_axes.names(), { "pp", "batch" }) -- options that take lists
 
-local QUESTION = {
-  "prompt", "generate", "prefill_batch", "precision", "weight_dtype", "kv_dtype", "compute_dtype", "state_dtype",
-  "attention", "rules", "reserve", "gpu_hour", "software", "pp", "batch",
-  "placement", "rank_order",
-}
-QUESTION = options.join(QUESTION, serving_axes.chosen())
 local SEARCH = { "gpus", "ttft", "tpot", "objective", "top" }
 
 local columns = options.join(serving_axes.columns(), {
@@ -114,7 +108,7 @@ local function several(values, question, lists)
 end
 
 local function one(values, question)
-  question.dp, question.ops = values.dp, values.ops or nil
+  question.ops = values.ops or nil
   local show, report, lists = require "tperf.cli.answer.table", require "tperf.report", {}
   for _, name in ipairs(LISTS) do
     if type(question[name]) == "table" then lists[#lists + 1] = name end
@@ -153,34 +147,7 @@ For example: tperf infer llama-3.1-70b -s h100-sxm --tp 8 -b 32 -p 2048 -n 256
 Prints a row for each value of --batch and of sizes; if one has no figures, the reason below.
 With -g, the best configurations on that many GPUs:
   tperf infer llama-3.1-70b -s h100-sxm -g 16 -p 2048 -n 256 --tpot 20ms --pareto]],
-  options = options.join({
-    { long = "system", short = "s", value = "NAME", from = "systems files",
-      help = "the system (`tperf list systems`, or a file)" },
-    { long = "prompt", short = "p", value = "N", min = 1, kind = "integer", help = "tokens per prompt" },
-    { long = "generate", short = "n", value = "N", min = 1, kind = "integer", help = "tokens per answer" },
-    { long = "batch", short = "b", value = "N,...", min = 1, kind = "integers",
-      help = "sequences decoded at a time, per replica" },
-    { long = "prefill-batch", value = "N", min = 1, kind = "integer",
-      help = "prompts prefilled at a time, per replica (default 1)" },
-  }, serving_axes.options "integers", {
-    { long = "pp", value = "N,...", min = 1, kind = "integers", help = "pipeline parallelism: stages" },
-    { long = "dp", value = "N", min = 1, kind = "integer", help = "replicas (default: as many as share experts)" },
-    { long = "precision", value = "NAME", from = precision.names,
-      help = "of layers: fp8-block, mxfp8 (default: the checkpoint's)" },
-    { long = "weight-dtype", value = "NAME", help = "dtype of the stored weights (default: likewise)" },
-    { long = "kv-dtype", value = "NAME", help = "dtype of the KV cache (default bf16)" },
-    { long = "state-dtype", value = "NAME", from = records.states,
-      help = "dtype of recurrent layers' states (default: the model's, or fp32)" },
-    { long = "compute-dtype", value = "NAME", help = "dtype of products with weights (default: likewise)" },
-    { long = "attention", value = "NAME", from = { "flash", "unfused" }, help = "flash (default) or unfused" },
-    { long = "placement", value = "NAME", from = { "stack", "best" },
-      help = "stack: in the engines' order of ranks (default); best: the fastest" },
-    { long = "rank-order", value = "ORDER", help = "neighbours first (default tp-cp-pp-dp)" },
-    { long = "reserve", value = "PART", kind = "number", help = "fraction of the memory to keep free (default 0.1)" },
-    { long = "gpu-hour", value = "DOLLARS", kind = "number", help = "price of a GPU-hour" },
-    { long = "rules", value = "NAME", from = "rules", help = "modelling rules (`tperf list rules`)" },
-    { long = "software", value = "none", from = "none",
-      help = "none, the only choice: kernels as timed in isolation" },
+  options = options.join(ask.options(registry.rows "infer", true), {
     { long = "ops", help = "every op of both phases, on the machine's roofline" },
     { long = "gpus", short = "g", value = "N", min = 1, kind = "integer", help = "search: total number of GPUs" },
     { long = "ttft", value = "TIME", kind = "s", help = "search: limit on the time to first token, such as 500ms" },
@@ -189,7 +156,7 @@ With -g, the best configurations on that many GPUs:
       help = "search: throughput (default), tpot, ttft, latency, cost" },
     { long = "top", short = "k", value = "K", kind = "integer", help = "search: how many to print (default 10)" },
     { long = "pareto", help = "search: print the Pareto front of time per token and throughput per GPU" },
-  }, from.options, options.formats),
+  }, options.under("launch file", from.options), options.under("output", options.formats)),
   run = function(values, arguments)
     local wrong = from.fill(values, arguments, "infer")
     if wrong then return false, wrong end
@@ -197,11 +164,9 @@ With -g, the best configurations on that many GPUs:
     if arguments[2] then return false, ("one MODEL is needed, got '%s' too"):format(arguments[2]) end
     local missing = options.missing(values, { "system", "prompt", "generate" })
     if missing then return false, missing end
-    local question = { model = arguments[1], system = values.system }
-    for _, name in ipairs(QUESTION) do
-      local value = values[name]
-      question[name] = type(value) == "table" and #value == 1 and value[1] or value
-    end
+    local question, message = ask.asked(registry.rows "infer", values)
+    if not question then return false, message end
+    question.model = arguments[1]
     if values.gpus then
       for _, name in ipairs { "dp", "ops" } do
         if values[name] then return false, ("--%s does not go with --gpus"):format(name) end
