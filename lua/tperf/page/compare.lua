@@ -1,9 +1,11 @@
 --- Compare: systems side by side; training by number of GPUs, serving by Pareto fronts.
+local ask = require "tperf.cli.ask.arguments"
 local check = require "tperf.base.check"
 local command = require "tperf.page.command"
 local configuration = require "tperf.cli.ask.configuration"
 local grid = require "tperf.page.grid"
 local options = require "tperf.input.options"
+local served = require "tperf.question.serving_arguments"
 local serving_axes = require "tperf.cli.ask.serving_axes"
 
 local compare = {}
@@ -11,9 +13,7 @@ local compare = {}
 local OWN <const> = { systems = true, show = true, domain = true, hbm = true }
 local MOST_SYSTEMS <const>, MOST_COUNTS <const> = 8, 12
 
--- The options of `tperf infer` that a front takes.
-local ASKED <const> = options.join({ "gpus", "prompt", "generate", "pp", "batch", "precision", "weight_dtype",
-  "kv_dtype", "compute_dtype", "gpu_hour" }, serving_axes.chosen())
+local SEARCH <const> = { "gpus", "ttft", "tpot" } -- options of a search alone
 
 local function per_gpu(c) return c.tokens_per_second / c.gpus end
 
@@ -115,8 +115,9 @@ function compare.front(question)
   local given, tperf = question.values, require "tperf"
   local names, systems, domain, hbm = machines(given)
   local values, arguments = command.values("infer", given, OWN)
-  local asked = { model = arguments[1] or error("MODEL is missing", 0), top = 1 }
-  for _, name in ipairs(ASKED) do asked[name] = values[name] end
+  local asked = command.need(ask.asked(served.rows "infer", values))
+  asked.model, asked.top = arguments[1] or error("MODEL is missing", 0), 1
+  for _, name in ipairs(SEARCH) do asked[name] = values[name] end
   local script = script_of(names, asked, domain, hbm, [[
   for _, point in ipairs(tperf.search_inference(question).pareto or {}) do
     print(name, 1 / point.tpot, point.tokens_per_second_per_gpu)

@@ -1,9 +1,12 @@
 --- `tperf memory --fewest`: the smallest machine that holds a model, and the configuration for it.
+local ask = require "tperf.cli.ask.arguments"
 local configuration = require "tperf.cli.ask.configuration"
 local format = require "tperf.output.format"
 local options = require "tperf.input.options"
 local visible_memory = require "tperf.describe.machine.visible_memory"
+local served = require "tperf.question.serving_arguments"
 local serving_axes = require "tperf.cli.ask.serving_axes"
+local trained = require "tperf.question.arguments"
 
 local fewest = {}
 
@@ -18,9 +21,6 @@ fewest.options = {
 }
 
 local SERVING <const> = { "prompt", "generate", "weight_dtype", "kv_dtype" }
-local SHARED <const> = options.join({ "system", "batch", "pp", "attention", "rules", "reserve" },
-  serving_axes.chosen())
-
 local served_columns = options.join({ { key = "gpus" }, { key = "strategy", usual = "tensor" } },
   serving_axes.columns(), {
   { key = "pp" }, { key = "dp", usual = 1 }, { key = "batch" }, { key = "max_batch" },
@@ -28,14 +28,24 @@ local served_columns = options.join({ { key = "gpus" }, { key = "strategy", usua
   { key = "memory.cache", unit = "bytes" }, { key = "memory.total", title = "memory", unit = "bytes" },
 })
 
+-- The options of training that a question about serving does not take, among those given; nil: none.
+local function misused(values)
+  local serves = {}
+  for _, option in ipairs(ask.options(served.rows "infer", true)) do serves[option.long] = true end
+  for _, option in ipairs(ask.options(trained.rows(), false)) do
+    if values[option.long:gsub("-", "_")] ~= nil and not serves[option.long] then return option.long end
+  end
+end
+
 local function serving_question(values, arguments)
   local missing = options.missing(values, { "system", "prompt", "generate" })
   if missing then return nil, missing end
   if not arguments[1] then return nil, "MODEL is missing" end
-  local question = { model = arguments[1] }
-  for _, list in ipairs { SERVING, SHARED } do
-    for _, name in ipairs(list) do question[name] = values[name] end
-  end
+  local wrong = misused(values)
+  if wrong then return nil, ("--%s is of training, and --prompt and --generate ask about serving"):format(wrong) end
+  local question, message = ask.asked(served.rows "infer", values)
+  if not question then return nil, message end
+  question.model = arguments[1]
   return question
 end
 
