@@ -1328,7 +1328,7 @@
 ---@field software? string|table Training stack (`tperf list software`; default typical; none: no stack). A profile's name, a file or a table, see tperf.software. "none" is the default of rules without `typical_software`.
 ---@field attention? "flash"|"unfused"|"recompute"|"summa" flash (default), unfused, recompute or summa
 ---@field precision? "bf16"|"fp16"|"fp8-delayed"|"fp8-current"|"fp8-block"|"mxfp8"|"nvfp4"|"fp8-tensorwise"|"fp8-rowwise"|table Of matrix products: bf16 (default), fp8-block, mxfp8 ... A recipe's name or a table (docs/model.md, section 1.10).
----@field strategy? string|string[]|table How a layer is split (`tperf list strategies`; default tensor). By default the first strategy that has the axes given. tperf.search takes "all", too, and ranks them together.
+---@field strategy? string|table How a layer is split (`tperf list strategies`; default tensor). By default the first strategy that has the axes given. tperf.search takes "all", too, and ranks them together.
 ---@field gpus? integer GPUs. Of tperf.train, dp and gpus follow from each other.
 ---@field tp? integer tensor parallelism: heads and features
 ---@field tp1? integer 2-D tensor parallelism: features, columns of weights

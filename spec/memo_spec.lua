@@ -121,8 +121,11 @@ describe("a workload of cached blocks", function()
     return list
   end
 
+  local schema = {}
+  for _, row in ipairs(tuning.arguments) do schema[row.name] = row.check end
+
   local function tuning_of(model, objective)
-    local o = check.record("tuning", { objective = objective, peft = { rank = 16 } }, tuning.schema)
+    local o = check.record("tuning", { objective = objective, peft = { rank = 16 } }, schema)
     return tuning.of(o, model, rules, { tensor })
   end
 

@@ -301,6 +301,8 @@ describe("a software profile", function()
     local c = trained { software = habit }
     assert.same({ true, "deepep" }, { c.overlap_moe_a2a, c.moe_dispatcher })
     assert.near(trained({ software = STACK, overlap_moe_a2a = true, moe_dispatcher = "deepep" }).time, c.time, 1e-12)
-    assert.is_nil(trained({ software = habit, overlap_moe_a2a = false }).overlap_moe_a2a)
+    local off = trained { software = habit, overlap_moe_a2a = false }
+    assert.is_false(off.overlap_moe_a2a)
+    assert.equal(off.time, trained({ software = habit, configuration = off }).time)
   end)
 end)

@@ -217,8 +217,8 @@ describe("a message", function()
 
   it("about an unknown option suggests equivalents", function()
     for given, meant in pairs {
-      ["--tensor"] = "'--tp' or", ["--tensor-model-parallel-size"] = "'--tp' or",
-      ["--pipeline-model-parallel-size"] = "'--pipeline-layout' or '--pp'", ["--global-batch-size"] = "'--batch'",
+      ["--tensor"] = "'--strategy' or '--tp' or", ["--tensor-model-parallel-size"] = "'--tp' or",
+      ["--pipeline-model-parallel-size"] = "'--sequence-parallel' or '--pp'", ["--global-batch-size"] = "'--batch'",
       ["--num-gpus"] = "'--gpus'?",
       ["--expert-parallel"] = "'--ep'", ["-tp"] = "'--tp'?", ["--seq-length"] = "'--seq'?",
     } do

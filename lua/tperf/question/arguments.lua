@@ -52,7 +52,7 @@ local PROBLEM <const> = {
 }
 
 local LAYOUT <const> = {
-  { name = "strategy", group = "layout", many = true, open = true, check = check.any { optional = true, many = true },
+  { name = "strategy", group = "layout", many = true, open = true, check = optional,
     doc = "how a layer is split (`tperf list strategies`; default tensor)",
     more = "By default the first strategy that has the axes given. tperf.search takes \"all\", too, and ranks them "
       .. "together.", option = { value = "NAME", from = "strategies" } },
@@ -141,7 +141,7 @@ local function add(schema, rows, many)
   for _, row in ipairs(rows) do
     local one = row.check
     if row.many and many then
-      one = check.describe(one).kind == "any" and one or check.one_or_list(one)
+      one = check.describe(one).kind == "any" and check.any { optional = true, many = true } or check.one_or_list(one)
     elseif row.default ~= nil then
       one = arguments.with_default(one, row.default)
     end
@@ -207,7 +207,6 @@ function arguments.repeated(o, system)
   end
   for _, name in ipairs(OBJECTS) do objects[name] = given[name] end
   objects.system = system
-  values.rules = type(given.rules) == "string" and given.rules or nil
   return values, objects
 end
 

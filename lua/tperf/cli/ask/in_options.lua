@@ -1,7 +1,6 @@
 --- Rewrites the library's messages in terms of command-line options.
-local ask = require "tperf.cli.ask.arguments"
+local ask = require("tperf.base.lazy").module "tperf.cli.ask.arguments"
 local options = require "tperf.input.options"
-local training = require "tperf.question.arguments"
 
 -- Fields that commands have options of other names for, where they have them.
 local USUAL <const> = {
@@ -27,7 +26,7 @@ end
 return function(command, message)
   local longs, fields = {}, command.fields or {}
   for _, option in ipairs(options.of(command)) do longs[option.long:gsub("-", "_")] = option.long end
-  for name, option in pairs(ask.renamed(training.rows())) do
+  for name, option in pairs(ask.renamed(require "tperf.question.arguments".rows())) do
     local plain = option:gsub("-", "_")
     longs[name] = longs[name] or longs[plain]
   end

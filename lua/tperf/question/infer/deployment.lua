@@ -88,12 +88,6 @@ function serving.problem(what, given, order)
   return p
 end
 
---- Whether a problem's strategy, model, system and rules are still what the arguments name.
-function serving.is_same(p, given)
-  return strategy.of(p.strategy) == p.strategy and model(given.model) == p.model
-    and (given.rules and rules(given.rules) or usual) == p.rules and system(given.system) == p.system
-end
-
 local function caches_of(p, sizes)
   local o, list = p.o, {}
   local share = strategy.share(p.strategy, p.model, 1, sizes, p.rules,

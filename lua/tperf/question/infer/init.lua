@@ -1,5 +1,4 @@
 --- tperf.infer: latency, throughput, memory and cost of one way to serve a model. docs/inference.md.
-local asked = require "tperf.question.asked"
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
@@ -196,15 +195,15 @@ local function rows_of(p, shape, fast)
 end
 
 -- Everything that decides the answer: { o = checked arguments, p = problem, laid }.
-local prepare = asked(function(given)
+local function prepare(given)
   local s = axes.asked(given, true)
   problem.refuse_axes("tperf.infer", given, { s })
   local o = check.record("tperf.infer", given, schema_of(s))
   o.strategy = s
   local p = serving.problem("tperf.infer", o)
   check_sizes(p, o)
-  return { o = o, p = p, laid = serving.lay_out(p, o) }, p.strategy, p.model
-end, function(t, given) return serving.is_same(t.p, given) end)
+  return { o = o, p = p, laid = serving.lay_out(p, o) }
+end
 
 --- The latency, throughput, memory and cost of one way to serve a model, for a static batch that starts at once, or one
 --- that is always full (steady); tperf.serve simulates arrivals and queues. Times in seconds, sizes in bytes.

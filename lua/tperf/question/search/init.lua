@@ -164,17 +164,17 @@ function ask(p, o, idle)
   return results
 end
 
--- The checked arguments of a question, and its problem, as this call may change them.
-local function own(t)
-  local o = {}
-  for name, value in next, t.o do o[name] = value end
-  return o, setmetatable({ refused = {}, many = t.many }, t.view)
+-- The checked arguments of a question, and its problem.
+local function prepared(given)
+  local t = prepare(given)
+  t.problem.refused, t.problem.many = {}, t.many
+  return t.o, t.problem
 end
 
 --- search.run for use inside another question: leaves Ctrl-C for that question to handle.
 function search.within(given)
   local start = core.clock()
-  local o, p = own(prepare(given))
+  local o, p = prepared(given)
   p.asked = given
   local room = search_room.check(p, o, new_core_search)
   o.simulates = simulates(p, o)
@@ -189,7 +189,7 @@ end
 ---@param options table  of the walk
 ---@param part table     { index, of }
 function search.part(given, options, part)
-  local _, p = own(prepare(given))
+  local _, p = prepared(given)
   return shapes.answer(p, options, part)
 end
 

@@ -1,6 +1,5 @@
 --- The walk over all shapes of a search: laid out here in batches, walked by the core.
 local core = require "tperf.core".search
-local known = require "tperf.question.search.known"
 local space = require "tperf.question.search.space"
 
 local search_walk = {}
@@ -106,8 +105,8 @@ local function fast_of(p, o)
   return list
 end
 
--- Lays out all shapes, or a part of them, and calls flush(series, shapes, last) for some hundred at a time, until that
--- returns false.
+-- Lays out all shapes, or a part of them, and calls flush(series, shapes) for some hundred at a time until that returns
+-- false.
 local function lay_out(p, o, core_search, part, flush)
   local list, shapes, complete, fast, orders = {}, 0, true, fast_of(p, o), p.placed.orders
   each_series(p, p.refused, part, function(number, sizes, v, micro_batches, panels)
@@ -121,44 +120,24 @@ local function lay_out(p, o, core_search, part, flush)
     series.fitting = fitting_of(core_search, layout, sizes, series, variant, own)
     list[#list + 1], shapes = series, shapes + #micro_batches
     if shapes >= SHAPES_AT_ONCE or core.pending() then
-      complete = flush(list, shapes, false)
+      complete = flush(list, shapes)
       list, shapes = {}, 0
     end
     return not complete
   end)
-  if complete and shapes > 0 then flush(list, shapes, true) end
-end
-
--- Walks shapes that are known; false when interrupted.
-local function walk_known(found, refused, walk)
-  table.move(found.refused, 1, #found.refused, #refused + 1, refused)
-  for _, batch in ipairs(found.batches) do
-    if not walk(batch.shapes, batch.count) then return end
-  end
+  if complete and shapes > 0 then flush(list, shapes) end
 end
 
 --- Lays out the shapes of all strategies, or of a part { index, of } of them, and walks them, some hundred at a time.
 ---@return boolean complete  false when interrupted
 ---@return integer done      shapes
 function search_walk.some(p, o, core_search, part)
-  local complete, done, first_refused, key, objects = true, 0, #p.refused + 1, nil, nil
-  if not part then key, objects = known.key(p, o) end
-  local function walk(shapes, count)
-    complete = core_search:walk(shapes)
+  local complete, done = true, 0
+  lay_out(p, o, core_search, part, function(list, count)
+    complete = core_search:walk(core_search:shapes(list))
     done = done + count
     if o.progress and not part then o.progress(done) end
     return complete
-  end
-  local found, batches = known.get(p.model, key), { count = 0 }
-  if found then
-    walk_known(found, p.refused, walk)
-    return complete, done
-  end
-  lay_out(p, o, core_search, part, function(list, count, last)
-    local shapes = core_search:shapes(list)
-    batches = key and known.more(batches, shapes, count)
-    if batches and last then known.keep(p.model, key, objects, batches, p.refused, first_refused) end
-    return walk(shapes, count)
   end)
   return complete, done
 end

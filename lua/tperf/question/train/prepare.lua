@@ -1,17 +1,14 @@
 --- What a question to tperf.train is answered from: checked arguments, sizes, the layout and the placement.
 local arguments = require "tperf.question.arguments"
-local asked = require "tperf.question.asked"
 local axes = require "tperf.describe.strategy.axes"
 local check = require "tperf.base.check"
 local configuration = require "tperf.question.configuration"
 local model = require "tperf.base.catalogue".shared((require "tperf.describe.model"))
 local problem = require "tperf.question.problem"
-local profile = require "tperf.describe.profile"
 local recalled = require "tperf.question.recalled"
 local rank_order = require "tperf.question.rank_order"
 local refusal = require "tperf.base.refusal"
 local rules = require("tperf.describe.rules.sets").of
-local schedule = require "tperf.describe.schedule"
 local search = require "tperf.question.search"
 local straggling = require "tperf.question.goodput.straggling"
 local simulate = require "tperf.question.train.simulate"
@@ -84,18 +81,9 @@ local function with_configuration(given)
   return arguments.of_configuration(c, given, strategy.of(given.strategy or c.strategy))
 end
 
--- Whether what decided an answer is still what the arguments name.
-local function is_same(t, given)
-  local o, s = t.o, t.strategy
-  schedule.get(o.schedule) -- refuses one that a script has changed
-  if strategy.of(s) ~= s or model(given.model) ~= o.model then return false end
-  local set = rules(given.rules)
-  return set == o.rules and profile.of(given.software, set) == o.profile and system(given.system) == o.system
-end
-
 -- Computes everything that decides the result: { o = checked arguments, strategy, problem, workload, found, open =
 -- whether each axis was left open }.
-return asked(function(given)
+return function(given)
   if type(given) == "table" and given.configuration ~= nil then given = with_configuration(given) end
   local s = axes.asked(given)
   problem.refuse_axes("tperf.train", given, { s })
@@ -116,10 +104,7 @@ return asked(function(given)
     o.bounds = true -- no closed form holds, here or in what advice asks
     p = problem.of(o, { s })
   end
-  if sizes.admitted_by ~= p.model then
-    train_sizes.check_cut(o, s, p, own, sizes.share)
-    sizes.admitted_by = p.model
-  end
+  train_sizes.check_cut(o, s, p, own, sizes.share)
   local question = p.questions[1]
   local t = { o = o, strategy = s, problem = p, open = open }
   t.workload = p.layouts[1].workload(own, o.micro_batch, p.variants[1])
@@ -131,5 +116,5 @@ return asked(function(given)
   else
     t.found.fast, t.found.panels = best_placement(t, panels)
   end
-  return t, t.problem.built_in and s, p.model
-end, is_same)
+  return t
+end

@@ -1,9 +1,6 @@
 --- Completes the sizes of one configuration, and refuses sizes that do not divide what they cut.
 local stated = require "tperf.describe.model.stated"
 local axes = require "tperf.describe.strategy.axes"
-local check = require "tperf.base.check"
-local core = require "tperf.core"
-local memo = require "tperf.base.memo"
 local nearest = require "tperf.base.nearest"
 local pipelines = require "tperf.question.search.pipelines"
 local refusal = require "tperf.base.refusal"
@@ -11,19 +8,6 @@ local space = require "tperf.question.search.space"
 local strategy = require "tperf.describe.strategy"
 
 local train_sizes = {}
-
-local MOST <const> = 512 -- combinations of sizes remembered of a model
-
--- Arguments that decide what the sizes are and whether they are admitted, besides the objects of a question.
-local deciding_of = check.once(function(s)
-  local names = { "dp", "pp", "gpus", "micro_batch", "zero", "sequence_parallel" }
-  table.move(s.axis_names, 1, #s.axis_names, #names + 1, names)
-  return table.move(s.option_names, 1, #s.option_names, #names + 1, names)
-end)
-
-local function weak() return setmetatable({}, { __mode = "k" }) end
-
-local known = weak() -- model -> rules -> strategy -> what is remembered by sizes
 
 local function divide(whole, part, what, whole_name)
   if whole % part ~= 0 then
@@ -68,27 +52,12 @@ local function complete(o, s, own)
   o.gpus = product * o.dp
 end
 
-local function remembered(o, s, m, set, make)
-  local words = s.built_in and not m.architecture and core.resource.words(o, deciding_of(s))
-  if not words then return make() end
-  local of_model = known[m] or weak()
-  local of_rules = of_model[set] or weak()
-  known[m], of_model[set] = of_model, of_rules
-  of_rules[s] = of_rules[s] or memo.by_text(MOST)
-  return of_rules[s](words, make)
-end
-
 --- Sets the sizes that are left open: of the strategy's axes, gpus and dp.
----@return table sizes  { own = the axes' sizes, share, dp, gpus, admitted_by = the model with which they were checked }
+---@return table sizes  { own = the axes' sizes, share }
 function train_sizes.of(o, s, m, set)
-  local sizes = remembered(o, s, m, set, function()
-    local own, share = own_of(o, s, m, set)
-    complete(o, s, own)
-    return { own = own, share = share, dp = o.dp, gpus = o.gpus }
-  end)
-  for i, name in ipairs(s.axis_names) do o[name] = sizes.own[i] end
-  o.dp, o.gpus = sizes.dp, sizes.gpus
-  return sizes
+  local own, share = own_of(o, s, m, set)
+  complete(o, s, own)
+  return { own = own, share = share }
 end
 
 -- Refuses tokens that the shards of a sequence do not divide.
