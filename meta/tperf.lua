@@ -1082,7 +1082,7 @@
 ---@field norm? "fused"|"copied"|"pytorch" "fused"; "copied", a fused kernel over a copy in fp32, as apex's over `x.float()`; or "pytorch", before 2.8, whose RMSNorm without a compiler is a kernel for every step
 ---@field padded_vocabulary? boolean false: the vocabulary's parts keep their size, and products with rows that do not begin on multiples of 16 bytes are slow (docs/model.md); true: it is padded
 ---@field grouped_kernels? boolean true: the products of a GPU's experts are one kernel (PyTorch's grouped_mm); false: the host launches one for each expert, as TransformerEngine's GroupedLinear does
----@field pytorch_modules? boolean true: layers are PyTorch's own modules, whose kernels an HGX H100's host launches in at most 69 us each, 3 calls of 23 (docs/model.md); false: a library's, such as TransformerEngine
+---@field pytorch_modules? boolean true: layers are PyTorch's own modules, whose kernels an HGX H100's host launches in at most module_calls calls each (docs/model.md); false: a library's, such as TransformerEngine
 ---@field scatter_messages? boolean true: of an activation that tensor-parallel GPUs all hold, each sends a part to the next stage, where they gather it (Megatron-LM's scatter_gather_tensors_in_pipeline); false: each sends all of it
 ---@field megatron_softmax? boolean true: where attention is several kernels, its softmax is Megatron-LM's fused one, which wants a multiple of 4 heads in a GPU's micro-batch and at most 2,048 keys, or else six of PyTorch's
 ---@field weights? "fp32"|"bf16"|"fp16" what weights are kept in where a run does not say: "fp32", and no master copy beside; as the ops have them
@@ -1103,13 +1103,15 @@
 ---@field overlap_shared_experts? boolean three more
 ---@field overlap_param_gather_with_optimizer_step? boolean three more
 ---@field overlap_p2p? boolean three more
----@field engine? table of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm", async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token (seconds), sampler = "sort" or "fused", sampler_entry (seconds), compiled (true: a compiler fuses pointwise ops between kernels), prefill_graphs (whether CUDA graphs cover prompts), delta = "merged" or "separate" (projections of gated delta nets), experts_step = { fp8 =, fp4 = } (seconds that a block of experts takes besides), fused_casts (generations of GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on which decode leaves caches whole), fused_experts and portable_experts (dtypes in which blocks of experts run in fused kernels, or in portable ones), experts_setup (seconds), compile (seconds: see `cold` of tperf.serve), memory = "all", "static" or "free", memory_utilization (0.9), runtime, runtime_parallel (bytes), state_dtype ("fp32": of recurrent layers whose model does not say), pooled (true: layers that keep all tokens, a window's or a state have their own blocks), pooled_families, unpooled_families (of which alone, or of which not) }
+---@field engine? table of what serves requests (tperf.serve): { release, scheduler = "vllm", "sglang" or "tensorrt-llm", async_scheduling (true), front_end, front_end_token, step, step_parallel, request, token (seconds), sampler = "sort" or "fused", sampler_entry (seconds), compiled (true: a compiler fuses pointwise ops between kernels), prefill_graphs (whether CUDA graphs cover prompts), delta = "merged" or "separate" (projections of gated delta nets), experts_step = { fp8 =, fp4 = } (seconds that a block of experts takes besides), fused_casts (generations of GPUs on which an 8-bit cache takes no casts of its own), whole_caches (those on which decode leaves caches whole), fused_experts and portable_experts (dtypes in which blocks of experts run in fused kernels, or in portable ones), experts_setup (seconds), compile (seconds: see `cold` of tperf.serve), memory = "all", "static" or "free", memory_utilization (0.9), runtime, runtime_parallel (bytes), state_dtype ("fp32": of recurrent layers whose model does not say), pooled (true: layers that keep all tokens, a window's or a state have their own blocks), pooled_families, unpooled_families (of which alone, or of which not), swa_full_tokens_ratio (0.8), mamba_full_memory_ratio (0.9), mamba_states (3: for each request that may run), graph_tokens (512: of the largest CUDA graph), estimate = { init_new_token_ratio (0.7), min_new_token_ratio_factor (0.14), new_token_ratio_decay_steps (600), retract_decode_steps (20), clip_max_new_tokens (4096) } (of SGLang's scheduler: docs/serving.md) }
 ---@field host number|string seconds that the host takes to launch a kernel: no layer's pass is faster than its launches
 ---@field overlap number part of a pass during which data-parallel traffic is under way, and so hidden
 ---@field optimizer? number part of the HBM's bandwidth that the optimizer's step reaches (0.7)
 ---@field accumulation? "fused"|"separate" how a micro-batch's weight gradients are added to those kept, or copied to where replicas reduce them: "fused", by the product that makes them (Megatron-LM's gradient_accumulation_fusion); "separate", by a kernel of its own; not given: at no cost
 ---@field step_calls? number calls of PyTorch once an iteration, while the GPUs wait: the host reads the loss and starts again with empty queues (1200); 0: it does not read the loss after each iteration
 ---@field message_calls? number calls of PyTorch between a message of the pipeline and the first kernel of the pass that waited for it (30)
+---@field pytorch_call? number|string seconds in which an HGX H100's host launches a kernel by a call of PyTorch alone (23 us)
+---@field module_calls? number such calls that a layer of PyTorch's own modules makes for an op (3)
 ---@field runs? integer how many published runs it was fitted to
 ---@field error? number half of them are within this part of the measured time, predicted by a fit to others of them
 ---@field spread? number[] nine tenths of them took between spread[1] and spread[2] times the predicted time: the 5 % and 95 % quantiles of measured / predicted
@@ -1190,17 +1192,22 @@
 
 ---@class tperf.system.accelerator
 ---@field cache? tperf.system.accelerator.cache last-level cache, from which repeated measurements read
+---@field chunkwise? number FLOP in a recurrence's chunks per vector FLOP
 ---@field compute_efficiency? any the part of a peak that kernels reach, or curves
+---@field converted? number part of the rate of products that widen factors
+---@field flash1? number seconds of FlashAttention 1 relative to 2
 ---@field fused_experts? any kernels that serving engines may run blocks of experts in: FlashInfer's
 ---@field hbm tperf.system.accelerator.hbm its memory
 ---@field launch? number|string fixed latency of an op and pass
 ---@field name? string of the GPU
+---@field overlap_sms? number that collectives take from products in chunks
 ---@field portable_attention? tperf.system.accelerator.portable_attention attention in Triton, where engines run it
 ---@field portable_experts? any and those in Triton
 ---@field power? number|string the board's limit (TDP)
 ---@field routing? tperf.system.accelerator.routing kernels of serving engines that choose experts and sort tokens by expert
 ---@field source? string where the numbers come from
 ---@field tensor tperf.system.accelerator.tensor Dense peaks of the matrix units (no sparsity). fp16 and bf16 substitute for each other.
+---@field unaligned? tperf.system.accelerator.unaligned products of 16-bit factors whose rows do not begin on multiples of 16 bytes
 ---@field units? integer streaming multiprocessors; curves need them
 ---@field vector? tperf.system.accelerator.vector Dense peaks of the vector units; default: for 16 bits an eighth of the matrix units', for fp32 half of that.
 ---@field whole_caches? tperf.system.accelerator.whole_caches Decoding by kernels that leave caches whole (FlashAttention 2), where an engine's profile says that they run.
@@ -1214,6 +1221,7 @@
 ---@field bandwidth number|string the vendor's
 ---@field capacity number|string the vendor's
 ---@field efficiency? number the part of the bandwidth that kernels reach
+---@field scattered? number part of that over rows in their experts' order
 ---@field source? string where the numbers come from
 ---@field stream? tperf.system.accelerator.hbm.stream kernels that only read and write
 ---@field visible? number|string What a program sees of it, which training and engines may use; of a copy with another capacity, that.
@@ -1268,6 +1276,11 @@
 ---@field source? string where the numbers come from
 ---@field tf32? number|string at this dtype
 
+---@class tperf.system.accelerator.unaligned
+---@field by_8? number part of the rate, on those of 8
+---@field by_less? number of fewer
+---@field source? string where the numbers come from
+
 ---@class tperf.system.accelerator.vector
 ---@field bf16? number|string at this dtype
 ---@field fp16? number|string at this dtype
@@ -1276,8 +1289,10 @@
 ---@field source? string where the numbers come from
 
 ---@class tperf.system.accelerator.whole_caches
----@field bandwidth number|string at which a streaming multiprocessor reads a cache for one token's heads
+---@field bandwidth? number|string at which a multiprocessor reads a cache for one token
+---@field late? number part of the longest cache's excess that shows
 ---@field source? string where the numbers come from
+---@field uncut? number caches for each, from which on they stay whole
 
 ---@class tperf.system.host
 ---@field bandwidth number|string of one GPU's link (PCIe, NVLink-C2C), in one direction
@@ -1305,6 +1320,7 @@
 
 ---@class tperf.system.network.slow
 ---@field bandwidth number|string per NIC and direction
+---@field chain? number|string of broadcasts and reduces, per GPU of the chain
 ---@field efficiency? any the part of the bandwidth that messages reach, or a curve
 ---@field latency? number|string per hop
 ---@field name? string name of the network, for display

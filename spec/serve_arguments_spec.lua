@@ -13,7 +13,8 @@ local ENGINE <const> = {
   long_prefill_token_threshold = 0, draft_method = 0, draft_tokens = 0, replicas = 1, prefix_caching = true,
   chunked_prefill = true, priority = false, async_scheduling = false, acceptance = 0, fixed = 1, per_token = 0,
   per_context_token = 0, per_prefill_pair = 0, whole_groups = 0, windowed_groups = 0, window_blocks = 0,
-  state_groups = 0, apart = 0, window = 0,
+  state_groups = 0, apart = 0, window = 0, estimate_first = 0.7, estimate_least = 0.14, estimate_steps = 600,
+  estimate_longest = 4096, estimate_ahead = 20,
 }
 
 local function line(x, y) return { x = x or { 1, 8 }, y = y or { 1e-6, 2e-6 } } end
@@ -23,7 +24,8 @@ local STEPS <const> = {
   graphs = { 1, 2, 4 }, shapes = {}, decode_tokens = line(), prefill_tokens = line(), rows = line(),
   decode = surface(), decode_window = surface(), chunk = surface(), chunk_among = surface(),
   more = { step = 0, request = 0, token = 0, window = 16, separate = false, stages = 1, send = 0, send_token = 0,
-    launch = 0, compile = 0, even = 1, whole_key = 0, whole_each = 0, whole_from = 0, eager_prefills = false },
+    launch = 0, compile = 0, even = 1, whole_key = 0, whole_each = 0, whole_from = 0, whole_late = 0,
+    eager_prefills = false },
 }
 
 local function with(base, more)

@@ -42,7 +42,7 @@ describe("tperf.system", function()
     assert.equal("subramanian2024/A100", tostring(a100))
     assert.same({ fp16 = 312e12 }, a100.accelerator.tensor)
     assert.same({ fp32 = 19.5e12, fp16 = 78e12 }, a100.accelerator.vector)
-    assert.same({ bandwidth = 1555e9, capacity = 80e9, efficiency = 1 }, a100.accelerator.hbm)
+    assert.same({ bandwidth = 1555e9, capacity = 80e9, efficiency = 1, scattered = 0.7 }, a100.accelerator.hbm)
     assert.equal(0.8, a100.accelerator.compute_efficiency)
     assert.equal(20e-6, a100.accelerator.launch)
     local fast, slow = a100.network.fast, a100.network.slow

@@ -15,8 +15,7 @@
 // Parts are written and added up at the HBM's bandwidth; factors of 8 or 4 bits are made first from 16-bit
 // activations, which are read and written once more. Results have 16 bits. 4-bit factors are read with their scales, a
 // byte for 16 numbers (NVFP4). HBM traffic of t seconds takes t + sqrt(ramp t).
-// Of 16-bit factors whose rows begin on multiples of 8 bytes only, the rate is 0.8 of P, of fewer 0.4: the
-// rates that predict held-out rows of vTrain best (docs/model.md).
+// Of 16-bit factors whose rows begin on multiples of 8 bytes only, or of fewer, the rate is the processor's part of P.
 // After some time at full load the clock drops: work grows to work / sustained, half of the growth
 // at sustained_after_s. Kernel = launch + longer + shorter^2 / (4 longer) of work and HBM traffic.
 typedef struct tperf_gemm_curve {
@@ -33,10 +32,6 @@ typedef struct tperf_gemm_curve {
 } tperf_gemm_curve;
 
 enum { TPERF_HEAD_SIZES_MAX = 8 };
-
-// Seconds of FlashAttention 1 in Triton, relative to FlashAttention 2: the middle of the 1.3 to 2.5 that arXiv
-// 2307.08691, section 4.1, measured.
-#define TPERF_FLASH1 1.8
 
 // What a list with a number for each of n sizes, ascending, has for another: on the line between the logarithms of the
 // two beside it; beyond the ends, that of the end.
@@ -61,14 +56,11 @@ typedef struct tperf_attention_curve {
         masked; // what a key beyond the window takes, relative to one within; 0: its tiles are skipped
 } tperf_attention_curve;
 
-// Caches of a unit, from which on kernels that may leave them whole do so.
-#define TPERF_UNCUT 1.6
-
 // Decoding: one query of every head against n cached keys, H heads of which `shared` read the same keys.
 // With s seconds of HBM traffic at `efficiency`, and FLOPs at the efficiency that attention reaches:
 //   work = max(H/shared x block_s (1/2 + k/256) / U, FLOPs)   each cache starts and ends a block
 //   time = setup + longer + shorter^2 / (4 longer) of work and s + sqrt(ramp s)
-// Kernels that cut caches share them out evenly. Those that leave them whole where there are TPERF_UNCUT U and more, or
+// Kernels that cut caches share them out evenly. Those that leave them whole where there are `uncut` U and more, or
 // where no two heads share one (FlashAttention 2, num_splits_heuristic), take them in waves of U, each no shorter than
 // a unit needs for a cache: its bytes / `whole`. Kernels that cut caches into so many `pieces` at most (SGLang's in
 // Triton, triton_attention_num_kv_splits = 8) take the pieces so.
@@ -116,8 +108,8 @@ enum {
 
 // Between domains: s seconds of bytes at `efficiency` of the NICs' bandwidth take
 //   latency + doubling log2(domains) + hop (domains - 1) + s + sqrt(ramp s)
-// as the effective bandwidth grows with the message. A broadcast and a reduce take 14 us more for each GPU of the group
-// (NCCL, src/graph/tuning.cc).
+// as the effective bandwidth grows with the message. A broadcast and a reduce take tperf_system's network.slow.chain_s
+// more for each GPU of the group.
 typedef struct tperf_slow_curve {
     double efficiency; // fraction of the NICs' bandwidth; 0: no curve
     double latency_s, doubling_s, hop_s, ramp_s;
@@ -154,6 +146,8 @@ typedef struct tperf_processor {
     double bandwidth; // bytes/s of the HBM: achieved or, for decoding, peak
     double element;   // bytes per element of the kernel's dtype
     bool quantised;   // a separate kernel quantised the 16-bit activations
+    double by_8, by_less; // parts of the peak with rows on multiples of 8 bytes, of fewer; 0: all
+    double uncut; // caches of a unit, from which on kernels that may leave them whole do so
 } tperf_processor;
 
 // The seconds of a kernel on the bare machine. HBM traffic passes beside the work; the longer of the two does not hide

@@ -43,6 +43,7 @@ typedef struct tperf_comm {
     // For an all-to-all of tokens that sends each token once per domain; top_k 0: a plain collective.
     tperf_routing routing;
     double units; // multiprocessors taken from concurrent kernels; 0: the software's default
+    bool beside_chunks; // takes the accelerator's overlap_sms from a product in chunks beside it
     tperf_chunking chunking;
     bool exchanges; // dispatches tokens to their experts, or combines them
 } tperf_comm;
@@ -123,8 +124,8 @@ typedef struct tperf_op {
     int64_t calls;  // of the host for each of its kernels, unless a graph holds them; 0: one
     int64_t backward_calls; // for the backward pass; 0: `calls` for each gradient
     bool looped;            // all but the first of them are PyTorch's alone, in a module's loop
-    bool scattered;         // passes over rows in their experts' order: TPERF_SCATTERED
-    bool chunkwise;         // kernels of a recurrence in chunks: TPERF_CHUNKWISE
+    bool scattered;         // passes over rows in their experts' order: the HBM's scattered part
+    bool chunkwise;         // kernels of a recurrence in chunks: the accelerator's chunkwise
     bool norm;              // a norm, whose kernel may write its output in a narrower dtype
     bool expert;            // the weights are experts', spread by the expert axis
     bool adapter;           // added beside the model's own ops

@@ -5,19 +5,6 @@
 
 #include "tperf/op.h"
 
-// Part of the bandwidth of one long stream that HBM reaches in training for kernels over rows in their experts' order.
-// Fitted once, to the runs with experts of all stacks (docs/model.md section 3.4); serving engines have kernels of their
-// own, with curves of their own.
-#define TPERF_SCATTERED 0.7
-
-// FLOP that the kernels of a recurrence in chunks do in products while the vector units could do one in fp32
-// (docs/model.md section 3.4, with its source). These kernels run one after another: their traffic adds to their work.
-#define TPERF_CHUNKWISE 2
-
-// Part of their rate that the units reach if a product's factors have fewer bits and are converted on the way. Fitted
-// to the runs of one source whose heads are not aligned (docs/model.md section 3.4).
-#define TPERF_CONVERTED 0.8
-
 // The overhead that a software stack adds to the machine. lua/tperf/describe/software.lua documents every field.
 typedef struct tperf_software {
     // Seconds of work of kernels other than fused attention, relative to the same kernels timed in isolation.
@@ -29,7 +16,10 @@ typedef struct tperf_software {
     double comm_setup_s; // seconds added to each of them
     // Seconds for the host of an HGX H100 to launch a kernel: no layer's pass is faster than its launches.
     double host_s;
-    bool pytorch_modules; // layers are PyTorch's own: they launch in TPERF_PYTORCH_LAUNCH at most
+    bool pytorch_modules; // layers are PyTorch's own: they launch in module_calls such calls at most
+    // Seconds in which that host launches a kernel by a call of PyTorch alone, which no library's module wraps; 0: in
+    // host_s. And how many of these a layer of PyTorch's own modules makes for an op.
+    double pytorch_call_s, module_calls;
     double overlap;       // fraction of a pass that data-parallel traffic may overlap, [0, 1]
     // Multiprocessors that a collective takes from concurrent kernels, unless it says otherwise.
     double comm_units;
@@ -47,15 +37,6 @@ typedef struct tperf_software {
     // Of a parameter's gradient, as the question keeps it; 0: nothing is trained.
     double gradient_bytes;
 } tperf_software;
-
-// Seconds in which the host of an HGX H100 launches a kernel by a call of PyTorch alone, which no library's module wraps:
-// an adapter of nn.Linear modules made a frozen product's two passes 218 us longer on the host of an H100 and 198 us on
-// that of an H200 (PyTorch 2.11), or 23 us for each of its 9 launches.
-#define TPERF_PYTORCH_CALL 23e-6
-
-// Seconds in which a layer of PyTorch's own modules launches an op at most: three such calls, as a forward pass of
-// Megatron-LM's layer, 14 ops, makes 45 (counted by PyTorch 1.13's profiler).
-#define TPERF_PYTORCH_LAUNCH (3 * TPERF_PYTORCH_CALL)
 
 // Kernels as fast as in isolation, free launches, and no optimizer step.
 extern const tperf_software tperf_software_none;
@@ -181,14 +162,15 @@ static inline double tperf_exposed(double seconds, double slowing, double window
 
 // Seconds in which a call of the software's modules launches a kernel on the host of an HGX H100.
 static inline double tperf_module_call(const tperf_software *software) {
-    bool shorter = software->pytorch_modules && software->host_s > TPERF_PYTORCH_LAUNCH;
-    return shorter ? TPERF_PYTORCH_LAUNCH : software->host_s;
+    double own = software->module_calls * software->pytorch_call_s;
+    bool shorter = software->pytorch_modules && own > 0 && software->host_s > own;
+    return shorter ? own : software->host_s;
 }
 
 // The same by a call of PyTorch alone.
 static inline double tperf_bare_call(const tperf_software *software) {
-    double call = tperf_module_call(software);
-    return call < TPERF_PYTORCH_CALL ? call : TPERF_PYTORCH_CALL;
+    double call = tperf_module_call(software), own = software->pytorch_call_s;
+    return own > 0 && own < call ? own : call;
 }
 
 // Seconds of so many of the host's calls, which take `call` each on an HGX H100.

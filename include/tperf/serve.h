@@ -59,6 +59,14 @@ typedef struct tperf_pooled {
         window; // keys that layers of the first group see: blocks before them are free; 0: all keys
 } tperf_pooled;
 
+// What SGLang's scheduler expects answers to need: room is kept for `first` of the running ones' remaining tokens, a part
+// that decodes take to `least` of it in `steps` steps. Of an answer still to come it expects `longest` tokens at most;
+// after a retraction, the part that running answers have reached `ahead` tokens on.
+typedef struct tperf_estimate {
+    double first, least;
+    int32_t steps, longest, ahead; // steps: 0 means 1
+} tperf_estimate;
+
 // Settings of vLLM's V1 scheduler, under its names. SGLang calls max_num_batched_tokens chunked_prefill_size and
 // max_num_seqs max_running_requests; TensorRT-LLM has max_num_tokens and max_batch_size.
 typedef struct tperf_engine {
@@ -77,6 +85,7 @@ typedef struct tperf_engine {
     int32_t batch_wait_steps;  // TensorRT-LLM: steps that prompts wait beside decodes ...
     int32_t batch_wait_tokens; // ... until a step would have this many tokens; 0: no wait
     tperf_queue_policy policy;
+    tperf_estimate estimate; // SGLang's
     tperf_drafting drafting;
     tperf_pooled pooled;
 } tperf_engine;
@@ -140,6 +149,7 @@ typedef struct tperf_whole_caches {
     double key;  // seconds of a unit for a key, in all layers; 0: caches are cut evenly
     double each; // seconds of all units for a key that every query head reads
     double from; // decodes, padded to a graph, from which on caches stay whole without prefills
+    double late; // part that shows of what the longest cache takes beyond one of mean length
 } tperf_whole_caches;
 
 // Seconds of an engine's step, priced from its model's workload: work that sees all tokens alike, the sampled rows, and

@@ -191,8 +191,6 @@ __attribute__((visibility("default"))) int luaopen_tperf_core(lua_State *L) {
     lua_newtable(L);
     lua_pushliteral(L, TPERF_VERSION);
     lua_setfield(L, -2, "version");
-    lua_pushnumber(L, TPERF_PYTORCH_LAUNCH);
-    lua_setfield(L, -2, "pytorch_launch");
     lua_pushstring(L, tperf_embedded_sources);
     lua_setfield(L, -2, "sources");
     for (size_t i = 0; fields[i].name; i++) {

@@ -100,6 +100,8 @@ static const tperf_field software_fields[] = {
     {"comm_sms", TPERF_FIELD_NUMBER, offsetof(tperf_software, comm_units), false},
     {"step_calls", TPERF_FIELD_NUMBER, offsetof(tperf_software, step_calls), false},
     {"message_calls", TPERF_FIELD_NUMBER, offsetof(tperf_software, message_calls), false},
+    {"pytorch_call", TPERF_FIELD_NUMBER, offsetof(tperf_software, pytorch_call_s), false},
+    {"module_calls", TPERF_FIELD_NUMBER, offsetof(tperf_software, module_calls), false},
     {"gradient_bytes", TPERF_FIELD_NUMBER, offsetof(tperf_software, gradient_bytes), false},
     {"accumulates", TPERF_FIELD_FLAG, offsetof(tperf_software, accumulates), false},
     {"fused_accumulation", TPERF_FIELD_FLAG, offsetof(tperf_software, fused_accumulation), false},

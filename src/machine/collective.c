@@ -127,10 +127,6 @@ static bool is_measured(const tperf_system *system, tperf_collective kind, tperf
 
 enum { MEASURED_DOMAIN = 8 };
 
-// NCCL passes a broadcast or a reduce on from GPU to GPU, along all of the group. Per GPU of such a chain, one chunk of
-// the Simple protocol over a network takes this long: its tuning model, src/graph/tuning.cc.
-static const double CHAINED_CHUNK = 14e-6;
-
 // The time with fitted curves; see tperf/efficiency.h. A broadcast, scatter or gather costs as much as an all-gather
 // that moves as many bytes through every port; a reduce as much as such a reduce-scatter.
 static double measured_time(const tperf_system *system, tperf_collective kind, double bytes,
@@ -155,7 +151,7 @@ static double measured_time(const tperf_system *system, tperf_collective kind, d
     }
     bool half = kind == TPERF_ALL_GATHER || kind == TPERF_REDUCE_SCATTER;
     double time = tperf_slow_time(slow, stream, g, half ? 0.5 : 1);
-    if (moves_whole(kind)) time += CHAINED_CHUNK * n;
+    if (moves_whole(kind)) time += system->network.slow.chain_s * n;
     // The start was measured with domains of up to 8; a larger one takes at least what its own part does.
     if (group.fast <= MEASURED_DOMAIN) return time;
     double inside = kind == TPERF_ALL_TO_ALL ? bytes / g : bytes;

@@ -34,11 +34,11 @@ static const double scale_bytes = 1. / 16; // of a 4-bit number
 // The part of the rate that is left where rows of a factor begin on multiples of 8 bytes, or of fewer. The copies that
 // feed the tensor cores then take 8 or 4 bytes at a time, and 2 have to pass through registers. Narrow factors have no
 // such kernels: they are padded.
-static double alignment(const tperf_kernel *kernel, double element) {
-    static const double by_8 = 0.8, by_less = 0.4;
-    double bytes = kernel->aligned * element;
-    if (bytes == 0 || bytes >= 16 || element < 2) return 1;
-    return bytes >= 8 ? by_8 : by_less;
+static double alignment(const tperf_kernel *kernel, const tperf_processor *p) {
+    double bytes = kernel->aligned * p->element;
+    if (bytes == 0 || bytes >= 16 || p->element < 2) return 1;
+    double part = bytes >= 8 ? p->by_8 : p->by_less;
+    return part > 0 ? part : 1;
 }
 
 static double waves_of(double blocks, double units, double quantisation) {
@@ -99,7 +99,7 @@ tperf_kernel_time tperf_gemm_time(const tperf_gemm_curve *curve, const tperf_pro
     double m = kernel->m, n = kernel->n, k = kernel->k;
     double bandwidth = p->bandwidth * (curve->memory > 0 ? curve->memory : 1);
     if (!(m > 0 && n > 0 && k > 0 && kernel->batch > 0)) return (tperf_kernel_time){0};
-    double peak = p->peak * alignment(kernel, p->element);
+    double peak = p->peak * alignment(kernel, p);
     tiling t = {curve, p, kernel, curve->efficiency * peak / p->units,
                 curve->split > 0 ? curve->split : MOST_PARTS};
     double best = best_time(&t);
@@ -174,7 +174,7 @@ tperf_kernel_time tperf_decode_time(const tperf_decode_curve *curve,
     double narrow = kernel->second > 0 ? kernel->second / p->element : 1;
     double caches = heads / fmax(shared * narrow, 1);
     double pieces = caches * fmax(curve->pieces, 1);
-    if (curve->whole > 0 && (curve->pieces > 0 || caches >= TPERF_UNCUT * p->units || shared == 1))
+    if (curve->whole > 0 && (curve->pieces > 0 || caches >= p->uncut * p->units || shared == 1))
         memory = whole_caches(memory, pieces, p->units, bytes / pieces / curve->whole);
     double work = caches * curve->block_s * (0.5 + d / 256) / p->units;
     if (attention->n_sizes > 0)

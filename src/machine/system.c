@@ -159,12 +159,13 @@ void tperf_system_flash(tperf_system *system, int64_t version) {
     int64_t before = system->accelerator.flash;
     if (version == 0 || version == before) return;
     system->accelerator.flash = version;
+    double flash1 = system->accelerator.flash1 > 0 ? system->accelerator.flash1 : 1;
     for (int i = 0; i < TPERF_DTYPE_COUNT; i++) {
         tperf_attention_curve *curve = &system->accelerator.attention[i];
         bool fresh = system->accelerator.flash2[i].n_sizes > 0;
         if (fresh) *curve = system->accelerator.flash2[i];
-        double slower = version == 1 ? TPERF_FLASH1 : 1;
-        if (!fresh && before == 1) slower /= TPERF_FLASH1;
+        double slower = version == 1 ? flash1 : 1;
+        if (!fresh && before == 1) slower /= flash1;
         for (int j = 0; j < curve->n_sizes; j++)
             curve->efficiency[j] /= slower;
     }
@@ -207,6 +208,9 @@ bool tperf_system_kernel_time(const tperf_system *system, tperf_dtype dtype,
         .units = system->accelerator.units,
         .bandwidth = bandwidth_of(system, kernel->warm),
         .element = tperf_dtype_bytes(dtype),
+        .by_8 = system->accelerator.unaligned.by_8,
+        .by_less = system->accelerator.unaligned.by_less,
+        .uncut = system->accelerator.uncut,
     };
     if (!decode) processor.bandwidth *= system->accelerator.hbm.efficiency;
     if (decode) {

@@ -24,18 +24,13 @@ static void carries(tperf_pass *pass, int from, tperf_carried what) {
         pass->comms[i].carries = what;
 }
 
-// Multiprocessors that a collective takes from a concurrent product, out of an H100's 132: kernels beside collectives
-// were measured 18.9 % slower on average (arXiv 2507.03114, abstract), since both compete for multiprocessors, HBM and
-// power. The collectives' own kernels use 1 to 16 (transformer_engine/pytorch/module/base.py, num_sm).
-enum { OVERLAP_UNITS = 25 };
-
 // Chunks the pass's last collective, if it is of this kind.
 static void chunk(tperf_pass *pass, tperf_collective kind, const tperf_linear *shape,
                   tperf_chunking chunking) {
     tperf_comm *comm = pass->n_comms ? &pass->comms[pass->n_comms - 1] : NULL;
     if (shape->chunks <= 1 || !comm || comm->kind != kind) return;
     comm->chunking = chunking;
-    comm->units = OVERLAP_UNITS;
+    comm->beside_chunks = true;
     pass->chunks = chunking == TPERF_RING ? shape->chunks : TPERF_PIPELINE_CHUNKS;
 }
 
@@ -53,7 +48,7 @@ static void communicate_backward(tperf_op *op, const tperf_linear *shape, double
     for (int i = from; i < op->backward.n_comms; i++) {
         op->backward.comms[i].beside = shape->overlap;
         if (shape->overlap && shape->chunks > 1 && shape->pipelined)
-            op->backward.comms[i].units = OVERLAP_UNITS;
+            op->backward.comms[i].beside_chunks = true;
     }
 }
 

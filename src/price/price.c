@@ -24,6 +24,8 @@ tperf_status tperf_software_validate(const tperf_software *s, tperf_error *error
         {"comm_sms", s->comm_units, 0, 1024},
         {"step_calls", s->step_calls, 0, 1e6},
         {"message_calls", s->message_calls, 0, 1e6},
+        {"pytorch_call", s->pytorch_call_s, 0, 1},
+        {"module_calls", s->module_calls, 0, 1e6},
         {"gradient_bytes", s->gradient_bytes, 0, 8},
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
@@ -37,13 +39,19 @@ static double larger(double a, double b) {
     return a > b ? a : b;
 }
 
+// What is reached of a rate, where a system says so.
+static double part_of(double part) {
+    return part > 0 ? part : 1;
+}
+
 // The highest rate that the pass's products can reach. If one of two stays in the op's own dtype, it has half of the
 // work.
 static double tensor_peak(const tperf_op *op, const tperf_pass *pass, const tperf_system *system) {
     const double *peaks = system->accelerator.tensor;
     bool mixed = pass->n_kernels == 2 && pass->kernels[1].wide;
     bool converts = tperf_dtype_bytes(op->matrix_dtype) > tperf_dtype_bytes(op->dtype);
-    double peak = (converts ? TPERF_CONVERTED : 1) * peaks[op->matrix_dtype];
+    double part = converts ? part_of(system->accelerator.converted) : 1;
+    double peak = part * peaks[op->matrix_dtype];
     return mixed ? 2 / (1 / peak + 1 / peaks[op->dtype]) : peak;
 }
 
@@ -51,7 +59,7 @@ static double tensor_peak(const tperf_op *op, const tperf_pass *pass, const tper
 // units.
 static double product_rate(const tperf_op *op, const tperf_pass *pass, const tperf_system *system) {
     double rate = system->accelerator.compute_efficiency * tensor_peak(op, pass, system);
-    double chunkwise = TPERF_CHUNKWISE * system->accelerator.vector[TPERF_FP32];
+    double chunkwise = system->accelerator.chunkwise * system->accelerator.vector[TPERF_FP32];
     return op->chunkwise && chunkwise > 0 && chunkwise < rate ? chunkwise : rate;
 }
 
@@ -59,7 +67,8 @@ static double product_rate(const tperf_op *op, const tperf_pass *pass, const tpe
 // copied from and to places all over the memory; serving engines have kernels made for them.
 static double bandwidth_of(const tperf_op *op, const tperf_system *system) {
     double streamed = system->accelerator.hbm.bandwidth * system->accelerator.hbm.efficiency;
-    return op->scattered && !system->serves ? TPERF_SCATTERED * streamed : streamed;
+    bool scattered = op->scattered && !system->serves;
+    return scattered ? part_of(system->accelerator.hbm.scattered) * streamed : streamed;
 }
 
 // The work of a pass at a constant efficiency.
@@ -227,6 +236,7 @@ tperf_route tperf_comm_route(const tperf_comm *comm, const tperf_platform *on, t
 
 double tperf_comm_share(const tperf_comm *comm, const tperf_platform *on) {
     double all = on->system->accelerator.units, taken = comm->units;
+    if (comm->beside_chunks) taken = on->system->accelerator.overlap_sms;
     if (taken == 0) taken = on->software->comm_units;
     if (!(taken > 0 && all > 0)) return 0;
     return taken < all ? taken / all : 1;

@@ -9,7 +9,7 @@ void tperf_replica_reset(tperf_replica *replica, const tperf_engine *engine,
     tperf_blocks_reset(&replica->blocks, engine, heap);
     tperf_waiting_reset(&replica->waiting, engine->policy == TPERF_QUEUE_PRIORITY, heap);
     replica->n_running = 0;
-    replica->optimism = TPERF_OPTIMISM;
+    replica->optimism = engine->estimate.first;
     replica->spare = -1;
     replica->formed = INT64_MAX;
     replica->since = 0;
@@ -143,8 +143,9 @@ void tperf_replica_receive(tperf_replica *replica, int64_t now) {
 }
 
 void tperf_replica_decoded(tperf_replica *replica, int64_t steps) {
-    double least = TPERF_OPTIMISM * TPERF_OPTIMISM_LEAST;
+    const tperf_estimate *e = &replica->engine->estimate;
+    double least = e->first * e->least, fall = (e->first - least) / (e->steps > 1 ? e->steps : 1);
     for (int64_t i = 0; i < steps && replica->optimism > least; i++)
-        replica->optimism -= (TPERF_OPTIMISM - least) / TPERF_OPTIMISM_STEPS;
+        replica->optimism -= fall;
     if (replica->optimism < least) replica->optimism = least;
 }

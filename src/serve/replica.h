@@ -48,10 +48,6 @@ typedef struct tperf_replica {
     int32_t held;   // steps that prompts have waited, see batch_wait_steps
 } tperf_replica;
 
-#define TPERF_OPTIMISM       0.7  // initially
-#define TPERF_OPTIMISM_LEAST 0.14 // the fraction of it left after TPERF_OPTIMISM_STEPS steps
-#define TPERF_OPTIMISM_STEPS 600
-
 void tperf_replica_reset(tperf_replica *replica, const tperf_engine *engine,
                          const tperf_requests *requests, const tperf_heap *heap);
 void tperf_replica_release(tperf_replica *replica);

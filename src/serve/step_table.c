@@ -56,17 +56,14 @@ static double tokens_time(const tperf_step_table *t, const tperf_step_work *work
 }
 
 // What the longest cache adds when all have the mean length, if caches stay whole: units take the next cache when they
-// are free, so that the longest one ends after the others. The part of its excess that shows is that of simulated lists
-// of 8 to 200 caches a head, of lognormal lengths, in the order of requests within heads (0.75 to 1).
-static const double late = 0.85;
-
+// are free, so that the longest one ends after the others.
 static double unevenly(const tperf_step_table *t, const tperf_step_work *work, double even) {
     const tperf_whole_caches *w = &t->whole;
     double longest = (double)work->decode_longest, keys = (double)work->decode_context;
     bool alone = work->prefills == 0 && work->decode_tokens == work->decodes;
     if (w->key <= 0 || (alone && padded(t, (double)work->decodes) < w->from)) return even;
     if (!alone) even = fmax(even, w->each * keys);
-    return fmax(even + late * w->key * (longest - keys / work->decodes), w->key * longest);
+    return fmax(even + w->late * w->key * (longest - keys / work->decodes), w->key * longest);
 }
 
 // All decodes are one kernel, which balances their keys over the multiprocessors or leaves their caches whole.

@@ -68,12 +68,12 @@ function runtime.fill(o, given, profile)
 end
 
 local TERMS <const> = { "compute", "attention", "memory", "comm", "host", "overlap", "optimizer",
-  "comm_setup", "comm_sms", "step_calls", "message_calls", "pytorch_modules" }
+  "comm_setup", "comm_sms", "step_calls", "message_calls", "pytorch_modules", "pytorch_call", "module_calls" }
 
 local FLASH <const> = { flash1 = 1, flash2 = 2 }
 
 local UNFITTED <const> = { "optimizer", "comm_setup", "comm_sms", "step_calls", "message_calls", "accumulates",
-  "fused_accumulation", "pytorch_modules" }
+  "fused_accumulation", "pytorch_modules", "pytorch_call", "module_calls" }
 
 --- The core's tperf_software; nil without a profile.
 ---@param training table?  that of the question, whose gradients are added up

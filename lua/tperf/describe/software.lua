@@ -2,6 +2,7 @@
 -- numbers, shared by all runs of that stack. docs/model.md section 6.4 explains them; include/tperf/price.h applies
 -- them.
 local check = require "tperf.base.check"
+local estimate = require "tperf.describe.estimate"
 local catalogue = require "tperf.base.catalogue"
 local records = require "tperf.describe.model.records"
 local training = require "tperf.describe.optimizers"
@@ -60,6 +61,15 @@ local engine = {
   pooled = check.boolean { default = false },
   pooled_families = check.list(check.string(), { default = {} }),
   unpooled_families = check.list(check.string(), { default = {} }),
+  estimate = estimate,
+  -- Of caches in two pools, SGLang's of layers with a window: their tokens for each of the others'.
+  swa_full_tokens_ratio = check.number { above = 0, max = 1, default = 0.8 },
+  -- Bytes of states for each byte of keys and values that one pool of memory is divided into (SGLang's; 0.9 to 1), and
+  -- the states for each request that may run beside a prefix cache (its MAMBA_CACHE_SIZE_MAX_RUNNING_REQUESTS_RATIO).
+  mamba_full_memory_ratio = check.number { above = 0, max = 100, default = 0.9 },
+  mamba_states = check.integer { min = 1, max = 1024, default = 3 },
+  -- The largest batch in tokens that CUDA graphs are captured for, unless the command says so: vLLM's.
+  graph_tokens = check.integer { min = 0, max = 1 << 20, default = 512 },
 }
 
 local schema = {
@@ -103,6 +113,13 @@ local schema = {
   accumulation = check.choice { { "fused", "separate" }, optional = true },
   step_calls = check.number { min = 0, max = 1e6, default = 1200 },
   message_calls = check.number { min = 0, max = 1e6, default = 30 },
+  -- Seconds in which the host of an HGX H100 launches a kernel by a call of PyTorch alone, which no library's module
+  -- wraps: an adapter of nn.Linear modules made a frozen product's two passes 218 us longer on the host of an H100 and
+  -- 198 us on that of an H200 (PyTorch 2.11), or 23 us for each of its 9 launches.
+  pytorch_call = check.number { min = 0, max = 1, unit = "s", default = 23e-6 },
+  -- Such calls in which a layer of PyTorch's own modules launches an op at most: a forward pass of Megatron-LM's layer,
+  -- 14 ops, makes 45 (counted by PyTorch 1.13's profiler).
+  module_calls = check.number { min = 0, max = 1e6, default = 3 },
   -- Errors on held-out runs, and properties of the runs. error90: replaced by `spread`.
   runs = check.integer { min = 1, optional = true }, error = factor_or_none, error90 = factor_or_none,
   spread = interval, reach = interval,
@@ -155,8 +172,8 @@ end
 ---                 multiples of 16 bytes are slow (docs/model.md); true: it is padded
 ---  grouped_kernels   true: the products of a GPU's experts are one kernel (PyTorch's grouped_mm); false: the host
 ---                 launches one for each expert, as TransformerEngine's GroupedLinear does
----  pytorch_modules   true: layers are PyTorch's own modules, whose kernels an HGX H100's host launches in at most 69
----                 us each, 3 calls of 23 (docs/model.md); false: a library's, such as TransformerEngine
+---  pytorch_modules   true: layers are PyTorch's own modules, whose kernels an HGX H100's host launches in at most
+---                 module_calls calls each (docs/model.md); false: a library's, such as TransformerEngine
 ---  scatter_messages   true: of an activation that tensor-parallel GPUs all hold, each sends a part to the next stage,
 ---                 where they gather it (Megatron-LM's scatter_gather_tensors_in_pipeline); false: each sends all of it
 ---  megatron_softmax   true: where attention is several kernels, its softmax is Megatron-LM's fused one, which wants a
@@ -192,7 +209,11 @@ end
 ---                 `cold` of tperf.serve), memory = "all", "static" or "free", memory_utilization (0.9), runtime,
 ---                 runtime_parallel (bytes), state_dtype ("fp32": of recurrent layers whose model does not say), pooled
 ---                 (true: layers that keep all tokens, a window's or a state have their own blocks), pooled_families,
----                 unpooled_families (of which alone, or of which not) }
+---                 unpooled_families (of which alone, or of which not), swa_full_tokens_ratio (0.8),
+---                 mamba_full_memory_ratio (0.9), mamba_states (3: for each request that may run), graph_tokens (512:
+---                 of the largest CUDA graph), estimate = { init_new_token_ratio (0.7), min_new_token_ratio_factor
+---                 (0.14), new_token_ratio_decay_steps (600), retract_decode_steps (20), clip_max_new_tokens (4096) }
+---                 (of SGLang's scheduler: docs/serving.md) }
 ---  host           seconds that the host takes to launch a kernel: no layer's pass is faster than its launches
 ---  overlap        part of a pass during which data-parallel traffic is under way, and so hidden
 ---  optimizer      part of the HBM's bandwidth that the optimizer's step reaches (0.7)
@@ -203,6 +224,8 @@ end
 ---                 with empty queues (1200); 0: it does not read the loss after each iteration
 ---  message_calls  calls of PyTorch between a message of the pipeline and the first kernel of the pass that waited for
 ---                 it (30)
+---  pytorch_call   seconds in which an HGX H100's host launches a kernel by a call of PyTorch alone (23 us)
+---  module_calls   such calls that a layer of PyTorch's own modules makes for an op (3)
 ---  runs           how many published runs it was fitted to
 ---  error          half of them are within this part of the measured time, predicted by a fit to others of them
 ---  spread         nine tenths of them took between spread[1] and spread[2] times the predicted time: the 5 % and 95 %

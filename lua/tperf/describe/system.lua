@@ -99,6 +99,8 @@ local schema = {
       -- What a program sees of it, which training and engines may use; of a copy with another capacity, that.
       visible = quantity("bytes", { optional = true }),
       efficiency = efficiency(1), -- the part of the bandwidth that kernels reach
+      -- Fitted once, to the runs with experts of all stacks (docs/model.md). Engines have kernels of their own.
+      scattered = check.number { min = 1e-6, max = 1, default = 0.7 }, -- part of that over rows in their experts' order
       stream = check.record_of({ -- kernels that only read and write
         source = source,
         efficiency = efficiency(), -- the part of the bandwidth
@@ -124,8 +126,29 @@ local schema = {
     -- Decoding by kernels that leave caches whole (FlashAttention 2), where an engine's profile says that they run.
     whole_caches = check.record_of({
       source = source,
-      bandwidth = quantity "bytes/s", -- at which a streaming multiprocessor reads a cache for one token's heads
-    }, { optional = true }),
+      bandwidth = quantity("bytes/s", { optional = true }), -- at which a multiprocessor reads a cache for one token
+      -- FlashAttention 2, num_splits_heuristic: 0.8 of two blocks on each multiprocessor.
+      uncut = check.number { min = 0, max = 1000, default = 1.6 }, -- caches for each, from which on they stay whole
+      -- That of simulated lists of 8 to 200 caches a head, of lognormal lengths, in the order of requests within heads
+      -- (0.75 to 1).
+      late = check.number { min = 0, max = 1, default = 0.85 }, -- part of the longest cache's excess that shows
+    }, { default = {} }),
+    -- What predicts held-out runs of vTrain on A100s best (docs/model.md).
+    unaligned = check.record_of({ -- products of 16-bit factors whose rows do not begin on multiples of 16 bytes
+      source = source,
+      by_8 = check.number { min = part_reached.min, max = 1, default = 0.8 }, -- part of the rate, on those of 8
+      by_less = check.number { min = part_reached.min, max = 1, default = 0.4 }, -- of fewer
+    }, { default = {} }),
+    -- Fitted to the runs of one source whose heads are not aligned (docs/model.md).
+    converted = check.number { min = 1e-6, max = 1, default = 0.8 }, -- part of the rate of products that widen factors
+    -- docs/model.md has its source. These kernels run one after another: their traffic adds to their work.
+    chunkwise = check.number { min = 1e-6, max = 1e6, default = 2 }, -- FLOP in a recurrence's chunks per vector FLOP
+    -- In Triton: the middle of the 1.3 to 2.5 that arXiv 2307.08691, section 4.1, measured on an A100.
+    flash1 = check.number { min = 1, max = 1000, default = 1.8 }, -- seconds of FlashAttention 1 relative to 2
+    -- 18.9 % of an H100's 132, as kernels beside collectives were slower on average (arXiv 2507.03114, abstract), since
+    -- both compete for multiprocessors, HBM and power. The collectives' own kernels use 1 to 16
+    -- (transformer_engine/pytorch/module/base.py, num_sm).
+    overlap_sms = check.number { min = 0, max = 1e6, default = 24.948 }, -- that collectives take from products in chunks
     cache = check.record_of({ -- last-level cache, from which repeated measurements read
       source = source,
       bandwidth = quantity "bytes/s", -- replaces the HBM's; the same efficiencies apply
@@ -151,6 +174,8 @@ local schema = {
       bandwidth = quantity "bytes/s", -- per NIC and direction
       efficiency = constant_or(slow_curve, 0.7), -- the part of the bandwidth that messages reach, or a curve
       latency = quantity("s", latency_of "5 us"), -- per hop
+      -- A chunk of NCCL's Simple protocol over a network (its tuning model, src/graph/tuning.cc). With a curve alone.
+      chain = quantity("s", { min = 0, max = 1, default = "14 us" }), -- of broadcasts and reduces, per GPU of the chain
       nics_per_gpu = check.number { min = 1e-6, max = 1e3, default = 1 }, -- 0.5: two GPUs share one
     },
   },

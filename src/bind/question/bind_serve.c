@@ -49,7 +49,8 @@ typedef struct pool_settings {
     int64_t receive_interval, batch_wait_steps, batch_wait_tokens;
     int64_t whole_groups, windowed_groups, window_blocks, state_groups, apart, window;
     bool prefix_caching, chunked_prefill, mixed_chunk, priority, async_scheduling;
-    double acceptance;
+    int64_t estimate_steps, estimate_longest, estimate_ahead;
+    double acceptance, estimate_first, estimate_least;
     line step;
     tperf_step_table table;
 } pool_settings;
@@ -84,6 +85,11 @@ static const tperf_field pool_fields[] = {
     FIELD(FLAG, priority),
     FIELD(FLAG, async_scheduling),
     FIELD(NUMBER, acceptance),
+    FIELD(NUMBER, estimate_first),
+    FIELD(NUMBER, estimate_least),
+    FIELD(INTEGER, estimate_steps),
+    FIELD(INTEGER, estimate_longest),
+    FIELD(INTEGER, estimate_ahead),
     {"fixed", TPERF_FIELD_NUMBER, offsetof(pool_settings, step.fixed), true},
     {"per_token", TPERF_FIELD_NUMBER, offsetof(pool_settings, step.per_token), true},
     {"per_context_token", TPERF_FIELD_NUMBER, offsetof(pool_settings, step.per_context_token),
@@ -130,6 +136,9 @@ static void read_pool(lua_State *L, int index, pool_settings *s) {
     if (!(l->fixed >= 0 && l->per_token >= 0 && l->per_context_token >= 0 &&
           l->per_prefill_pair >= 0))
         tperf_bind_fail(L, "tperf.serve: 'step_time' must not be negative");
+    if (!(s->estimate_first >= 0 && s->estimate_least >= 0 && s->estimate_first <= 1 &&
+          s->estimate_least <= 1))
+        tperf_bind_fail(L, "tperf.serve: an estimate must be a part, from 0 to 1");
     if (s->draft_method < TPERF_DRAFT_NONE || s->draft_method > TPERF_DRAFT_EAGLE ||
         s->scheduler < TPERF_SCHEDULER_VLLM || s->scheduler > TPERF_SCHEDULER_TENSORRT_LLM)
         tperf_bind_fail(L, "tperf.serve: a setting is out of range");
@@ -153,6 +162,11 @@ static tperf_engine engine_of(lua_State *L, const settings *all, const pool_sett
         .batch_wait_steps = narrow(L, s->batch_wait_steps, "batch_wait_steps"),
         .batch_wait_tokens = narrow(L, s->batch_wait_tokens, "batch_wait_tokens"),
         .policy = s->priority ? TPERF_QUEUE_PRIORITY : TPERF_QUEUE_FCFS,
+        .estimate = {.first = s->estimate_first,
+                     .least = s->estimate_least,
+                     .steps = narrow(L, s->estimate_steps, "estimate_steps"),
+                     .longest = narrow(L, s->estimate_longest, "estimate_longest"),
+                     .ahead = narrow(L, s->estimate_ahead, "estimate_ahead")},
         .drafting = {.method = (tperf_draft_method)s->draft_method,
                      .tokens = narrow(L, s->draft_tokens, "tokens"),
                      .acceptance = s->acceptance,

@@ -101,6 +101,7 @@ void tperf_serve_read_table(lua_State *L, int index, double ticks_per_second,
         {"whole_key", TPERF_FIELD_NUMBER, offsetof(beside, whole.key), true},
         {"whole_each", TPERF_FIELD_NUMBER, offsetof(beside, whole.each), true},
         {"whole_from", TPERF_FIELD_NUMBER, offsetof(beside, whole.from), true},
+        {"whole_late", TPERF_FIELD_NUMBER, offsetof(beside, whole.late), true},
         {"eager_prefills", TPERF_FIELD_FLAG, offsetof(beside, eager_prefills), true},
         {"stages", TPERF_FIELD_INTEGER, offsetof(beside, stages), true},
         {"send", TPERF_FIELD_NUMBER, offsetof(beside, send), true},
@@ -127,12 +128,12 @@ void tperf_serve_read_table(lua_State *L, int index, double ticks_per_second,
         more.window < 0 || more.window > TPERF_LONGEST ||
         (table->chunk.nx && !table->chunk_among.nx) ||
         !(more.step >= 0 && more.request >= 0 && more.token >= 0 && more.launch >= 0) ||
-        !(more.whole.key >= 0 && more.whole.each >= 0 && more.whole.from >= 0))
+        !(more.whole.key >= 0 && more.whole.each >= 0 && more.whole.from >= 0) ||
+        !(more.whole.late >= 0 && more.whole.late <= 1))
         tperf_bind_fail(L, "tperf.serve: a table of steps is out of range");
     table->separate = more.separate;
     table->launch = more.launch;
     table->whole = more.whole;
-    table->whole.from *= TPERF_UNCUT;
     table->eager_prefills = more.eager_prefills;
     table->stages = (int32_t)more.stages;
     table->send = more.send;

@@ -5,17 +5,13 @@
 #include "base/always.h"
 #include "serve/policy/batch.h"
 
-enum {
-    LONGEST_ANSWER = 4096, // cap on an answer's remaining tokens
-    SPARE = 20,            // tokens per request that a retraction looks ahead
-};
-
 static int32_t least(int32_t a, int32_t b) {
     return a < b ? a : b;
 }
 
-static int64_t to_come(int32_t tokens) {
-    return least(tokens, LONGEST_ANSWER);
+// Tokens that an answer is expected to have still.
+static int64_t to_come(const tperf_batch *b, int32_t tokens) {
+    return least(tokens, b->engine->estimate.longest);
 }
 
 // --- prefills ---
@@ -26,7 +22,7 @@ static double room_of(const tperf_batch *b) {
     double room = (double)replica->blocks.free * b->engine->block_size;
     for (int32_t i = 0; i < replica->n_running; i++) {
         const tperf_sequence *s = &replica->sequences[replica->running[i]];
-        room -= replica->optimism * (double)to_come(s->full - s->known);
+        room -= replica->optimism * (double)to_come(b, s->full - s->known);
     }
     return room;
 }
@@ -59,7 +55,7 @@ static tperf_status schedule_prefills(tperf_batch *b, bool *scheduled) {
         TPERF_TRY(tperf_batch_next(b, &c, &any));
         if (!any) break;
         int32_t tokens = c.known - c.cached;
-        double needed = (double)tokens + (double)to_come(c.output);
+        double needed = (double)tokens + (double)to_come(b, c.output);
         if (needed > room && replica->n_running > 0) break;
         if (!engine->chunked_prefill && tokens > b->budget) break;
         tokens = least(tokens, b->budget);
@@ -105,7 +101,7 @@ static void estimate(tperf_replica *replica) {
     double had = 0, most = 0;
     for (int32_t i = 0; i < replica->n_running; i++) {
         const tperf_sequence *s = &replica->sequences[replica->running[i]];
-        had += s->known - s->prompt + SPARE;
+        had += (double)s->known - s->prompt + replica->engine->estimate.ahead;
         most += s->full - s->prompt;
     }
     double part = ALWAYS(most > 0) ? had / most : 1;

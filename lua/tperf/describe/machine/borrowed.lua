@@ -9,8 +9,8 @@ local borrowed = {}
 -- Fields to fill, and to which depth their parts may be given or left out one by one: of compute_efficiency each number
 -- of the curve of a kind of kernel and a dtype, of a network each collective.
 local ACCELERATOR <const> = { compute_efficiency = 3, launch = 0, units = 0, fused_experts = 0, portable_experts = 0,
-  portable_attention = 3, routing = 0 }
-local HBM <const> = { efficiency = 0, stream = 1 }
+  portable_attention = 3, routing = 0, unaligned = 1, converted = 0, chunkwise = 0, flash1 = 0, overlap_sms = 0 }
+local HBM <const> = { efficiency = 0, scattered = 0, stream = 1 }
 local LINK <const> = { efficiency = 1, latency = 0 }
 
 local OF_THE_FIT <const> = { error = true, points = true } -- said where it was made

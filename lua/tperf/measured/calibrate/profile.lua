@@ -1,6 +1,5 @@
 --- Fits software profiles to step times: six numbers per stack, shared by all its runs.
 local check = require "tperf.base.check"
-local core = require "tperf.core"
 local descent = require "tperf.measured.calibrate.descent"
 local fit = require "tperf.measured.calibrate.fit"
 local lists = require "tperf.base.lists"
@@ -102,8 +101,9 @@ function profile.best(cases, near, usual)
     local list = by_source[name]
     groups[i] = { cases = some(list, MOST_OF_SOURCE), weight = (#list) ^ (1 / 3) }
   end
-  local plain = cases[1].profile.pytorch_modules
-  return best_of(groups, #cases, near, usual, plain and { host = core.pytorch_launch } or nil)
+  local plain = cases[1].profile
+  return best_of(groups, #cases, near, usual,
+    plain.pytorch_modules and { host = plain.module_calls * plain.pytorch_call } or nil)
 end
 
 --- The best values shared by several stacks, each with the same weight.

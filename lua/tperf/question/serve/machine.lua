@@ -15,7 +15,7 @@ local function own_decode(compute, engine, system)
     changed.fp8, any = known.bf16, true
   end
   local listed = has(engine.whole_caches, system.generation) or has(engine.whole_caches, system.name)
-  if whole and listed and known.bf16 then
+  if whole.bandwidth and listed and known.bf16 then
     local mine = {}
     for name, value in pairs(known.bf16) do mine[name] = value end
     changed.bf16, mine.whole, any = mine, whole.bandwidth, true

@@ -84,9 +84,11 @@ local function no_room(m, p, what, fewer)
     bytes(math.max(m.buffers, m.logits)), bytes(m.capacity), p.strategy.features or "GPUs", fewer or "")
 end
 
--- The part of that room that states may take beside a cache of keys and values: SGLang's mamba_full_memory_ratio is 0.9
--- to 1.
-local STATES <const> = 0.9 / 1.9
+-- The part of that room that states may take beside a cache of keys and values.
+local function states_part(p)
+  local ratio = p.profile.engine.mamba_full_memory_ratio
+  return ratio / (1 + ratio)
+end
 
 -- Layers by what they keep of a request: all tokens, those of a window, or a state; some keep two. And that window.
 local function kinds_of(p)
@@ -157,12 +159,11 @@ local function shared(m, p, o, of, window)
   }
 end
 
-local RATIO <const> = 0.8 -- SGLang's swa_full_tokens_ratio
 local KEPT_WINDOWS <const> = 2 -- that a request has: blocks are given back once a window's tokens have passed
 
 -- SGLang's two pools (model_runner_kv_cache_mixin.py): windowed layers keep `ratio` tokens for each of the others'.
 local function apart(m, p, o, of, window)
-  local ratio, size = o.engine.swa_full_tokens_ratio or RATIO, o.engine.block_size
+  local ratio, size = o.engine.swa_full_tokens_ratio or p.profile.engine.swa_full_tokens_ratio, o.engine.block_size
   local plain, own = tokens_of(m, p, o, of)
   return {
     block_size = size, whole = 0, windowed = 1, window_blocks = KEPT_WINDOWS * ceil(window, size), states = 0,
@@ -191,16 +192,14 @@ local function groups_of(m, p, o)
   return scheduler == "vllm" and shared(m, p, o, of, window) or nil
 end
 
--- SGLang's prefix cache keeps states, too: so many for each request that may run
--- (MAMBA_CACHE_SIZE_MAX_RUNNING_REQUESTS_RATIO).
-local SLOTS <const> = 3
-
 -- The most requests that run at once, max_num_seqs or as many as there is room for states of; and the states' bytes.
+-- SGLang's prefix cache keeps states, too: so many for each request that may run.
 local function seats_of(m, p, o)
   local engine = o.engine
   if m.request == 0 then return engine.max_num_seqs, 0 end
-  local slots = engine.scheduler == "sglang" and engine.prefix_caching ~= false and SLOTS or 1
-  local most = room_of(m, p, o) * (m.token > 0 and STATES or 1) // (slots * m.request)
+  local slots = engine.scheduler == "sglang" and engine.prefix_caching ~= false
+    and p.profile.engine.mamba_states or 1
+  local most = room_of(m, p, o) * (m.token > 0 and states_part(p) or 1) // (slots * m.request)
   if most < 1 then no_room(m, p, ("a request's state of %s"):format(units.format(m.request, "bytes"))) end
   local seats = math.tointeger(math.min(engine.max_num_seqs, most))
   return seats, (slots > 1 and most or seats) * slots * m.request

@@ -4,6 +4,7 @@ local arguments = require "tperf.question.serving_arguments"
 local check = require "tperf.base.check"
 local axes = require "tperf.describe.strategy.axes"
 local core = require "tperf.core"
+local estimate = require "tperf.describe.estimate"
 local priced = require "tperf.question.serve.priced"
 local problem = require "tperf.question.problem"
 local ranks = require "tperf.question.serve.ranks"
@@ -117,6 +118,7 @@ local function encode(o)
   local e, time, s = o.engine, o.step_time or NO_TIME, o.engine.speculation or {}
   local caching, ahead, chunked = e.prefix_caching, e.async_scheduling, e.chunked_prefill
   local scheduler, groups = e.scheduler or "vllm", e.groups or ALONE
+  local expected = o.estimate or estimate(nil, "estimate")
   if caching == nil then caching = e.num_blocks ~= nil end
   if ahead == nil then ahead = o.step_time == nil end
   if chunked == nil then chunked = scheduler ~= "tensorrt-llm" end
@@ -128,6 +130,9 @@ local function encode(o)
       prefix_caching = caching, chunked_prefill = chunked,
       mixed_chunk = e.mixed_chunk or false, priority = e.policy == "priority",
       async_scheduling = ahead, draft_method = METHODS[s.method] or 0, draft_tokens = s.tokens or 0,
+      estimate_first = expected.init_new_token_ratio, estimate_least = expected.min_new_token_ratio_factor,
+      estimate_steps = expected.new_token_ratio_decay_steps, estimate_ahead = expected.retract_decode_steps,
+      estimate_longest = expected.clip_max_new_tokens,
       acceptance = s.acceptance or 0, receive_interval = e.receive_interval,
       batch_wait_steps = e.batch_wait_timeout_iters,
       batch_wait_tokens = math.ceil(e.batch_wait_max_tokens_ratio * e.max_num_batched_tokens),

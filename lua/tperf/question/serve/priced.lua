@@ -100,7 +100,7 @@ function priced.steps(p, o)
   if o.sampler == "top_p" and profile.engine.sampler == "fused" then o.sampler = "top_p_fused" end
   if p.model.context then engine.max_model_len = math.min(engine.max_model_len, p.model.context) end
   engine.max_num_batched_tokens = math.min(engine.max_num_batched_tokens, 1 << 20)
-  engine.scheduler = engine.scheduler or profile.engine.scheduler
+  engine.scheduler, o.estimate = engine.scheduler or profile.engine.scheduler, profile.engine.estimate
   if engine.async_scheduling == nil then engine.async_scheduling = profile.engine.async_scheduling end
   local held = memory.of(p, o)
   memory.settle(held, p, o)
@@ -111,6 +111,7 @@ function priced.steps(p, o)
   local even
   t.shapes, even = engines.uncompiled(p, o, t.graphs[#t.graphs] or 0)
   t.more = { window = t.more.window, whole_key = t.whole.key, whole_each = t.whole.each, whole_from = t.whole.from,
+    whole_late = t.whole.late,
     compile = profile.engine.compile, even = even,
     step = o.host.step, request = o.host.request, token = o.host.token,
     separate = engine.scheduler == "tensorrt-llm", stages = o.pp, send = send, send_token = send_token,

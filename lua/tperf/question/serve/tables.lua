@@ -14,7 +14,6 @@ local whole = require "tperf.question.serve.whole"
 local tables = {}
 
 local WHAT <const> = "tperf.serve"
-local GRAPH_TOKENS <const> = 512 -- the largest batch that vLLM captures a CUDA graph for, unless told otherwise
 local KEPT <const> = 256 -- deployments in the cache
 local LONGEST <const> = 1 << 17  -- keys that tables reach to; extrapolated linearly beyond
 local LEAST_SEQS <const>, LEAST_TOKENS <const> = 128, 8192 -- that tables reach at least, so that engines share them
@@ -178,7 +177,7 @@ end
 
 local function made_of(p, o, fast, seqs, most, longest, reach)
   local price, drafts = pricer(p, o, fast), o.engine.speculation and o.engine.speculation.tokens or 0
-  local axis = graphs_of(math.min(most, GRAPH_TOKENS))
+  local axis = graphs_of(math.min(most, p.profile.engine.graph_tokens))
   local wider = grid(axis[#axis], most, 2 ^ 0.25)
   table.move(wider, 2, #wider, #axis + 1, axis)
   local t = { more = { window = window_of(price.kinds), launches = all_launches(price) } }
@@ -195,8 +194,9 @@ end
 -- The terms of an engine's profile that tables depend on: those of kernels, none of the host.
 local function kernels_of(profile)
   local e = profile.engine
-  return ("%.17g %.17g %.17g %.17g %.17g %.17g %s %s %s"):format(profile.compute, profile.attention, profile.memory,
-    profile.comm, profile.comm_setup, e.sampler_entry, e.sampler, e.delta, e.compiled)
+  return ("%d %.17g %.17g %.17g %.17g %.17g %.17g %s %s %s"):format(e.graph_tokens, profile.compute,
+    profile.attention, profile.memory, profile.comm, profile.comm_setup, e.sampler_entry, e.sampler, e.delta,
+    e.compiled)
 end
 
 -- Keys that no request of the load has so many of, rounded so that similar loads share tables.
@@ -226,7 +226,8 @@ function tables.of(p, o, fast)
   for name, value in pairs(known(key, function() return made_of(p, o, fast, seqs, most, longest, reach) end)) do
     t[name] = value
   end
-  local captured = engine.max_cudagraph_capture_size or math.min(2 * engine.max_num_seqs, GRAPH_TOKENS)
+  local captured = engine.max_cudagraph_capture_size or math.min(2 * engine.max_num_seqs,
+    p.profile.engine.graph_tokens)
   t.graphs = graphs_of(math.min(captured, engine.max_num_batched_tokens))
   return t
 end
