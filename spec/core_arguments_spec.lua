@@ -105,6 +105,11 @@ local function ask()
   s:text()
   tperf.schedule { schedule = "dualpipe", devices = 2, microbatches = 4 }
   tperf.schedule { schedule = "zb_h1", devices = 2, microbatches = 4 }
+  local step = { fixed = 0.01, per_token = 1e-5 }
+  tperf.serve { step_time = step, load = { rate = 5, cv = 2 }, count = 5, prompt = { values = { 16, 32 } }, output = 4,
+    prefix = { tokens = 8, groups = 2 } }
+  tperf.serve { step_time = step, requests = { { arrival = 0, prompt = 8, output = 4, segments = { { 1, 8 } } },
+    { arrival = 1, prompt = 8, output = 4, priority = 1 } } }
   tperf.validate { file = "spec/data/fuzz/csv/bom_crlf.csv" }
   tperf.units.format(1e9, "bytes")
   core.yaml("a: [1]", "f")
@@ -180,6 +185,35 @@ describe("the C side", function()
     local mixed = table.move(plain, 1, #plain, 1, {})
     mixed[2] = others[1][1]
     assert.is_false((pcall(core.decode, keys, mixed)))
+  end)
+
+  it("refuses requests, lengths and positions that are none", function()
+    local calls = record(function()
+      tperf.serve { step_time = { fixed = 0.01 }, load = { rate = 5 }, count = 5, prompt = 16, output = 4 }
+    end)
+    local drawn = calls[core.serve][1]
+    for _, wrong in ipairs { 5, true, "x", print } do
+      local all = copy(drawn)
+      all[4] = wrong
+      assert.error_matches(function() core.serve(table.unpack(all, 1, all.n)) end, "'requests' must be a list, got")
+      for _, name in ipairs { "prompt", "output" } do
+        all = copy(drawn)
+        all[5][name] = wrong
+        assert.error_matches(function() core.serve(table.unpack(all, 1, all.n)) end, "is no distribution of lengths")
+      end
+    end
+    local new, refused = core.search.new, 0
+    finally(function() core.search.new = new end)
+    function core.search.new(...)
+      local made = new(...)
+      for _, from in ipairs { 0, -1, math.mininteger } do
+        assert.error_matches(function() made:fitting({}, { 1 }, from) end, "a position is needed")
+        refused = refused + 1
+      end
+      return made
+    end
+    tperf.search { model = MODEL, system = "h100-sxm", gpus = 4, global_batch = 16, threads = 1 }
+    assert.is_true(refused > 0)
   end)
 
   it("refuses unknown parts of a schedule, and returns nothing for missing passes", function()

@@ -49,8 +49,8 @@ function calls.load_curve()
 end
 
 function calls.search_serving()
-  return { { model = tiny, system = "h100-sxm", rate = 2, gpus = 2, prompt = 16, output = 4, count = 100, tp = { 1, 2 },
-    max_num_seqs = { 16, 32 }, max_num_batched_tokens = 256, slo = { ttft = 1, tpot = 1 } } }, tperf.search_serving
+  return { { model = tiny, system = "h100-sxm", rate = 50, gpus = 1, prompt = 16, output = 1, count = 100, tp = { 1 },
+    max_num_seqs = { 16 }, max_num_batched_tokens = 256, slo = { ttft = 1, tpot = 1 } } }, tperf.search_serving
 end
 
 -- --- measurements ---

@@ -297,6 +297,7 @@ static int fitting(lua_State *L) {
     luaL_checktype(L, 2, LUA_TTABLE);
     lua_Integer n = (lua_Integer)tperf_bind_length(L, 3, "the micro-batches"),
                 i = luaL_checkinteger(L, 4);
+    luaL_argcheck(L, i >= 1, 4, "a position is needed");
     bool own = lua_toboolean(L, 5), fits = true;
     lua_settop(L, 3);
     lua_getiuservalue(L, 1, 3);

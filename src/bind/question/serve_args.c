@@ -266,6 +266,9 @@ static void read_request(lua_State *L, lua_Integer i, tperf_serve_box *box) {
 
 void tperf_serve_read_requests(lua_State *L, int index, bool arrivals, tperf_serve_box *box) {
     index = lua_absindex(L, index);
+    if (!lua_istable(L, index))
+        tperf_bind_fail(L, "tperf.serve: 'requests' must be a list, got %s",
+                        luaL_typename(L, index));
     size_t n = lua_rawlen(L, index), count = 0;
     if (n >= INT32_MAX) tperf_bind_fail(L, "tperf.serve: %I requests are too many", (lua_Integer)n);
     reserve(L, box, n);
@@ -325,7 +328,8 @@ static tperf_lengths read_lengths(lua_State *L, int index, const char *name) {
         {0},
     };
     lengths_record r = {0};
-    lua_getfield(L, index, name);
+    if (lua_getfield(L, index, name) != LUA_TTABLE)
+        tperf_bind_fail(L, "tperf.serve: '%s' is no distribution of lengths", name);
     lua_rawgeti(L, -1, 1); // { fields, values }
     tperf_fields_read(L, -1, name, fields, &r);
     lua_rawgeti(L, -2, 2);
