@@ -179,3 +179,64 @@ describe("tperf page", function()
     end)
   end)
 end)
+
+describe("what is no regular file", function()
+  local KINDS <const> = {
+    { "a pipe", "mkfifo %s" }, { "a link to a device", "ln -s /dev/zero %s" }, { "a link to nothing", "ln -s gone %s" },
+    { "a link to a file of the kernel", "ln -s /proc/kmsg %s" }, { "a folder", "mkdir %s" },
+    { "a link to itself", "ln -s $(basename %s) %s" }, { "a link to a pipe", "mkfifo pipe; ln -s $PWD/pipe %s" },
+    { "a link to standard input", "ln -s /dev/stdin %s" },
+  }
+  local FILES <const> = { "models/aa.yaml", "systems/aa.yaml", "software/aa.yaml", "recipes/aa.yaml", "models/bb.json",
+    "systems/h100-sxm.yaml", "models/gpt2.yaml", "recipes/harnesses.yaml" }
+  local EXE <const> = program.quote(program.absolute())
+
+  -- Commands with data of such a folder must end without reading what has no end, and say what they cannot use.
+  local function check(shell, make)
+    shell "mkdir -p odd/models odd/systems odd/software odd/recipes; rm -rf pipe"
+    for _, file in ipairs(FILES) do
+      shell(("rm -rf odd/%s; rm -f pipe; "):format(file) .. make:gsub("%%s", "odd/" .. file))
+    end
+    local function ask(command) return shell(("TPERF_PATH=odd timeout 20 %s %s < /dev/null"):format(EXE, command)) end
+    for _, command in ipairs { "list models", "list systems", "list recipes", "list software", "completion bash",
+      "train gpt2 -b 64 --software none -s h100-sxm", "show h100-sxm", "params gpt2",
+      "search gpt2 -g 8 -b 8 -s h100-sxm", "train nosuch -s h100-sxm -b 8", "show nosuch" } do
+      local result = ask(command)
+      assert.equal(command:find "nosuch" and 1 or 0, result.code, command .. "\n" .. result.err)
+      assert.is_nil(result.out:find "%f[%w]aa%f[%W]", command)
+    end
+    for _, command in ipairs { "train odd/models/aa.yaml -s h100-sxm -b 8", "show odd/systems/aa.yaml",
+      "params odd/models/bb.json", "train gpt2 -b 8 -s ./odd/systems/h100-sxm.yaml", "train aa -b 8 -s h100-sxm" } do
+      local result = ask(command)
+      assert.equal(1, result.code, command .. "\n" .. result.err)
+    end
+  end
+
+  for _, kind in ipairs(KINDS) do
+    it("in a folder of data is none of them: " .. kind[1], function()
+      with_data(function(shell) check(shell, kind[2]) end)
+    end)
+  end
+
+  it("beside a file that the user names is not read either", function()
+    with_data(function(shell, folder)
+      shell "mkfifo llama/hf_quant_config.json other/runs.json other/t.config.json other/other.csv"
+      program.write(folder .. "/other/t.requests.csv",
+        "input_tokens,output_tokens,queued_s,scheduled_s,first_token_s,last_token_s\n1,1,0,0,1,1\n")
+      local result = shell(("timeout 20 %s params ./llama"):format(EXE))
+      assert.equal(0, result.code, result.err)
+      result = shell(("timeout 20 %s validate other/t.requests.csv"):format(EXE))
+      assert.equal(1, result.code)
+      contains(result.err, "other/t.config.json: a regular file is needed")
+    end)
+  end)
+
+  it("is still what the user gives: a command's output, or a pipe with a table", function()
+    with_data(function(shell)
+      local result = shell(("bash -c '%s params <(cat models/mine.yaml) --json'"):format(program.absolute()))
+      assert.equal(0, result.code, result.err)
+      assert.equal(0, shell("tperf params /dev/stdin < models/mine.yaml").code)
+      assert.equal(0, shell("cat models/mine.yaml | tperf show /dev/stdin").code)
+    end)
+  end)
+end)

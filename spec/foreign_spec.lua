@@ -158,6 +158,29 @@ describe("a folder that tperf made", function()
     end
   end)
 
+  it("cannot be made with a reason, a name and a remedy", function()
+    program.write(folder .. "/s.lua", "require 'tperf.compat.llm_analysis'.dump_configs("
+      .. "{ a = require 'tperf.compat.llm_analysis'.get_model_config_by_name 'gpt2' }, arg[1])")
+    shell "touch file; mkdir other; ln -s other link"
+    for name, message in pairs {
+      ["node_modules/x"] = "cannot write 'node_modules': it lies in the folder of a build, whose files tools run (name "
+        .. "another folder",
+      [".github"] = "cannot write '.github': it starts with a dot, or lies in a folder that does (",
+      ["../up"] = "cannot write '..': it is outside the output folder (the output folder is ",
+      ["link/x"] = "cannot write 'link': a symbolic link or a file is in its way (",
+      file = "cannot make the folder 'file': a file has that name (name another folder)",
+      ["file/x/y"] = "cannot make the folder 'file': a file has that name (name another folder)",
+      [""] = "cannot make the folder \"\": the name of a folder is needed",
+    } do
+      local result = shell("tperf run s.lua " .. program.quote(name))
+      assert.equal(1, result.code, name)
+      assert.truthy(result.err:find("s.lua:1: " .. message, 1, true), result.err)
+    end
+    local said = shell "tperf run --trust s.lua file/x".err
+    assert.truthy(said:find("cannot make the folder 'file': a file has that name (name another", 1, true), said)
+    assert.same({ 0, "" }, { shell("tperf run s.lua $PWD/new/a").code, shell("tperf run s.lua $PWD/new/a").err })
+  end)
+
   it("is none of the system's", function()
     program.write(folder .. "/s.lua", "for _, name in ipairs { 'etc/x.csv', 'x.csv' } do\n"
       .. "print((select(2, pcall(io.open, '/' .. name, 'w')):match 'the current folder is the system') ~= nil) end")

@@ -440,7 +440,13 @@ static bool becomes_own(const tperf_folder_entry *place) {
     return place->name == place->plain || tperf_journal_made(place->at);
 }
 
-// output.make_folder(path): creates a folder below the output folder; nil and a message on failure.
+static bool is_folder(const tperf_folder_entry *place) {
+    struct stat info;
+    return fstatat(place->at, place->name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+           S_ISDIR(info.st_mode);
+}
+
+// output.make_folder(path): creates a folder below the output folder, unless it is there; nil and a message on failure.
 static int make_folder(lua_State *L) {
     tperf_folder_entry place;
     size_t length;
@@ -449,12 +455,19 @@ static int make_folder(lua_State *L) {
     if (!refusal && place.at >= 0) refusal = tperf_names_folder(-1, place.name);
     if (refusal && place.at >= 0) close(place.at);
     if (refusal) return refuse(L, path, refusal);
-    int result = place.at < 0 ? -1 : mkdirat(place.at, place.name, 0777);
-    if (result == 0 && becomes_own(&place) && !mark(place.at, place.name)) result = -1;
+    bool made = place.at >= 0 && mkdirat(place.at, place.name, 0777) == 0;
+    if (made && becomes_own(&place)) made = mark(place.at, place.name);
     int error = errno;
+    if (place.at >= 0 && !made && error == EEXIST) made = is_folder(&place);
     if (place.at >= 0) close(place.at);
-    errno = error;
-    return luaL_fileresult(L, result == 0, path);
+    if (!made) {
+        lua_pushnil(L);
+        lua_pushfstring(L, "cannot make the folder '%s': %s (name another folder)", path,
+                        error == EEXIST ? "a file has that name" : strerror(error));
+        return 2;
+    }
+    lua_pushboolean(L, true);
+    return 1;
 }
 
 void tperf_output_push(lua_State *L) {

@@ -20,7 +20,7 @@ local function has_extension(name) return name:find "%.yaml$" ~= nil or name:fin
 local function collect(root, below, names, depth)
   for _, entry in ipairs(core.resource.entries(root .. "/" .. below) or {}) do
     local path = below .. "/" .. entry
-    if has_extension(entry) then
+    if has_extension(entry) and roots.exists(root .. "/" .. path) then
       names[path:gsub("^[^/]*/", ""):gsub("%.%w+$", "")] = true
     elseif entry:sub(1, 1) ~= "." and depth > 0 then
       collect(root, path, names, depth - 1)
@@ -58,8 +58,8 @@ local function remedy(kind, name)
       return ("; %s is the folder here"):format(check.show(here))
     end
     if not catalogue.list(kind)[1] then return NO_DATA:format(kind) end
-    return roots.exists(name) and ("; files of %s end in .yaml or .json, and --from reads launch files"):format(kind)
-      or ""
+    local there = core.resource.stamp(name)
+    return there and ("; files of %s end in .yaml or .json, and --from reads launch files"):format(kind) or ""
   end
   for one in name:gmatch "[^,]+" do
     if not catalogue.find(kind, one) then return "" end
@@ -101,7 +101,8 @@ end
 function catalogue.find(kind, name)
   if has_extension(name) then
     if roots.exists(name) then return name end
-    return nil, string.format("cannot open %s", check.show(name))
+    local there = core.resource.stamp(name) and ", which is no regular file" or ""
+    return nil, string.format("cannot open %s%s", check.show(name), there)
   end
   local path = in_roots(kind, name)
   if path then return path end
@@ -116,18 +117,30 @@ function catalogue.find(kind, name)
     check.show(name), check.suggest(name, catalogue.list(kind)), other_kind(kind, name), remedy(kind, name), kind)
 end
 
+--- The text of a data file; or nil and a message.
+---@param path string
+---@param open? fun(path: string): file*?, string?  default: core.file.open
+---@return string?
+---@return string?
+function catalogue.text(path, open)
+  local file, message = (open or core.file.open)(path)
+  if not file then return nil, message end
+  local text, problem = core.file.rest(file, max_bytes)
+  file:close()
+  if not text then return nil, string.format("%s: %s", path, problem) end
+  if #text > max_bytes then return nil, string.format("%s: larger than %d MiB", path, max_bytes >> 20) end
+  return text
+end
+
 --- The content of a YAML or JSON file, and where each value stands (see src/bind/base/bind_yaml.c); or nil and a
 -- message.
 ---@param path string
----@param open? fun(path: string): file*?, string?  default: io.open
+---@param open? fun(path: string): file*?, string?  default: core.file.open
 ---@return any content
 ---@return table|string positions
 function catalogue.read(path, open)
-  local file, message = (open or io.open)(path, "rb")
-  if not file then return nil, message end
-  local text, problem = roots.rest(file, max_bytes)
-  file:close()
-  if not text then return nil, string.format("%s: %s", path, problem) end
+  local text, message = catalogue.text(path, open)
+  if not text then return nil, message end
   return core.yaml(text, path)
 end
 

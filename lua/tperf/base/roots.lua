@@ -1,7 +1,7 @@
 --- Where data files lie: in the folders of --data and TPERF_PATH, and in the installation: the source tree that built
 --- the program, share/tperf beside its bin, the library's own folder, PREFIX/share/tperf. Never in the current folder:
 --- what a name means must not depend on where a command is typed.
-local io, os, debug, concat = io, os, debug, table.concat
+local os, debug = os, debug
 local core = require "tperf.core"
 
 local roots = {}
@@ -14,12 +14,8 @@ local stamp = core.resource.stamp
 ---@return string
 function roots.last(path) return path:match "^.*/(.*)$" or path end
 
---- Whether a file can be opened.
-function roots.exists(path)
-  local file = io.open(path, "rb")
-  if file then file:close() end
-  return file ~= nil
-end
+--- Whether core.file.open may open it: a folder of data may hold pipes, devices and links to either, which are no data.
+function roots.exists(path) return core.file.is_there(path) end
 
 -- The folder of the data that belong to the program at this path.
 local function of_program(path)
@@ -65,26 +61,6 @@ function roots.list()
   local list = { asked }
   for root in (os.getenv "TPERF_PATH" or ""):gmatch "[^:]+" do list[#list + 1] = root end
   return table.move(installed(), 1, #installed(), #list + 1, list)
-end
-
-local PIECE <const> = 1 << 16
-
---- What is left of an open file, or the first of it, more than `most` bytes; nil and a message if it cannot be read. It
---- takes memory for what is there, whereas file:read(most) begins by taking memory for `most` bytes.
----@param file file*
----@param most integer
----@return string?
----@return string? message
-function roots.rest(file, most)
-  local pieces, length = {}, 0
-  repeat
-    local piece, problem = file:read(PIECE)
-    if problem then return nil, problem end
-    piece = piece or ""
-    pieces[#pieces + 1] = piece
-    length = length + #piece
-  until #piece < PIECE or length > most
-  return concat(pieces)
 end
 
 local KINDS <const> = { systems = true, models = true, software = true, recipes = true }

@@ -1,5 +1,6 @@
 --- Links into the page (src/page/state.js): a view, and the options of its command by long name.
 local check = require "tperf.base.check"
+local core = require "tperf.core"
 local roots = require "tperf.base.roots"
 local commands = require "tperf.cli.commands"
 local number = require "tperf.output.number"
@@ -55,8 +56,8 @@ end
 local MOST_BYTES <const> = 1 << 20 -- per file in a link: browsers accept URLs of 2 MB
 
 local function text_of(path)
-  local file <close> = io.open(path, "rb")
-  local text = file and file:read(MOST_BYTES + 1) or nil
+  local file <close> = core.file.open(path, true)
+  local text = file and core.file.rest(file, MOST_BYTES) or nil
   if not text then error(("cannot open %s"):format(check.show(path)), 0) end
   if #text > MOST_BYTES then error(("%s is too large for a link"):format(check.show(path)), 0) end
   return text

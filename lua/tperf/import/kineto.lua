@@ -2,8 +2,8 @@
 -- that predictions have.
 local check = require "tperf.base.check"
 local context = require "tperf.import.kineto_context"
+local core = require "tperf.core"
 local json = require "tperf.input.json"
-local roots = require "tperf.base.roots"
 
 local kineto = {}
 
@@ -89,9 +89,9 @@ end
 ---  step's start, in order; about: see tperf.import.kineto_context), steps = their number, step_time = seconds of one,
 ---  rank = of the process, if known }
 function kineto.read(path)
-  local file, message = io.open(path, "rb")
+  local file, message = core.file.open(path, true)
   if not file then check.fail("cannot open %s", message) end
-  local text, problem = roots.rest(file, MOST_BYTES)
+  local text, problem = core.file.rest(file, MOST_BYTES)
   file:close()
   if not text then check.fail("%s: %s", path, problem) end
   if #text > MOST_BYTES then check.fail("%s: more than 2 GiB", path) end

@@ -86,8 +86,9 @@ end
 
 --- The rows of a file; see csv.parse.
 ---@param path string
-function csv.read(path)
-  return text_file.with_blocks(path, function(next_block) return all(next_block, path) end)
+---@param beside boolean?  another file leads to it, not the user: it must be a regular one
+function csv.read(path, beside)
+  return text_file.with_blocks(path, function(next_block) return all(next_block, path) end, beside)
 end
 
 --- Calls visit(row) for each row of a file, however many, until it returns false.

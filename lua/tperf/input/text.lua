@@ -1,7 +1,6 @@
 --- Reads text files in UTF-8, with or without a byte order mark.
-local io = io -- scripts may lose it
 local check = require "tperf.base.check"
-local roots = require "tperf.base.roots"
+local core = require "tperf.core"
 
 local text = {}
 
@@ -12,16 +11,16 @@ local pipes = {} -- path -> what came through it: commands read a table more tha
 
 -- The rest of an open file. Raises if it cannot be read, or is too long.
 local function rest_of(file, path)
-  local content, problem = roots.rest(file, MOST_BYTES)
+  local content, problem = core.file.rest(file, MOST_BYTES)
   if not content then check.fail("%s: %s", path, problem) end
   if #content > MOST_BYTES then check.fail("%s: more than %d MiB", path, MOST_BYTES >> 20) end
   return content
 end
 
--- The open file; or nil and the content of what can be read only once.
-local function open(path)
+-- The open file; or nil and the content of what can be read only once. beside: no pipe, since not the user named it.
+local function open(path, beside)
   if pipes[path] then return nil, pipes[path] end
-  local file, message = io.open(path, "rb")
+  local file, message = core.file.open(path, not beside)
   if not file then check.fail("%s", message) end
   if file:seek "set" then return file end
   local pipe <close> = file
@@ -46,9 +45,10 @@ end
 
 --- The content of a file. Raises at the user's line.
 ---@param path string
+---@param beside boolean?  another file leads to it, not the user: it must be a regular one
 ---@return string
-function text.read(path)
-  local opened, content = open(path)
+function text.read(path, beside)
+  local opened, content = open(path, beside)
   local file <close> = opened
   return unmarked(content or rest_of(file, path), path)
 end
@@ -92,9 +92,10 @@ end
 --- Calls use(next_block) with a function that returns the file's next block, nil after the last.
 ---@param path string
 ---@param use fun(next_block: fun(): string?): any
+---@param beside boolean?  as for text.read
 ---@return any …  what use returns
-function text.with_blocks(path, use)
-  local opened, content = open(path)
+function text.with_blocks(path, use, beside)
+  local opened, content = open(path, beside)
   local file <close> = opened
   local next_block, first = file and blocks_from(file, path) or blocks_of(content), true
   return use(function()

@@ -25,12 +25,19 @@ function output.write(path, content, what)
   if not ok then check.fail("%s%s", what, message) end
 end
 
---- Makes a folder and its missing parents. A failure shows when a file is written there.
+--- Makes a folder and its missing parents, unless they are there. Raises if that fails, with the reason.
 ---@param path string
 function output.make_folder(path)
-  -- Looked up at each call, as above; the sandbox's version raises outside the output folder.
-  for above in path:gmatch "()/" do pcall(core.resource.make_folder, path:sub(1, above - 1)) end
-  pcall(core.resource.make_folder, path)
+  if path == "" or path:find "\0" then
+    check.fail("cannot make the folder %s: the name of a folder is needed", check.show(path))
+  end
+  local problem -- why the outermost of the missing ones cannot be made; those that are out of reach may be there
+  for last in (path .. "/"):gmatch "[^/]()/" do
+    -- Looked up at each call, as above.
+    local made, message = core.resource.make_folder(path:sub(1, last - 1))
+    problem = not made and (problem or message) or nil
+  end
+  if problem then check.fail("%s", problem) end
 end
 
 return output

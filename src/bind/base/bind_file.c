@@ -4,10 +4,14 @@
 //   file.keep(path, bytes) -> the place of a database (bind_store.c), created with these bytes if missing; or nil,
 //     message
 //   file.real(path) -> the absolute path, without links, of a regular file; or nil, message
+//   file.open(path [, streams]) -> a file for reading, or nil, message: a regular one (io/regular.h), or the descriptor that
+//     /dev/stdin or /dev/fd/N names; streams: whatever the path, which the user named, leads to
+//   file.rest(file, most) -> what is left of an open file, or its first bytes, more than `most`; or nil, message
 //   file.is_regular(path) -> whether it is a file with an end, not a pipe or a device
+//   file.is_there(path) -> likewise, or whether it is the name of a descriptor: what file.open may open
 //   file.writable(path) -> whether a file of this name can be written, or nil, message; leaves nothing behind
 //   file.gnuplot(script) -> the picture that gnuplot draws, or nil, why: "missing", "interrupted" or "limits"
-// In the sandbox src/cli/output.c provides write and keep, and src/cli/input.c real.
+// In the sandbox src/cli/output.c provides write and keep, and src/cli/input.c open and real.
 #define _XOPEN_SOURCE 700 // realpath
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +28,7 @@
 #include "bind/bind.h"
 #include "bind/interrupt.h"
 #include "io/process/child.h"
+#include "io/regular.h"
 #include "io/stage.h"
 #include "io/store.h"
 
@@ -139,12 +144,84 @@ static int writable(lua_State *L) {
     return 1;
 }
 
-static int is_regular(lua_State *L) {
+// --- reading ---
+
+// Whether the user, or the user's shell, opened it: "<(command)" is /dev/fd/63.
+static bool is_given(const char *path) {
+    int number;
+    char rest;
+    return strcmp(path, "/dev/stdin") == 0 || sscanf(path, "/dev/fd/%d%c", &number, &rest) == 1;
+}
+
+// Whether a file is there, even if this user may not read it, which opening it then says.
+static bool is_regular(const char *path) {
+    int descriptor = tperf_regular_open(path);
+    if (descriptor >= 0) close(descriptor);
+    return descriptor >= 0 || errno == EACCES;
+}
+
+static int has_regular(lua_State *L) {
+    size_t size;
+    const char *path = luaL_checklstring(L, 1, &size);
+    lua_pushboolean(L, strlen(path) == size && is_regular(path));
+    return 1;
+}
+
+static int is_there(lua_State *L) {
     size_t size;
     const char *path = luaL_checklstring(L, 1, &size);
     struct stat info;
-    bool regular = strlen(path) == size && stat(path, &info) == 0 && S_ISREG(info.st_mode);
-    lua_pushboolean(L, regular);
+    bool given = is_given(path) && stat(path, &info) == 0 && !S_ISDIR(info.st_mode);
+    lua_pushboolean(L, strlen(path) == size && (given || is_regular(path)));
+    return 1;
+}
+
+static int open_file(lua_State *L) {
+    size_t size;
+    const char *path = luaL_checklstring(L, 1, &size);
+    luaL_Stream *stream = tperf_bind_new_stream(L);
+    errno = ENOENT;
+    int descriptor = -1;
+    if (strlen(path) == size)
+        descriptor = lua_toboolean(L, 2) || is_given(path) ? open(path, O_RDONLY | O_CLOEXEC)
+                                                           : tperf_regular_open(path);
+    if (descriptor >= 0 && tperf_bind_open_stream(stream, descriptor, "rb")) return 1;
+    if (errno != TPERF_NOT_A_FILE) return luaL_fileresult(L, 0, path);
+    lua_pushnil(L);
+    lua_pushfstring(
+        L, "%s: a regular file is needed, not a pipe, a device or one of /proc and /sys", path);
+    return 2;
+}
+
+// The bytes left of a regular file, as far as the system knows.
+static size_t bytes_left(FILE *file, size_t most) {
+    enum { SOME = 1 << 16 };
+    struct stat info;
+    off_t at = ftello(file);
+    if (at < 0 || fstat(fileno(file), &info) != 0 || !S_ISREG(info.st_mode) || info.st_size <= at)
+        return SOME;
+    return (size_t)(info.st_size - at) < most ? (size_t)(info.st_size - at) : most;
+}
+
+// The buffer begins as large as the file is: one that grew would take its bytes twice more.
+static int rest_of(lua_State *L) {
+    const luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
+    luaL_argcheck(L, stream->closef, 1, "it is closed");
+    lua_Integer given = luaL_checkinteger(L, 2);
+    luaL_argcheck(L, given >= 0 && given < LUA_MAXINTEGER, 2, "a number of bytes is needed");
+    size_t most = (size_t)given + 1, length = 0, got;
+    size_t room = bytes_left(stream->f, most) + 1;
+    luaL_Buffer text;
+    char *to = luaL_buffinitsize(L, &text, room);
+    while ((got = fread(to, 1, room, stream->f)) > 0) {
+        luaL_addsize(&text, got);
+        length += got;
+        if (got < room || length >= most) break;
+        room = length < most - length ? length : most - length;
+        to = luaL_prepbuffsize(&text, room);
+    }
+    if (ferror(stream->f)) return luaL_fileresult(L, 0, NULL);
+    luaL_pushresult(&text);
     return 1;
 }
 
@@ -232,8 +309,10 @@ static int draw(lua_State *L) {
 
 void tperf_bind_file(lua_State *L) {
     static const luaL_Reg functions[] = {
-        {"sha256", hash},       {"write", write_file},      {"keep", keep},    {"real", real_path},
-        {"writable", writable}, {"is_regular", is_regular}, {"gnuplot", draw}, {NULL, NULL},
+        {"sha256", hash},       {"write", write_file},  {"keep", keep},
+        {"real", real_path},    {"writable", writable}, {"is_regular", has_regular},
+        {"is_there", is_there}, {"open", open_file},    {"rest", rest_of},
+        {"gnuplot", draw},      {NULL, NULL},
     };
     luaL_newlib(L, functions);
 }

@@ -1,12 +1,14 @@
 // bind_resource.c: tperf.core.resource: operating-system queries for data files, and fast table operations:
 //   prefix: the installation prefix of `make install`; executable: this program's path, or nil;
 //   entries(directory) -> its names in no order, or nil if it cannot be read;
-//   make_folder(path): true, or nil and a message, like os.remove; scripts without --trust get their own version;
+//   make_folder(path): true, also if it is there already; or nil and a message; scripts without --trust get their own
+//     version;
 //   told(table, objects): a table's fields as text, see below;
 //   infinite(table): the first name, in order, of those whose value is an infinite number or none; nil without any;
 //   same(a, b): whether two tables have equal fields, nested tables included;
 //   snapshot and unchanged: see bind_snapshot.c.
 #include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -55,7 +57,18 @@ static int stamp(lua_State *L) {
 
 static int make_folder(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
-    return luaL_fileresult(L, mkdir(path, 0777) == 0, path);
+    struct stat info;
+    if (mkdir(path, 0777) != 0) {
+        int error = errno;
+        if (error != EEXIST || stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) {
+            lua_pushnil(L);
+            lua_pushfstring(L, "cannot make the folder '%s': %s (name another folder)", path,
+                            error == EEXIST ? "a file has that name" : strerror(error));
+            return 2;
+        }
+    }
+    lua_pushboolean(L, true);
+    return 1;
 }
 
 enum { DEEPEST = 100 }; // nesting limit: a table may contain itself

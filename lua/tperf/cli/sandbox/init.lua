@@ -227,7 +227,8 @@ local function disarm(host, env)
     remove = env.os.remove, rename = env.os.rename })
   replace(io, { popen = false, tmpfile = false, open = env.io.open, output = env.io.output, input = env.io.input,
     lines = env.io.lines })
-  replace(core.file, { write = host.output.write, keep = host.output.keep, real = host.input.real })
+  replace(core.file, { write = host.output.write, keep = host.output.keep, open = host.input.open,
+    real = host.input.real })
   replace(string, { dump = false })
   replace(core.resource, { make_folder = host.output.make_folder })
   -- Library modules come only from the binary or from the tree named by TPERF_LUA_DIR.

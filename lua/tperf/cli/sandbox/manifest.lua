@@ -12,7 +12,7 @@ local MISSING <const> = select(3, io.open "") -- ENOENT, whose number depends on
 
 local FORMAT <const> = 1
 
-local clock, machine_name = os.date, "/proc/sys/kernel/hostname"
+local clock, open, machine_name = os.date, io.open, "/proc/sys/kernel/hostname" -- captured: the standard ones
 
 local function inputs_of(record, script)
   local list = {}
@@ -25,11 +25,12 @@ local function inputs_of(record, script)
   return list
 end
 
-local function outputs_of(record, folder)
+local function outputs_of(record, folder, host)
   local list = {}
   for _, name in ipairs(check.names(record.written)) do
-    local text = not record.kept[name] and recorder.slurp(folder .. "/" .. name)
-    if text then list[#list + 1] = { file = name, bytes = #text, sha256 = core.file.sha256(text) } end
+    local path, digest
+    if not record.kept[name] then path, digest = host.input.real(folder .. "/" .. name, true) end
+    if path then list[#list + 1] = { file = name, bytes = select(2, core.resource.stamp(path)), sha256 = digest } end
   end
   return list
 end
@@ -41,11 +42,12 @@ function manifest.write(run, host)
     format = FORMAT, tperf = core.version, script = { file = run.script, sha256 = run.record.read[run.script] },
     arguments = run.arguments, rules = require "tperf.describe.rules".used(),
     inputs = inputs_of(run.record, run.script),
-    outputs = outputs_of(run.record, run.folder),
+    outputs = outputs_of(run.record, run.folder, host),
   }
   if next(run.record.kept) then content.kept = check.names(run.record.kept) end
   if run.stamp then
-    content.stamp = { date = clock "!%Y-%m-%dT%H:%M:%SZ", host = (recorder.slurp(machine_name) or ""):match "%S+" }
+    local file <close> = open(machine_name)
+    content.stamp = { date = clock "!%Y-%m-%dT%H:%M:%SZ", host = (file and file:read() or ""):match "%S+" }
   end
   local ok, message = host.output.manifest(encode(content) .. "\n")
   if not ok then error(message, 0) end

@@ -5,24 +5,9 @@ local terminal = require "tperf.output.terminal"
 
 local recorder = { MANIFEST = "manifest.json" }
 
-local BYTES_PER_STEP <const> = 2 -- that are hashed as long as an instruction takes
 local STDOUT <const> = "stdout.txt"
 
-local open, io_type = io.open, io.type -- captured: the standard ones
-
-local function slurp(path)
-  local file = open(path, "rb")
-  local text = file and file:read "a"
-  if file then file:close() end
-  return text
-end
-recorder.slurp = slurp
-
---- The SHA-256 of a file, or nil if it cannot be read.
-function recorder.hash(path)
-  local text = slurp(path)
-  return text and sha256(text)
-end
+local io_type = io.type -- captured: the standard one
 
 -- Normalizes "./a//b/../c" below the folder to "a/c".
 local function plain(path, folder)
@@ -45,13 +30,8 @@ local function watch_reading(record, host, folder)
   end
   function host.input.open(path)
     if record.running and not record.read[path] then
-      local file = read_from(path)
-      if file then
-        local text = file:read "a" or ""
-        host.safe.charge(#text // BYTES_PER_STEP)
-        record:note(path, text)
-        file:close()
-      end
+      local found, digest = real(path, true) -- hashed piece by piece, and charged for
+      if found then record.read[path] = digest end
     end
     return read_from(path)
   end

@@ -1,4 +1,5 @@
 --- Runs a script, for `tperf run` and `tperf verify`.
+local core = require "tperf.core"
 local source = require "tperf.cli.sandbox.source"
 
 local script = {}
@@ -21,14 +22,16 @@ end
 --- Runs a script to its end, in the sandbox unless trusted. Set the limits and the output folder first.
 ---@param list string[]  the script's file ("-" for standard input) and its arguments
 ---@param record table?  from tperf.cli.sandbox.recorder: records the script's text, too
-function script.run(list, trusted, host, record)
+---@param open? fun(path: string): file*?, string?  default: that the user names the script, who may give a pipe
+function script.run(list, trusted, host, record, open)
   local env, path = _G, list[1]
   local text, problem
   host.output.script(path)
   if path == "-" then
     text, problem = io.read "a"
   else
-    text, problem = source.read(path, io.open(path, "rb"))
+    if open then text, problem = source.read(path, open(path))
+    else text, problem = source.read(path, core.file.open(path, true)) end
   end
   if not text then error(problem, 0) end
   if record then record:note(path, text) end

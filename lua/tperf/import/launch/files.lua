@@ -1,5 +1,4 @@
 --- The files of a launch: read up to a size limit, classified by name and content.
-local io = io -- scripts may remove the global
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local roots = require "tperf.base.roots"
@@ -12,10 +11,11 @@ local MAX_BYTES <const> = 4 << 20
 local KINDS <const> = { sh = "shell", slurm = "shell", sbatch = "shell", bash = "shell", conf = "shell", env = "shell",
   toml = "toml", yaml = "tree", yml = "tree", json = "tree", py = "python" }
 
-local function read(path)
-  local file, message = io.open(path, "rb")
+-- given: the user named it, who may give a pipe.
+local function read(path, given)
+  local file, message = core.file.open(path, given)
   if not file then return nil, message end
-  local text, problem = roots.rest(file, MAX_BYTES)
+  local text, problem = core.file.rest(file, MAX_BYTES)
   file:close()
   if not text then return nil, ("%s: %s"):format(path, problem) end
   if #text > MAX_BYTES then return nil, ("%s: larger than %d MiB"):format(path, MAX_BYTES >> 20) end
@@ -39,7 +39,7 @@ function files.open(path)
     end
     path, text = path.name, path.text:gsub("[\1\2\3]", "")
   else
-    text, message = read(path)
+    text, message = read(path, true)
     if not text then check.fail("%s", message) end
   end
   return { path = path, name = roots.last(path), folder = path:match "^(.*)/" or ".", text = text,

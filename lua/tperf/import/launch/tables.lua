@@ -85,7 +85,7 @@ end
 
 local function from_csv(path)
   local t
-  for _, row in ipairs(csv.read(path)) do
+  for _, row in ipairs(csv.read(path, true)) do
     t = t or { stack = row.stack or "?", version = row.version or "", options = {}, names = {} }
     if row.option and row.concept then
       local aliases = {}

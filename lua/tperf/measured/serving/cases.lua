@@ -77,7 +77,7 @@ end
 
 --- A JSON file beside a table.
 function cases.json(path)
-  local content = core.yaml(text_file.read(path), path) -- JSON is YAML
+  local content = core.yaml(text_file.read(path, true), path) -- JSON is YAML
   if type(content) ~= "table" then check.fail("%s: JSON is needed", path) end
   return content
 end

@@ -4,8 +4,8 @@ local cases = require "tperf.measured.serving.cases"
 local csv = require "tperf.input.csv"
 local engines = require "tperf.measured.serving.engines"
 local fit = require "tperf.measured.calibrate.fit"
-local io = io -- scripts may lose it
 local read = require "tperf.measured.read"
+local roots = require "tperf.base.roots"
 
 local open = {
   name = "open loop",
@@ -156,10 +156,8 @@ function open.others(list, path)
     local key = case.stage and table.concat({ case.run, case.stage, case.metric }, " ")
     if key then ours[key] = case.predicted / case.measured end
   end
-  local file = io.open(other, "rb")
-  if not file then return nil end
-  file:close()
-  local groups, names = fit.groups(csv.read(other), "simulator")
+  if not roots.exists(other) then return nil end
+  local groups, names = fit.groups(csv.read(other, true), "simulator")
   table.sort(names)
   for _, metric in ipairs(cases.METRICS) do
     for _, name in ipairs(TIMES[metric] and names or {}) do

@@ -1,7 +1,7 @@
 --- Finished points of sweeps, in a database (see tperf/question/sweep/store). The key of a point covers everything that
 --- decides its result: the question, the arguments (systems and models by content, not by name) and the build of tperf.
 --- A record is only used if its checksum matches; a damaged database is set aside, and a new one is started.
-local io, os = io, os
+local os = os
 local check = require "tperf.base.check"
 local columns = require "tperf.question.sweep.columns"
 local core = require "tperf.core"
@@ -32,7 +32,7 @@ local function build_id()
   if folder and folder ~= "" then
     for _, name in ipairs(core.modules()) do
       local path = folder .. "/" .. name:gsub("%.", "/")
-      local file = io.open(path .. ".lua", "rb") or io.open(path .. "/init.lua", "rb")
+      local file = core.file.open(path .. ".lua") or core.file.open(path .. "/init.lua")
       parts[#parts + 1] = file and file:read "a" or ""
       if file then file:close() end
     end

@@ -35,7 +35,7 @@ local function held(self)
 end
 
 local function refuse_foreign(self)
-  local file = io.open(self.path, "rb")
+  local file = core.file.open(self.path)
   local old = file and file:read(18) == "tperf sweep cache " and ", but of an earlier version; remove it" or ""
   if file then file:close() end
   check.fail("%s: '%s' is there and is no cache of sweeps%s%s", WHAT, self.path, old, old == ""

@@ -1,5 +1,5 @@
 local check = require "tperf.base.check"
-local text_file = require "tperf.input.text"
+local core = require "tperf.core"
 local catalogue = require "tperf.base.catalogue"
 local settings = require "tperf.cli.ask.settings"
 
@@ -7,9 +7,18 @@ require "tperf.describe.software" -- lets catalogue.find resolve former names of
 
 local KINDS = { "models", "systems", "software" }
 
--- The kind of object in a file, which its name does not tell.
-local function kind_of(path)
-  local content, problem = catalogue.read(path)
+-- The text of an item's file, which may be a pipe and is read once.
+local function text_of(item)
+  if item.text then return item.text end
+  local text, problem = catalogue.text(item.path)
+  item.text = text or error(problem, 0)
+  return text
+end
+
+-- The kind of object in an item's file, which its name does not tell.
+local function kind_of(item)
+  local path = item.path
+  local content, problem = core.yaml(text_of(item), path)
   if type(content) ~= "table" then
     error(problem and type(problem) == "string" and problem or path .. ": is no model, system or software profile", 0)
   end
@@ -26,12 +35,12 @@ local function find_all(name)
     local path = catalogue.find(kind, below or name)
     local last = found[#found]
     if path and last and last.path == path then
-      last.kind = kind_of(path)
+      last.kind = kind_of(last)
     elseif path then
       found[#found + 1] = { kind = kind, path = path, name = below or name }
     end
   end
-  if found[1] and has_path(name) then kind_of(found[1].path) end
+  if found[1] and has_path(name) then kind_of(found[1]) end
   return found
 end
 
@@ -72,7 +81,7 @@ return {
     for _, item in ipairs(found) do
       if values.json then return print_json(item, values.set) end
       io.stderr:write(item.path, ":\n")
-      io.stdout:write(text_file.read(item.path))
+      io.stdout:write(text_of(item))
     end
   end,
 }

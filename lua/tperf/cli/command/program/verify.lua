@@ -57,7 +57,8 @@ local function run_again(content, dir, host)
   end
   host.output.silence(true)
   local list = table.move(content.arguments, 1, #content.arguments, 2, { content.script.file })
-  local ok, message = xpcall(script.run, function(problem) return problem end, list, false, host, record)
+  local ok, message = xpcall(script.run, function(problem) return problem end, list, false, host, record,
+    host.input.open)
   local finished, failure = host.output.finish()
   if ok and not finished then ok, message = false, failure end
   recorder.finish(record, host)
@@ -69,7 +70,7 @@ end
 local function seen(host, path)
   local found, hash = host.input.real(path, true)
   local file <close> = found and host.input.open(found) or nil
-  local text = file and roots.rest(file, MOST_COMPARED)
+  local text = file and require "tperf.core".file.rest(file, MOST_COMPARED)
   return found and hash, text and #text <= MOST_COMPARED and text or nil
 end
 
