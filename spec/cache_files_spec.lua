@@ -133,6 +133,125 @@ describe("a cache", function()
   end)
 end)
 
+-- Makes a database in this folder as a program leaves it that was stopped amid these changes, with its journal.
+local function copy_amid_changes(bytes, changes, to)
+  local path = program.temporary()
+  program.write(path, bytes)
+  local database <close> = assert(core.store.open(path, "write"))
+  for _, sql in ipairs { "PRAGMA journal_mode = DELETE", "PRAGMA cache_size = 1", "BEGIN IMMEDIATE" } do
+    assert(database:run(sql))
+  end
+  for _, sql in ipairs(changes) do assert(database:run(sql)) end
+  program.write(to, program.slurp(path))
+  program.write(to .. "-journal", program.slurp(path .. "-journal"))
+  assert(program.slurp(to .. "-journal"):byte() ~= 0 and program.slurp(to) ~= bytes, "the journal is not hot")
+end
+
+-- Changes that fill more than SQLite keeps in memory.
+local function filling(changes, into)
+  for i = 1, 60 do changes[#changes + 1] = into:format(i, ("x"):rep(9000)) end
+  return changes
+end
+
+describe("a journal beside a cache", function()
+  local notes = core.store.empty(APPLICATION .. NOTES)
+  local FILLED <const> = "INSERT INTO records VALUES (%d + 10, '%s')"
+  local RECORD <const> = "INSERT INTO records VALUES (%d + 10, hex(randomblob(9)), 'q', 't', '%s', 'c')"
+
+  local function ask(arguments)
+    return program.shell(("timeout 30 %s sweep --db c.sqlite %s"):format(program.quote(program.absolute()), arguments),
+      folder)
+  end
+
+  -- Nobody changes a byte of the file or of its journal, whoever asks.
+  local function stays(message)
+    local before = files_of(folder)
+    for _, arguments in ipairs { "--check", "'SELECT * FROM records'" } do
+      local result = ask(arguments)
+      assert.equal(1, result.code, result.out)
+      assert.same(before, files_of(folder))
+    end
+    local result = run()
+    assert.equal(1, result.code)
+    assert.truthy(result.err:find(message, 1, true), result.err)
+    assert.same(before, files_of(folder))
+  end
+
+  it("of another program's database stays, as does the database", function()
+    copy_amid_changes(notes, filling({}, FILLED), folder .. "/c.sqlite")
+    stays "is there and is no cache of sweeps"
+  end)
+
+  it("that makes another program's database of what looks like a cache stays, too", function()
+    local changes = { "DROP TABLE records" }
+    make_cache()
+    local database <close> = assert(core.store.open(folder .. "/c.sqlite", "read"))
+    for _, row in ipairs(assert(database:run "SELECT sql FROM sqlite_schema WHERE name IN ('records', 'points')")) do
+      changes[#changes + 1] = row.sql
+    end
+    database:close()
+    os.remove(folder .. "/c.sqlite")
+    filling(changes, RECORD)
+    copy_amid_changes(notes, changes, folder .. "/c.sqlite")
+    stays "is there and is no cache of sweeps"
+  end)
+
+  it("takes back what a stopped sweep wrote", function()
+    local bytes = make_cache()
+    copy_amid_changes(bytes, filling({ "DELETE FROM points" }, RECORD), folder .. "/c.sqlite")
+    local before = files_of(folder)
+    assert.equal(1, ask("--check").code)
+    assert.same(before, files_of(folder))
+    local result = run()
+    assert.same({ "", 0 }, { result.err, result.code })
+    assert.is_nil(lfs.attributes(folder .. "/c.sqlite-journal"))
+    assert.equal("c.sqlite: 3 points, all as they were written\n", ask("--check").out)
+  end)
+
+  it("names no file that goes with it", function()
+    copy_amid_changes(notes, filling({}, FILLED), folder .. "/c.sqlite")
+    program.write(folder .. "/mine", "my notes")
+    local name, sum = folder .. "/mine", 0
+    for i = 1, #name do sum = sum + name:byte(i) end
+    local journal = program.slurp(folder .. "/c.sqlite-journal")
+    journal = journal .. ("\0"):rep(-#journal % 512) .. string.pack(">I4", (1 << 30) // 4096 + 1) .. name
+      .. string.pack(">I4I4", #name, sum) .. "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
+    program.write(folder .. "/c.sqlite-journal", journal)
+    local before = files_of(folder)
+    assert.equal(1, run().code)
+    ask "--check"
+    ask "'SELECT * FROM records'"
+    assert.same(before, files_of(folder))
+  end)
+
+  it("of an empty file, or that is a pipe, is neither opened nor removed", function()
+    program.write(folder .. "/c.sqlite", "")
+    program.write(folder .. "/c.sqlite-journal", "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" .. ("x"):rep(600))
+    local before = files_of(folder)
+    for _, arguments in ipairs { "--check", "'SELECT * FROM records'", "'SELECT 1'" } do
+      ask(arguments)
+      assert.same(before, files_of(folder), arguments)
+    end
+    assert.equal(1, run().code)
+    assert.same(before, files_of(folder))
+    os.remove(folder .. "/c.sqlite-journal")
+    for _, bytes in ipairs { notes, logging(notes) } do
+      for _, ending in ipairs { "-journal", "-wal", "-shm" } do
+        program.write(folder .. "/c.sqlite", bytes)
+        program.shell("mkfifo c.sqlite" .. ending, folder)
+        for _, arguments in ipairs { "--check", "'SELECT * FROM records'" } do
+          assert.is_true(ask(arguments).code < 124, ending .. arguments)
+        end
+        local exe = program.quote(program.absolute())
+        assert.equal(1, program.shell(("timeout 30 %s run s.lua"):format(exe), folder).code)
+        assert.equal("named pipe", lfs.attributes(folder .. "/c.sqlite" .. ending, "mode"))
+        assert.equal(bytes, program.slurp(folder .. "/c.sqlite"))
+        os.remove(folder .. "/c.sqlite" .. ending)
+      end
+    end
+  end)
+end)
+
 describe("a folder that turns into a link", function()
   -- A place for the sweep, and one outside with a cache of the same name and what its writer has left there.
   local function prepare()

@@ -274,10 +274,11 @@ int tperf_store_open(tperf_store *store, tperf_store_place *place, tperf_store_k
     int code = tperf_store_files(&files);
     if (code != SQLITE_OK) return code;
     bool there = tperf_companion_there(place->at, place->name, &plain);
-    if (!there || (writes && !plain) || !tperf_store_uri(place, !writes, uri, sizeof uri))
+    if (!there || (writes && !plain) || !tperf_store_uri(place, kind, uri, sizeof uri))
         return SQLITE_CANTOPEN;
-    int flags = SQLITE_OPEN_URI | SQLITE_OPEN_EXRESCODE |
-                (writes ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY);
+    int flags =
+        SQLITE_OPEN_URI | SQLITE_OPEN_EXRESCODE |
+        (writes || kind == TPERF_STORE_TRIAL ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY);
     code = sqlite3_open_v2(uri, &store->db, flags, files);
     if (code != SQLITE_OK) return code;
     sqlite3_int64 size = 0;

@@ -21,6 +21,7 @@ typedef enum tperf_store_kind {
     TPERF_STORE_WRITE, // reads and writes; others may read meanwhile, and write in turn
     TPERF_STORE_READ,  // reads; creates and changes no file, not even beside the database
     TPERF_STORE_QUERY, // likewise, for untrusted SQL: only SELECT, with bounded work
+    TPERF_STORE_TRIAL, // reads what a writer would, after it has taken back what a stopped one left
 } tperf_store_kind;
 
 // A database's name in a folder that is held open: no link that takes the folder's name later leads elsewhere.

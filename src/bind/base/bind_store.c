@@ -1,5 +1,5 @@
 // bind_store.c: tperf.core.store: databases in files (io/store.h).
-//   store.open(place, kind, like) -> a database, or nil, message, reason; kind: "write", "read" or "query"; place: of
+//   store.open(place, kind, like) -> a database, or nil, message, reason; kind: "write", "read", "query" or "trial"; place: of
 //     file.keep, or the name of a file; like: the bytes of a database whose like alone is opened
 //   store.empty(sql) -> the bytes of a new database file after running the statements
 //   place:lock() -> whether no other process of tperf now opens, closes or replaces databases in the folder
@@ -154,7 +154,7 @@ static bool try_again(lua_State *L, int code, bool *tried) {
 }
 
 static int open_database(lua_State *L) {
-    static const char *const kinds[] = {"write", "read", "query", NULL};
+    static const char *const kinds[] = {"write", "read", "query", "trial", NULL};
     size_t size;
     int kind = luaL_checkoption(L, 2, NULL, kinds), code;
     const char *like = luaL_optlstring(L, 3, NULL, &size);

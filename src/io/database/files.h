@@ -8,7 +8,7 @@
 int tperf_store_files(const char **name);
 
 // The URI under which that opens a database: the folder's descriptor is a part of it. False: too long.
-bool tperf_store_uri(const tperf_store_place *place, bool reads, char *uri, size_t size);
+bool tperf_store_uri(const tperf_store_place *place, tperf_store_kind kind, char *uri, size_t size);
 
 // Whether a reader has no memory to share with writers, and thus no locks.
 bool tperf_store_reads_alone(sqlite3_file *file);

@@ -25,9 +25,11 @@ function cache_file.checksum(key, record) return core.file.sha256(key .. record)
 
 --- What a file is: "good", "damaged", "foreign", "later" (of a later version), "unfinished" (a writer was stopped amid
 --- a change), "busy", or nil and a message. Reads only: another program's database keeps every byte, and gets no files
---- beside it.
-function cache_file.judge(place)
-  local database <close>, message, reason = core.store.open(place, "read", cache_file.empty())
+--- beside it. trial: what an unfinished one will be once that change is taken back.
+---@param place userdata
+---@param trial boolean?
+function cache_file.judge(place, trial)
+  local database <close>, message, reason = core.store.open(place, trial and "trial" or "read", cache_file.empty())
   local function ask(sql)
     local rows
     rows, message, reason = database:run(sql)

@@ -70,12 +70,16 @@ local function open_database(self)
   return database
 end
 
--- What the file is now, after what a stopped writer left has been taken back.
+-- What the file is now, after what a stopped writer left has been taken back, if that makes it a cache: its journal is
+-- part of it, and both stay as they are if they are another program's.
 local function judge(self)
   local verdict, message = cache_file.judge(self.place)
   if verdict == "unfinished" then
+    verdict, message = cache_file.judge(self.place, true)
+    if verdict ~= "good" then return verdict, message end
     local database <close> = open_database(self)
     database:run "SELECT count(*) FROM sqlite_schema"
+    verdict = "unfinished"
   end
   if verdict == "unfinished" or verdict == "busy" then verdict, message = cache_file.judge(self.place) end
   return verdict, message
