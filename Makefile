@@ -73,6 +73,7 @@ PROGRAM_LIBS = $(if $(LUA_ARCHIVE),$(addprefix -Wl$(,),--whole-archive $(LUA_ARC
 SOURCES   := $(sort $(filter-out src/tools/% src/page/% $(if $(FAULTS),,$(FAULTS_FILE)),$(wildcard src/*/*.c src/*/*/*.c)))
 OBJECTS   := $(SOURCES:src/%.c=$(B)/%.o) $(B)/embedded.o $(B)/sources.o
 LUA_FILES := $(sort $(shell find lua -name '*.lua'))
+DATA_FILES := $(sort $(wildcard kernels/*.yaml)) # that the program has even where no data are installed
 C_FILES   := $(sort $(shell find include src -name '*.[ch]'))
 MODULE    := $(B)/lua-module/tperf/core.so
 
@@ -224,15 +225,15 @@ $(B)/bind/base/bind_resource.o: REQUIRED += -DTPERF_PREFIX='"$(PREFIX)"'
 $(B)/embedded.o: $(B)/embedded.c $(B)/flags
 	$(Q)$(CC) $(ALL_CFLAGS) -Wno-overlength-strings -c -o $@ $<
 
-$(B)/embedded.c: $(B)/embed $(LUA_FILES) $(B)/lua-files
+$(B)/embedded.c: $(B)/embed $(LUA_FILES) $(DATA_FILES) $(B)/lua-files
 	@echo "  LUA $@"
-	$(Q)$(B)/embed $(LUA_FILES) > $@
+	$(Q)$(B)/embed $(LUA_FILES) $(DATA_FILES) > $@
 
 $(B)/sources.o: $(B)/sources.c $(B)/flags
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
 # A checksum of everything that decides answers, so that caches from another build are not reused.
-$(B)/sources.c: $(C_FILES) $(LUA_FILES) $(B)/lua-files $(B)/flags
+$(B)/sources.c: $(C_FILES) $(LUA_FILES) $(DATA_FILES) $(B)/lua-files $(B)/flags
 	$(Q)echo '#include "bind/embedded.h"' > $@
 	$(Q)echo "const char tperf_embedded_sources[] = \"$$(cat $^ | cksum | tr ' ' -)\";" >> $@
 
@@ -326,7 +327,7 @@ install: $(B)/tperf ## install the program, its data, man page and completions b
 	install -d -m 755 $(dir $(COMPLETIONS))
 	$(foreach shell,bash zsh fish,env -u TPERF_PATH $(B)/tperf completion $(shell) > \
 	  $(DESTDIR)$(PREFIX)/share/$(COMPLETION_$(shell)) &&) chmod 644 $(COMPLETIONS)
-	for d in $(wildcard models systems software recipes scripts meta); do \
+	for d in $(wildcard models systems software kernels recipes scripts meta); do \
 	  $(call install-tree,$$d,$(SHARE)) || exit 1; done
 	if [ -f $(PAGE)/tperf.html ]; then install -d -m 755 $(SHARE)/page && install -m 644 $(PAGE)/tperf.html $(SHARE)/page/; fi
 
@@ -335,7 +336,7 @@ install-lua: $(MODULE) ## install the module for stock lua5.4 below PREFIX
 	install -m 755 $(MODULE) $(LUA_LIB)/tperf/core.so
 	cd lua && $(call install-tree,tperf,$(abspath $(LUA_SHARE)))
 	install -d -m 755 $(LUA_SHARE)/tperf/data
-	for d in models systems software recipes; do $(call install-tree,$$d,$(LUA_SHARE)/tperf/data) || exit 1; done
+	for d in models systems software kernels recipes; do $(call install-tree,$$d,$(LUA_SHARE)/tperf/data) || exit 1; done
 
 # The core: what include/tperf declares, which uses no Lua, no files and no printing.
 CORE_ROOMS := base machine grid op price plan schedule step search event serve

@@ -1200,7 +1200,7 @@
 ---@field hbm tperf.system.accelerator.hbm its memory
 ---@field launch? number|string fixed latency of an op and pass
 ---@field name? string of the GPU
----@field overlap_sms? number that collectives take from products in chunks
+---@field overlap_sms? number that collectives take from chunks
 ---@field portable_attention? tperf.system.accelerator.portable_attention attention in Triton, where engines run it
 ---@field portable_experts? any and those in Triton
 ---@field power? number|string the board's limit (TDP)

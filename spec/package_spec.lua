@@ -33,7 +33,7 @@ describe("make install", function()
       local tperf = root .. "/usr/local/bin/tperf"
       assert.truthy(alone(tperf, "--version"):find(VERSION, 1, true))
       assert.truthy(alone(tperf, "train llama-2-7b -s h100-sxm -b 64 --tp 8"):find "software typical")
-      assert.equal(run "find models systems software recipes scripts meta -type f | wc -l",
+      assert.equal(run "find models systems software kernels recipes scripts meta -type f | wc -l",
         run(("cd %s/usr/local/share/tperf && find . -type f ! -path './page/*' | wc -l"):format(root)))
       -- It shows its own files, not the source tree's.
       local shown = program.shell(("cd / && env -i %s show h100-sxm"):format(tperf))

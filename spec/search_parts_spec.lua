@@ -113,10 +113,10 @@ describe("a search in parts", function()
       refuses("workload expected", "workloads", { {} })
       refuses("table expected", "workloads", 1)
       local fitting, workloads = core_search.fitting, shape.workloads
-      local _, message = pcall(fitting, core_search, workloads, { 0 }, 1, false)
+      local _, message = pcall(fitting, core_search, workloads, { 0 }, 1, false, 0.75)
       assert.truthy(tostring(message):find("a shape needs a micro-batch of at least 1", 1, true), message)
-      assert.same({ nil, 2 }, { fitting(core_search, workloads, { 1, 1 << 20 }, 2, false) })
-      assert.equal(2, (fitting(core_search, workloads, { 1, 1 }, 1, true)))
+      assert.same({ nil, 2 }, { fitting(core_search, workloads, { 1, 1 << 20 }, 2, false, 0.75) })
+      assert.equal(2, (fitting(core_search, workloads, { 1, 1 }, 1, true, 0.5)))
       return done
     end)
     assert.is_table(shape)

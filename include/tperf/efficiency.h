@@ -141,13 +141,13 @@ typedef struct tperf_kernel {
 
 // The accelerator as the curves see it.
 typedef struct tperf_processor {
-    double peak;      // FLOP/s at the kernel's dtype
-    double units;     // streaming multiprocessors
-    double bandwidth; // bytes/s of the HBM: achieved or, for decoding, peak
-    double element;   // bytes per element of the kernel's dtype
-    bool quantised;   // a separate kernel quantised the 16-bit activations
+    double peak;          // FLOP/s at the kernel's dtype
+    double units;         // streaming multiprocessors
+    double bandwidth;     // bytes/s of the HBM: achieved or, for decoding, peak
+    double element;       // bytes per element of the kernel's dtype
+    bool quantised;       // a separate kernel quantised the 16-bit activations
     double by_8, by_less; // parts of the peak with rows on multiples of 8 bytes, of fewer; 0: all
-    double uncut; // caches of a unit, from which on kernels that may leave them whole do so
+    double uncut;         // caches of a unit, from which on kernels that may leave them whole do so
 } tperf_processor;
 
 // The seconds of a kernel on the bare machine. HBM traffic passes beside the work; the longer of the two does not hide

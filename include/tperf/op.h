@@ -42,7 +42,7 @@ typedef struct tperf_comm {
     double bytes; // the full vector, see tperf/collective.h
     // For an all-to-all of tokens that sends each token once per domain; top_k 0: a plain collective.
     tperf_routing routing;
-    double units; // multiprocessors taken from concurrent kernels; 0: the software's default
+    double units;       // multiprocessors taken from concurrent kernels; 0: the software's default
     bool beside_chunks; // takes the accelerator's overlap_sms from a product in chunks beside it
     tperf_chunking chunking;
     bool exchanges; // dispatches tokens to their experts, or combines them

@@ -16,11 +16,12 @@ typedef struct tperf_software {
     double comm_setup_s; // seconds added to each of them
     // Seconds for the host of an HGX H100 to launch a kernel: no layer's pass is faster than its launches.
     double host_s;
-    bool pytorch_modules; // layers are PyTorch's own: they launch in module_calls such calls at most
+    bool
+        pytorch_modules; // layers are PyTorch's own: they launch in module_calls such calls at most
     // Seconds in which that host launches a kernel by a call of PyTorch alone, which no library's module wraps; 0: in
     // host_s. And how many of these a layer of PyTorch's own modules makes for an op.
     double pytorch_call_s, module_calls;
-    double overlap;       // fraction of a pass that data-parallel traffic may overlap, [0, 1]
+    double overlap; // fraction of a pass that data-parallel traffic may overlap, [0, 1]
     // Multiprocessors that a collective takes from concurrent kernels, unless it says otherwise.
     double comm_units;
     // Fraction of the HBM's bandwidth that the optimizer step reaches; 0: the step takes no time.

@@ -50,18 +50,21 @@ typedef struct tperf_system {
         double launch_s;                              // fixed latency in seconds, per op and pass
         // What kernels reach of their rate where they cannot run as timed; 0: nothing is said, and nothing is lost.
         struct {
-            double by_8, by_less; // 16-bit factors whose rows begin on multiples of 8 bytes, of fewer
+            double by_8,
+                by_less; // 16-bit factors whose rows begin on multiples of 8 bytes, of fewer
         } unaligned;
-        double converted;  // products whose factors have fewer bits than the units multiply
-        double chunkwise;  // FLOP of a recurrence's products in chunks while the vector units do one
-        double flash1;     // seconds of FlashAttention 1 relative to FlashAttention 2
-        double overlap_sms; // multiprocessors that a collective takes from a product in chunks beside it
-        double uncut; // caches of a multiprocessor, from which on kernels that may leave them whole do so
+        double converted; // products whose factors have fewer bits than the units multiply
+        double chunkwise; // FLOP of a recurrence's products in chunks while the vector units do one
+        double flash1;    // seconds of FlashAttention 1 relative to FlashAttention 2
+        double
+            overlap_sms; // multiprocessors that a collective takes from a product in chunks beside it
+        double
+            uncut; // caches of a multiprocessor, from which on kernels that may leave them whole do so
         struct {
-            double bandwidth;          // bytes/s
-            double capacity;           // bytes that a program can use
-            double efficiency;         // fraction of the bandwidth that a kernel reaches, in (0, 1]
-            double scattered; // part of that in training over rows in their experts' order; 0: all
+            double bandwidth;  // bytes/s
+            double capacity;   // bytes that a program can use
+            double efficiency; // fraction of the bandwidth that a kernel reaches, in (0, 1]
+            double scattered;  // part of that in training over rows in their experts' order; 0: all
             tperf_stream_curve stream; // kernels that only read and write
         } hbm;
         struct {
@@ -89,7 +92,8 @@ typedef struct tperf_system {
             double latency_s;       // seconds per hop
             tperf_slow_curve curve; // replaces both where it exists
             double nics_per_gpu;    // may be fractional: 0.5 = two GPUs share one NIC
-            double chain_s; // per GPU of the chain along which a broadcast or a reduce passes chunks
+            double
+                chain_s; // per GPU of the chain along which a broadcast or a reduce passes chunks
         } slow;
     } network;
     struct {

@@ -138,6 +138,15 @@ static void push_modules(lua_State *L) {
     lua_pushcfunction(L, list_modules);
 }
 
+// core.files: the text of embedded data files, by path.
+static void push_files(lua_State *L) {
+    lua_newtable(L);
+    for (const tperf_embedded_file *f = tperf_embedded_files; f->path; f++) {
+        lua_pushlstring(L, f->text, f->size);
+        lua_setfield(L, -2, f->path);
+    }
+}
+
 // clang-format off
 static const struct {
     const char *name;
@@ -172,6 +181,7 @@ static const struct {
     {"units", tperf_bind_units},
     {"yaml", tperf_bind_yaml},
     {"modules", push_modules},
+    {"files", push_files},
     {"is_terminal", tperf_bind_is_terminal},
     {"clock", tperf_bind_clock},
     {"hidden", tperf_bind_hidden},

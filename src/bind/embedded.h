@@ -1,4 +1,4 @@
-// embedded.h: lua/, as text and compiled, built into the binary by src/tools/embed.c.
+// embedded.h: lua/, as text and compiled, and kernels/, as text, built into the binary by src/tools/embed.c.
 #ifndef TPERF_EMBEDDED_H
 #define TPERF_EMBEDDED_H
 
@@ -15,6 +15,14 @@ typedef struct tperf_embedded {
 } tperf_embedded;
 
 extern const tperf_embedded tperf_embedded_modules[]; // ends with a NULL module
+
+typedef struct tperf_embedded_file {
+    const char *path; // "kernels/losses.yaml"
+    const char *text;
+    size_t size;
+} tperf_embedded_file;
+
+extern const tperf_embedded_file tperf_embedded_files[]; // ends with a NULL path
 
 // lua_ident of the Lua that compiled; only that exact release reads the code.
 extern const char tperf_embedded_compiler[];

@@ -25,7 +25,7 @@ PAGE_LDFLAGS := $(PAGE_CFLAGS) -s MODULARIZE=1 -s EXPORT_NAME=tperfEngine -s ENV
 AXE := $(PAGE)/npm/node_modules/axe-core/axe.min.js
 
 PAGE_PARTS := $(wildcard src/page/*.js src/page/view/*.js src/page/*.css src/page/*.html)
-PAGE_DATA := $(sort $(shell find models systems software recipes scripts -type f))
+PAGE_DATA := $(sort $(shell find models systems software kernels recipes scripts -type f))
 
 .PHONY: page deps-page check-page deps-page-test
 

@@ -1,6 +1,6 @@
 // embed.c: host tool of the build. Prints a C table of the Lua files named as arguments ("lua/tperf/init.lua" is module
 // "tperf", "lua/tperf/describe/model/init.lua" is "tperf.describe.model"): their text and, if built with TPERF_COMPILES
-// for the processor and the Lua that will run them, their compiled form.
+// for the processor and the Lua that will run them, their compiled form. And one of the other files: their text.
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -189,6 +189,30 @@ static void print_bytes(const char *name, size_t index, const buffer *b) {
     printf("\";\n");
 }
 
+static bool is_lua(const char *path) {
+    size_t length = strlen(path);
+    return length > 4 && strcmp(path + length - 4, ".lua") == 0;
+}
+
+static void print_modules(size_t count, char **paths, const buffer *texts, const buffer *codes) {
+    printf("const tperf_embedded tperf_embedded_modules[] = {\n");
+    for (size_t i = 0; i < count; i++) {
+        if (!is_lua(paths[i])) continue;
+        printf("    {\"");
+        print_module_name(paths[i]);
+        printf("\", \"@%s\", text_%zu, %zu, code_%zu, %zu},\n", paths[i], i, texts[i].size, i,
+               codes[i].size);
+    }
+    printf("    {0, 0, 0, 0, 0, 0},\n};\n");
+}
+
+static void print_files(size_t count, char **paths, const buffer *texts) {
+    printf("const tperf_embedded_file tperf_embedded_files[] = {\n");
+    for (size_t i = 0; i < count; i++)
+        if (!is_lua(paths[i])) printf("    {\"%s\", text_%zu, %zu},\n", paths[i], i, texts[i].size);
+    printf("    {0, 0, 0},\n};\n");
+}
+
 int main(int argc, char **argv) {
     size_t count = (size_t)argc - 1;
     buffer *codes = calloc(count + 1, sizeof *codes), *texts = calloc(count + 1, sizeof *texts);
@@ -196,21 +220,18 @@ int main(int argc, char **argv) {
     printf("// Made by embed.c from lua/.\n#include \"bind/embedded.h\"\n");
     for (size_t i = 0; i < count; i++) {
         texts[i] = read_file(argv[i + 1]);
-        codes[i] = compile(argv[i + 1], &texts[i]);
         print_bytes("text", i, &texts[i]);
+        if (!is_lua(argv[i + 1])) continue;
+        codes[i] = compile(argv[i + 1], &texts[i]);
         print_bytes("code", i, &codes[i]);
     }
-    printf("const tperf_embedded tperf_embedded_modules[] = {\n");
+    print_modules(count, argv + 1, texts, codes);
+    print_files(count, argv + 1, texts);
+    printf("const char tperf_embedded_compiler[] = \"%s\";\n", compiler());
     for (size_t i = 0; i < count; i++) {
-        printf("    {\"");
-        print_module_name(argv[i + 1]);
-        printf("\", \"@%s\", text_%zu, %zu, code_%zu, %zu},\n", argv[i + 1], i, texts[i].size, i,
-               codes[i].size);
         free(texts[i].bytes);
         free(codes[i].bytes);
     }
-    printf("    {0, 0, 0, 0, 0, 0},\n};\nconst char tperf_embedded_compiler[] = \"%s\";\n",
-           compiler());
     free(texts);
     free(codes);
     return 0;

@@ -38,7 +38,7 @@ local function packed(text) return (through("gzip -9n | base64 -w 0", text):gsub
 
 local function data()
   local files = {}
-  for path in output_of "find models systems software recipes scripts -type f | sort":gmatch "[^\n]+" do
+  for path in output_of "find models systems software kernels recipes scripts -type f | sort":gmatch "[^\n]+" do
     files[path] = slurp(path)
   end
   return report.encode(files, { indent = 0 })

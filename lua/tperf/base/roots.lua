@@ -63,7 +63,7 @@ function roots.list()
   return table.move(installed(), 1, #installed(), #list + 1, list)
 end
 
-local KINDS <const> = { systems = true, models = true, software = true, recipes = true }
+local KINDS <const> = { systems = true, models = true, software = true, kernels = true, recipes = true }
 
 local function same_file(a, b)
   local moment, size, number = stamp(a)

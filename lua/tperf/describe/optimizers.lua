@@ -1,5 +1,6 @@
 --- Memory that training keeps per parameter: dtypes and optimizers, as data.
 local check = require "tperf.base.check"
+local kernels = require "tperf.describe.kernels"
 local parameters = require "tperf.describe.model.parameters"
 local overlap = require "tperf.describe.overlap"
 local recompute = require "tperf.describe.arch.recompute"
@@ -33,20 +34,22 @@ training.optimizers = {}
 for name in pairs(optimizers) do training.optimizers[#training.optimizers + 1] = name end
 table.sort(training.optimizers)
 
--- Library buffers on each GPU, as documented: cuBLAS's workspaces as PyTorch requests them on Hopper, one for each
--- thread that starts products, that of the forward and that of the backward pass; per communicator, NCCL's buffer of
--- NCCL_BUFFSIZE = 4 MiB in each of at most 32 channels (NCCL_MAX_CTAS).
-local WORKSPACE, COMMUNICATOR = 2 * (32 << 20), 32 * (4 << 20)
+-- Workspaces of libraries on each GPU: cuBLAS's as PyTorch requests them on Hopper, one for each thread that starts
+-- products, that of the forward and that of the backward pass.
+local function workspace()
+  local cublas = kernels.of "memory".cublas
+  return cublas.threads * cublas.bytes
+end
 
 --- The part of a configuration's buffers that PyTorch's allocator does not see: NCCL's.
 ---@param memory tperf.memory
 ---@return number bytes
-function training.outside_allocator(memory) return math.max(0, memory.buffers - WORKSPACE) end
+function training.outside_allocator(memory) return math.max(0, memory.buffers - workspace()) end
 
 --- How replicas reduce gradients if they shard no more than the optimizer's state (ZeRO 1).
 training.reductions = { "reduce_scatter", "all_reduce" }
 
---- Cross-entropies: tperf/describe/arch/ends.lua says what each keeps and moves.
+--- Cross-entropies: kernels/losses.yaml says what each keeps and moves.
 training.losses = { "in-place", "native", "fused", "copied", "pytorch", "pytorch-16bit", "compiled" }
 
 --- Rows of tperf.question.arguments: what determines this memory.
@@ -103,7 +106,8 @@ function training.of(o, rules, model)
     optimizer_bytes = copy + optimizer.moments * one,
     end_optimizer_bytes = copy + (optimizer.end_moments or optimizer.moments) * one,
     bucket_bytes = o.gradient_buckets and (BYTES[o.weights] or BYTES.bf16) or 0,
-    recompute_layers = recompute.grouped(o), workspace_bytes = WORKSPACE, communicator_bytes = COMMUNICATOR,
+    recompute_layers = recompute.grouped(o), workspace_bytes = workspace(),
+    communicator_bytes = kernels.of "memory".nccl,
     data_overlap = o.data_overlap and 1 or 0, offloaded = o.offload_optimizer,
     iterations = optimizer.iterations or 0,
     reshards = o.reshard_after_forward and 1 or 0, reserved = o.reserve,

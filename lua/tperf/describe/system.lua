@@ -148,7 +148,7 @@ local schema = {
     -- 18.9 % of an H100's 132, as kernels beside collectives were slower on average (arXiv 2507.03114, abstract), since
     -- both compete for multiprocessors, HBM and power. The collectives' own kernels use 1 to 16
     -- (transformer_engine/pytorch/module/base.py, num_sm).
-    overlap_sms = check.number { min = 0, max = 1e6, default = 24.948 }, -- that collectives take from products in chunks
+    overlap_sms = check.number { min = 0, max = 1e6, default = 24.948 }, -- that collectives take from chunks
     cache = check.record_of({ -- last-level cache, from which repeated measurements read
       source = source,
       bandwidth = quantity "bytes/s", -- replaces the HBM's; the same efficiencies apply

@@ -287,18 +287,18 @@ static int new_search(lua_State *L) {
     return 1;
 }
 
-// What a layer keeps for its backward pass grows with the micro-batch. Rounding and padding change it by far less than
-// this part of it. Of a script's own layers or strategy, it may grow more slowly.
-static const double GROWTH = 0.75, LEAST = 0.5;
-
-// fitting(workloads, micro_batches, from, own) -> number, or nil and the position of a micro-batch without a workload
+// fitting(workloads, micro_batches, from, own, growth) -> number, or nil and the position of a micro-batch without a
+// workload. growth: the part of what a layer keeps for its backward pass that surely grows with the micro-batch; own: of
+// a script's own layers or strategy, the part that surely stays.
 static int fitting(lua_State *L) {
     const box *b = check_idle(L);
     luaL_checktype(L, 2, LUA_TTABLE);
     lua_Integer n = (lua_Integer)tperf_bind_length(L, 3, "the micro-batches"),
                 i = luaL_checkinteger(L, 4);
-    luaL_argcheck(L, i >= 1, 4, "a position is needed");
+    double growth = luaL_checknumber(L, 6);
     bool own = lua_toboolean(L, 5), fits = true;
+    luaL_argcheck(L, i >= 1, 4, "a position is needed");
+    luaL_argcheck(L, growth >= 0 && growth <= 1, 6, "a part from 0 to 1 is needed");
     lua_settop(L, 3);
     lua_getiuservalue(L, 1, 3);
     for (; fits && i >= 1 && i <= n; i++) {
@@ -311,10 +311,10 @@ static int fitting(lua_State *L) {
         tperf_bind_check_kinds(L, 4, shape.workload);
         lua_pop(L, 1);
         if (i == n) continue;
-        double times = LEAST;
+        double times = growth;
         if (!own) {
             int64_t after = tperf_bind_check_micro_batch(L, 3, i + 1);
-            times = GROWTH * (double)after / (double)shape.micro_batch;
+            times = growth * (double)after / (double)shape.micro_batch;
             shape.micro_batch = after;
         }
         fits = !tperf_search_cannot_fit(b->search, &shape, times);

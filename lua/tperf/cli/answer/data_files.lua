@@ -5,7 +5,7 @@ local roots = require "tperf.base.roots"
 
 local data_files = {}
 
-local FOLDERS <const> = { "models", "systems", "software", "recipes" }
+local FOLDERS <const> = { "models", "systems", "software", "kernels", "recipes" }
 
 local function check_folder(folder)
   for _, name in ipairs(FOLDERS) do

@@ -8,6 +8,7 @@ local cross = lazy.module "tperf.describe.arch.layer.cross"
 local dit = lazy.module "tperf.describe.arch.layer.dit"
 local fitting = require "tperf.describe.strategy.fitting"
 local images = require "tperf.describe.model.images"
+local kernels = require "tperf.describe.kernels"
 local op = require "tperf.describe.op"
 local parts = require "tperf.describe.arch.layer.parts"
 local sampling = lazy.module "tperf.describe.arch.sampling"
@@ -58,32 +59,13 @@ ends.embedding = block("embedding", function(m, p)
   return ops
 end)
 
--- Of a loss (tperf.software names that of each stack), bytes per logit that it keeps for the backward pass, that its
--- passes hold temporarily, and that the HBM moves in as long as each pass takes. The last two were timed on an H100
--- (spec/data/measured/loss_torch.csv), but for `fused`, which no library there has: two reads and a write, then a read
--- and a write.
---   in-place   Megatron-LM's vocab_parallel_cross_entropy: eight passes over logits cast to fp32, which become the
---              softmax and then its gradient
---   native     the same with parts under torch.compile (--cross-entropy-fusion-impl native)
---   copied     in-place on a copy of these logits (nanotron's sharded_cross_entropy)
---   pytorch    F.cross_entropy of logits cast to fp32 (torchtitan's components/loss.py): log_softmax keeps its output
---              in fp32; backward, nll_loss makes its gradient and log_softmax makes that of the logits, both in fp32
---   pytorch-16bit   the same of 16-bit logits (NeMo AutoModel's MaskedCrossEntropy with fp32_upcast = false)
---   compiled   pytorch's under torch.compile: one kernel forward and one backward, which read and write 16-bit logits
---   fused      a library's kernels, whose gradient overwrites 16-bit logits: TransformerEngine's
---              (--cross-entropy-fusion-impl te), FlashAttention's CrossEntropyLoss. What passes beside is by SimuMax's
---              26 peaks with the former: 1.2 % too low with 4 bytes, 2.2 % with 2
-local LOSSES <const> = {
-  ["in-place"] = { 4, 2, 43, 16 }, native = { 4, 2, 31, 11 }, copied = { 4, 6, 43, 16 }, pytorch = { 4, 8, 24, 26 },
-  ["pytorch-16bit"] = { 2, 4, 8, 10 }, compiled = { 2, 2, 4, 5 }, fused = { 2, 4, 6, 4 },
-}
-local OWN_BYTES <const> = 4 -- kept without a profile: the softmax in fp32
+local OWN_BYTES <const> = 4 -- of each logit, kept without a profile: the softmax in fp32
 
+-- The loss as a profile names it: kernels/losses.yaml.
 local function as_in(one, loss)
   if not loss then return one end
-  local bytes = LOSSES[loss]
-  local logits = one:saved_bytes() / OWN_BYTES
-  return one:hold(bytes[1] * logits, bytes[2] * logits):move(bytes[3] * logits, bytes[4] * logits)
+  local bytes, logits = kernels.of "losses"[loss], one:saved_bytes() / OWN_BYTES
+  return one:hold(bytes.kept * logits, bytes.held * logits):move(bytes.forward * logits, bytes.backward * logits)
 end
 
 --- The product with the output table and, in training, the loss. shared: another op of this GPU holds the table.

@@ -5,6 +5,7 @@
 -- The cuts also handle cp, for strategy context: all products work on the tokens of one shard of the sequence.
 local adapters = require "tperf.describe.strategy.adapters"
 local fitting = require "tperf.describe.strategy.fitting"
+local kernels = require "tperf.describe.kernels"
 local op = require "tperf.describe.op"
 
 local tensor = {
@@ -152,20 +153,16 @@ function tensor.router(p, o)
   }
 end
 
--- Kernels of Mamba-2's scan in chunks, forward and backward, beside those that sum dt up (mamba_ssm/ops/triton,
--- ssd_combined.py).
-local SCAN_KERNELS <const>, SCAN_BACKWARD <const> = 4, 12
-
 --- The scan of this GPU's rows, and the exchange of states among GPUs that shard the sequence.
 function tensor.scan(p, o)
-  local element = fitting.state_element(p)
+  local element, count = fitting.state_element(p), kernels.of "attention".scan
   local states = fitting.states(p, 1.0 * element * p.micro_batch * o.heads * o.head_dim * o.state)
   return {
     op.scan {
       name = o.name, batch = p.micro_batch, seq = p.seq // shards_of(p), heads = o.heads, head_dim = o.head_dim,
       groups = o.groups, state = o.state, chunk = o.chunk, step = p.mode == "decode", dtype = p.dtype,
       state_element = element,
-    }:calls(SCAN_KERNELS, SCAN_BACKWARD), table.unpack(states),
+    }:calls(count.forward, count.backward), table.unpack(states),
   }
 end
 

@@ -1,21 +1,10 @@
 --- Peak memory as different tools report it: allocated by PyTorch's allocator, reserved by it, or everything that
---- nvidia-smi shows.
+--- nvidia-smi shows: kernels/memory.yaml.
+local has = require "tperf.base.lists".has
+local kernels = require "tperf.describe.kernels"
 local training = require "tperf.describe.optimizers"
 
 local peak = {}
-
--- Reserved over allocated: the median of SimuMax's 26 runs on B200, which report both (1.03 to 1.09).
-local RESERVED <const> = 1.05
-
--- CUDA's context with the libraries' kernels loaded: an assumption.
-local CONTEXT <const> = 1.5 * 2 ^ 30
-
-local MIB <const> = 1 << 20
-
--- Workspaces before Hopper: cuBLAS's in PyTorch (4096:2:16:8, in KiB), and Transformer Engine's.
-local OLDER <const> = { Volta = true, Ampere = true, Ada = true }
-local CUBLAS <const>, CUBLAS_OLDER <const> = 32 * MIB, 8.125 * MIB
-local ENGINE <const>, ENGINE_OLDER <const> = 32 * MIB, 4 * MIB
 
 -- Megatron-Core, Megatron-Bridge and NeMo multiply through Transformer Engine.
 local function has_engine(stack) return stack:find "^megatron%-[cb]" or stack:find "^nemo" end
@@ -26,9 +15,10 @@ local function has_engine(stack) return stack:find "^megatron%-[cb]" or stack:fi
 ---@param deterministic boolean  CUBLAS_WORKSPACE_CONFIG=:4096:8, as on Hopper
 ---@return number bytes        below 0: the GPU's are smaller
 function peak.workspaces(stack, generation, deterministic)
-  local older, bytes = OLDER[generation], 0
-  if older and not deterministic then bytes = 2 * (CUBLAS_OLDER - CUBLAS) end
-  if has_engine(stack) then bytes = bytes + (older and ENGINE_OLDER or ENGINE) end
+  local of, bytes = kernels.of "memory", 0
+  local older = has(of.older, generation)
+  if older and not deterministic then bytes = of.cublas.threads * (of.cublas.older - of.cublas.bytes) end
+  if has_engine(stack) then bytes = bytes + (older and of.engine.older or of.engine.bytes) end
   return bytes
 end
 
@@ -58,9 +48,9 @@ end
 function peak.shown(stages, note, workspaces)
   local memory = note:lower():find "last%) rank" and stages[#stages].memory or fullest(stages)
   local outside, kind = training.outside_allocator(memory), peak.kind(note)
-  local allocated = memory.total - outside + (workspaces or 0)
-  if kind == "whole GPU" then return allocated * RESERVED + outside + CONTEXT end
-  return kind == "reserved" and allocated * RESERVED or allocated
+  local allocated, of = memory.total - outside + (workspaces or 0), kernels.of "memory"
+  if kind == "whole GPU" then return allocated * of.reserved + outside + of.context end
+  return kind == "reserved" and allocated * of.reserved or allocated
 end
 
 return peak

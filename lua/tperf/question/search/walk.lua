@@ -1,5 +1,6 @@
 --- The walk over all shapes of a search: laid out here in batches, walked by the core.
 local core = require "tperf.core".search
+local kernels = require "tperf.describe.kernels"
 local space = require "tperf.question.search.space"
 
 local search_walk = {}
@@ -34,12 +35,13 @@ end
 
 -- The number of micro-batches of a series that may fit. Those are laid out.
 local function fitting_of(core_search, layout, sizes, series, variant, own)
-  local workloads, micro_batches = series.workloads, series.micro_batches
-  local count, missing = core_search:fitting(workloads, micro_batches, 1, own)
+  local workloads, micro_batches, growth = series.workloads, series.micro_batches, kernels.of "memory".growth
+  growth = own and growth.script or growth.library
+  local count, missing = core_search:fitting(workloads, micro_batches, 1, own, growth)
   while not count do
     local micro_batch = micro_batches[missing]
     workloads[micro_batch] = layout.workload(sizes, micro_batch, variant)
-    count, missing = core_search:fitting(workloads, micro_batches, missing, own)
+    count, missing = core_search:fitting(workloads, micro_batches, missing, own, growth)
   end
   return count
 end

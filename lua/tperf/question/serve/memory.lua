@@ -1,5 +1,6 @@
 --- The memory of a GPU that an engine has for its cache: vLLM's num_gpu_blocks. docs/serving.md.
 local check = require "tperf.base.check"
+local kernels = require "tperf.describe.kernels"
 local memo = require "tperf.base.memo"
 local visible_memory = require "tperf.describe.machine.visible_memory"
 local workload = require "tperf.describe.workload"
@@ -15,7 +16,6 @@ local memory = {}
 local WHAT <const> = "tperf.serve"
 local KEPT <const> = 256 -- deployments in the cache
 local USUAL <const> = { batch = 32, prompt = 1024, generate = 256 } -- the load for which a placement is chosen
-local LOGIT_BYTES <const> = 30 -- per logit: in 16 and 32 bits, sorted, with index, probability and cumulative sum
 
 -- The placement: that of the order of ranks, or that with the least latency for a batch of usual requests.
 local function usual_placement(p, c, shards)
@@ -42,7 +42,7 @@ local function held_by(p, o)
     buffers = largest.memory.buffers, token = token,
     request = math.max(one.memory.cache - (shards + 1) * token, 0),
     capacity = visible_memory(p.system),
-    logits = LOGIT_BYTES * o.engine.max_num_seqs * (p.model.classes or p.model.vocab),
+    logits = kernels.of "memory".logit * o.engine.max_num_seqs * (p.model.classes or p.model.vocab),
   }
 end
 

@@ -6,6 +6,7 @@ local check = require "tperf.base.check"
 local columns = require "tperf.question.sweep.columns"
 local core = require "tperf.core"
 local engine = require "tperf.question.serve.engine"
+local kernels = require "tperf.describe.kernels"
 local model = require "tperf.describe.model"
 local own_code = require "tperf.question.sweep.own_code"
 local catalogue = require "tperf.base.catalogue"
@@ -28,7 +29,7 @@ cache.__index = cache
 
 -- An identifier of this build. In development the Lua side may come from the disk.
 local function build_id()
-  local parts, folder = { core.version, core.sources }, os.getenv "TPERF_LUA_DIR"
+  local parts, folder = { core.version, core.sources, kernels.all() }, os.getenv "TPERF_LUA_DIR"
   if folder and folder ~= "" then
     for _, name in ipairs(core.modules()) do
       local path = folder .. "/" .. name:gsub("%.", "/")

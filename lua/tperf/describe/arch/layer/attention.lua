@@ -8,6 +8,7 @@
 -- softmax, the dropout mask and the dropout's output: 5 s bytes per row and head (arXiv 2205.05198, section 4.1); the
 -- output projection's input. Selective recomputation (section 5) drops the 5 s; fused attention never stores them.
 local block = require "tperf.describe.block"
+local data = require "tperf.describe.kernels"
 local eager = require "tperf.describe.arch.eager"
 local op = require "tperf.describe.op"
 local packing = require "tperf.describe.arch.packing"
@@ -49,29 +50,22 @@ function kernels.flash(m, p, cut, shape)
   return { fused }
 end
 
--- cuBLAS needs rows of a multiple of 8 bytes to use the matrix units; otherwise products run on the vector units in 32
--- bits (arXiv 2401.14489 has throughput by head size). In the BLOOM prequel's tables, heads of 150 features cost a
--- third of the whole step, heads of 108 nothing. Fused kernels pad.
-local ALIGNED <const> = 4 -- 16-bit numbers
-
+-- cuBLAS needs rows of a multiple of 8 bytes to use the matrix units (kernels/attention.yaml).
 local function matrix_dtype(width)
-  return width % ALIGNED ~= 0 and "fp32" or nil
+  return width % data.of "attention".aligned ~= 0 and "fp32" or nil
 end
 
--- Megatron-LM's fused softmax scales, masks and normalises in one kernel, if it takes the sizes (fused_softmax.py,
--- is_kernel_available). Otherwise the scores are cast to fp32, scaled, masked and normalised, and the result is cast
--- back, each by a kernel that reads and writes; so are their gradients.
-local HEADS <const>, KEYS <const> = 4, 2048
-local APART <const> = { calls = 6, forward = 32, backward = 34 } -- bytes beyond those of one kernel, for each score
-
+-- Megatron-LM's fused softmax scales, masks and normalises in one kernel, if it takes the sizes
+-- (kernels/attention.yaml).
 local function softmax(p, cut, rows, keys, again)
   local one = op.softmax {
     name = "softmax", rows = rows, width = keys, keep_output = not again, recomputed = again, dtype = p.dtype,
   }
-  local fused = p.micro_batch * cut.heads % HEADS == 0 and keys <= KEYS
-  if fused or not p.megatron_softmax then return one end
+  if not p.megatron_softmax then return one end
+  local of = data.of "attention".softmax
+  if p.micro_batch * cut.heads % of.heads == 0 and keys <= of.keys then return one end
   local scores = rows * keys
-  return one:spill(APART.forward * scores, APART.backward * scores):calls(APART.calls, APART.calls)
+  return one:spill(of.forward * scores, of.backward * scores):calls(of.calls, of.calls)
 end
 
 -- Separate kernels compute every pair, masked or not, and repeat shared keys and values for every head.

@@ -15,6 +15,7 @@
 -- output.
 local block = require "tperf.describe.block"
 local fitting = require "tperf.describe.strategy.fitting"
+local kernels = require "tperf.describe.kernels"
 local op = require "tperf.describe.op"
 local parts = require "tperf.describe.arch.layer.parts"
 
@@ -76,12 +77,10 @@ local function step(m, p, cut)
   }
 end
 
--- Kernels of the rule in chunks, forward and backward (flash-linear-attention, ops/gated_delta_rule/chunk.py).
-local CHUNKED <const>, BACKWARD <const> = 8, 11
-
--- Keys, updates and every chunk's state pass through memory between the kernels.
+-- Keys, updates and every chunk's state pass through memory between the rule's kernels in chunks.
 local function rule(m, p, cut)
   if p.mode == "decode" then return step(m, p, cut) end
+  local count = kernels.of "attention".delta
   local d, tokens = m.delta, 1.0 * p:inner_tokens()
   local q = math.min(d.chunk, p.seq)
   local forward, again = rule_flops(d, p.seq)
@@ -93,7 +92,7 @@ local function rule(m, p, cut)
     name = "rule", dtype = p.dtype, saved_bytes = BYTES * tokens * (cut.convolved + cut.decays + cut.heads),
     forward = { tensor_flops = tokens * cut.heads * forward, bytes = bytes },
     backward = { tensor_flops = tokens * cut.heads * (2 * forward + again), bytes = 3 * bytes },
-  }:chunkwise():launches(CHUNKED - 1):calls(CHUNKED, BACKWARD)
+  }:chunkwise():launches(count.forward - 1):calls(count.forward, count.backward)
 end
 
 -- Bytes of a GPU's final state.

@@ -17,6 +17,7 @@
 --   sort     rows arrive sorted by sender, but the products need them sorted by expert: every row is copied once more
 --            after the first all-to-all and once more before the second
 --   bias     the last product's bias times the row's weight, expert by expert
+-- kernels/experts.yaml has their bytes.
 -- Inference uses one fused kernel instead; its time is in system.accelerator.routing.
 --
 -- Saved: the norm's output once, for router, dispatch and shared experts; the scores in fp32; the experts' input;
@@ -27,6 +28,7 @@ local composite = require "tperf.describe.arch.composite"
 local dispatch = require "tperf.describe.arch.experts.dispatch"
 local divisors = require "tperf.base.divisors"
 local refusal = require "tperf.base.refusal"
+local kernels = require "tperf.describe.kernels"
 local op = require "tperf.describe.op"
 local padding = require "tperf.describe.arch.experts.padding"
 local parts = require "tperf.describe.arch.layer.parts"
@@ -118,37 +120,26 @@ local function meet(m, p, name, kind)
   }
 end
 
--- Bytes per score, forward: the softmax reads and writes it, the top-k reads it, the chosen ones are written as a table
--- (fp32) and a map (a byte), and both are read to add up each expert's load. Backward: the gradients of table and load
--- are read with the scores, and that of the logits is written. The router's own op counts one fp32 transfer in each
--- pass.
-local CHOICE_BYTES <const> = { forward = 4 + 4 + 4 + (4 + 1) + (4 + 1) - 4, backward = 3 * 4 + 4 - 4 }
-
 local function choice(m, p)
   if p.mode ~= "train" then return {} end
+  local bytes = kernels.of "experts".choice
   return {
     op.elementwise({
       name = "choice", elements = 1.0 * p:outer_tokens() * (m.experts.count + m.experts.zero), dtype = p.dtype,
       forward_flops = 2, backward_flops = 2,
-      forward_bytes = CHOICE_BYTES.forward, backward_bytes = CHOICE_BYTES.backward, saved_bytes = 0,
+      forward_bytes = bytes.forward, backward_bytes = bytes.backward, saved_bytes = 0,
     }):belong "moe_router",
   }
 end
 
--- Bytes per number of the last product's output, forward: bias times weight is written in fp32; it and the output are
--- read and the sum written; the experts' sums are read and written as one tensor; that is read and written in 16 bits.
--- Backward: the gradient is read and written in fp32; that is read and written in 16 bits per expert; those are read
--- and written as one; the gradient is read, its product with the weight written and read, and the same with the bias.
-local BIAS_BYTES <const> = { forward = 4 + (4 + 2 + 4) + (4 + 4) + (4 + 2), backward = (2 + 4) + (4 + 2) + (2 + 2)
-  + 2 * (4 + 4 + 4) }
-
 local function bias(m, p, rows)
   if p.mode ~= "train" or not m.biases.mlp then return {} end
+  local bytes = kernels.of "experts".bias
   return {
     scattered(op.elementwise {
       name = "bias", elements = 1.0 * p:inner_tokens(rows) * m.hidden, dtype = p.dtype, forward_flops = 2,
-      backward_flops = 3, forward_bytes = BIAS_BYTES.forward, backward_bytes = BIAS_BYTES.backward, saved_bytes = 0,
-      repeated_bytes = BIAS_BYTES.forward - (2 + 4 + 4), -- output, experts' sums and the joined tensor are held at once
+      backward_flops = 3, forward_bytes = bytes.forward, backward_bytes = bytes.backward, saved_bytes = 0,
+      repeated_bytes = bytes.forward - bytes.held,
     }, p.fused_experts),
   }
 end
@@ -156,8 +147,6 @@ end
 -- Bytes per number sent to experts: tokens and, in the backward pass, gradients of their results. The other direction
 -- adds up in 16 bits (DeepSeek-V3, arXiv 2412.19437, section 3.3.3).
 local function sent_element(p) return p.sent_element or BYTES end
-
-local SORTS <const> = 2 -- kernels by which engines select and sort before they gather
 
 -- Copies every row to its places (or back, adding up) and exchanges the rows by the share's dispatcher
 -- (tperf/describe/arch/experts/dispatch.lua). routed: pairs of a token and an expert to sort; nil on the way back.
@@ -182,7 +171,7 @@ local function exchange(m, p, name, rows, lie, routed, beside)
   return scattered(op.custom {
     name = name, dtype = p.dtype, forward = pass(forward), backward = pass(backward), routed = routed,
     repeated_bytes = forward.repeated_bytes,
-  }, p.fused_experts):launches(routed and SORTS or 0)
+  }, p.fused_experts):launches(routed and kernels.of "experts".sorts or 0)
 end
 
 -- The ops of the shared experts.

@@ -1,0 +1,131 @@
+--- What kernels and libraries of software read, write, hold and reach: kernels/*.yaml, each number with its source.
+--- A file of the same name in a folder of --data or TPERF_PATH takes its place. The program has its own copy of those
+--- that tperf ships, so that it needs no files to answer questions about tables of a script.
+local io = io -- scripts may lose it
+local catalogue = require "tperf.base.catalogue"
+local check = require "tperf.base.check"
+local core = require "tperf.core"
+local roots = require "tperf.base.roots"
+
+local MOST <const> = 1e6 -- of bytes for each element, and of kernels
+local MOST_BYTES <const> = 1 << 20 -- of a file
+
+local function bytes() return check.number { min = 0, max = MOST } end
+
+local function count() return check.integer { min = 0, max = MOST } end
+
+local function part() return check.number { above = 0, max = 1 } end
+
+local function size() return check.number { min = 0, max = 1e15, unit = "bytes" } end
+
+-- Bytes for each element, or kernels, of both passes, with further fields.
+local function passes(more)
+  local fields = { forward = bytes(), backward = bytes() }
+  for name, one in pairs(more or {}) do fields[name] = one end
+  return check.record_of(fields)
+end
+
+-- A list of kernels { name = bytes }, as lists { name, bytes }.
+local function list()
+  local each = check.list(check.any(), { min = 1, max = 64 })
+  return function(value, path)
+    local kernels, message, where = each(value, path)
+    if message then return nil, message, where end
+    local result = {}
+    for i, kernel in ipairs(kernels) do
+      local name, number = next(type(kernel) == "table" and kernel or {})
+      local amount = type(name) == "string" and bytes()(number, path) or nil
+      if not amount or next(kernel, name) ~= nil then
+        return nil, ("'%s[%d]' must be a kernel's name with its bytes for each logit, such as { softmax: 8 }"):format(
+          path, i), path
+      end
+      result[i] = { name, amount }
+    end
+    return result
+  end
+end
+
+local rate = check.number { above = 0, max = 1e15, unit = "bytes/s", default = 0 }
+local loss = function() return passes { kept = bytes(), held = bytes() } end
+
+local SCHEMAS <const> = {
+  eager = { -- PyTorch without a compiler
+    rotary = passes(), gate = passes(),
+    norms = check.record_of { pytorch = passes(), copied = passes { kept = bytes() } },
+    limits = passes { kept = bytes() },
+  },
+  losses = { -- of profiles: what cross-entropy keeps, holds and moves
+    ["in-place"] = loss(), native = loss(), copied = loss(), pytorch = loss(), ["pytorch-16bit"] = loss(),
+    compiled = loss(), fused = loss(),
+  },
+  dispatch = {
+    -- Multiprocessors that the kernels occupy; bytes/s that each of these relays between domains, and passes on within
+    -- one, a GPU's own tokens too (0: as fast as links are); the part of a port's bandwidth that they reach (0: as an
+    -- all-to-all's).
+    deepep = check.record_of {
+      sms = count(), relayed = rate, passed = rate,
+      -- In serving, for a GPU's batch of so many tokens at most: beyond an all-to-all's latency, what each doubling of
+      -- the nodes takes more; and the part of a port's bandwidth.
+      low_latency = check.record_of {
+        tokens = count(), doubling = check.number { min = 0, max = 1, unit = "s" }, ports = part(),
+      },
+    },
+    hybridep = check.record_of { sms = count(), relayed = rate, ports = part() },
+  },
+  experts = { choice = passes(), bias = passes { held = bytes() }, sorts = count() },
+  sampling = {
+    widen = bytes(), largest = bytes(), copies = count(), draw = list(), sort = list(), cut = list(), reject = list(),
+  },
+  attention = {
+    softmax = passes { heads = check.integer { min = 1, max = MOST }, keys = count(), calls = count() },
+    aligned = check.integer { min = 1, max = MOST }, scan = passes(), delta = passes(),
+  },
+  memory = {
+    reserved = check.number { min = 1, max = 100 }, context = size(), nccl = size(), logit = bytes(),
+    cublas = check.record_of { bytes = size(), older = size(), threads = count() },
+    engine = check.record_of { bytes = size(), older = size() },
+    older = check.list(check.string()), -- generations of GPUs
+    growth = check.record_of { library = part(), script = part() },
+  },
+}
+
+local source = check.string { optional = true }
+
+-- The path of somebody's own file: one that differs from what tperf ships.
+local function own(path)
+  local found = roots.find(path)
+  local file = found and io.open(found, "rb")
+  local text = file and roots.rest(file, MOST_BYTES)
+  if file then file:close() end
+  return text ~= core.files[path] and found or nil
+end
+
+local function made(name)
+  local path, schema = ("kernels/%s.yaml"):format(name), SCHEMAS[name]
+  schema.source = source
+  local construct = catalogue.constructor { what = path, kind = "kernels", schema = schema }
+  return construct(own(path) or (core.yaml(core.files[path], path)))
+end
+
+local known = {}
+
+local kernels = {}
+
+--- The numbers of kernels/NAME.yaml.
+---@param name string
+---@return table
+function kernels.of(name)
+  local one = known[name] or made(name)
+  known[name] = one
+  return one
+end
+
+--- All of them, by name: what decides answers beside a question's own objects.
+---@return table<string, table>
+function kernels.all()
+  local all = {}
+  for name in pairs(SCHEMAS) do all[name] = kernels.of(name) end
+  return all
+end
+
+return kernels
