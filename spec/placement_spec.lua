@@ -102,6 +102,25 @@ local function rank(order, sizes, domain, etp, ep)
   return GRID:rank(order, { sizes[3], sizes[4], sizes[5], etp or 1, ep or 1, 0 }, sizes[1], sizes[2], domain)
 end
 
+-- Colossal-AI's groups (legacy/context/process_group_initializer of 0.5.0): rows of the grid, among which activations
+-- travel, are j q + k for k of q; columns k + j q for j of q; then stages, then replicas.
+describe("SUMMA's grid", function()
+  it("lies as Colossal-AI places it", function()
+    local asked = { model = "gpt3-175b", system = "h100-sxm", strategy = "summa", global_batch = 64, micro_batch = 1 }
+    local function fast(tp1, tp2, pp, dp)
+      asked.tp1, asked.tp2, asked.pp, asked.dp, asked.gpus = tp1, tp2, pp, dp, tp1 * tp2 * pp * dp
+      local c = tperf.train(asked)
+      assert.equal("tp1-tp2-pp-dp", c.rank_order)
+      return { c.fast.tp1, c.fast.tp2, c.fast.pp, c.fast.dp }
+    end
+    assert.same({ 4, 2, 1, 1 }, fast(4, 4, 8, 4)) -- two rows in a host of eight
+    assert.same({ 2, 2, 2, 1 }, fast(2, 2, 4, 4)) -- stages before replicas
+    assert.same({ 8, 1, 1, 1 }, fast(8, 2, 1, 4))
+    asked.rank_order = "tp2-tp1-dp-pp" -- what a question says counts
+    assert.equal("tp2-tp1-dp-pp", tperf.train(asked).rank_order)
+  end)
+end)
+
 describe("the placement that an order of ranks implies", function()
   it("is what counting the ranks of every group in every domain gives", function()
     local pick = picker(20261128)

@@ -119,10 +119,11 @@ local known = setmetatable({}, { __mode = "k" }) -- strategy -> text -> order
 --- The order of a strategy's axes.
 ---@param s table          a strategy
 ---@param asked string?    of a question, checked
----@param software string  of the software; a script's strategy has its own axes as it declares them
+---@param software string  of the software; a script's strategy has its own axes as it declares them, and a strategy
+---  that says where replicas and stages lie has all of its own order
 ---@return { text: string, positions: integer[] } order  positions: in placements, for the core
 function rank_order.of(s, asked, software)
-  local whole = asked or not s.built_in and s.rank_order and position(names_in(s.rank_order), "dp") and s.rank_order
+  local whole = asked or s.rank_order and position(names_in(s.rank_order), "dp") and s.rank_order
   local own_first = not whole and not s.built_in
   local key = (own_first and "own " or "") .. (whole or software)
   local orders = known[s] or {}

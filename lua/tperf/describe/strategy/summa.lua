@@ -11,6 +11,10 @@ local summa = {
   summary = "two-dimensional tensor parallelism (SUMMA), in panels",
   attention = { "flash", "unfused", "summa" },
   features = "tp1",
+  -- Colossal-AI's, the one stack that runs it (legacy/context/process_group_initializer, initializer_2d.py,
+  -- initializer_pipeline.py and initializer_data.py of 0.5.0): a row of the grid, which shares tokens, is neighbours;
+  -- weights travel along columns, whose GPUs are a row apart; then stages, then replicas.
+  rank_order = "tp1-tp2-pp-dp",
   serves = false,
   same_as = { strategy = "tensor", without = { "tp1", "tp2" } },
 }
