@@ -1,14 +1,12 @@
 --- What kernels and libraries of software read, write, hold and reach: kernels/*.yaml, each number with its source.
 --- A file of the same name in a folder of --data or TPERF_PATH takes its place. The program has its own copy of those
 --- that tperf ships, so that it needs no files to answer questions about tables of a script.
-local io = io -- scripts may lose it
 local catalogue = require "tperf.base.catalogue"
 local check = require "tperf.base.check"
 local core = require "tperf.core"
 local roots = require "tperf.base.roots"
 
 local MOST <const> = 1e6 -- of bytes for each element, and of kernels
-local MOST_BYTES <const> = 1 << 20 -- of a file
 
 local function bytes() return check.number { min = 0, max = MOST } end
 
@@ -94,10 +92,7 @@ local source = check.string { optional = true }
 -- The path of somebody's own file: one that differs from what tperf ships.
 local function own(path)
   local found = roots.find(path)
-  local file = found and io.open(found, "rb")
-  local text = file and roots.rest(file, MOST_BYTES)
-  if file then file:close() end
-  return text ~= core.files[path] and found or nil
+  return found and catalogue.text(found) ~= core.files[path] and found or nil
 end
 
 local function made(name)
